@@ -7,7 +7,7 @@ followed, and one conversation that cannot be read keeps none of the others from
 import os
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -19,8 +19,9 @@ from app.chat_files.companions import CompanionFiles, attach_references, files_o
 from app.chat_files.forms import JsonObject, decode_base64, object_of, objects_of
 from app.chat_files.programs import chatgpt, claude, jan, llama_cpp, lm_studio, open_webui, plain
 from app.chat_files.source import FileContent, FilesByMessage, build_chat
-from app.chat_files.writing import FORMAT
-from app.core.chats import Chat
+from app.chat_files.writing import FORMAT, attachments_of
+from app.core.attachments import Attachment
+from app.core.chats import Chat, ChatFolder
 from app.core.errors import BadRequest, EnvironmentFault, NotFound
 
 PROGRAMS: tuple[ModuleType, ...] = (chatgpt, claude, open_webui, lm_studio, llama_cpp, jan, plain)
@@ -43,13 +44,28 @@ class ReadChat:
     """Pictures and files that the export names and does not have, or that are of no use here."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFolder:
+    """A folder of chats in one of our own exports, before its chats. `left_out` of its files are not there."""
+
+    folder: ChatFolder
+    files: Sequence[FileContent] = ()
+    left_out: int = 0
+
+
 def read_chats(path: Path) -> Iterator[ReadChat]:
-    """Yield the chats of an export. Raises NotFound, BadRequest for what is none, or EnvironmentFault."""
+    """Yield the chats of an export, without its folders. Raises what `read_export` raises."""
+    return (item for item in read_export(path) if isinstance(item, ReadChat))
+
+
+def read_export(path: Path) -> Iterator[ReadChat | ReadFolder]:
+    """Yield what is in an export. Raises NotFound, BadRequest for what is none, or EnvironmentFault."""
     count = 0
     try:
         for value, files in _read_values(path):
             count += 1
-            yield _with_times(_read_chat(value, files), path)
+            folder = _read_folder(value)
+            yield _with_times(_read_chat(value, files), path) if folder is None else folder
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise EnvironmentFault(f"{path.name} cannot be read: {reason}.") from error
@@ -76,22 +92,34 @@ def _read_chat(value: JsonObject, beside: CompanionFiles) -> ReadChat:
     return ReadChat(chat=chat, program=program.NAME, files=files, left_out=source.left_out)
 
 
+def _read_folder(value: JsonObject) -> ReadFolder | None:
+    """Return a folder of ours; None for what is none, or cannot be read: its chats are in no folder then."""
+    if value.get("format") != FORMAT or "folder" not in value:
+        return None
+    try:
+        folder = msgspec.convert(value["folder"], ChatFolder)
+    except msgspec.ValidationError:
+        return None
+    files = _contents_of(folder.files, value)
+    return ReadFolder(folder=folder, files=files, left_out=len(folder.files) - len(files))
+
+
 def _read_own(value: JsonObject) -> ReadChat:
-    """Return a chat of ours; `files` of the export are by their hashes."""
+    """Return a chat of ours."""
     try:
         chat = msgspec.convert(value["chat"], Chat)
     except (msgspec.ValidationError, KeyError):
         return ReadChat(chat=None, program=_OWN_NAME)
-    contents = object_of(value.get("files"))
-    files: dict[str, list[FileContent]] = {}
-    left_out = 0
-    for message in chat.messages:
-        for attachment in message.attachments:
-            content = decode_base64(contents.get(attachment.hash))
-            if content:
-                files.setdefault(message.id, []).append(FileContent(attachment.name, content))
-            left_out += not content
+    files = {message.id: _contents_of(message.attachments, value) for message in chat.messages if message.attachments}
+    left_out = sum(1 for _ in attachments_of(chat.messages)) - sum(map(len, files.values()))
     return ReadChat(chat=chat, program=_OWN_NAME, files=files, left_out=left_out)
+
+
+def _contents_of(attachments: Iterable[Attachment], value: JsonObject) -> list[FileContent]:
+    """Return those of the files that an export of ours has, by their hashes."""
+    contents = object_of(value.get("files"))
+    files = [FileContent(file.name, decode_base64(contents.get(file.hash))) for file in attachments]
+    return [file for file in files if file.content]
 
 
 def _read_values(path: Path) -> Iterator[tuple[JsonObject, CompanionFiles]]:
@@ -100,7 +128,7 @@ def _read_values(path: Path) -> Iterator[tuple[JsonObject, CompanionFiles]]:
         raise NotFound(f"There is no {path}.")
     if path.is_dir():
         beside = files_of_folder(_companions_of(path))
-        yield from ((value, beside) for value in _read_folder(path))
+        yield from ((value, beside) for value in _read_directory(path))
     elif zipfile.is_zipfile(path):
         yield from _read_archive(path)
     else:
@@ -124,7 +152,7 @@ def _companions_of(folder: Path) -> list[Path]:
     return files
 
 
-def _read_folder(folder: Path) -> Iterator[JsonObject]:
+def _read_directory(folder: Path) -> Iterator[JsonObject]:
     for count, file in enumerate(_files_in(folder)):
         if count >= MOST_FILES:
             raise BadRequest(f"{folder} has more than {MOST_FILES:,} files.", hint="Name the folder of the chats.")
@@ -165,7 +193,8 @@ def _conversations_in(value: object) -> Iterator[JsonObject]:
     """Yield what is a conversation: the value itself, or those it lists."""
     if isinstance(value, dict) and value.get("format") == FORMAT:
         files = value.get("files")
-        yield from ({"format": FORMAT, "chat": chat, "files": files} for chat in objects_of(value.get("chats")))
+        for kind, values in (("folder", value.get("folders")), ("chat", value.get("chats"))):
+            yield from ({"format": FORMAT, kind: item, "files": files} for item in objects_of(values))
         return
     items = [value] if isinstance(value, dict) else objects_of(value)
     if items and all(set(item) >= {"role", "content"} for item in items):

@@ -3,14 +3,14 @@
 import base64
 import html
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from app import __version__
 from app.core.attachments import Attachment, AttachmentKind
-from app.core.chats import Chat, Message, Role, Timings
+from app.core.chats import Chat, ChatFolder, Message, MessageStatus, Role, Timings
 from app.markdown.formulas import SCALE
 
 if TYPE_CHECKING:
@@ -27,13 +27,38 @@ class ChatFile(msgspec.Struct, frozen=True, kw_only=True):
     version: int = _VERSION
     written_by: str = f"Roundhouse {__version__}"
     chats: list[Chat]
+    folders: list[ChatFolder] = []
     files: dict[str, bytes] = {}
-    """Attached files by their hashes, in base64."""
+    """Files of chats and folders by their hashes, in base64."""
+    left_out: list[str] = []
+    """Names of those that were not there any more."""
 
 
-def encode_chats(chats: Sequence[Chat], files: Mapping[str, bytes]) -> bytes:
-    """Return the chats as `read_chats` takes them, with their attached files by hash."""
-    return msgspec.json.format(msgspec.json.encode(ChatFile(chats=list(chats), files=dict(files))), indent=1) + b"\n"
+def encode_chats(chats: Sequence[Chat], files: Mapping[str, bytes], folders: Sequence[ChatFolder] = ()) -> bytes:
+    """Return the chats as `read_export` takes them, with these folders, and by hash the files of both."""
+    of_chats = attachments_of(message for chat in chats for message in chat.messages)
+    of_folders = (file for folder in folders for file in folder.files)
+    missing = {file.name: None for file in (*of_chats, *of_folders) if file.hash not in files}
+    export = ChatFile(
+        chats=[_end_answers(chat) for chat in chats], folders=list(folders), files=dict(files), left_out=list(missing)
+    )
+    return msgspec.json.format(msgspec.json.encode(export), indent=1) + b"\n"
+
+
+def attachments_of(messages: Iterable[Message]) -> Iterator[Attachment]:
+    """Yield the files of some messages."""
+    return (attachment for message in messages for attachment in message.attachments)
+
+
+def _end_answers(chat: Chat) -> Chat:
+    """Return a chat in which no answer is still being written: nobody writes it where the file is read."""
+    messages = [
+        msgspec.structs.replace(message, status=MessageStatus.INTERRUPTED)
+        if message.status is MessageStatus.GENERATING
+        else message
+        for message in chat.messages
+    ]
+    return msgspec.structs.replace(chat, messages=messages)
 
 
 def visible_path(chat: Chat) -> list[Message]:
@@ -47,12 +72,12 @@ def visible_path(chat: Chat) -> list[Message]:
     return path[::-1]
 
 
-def write_markdown(chat: Chat, links: Mapping[str, str]) -> bytes:
-    """Return the branch that is shown as Markdown. `links` say by an attachment's id where its file is."""
+def write_markdown(chat: Chat, links: Mapping[str, str] | None = None) -> bytes:
+    """Return the branch that is shown as Markdown. `links` say by an attachment's id where its file was exported to."""
     return ("\n\n".join(_markdown_parts(chat, links)) + "\n").encode("utf-8", "replace")
 
 
-def _markdown_parts(chat: Chat, links: Mapping[str, str]) -> Iterator[str]:
+def _markdown_parts(chat: Chat, links: Mapping[str, str] | None) -> Iterator[str]:
     yield f"# {title_of(chat)}"
     yield f"*{_about(chat)}*"
     if chat.system_prompt.strip():
@@ -70,11 +95,13 @@ def _markdown_parts(chat: Chat, links: Mapping[str, str]) -> Iterator[str]:
             yield f"*{message.error}*"
 
 
-def _link_to(attachment: Attachment, links: Mapping[str, str]) -> str:
+def _link_to(attachment: Attachment, links: Mapping[str, str] | None) -> str:
     name = attachment.name.replace("[", "(").replace("]", ")")
+    if links is None:
+        return f"*Attached: {name}*"
     link = links.get(attachment.id)
     if link is None:
-        return f"*Attached: {name}*"
+        return f"*Attached: {name}, which is not in this export*"
     return f"{'!' if attachment.kind is AttachmentKind.PICTURE else ''}[{name}](<{link}>)"
 
 
@@ -87,7 +114,9 @@ def _about(chat: Chat) -> str:
     day = time.strftime("%d %B %Y", time.localtime(chat.created_at)).lstrip("0")
     others = len(chat.messages) - len(visible_path(chat))
     more = f" · {others} messages of other branches are not shown" if others > 1 else ""
-    return " · ".join(filter(None, (chat.model, day))) + more
+    marks = ("pinned" if chat.is_pinned else "", "archived" if chat.is_archived else "")
+    tags = " ".join(f"#{tag}" for tag in chat.tags)
+    return " · ".join(filter(None, (chat.model, day, *marks, tags))) + more
 
 
 def _speaker(message: Message) -> str:
@@ -178,7 +207,7 @@ def _html_parts(chat: Chat, pictures: Mapping[str, tuple[str, bytes]], renderer:
 def _show_attachment(attachment: Attachment, pictures: Mapping[str, tuple[str, bytes]]) -> str:
     name = html.escape(attachment.name)
     if attachment.id not in pictures:
-        return f'<p class="about">Attached: {name}</p>'
+        return f'<p class="about">Attached: {name}, which is not in this export</p>'
     media_type, content = pictures[attachment.id]
     data = base64.b64encode(content).decode()
     return f'<p><img alt="{name}" src="data:{html.escape(media_type)};base64,{data}"></p>'

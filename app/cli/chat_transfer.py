@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -12,14 +12,14 @@ from urllib.parse import quote
 import click
 import msgspec
 
-from app.chat_files.reading import ReadChat, read_chats
+from app.chat_files.reading import ReadChat, ReadFolder, read_export
 from app.chat_files.source import FileContent
-from app.chat_files.writing import encode_chats, title_of, write_html, write_markdown
+from app.chat_files.writing import attachments_of, encode_chats, title_of, visible_path, write_html, write_markdown
 from app.cli.output import print_note
 from app.client.http import GatewayClient, quote_segment
 from app.config.programs import child_environment, module_command
 from app.core.attachments import Attachment, AttachmentKind, AttachmentPart
-from app.core.chats import Chat, ChatImport, ChatImportResult, ChatSummary, ImportReport, Message
+from app.core.chats import Chat, ChatFolder, ChatImport, ChatImportResult, ChatSummary, ExportReport, ImportReport
 from app.core.errors import BadRequest, EnvironmentFault, NotFound, StorageFault, UserError
 
 FORMATS = ("md", "html", "json", "pdf")
@@ -41,13 +41,6 @@ class ExportTarget(NamedTuple):
     overwrites: bool
 
 
-class ExportedFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written."""
-
-    chats: int
-    path: str
-
-
 def format_of(file: Path) -> str:
     """Return the format that a file's name ends with; nothing where it ends with none."""
     return _SUFFIXES.get(file.suffix.lower(), "")
@@ -58,26 +51,44 @@ class ChatExporter:
 
     def __init__(self, client: GatewayClient, target: ExportTarget) -> None:
         self._client, self._target = client, target
+        self._left_out: dict[str, None] = {}
+        """The names of files, in the order in which they are missed."""
 
-    def export_one(self, summary: ChatSummary) -> ExportedFiles:
+    def export_one(self, summary: ChatSummary) -> ExportReport:
         """Write one chat to the file."""
         self._write_chat(self._target.file, self._read_chat(summary))
-        return ExportedFiles(chats=1, path=str(self._target.file))
+        return self._report(chats=1)
 
-    def export_all(self, summaries: Iterable[ChatSummary]) -> ExportedFiles:
-        """Write all of them: into the file as JSON, else into a folder of that name, a file for each."""
-        folder, listed = self._target.file, list(summaries)
-        if self._target.kind == "json":
-            chats = [self._read_chat(summary) for summary in listed]
-            self._write_file(folder, encode_chats(chats, self._fetch_files(chats)))
-            return ExportedFiles(chats=len(listed), path=str(folder))
-        names: set[str] = set()
+    def export_all(self, summaries: Iterable[ChatSummary]) -> ExportReport:
+        """Write all of them, and their folders: into the file as JSON, else a file for each into a folder of that name.
+
+        Only JSON has what new chats in a folder begin with.
+        """
+        listed, folders = list(summaries), self._client.get("/chats/folders", list[ChatFolder])
+        if self._target.kind != "json":
+            self._write_pages(listed, folders)
+            return self._report(chats=len(listed))
+        chats = [self._read_chat(summary) for summary in listed]
+        messages = [message for chat in chats for message in chat.messages]
+        files = self._fetch_files([*attachments_of(messages), *(file for folder in folders for file in folder.files)])
+        self._write_file(self._target.file, encode_chats(chats, files, folders))
+        return self._report(chats=len(listed), folders=len(folders))
+
+    def _write_pages(self, listed: Sequence[ChatSummary], folders: Sequence[ChatFolder]) -> None:
+        """Write a file for each chat, those of a folder into one that is called like it."""
+        names: dict[str, set[str]] = {"": set()}
+        places = {folder.id: _free_name(_name_of(folder.name, "Folder"), names[""]) for folder in folders}
         for count, summary in enumerate(listed, start=1):
             chat = self._read_chat(summary)
-            self._write_chat(folder / f"{_free_name(_file_stem(chat), names)}.{self._target.kind}", chat)
+            place = places.get(chat.folder, "")
+            name = _free_name(_file_stem(chat), names.setdefault(place, set()))
+            self._write_chat(self._target.file / place / f"{name}.{self._target.kind}", chat)
             if sys.stderr.isatty():
                 click.echo(f"\r\x1b[K{count} of {len(listed)}", nl=count == len(listed), err=True)
-        return ExportedFiles(chats=len(listed), path=str(folder))
+
+    def _report(self, *, chats: int, folders: int = 0) -> ExportReport:
+        path = str(self._target.file)
+        return ExportReport(chats=chats, folders=folders, path=path, left_out=list(self._left_out))
 
     def _read_chat(self, summary: ChatSummary) -> Chat:
         return self._client.get(f"/chats/{quote_segment(summary.id)}", Chat)
@@ -85,7 +96,7 @@ class ChatExporter:
     def _write_chat(self, file: Path, chat: Chat) -> None:
         match self._target.kind:
             case "json":
-                self._write_file(file, encode_chats([chat], self._fetch_files([chat])))
+                self._write_file(file, encode_chats([chat], self._fetch_files(attachments_of(chat.messages))))
             case "md":
                 self._write_file(file, write_markdown(chat, self._write_attachments(file, chat)))
             case "html":
@@ -97,7 +108,7 @@ class ChatExporter:
         """Write attached files into a folder beside a file; return by id where they are, seen from there."""
         links: dict[str, str] = {}
         names: set[str] = set()
-        for attachment in _attachments_of(chat):
+        for attachment in attachments_of(chat.messages):
             given = Path(_NOT_IN_NAMES.sub(" ", attachment.name).strip(" .") or "file")
             name = _free_name(given.stem[:_LONGEST_NAME], names) + given.suffix
             content = self._fetch(attachment, AttachmentPart.ORIGINAL)
@@ -106,17 +117,22 @@ class ChatExporter:
                 links[attachment.id] = f"{file.stem} files/{name}"
         return links
 
-    def _fetch_files(self, chats: Sequence[Chat]) -> Mapping[str, bytes]:
+    def _fetch_files(self, attachments: Iterable[Attachment]) -> Mapping[str, bytes]:
         files: dict[str, bytes] = {}
-        for attachment in (attachment for chat in chats for attachment in _attachments_of(chat)):
+        for attachment in attachments:
             content = None if attachment.hash in files else self._fetch(attachment, AttachmentPart.ORIGINAL)
             if content is not None:
                 files[attachment.hash] = content
         return files
 
     def _fetch_pictures(self, chat: Chat) -> Mapping[str, tuple[str, bytes]]:
-        pictures = [part for part in _attachments_of(chat) if part.kind is AttachmentKind.PICTURE]
-        contents = {picture.id: self._fetch(picture, AttachmentPart.PICTURE) for picture in pictures}
+        """Return the pictures of a page; other files are left out of it."""
+        files = list(attachments_of(visible_path(chat)))
+        contents = {
+            file.id: self._fetch(file, AttachmentPart.PICTURE) if file.kind is AttachmentKind.PICTURE else None
+            for file in files
+        }
+        self._left_out |= {file.name: None for file in files if contents[file.id] is None}
         return {id_: (_picture_type(content), content) for id_, content in contents.items() if content is not None}
 
     def _fetch(self, attachment: Attachment, part: AttachmentPart) -> bytes | None:
@@ -125,6 +141,7 @@ class ChatExporter:
             return self._client.get(f"/attachments/{quote_segment(attachment.id)}/content?part={part}", bytes)
         except (NotFound, StorageFault) as error:
             print_note(f"{attachment.name}: {error}")
+            self._left_out[attachment.name] = None
             return None
 
     def _write_file(self, file: Path, data: bytes) -> None:
@@ -138,10 +155,6 @@ class ChatExporter:
             raise EnvironmentFault(f"{file} cannot be written: {error.strerror}.") from error
 
 
-def _attachments_of(chat: Chat) -> Iterator[Attachment]:
-    return (attachment for message in chat.messages for attachment in message.attachments)
-
-
 def _picture_type(content: bytes) -> str:
     """Return the media type of a picture that was made for models: PNG, or else JPEG."""
     return "image/png" if content.startswith(b"\x89PNG") else "image/jpeg"
@@ -150,8 +163,12 @@ def _picture_type(content: bytes) -> str:
 def _file_stem(chat: Chat) -> str:
     """Return a name for a chat's file that every system takes."""
     day = datetime.fromtimestamp(chat.created_at).astimezone().date()
-    words = _NOT_IN_NAMES.sub(" ", title_of(chat))[:_LONGEST_NAME].strip(" .")
-    return f"{day} {words or 'Chat'}"
+    return f"{day} {_name_of(title_of(chat), 'Chat')}"
+
+
+def _name_of(words: str, default: str) -> str:
+    """Return words as a file may be called."""
+    return " ".join(_NOT_IN_NAMES.sub(" ", words).split())[:_LONGEST_NAME].strip(" .") or default
 
 
 def _free_name(stem: str, names: set[str]) -> str:
@@ -192,16 +209,35 @@ class ChatImporter:
         self._size_bytes = 0
 
     def import_file(self, path: Path) -> ImportReport:
-        """Add everything. Raises what `read_chats` raises."""
-        for item in read_chats(path):
-            self._count(left_out=item.left_out, unreadable=item.chat is None)
-            if item.program not in self._report.programs:
-                programs = [*self._report.programs, item.program]
-                self._report = msgspec.structs.replace(self._report, programs=programs)
-            if item.chat is not None:
-                self._add(self._with_files(item.chat, item))
+        """Add everything. Raises what `read_export` raises."""
+        for item in read_export(path):
+            if isinstance(item, ReadFolder):
+                self._add_folder(item)
+            else:
+                self._add_chat(item)
         self._send_batch()
         return self._report
+
+    def _add_chat(self, item: ReadChat) -> None:
+        self._count(left_out=item.left_out, unreadable=item.chat is None)
+        if item.program not in self._report.programs:
+            programs = [*self._report.programs, item.program]
+            self._report = msgspec.structs.replace(self._report, programs=programs)
+        if item.chat is not None:
+            self._add(self._with_files(item.chat, item))
+
+    def _add_folder(self, item: ReadFolder) -> None:
+        """Add a folder with its files; one that is there already stays as it is."""
+        if item.folder.id in {folder.id for folder in self._client.get("/chats/folders", list[ChatFolder])}:
+            return
+        folder = msgspec.structs.replace(item.folder, files=self._upload_files(item.files))
+        try:
+            self._client.post("/chats/import", ChatImport(chats=[], folders=[folder]), ChatImportResult)
+        except UserError as error:
+            print_note(str(error))
+            self._count(unreadable=1)
+            return
+        self._count(folders=1, left_out=item.left_out)
 
     def _count(self, **more: int) -> None:
         counts = {name: getattr(self._report, name) + count for name, count in more.items()}
@@ -241,7 +277,7 @@ class ChatImporter:
         there = self._ids_there(chat.id)
         messages = [
             msgspec.structs.replace(
-                message, attachments=[] if message.id in there else self._upload_files(message, item.files)
+                message, attachments=[] if message.id in there else self._upload_files(item.files.get(message.id, ()))
             )
             for message in chat.messages
         ]
@@ -253,8 +289,8 @@ class ChatImporter:
         except NotFound:
             return set()
 
-    def _upload_files(self, message: Message, files: Mapping[str, Sequence[FileContent]]) -> list[Attachment]:
-        uploads = [self._upload(file) for file in files.get(message.id, ())]
+    def _upload_files(self, files: Iterable[FileContent]) -> list[Attachment]:
+        uploads = [self._upload(file) for file in files]
         return [upload for upload in uploads if upload is not None]
 
     def _upload(self, file: FileContent) -> Attachment | None:

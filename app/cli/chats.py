@@ -16,17 +16,17 @@ from app.cli.chat_transfer import (
     FORMATS,
     ChatExporter,
     ChatImporter,
-    ExportedFiles,
     ExportTarget,
     format_of,
 )
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, show_result
 from app.client.http import quote_segment
-from app.core.chats import Chat, ChatPatch, ChatShelf, ChatSummary, ImportReport, TagCount
+from app.core.chats import Chat, ChatPatch, ChatShelf, ChatSummary, ExportReport, ImportReport, TagCount
 from app.core.errors import BadRequest
 
 _USUAL_LIMIT = 30
+_SHOWN_NAMES = 5
 _MARKS = re.compile("[\x02\x03]")
 
 
@@ -84,7 +84,7 @@ def show_chat(chat: str, *, as_json: bool) -> None:
     """Print CHAT (the beginning of its id, or its title) as Markdown."""
     client = connect_gateway()
     whole = client.get(f"/chats/{quote_segment(find_chat(client, chat).id)}", Chat)
-    show_result("chat", whole, as_json=as_json, text=lambda shown: write_markdown(shown, {}).decode().splitlines())
+    show_result("chat", whole, as_json=as_json, text=lambda shown: write_markdown(shown).decode().splitlines())
 
 
 @chats.command("export")
@@ -267,12 +267,19 @@ def _summary_lines(summaries: Sequence[ChatSummary]) -> list[str]:
     return format_table(("ID", "CHANGED", "MESSAGES", "TITLE"), rows)
 
 
-def _export_lines(done: ExportedFiles) -> list[str]:
-    return [f"{_count_chats(done.chats)} written to {done.path}."]
+def _export_lines(done: ExportReport) -> Iterator[str]:
+    folders = f" and {_count(done.folders, 'folder', 'folders')}" if done.folders else ""
+    yield f"{_count_chats(done.chats)}{folders} written to {done.path}."
+    if done.left_out:
+        names = ", ".join(done.left_out[:_SHOWN_NAMES]) + (", …" if len(done.left_out) > _SHOWN_NAMES else "")
+        yield f"{_count(len(done.left_out), 'attached file', 'attached files')} not in it: {names}."
 
 
 def _import_lines(report: ImportReport) -> Iterator[str]:
-    yield f"{_count_chats(report.added)} added, from {', '.join(report.programs)}."
+    source = f", from {', '.join(report.programs)}" if report.programs else ""
+    yield f"{_count_chats(report.added)} added{source}."
+    if report.folders:
+        yield f"{_count(report.folders, 'folder', 'folders')} added."
     if report.extended:
         yield f"{_count_chats(report.extended)} extended with newer messages."
     if report.unchanged:
@@ -286,4 +293,8 @@ def _import_lines(report: ImportReport) -> Iterator[str]:
 
 
 def _count_chats(count: int) -> str:
-    return "1 chat" if count == 1 else f"{count:,} chats"
+    return _count(count, "chat", "chats")
+
+
+def _count(count: int, thing: str, things: str) -> str:
+    return f"1 {thing}" if count == 1 else f"{count:,} {things}"

@@ -321,6 +321,15 @@ class ChatImportResult(msgspec.Struct, frozen=True, kw_only=True):
     deleted: int = 0
 
 
+class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What an export wrote, and the names of attached files that are not in it."""
+
+    chats: int = 0
+    path: str = ""
+    folders: int = 0
+    left_out: list[str] = []
+
+
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """What an import came to: `ChatImportResult` over all requests, and what could not be taken over."""
 
@@ -328,6 +337,8 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     extended: int = 0
     unchanged: int = 0
     deleted: int = 0
+    folders: int = 0
+    """Folders of chats that were added."""
     unreadable: int = 0
     """Conversations that could not be read, or in which nothing is said."""
     left_out: int = 0

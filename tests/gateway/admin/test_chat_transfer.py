@@ -1,13 +1,27 @@
 """Chats out of one service and into another, through the command line's own exporter and importer."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from app.cli.chat_names import IN_SIGHT, ChatRequest, list_summaries
 from app.cli.chat_transfer import ChatExporter, ChatImporter, ExportTarget
-from app.core.chats import Chat, ChatSummary, MessageStatus
+from app.core.attachments import Attachment
+from app.core.chats import (
+    Chat,
+    ChatFolder,
+    ChatPatch,
+    ChatShelf,
+    ChatSummary,
+    MessageStatus,
+    NewChat,
+    NewChatFolder,
+    NewTurn,
+    Turn,
+)
 from app.core.errors import BadRequest
 from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.ports import free_port
@@ -92,3 +106,122 @@ def test_a_folder_gets_a_file_for_every_chat_whatever_they_are_called(second: Re
     assert len(written) == done.chats >= len(titles)
     assert all(path.suffix == ".md" and path.name.isprintable() for path in written)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["messages.json", "out"]
+
+
+def begin_chat(gateway: RealGateway, title: str, folder: str = "", files: list[str] | None = None) -> Chat:
+    """Return a chat with a question; its answer fails at once, for nobody has that model."""
+    new = NewChat(title=title, model="broken", folder=folder, tags=["work", "Boilers"], system_prompt="Be brief.")
+    chat = gateway.client.post("/chats", new, Chat)
+    gateway.client.post(f"/chats/{chat.id}/turns", NewTurn(content="How high?", attachments=files or []), Turn)
+    return chat
+
+
+def upload(gateway: RealGateway, name: str, content: bytes) -> Attachment:
+    return gateway.client.post(f"/attachments?name={name}", content, Attachment)
+
+
+def everything(gateway: RealGateway) -> tuple[object, object]:
+    """Return folders and chats as they are anywhere, without the ids that attachments have in one place."""
+    folders = gateway.client.get("/chats/folders", list[ChatFolder])
+    shelves = (ChatShelf.CURRENT, ChatShelf.ARCHIVED)
+    listed = [
+        summary
+        for shelf in shelves
+        for summary in gateway.client.get(f"/chats?limit=200&shelf={shelf}", list[ChatSummary])
+    ]
+    chats = [gateway.client.get(f"/chats/{summary.id}", Chat) for summary in listed]
+    return (
+        [
+            (folder.id, folder.name, folder.model, folder.system_prompt, [file.hash for file in folder.files])
+            for folder in folders
+        ],
+        [
+            (
+                *(chat.title, chat.folder, chat.tags, chat.is_pinned, chat.is_archived, chat.system_prompt),
+                *(chat.model, without_ids_of_files(chat)),
+            )
+            for chat in chats
+        ],
+    )
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[RealGateway, RealGateway]]:
+    with running(tmp_path / "from", free_port()) as source, running(tmp_path / "to", free_port()) as target:
+        yield source, target
+
+
+def test_folders_tags_pins_and_the_archive_go_along(pair: tuple[RealGateway, RealGateway], tmp_path: Path) -> None:
+    source, target = pair
+    rules = [upload(source, name, content).id for name, content in (("b.txt", b"No smoking."), ("a.txt", b"Quiet."))]
+    folder = source.client.post(
+        "/chats/folders",
+        NewChatFolder(name="Sheds / CON", model="broken", system_prompt="Answer in metres.", files=rules),
+        ChatFolder,
+    )
+    source.client.post("/chats/folders", NewChatFolder(name="Empty"), ChatFolder)
+    note = upload(source, "note.txt", b"23 m")
+    begin_chat(source, "In it", folder.id, [note.id])
+    pinned, archived = begin_chat(source, "Pinned"), begin_chat(source, "Archived")
+    source.client.patch(f"/chats/{pinned.id}", ChatPatch(is_pinned=True), Chat)
+    source.client.patch(f"/chats/{archived.id}", ChatPatch(is_archived=True), Chat)
+
+    file = tmp_path / "all.json"
+    summaries = [summary for shelf in IN_SIGHT for summary in list_summaries(source.client, ChatRequest(shelf=shelf))]
+    done = ChatExporter(source.client, ExportTarget(file, "json", overwrites=False)).export_all(summaries)
+    assert (done.chats, done.folders, done.left_out) == (3, 2, [])
+    report = ChatImporter(target.client).import_file(file)
+    assert (report.added, report.folders, report.left_out, report.unreadable) == (3, 2, 0, 0)
+    there = everything(target)
+    assert there == everything(source)
+
+    again = ChatImporter(target.client).import_file(file)
+    assert (again.added, again.folders, again.unchanged) == (0, 0, 3)
+    assert everything(target) == there
+
+    pages = tmp_path / "pages"
+    ChatExporter(source.client, ExportTarget(pages, "md", overwrites=False)).export_all(summaries)
+    assert sorted(path.parent.relative_to(pages).as_posix() for path in pages.rglob("*.md")) == [".", ".", "Sheds CON"]
+    (inside,) = (pages / "Sheds CON").glob("*.md")
+    assert "#Boilers #work" in inside.read_text()
+
+
+def test_an_export_says_what_is_not_in_it(pair: tuple[RealGateway, RealGateway], tmp_path: Path) -> None:
+    source, target = pair
+    rules, note = upload(source, "rules.txt", b"No smoking."), upload(source, "note.txt", b"23 m")
+    source.client.post("/chats/folders", NewChatFolder(name="Sheds", files=[rules.id]), ChatFolder)
+    begin_chat(source, "With a note", files=[note.id])
+    page = tmp_path / "chat.html"
+    (summary,) = summaries_of(source)
+    done = ChatExporter(source.client, ExportTarget(page, "html", overwrites=False)).export_one(summary)
+    assert done.left_out == ["note.txt"]
+    assert "note.txt, which is not in this export" in page.read_text()
+
+    shutil.rmtree(source.paths.data / "attachments")
+    file = tmp_path / "all.json"
+    done = ChatExporter(source.client, ExportTarget(file, "json", overwrites=False)).export_all([summary])
+    assert done.left_out == ["note.txt", "rules.txt"] == json.loads(file.read_bytes())["left_out"]
+    report = ChatImporter(target.client).import_file(file)
+    assert (report.added, report.folders, report.left_out) == (1, 1, 2)
+
+
+def test_a_folder_that_is_none_keeps_no_chat_out(pair: tuple[RealGateway, RealGateway], tmp_path: Path) -> None:
+    source, target = pair
+    folder = source.client.post("/chats/folders", NewChatFolder(name="Sheds"), ChatFolder)
+    begin_chat(source, "In it", folder.id)
+    file = tmp_path / "all.json"
+    ChatExporter(source.client, ExportTarget(file, "json", overwrites=False)).export_all(summaries_of(source))
+    export = json.loads(file.read_bytes())
+    (good,) = export["folders"]
+    export["folders"] = [
+        good | {"id": "../x"},
+        good | {"id": "f2", "name": " "},
+        {"name": 3},
+        "text",
+        good | {"files": 7},
+    ]
+    file.write_text(json.dumps(export))
+    report = ChatImporter(target.client).import_file(file)
+    assert (report.added, report.folders, report.unreadable) == (1, 0, 4)
+    (chat,) = chats_of(target)
+    assert chat.folder == ""

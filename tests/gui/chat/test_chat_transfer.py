@@ -1,5 +1,6 @@
 """Import and export from the window: a process does it, and the window says how it went."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -74,10 +75,10 @@ def test_a_long_import_can_be_cancelled(transfer: ChatTransfer, qtbot: QtBot, mo
 
 
 def test_the_sentence_names_everything() -> None:
-    counts = ImportReport(added=1, extended=2, unchanged=3, deleted=1, unreadable=4, left_out=1)
+    counts = ImportReport(added=1, folders=2, extended=2, unchanged=3, deleted=1, unreadable=4, left_out=1)
     assert describe_import(counts) == (
-        "1 chat was added. 2 got newer messages. 3 were here already. 1 is in the trash. 4 have no text to read. "
-        "1 file was left out."
+        "1 chat was added. 2 folders were added. 2 got newer messages. 3 were here already. 1 is in the trash. "
+        "4 have no text to read. 1 file was left out."
     )
 
 
@@ -103,3 +104,21 @@ def test_a_file_nobody_asked_about_is_not_replaced(
         with qtbot.waitSignal(transfer.toast_requested, timeout=60_000):
             transfer.export_chat("c1", file)
     assert ["--overwrite" in call for call in calls] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        ([], "The chat was written to a.html."),
+        (["a.txt", "b.pdf"], "The chat was written to a.html. Not in it: a.txt and b.pdf."),
+        (list("abcd"), "The chat was written to a.html. 4 attached files are not in it, among them a, b and c."),
+    ],
+)
+def test_an_export_says_which_files_are_not_in_it(
+    names: list[str], sentence: str, transfer: ChatTransfer, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reply = {"version": 1, "export": {"chats": 1, "path": "a.html", "left_out": names}}
+    answer_with(monkeypatch, f"print({json.dumps(json.dumps(reply))})")
+    with qtbot.waitSignal(transfer.toast_requested, timeout=60_000) as toast:
+        transfer.export_chat("c1", TargetFile(Path("a.html"), overwrites=True))
+    assert toast.args[0] == sentence

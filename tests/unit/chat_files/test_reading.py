@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.chat_files.reading import ReadChat, read_chats
+from app.chat_files.reading import ReadChat, ReadFolder, read_chats, read_export
 from app.chat_files.source import FileContent, SourceChat, SourceMessage, build_chat
 from app.chat_files.writing import encode_chats, visible_path, write_html, write_markdown
 from app.core.attachments import Attachment, AttachmentKind
-from app.core.chats import Chat, Message, Role, Sampling, Timings
+from app.core.chats import Chat, ChatFolder, Message, MessageStatus, Role, Sampling, Timings
 from app.core.errors import BadRequest, EnvironmentFault, NotFound
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "chats"
@@ -301,6 +301,33 @@ def test_files_come_back_with_their_messages(tmp_path: Path) -> None:
     assert (item.chat, item.files, item.left_out) == (chat, {"m1": [FileContent("p.png", b"png")]}, 1)
     assert "![p.png](<x files/p.png>)" in write_markdown(chat, {"a1": "x files/p.png"}).decode()
     assert 'src="data:image/png;base64,cG5n"' in write_html(chat, {"a1": ("image/png", b"png")}).decode()
+
+
+def test_folders_come_before_the_chats_that_are_in_them(tmp_path: Path) -> None:
+    rules = Attachment(
+        id="a1", name="r.txt", kind=AttachmentKind.TEXT, media_type="text/plain", hash="f0", size_bytes=3, tokens=9
+    )
+    folder = ChatFolder(id="d1", name="Sheds", system_prompt="Be brief.", files=[rules])
+    chat = msgspec.structs.replace(CHAT, folder="d1", tags=["work"], is_pinned=True, is_archived=True)
+    file = tmp_path / "chats.json"
+    file.write_bytes(encode_chats([chat], {"f0": b"txt"}, [folder]))
+    first, second = read_export(file)
+    assert first == ReadFolder(folder=folder, files=[FileContent("r.txt", b"txt")])
+    assert isinstance(second, ReadChat)
+    assert second.chat == chat
+    file.write_bytes(encode_chats([chat], {}, [folder]))
+    first, _ = read_export(file)
+    assert first == ReadFolder(folder=folder, left_out=1, files=[])
+    assert json.loads(file.read_bytes())["left_out"] == ["r.txt"]
+
+
+def test_an_answer_that_is_being_written_is_exported_as_broken_off(tmp_path: Path) -> None:
+    writing = msgspec.structs.replace(CHAT.messages[1], status=MessageStatus.GENERATING)
+    file = tmp_path / "chats.json"
+    file.write_bytes(encode_chats([msgspec.structs.replace(CHAT, messages=[CHAT.messages[0], writing])], {}))
+    (item,) = read_chats(file)
+    assert item.chat is not None
+    assert item.chat.messages[1].status is MessageStatus.INTERRUPTED
 
 
 def test_markdown_has_the_branch_that_is_shown_and_says_that_there_are_others() -> None:

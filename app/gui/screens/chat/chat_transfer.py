@@ -11,12 +11,13 @@ import msgspec
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 
 from app.config.programs import module_command
-from app.core.chats import ImportReport
+from app.core.chats import ExportReport, ImportReport
 from app.core.errors import ErrorBody
-from app.core.translation import tr, tr_plural
+from app.core.translation import tr, tr_list, tr_plural
 
 ENDINGS = (".pdf", ".md", ".html", ".json")
 """Of the formats one chat can be written in."""
+_SHOWN_NAMES = 3
 
 
 def export_formats() -> str:
@@ -47,6 +48,12 @@ class _ImportReply(msgspec.Struct, frozen=True, kw_only=True):
     done: ImportReport = msgspec.field(name="import")
 
 
+class _ExportReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command prints."""
+
+    export: ExportReport
+
+
 class _ErrorReply(msgspec.Struct, frozen=True, kw_only=True):
     """What the command prints where it fails."""
 
@@ -73,14 +80,14 @@ class ChatTransfer(QObject):
         """Write a chat to a file, in the format its name ends with."""
         self._run(
             ("export", chat, *_target_arguments(file)),
-            lambda _: tr("The chat was written to {file}.", file=file.path.name),
+            lambda data: _add_left_out(tr("The chat was written to {file}.", file=file.path.name), data),
         )
 
     def export_all(self, file: TargetFile) -> None:
-        """Write every chat, with all branches and files, as JSON."""
+        """Write every chat, with all branches and files, and their folders, as JSON."""
         self._run(
             ("export", "--all", *_target_arguments(file)),
-            lambda _: tr("All chats were written to {file}.", file=file.path.name),
+            lambda data: _add_left_out(tr("All chats were written to {file}.", file=file.path.name), data),
         )
 
     def import_path(self, path: Path) -> None:
@@ -138,6 +145,22 @@ def _broke_off(detail: str) -> ErrorBody:
     return ErrorBody(code="interrupted", sentence=tr("It was interrupted before it was done."), detail=detail)
 
 
+def _add_left_out(sentence: str, data: bytes) -> str:
+    """Return a sentence with another about what the export that the command describes does not have."""
+    try:
+        names = msgspec.json.decode(data, type=_ExportReply).export.left_out
+    except msgspec.MsgspecError:
+        return sentence
+    if not names:
+        return sentence
+    shown = tr_list(names[:_SHOWN_NAMES])
+    if len(names) > _SHOWN_NAMES:
+        more = tr("{count} attached files are not in it, among them {names}.", count=len(names), names=shown)
+    else:
+        more = tr("Not in it: {names}.", names=shown)
+    return f"{sentence} {more}"
+
+
 def _decode_import(data: bytes) -> ImportReport:
     try:
         return msgspec.json.decode(data, type=_ImportReply).done
@@ -148,6 +171,8 @@ def _decode_import(data: bytes) -> ImportReport:
 def describe_import(counts: ImportReport) -> str:
     """Return what an import came to, in a sentence or two."""
     parts = [tr_plural("{count} chat was added.", "{count} chats were added.", counts.added)]
+    if counts.folders:
+        parts.append(tr_plural("{count} folder was added.", "{count} folders were added.", counts.folders))
     if counts.extended:
         parts.append(tr_plural("{count} got newer messages.", "{count} got newer messages.", counts.extended))
     if counts.unchanged:
