@@ -28,6 +28,7 @@ from app.gateway.background import Background
 from app.gateway.dialects.form import AnswerForm
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.entry.bodies import call_off_loop
+from app.gateway.exchange.answer_limits import MOST_CUTS, fitting_limit, limit_changes
 from app.gateway.exchange.connections import (
     EngineConnection,
     EngineConnections,
@@ -238,6 +239,8 @@ class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is left to be done with the request once its engine can be asked."""
     drops_cache_field: bool = False
     """The engine's route passes over the field that would have it leave its prompt cache alone."""
+    keeps_limit: bool = False
+    """The dialect says that an answer's limit has to fit, so one that does not is refused and never cut."""
 
     def __post_init__(self) -> None:
         """Look at the body here, which no request to an engine gets around."""
@@ -277,11 +280,14 @@ class EngineAnswer:
 
     __slots__ = (
         *("content_type", "head", "is_refusal", "lease", "request", "_connection", "_engines"),
-        "_observed",
+        *("_limit", "_observed", "_refusal"),
     )
 
     def __init__(self, engines: EngineAccess, request: UpstreamRequest, observed: Observation) -> None:
         self._engines, self.request, self._observed = engines, request, observed
+        self._limit: int | None = None
+        """Tokens that the answer may have at most, once the engine refused what was asked for."""
+        self._refusal: bytes | None = None
         self._connection: EngineConnection
         self.lease: Lease
         self.head: AnswerHead
@@ -293,25 +299,61 @@ class EngineAnswer:
         try:
             await self._open_connection()
         except EngineLostError as lost:
-            if not lost.may_repeat:
-                raise broke_off_error(lost.cause) from lost
-            log.info("Repeating a request whose engine had gone", extra={"model": self.request.model})
-            try:
-                await self._open_connection()
-            except EngineLostError as again:
-                raise broke_off_error(again.cause) from again
+            await self._open_again(lost)
+        if self.is_refusal and not self.request.keeps_limit:
+            await self._shorten_answer()
         return self
 
-    async def __aexit__(self, kind: object, *_error: object) -> None:
+    async def _open_again(self, lost: EngineLostError) -> None:
+        if not lost.may_repeat:
+            raise broke_off_error(lost.cause) from lost
+        log.info("Repeating a request whose engine had gone", extra={"model": self.request.model})
+        try:
+            await self._open_connection()
+        except EngineLostError as again:
+            raise broke_off_error(again.cause) from again
+
+    async def _shorten_answer(self) -> None:
+        """Ask again for an answer that fits, as long as the engine refuses because it would not."""
+        for _ in range(MOST_CUTS):
+            limit = await self._read_fitting_limit() if self.is_refusal else None
+            if limit is None:
+                return
+            log.info("Asking for an answer of at most %d tokens", limit, extra={"model": self.request.model})
+            self._close_connection()
+            self._limit, self._refusal = limit, None
+            try:
+                await self._open_connection()
+            except EngineLostError as lost:
+                await self._open_again(lost)
+
+    async def _read_fitting_limit(self) -> int | None:
+        """Return the limit with which the engine would not have refused; None where it refused for something else."""
+        try:
+            self._refusal = await self.read()
+            body = self.request.body
+            limit = await call_off_loop(body, fitting_limit, body, self._refusal, self.head.status)
+        except BaseException as error:
+            await self.__aexit__(type(error))
+            raise
+        is_less = limit is not None and (self._limit is None or limit < self._limit)
+        return limit if is_less else None
+
+    def _close_connection(self) -> None:
         self._engines.stuck_checks.leave_answer(self)
-        is_cut_short = kind is asyncio.CancelledError and not self._connection.is_over
         self._connection.close()
         self._engines.supervisor.release_lease(self.lease)
+
+    async def __aexit__(self, kind: object, *_error: object) -> None:
+        is_cut_short = kind is asyncio.CancelledError and not self._connection.is_over
+        self._close_connection()
         if is_cut_short or self._observed.is_stopped:
             self.check_engine()
 
     async def read(self) -> bytes:
         """Return the body. Raises EngineFailed if it breaks off, or does not end."""
+        if self._refusal is not None:
+            return self._refusal
         try:
             return await _collect_body(self._connection)
         except EngineDisconnected:
@@ -392,6 +434,8 @@ class EngineAnswer:
                 if request.drops_cache_field:
                     raise CacheFieldDroppedError
                 changes[descriptor.cache_field] = False
+        if self._limit is not None:
+            changes |= limit_changes(body, self._limit)
         if changes:
             body = await call_off_loop(body, with_fields, body, changes)
         # Engine and gateway agree on what the engine would do anyway.

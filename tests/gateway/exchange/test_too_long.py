@@ -105,9 +105,9 @@ async def test_chats_that_are_translated_are_told_in_the_same_words(near: Gatewa
         assert far.posts[-1][1]["stream"], "as only what is translated asks for one"
 
 
-async def test_claude_code_asks_a_vllm_of_32k_again_with_a_shorter_answer(near: Gateway, far: Far) -> None:
-    """As Claude Code does: it asks for 32,000 tokens, and works out from the refusal what is left."""
-    context, prompt = 32768, 9000
+async def test_claude_code_asks_a_nearly_full_vllm_again_with_a_shorter_answer(near: Gateway, far: Far) -> None:
+    """As Claude Code does: it asks for 32,000 tokens, and works out from the refusal what little is left."""
+    context, prompt = 32768, 32668
 
     async def vllm(request: web.Request) -> web.StreamResponse:
         wanted = (await request.json())["max_tokens"]

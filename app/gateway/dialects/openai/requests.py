@@ -340,4 +340,6 @@ def _build_upstream(
         headers=client_header_lines(request),
         gather=engine_request.gather,
         prepare=infill_preparer(engine_request.route),
+        # "The token count of your prompt plus max_tokens cannot exceed the model's context length" (OpenAI's reference)
+        keeps_limit=engine_request.route is Route.COMPLETIONS,
     )

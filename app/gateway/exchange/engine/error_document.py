@@ -62,6 +62,8 @@ class EngineRefusal(msgspec.Struct, frozen=True, kw_only=True):
     code: str | int | None = None
     param: str | None = None
     overflow: Overflow | None = None
+    most_answer: int | None = None
+    """Tokens that an answer may have, where the limit asked for was above that, whatever the prompt takes."""
     kind: str = ""
     """Its own word for the type of error, where that is kept."""
     extra: dict[str, msgspec.Raw] = {}
@@ -112,6 +114,8 @@ def _classify_refusal(refused: EngineRefusal) -> EngineRefusal:
     overflow = overflow_in(refused.message)
     if overflow is not None:
         return _overflow_refusal(refused, overflow)
+    if (most := answer_limit_in(refused.message)) is not None:
+        refused = msgspec.structs.replace(refused, most_answer=most)
     if refused.status >= _SERVER_ERROR:
         for pattern, mistake in _MISTAKES:
             if pattern.search(refused.message):
@@ -308,3 +312,21 @@ def overflow_in(sentence: str) -> Overflow | None:
     if counts.get("prompt", 0) > counts.get("context", 0):
         counts.pop("answer", None)  # no shorter answer would help
     return Overflow(**counts)
+
+
+_ANSWER_LIMITS = tuple(
+    re.compile(words, re.IGNORECASE | re.DOTALL)
+    for words in (  # as the vendors' own services word it; none was asked here
+        rf"max_(?:completion_)?tokens is too large: \d+\. This model supports at most {_ANSWER}",  # OpenAI
+        rf"max_tokens: \d+ > {_ANSWER}, which is the maximum allowed number of output tokens",  # Anthropic
+        rf"the valid range of max_tokens is \[1, {_ANSWER}\]",  # DeepSeek
+        rf"max_(?:completion_)?tokens`? must be less than or equal to `?{_ANSWER}",  # Groq
+    )
+)
+
+
+def answer_limit_in(sentence: str) -> int | None:
+    """Return how many tokens an answer may have, where a sentence says that too many were asked for."""
+    shown = sentence[:_LONGEST]
+    match = next((match for pattern in _ANSWER_LIMITS if (match := pattern.search(shown))), None)
+    return None if match is None else int(match["answer"].replace(",", ""))
