@@ -465,7 +465,7 @@ def choose_models(window: MainWindow, api: DemoApi) -> None:
     if isinstance(page, ChatScreen):
         page.conversation_view.toggle_models()
         for chip in page.conversation_view.models_panel.findChildren(Chip)[:2]:
-            chip.click()
+            chip.setChecked(True)
 
 
 def show_trash(window: MainWindow, _api: DemoApi) -> None:

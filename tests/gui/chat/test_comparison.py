@@ -48,10 +48,12 @@ def screen(qtbot: QtBot, theme: Theme, api: DemoApi, shell: Shell) -> ChatScreen
 
 
 def choose(screen: ChatScreen, *places: int) -> list[str]:
-    """Choose models in the panel; return their names."""
+    """Choose models in the panel, and no others; return their names."""
     screen.conversation_view.toggle_models()
     panel = screen.conversation_view.models_panel
     chips = panel.findChildren(Chip)
+    for chip in chips:
+        chip.setChecked(False)
     for place in places:
         chips[place].click()
     return panel.models
@@ -128,3 +130,28 @@ def test_versions_are_compared_too_and_left_again(screen: ChatScreen, api: DemoA
     screen.model.open_chat("c2")
     api.flush()
     assert screen.model.conversation.comparing is None
+
+
+def test_the_model_of_the_chat_is_the_first_to_be_compared(screen: ChatScreen, api: DemoApi) -> None:
+    view = screen.conversation_view
+    view.toggle_models()
+    assert view.models_panel.models == [screen.model.model]
+    checked = [chip.text() for chip in view.models_panel.findChildren(Chip) if chip.isChecked()]
+    assert len(checked) == 1
+    next(chip for chip in view.models_panel.findChildren(Chip) if not chip.isChecked()).click()
+    ask(screen, api)
+    assert len(api.bodies_of("POST", "/chats/c1/turns")) == 2
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_another_chat_compares_nothing(screen: ChatScreen, api: DemoApi, is_new: bool) -> None:  # noqa: FBT001 -- a case
+    choose(screen, 0, 1)
+    if is_new:
+        screen.model.new_chat()
+    else:
+        screen.model.open_chat("c2")
+    api.flush()
+    view = screen.conversation_view
+    assert view.models_panel.models == []
+    assert view.models_panel.isHidden()
+    assert not view._models_tool.isChecked()

@@ -596,3 +596,12 @@ def test_an_answer_without_a_word_is_said_to_be_one(opened: ChatScreen, api: Dem
     api.send_event(FOLLOW, AnswerDone(message=long_chat.make_answer(9, "")))
     (trouble,) = [view.trouble for view in opened.model.conversation.list_turns() if view.trouble]
     assert trouble.sentence == "The model wrote nothing."
+
+
+def test_no_chat_is_marked_while_a_new_chat_shows(opened: ChatScreen, api: DemoApi) -> None:
+    listing = opened.pane.list_view
+    assert listing.selectionModel().hasSelection()
+    opened.model.new_chat()
+    api.flush()
+    assert not listing.selectionModel().hasSelection()
+    assert not listing.currentIndex().isValid()

@@ -69,9 +69,9 @@ class ChatListModel(QAbstractListModel):
             self.endResetModel()
 
     def row_of(self, chat: str) -> QModelIndex:
-        """Return where a chat or a folder is."""
+        """Return where a chat or a folder is; headings have no id, and a new chat has none yet."""
         for row, item in enumerate(self.rows):
-            if id_of(item) == chat:
+            if chat and id_of(item) == chat:
                 return self.index(row)
         return QModelIndex()
 

@@ -26,7 +26,7 @@ _COLUMN = 260
 
 
 class ModelsPanel(OptionsPanel):
-    """Which models the next questions go to; fewer than two of them compare nothing."""
+    """Which models the next questions of a chat go to; fewer than two of them compare nothing."""
 
     chosen = Signal(list)
     """Names."""
@@ -58,12 +58,15 @@ class ModelsPanel(OptionsPanel):
         """Scroll what is higher than this."""
         self._scroller.setMaximumHeight(max(self.theme.px(40), height - self.theme.px(96)))
 
-    def show_models(self, models: Sequence[ModelInfo]) -> None:
-        """Offer these."""
+    def show_models(self, models: Sequence[ModelInfo], usual: str = "") -> None:
+        """Offer these; the usual model is the first of those that are compared, until others are chosen."""
         titles = {info.name: phrases.model_title(info) for info in models}
-        if list(titles) == list(self._chips):
+        names = [name for name in self._names if name in titles]
+        if len(names) < LEAST_MODELS and usual in titles:
+            names = [usual]
+        if list(titles) == list(self._chips) and names == self._names:
             return
-        self._names = [name for name in self._names if name in titles]
+        self._names = names
         clear_layout(self._flow)
         self._chips = {}
         for name, title in titles.items():
@@ -71,6 +74,13 @@ class ModelsPanel(OptionsPanel):
             chip.setChecked(name in self._names)
             chip.toggled.connect(partial(self._toggle, name))
             self._flow.addWidget(chip)
+
+    def clear_choice(self) -> None:
+        """Compare nothing: what was chosen was meant for another chat."""
+        self._names = []
+        clear_layout(self._flow)
+        self._chips = {}
+        self.hide()
 
     def _toggle(self, name: str, is_on: bool) -> None:  # noqa: FBT001 -- a slot of a bool signal
         self._names = [*(known for known in self._names if known != name), *([name] if is_on else [])]

@@ -239,6 +239,7 @@ class ConversationView(QWidget):
         if not self.find_bar.isHidden():
             self.find_bar.hide()
             self.transcript.finder.find(())
+        self.models_panel.clear_choice()
         self.composer.set_text(self._model.current_draft())
         self._show_files()
         self._show_conversation()
@@ -269,7 +270,7 @@ class ConversationView(QWidget):
 
     def toggle_models(self) -> None:
         """Show or hide the models to compare."""
-        self.models_panel.show_models(self._model.models_for_another_answer())
+        self.models_panel.show_models(self._model.models_for_another_answer(), self._model.model)
         self._toggle_panel(self.models_panel)
 
     def _mark_models(self, models: list[str]) -> None:
