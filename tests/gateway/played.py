@@ -21,6 +21,7 @@ from app.config.paths import Paths, this_home
 from app.config.store import SettingsStore
 from app.core.engines import EngineInfo, EngineState, EngineStatus, MemoryState, Pause
 from app.core.errors import EngineFailed, NotFound, quote_value
+from app.core.machine import Machine
 from app.core.models import ModelInfo
 from app.engine_store.recipe import InstallRecipe, read_recipes
 from app.gateway.advising.machine import MachineReader
@@ -236,6 +237,21 @@ class StandInLibrary:
         )
 
 
+class SharedMachineReader(MachineReader):
+    """Reads this computer once for all tests of a process: each time takes programs half a second of a processor."""
+
+    _computer: ClassVar[Machine | None] = None
+
+    async def measure(self) -> Machine:
+        SharedMachineReader._computer = await super().measure()
+        return SharedMachineReader._computer
+
+    async def _probe(self) -> Machine:
+        if SharedMachineReader._computer is None:
+            SharedMachineReader._computer = await super()._probe()
+        return SharedMachineReader._computer
+
+
 class ListedEngines:
     """What a catalogue says of single engines, where a test says what the list is."""
 
@@ -332,7 +348,7 @@ async def played_services(paths: Paths, environ: dict[str, str], limits: Limits,
     settings = SettingsStore(paths.settings_file, environ)
     supervisor = StandInSupervisor(upstream)
     supervisor.policy = policy_from(settings)
-    library, machine = cast("Any", StandInLibrary()), MachineReader()
+    library, machine = cast("Any", StandInLibrary()), SharedMachineReader()
     if not paths.database.exists():
         paths.database.write_bytes(_empty_database())
     chats, facts = await ChatStore.open(paths.database), FactsReader(library)
