@@ -10,7 +10,7 @@ RUN := $(UV) run --frozen --no-sync
 export UV_PYTHON_DOWNLOADS := never
 export QT_API := pyside6
 
-.PHONY: help run test test-engines test-package check fix bench mutants catalogue-check screenshots package appimage wheel clean
+.PHONY: help run test test-deep test-engines test-package check fix bench mutants catalogue-check screenshots package appimage wheel clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -20,6 +20,9 @@ run: .venv/ready  ## open the window; without a display, do the same job in the 
 
 test: .venv/ready  ## run every test, in a few processes side by side
 	@QT_QPA_PLATFORM=offscreen $(RUN) python -m tests.suite
+
+test-deep: .venv/ready  ## the same, with every combination that `make test` takes a sample of
+	@ROUNDHOUSE_TEST_DEPTH=deep QT_QPA_PLATFORM=offscreen $(RUN) python -m tests.suite
 
 test-engines: .venv/ready  ## run what needs the package index, a compiler, or minutes: real installs of engines
 	@QT_QPA_PLATFORM=offscreen $(RUN) pytest -q -m engines --timeout 1800

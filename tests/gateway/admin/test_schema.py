@@ -36,6 +36,7 @@ from app.core.errors import BadRequest, Conflict
 from app.gateway.admin.calls import AdminEndpoint
 from app.gateway.admin.routes import ENDPOINTS, PUBLISHED_NAMES, openapi_document
 from app.hub.disk.duplicates import SMALLEST_BYTES
+from tests.depth import trials
 from tests.fake_hub.faults import breaks_after
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
@@ -52,7 +53,7 @@ CHECKS = [
     content_type_conformance,
     unsupported_method,
 ]
-EXAMPLES = 15
+EXAMPLES = trials(5, deep=30)
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 FUZZED = [row for row in ENDPOINTS if row.path not in ("/shutdown", "/events", "/machine", "/bundle", "/doctor")]
 """Without what ends the gateway, what never ends by itself, and what probes the computer each time."""

@@ -13,6 +13,7 @@ from app.core.errors import BadRequest, NotFound
 from app.hub.gguf import header
 from app.hub.gguf.listing import GgufFacts, read_gguf
 from app.hub.gguf.values import MAX_NUMBER
+from tests.depth import trials
 from tests.gguf_files import ARRAY, STRING, UINT32, UINT64, TinyLlama, Typed, Value, gguf_bytes, packed_text, vocabulary
 
 TINY = TinyLlama().content()
@@ -249,7 +250,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("architecture", SHAPES)
 def test_headers_with_a_few_bytes_changed_are_read_or_refused(architecture: str, tmp_path: Path) -> None:
-    """10,000 of all three shapes; none takes long, and together they take no memory that stays."""
+    """In depth 10,000 of all three shapes; none takes long, and together they take no memory that stays."""
     words = Typed(ARRAY, ["<s>", "</s>", *(f"word{number}" for number in range(50))], STRING)
     types = Typed(ARRAY, [1] * 52, UINT32)
     values: dict[str, Value] = {
@@ -263,7 +264,7 @@ def test_headers_with_a_few_bytes_changed_are_read_or_refused(architecture: str,
     rng = random.Random(architecture)  # noqa: S311 -- the same mutations each time
     slowest_s, file = 0.0, tmp_path / "model.gguf"
     tracemalloc.start()
-    for _ in range(3_334):
+    for _ in range(trials(700, deep=3_334)):
         content = bytearray(whole)
         for _ in range(rng.randint(1, 4)):
             content[rng.randrange(len(content))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
