@@ -9,11 +9,20 @@ import click
 import msgspec
 
 from app.cli.answer_options import read_sampling, with_answer_options
+from app.cli.chat_names import find_chat
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, show_result
 from app.client.http import GatewayClient, quote_segment
 from app.core.errors import BadRequest, NotFound, quote_value, write_fault
-from app.core.presets import ChatPreset, PresetImport, PresetImportResult, SavePreset, read_presets, write_presets
+from app.core.presets import (
+    ChatPreset,
+    PresetFileContent,
+    PresetImport,
+    PresetImportResult,
+    SavePreset,
+    read_presets,
+    write_presets,
+)
 
 PRESET_MODEL = "-"
 """In the place of a model's name: the preset's."""
@@ -51,19 +60,21 @@ def show_preset(name: str, *, as_json: bool) -> None:
 @click.option("--model", default=None, help="Model that answers.")
 @click.option("--system", "system_prompt", default=None, help="System prompt; {{name}} is asked for when it is used.")
 @click.option("--prompt", default=None, help="Question; {{name}} is asked for when it is used.")
+@click.option("--chat", default=None, help="A chat whose model, system prompt and sampling are kept.")
 @click.option("--overwrite", is_flag=True, help="Replace a preset of this name.")
 @with_answer_options
 @json_option
-def save_preset(name: str, *, overwrite: bool, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- options of every type
-    """Keep a preset under NAME."""
+def save_preset(name: str, *, chat: str | None, overwrite: bool, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- options of every type
+    """Keep a preset under NAME. What the options say counts before what the chat has."""
     client = connect_gateway()
+    source = find_chat(client, chat).id if chat else ""
     texts = {key: chosen.pop(key) for key in ("model", "system_prompt", "prompt")}
     preset = msgspec.structs.replace(
         _empty_preset(name),
         **{key: value for key, value in texts.items() if value is not None},
         sampling=read_sampling(chosen),
     )
-    kept = client.post("/presets", SavePreset(preset=preset, replaces=overwrite), ChatPreset)
+    kept = client.post("/presets", SavePreset(preset=preset, replaces=overwrite, chat=source), ChatPreset)
     show_result("preset", kept, as_json=as_json, text=_preset_lines)
 
 
@@ -77,18 +88,25 @@ def remove_preset(name: str, *, as_json: bool) -> None:
 
 
 @presets.command("import")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @json_option
-def import_file(file: Path, *, as_json: bool) -> None:
-    """Add the presets of FILE; one whose name is taken gets a number."""
+def import_files(files: tuple[Path, ...], *, as_json: bool) -> None:
+    """Add the presets of FILES, also of LM Studio (NAME.preset.json); one whose name is taken gets a number."""
+    contents = [_read_file(file) for file in files]
+    presets = [preset for content in contents for preset in content.presets]
+    result = connect_gateway().post("/presets/import", PresetImport(presets=presets), PresetImportResult)
+    left_out = dict.fromkeys(name for content in contents for name in content.left_out)
+    done = msgspec.structs.replace(result, left_out=list(left_out))
+    show_result("import", done, as_json=as_json, text=_import_lines)
+
+
+def _read_file(file: Path) -> PresetFileContent:
     try:
         if file.stat().st_size > _LARGEST_FILE:
             raise BadRequest(f"{file.name} is too large for presets.", code="invalid_value")
-        content = read_presets(file.read_bytes())
+        return read_presets(file.read_bytes())
     except OSError as error:
         raise BadRequest(f"{file} could not be read: {error.strerror}.", code="unreadable_file") from error
-    result = connect_gateway().post("/presets/import", PresetImport(presets=content), PresetImportResult)
-    show_result("import", result, as_json=as_json, text=_import_lines)
 
 
 @presets.command("export")
@@ -201,4 +219,6 @@ def _preset_lines(preset: ChatPreset) -> Iterator[str]:
 def _import_lines(result: PresetImportResult) -> Iterator[str]:
     yield from (f"{name} is added." for name in result.added)
     if result.unchanged:
-        yield f"{result.unchanged} were there already."
+        yield f"{result.unchanged} {'was' if result.unchanged == 1 else 'were'} there already."
+    if result.left_out:
+        yield f"Not taken over: {', '.join(result.left_out)}."

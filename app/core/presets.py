@@ -5,12 +5,13 @@ The texts may have variables, `{{name}}`: what they stand for is asked when a pr
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
-from app.core.chats import Sampling
+from app.core.chats import Chat, Sampling
 from app.core.errors import BadRequest, quote_value
+from app.core.lm_studio_presets import ForeignPreset, read_lm_studio_preset
 
 LONGEST_NAME = 80
 MOST_PRESETS = 1000
@@ -38,6 +39,15 @@ class ChatPreset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """The names to be asked for, in the order in which they come."""
         return list(dict.fromkeys(_VARIABLE.findall(f"{self.system_prompt}\n{self.prompt}")))
 
+    def fill_gaps_from(self, chat: Chat) -> "ChatPreset":
+        """Return the preset with what it leaves empty as a chat has it."""
+        return msgspec.structs.replace(
+            self,
+            model=self.model or chat.model,
+            system_prompt=self.system_prompt or chat.system_prompt,
+            sampling=self.sampling.fill_gaps_from(chat.sampling),
+        )
+
     def fill_in(self, values: Mapping[str, str]) -> "ChatPreset":
         """Return the preset with its variables replaced; one without a value stays as it is written."""
 
@@ -52,10 +62,14 @@ class ChatPreset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class SavePreset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Keep a preset. With `replaces`, in place of the one of its name."""
+    """Keep a preset. With `replaces`, in place of the one of its name.
+
+    With the id of a `chat`, what the preset leaves empty is as that chat has it: model, system prompt, sampling.
+    """
 
     preset: ChatPreset
     replaces: bool = False
+    chat: str = ""
 
 
 class PresetImport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,10 +79,14 @@ class PresetImport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class PresetImportResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of them: the names under which they are, and how many were there already."""
+    """What became of them: the names under which they are, and how many were there already.
+
+    `left_out` are settings of another program's that mean nothing here, by its own names; the reader of a file says.
+    """
 
     added: list[str]
     unchanged: int = 0
+    left_out: list[str] = []
 
 
 class _PresetFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,12 +101,22 @@ def write_presets(presets: Iterable[ChatPreset]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
 
 
-def read_presets(data: bytes) -> list[ChatPreset]:
-    """Return the presets of a file: all in it, or one by itself. Raises BadRequest for what is none."""
+class PresetFileContent(NamedTuple):
+    """The presets of a file, and the names of settings in it that mean nothing here."""
+
+    presets: list[ChatPreset]
+    left_out: tuple[str, ...] = ()
+
+
+def read_presets(data: bytes) -> PresetFileContent:
+    """Return the presets of a file: all in it, one by itself, or one of LM Studio's. Raises BadRequest for others."""
     try:
         fields = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BadRequest("The file is not JSON.", hint=_EXPECTED, code="invalid_value") from None
+    foreign = read_lm_studio_preset(fields) if isinstance(fields, dict) else None
+    if foreign is not None:
+        return PresetFileContent([_build_preset(foreign)], foreign.left_out)
     if not isinstance(fields, dict) or ("presets" not in fields and "name" not in fields):
         raise BadRequest("The file has no presets.", hint=_EXPECTED, code="invalid_value")
     if "presets" in fields and fields.get("format") != _FORMAT:
@@ -96,10 +124,18 @@ def read_presets(data: bytes) -> list[ChatPreset]:
     entries = fields.get("presets", [fields])
     if not isinstance(entries, list) or len(entries) > MOST_PRESETS:
         raise BadRequest(f"A file has up to {MOST_PRESETS:,} presets.", hint=_EXPECTED, code="invalid_value")
-    return [_read_preset(entry, place) for place, entry in enumerate(entries, 1)]
+    return PresetFileContent([_read_preset(entry, place) for place, entry in enumerate(entries, 1)])
 
 
-_EXPECTED = "Choose a file that was exported here."
+_EXPECTED = "Choose a file that was exported here, or a preset of LM Studio."
+
+
+def _build_preset(foreign: ForeignPreset) -> ChatPreset:
+    """Return what another program's preset is here. Raises BadRequest for a system prompt that is too long."""
+    if len(foreign.system_prompt) > _LONGEST_TEXT:
+        raise BadRequest("The system prompt of the preset is too long.", code="invalid_value")
+    name = " ".join(foreign.name.split())[:LONGEST_NAME].strip() or "LM Studio"
+    return ChatPreset(name=name, system_prompt=foreign.system_prompt, sampling=foreign.sampling)
 
 
 def _read_preset(entry: object, place: int) -> ChatPreset:

@@ -1,5 +1,7 @@
 """Presets of chats over HTTP. Every window is told when the library changes."""
 
+import msgspec
+
 from app.core.events import PresetsChanged
 from app.core.presets import ChatPreset, PresetImport, PresetImportResult, SavePreset
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
@@ -15,9 +17,13 @@ async def list_presets(call: AdminCall[None, NoQuery]) -> list[ChatPreset]:
 
 @routes.add("POST", "/presets")
 async def save_preset(call: AdminCall[SavePreset, NoQuery]) -> ChatPreset:
-    """Keep a preset."""
-    call.body.preset.sampling.check_forms()
-    preset = await call.services.chats.save_preset(call.body)
+    """Keep a preset, or what a chat has as one."""
+    new = call.body
+    if new.chat:
+        chat = await call.services.chats.read_chat(new.chat)
+        new = msgspec.structs.replace(new, preset=new.preset.fill_gaps_from(chat), chat="")
+    new.preset.sampling.check_forms()
+    preset = await call.services.chats.save_preset(new)
     call.services.events.publish(PresetsChanged())
     return preset
 

@@ -50,6 +50,22 @@ async def test_what_makes_no_sense_is_kept_by_nobody(api: Api) -> None:
     assert await listed(api) == []
 
 
+async def test_what_a_chat_has_is_kept_and_what_is_said_counts_before_it(api: Api) -> None:
+    sampling = Sampling(temperature=0.5, top_k=5, grammar='root ::= "a"')
+    chat = await api.chat(model="guide", system_prompt="Be brief.", sampling=sampling)
+    new = SavePreset(preset=ChatPreset(name="As there", prompt="Hi"), chat=chat.id)
+    preset = await api.call("POST", "/presets", ChatPreset, new)
+    assert preset == ChatPreset(
+        name="As there", model="guide", system_prompt="Be brief.", prompt="Hi", sampling=sampling
+    )
+    own = ChatPreset(name="Own", system_prompt="Be long.", sampling=Sampling(top_k=9, json_schema="{}"))
+    preset = await api.call("POST", "/presets", ChatPreset, SavePreset(preset=own, chat=chat.id))
+    assert (preset.model, preset.system_prompt) == ("guide", "Be long.")
+    assert preset.sampling == Sampling(temperature=0.5, top_k=9, json_schema="{}")
+    assert {kept.name for kept in await listed(api)} == {"As there", "Own"}
+    assert await api.refused("POST", "/presets", SavePreset(preset=own, chat="none")) == (404, "chat_not_found")
+
+
 async def test_windows_are_told(api: Api) -> None:
     async with api.events("/events", Event) as events:
         await api.call("POST", "/presets", ChatPreset, SavePreset(preset=TRIP))

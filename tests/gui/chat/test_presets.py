@@ -19,6 +19,8 @@ from tests.demo.api import DemoApi
 from tests.demo.presets import EDITOR, PRESETS, TRIP, preset_replies
 from tests.gui.conftest import QuietShell
 
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "presets"
+
 
 @pytest.fixture
 def opened(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> ChatScreen:
@@ -128,7 +130,7 @@ def test_a_preset_is_removed_with_a_way_back(opened: ChatScreen, api: DemoApi, s
 def test_files_go_out_and_in(opened: ChatScreen, api: DemoApi, shell: QuietShell, tmp_path: Path) -> None:
     library, file = opened.model.presets, tmp_path / "presets.json"
     library.export_presets(file)
-    assert read_presets(file.read_bytes()) == PRESETS
+    assert read_presets(file.read_bytes()).presets == PRESETS
     assert "2 presets are exported." in shell.said
     library.import_presets(file)
     api.flush()
@@ -136,10 +138,24 @@ def test_files_go_out_and_in(opened: ChatScreen, api: DemoApi, shell: QuietShell
     assert "1 preset was added. 1 was here already." in shell.said
 
 
+def test_a_preset_of_lm_studio_comes_in_and_says_what_does_not(
+    opened: ChatScreen, api: DemoApi, shell: QuietShell
+) -> None:
+    opened.model.presets.import_presets(FIXTURES / "boilers.preset.json")
+    api.flush()
+    (body,) = api.bodies_of("POST", "/presets/import")
+    assert isinstance(body, PresetImport)
+    assert [preset.name for preset in body.presets] == ["Boiler inspector"]
+    assert "Not taken over: contextOverflowPolicy, llama.cpuThreads and llm.load.contextLength." in shell.said[-1]
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda file: file.write_bytes(b"no"), "The file is not JSON. Choose a file that was exported here."),
+        (
+            lambda file: file.write_bytes(b"no"),
+            "The file is not JSON. Choose a file that was exported here, or a preset of LM Studio.",
+        ),
         (str, "presets.json could not be read."),
         (lambda file: file.mkdir(), "presets.json could not be read."),
     ],

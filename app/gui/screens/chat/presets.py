@@ -1,6 +1,6 @@
 """The library of presets as the chat page has it: read from the gateway, used in the open chat, kept and removed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -9,7 +9,7 @@ from app.client.http import quote_segment
 from app.core.errors import BadRequest, ErrorBody, write_fault
 from app.core.events import Event, PresetsChanged
 from app.core.presets import ChatPreset, PresetImport, PresetImportResult, SavePreset, read_presets, write_presets
-from app.core.translation import tr, tr_plural
+from app.core.translation import tr, tr_list, tr_plural
 from app.gui.net.api import GatewayApi
 from app.gui.net.remote import RemoteList
 from app.gui.screens.chat.conversation import Conversation
@@ -17,6 +17,8 @@ from app.gui.shell.contract import Shell
 
 _LARGEST_FILE = 16 << 20
 """Bytes: what the gateway takes in one request by default is more."""
+
+_SHOWN_NAMES = 4
 
 
 def _do_nothing() -> None:
@@ -107,7 +109,7 @@ class PresetLibrary(QObject):
         """Add the presets of a file."""
         try:
             content = path.read_bytes() if path.stat().st_size <= _LARGEST_FILE else b""
-            presets = read_presets(content)
+            presets, left_out = read_presets(content)
         except OSError:
             sentence = tr("{name} could not be read.", name=path.name)
             self.failed.emit(ErrorBody(code="unreadable_file", sentence=sentence))
@@ -117,13 +119,19 @@ class PresetLibrary(QObject):
             return
         body = PresetImport(presets=presets)
         self._api.post(
-            "/presets/import", body, kind=PresetImportResult, then=self._tell_import, failed=self.failed.emit
+            "/presets/import",
+            body,
+            kind=PresetImportResult,
+            then=lambda result: self._tell_import(result, left_out),
+            failed=self.failed.emit,
         )
 
-    def _tell_import(self, result: PresetImportResult) -> None:
+    def _tell_import(self, result: PresetImportResult, left_out: Sequence[str]) -> None:
         parts = [tr_plural("{count} preset was added.", "{count} presets were added.", len(result.added))]
         if result.unchanged:
             parts.append(tr_plural("{count} was here already.", "{count} were here already.", result.unchanged))
+        if left_out:
+            parts.append(_describe_left_out(left_out))
         self.toast_requested.emit(" ".join(parts), None)
 
     def _post(self, preset: ChatPreset, then: Callable[[], object] = _do_nothing) -> None:
@@ -132,3 +140,11 @@ class PresetLibrary(QObject):
 
     def _delete(self, name: str, then: Callable[[], object] = _do_nothing) -> None:
         self._api.delete(f"/presets/{quote_segment(name)}", then=then, failed=self.failed.emit)
+
+
+def _describe_left_out(names: Sequence[str]) -> str:
+    """Return which settings of another program mean nothing here."""
+    more = len(names) - _SHOWN_NAMES
+    if more > 0:
+        return tr("Not taken over: {names} and {count} more.", names=", ".join(names[:_SHOWN_NAMES]), count=more)
+    return tr("Not taken over: {names}.", names=tr_list(names))
