@@ -187,7 +187,14 @@ def replaced(services: Services, **fields: object) -> Services:
 
 
 @pytest.fixture
-def quick_synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
+def hardly_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A minute for the computer to become quiet, which it does not while tests run, would be a minute of each test."""
+    monkeypatch.setattr(quiet_rounds, "QUIET_POLL_S", 0.01)
+    monkeypatch.setattr(quiet_rounds, "QUIET_WAIT_S", 0.05)
+
+
+@pytest.fixture
+def quick_synthetic(hardly_waiting: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.hub.synthetic.write_synthetic", lambda path: path.write_bytes(b"model"))
 
 
@@ -271,11 +278,9 @@ class _TimedCalibrator(Calibrator):
 
 
 @pytest.fixture
-def measured_parts(parts: Services, monkeypatch: pytest.MonkeyPatch) -> Services:
+def measured_parts(parts: Services, hardly_waiting: None, monkeypatch: pytest.MonkeyPatch) -> Services:
     """Parts of a gateway in which a calibration measures the Guide only, on a machine that the table knows."""
     monkeypatch.setattr("app.hub.synthetic.write_synthetic", lambda path: path.write_bytes(guide_gguf().read_bytes()))
-    monkeypatch.setattr(quiet_rounds, "QUIET_POLL_S", 0.01)
-    monkeypatch.setattr(quiet_rounds, "QUIET_WAIT_S", 0.05)
     described = {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 16, "cores": 8, "ram_bandwidth_gb_s": 40}
     reader = _Reader(machine_from(msgspec.json.encode(described)))
     return replaced(parts, machine=reader, facts=_Facts(guide_gguf()))
