@@ -20,6 +20,7 @@ from engines.server_adapter import ServerAdapter
 from engines.sglang.launch import ADAPTER as SGLANG
 from engines.tensorrt_llm.launch import ADAPTER as TENSORRT_LLM
 from engines.vllm.launch import ADAPTER as VLLM
+from tests.depth import sample
 from tests.end_to_end.worker import KEY, Engine, Worker
 from tests.patience import wait_until
 
@@ -92,7 +93,7 @@ def test_a_load_is_told_as_it_goes_on(adapter: ServerAdapter, start: Callable[[S
         wait_until(lambda: ContextSet(tokens=512) in worker.events())
 
 
-@pytest.mark.parametrize(("adapter", "case"), ENDS)
+@pytest.mark.parametrize(("adapter", "case"), sample(ENDS, 20))  # `test_failures` reads the logs of all of them
 def test_it_ends_as_it_ends_and_the_cause_is_named(
     adapter: ServerAdapter, case: dict[str, Any], tmp_path: Path
 ) -> None:
