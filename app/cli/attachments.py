@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 from urllib.parse import quote
 
 from app.cli.output import print_note
@@ -29,10 +30,17 @@ _UPLOAD_S = 120.0
 """Reading a file may take a minute, and wait for two others."""
 
 
+class QuestionFiles(NamedTuple):
+    """What stands before a question that has files, and about how many tokens its pictures and sounds are."""
+
+    parts: list[ContentPart]
+    media_tokens: int
+
+
 @contextmanager
-def question_parts(
+def question_files(
     client: GatewayClient, model: str, files: Sequence[str], images: Sequence[str]
-) -> Iterator[list[ContentPart]]:
+) -> Iterator[QuestionFiles]:
     """Yield what stands before a question with these files. Raises what the service says of them, and BadRequest."""
     if len(files) + len(images) > MOST_ATTACHMENTS:
         raise BadRequest(f"A question takes {MOST_ATTACHMENTS} files at most.")
@@ -45,7 +53,8 @@ def question_parts(
             uploads.append(attachment)
             _check_kind(client, model, attachment, must_be_picture=path in images)
             print_note(describe_attachment(attachment))
-        yield [part for attachment in uploads for part in _parts_of(client, attachment)]
+        parts = [part for attachment in uploads for part in _parts_of(client, attachment)]
+        yield QuestionFiles(parts, sum(attachment.tokens for attachment in uploads if attachment.kind in SENSES))
     finally:
         for attachment in uploads:
             with suppress(RoundhouseError):  # it is forgotten after a day

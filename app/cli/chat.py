@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from app.cli.answer_options import check_answer_choices, read_sampling, with_answer_options
-from app.cli.attachments import question_parts
+from app.cli.attachments import question_files
 from app.cli.gateway import connect_gateway
 from app.cli.loading import load_model, resolve_model_name
-from app.cli.output import json_option, print_note, write_json
+from app.cli.output import json_option, print_note, show_result, write_json
 from app.cli.presets import PRESET_MODEL, read_preset, require_model
+from app.cli.question_tokens import count_question
 from app.client.endpoint import AnswerStream, ContentPart, EndpointMessage, TextPart
 from app.client.http import GatewayClient
 from app.core import words
@@ -29,6 +30,7 @@ from app.core.errors import BadRequest, RoundhouseError
 )
 @click.option("--file", "files", multiple=True, metavar="PATH", help="File that goes with the question; repeatable.")
 @click.option("--image", "images", multiple=True, metavar="PATH", help="Picture for a model that sees; repeatable.")
+@click.option("--count", is_flag=True, help="Say how many tokens the question is, and ask nothing.")
 @with_answer_options
 @json_option
 def run(  # noqa: PLR0913 -- click passes each option by itself
@@ -40,6 +42,7 @@ def run(  # noqa: PLR0913 -- click passes each option by itself
     assignments: tuple[str, ...],
     files: tuple[str, ...],
     images: tuple[str, ...],
+    count: bool,
     as_json: bool,
     **chosen: Any,  # noqa: ANN401 -- options of every type
 ) -> None:
@@ -54,9 +57,16 @@ def run(  # noqa: PLR0913 -- click passes each option by itself
     system = system or preset.system_prompt
     opening = [EndpointMessage("system", system)] if system else []
     sampling = sampling.fill_gaps_from(preset.sampling)
-    with question_parts(client, name, files, images) as parts:
+    with question_files(client, name, files, images) as attached:
+        parts = attached.parts
+        if count:
+            tokens = count_question(client, name, (system, question), attached)
+            show_result("count", tokens, as_json=as_json, text=lambda shown: [shown.describe()])
+            return
         check_answer_choices(client, name, sampling)
         load_model(client, name)
+        if parts:
+            print_note(count_question(client, name, (system, question), attached).describe())
         if question:
             asking = EndpointMessage("user", _with_parts(parts, question))
             _answer_once(client, name, [*opening, asking], sampling, as_json=as_json)

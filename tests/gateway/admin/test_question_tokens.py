@@ -1,0 +1,64 @@
+"""How many tokens a question with files is, in the terminal."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from app.cli import chat, main
+from app.core.engines import EngineStatus
+from app.core.tokens import estimate_text_tokens
+from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.ports import free_port
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
+    with running(tmp_path_factory.mktemp("counting"), free_port()) as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def note(tmp_path: Path) -> Path:
+    file = tmp_path / "note.txt"
+    file.write_text("The boiler has 16 bar. " * 100)
+    return file
+
+
+@pytest.fixture(autouse=True)
+def client(service: RealGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat, "connect_gateway", lambda: service.client)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main.roundhouse, ["run", *arguments])
+
+
+def test_a_question_is_counted_with_its_files_and_nobody_is_asked(service: RealGateway, note: Path) -> None:
+    done = run("heavy", "--file", str(note), "--system", "Be brief.", "--count", "--json", "How high?")
+    assert done.exit_code == 0, done.output
+    count = json.loads(done.stdout)["count"]
+    assert count["is_estimate"]
+    assert count["model"] == "heavy"
+    assert 575 < count["tokens"] < 700
+    assert count["tokens"] > estimate_text_tokens(note.read_text())
+    assert "note.txt: about" in done.stderr
+    assert "heavy" not in {status.model for status in service.client.get("/running", list[EngineStatus])}
+
+
+def test_the_count_is_a_sentence_and_a_question_with_files_says_it_first(note: Path) -> None:
+    done = run("quick", "--count", "How high?")
+    assert done.stdout.startswith("The question is about 3 tokens")
+    done = run("quick", "--file", str(note), "How high?")
+    assert done.exit_code == 0, done.output
+    assert "The question is " in done.stderr
+    assert " tokens" in done.stderr
+    assert "The question is" not in done.stdout
+
+
+def test_what_cannot_be_counted_is_told() -> None:
+    done = run("no-such-model", "--count", "How high?")
+    assert done.exit_code != 0
+    assert "no-such-model" in done.output
