@@ -22,10 +22,16 @@ class Capability(StrEnum):
     RERANK = "rerank"
     """Says how well documents answer a query."""
     THINKING = "thinking"
+    TRANSCRIPTION = "transcription"
+    """Writes down what is said in a recording."""
+    SPEECH = "speech"
+    """Reads a text aloud."""
+    IMAGES = "images"
+    """Makes pictures."""
 
 
-SINGLE = frozenset({Capability.EMBEDDING, Capability.RERANK})
-"""Files made for one of these write no text."""
+SINGLE = frozenset({Capability.EMBEDDING, Capability.RERANK, Capability.SPEECH, Capability.IMAGES})
+"""Models made for one of these write no text."""
 _OTHER_NAMES = {
     "completions": Capability.COMPLETION,
     "insert": Capability.INFILL,
@@ -39,6 +45,17 @@ _OTHER_NAMES = {
     "completion_fim": Capability.INFILL,
     "multimodal": Capability.VISION,
     "reasoning": Capability.THINKING,
+    "transcriptions": Capability.TRANSCRIPTION,
+    "transcribe": Capability.TRANSCRIPTION,
+    "speech_to_text": Capability.TRANSCRIPTION,
+    "stt": Capability.TRANSCRIPTION,
+    "asr": Capability.TRANSCRIPTION,
+    "automatic-speech-recognition": Capability.TRANSCRIPTION,
+    "text_to_speech": Capability.SPEECH,
+    "text-to-speech": Capability.SPEECH,
+    "tts": Capability.SPEECH,
+    "image_generation": Capability.IMAGES,
+    "text-to-image": Capability.IMAGES,
 }
 """What people and other programs say for the same."""
 

@@ -17,6 +17,7 @@ from app.supervisor.dialing import open_streams
 from engines.api import Readiness, ReadyWhen
 
 OK = HTTPStatus.OK
+JSON = "application/json"
 REPLY_BYTES = 4 << 20
 ANSWER_S = 2.0
 """Time for an answer about itself."""
@@ -39,13 +40,13 @@ class EngineEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     served_name: str
 
     async def send_request(
-        self, method: str, path: str, *, body: bytes = b"", timeout_s: float = ANSWER_S
+        self, method: str, path: str, *, body: bytes = b"", timeout_s: float = ANSWER_S, content_type: str = JSON
     ) -> EngineReply:
         """Exchange one request on a connection of its own. Raises OSError, TimeoutError or ValueError."""
         async with asyncio.timeout(timeout_s):
-            return await self._exchange_bytes(method, path, body)
+            return await self._exchange_bytes(method, path, body, content_type)
 
-    async def _exchange_bytes(self, method: str, path: str, body: bytes) -> EngineReply:
+    async def _exchange_bytes(self, method: str, path: str, body: bytes, content_type: str) -> EngineReply:
         where = urlsplit(self.base_url)
         reader, writer = await open_streams(where)
         try:
@@ -53,7 +54,7 @@ class EngineEndpoint(msgspec.Struct, frozen=True, kw_only=True):
             head = (
                 f"{method} {where.path.rstrip('/')}{path} HTTP/1.0\r\n"
                 f"Host: {where.netloc}\r\n{key}"
-                f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+                f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
             )
             writer.write(head.encode() + body)
             await writer.drain()

@@ -38,6 +38,8 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     type: str | None = None
+    task: str | None = None
+    """Speaches: the kind of a model, in the hub's words."""
     max_model_len: int | None = None
     """vLLM, SGLang and their kin."""
     loaded_context_length: int | None = None

@@ -42,6 +42,13 @@ class Route(StrEnum):
     DETOKENIZE = "detokenize"
     APPLY_TEMPLATE = "apply_template"
     TRANSCRIPTIONS = "transcriptions"
+    """From a recording to its words."""
+    TRANSLATIONS = "translations"
+    """From a recording in any language to English words."""
+    SPEECH = "speech"
+    """From a text to sound."""
+    IMAGES = "images"
+    """From a text to pictures."""
 
 
 class Feature(StrEnum):
@@ -123,6 +130,8 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Our name -> its name."""
     tokenizes: str = "content"
     """What its tokenizer calls a text: "content" as llama-server does, or "prompt"."""
+    transcripts: frozenset[str] = frozenset()
+    """The only forms of a transcript it writes (`response_format`); empty for an engine that says so itself."""
     slots_path: str = ""
     """Where it tells what each slot holds, as llama-server does; empty where it does not."""
     stuck_s: float = 900.0

@@ -38,6 +38,7 @@ DESCRIPTOR = Descriptor(
         Route.TOKENIZE: "/tokenize",
         Route.DETOKENIZE: "/detokenize",
         Route.APPLY_TEMPLATE: "/apply-template",
+        Route.TRANSCRIPTIONS: "/v1/audio/transcriptions",
     },
     features=frozenset(
         {
@@ -72,6 +73,7 @@ DESCRIPTOR = Descriptor(
     counts_each=True,
     repeats_prefill=True,
     cache_field="cache_prompt",
+    transcripts=frozenset({"json"}),
     program="llama-server",
     metrics_path="/metrics",
     slots_path="/slots",

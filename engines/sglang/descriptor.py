@@ -40,6 +40,7 @@ DESCRIPTOR = Descriptor(
         Route.RERANK: "/v1/rerank",
         Route.TOKENIZE: "/v1/tokenize",
         Route.DETOKENIZE: "/v1/detokenize",
+        Route.TRANSCRIPTIONS: "/v1/audio/transcriptions",
     },
     features=frozenset(
         {
@@ -105,7 +106,7 @@ DESCRIPTOR = Descriptor(
     ),
     unverified=(
         "Never run with this adapter on a GPU: it needs an NVIDIA or AMD server GPU under Linux. Images, "
-        "adapters, drafts beyond their options, and sleep were not tried at all."
+        "transcription, adapters, drafts beyond their options, and sleep were not tried at all."
     ),
     traits=TRAITS,
 )

@@ -41,6 +41,7 @@ DESCRIPTOR = Descriptor(
         Route.TOKENIZE: "/tokenize",
         Route.DETOKENIZE: "/detokenize",
         Route.TRANSCRIPTIONS: "/v1/audio/transcriptions",
+        Route.TRANSLATIONS: "/v1/audio/translations",
     },
     features=frozenset(
         {

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from openai import BadRequestError, OpenAI
 from PIL import Image
 
 from app.client.http import GatewayClient
@@ -114,6 +115,27 @@ def test_a_model_that_hears_is_given_the_sound(client: GatewayClient, home: Path
     assert deaf.timings is not None
     assert low.timings is not None
     assert (low.timings.prompt_tokens or 0) >= (deaf.timings.prompt_tokens or 0) + LEAST_SOUND_TOKENS
+
+
+def test_a_model_that_hears_transcribes_for_openais_client(client: GatewayClient, home: Paths) -> None:
+    """Made-up weights again: what is written is noise, in the form of a transcript."""
+    folder = home.models / "hearing"
+    folder.mkdir()
+    TinyLlama().write(folder / "hearing.gguf")
+    sound_projector_for(TinyLlama(), folder / "mmproj-hearing-f16.gguf")
+    client.post("/models", RegisterModel(path=str(folder / "hearing.gguf")), ModelInfo)
+    (model,) = [item for item in client.get("/models", list[ModelInfo]) if item.name == "hearing"]
+    assert Capability.TRANSCRIPTION in model.capabilities
+    sound = ("a.wav", wav_of(1.0, frequency=440.0))
+    with OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as api:
+        more = {"max_tokens": "1"}  # is not let through: OpenAI has no such field
+        whole = api.audio.transcriptions.create(model="auto", file=sound, temperature=0, extra_body=more)
+        text = api.audio.transcriptions.create(model="hearing", file=sound, temperature=0, response_format="text")
+        assert str(text) == whole.text != ""
+        with pytest.raises(BadRequestError, match=r"srt on llama\.cpp"):
+            api.audio.transcriptions.create(model="hearing", file=sound, response_format="srt")
+        with pytest.raises(BadRequestError):
+            api.audio.transcriptions.create(model="hearing", file=("a.wav", b"RIFFnothing"))
 
 
 def answer(client: GatewayClient, chat: Chat, new: NewTurn) -> Message:

@@ -52,7 +52,8 @@ class Far:
         if request.method == "GET":
             self.looks += 1
             return web.json_response(self.pages.get(request.path, self.listing), status=200 if self.is_up else 500)
-        self.posts.append((request.path, await request.json()))
+        is_form = request.content_type == "multipart/form-data"
+        self.posts.append((request.path, await form_of(request) if is_form else await request.json()))
         try:
             return await self.play(request)
         except asyncio.CancelledError:
@@ -74,6 +75,16 @@ class Far:
         assert request.transport is not None
         request.transport.abort()
         return response
+
+
+async def form_of(request: web.Request) -> dict[str, Any]:
+    """Return a form's fields, and of its file the name, the kind and the bytes."""
+    fields = dict[str, Any](await request.post())
+    for name, value in fields.items():
+        if isinstance(value, web.FileField):
+            with value.file as file:
+                fields[name] = (value.filename, value.content_type, file.read())
+    return fields
 
 
 def chunk(text: str, finish: str | None = None) -> bytes:

@@ -224,7 +224,27 @@ def _patterns() -> bytes:
 
 
 _CHAT, _CREATE, _LIST = "/v1/chat/completions", "/api/create", "/v1/models"
+_RECORDING = "/v1/audio/transcriptions"
+_FORM = (("Content-Type", b"multipart/form-data; boundary=x"),)
+
+
+def _form(head: bytes) -> bytes:
+    """Return a form of parts with this head, as many as are read in the event loop."""
+    return (b"--x\r\n" + head[:8_000] + b"\r\n\r\n\r\n") * 31 + b"--x--"
+
+
 WORST = {
+    "a form of boundaries": Worst(_RECORDING, lambda: b"--x\r\n" * 40_000, _FORM),
+    "a form without an end": Worst(_RECORDING, lambda: b"--x\r\n\r\n" + b"\r\n--" * 60_000, _FORM),
+    "a form of large boundaries": Worst(_RECORDING, lambda: b"--x\r\n\r\n\r\n" * 3_000_000, _FORM),
+    "a form of blanks": Worst(_RECORDING, lambda: _form(b"content-disposition:" + b" " * 7_000), _FORM),
+    "a form of heads": Worst(_RECORDING, lambda: _form(b"content-disposition:\r\n" * 400), _FORM),
+    "a form of parameters": Worst(
+        _RECORDING, lambda: _form(b"content-disposition: form-data" + b';a="' * 2_000), _FORM
+    ),
+    "a form of escapes": Worst(
+        _RECORDING, lambda: _form(b'content-disposition: form-data; a="' + b"\\\\" * 4_000), _FORM
+    ),
     "a name of 30 kB": Worst(_CHAT, lambda: _with(model="a" * 30_000)),
     "a name of 1 MB": Worst(_CHAT, lambda: _with(model="a" * 1_000_000)),
     "a name of colons": Worst(_CHAT, lambda: _with(model="a::" * 10_000)),

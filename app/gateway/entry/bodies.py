@@ -33,6 +33,17 @@ T = TypeVar("T")
 
 async def read_body(request: web.Request) -> bytes:
     """Return the whole body, unpacked. Raises TooLarge, RequestTimeout, UnsupportedEncoding or BadRequest."""
+    body = await read_upload(request)
+    if len(body) >= LARGE_BYTES:
+        await asyncio.to_thread(refuse_crowded, body)
+    observed = request.get(OBSERVATION)
+    if observed is not None and observed.caller.keeps_bodies:
+        observed.kept_request = body[:BODY_BYTES]
+    return body
+
+
+async def read_upload(request: web.Request) -> bytes:
+    """Return the same of a body that is no JSON: nobody keeps it for the inspector. Raises as `read_body` does."""
     content, limit_bytes = request.content, request.client_max_size
     if content.is_eof() and content.exception() is None:  # as with most requests: head and body came together
         body = content.read_nowait()
@@ -43,11 +54,6 @@ async def read_body(request: web.Request) -> bytes:
     if hdrs.CONTENT_ENCODING in request.headers:
         encoding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING))
         body = await asyncio.to_thread(unpack_body, body, encoding, limit_bytes)
-    if len(body) >= LARGE_BYTES:
-        await asyncio.to_thread(refuse_crowded, body)
-    observed = request.get(OBSERVATION)
-    if observed is not None and observed.caller.keeps_bodies:
-        observed.kept_request = body[:BODY_BYTES]
     return body
 
 

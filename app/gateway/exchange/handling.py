@@ -12,7 +12,7 @@ from app.gateway.exchange.observer import OBSERVATION, Observation
 from app.gateway.exchange.passing import pass_on
 from app.gateway.exchange.upstream import CacheFieldDroppedError, EngineAccess, UpstreamRequest
 from app.gateway.library.endpoint_routes import routes_of
-from app.gateway.loading.requested_model import ResolvedModel, is_able
+from app.gateway.loading.requested_model import ResolvedModel, is_able, media_hint
 from app.gateway.services import Services
 from app.hub.library.library import Library
 from app.supervisor.policy import LeaseOptions, LoadRequest
@@ -50,6 +50,10 @@ _DOES = {
     Route.DETOKENIZE: "write tokens out",
     Route.APPLY_TEMPLATE: "show prompts",
     Route.INFILL: "fill gaps in a text",
+    Route.TRANSCRIPTIONS: "transcribe recordings",
+    Route.TRANSLATIONS: "translate recordings",
+    Route.SPEECH: "read texts aloud",
+    Route.IMAGES: "make pictures",
 }
 
 
@@ -90,7 +94,7 @@ def engine_path(
     hint = f"If it can after all, `roundhouse attach {model.runs_as} --can` says so." if model.attached else ""
     raise BadRequest(
         f"{culprit} does not {_DOES.get(route, 'write text')}.",
-        hint=f"Choose another model. {hint}".strip(),
+        hint=" ".join(filter(None, (media_hint(route) or "Choose another model.", hint))),
         code="model_cannot",
     )
 

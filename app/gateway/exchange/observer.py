@@ -339,6 +339,10 @@ class Observation:
         self.kept_request = self.kept_answer = b""
         self._room = 0
 
+    def keep_no_answer(self) -> None:
+        """Keep nothing of its answer for the inspector: it is sound or pictures, and no words."""
+        self._room = 0
+
     @property
     def tail(self) -> bytes:
         """The last bytes that went by."""

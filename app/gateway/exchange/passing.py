@@ -48,6 +48,10 @@ async def pass_on(
     client = ClientStream(request, SSE_HEADERS, KeepAlivePlan(alive=upstream.form.ping)) if waits else None
     try:
         async with EngineAnswer(engines, upstream, observed) as answer:
+            if upstream.is_media:
+                observed.keep_no_answer()
+                if not answer.is_refusal and answer.content_type not in {EVENT_STREAM, _JSON}:
+                    return await _pass_media(request, answer, observed)
             if answer.content_type == EVENT_STREAM and upstream.gather is None and not answer.is_refusal:
                 client = client or ClientStream(request, SSE_HEADERS, KeepAlivePlan(alive=upstream.form.ping))
                 return await _pass_stream(client, answer, upstream.form, observed)
@@ -100,6 +104,29 @@ async def _pass_stream(
     return await client.close((b"" if observed.tail.endswith(b"\n\n") else b"\n\n") + form.in_band(error))
 
 
+async def _pass_media(request: web.Request, answer: EngineAnswer, observed: Observation) -> web.StreamResponse:
+    """Pass sound on as it comes. One that breaks off ends with the connection: there is no event to say it in."""
+    kind = answer.head.headers.get("content-type", "application/octet-stream")
+    client = ClientStream(request, {hdrs.CONTENT_TYPE: kind, hdrs.CACHE_CONTROL: "no-store"}, KeepAlivePlan())
+    try:
+        await client.send_head()
+
+        def take_piece(piece: bytes) -> ReadFlow:
+            flow = client.write(piece)
+            observed.note_piece(b"")  # its time, and none of it
+            return flow
+
+        is_whole = await answer.hand_on(take_piece, client.drain)
+        if is_whole:
+            observed.note_answer(answer.lease)
+            return await client.close()
+        error = await answer.why_broken()
+        observed.note_stream_failure(str(error), error.code)
+        raise ConnectionResetError from error
+    finally:
+        client.cancel()
+
+
 class WholeAnswer(NamedTuple):
     """An answer in one piece."""
 
@@ -117,7 +144,7 @@ async def _read_whole(answer: EngineAnswer, upstream: UpstreamRequest, observed:
     body = upstream.form.whole(body)
     observed.note_body(body)
     observed.note_answer(answer.lease)
-    headers = [(hdrs.CACHE_CONTROL, "no-store"), (hdrs.CONTENT_TYPE, content_type)]
+    headers = [(hdrs.CACHE_CONTROL, "no-store"), (hdrs.CONTENT_TYPE, upstream.answers_as or content_type)]
     return WholeAnswer(answer.head.status, headers, body)
 
 

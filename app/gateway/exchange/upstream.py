@@ -44,6 +44,7 @@ from app.gateway.exchange.prompt_caches import PromptCaches
 from app.supervisor.lease import Lease, ReadyEndpoint
 from app.supervisor.policy import LeaseOptions, LoadRequest
 from app.supervisor.pool import Supervisor
+from app.supervisor.readiness import JSON
 from engines.api import EngineAdapter, FailureKind
 
 if TYPE_CHECKING:
@@ -237,6 +238,12 @@ class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Set where the engine is asked for a stream by a client that is not: what puts it together."""
     prepare: Preparer | None = None
     """What is left to be done with the request once its engine can be asked."""
+    content_type: str = JSON
+    """Of the body. One that is no JSON is made by `prepare`, of what was looked at field by field."""
+    is_media: bool = False
+    """The answer is sound or pictures: passed on as it comes, and kept nowhere."""
+    answers_as: str = ""
+    """The kind of a whole answer, where the form makes another of it."""
     drops_cache_field: bool = False
     """The engine's route passes over the field that would have it leave its prompt cache alone."""
     keeps_limit: bool = False
@@ -244,6 +251,8 @@ class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Look at the body here, which no request to an engine gets around."""
+        if self.content_type != JSON:
+            return
         refuse_remote_media(self.body)
         refuse_constraints(self.body, has_our_engine=self.load.source.remote is None)
         if SIGNS.search(self.body) and self.load.source.remote is None:  # otherwise whoever runs the endpoint judges
@@ -440,7 +449,13 @@ class EngineAnswer:
             body = await call_off_loop(body, with_fields, body, changes)
         # Engine and gateway agree on what the engine would do anyway.
         closes = descriptor.closes_after_stream and (len(body) > _SEARCHED_BYTES or _STREAM in body)
-        return _request_head(lease, request.path, body, request.headers + (_CLOSE if closes else b"")), body
+        return _request_head(
+            lease,
+            request.path,
+            body,
+            request.headers + (_CLOSE if closes else b""),
+            content_type=request.content_type,
+        ), body
 
     async def _classify_loss(self, error: OSError) -> EngineLostError | RequestStopped:
         """Return what became of a request whose connection broke before it was answered, or was not to be had."""
@@ -502,12 +517,15 @@ def with_fields(body: bytes, changes: Mapping[str, object]) -> bytes:
     return msgspec.json.encode({**msgspec.json.decode(body, type=dict[str, msgspec.Raw]), **changes})
 
 
-def _request_head(engine: Lease | ReadyEndpoint, path: str, body: bytes | None, more: bytes = b"") -> bytes:
+def _request_head(
+    engine: Lease | ReadyEndpoint, path: str, body: bytes | None, more: bytes = b"", *, content_type: str = JSON
+) -> bytes:
     """Return the head of a request; `more` are further lines."""
     begin = _head_begin(engine.base_url, engine.key, path)
     if body is None:
         return b"GET %b%b\r\n" % (begin, more)
-    return b"POST %b%bContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (begin, more, len(body))
+    lines = b"%bContent-Type: %b\r\nContent-Length: %d\r\n\r\n" % (more, content_type.encode(), len(body))
+    return b"POST %b%b" % (begin, lines)
 
 
 @lru_cache(maxsize=64)

@@ -25,13 +25,16 @@ DETAILS_S = 4.0
 _SHOWN_AT_ONCE = 8
 _VERSIONED = re.compile(r"/v\d+$")
 _ROUNDHOUSE = "roundhouse"
-_KINDS = SINGLE | {Capability.COMPLETION, Capability.CHAT}
+_KINDS = SINGLE | {Capability.COMPLETION, Capability.CHAT, Capability.TRANSCRIPTION}
 """What a model is for. A list that names one of these names all that there are."""
 _ABILITIES = frozenset(Capability) - _KINDS
 _TYPES = {
     **dict.fromkeys(("llm", "chat", "language", "vlm"), Capability.CHAT),
     **dict.fromkeys(("embedding", "embeddings"), Capability.EMBEDDING),
     **dict.fromkeys(("rerank", "reranker"), Capability.RERANK),
+    **dict.fromkeys(("transcription", "stt", "automatic-speech-recognition"), Capability.TRANSCRIPTION),
+    **dict.fromkeys(("speech", "tts", "text-to-speech"), Capability.SPEECH),
+    **dict.fromkeys(("image", "text-to-image"), Capability.IMAGES),
 }
 _SEES = "vlm"
 _INPUTS = {"image": Capability.VISION, "audio": Capability.AUDIO}
@@ -80,7 +83,7 @@ async def cards_of(endpoint: EngineEndpoint, models: Sequence[RemoteModel]) -> d
 
 def card_from_entry(model: RemoteModel) -> EndpointCard:
     """Return what an entry of `/v1/models` says."""
-    answers = _answers_of_type(model.type)
+    answers = _answers_of_type(model.type) or _answers_of_type(model.task)
     answers |= _answers_of_modalities(model.architecture)
     parameters = _words(model.supported_parameters)
     if parameters:

@@ -1,8 +1,8 @@
 """Which routes an attached endpoint has for a model, asked when a request first needs one, and remembered.
 
-A question is as small as can be and computes nothing but an embedding. A route that was not there is asked for again
-after a while, since a server is started with other options sooner than its list of models changes. What stays unknown,
-because nobody answered, is simply tried.
+A question is as small as can be and computes nothing but an embedding, or the words in a moment of silence. A route
+that was not there is asked for again after a while, since a server is started with other options sooner than its list
+of models changes. What stays unknown, because nobody answered, is simply tried.
 """
 
 import asyncio
@@ -20,12 +20,13 @@ from app.core.errors import RoundhouseError
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo
 from app.gateway.background import SharedWork
+from app.gateway.entry.forms import PROBE_BOUNDARY, SILENCE, Recording, write_form
 from app.gateway.events import EventHub
 from app.gateway.library.endpoint_cards import root_of
-from app.gateway.loading.requested_model import ResolvedModel
+from app.gateway.loading.requested_model import MEDIA, ResolvedModel
 from app.hub.library.attached import KEY_SUFFIX, Attachment, RouteProbe
 from app.hub.library.library import Library
-from app.supervisor.readiness import OK, EngineEndpoint, EngineReply
+from app.supervisor.readiness import JSON, OK, EngineEndpoint, EngineReply
 from engines.api import EngineAdapter, Route
 
 PROBE_S = 5.0
@@ -49,12 +50,17 @@ _NEEDS = {
     Route.EMBEDDINGS: Capability.EMBEDDING,
     Route.RERANK: Capability.RERANK,
     Route.INFILL: Capability.INFILL,
+    **MEDIA,
 }
 _USUAL = {
     Route.CHAT: "/chat/completions",
     Route.COMPLETIONS: "/completions",
     Route.EMBEDDINGS: "/embeddings",
     Route.RERANK: "/rerank",
+    Route.TRANSCRIPTIONS: "/audio/transcriptions",
+    Route.TRANSLATIONS: "/audio/translations",
+    Route.SPEECH: "/audio/speech",
+    Route.IMAGES: "/images/generations",
 }
 """Where a route is at an endpoint that was not asked, or did not answer."""
 
@@ -67,6 +73,8 @@ class _RouteProbe(NamedTuple):
     shown_by: Callable[[object], bool]
     is_below_base: bool = True
     text_field: str = ""
+    has_recording: bool = False
+    """Whether it is a form with a moment of silence."""
 
 
 def _has_field(name: str) -> Callable[[object], bool]:
@@ -75,6 +83,10 @@ def _has_field(name: str) -> Callable[[object], bool]:
 
 def _has_ranking(answer: object) -> bool:
     return bool(answer.get("results") if isinstance(answer, dict) else answer)
+
+
+def _has_transcript(answer: object) -> bool:
+    return isinstance(answer, dict) and isinstance(answer.get("text"), str)
 
 
 def _has_text(answer: object) -> bool:
@@ -104,6 +116,7 @@ _ROUTE_PROBES: Mapping[Route, tuple[_RouteProbe, ...]] = {
             "/infill", {"input_prefix": _WORD, "input_suffix": _WORD, "n_predict": 0}, _has_text, is_below_base=False
         ),
     ),
+    Route.TRANSCRIPTIONS: (_RouteProbe("/audio/transcriptions", {}, _has_transcript, has_recording=True),),
 }
 
 
@@ -200,10 +213,13 @@ async def _probe(library: Library, model: ModelInfo, route: Route) -> RouteProbe
 
 async def _ask_route(endpoint: EngineEndpoint, question: _RouteProbe) -> bool | None:
     base = endpoint.base_url if question.is_below_base else root_of(endpoint.base_url)
-    body = msgspec.json.encode({"model": endpoint.served_name, **question.body})
+    body, content_type = msgspec.json.encode({"model": endpoint.served_name, **question.body}), JSON
+    if question.has_recording:
+        body, content_type = write_form([("model", endpoint.served_name)], Recording(SILENCE), PROBE_BOUNDARY)
     try:
         where = msgspec.structs.replace(endpoint, base_url=base)
-        return _read_presence(await where.send_request("POST", question.path, body=body, timeout_s=PROBE_S), question)
+        reply = await where.send_request("POST", question.path, body=body, timeout_s=PROBE_S, content_type=content_type)
+        return _read_presence(reply, question)
     except (OSError, ValueError, RecursionError, RoundhouseError):  # silence, nonsense, or being offline
         return None
 

@@ -49,7 +49,10 @@ def _capabilities_here(tuning: ModelSettingsFile, model: ModelInfo, readers: "_F
     projector = loaded_projector(tuning, model)
     if projector is not None:
         present |= projector_senses(projector)
-    return in_order({*add_implied(present)} - readers.absent_capabilities(model))
+    absent = readers.absent_capabilities(model)
+    if Capability.AUDIO in present - absent:  # what hears can be told to write down what it hears
+        present.add(Capability.TRANSCRIPTION)
+    return in_order({*add_implied(present)} - absent)
 
 
 class _FormatReaders:
@@ -83,5 +86,8 @@ def _absent_in(descriptor: Descriptor) -> frozenset[Capability]:
         Capability.INFILL: Route.INFILL in descriptor.routes,
         Capability.EMBEDDING: Route.EMBEDDINGS in descriptor.routes,
         Capability.RERANK: Route.RERANK in descriptor.routes,
+        Capability.TRANSCRIPTION: Route.TRANSCRIPTIONS in descriptor.routes,
+        Capability.SPEECH: Route.SPEECH in descriptor.routes,
+        Capability.IMAGES: Route.IMAGES in descriptor.routes,
     }
     return frozenset(capability for capability, is_there in has.items() if not is_there)

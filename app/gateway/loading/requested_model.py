@@ -15,8 +15,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from app.core.capabilities import Capability
 from app.core.engines import EngineState, EngineStatus
-from app.core.errors import LONGEST_ECHO, NotFound
+from app.core.errors import LONGEST_ECHO, BadRequest, NotFound
 from app.core.models import ModelInfo
 from app.hub.library.naming import fold_name
 from app.supervisor.policy import LoadRequest
@@ -26,7 +27,30 @@ AUTO = "auto"
 NONE_ABLE = "no_model_able"
 """The code of the error that no model here can do what is to be done."""
 _ANY_MODEL = frozenset({Route.TOKENIZE, Route.DETOKENIZE})
-_DOES: Mapping[Route, str] = {Route.EMBEDDINGS: "makes embeddings", Route.RERANK: "ranks documents"}
+_DOES: Mapping[Route, str] = {
+    Route.EMBEDDINGS: "makes embeddings",
+    Route.RERANK: "ranks documents",
+    Route.TRANSCRIPTIONS: "transcribes recordings",
+    Route.TRANSLATIONS: "translates recordings",
+    Route.SPEECH: "reads texts aloud",
+    Route.IMAGES: "makes pictures",
+}
+MEDIA: Mapping[Route, Capability] = {
+    Route.TRANSCRIPTIONS: Capability.TRANSCRIPTION,
+    Route.TRANSLATIONS: Capability.TRANSCRIPTION,
+    Route.SPEECH: Capability.SPEECH,
+    Route.IMAGES: Capability.IMAGES,
+}
+"""Routes on which sound or pictures go in or out, and what a model has to be able to do there."""
+_HAVE: Mapping[Route, str] = {
+    Route.TRANSCRIPTIONS: (
+        "A model that hears does on llama.cpp (one with an audio projector), Whisper on vLLM, "
+        "and so does an attached endpoint that has Whisper."
+    ),
+    Route.TRANSLATIONS: "Whisper does on vLLM, and so does an attached endpoint that has Whisper.",
+    Route.SPEECH: "An attached endpoint with a voice model does, such as Kokoro behind Speaches or LocalAI.",
+    Route.IMAGES: "An attached endpoint with an image model does, such as stable-diffusion.cpp or LocalAI.",
+}
 KEPT_S = 2.0
 """A model file that vanishes is missed after this."""
 _MOST = 64
@@ -54,7 +78,14 @@ def is_able(model: ModelInfo, route: Route) -> bool:
         return True
     if route is Route.EMBEDDINGS:
         return model.embeds
+    if route in MEDIA:
+        return MEDIA[route] in model.capabilities
     return model.is_reranker if route is Route.RERANK else model.chats
+
+
+def media_hint(route: Route) -> str:
+    """Return what would do what a route is for, where that is rare; else nothing."""
+    return _HAVE.get(route, "")
 
 
 def model_in_use(
@@ -93,8 +124,10 @@ def name_in_answer(requested: str | None, model: ModelInfo) -> str:
     return requested if fold_name(requested) == fold_name(model.name) else model.name
 
 
-def none_able_error(route: Route) -> NotFound:
+def none_able_error(route: Route) -> NotFound | BadRequest:
     """Return the error for `AUTO` where no model here can do what a route is for."""
+    if route in MEDIA:
+        return BadRequest(f"No model here {_DOES[route]}.", hint=_HAVE[route], code=NONE_ABLE)
     return NotFound(
         f"No installed model {_DOES.get(route, 'writes text')}.",
         hint="Download one with `roundhouse pull MODEL`, or attach an endpoint that has one.",

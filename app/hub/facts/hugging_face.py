@@ -181,6 +181,8 @@ def _find_capabilities(files: FolderContent, metadata: Metadata) -> list[str]:
     classes = _class_names(files.config)
     if any(name.endswith("ForSequenceClassification") for name in classes):
         return ["rerank"]
+    if any(name.startswith("WhisperFor") for name in classes):
+        return ["transcription"]
     if not _generates_text(metadata) or any(name.endswith(_EMBEDDERS) for name in classes):
         return ["embedding"]
     capabilities = template_capabilities(files.chat_template)

@@ -57,6 +57,7 @@ _SHOWS = {
     Route.EMBEDDINGS: Capability.EMBEDDING,
     Route.RERANK: Capability.RERANK,
     Route.INFILL: Capability.INFILL,
+    Route.TRANSCRIPTIONS: Capability.TRANSCRIPTION,
 }
 """What a route that is there shows a model to do."""
 

@@ -89,7 +89,7 @@ def _build_model(candidate: Candidate, facts: ModelFacts, modified_at: float) ->
         parameters=facts.parameters or None,
         trained_context=facts.trained_context,
         embeds=Capability.EMBEDDING in capabilities,
-        chats=SINGLE.isdisjoint(capabilities),
+        chats=SINGLE.isdisjoint(capabilities) and capabilities != [Capability.TRANSCRIPTION],
         capabilities=capabilities,
         modified_at=modified_at,
         store=candidate.store,

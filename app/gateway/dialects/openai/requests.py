@@ -26,6 +26,7 @@ from app.gateway.dialects.openai.chat_request import OpenAIChatRequest, to_canon
 from app.gateway.dialects.openai.checks import ChoiceCount, OpenAIChatOptions, OpenAICompletionOptions
 from app.gateway.dialects.openai.form import OPENAI, OpenAIForm
 from app.gateway.dialects.openai.record import OPENAI_DIALECT
+from app.gateway.dialects.openai.sounds import MediaForm
 from app.gateway.dialects.openai.stream import (
     DONE,
     OpenAIAnswerInfo,
@@ -46,8 +47,9 @@ from app.gateway.exchange.presets import apply_preset
 from app.gateway.exchange.translating import StreamCourse, StreamPart, stream_parts, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, Gather, UpstreamRequest
 from app.gateway.library.endpoint_routes import with_probes
+from app.gateway.loading.able_models import resolve_able_model
 from app.gateway.loading.launch import resolve_model
-from app.gateway.loading.requested_model import ResolvedModel, name_in_answer
+from app.gateway.loading.requested_model import MEDIA, ResolvedModel, name_in_answer
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import LeaseOptions
 from engines.api import Descriptor, Feature, Route
@@ -103,7 +105,7 @@ def _prepare_request(body: bytes, options: OpenAIRequestOptions, route: Route) -
     if route is Route.RERANK:
         rerank_request = decode_body(body, rerank.RerankRequest)
         return OpenAIEngineRequest(route, rerank.for_engine(body, rerank_request), body, rerank.form_of(rerank_request))
-    return OpenAIEngineRequest(route, body, body)
+    return OpenAIEngineRequest(route, body, body, MediaForm() if route in MEDIA else OPENAI)
 
 
 def fit_to_engine(
@@ -306,11 +308,12 @@ async def prepare_job(request: web.Request, route: Route, put: FormWrapper | Non
     """Return what any other request asks for. Raises BadRequest or NotFound."""
     services, body = request.app[SERVICES], await read_body(request)
     options, engine_request = await call_off_loop(body, read_request, body, route)
+    resolve = resolve_able_model if route in MEDIA else resolve_model
     target = await with_probes(
         services.library,
         services.shared,
         services.events,
-        await resolve_model(services, options.model, route=route),
+        await resolve(services, options.model, route=route),
         engine_request.route,
     )
     target = target._replace(load=await load_for_context(services, target, options.context))
@@ -342,4 +345,5 @@ def _build_upstream(
         prepare=infill_preparer(engine_request.route),
         # "The token count of your prompt plus max_tokens cannot exceed the model's context length" (OpenAI's reference)
         keeps_limit=engine_request.route is Route.COMPLETIONS,
+        is_media=engine_request.route in MEDIA,
     )

@@ -7,6 +7,7 @@ from aiohttp.typedefs import Handler
 
 from app.gateway.dialects.openai.models import list_models, show_model
 from app.gateway.dialects.openai.requests import prepare_chat_job, prepare_job
+from app.gateway.dialects.openai.sounds import prepare_recording_job
 from app.gateway.exchange.handling import answer_request
 from engines.api import Route
 
@@ -21,6 +22,10 @@ def add_routes(app: web.Application) -> None:
         )
         app.router.add_post(f"{base}/completions", _answer_on(Route.COMPLETIONS))
         app.router.add_post(f"{base}/embeddings", _answer_on(Route.EMBEDDINGS))
+    app.router.add_post("/v1/audio/transcriptions", _answer_recording_on(Route.TRANSCRIPTIONS))
+    app.router.add_post("/v1/audio/translations", _answer_recording_on(Route.TRANSLATIONS))
+    app.router.add_post("/v1/audio/speech", _answer_on(Route.SPEECH))
+    app.router.add_post("/v1/images/generations", _answer_on(Route.IMAGES))
     for path in ("/v1/rerank", "/v1/reranking", "/rerank", "/reranking", "/v2/rerank"):  # llama-server's and Cohere's
         app.router.add_post(path, _answer_on(Route.RERANK))
 
@@ -28,3 +33,8 @@ def add_routes(app: web.Application) -> None:
 def _answer_on(route: Route) -> Handler:
     """Return what answers on one of the engine's routes."""
     return partial(answer_request, route=route, understand=partial(prepare_job, route=route))
+
+
+def _answer_recording_on(route: Route) -> Handler:
+    """Return what answers to a form with a recording."""
+    return partial(answer_request, route=route, understand=partial(prepare_recording_job, route=route))

@@ -1,0 +1,138 @@
+"""Recordings in OpenAI's dialect: `/v1/audio/transcriptions` and `/v1/audio/translations`.
+
+They come as forms. What an engine gets is a form written anew: fields by name, the recording under a name of ours, and
+the name the engine has for the model. Our engines are sent the fields of OpenAI's only, since llama-server makes a
+chat of a form and would heed all that a chat may have; an endpoint judges for itself.
+"""
+
+import secrets
+from functools import partial
+
+import msgspec
+from aiohttp import hdrs, web
+
+from app.core.errors import BadRequest, quote_value
+from app.gateway.dialects.openai.form import OpenAIForm
+from app.gateway.entry.bodies import call_off_loop, read_upload
+from app.gateway.entry.forms import FORM, RecordingForm, read_form, write_form
+from app.gateway.exchange.handling import AnswerHandler, RequestJob, client_header_lines, engine_path
+from app.gateway.exchange.observer import BODY_BYTES, OBSERVATION, Observation
+from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.loading.able_models import resolve_able_model
+from app.gateway.services import SERVICES
+from app.supervisor.lease import Lease
+from engines.api import Descriptor, Route
+
+MODEL, RESPONSE_FORMAT, STREAM = "model", "response_format", "stream"
+_FIELDS = frozenset(
+    {
+        *("language", "prompt", RESPONSE_FORMAT, STREAM, "temperature"),
+        *("timestamp_granularities[]", "include[]", "chunking_strategy"),
+    }
+)
+_JSON, _TEXT = "json", "text"
+_FORMATS = frozenset({_JSON, _TEXT, "srt", "verbose_json", "vtt", "diarized_json"})
+_END = b'"transcript.text.done"'
+
+
+class _Transcript(msgspec.Struct, frozen=True):
+    text: str
+
+
+class TranscriptForm(OpenAIForm, frozen=True, kw_only=True):
+    """`app.gateway.dialects.form.AnswerForm` for a transcript; `is_text`: as plain text, of an engine that has none."""
+
+    prompt: str = "prompt"
+    is_text: bool = False
+
+    def whole(self, body: bytes) -> bytes:
+        """Return the transcript."""
+        return msgspec.json.decode(body, type=_Transcript).text.encode() if self.is_text else body
+
+    def is_complete(self, tail: bytes) -> bool:
+        """Tell whether a stream said that it was over: OpenAI's own have no `[DONE]`."""
+        return _END in tail or super().is_complete(tail)
+
+
+class MediaForm(OpenAIForm, frozen=True, kw_only=True):
+    """`app.gateway.dialects.form.AnswerForm` for sound and pictures, which come whole or as events."""
+
+    prompt: str = "input"
+
+    def is_complete(self, tail: bytes) -> bool:
+        """Tell whether a stream said that it was over: its last event is called so."""
+        return b'.done"' in tail or b'.completed"' in tail or super().is_complete(tail)
+
+
+async def prepare_recording_job(request: web.Request, route: Route) -> RequestJob:
+    """Return what a form with a recording asks for. Raises BadRequest or NotFound."""
+    services, body = request.app[SERVICES], await read_upload(request)
+    form = await call_off_loop(body, read_form, body, request.headers.get(hdrs.CONTENT_TYPE, ""))
+    _note_fields(request[OBSERVATION], form)
+    _check_fields(form)
+    model, load = await resolve_able_model(services, form.find(MODEL), route)
+    descriptor = services.adapters[load.engine].descriptor
+    is_ours, is_text = load.source.remote is None, _is_made_text(form, descriptor)
+    fields = [(name, value) for name, value in form.fields if not is_ours or name in _FIELDS]
+    dropped = {MODEL, *([RESPONSE_FORMAT] if is_text else [])}
+    kept = RecordingForm([(name, value) for name, value in fields if name not in dropped], form.recording)
+    upstream = UpstreamRequest(
+        load=load,
+        path=engine_path(services.adapters, services.library, load.engine, model, route),
+        body=b"",
+        model=form.find(MODEL) or "",
+        form=TranscriptForm(is_text=is_text),
+        streams=form.find(STREAM) == "true",
+        headers=client_header_lines(request),
+        prepare=partial(_fill_form, kept),
+        content_type=FORM,
+        answers_as="text/plain; charset=utf-8" if is_text else "",
+        drops_cache_field=True,
+    )
+    return RequestJob(upstream, detour=_refuse_shared_cache)
+
+
+async def _fill_form(
+    form: RecordingForm, _engines: EngineAccess, lease: Lease, upstream: UpstreamRequest
+) -> UpstreamRequest:
+    """Return the request with its form, in which the model is called what the engine calls it."""
+    fields = [(MODEL, lease.served_name), *form.fields]
+    body, content_type = write_form(fields, form.recording, f"roundhouse-{secrets.token_hex(16)}")
+    return msgspec.structs.replace(upstream, body=body, content_type=content_type, model=lease.served_name)
+
+
+async def _refuse_shared_cache() -> AnswerHandler:
+    raise BadRequest(
+        "Several keys use this model, and its engine cannot keep their prompts apart while it transcribes.",
+        hint="Allow them to share it (`engine.share_cache`), or attach an endpoint that transcribes.",
+        code="engine_cannot",
+    )
+
+
+def _note_fields(observed: Observation, form: RecordingForm) -> None:
+    """Keep what was asked for the inspector, if somebody wants to read it; of the recording only what it is."""
+    if observed.caller.keeps_bodies:
+        recording = f"{form.recording.kind}, {len(form.recording.content)} bytes"
+        observed.kept_request = msgspec.json.encode({**dict(form.fields), "file": recording})[:BODY_BYTES]
+
+
+def _check_fields(form: RecordingForm) -> None:
+    wish = form.find(RESPONSE_FORMAT)
+    if wish and wish not in _FORMATS:
+        raise BadRequest(
+            f"`response_format` {quote_value(wish)} is none of {', '.join(sorted(_FORMATS))}.", code="invalid_value"
+        )
+
+
+def _is_made_text(form: RecordingForm, engine: Descriptor) -> bool:
+    """Tell whether plain text is to be made of JSON. Raises BadRequest for a form the engine cannot write."""
+    wish = form.find(RESPONSE_FORMAT) or _JSON
+    if not engine.transcripts or wish in engine.transcripts:
+        return False
+    if wish != _TEXT or form.find(STREAM) == "true":
+        raise BadRequest(
+            f"`response_format` cannot be {wish} on {engine.name}, which writes words without their times.",
+            hint="Choose json or text, or an attached endpoint with Whisper.",
+            code="engine_cannot",
+        )
+    return True

@@ -1,0 +1,74 @@
+"""Which model a request for sound or pictures means.
+
+What a model can do there depends on its projector and its engine, so it is looked for in the list as it is shown, and
+not by its files alone. An endpoint that does not say whether it transcribes is asked before nothing is found.
+"""
+
+import asyncio
+
+from app.core.errors import NotFound, RoundhouseError
+from app.core.models import ModelInfo
+from app.gateway.library.endpoint_routes import with_probes
+from app.gateway.loading.capabilities import with_capabilities
+from app.gateway.loading.launch import resolve_model
+from app.gateway.loading.requested_model import (
+    AUTO,
+    ResolvedModel,
+    find_stand_in,
+    is_able,
+    is_auto,
+    model_in_use,
+    none_able_error,
+)
+from app.gateway.services import Services
+from engines.api import Route
+
+_MOST_PROBES = 8
+"""Attached models that are asked at once, the newest: a hub may have hundreds."""
+
+
+async def resolve_able_model(services: Services, name: str | None, route: Route) -> ResolvedModel:
+    """Return the model of that name, or without one the one in use that can, with what it can do here.
+
+    Raises as `resolve_model` does, or BadRequest (no_model_able).
+    """
+    if not name or await asyncio.to_thread(_means_auto, services, name):
+        name = (await _find_able_model(services, route)).name
+    target = await resolve_model(services, name, route=route)
+    target = await with_probes(services.library, services.shared, services.events, target, route)
+    (model,) = await with_capabilities(services, [target.model])
+    return target._replace(model=model)
+
+
+def _means_auto(services: Services, name: str) -> bool:
+    if is_auto(name):
+        return True
+    try:
+        services.library.find_model(name)
+    except NotFound:
+        return find_stand_in(name, services.settings.get_list("models.aliases")) == AUTO
+    return False
+
+
+async def _find_able_model(services: Services, route: Route) -> ModelInfo:
+    statuses = services.supervisor.list_statuses()
+    models = await with_capabilities(services, await asyncio.to_thread(services.library.list_models))
+    model = model_in_use(models, statuses, "", route)
+    if model is None:
+        attached = sorted((model for model in models if model.attached), key=lambda model: -model.modified_at)
+        probes = (_has_route(services, model, route) for model in attached[:_MOST_PROBES])
+        probed = zip(attached, await asyncio.gather(*probes), strict=False)
+        model = next((model for model, has_route in probed if has_route), None)
+    if model is None:
+        raise none_able_error(route)
+    return model
+
+
+async def _has_route(services: Services, model: ModelInfo, route: Route) -> bool:
+    """Tell whether an endpoint turns out to have a route for a model; one that must not be called has not."""
+    try:
+        target = await resolve_model(services, model.name, route=route)
+    except RoundhouseError:
+        return False
+    target = await with_probes(services.library, services.shared, services.events, target, route)
+    return is_able(target.model, route)
