@@ -73,7 +73,7 @@ def list_chats(*, limit: int, as_json: bool, **place: str | None) -> None:
 @_LIMIT
 @json_option
 def search_chats(words: tuple[str, ...], *, limit: int, as_json: bool, **place: str | None) -> None:
-    """Search titles and messages for all of WORDS."""
+    """Search titles, messages and the text of attached files for all of WORDS."""
     _print_chats(" ".join(words), limit, place, as_json=as_json)
 
 
@@ -258,7 +258,7 @@ def _summary_lines(summaries: Sequence[ChatSummary]) -> list[str]:
             summary.id[:SHOWN_ID],
             f"{datetime.fromtimestamp(summary.updated_at).astimezone():%Y-%m-%d %H:%M}",
             str(summary.message_count),
-            _MARKS.sub("", f"{summary.title} — {summary.snippet}" if summary.snippet else summary.title)
+            " — ".join(filter(None, (summary.title, summary.file, _MARKS.sub("", summary.snippet))))
             + (" (pinned)" if summary.is_pinned else "")
             + "".join(f" #{tag}" for tag in summary.tags),
         )

@@ -140,7 +140,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 class ChatSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A chat as a list shows it. `snippet` is the text a search matched, matches between U+0002 and U+0003.
 
-    `hit` is the message that a search matched; empty where the title alone did.
+    `hit` is the message that a search matched; empty where the title alone did. With the name of a `file`, the text of
+    that file of the message has the words.
     """
 
     id: str
@@ -151,6 +152,7 @@ class ChatSummary(msgspec.Struct, frozen=True, kw_only=True):
     message_count: int = 0
     snippet: str = ""
     hit: str = ""
+    file: str = ""
     is_pinned: bool = False
     folder: str = ""
     tags: list[str] = []

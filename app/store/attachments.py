@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from app.core.attachments import Attachment, AttachmentPart
+from app.core.attachments import Attachment, AttachmentKind, AttachmentPart
 from app.core.errors import Conflict, NotFound
 from app.store.files import AttachmentFiles
 from app.store.opening import CLOCK_SLACK_S, transaction
 
 _KEEP_UNSENT_S = 24 * 3600.0
+_KINDS_OF_TEXT = frozenset({AttachmentKind.TEXT, AttachmentKind.DOCUMENT})
 _MANY = 500
 """Variables of one statement; SQLite takes more, everywhere."""
 
@@ -30,7 +31,32 @@ def add_attachment(
     files.save(attachment.hash, parts)
     with transaction(connection):
         _insert(connection, attachment)
+        if AttachmentPart.TEXT in parts:
+            _index_text(connection, attachment.hash, parts[AttachmentPart.TEXT])
     return attachment
+
+
+def list_unindexed(connection: sqlite3.Connection) -> list[str]:
+    """Return the hashes of files with a text that no search finds: those kept before searches looked into files."""
+    rows = connection.execute(
+        "SELECT hash, max(value) FROM attachments WHERE hash NOT IN (SELECT hash FROM indexed_files) GROUP BY hash"
+    )
+    return [hash_ for hash_, value in rows if _decode(value).kind in _KINDS_OF_TEXT]
+
+
+def index_file(connection: sqlite3.Connection, files: AttachmentFiles, digest: str) -> None:
+    """Have searches find what a file says. Raises StorageFault for one that is not there any more."""
+    text = files.read(digest, AttachmentPart.TEXT)
+    with transaction(connection):
+        if connection.execute("SELECT 1 FROM attachments WHERE hash = ?", (digest,)).fetchone():
+            _index_text(connection, digest, text)
+
+
+def _index_text(connection: sqlite3.Connection, digest: str, text: bytes) -> None:
+    row = connection.execute("INSERT OR IGNORE INTO indexed_files (hash) VALUES (?)", (digest,))
+    if row.rowcount:
+        content = text.decode("utf-8", "replace")
+        connection.execute("INSERT INTO file_text (rowid, content) VALUES (?, ?)", (row.lastrowid, content))
 
 
 def read_attachments(connection: sqlite3.Connection, ids: Sequence[str]) -> list[Attachment]:
@@ -101,6 +127,7 @@ def tidy_attachments(connection: sqlite3.Connection, files: AttachmentFiles) -> 
         oldest = time.time() - _KEEP_UNSENT_S - CLOCK_SLACK_S
         unowned = "message IS NULL AND folder IS NULL"
         connection.execute(f"DELETE FROM attachments WHERE {unowned} AND created_at < ?", (oldest,))  # noqa: S608 -- a constant
+        connection.execute("DELETE FROM indexed_files WHERE hash NOT IN (SELECT hash FROM attachments)")
     files.sweep({row[0] for row in connection.execute("SELECT DISTINCT hash FROM attachments")})
 
 
@@ -130,6 +157,7 @@ def _find_row(connection: sqlite3.Connection, attachment: str) -> tuple[str | No
 
 def _free_file(connection: sqlite3.Connection, files: AttachmentFiles, digest: str) -> None:
     if not connection.execute("SELECT 1 FROM attachments WHERE hash = ?", (digest,)).fetchone():
+        connection.execute("DELETE FROM indexed_files WHERE hash = ?", (digest,))
         files.remove(digest)
 
 

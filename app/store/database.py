@@ -15,6 +15,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -39,6 +40,7 @@ from app.core.chats import (
     Turn,
 )
 from app.core.connections import Connection
+from app.core.errors import StorageFault
 from app.core.presets import ChatPreset, PresetImportResult, SavePreset
 from app.core.requests import UsageRow
 from app.store import (
@@ -204,6 +206,12 @@ class ChatStore:
         purged = await self._run_job(purge_old_chats)
         await self._run_job(attachments.tidy_attachments, self._files)
         return purged
+
+    async def index_files(self) -> None:
+        """Have searches find the text of files that were kept before searches looked into files; one at a time."""
+        for digest in await self._run_job(attachments.list_unindexed):
+            with suppress(StorageFault):  # it is gone, or there is no room: searches go on without it
+                await self._run_job(attachments.index_file, self._files, digest)
 
     async def list_folders(self) -> list[ChatFolder]:
         """Return the folders of chats by name."""

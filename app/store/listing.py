@@ -1,6 +1,7 @@
 """Chats as a list shows them: newest first, page by page, all of them or those a search finds.
 
-A search finds a chat by its title, or by one message that has every word; the newest such message gives the snippet.
+A search finds a chat by its title, by one message that has every word, or by one attached file that has. The newest
+such message gives the snippet, else the file that came last.
 
 What a person typed into the search box, as conditions no input can break.
 
@@ -14,6 +15,9 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
+
+from app.core.attachments import Attachment
 from app.core.chats import ChatShelf, ChatSummary
 
 MARK_START, MARK_END = "\x02", "\x03"
@@ -161,50 +165,76 @@ def _end_of(before: float | None) -> float:
 def _search_chats(
     connection: sqlite3.Connection, search: SearchQuery, limit: int, request: ListRequest
 ) -> list[ChatSummary]:
-    in_message, message_values = _match_condition(search, "m.seq", "message_text", "m.content")
-    in_title, title_values = _match_condition(search, "c.seq", "chat_text", "c.title")
+    in_message, message_values = _match_condition(search, _MESSAGES)
+    in_file, file_values = _match_condition(search, _FILES)
+    in_title, title_values = _match_condition(search, _TITLES)
     where = _place_condition(request)
     statement = (
-        f"SELECT {_SUMMARY}, hit.seq FROM chats c"  # noqa: S608 -- constant names; what was typed is bound
+        f"SELECT {_SUMMARY}, hit.seq, file.seq FROM chats c"  # noqa: S608 -- constant names; what was typed is bound
         " LEFT JOIN (SELECT m.chat, max(m.seq) AS seq FROM messages m"
-        f" WHERE m.deleted_at IS NULL AND {in_message} GROUP BY m.chat) hit"
-        f" ON hit.chat = c.id WHERE {where.sql} AND c.updated_at < ?"
-        f" AND (hit.seq IS NOT NULL OR ({in_title}))"
+        f" WHERE m.deleted_at IS NULL AND {in_message} GROUP BY m.chat) hit ON hit.chat = c.id"
+        f" LEFT JOIN (SELECT m.chat, max(a.seq) AS seq FROM {_FILES_OF_MESSAGES}"
+        f" WHERE m.deleted_at IS NULL AND {in_file} GROUP BY m.chat) file ON file.chat = c.id"
+        f" WHERE {where.sql} AND c.updated_at < ?"
+        f" AND (hit.seq IS NOT NULL OR file.seq IS NOT NULL OR ({in_title}))"
         " ORDER BY c.updated_at DESC LIMIT ?"
     )
-    values = (*message_values, *where.values, _end_of(request.before), *title_values, limit)
+    values = (*message_values, *file_values, *where.values, _end_of(request.before), *title_values, limit)
     return [_build_hit(connection, search, row) for row in connection.execute(statement, values).fetchall()]
 
 
+_FILES_OF_MESSAGES = (
+    "indexed_files f JOIN attachments a ON a.hash = f.hash JOIN messages m ON m.id = a.message"  # each by an index
+)
+
+
 def _build_hit(connection: sqlite3.Connection, search: SearchQuery, row: tuple[Any, ...]) -> ChatSummary:
-    """Return a chat that was found, with the message by which it was."""
-    message = row[-1]
-    snippet = _read_snippet(connection, search, chat=row[6], message=message)
-    if message is None:
-        return _build_summary(row, snippet)
-    hit = connection.execute("SELECT id FROM messages WHERE seq = ?", (message,)).fetchone()[0]
-    return _build_summary(row, snippet, hit)
+    """Return a chat that was found, with the message by which it was, or the file."""
+    message, attachment = row[-2:]
+    if message is not None:
+        hit = connection.execute("SELECT id FROM messages WHERE seq = ?", (message,)).fetchone()[0]
+        return _build_summary(row, _read_snippet(connection, search, _MESSAGES, message), hit)
+    if attachment is None:
+        return _build_summary(row, _read_snippet(connection, search, _TITLES, row[6]))
+    statement = (
+        "SELECT a.message, a.value, f.seq FROM attachments a JOIN indexed_files f ON f.hash = a.hash WHERE a.seq = ?"
+    )
+    hit, value, file = connection.execute(statement, (attachment,)).fetchone()
+    summary = _build_summary(row, _read_snippet(connection, search, _FILES, file), hit)
+    return msgspec.structs.replace(summary, file=msgspec.json.decode(value, type=Attachment).name)
 
 
-def _match_condition(search: SearchQuery, key: str, index: str, column: str) -> tuple[str, list[str]]:
+class _SearchPlace(NamedTuple):
+    """Where a search looks: the table of its index, what rows are called in a search, and the text of one of them."""
+
+    table: str
+    row: str
+    text: str
+
+
+_MESSAGES = _SearchPlace("message_text", "m.seq", "(SELECT content FROM messages WHERE seq = {row})")
+_FILES = _SearchPlace("file_text", "f.seq", "(SELECT content FROM file_text WHERE rowid = {row})")
+_TITLES = _SearchPlace("chat_text", "c.seq", "(SELECT title FROM chats WHERE seq = {row})")
+
+
+def _match_condition(search: SearchQuery, place: _SearchPlace) -> tuple[str, list[str]]:
     """Return SQL that is true where every word occurs, and the values to bind."""
-    conditions = [f"{column} LIKE ? ESCAPE '\\'"] * len(search.parts)
+    conditions = [f"{place.text.format(row=place.row)} LIKE ? ESCAPE '\\'"] * len(search.parts)
     values = search.patterns
     if search.match:
         newest = f"ORDER BY rowid DESC LIMIT {MOST_HITS}"
-        conditions.append(f"{key} IN (SELECT rowid FROM {index} WHERE {index} MATCH ? {newest})")  # noqa: S608 -- constant names
+        conditions.append(f"{place.row} IN (SELECT rowid FROM {place.table} WHERE {place.table} MATCH ? {newest})")  # noqa: S608 -- constant names
         values = [*values, search.match]
     return " AND ".join(conditions), values
 
 
-def _read_snippet(connection: sqlite3.Connection, search: SearchQuery, *, chat: int, message: int | None) -> str:
-    table, column, row = ("chats", "title", chat) if message is None else ("messages", "content", message)
+def _read_snippet(connection: sqlite3.Connection, search: SearchQuery, place: _SearchPlace, row: int) -> str:
     if search.match:
-        index = "chat_text" if message is None else "message_text"
+        index = place.table
         statement = f"SELECT snippet({index}, 0, ?, ?, '…', ?) FROM {index} WHERE {index} MATCH ? AND rowid = ?"  # noqa: S608 -- constant names
         values = (MARK_START, MARK_END, _SNIPPET_TOKENS, search.match, row)
         return str(connection.execute(statement, values).fetchone()[0])
-    text = connection.execute(f"SELECT {column} FROM {table} WHERE seq = ?", (row,)).fetchone()[0]  # noqa: S608 -- constant names
+    text = connection.execute(f"SELECT {place.text.format(row='?')}", (row,)).fetchone()[0]
     return snippet_around(text, search.parts[0])
 
 

@@ -180,7 +180,16 @@ def make_search_results() -> list[ChatSummary]:
     return [
         ChatSummary(
             id="c1", title="Rust borrow checker and temporaries", created_at=NOON, updated_at=NOON, snippet=snippet
-        )
+        ),
+        ChatSummary(
+            id="c2",
+            title="What the book says",
+            created_at=NOON,
+            updated_at=NOON,
+            snippet="…never \u0002borrow\u0003 what you can own…",
+            hit="m1",
+            file="The Rust programming language, third edition.pdf",
+        ),
     ]
 
 

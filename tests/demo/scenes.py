@@ -382,6 +382,7 @@ def folder_scenes(replies: Replies) -> Iterator[Scene]:
     yield Scene(
         "chat-folders", PageId.CHAT, {**with_chat(replies), **folders.folder_replies()}, open_folder, looks=looks
     )
+    yield Scene("chat-search", PageId.CHAT, with_chat(replies), search_chats, looks=looks)
     yield Scene("chat-find", PageId.CHAT, with_chat(replies), find_in_chat, looks=looks)
     for name, show in (
         ("card", lambda view: view.conversation_view.show_folder("f1")),
@@ -403,6 +404,17 @@ def find_in_chat(window: MainWindow, api: DemoApi) -> None:
         page.conversation_view.find_bar.open_bar()
         page.conversation_view.find_bar.field.setText("borrow")
         page.conversation_view.find_bar.step(1)
+
+
+def search_chats(window: MainWindow, api: DemoApi) -> None:
+    """Search all chats: a message has the word in one of them, a file in the other."""
+    api.replies["GET /chats"] = long_chat.make_search_results()
+    page = window.pages.currentWidget()
+    if isinstance(page, ChatScreen):
+        page.pane.focus_search()
+        page.pane.search.setText("borrow")
+        page.model.chat_list.fetch_chats()
+        api.flush()
 
 
 def open_folder(window: MainWindow, api: DemoApi) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from app.core.errors import StorageFault
 from app.core.events import ChatChanged
@@ -14,7 +15,12 @@ EVERY_S = 3600.0
 
 
 async def keep_chats_tidy(chats: ChatStore, events: EventHub, *, every_s: float = EVERY_S) -> None:
-    """Delete for good what has been in the trash for 30 days, and say so; ends when it is cancelled."""
+    """Delete for good what has been in the trash for 30 days, and say so; ends when it is cancelled.
+
+    Files that searches do not know yet come first.
+    """
+    with suppress(StorageFault):
+        await chats.index_files()
     while True:
         await asyncio.sleep(every_s)
         try:

@@ -1,13 +1,19 @@
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.core.chats import ChatPatch, NewChat, NewTurn
+from app.core.attachments import Attachment, AttachmentKind, AttachmentPart
+from app.core.chats import ChatPatch, MessageStatus, NewChat, NewTurn
 from app.store import listing
 from app.store.database import ChatStore
+from app.store.files import hash_of
 from app.store.listing import MARK_END, MARK_START, ListRequest, parse_query, snippet_around
+from app.store.rows import new_id
 from tests.unit.store.conftest import Ask, unwritten
 
 TEXT = 'He said "quantise OR die" about GPT-4; 100% of café owners like C++ 🎉 and 大規模言語モデル, mañana.'
@@ -137,3 +143,94 @@ async def test_of_very_many_messages_the_newest_are_looked_at(
     assert titles == ["chat 2", "chat 1"]
     (whistle,) = await store.list_summaries(ListRequest("whistle"))
     assert whistle.hit == (await store.read_chat(chat)).messages[0].id
+
+
+async def attach(
+    store: ChatStore, chat: str, name: str, text: str, *, kind: AttachmentKind = AttachmentKind.TEXT
+) -> str:
+    """Return the question that has a file with this text."""
+    content = f"{name} {text}".encode()
+    attachment = Attachment(
+        id=new_id(),
+        name=name,
+        kind=kind,
+        media_type="text/plain",
+        hash=hash_of(content),
+        size_bytes=len(content),
+        tokens=1,
+    )
+    await store.add_attachment(attachment, {AttachmentPart.ORIGINAL: content, AttachmentPart.TEXT: text.encode()})
+    turn = NewTurn(content="What is it?", attachments=[attachment.id])
+    question = (await store.begin_turn(chat, turn, unwritten(chat))).question
+    assert question is not None
+    return question.id
+
+
+@pytest.mark.parametrize("query", ["quantise", "said quant", "cafe", "🎉", "言語モ", "said 🎉", "大規模 owners"])
+async def test_a_search_looks_into_files_and_says_which(store: ChatStore, chat: str, query: str) -> None:
+    question = await attach(store, chat, "notes.txt", TEXT)
+    other = await store.create_chat(NewChat(title="Nothing of the kind"))
+    await attach(store, other.id, "other.txt", "Plain words")
+    (match,) = await store.list_summaries(ListRequest(query))
+    assert (match.id, match.hit, match.file) == (chat, question, "notes.txt")
+    assert MARK_START in match.snippet
+
+
+async def test_words_of_a_message_come_before_those_of_a_file(store: ChatStore, chat: str, ask: Ask) -> None:
+    await attach(store, chat, "notes.txt", "sixteen bar in the boiler")
+    turn = await ask(chat, "How high in the boiler?", answer="sixteen bar")
+    assert turn.question is not None
+    (match,) = await store.list_summaries(ListRequest("boiler"))
+    assert (match.hit, match.file) == (turn.question.id, "")
+    (match,) = await store.list_summaries(ListRequest("bar boiler"))
+    assert match.file == "notes.txt", "no message has both words"
+    assert await store.list_summaries(ListRequest("bar locomotive")) == []
+
+
+async def test_the_same_file_is_indexed_once_and_goes_with_its_last_question(
+    store: ChatStore, chat: str, path: Path
+) -> None:
+    other = await store.create_chat(NewChat(title="Other"))
+    for place in (chat, other.id):
+        await attach(store, place, "notes.txt", "Zanzibar")
+    assert len(await store.list_summaries(ListRequest("zanzibar"))) == 2
+    for place, left in ((chat, 1), (other.id, 0)):
+        await store.delete_chat(place)
+        await store.purge_chat(place)
+        assert len(await store.list_summaries(ListRequest("zanzibar"))) == left
+        assert indexed(path) == (left, left)
+
+
+def indexed(path: Path) -> tuple[int, int]:
+    with closing(sqlite3.connect(path)) as connection:
+        files = connection.execute("SELECT count(*) FROM indexed_files").fetchone()[0]
+        texts = connection.execute("SELECT count(*) FROM file_text WHERE file_text MATCH 'zanzibar'").fetchone()[0]
+    return files, texts
+
+
+async def test_a_file_of_a_deleted_message_is_not_found(store: ChatStore, chat: str) -> None:
+    question = await attach(store, chat, "notes.txt", "Zanzibar")
+    (answer,) = [message for message in (await store.read_chat(chat)).messages if message.parent == question]
+    await store.finish_answer(msgspec.structs.replace(answer, status=MessageStatus.COMPLETE, content="An island."))
+    await store.delete_message(chat, question)
+    assert await store.list_summaries(ListRequest("zanzibar")) == []
+    await store.restore_message(chat, question)
+    assert len(await store.list_summaries(ListRequest("zanzibar"))) == 1
+
+
+async def test_files_from_before_are_indexed_once_there_is_time(store: ChatStore, chat: str, path: Path) -> None:
+    await attach(store, chat, "notes.txt", "Zanzibar")
+    await attach(store, chat, "gone.txt", "Madagascar")
+    await attach(store, chat, "photo.png", "Zanzibar", kind=AttachmentKind.PICTURE)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DELETE FROM indexed_files")
+        connection.commit()
+    for file in path.with_name("attachments").glob("*.text"):
+        if file.read_text() == "Madagascar":
+            file.unlink()
+    assert await store.list_summaries(ListRequest("zanzibar")) == []
+    for _ in range(2):
+        await store.index_files()
+        (match,) = await store.list_summaries(ListRequest("zanzibar"))
+        assert match.file == "notes.txt"
+        assert indexed(path) == (1, 1)

@@ -26,9 +26,11 @@ from app.gui.widgets.text import reads_from_right
 
 ROW_HEIGHT, _FOUND_ROW, _HEADING = 34, 54, 34
 _INSET, _PAD = 8, 10
-_NEST, _ICON = 22, 16
+_NEST, _ICON, _FILE_ICON = 22, 16, 13
 _TAG_SHARE = 0.4
 """Of a row, that its tags take at most."""
+_FILE_SHARE = 0.5
+"""Of the line below a title, that the name of a file takes at most."""
 
 
 class ChatListDelegate(QStyledItemDelegate):
@@ -132,7 +134,23 @@ class ChatListDelegate(QStyledItemDelegate):
             paint_title(painter, self._paint_tags(painter, words, item.tags), title_of(item))
             return
         paint_title(painter, QRect(words.left(), words.top() + px(6), words.width(), px(20)), title_of(item))
-        self._paint_snippet(painter, QRect(words.left(), words.top() + px(26), words.width(), px(20)), item.snippet)
+        below = QRect(words.left(), words.top() + px(26), words.width(), px(20))
+        if item.file:
+            below = self._paint_file(painter, below, item.file)
+        self._paint_snippet(painter, below, item.snippet)
+
+    def _paint_file(self, painter: QPainter, area: QRect, name: str) -> QRect:
+        """Draw the name of the file that was found, in front of its text; return what is left for that."""
+        px, metrics = self._theme.px, QFontMetrics(self._theme.font("meta"))
+        ratio, side = painter.device().devicePixelRatioF(), px(_FILE_ICON)
+        icon = self._theme.pixmap("paperclip", "ink-2", size=_FILE_ICON, ratio=ratio)
+        painter.drawPixmap(QRect(area.left(), area.top() + (metrics.height() - side) // 2 + 1, side, side), icon)
+        words = area.adjusted(side + px(4), 0, 0, 0)
+        text = metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, round(area.width() * _FILE_SHARE))
+        painter.setFont(self._theme.font("meta"))
+        painter.setPen(self._theme.color("ink-2"))
+        painter.drawText(QPoint(words.left(), words.top() + metrics.ascent() + 1), text)
+        return words.adjusted(metrics.horizontalAdvance(text) + px(8), 0, 0, 0)
 
     def _paint_tags(self, painter: QPainter, area: QRect, tags: Sequence[str]) -> QRect:
         """Draw tags at the end of a row; return what is left for the title."""

@@ -149,7 +149,7 @@ def words_of(item: ListRow) -> str:
 def _describe_row(item: ListRow) -> str | None:
     """Return what a screen reader says of a row beside its words."""
     if isinstance(item, ChatSummary):
-        return ", ".join(filter(None, (strip_marks(item.snippet), " ".join(f"#{tag}" for tag in item.tags))))
+        return ", ".join(filter(None, (item.file, strip_marks(item.snippet), " ".join(f"#{tag}" for tag in item.tags))))
     if isinstance(item, FolderRow):
         state = tr("open folder") if item.is_open else tr("closed folder")
         return f"{state}, {tr_plural('{count} chat', '{count} chats', item.folder.chat_count)}"

@@ -294,7 +294,7 @@ class ChatScreen(QWidget):
             lines = [(chat, partial(self.model.open_chat, chat.id, chat.hit)) for chat in chats]
             then(
                 [
-                    Command(title_of(chat), partial(self._run_here, run), "message-square", tr("Chat"))
+                    Command(title_of(chat), partial(self._run_here, run), "message-square", chat.file or tr("Chat"))
                     for chat, run in lines
                 ]
             )
