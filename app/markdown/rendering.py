@@ -15,7 +15,7 @@ from app.markdown.parser import markdown_parser
 _SHAPE_NAME = re.compile(r'(?<=[#"])mathra-')
 _VERSION, _LABEL = re.compile(r' data-mathra-version="[^"]*"'), re.compile(r'aria-labelledby="[^"]*"')
 
-_DRAWING = re.compile(r"<svg .*?</svg>", re.DOTALL)
+_DRAWING_START, _DRAWING_END = "<svg ", "</svg>"
 DRAWING_SCHEME = "formula:"
 """Of the address of an image that stands for a drawing; the drawing's number follows."""
 
@@ -23,12 +23,14 @@ DRAWING_SCHEME = "formula:"
 def take_out_drawings(page: str) -> tuple[str, list[FormulaDrawing | None]]:
     """Return a page with images in place of its drawings, and those, for a reader of HTML that knows no SVG."""
     drawings: list[FormulaDrawing | None] = []
-
-    def keep_drawing(match: re.Match[str]) -> str:
-        drawings.append(read_drawing(match[0]))
-        return f'<img src="{DRAWING_SCHEME}{len(drawings) - 1}">'
-
-    return _DRAWING.sub(keep_drawing, page), drawings
+    parts: list[str] = []
+    done = 0
+    # A pattern would look for the end from each beginning: where there is none, that grows with the square.
+    while (start := page.find(_DRAWING_START, done)) >= 0 and (end := page.find(_DRAWING_END, start)) >= 0:
+        parts += (page[done:start], f'<img src="{DRAWING_SCHEME}{len(drawings)}">')
+        done = end + len(_DRAWING_END)
+        drawings.append(read_drawing(page[start:done]))
+    return "".join((*parts, page[done:])), drawings
 
 
 class PageRenderer(RendererHTML):
