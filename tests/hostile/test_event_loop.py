@@ -17,6 +17,7 @@ from app.core.api import PREFIX
 from app.gateway.admin.routes import ENDPOINTS
 from app.gateway.app import build_app
 from app.hub.library.library import Library
+from tests.depth import IS_DEEP
 from tests.gateway.played import Gateway
 from tests.gguf_files import TinyLlama
 from tests.hostile.corpus import (
@@ -184,7 +185,10 @@ async def test_no_small_body_holds_the_loop(gateway: Gateway, routes: list[tuple
     cases = small_cases()
     paths = [filled(path) for method, path in routes if asks_a_model(method, path) and path not in ON_FILES | SHORTER]
     assert len(paths) > 25
-    bodies = (Sent("POST", path, for_route(case, path)) for path in paths for case in cases)
+    step = 1 if IS_DEEP else 3  # the addresses of a dialect have their way in common
+    bodies = (
+        Sent("POST", path, for_route(case, path)) for at, path in enumerate(paths) for case in cases[at % step :: step]
+    )
     assert await stalls(gateway, bodies) == []
 
 
