@@ -6,7 +6,7 @@ are.
 What the dialects' routes answer with: JSON in one piece, or streams, which nobody between is to keep back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -48,6 +48,10 @@ class AnswerForm(Protocol):
 
     def editor(self) -> StreamEditor:
         """Return what mends one stream."""
+
+    @property
+    def edit_marks(self) -> Sequence[bytes]:
+        """What stands in any whole lines that the editor changes after the first piece; nothing if nobody can say."""
 
 
 def as_it_is(chunk: bytes) -> bytes:

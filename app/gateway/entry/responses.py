@@ -106,7 +106,7 @@ async def send_whole(
 
 def response_head(request: web.Request, status: int, headers: Sequence[tuple[str, str]], *, keep_alive: bool) -> bytes:
     """Return a head as HTTP has it. Raises ValueError for a value that would end its line."""
-    text = "\n".join([f"{name}: {value}" for name, value in headers])
+    text = "\n".join(map(": ".join, headers))
     if text.count("\n") >= len(headers) or "\r" in text or "\0" in text:
         raise ValueError("a header's value has a control character")
     first, last = _status_line(status, request.version, keep_alive), _last_lines(int(time.time()))

@@ -47,8 +47,8 @@ class ClientStream:
     """One streamed answer. `cancel` it when its exchange is over; a second for one request goes on where it was."""
 
     __slots__ = (
-        *("_beating", "_has_begun", "_is_chunked", "_is_over", "_keep_alive", "_keeps_open", "_protocol", "_request"),
-        *("_timer", "headers", "is_open"),
+        *("_beating", "_has_begun", "_is_over", "_keep_alive", "_keeps_open", "_protocol", "_request", "_timer"),
+        *("headers", "is_chunked", "is_open"),
     )
 
     def __init__(self, request: web.Request, headers: Mapping[str, str], keep_alive: KeepAlivePlan) -> None:
@@ -58,8 +58,9 @@ class ClientStream:
         """Whether its head has gone out."""
         self._has_begun = False
         self._request, self._keep_alive, self._protocol = request, keep_alive, request.protocol
-        self._is_chunked = request.version >= HttpVersion11
-        self._keeps_open = self._is_chunked and request.keep_alive
+        self.is_chunked = request.version >= HttpVersion11
+        """Whether it is sent as HTTP's chunks."""
+        self._keeps_open = self.is_chunked and request.keep_alive
         within_s = QUIET_S if keep_alive.within_s is None else keep_alive.within_s
         self._timer = asyncio.get_running_loop().call_later(within_s, self._start_keep_alive)
         self._beating: asyncio.Task[None] | None = None
@@ -81,8 +82,17 @@ class ClientStream:
         protocol = self._protocol
         transport = protocol.transport
         if data and transport is not None and not transport.is_closing():
-            transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
+            transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self.is_chunked else data)
         return ReadFlow.PAUSE if protocol.writing_paused else ReadFlow.MORE
+
+    def relay(self, chunk: bytes) -> bool:
+        """Send a chunk with its frame and return True; False for a client that is behind, or has gone."""
+        protocol = self._protocol
+        transport = protocol.transport
+        if transport is None or protocol.writing_paused or transport.is_closing():
+            return False
+        transport.write(chunk)
+        return True
 
     async def drain(self) -> None:
         """Wait until the client has caught up. Raises ConnectionError if it has gone."""
@@ -94,7 +104,7 @@ class ClientStream:
         if self.write(last) is ReadFlow.PAUSE:
             await self.drain()
         transport = self._protocol.transport
-        if self._is_chunked and transport is not None and not transport.is_closing():
+        if self.is_chunked and transport is not None and not transport.is_closing():
             transport.write(_LAST_CHUNK)
         return direct_response(_OK, keep_alive=self._keeps_open)
 
@@ -120,7 +130,7 @@ class ClientStream:
         self._has_begun = True
         if not self.is_open:
             headers = [*self.headers.items(), *own_headers(request)]
-            if self._is_chunked:
+            if self.is_chunked:
                 headers.append((hdrs.TRANSFER_ENCODING, "chunked"))
             head = response_head(request, _OK, headers, keep_alive=self._keeps_open)
             request.writer.output_size += len(head)  # aiohttp and `entry` see by it that an answer has begun

@@ -62,6 +62,9 @@ class ReadFlow(IntEnum):
 
 Take = Callable[[bytes], ReadFlow]
 """Takes a piece of an answer's payload. What it raises ends the answer."""
+Relay = Callable[[bytes], bool]
+"""Passes on what has come where it is one whole chunk, frame and all; False for what has to be taken apart. Raises
+nothing."""
 
 
 class EngineDisconnected(ConnectionError):
@@ -73,7 +76,8 @@ class EngineConnection(asyncio.Protocol):
 
     __slots__ = (
         *("address", "idle_since", "is_over", "is_paused", "_begun", "_body", "_error", "_head", "_is_whole"),
-        *("_loop", "_may_write", "_open", "_release", "_take", "_transport", "_waiter", "_waiting", "_waiting_bytes"),
+        *("_loop", "_may_write", "_open", "_relay", "_release", "_take", "_transport", "_waiter", "_waiting"),
+        "_waiting_bytes",
     )
 
     def __init__(
@@ -102,6 +106,7 @@ class EngineConnection(asyncio.Protocol):
         self._is_whole = False
         self._error: Exception | None = None
         self._take: Take | None = None
+        self._relay: Relay | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
@@ -126,9 +131,12 @@ class EngineConnection(asyncio.Protocol):
                 self._write_piece(body[at : at + _WRITTEN_AT_ONCE])
         return await self._head
 
-    def deliver_to(self, take: Take) -> None:
-        """Have `take` called with what has come of the payload and with what comes, as it comes."""
-        self._take = take
+    def deliver_to(self, take: Take, relay: Relay | None = None) -> None:
+        """Have `take` called with what has come of the payload and with what comes, as it comes.
+
+        A `relay` is asked first, wherever a chunk begins.
+        """
+        self._take, self._relay = take, relay
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if self.is_paused:
             self.resume_reading()
@@ -168,7 +176,7 @@ class EngineConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """Give the connection back: for the next request if this one's answer is whole, else to be closed."""
-        self._take = _discard_payload
+        self._take, self._relay = _discard_payload, None
         if self._is_whole and self.is_open:
             self._release(self)
         elif self.is_over and self._error is None and self.is_open and self._body is not None:
@@ -203,6 +211,8 @@ class EngineConnection(asyncio.Protocol):
         """Take what has come, and hand its payload on."""
         try:
             body = self._body
+            if self._relay is not None and body is not None and body.is_between_chunks and self._relay(data):
+                return
             if body is None:
                 data = self._take_head(data)
                 body = self._body
@@ -304,7 +314,7 @@ class EngineConnection(asyncio.Protocol):
     def _note_failure(self, error: Exception) -> None:
         if self._error is None and not self.is_over:
             self._error = error
-        self.is_over = True
+        self.is_over, self._relay = True, None
         if self._head is not None and not self._head.done():
             self._head.set_exception(self._error or error)
         self.abort()

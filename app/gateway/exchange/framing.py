@@ -19,8 +19,9 @@ _NO_BODY = frozenset({204, 304})
 _FIRST_FINAL = 200
 """A lower status is of an interim answer."""
 _STATUS_LINE = re.compile(r"HTTP/1\.(\d) (\d{3})(?: |$)")
-_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
-"""The size line of a chunk without extensions, as nearly all are."""
+_MOST_SIZE_DIGITS = 8
+_NO_SIZE_LINE = b"-"
+"""What no chunk begins with."""
 
 
 class AnswerHead(NamedTuple):
@@ -67,6 +68,8 @@ class Body(Protocol):
     """Takes a body's bytes out of their frame."""
 
     is_over: bool
+    is_between_chunks: bool
+    """Whether a chunk begins with the next byte."""
     surplus: bytes
     """What came after the end: nothing, from an engine that knows HTTP."""
 
@@ -97,6 +100,7 @@ class CountedBody:
     """A body of as many bytes as its head says."""
 
     __slots__ = ("_left", "is_over", "surplus")
+    is_between_chunks = False
 
     def __init__(self, length: int) -> None:
         self._left, self.is_over, self.surplus = length, length == 0, b""
@@ -118,6 +122,7 @@ class BodyUntilClose:
     """A body that ends when the connection does."""
 
     __slots__ = ("is_over", "surplus")
+    is_between_chunks = False
 
     def __init__(self) -> None:
         self.is_over, self.surplus = False, b""
@@ -134,10 +139,10 @@ class BodyUntilClose:
 class ChunkedBody:
     """A body in chunks, each with its size before it."""
 
-    __slots__ = ("_in_trailers", "_left", "_rest", "is_over", "surplus")
+    __slots__ = ("_in_trailers", "_left", "_rest", "is_between_chunks", "is_over", "surplus")
 
     def __init__(self) -> None:
-        self.is_over, self.surplus = False, b""
+        self.is_over, self.surplus, self.is_between_chunks = False, b"", True
         self._left = 0
         """Bytes still to come of the chunk being read, its line end included."""
         self._rest = b""
@@ -146,11 +151,8 @@ class ChunkedBody:
 
     def feed(self, data: bytes) -> bytes:
         """Return the payload in some bytes. Raises ValueError for what is no chunk."""
-        if not self._left and not self._rest and not self._in_trailers and (begun := _CHUNK.match(data)) is not None:
-            at = begun.end()
-            # Engines nearly always write one whole chunk at a time.
-            if 0 < int(begun[1], 16) == len(data) - at - 2 and data.endswith(_END_OF_LINE):
-                return data[at:-2]
+        if self.is_between_chunks and data.startswith(line := size_line(len(data))) and data.endswith(_END_OF_LINE):
+            return data[len(line) : -2]  # engines nearly always write one whole chunk at a time
         if self._rest:
             data, self._rest = self._rest + data, b""
         at, payload = 0, list[bytes]()
@@ -171,6 +173,7 @@ class ChunkedBody:
                 self._in_trailers = True
         else:
             self.surplus = data[at:]
+        self.is_between_chunks = not (self._left or self._rest or self._in_trailers)
         return payload[0] if len(payload) == 1 else b"".join(payload)
 
     def ends_with_connection(self) -> bool:
@@ -193,6 +196,19 @@ class ChunkedBody:
         if len(rest) > (_MOST_TRAILER_BYTES if self._in_trailers else _MOST_SIZE_LINE):
             raise ValueError("a line without end between chunks")
         self._rest = rest
+
+
+@lru_cache(maxsize=4096)
+def size_line(frame_bytes: int) -> bytes:
+    """Return how a chunk without extensions begins that takes so many bytes with its frame: its size, in small letters.
+
+    That is the line of one size only. Where no chunk takes so many, it is what none begins with.
+    """
+    for digits in range(1, _MOST_SIZE_DIGITS + 1):
+        size = frame_bytes - digits - len(_END_OF_LINE) * 2
+        if size > 0 and len(f"{size:x}") == digits:
+            return b"%x\r\n" % size
+    return _NO_SIZE_LINE
 
 
 def _chunk_size(line: bytes) -> int:

@@ -6,7 +6,7 @@ out here as tokens, in the order of that route, for the engine's plain one: that
 both counts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -77,11 +77,6 @@ _KNOWN: dict[str, InfillMarks | None] = {}
 """By the key of an engine's launch; None where they cannot be told."""
 
 
-def infill_preparer(route: Route) -> Preparer | None:
-    """Return what has all of a request to this route read, None where nothing of it would be dropped."""
-    return _prepare_infill if route is Route.INFILL else None
-
-
 async def _prepare_infill(engines: EngineAccess, lease: Lease, upstream: UpstreamRequest) -> UpstreamRequest:
     """Return what asks for the middle so that nothing around it is dropped.
 
@@ -105,6 +100,10 @@ async def _prepare_infill(engines: EngineAccess, lease: Lease, upstream: Upstrea
     began = await infill_engine.tokenize([around.prompt], reads_marks=True) if around.prompt else []
     tokens = await infill_engine.tokenize(whole_prompt(around, marks, began))
     return msgspec.structs.replace(upstream, path=engine.routes[Route.RAW], body=_raw_request(upstream.body, tokens))
+
+
+PREPARERS: Mapping[Route, Preparer] = {Route.INFILL: _prepare_infill}
+"""By route, what has all of a request read where something of it would be dropped."""
 
 
 def whole_prompt(around: InfillContext, marks: InfillMarks, began: Sequence[int]) -> Written:

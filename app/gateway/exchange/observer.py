@@ -375,8 +375,9 @@ OBSERVATION = web.RequestKey("observed", Observation)
 
 
 def _parse_tokens(tail: bytes) -> TokenCounts:
-    begun = [at for at in (tail.find(_USAGE), tail.find(_TIMES)) if at >= 0]
-    counts = dict(_COUNTS.findall(tail, min(begun, default=0)))  # of one that is said again the last counts
+    usage_at, times_at = tail.find(_USAGE), tail.find(_TIMES)
+    start = min(usage_at, times_at) if usage_at >= 0 and times_at >= 0 else max(usage_at, times_at, 0)
+    counts = dict(_COUNTS.findall(tail, start))  # of one that is said again the last counts
     if not counts:
         return _NO_TOKENS
     read = counts.get(b"prompt_tokens")

@@ -12,11 +12,14 @@ from app.core.errors import EngineFailed, RoundhouseError, UserError
 from app.gateway.dialects.form import AnswerForm
 from app.gateway.entry.responses import send_whole
 from app.gateway.exchange.client_stream import SSE_HEADERS, ClientStream, KeepAlivePlan
-from app.gateway.exchange.connections import ReadFlow
+from app.gateway.exchange.connections import ReadFlow, Relay
+from app.gateway.exchange.framing import size_line
 from app.gateway.exchange.observer import ExchangeOutcome, Observation
 from app.gateway.exchange.upstream import EngineAccess, EngineAnswer, UpstreamRequest, too_long_error
 
 EVENT_STREAM = "text/event-stream"
+_END_OF_CHUNK = b"\n\r\n"
+"""What a chunk ends with that ends a line."""
 _JSON = "application/json"
 LONGEST_LINE = 8 * 1024 * 1024
 """Bytes of a stream without an end of line: a token takes some hundred, a picture as text a few million."""
@@ -91,7 +94,8 @@ async def _pass_stream(
 
     error: RoundhouseError | None = None
     try:
-        is_whole = await answer.hand_on(take_piece, client.drain)
+        relay = _make_relay(client, bound, form.edit_marks, observed) if client.is_chunked else None
+        is_whole = await answer.hand_on(take_piece, client.drain, relay)
         if not is_whole or not form.is_complete(observed.tail):
             error = await answer.why_broken()
     except EngineFailed as nonsense:
@@ -102,6 +106,28 @@ async def _pass_stream(
     observed.note_stream_failure(str(error), error.code)
     # What was sent may end in the middle of an event; the empty line ends that one first.
     return await client.close((b"" if observed.tail.endswith(b"\n\n") else b"\n\n") + form.in_band(error))
+
+
+def _make_relay(client: ClientStream, bound: LineLimit, marks: Sequence[bytes], observed: Observation) -> Relay | None:
+    """Return what passes whole lines on in the frame they came in, from the second piece on; None if all are edited."""
+    if not marks:
+        return None
+
+    def relay_chunk(chunk: bytes) -> bool:
+        line = size_line(len(chunk))
+        if not chunk.startswith(line) or not chunk.endswith(_END_OF_CHUNK):
+            return False
+        if bound.is_open or observed.first_at is None:
+            return False
+        for mark in marks:
+            if chunk.find(mark) >= 0:  # `in` takes twice as long: it tries for a number first
+                return False
+        if not client.relay(chunk):
+            return False
+        observed.note_piece(chunk[len(line) : -2])
+        return True
+
+    return relay_chunk
 
 
 async def _pass_media(request: web.Request, answer: EngineAnswer, observed: Observation) -> web.StreamResponse:

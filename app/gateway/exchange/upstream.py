@@ -34,6 +34,8 @@ from app.gateway.exchange.connections import (
     EngineConnections,
     EngineDisconnected,
     ReadFlow,
+    Relay,
+    Take,
     address_of,
 )
 from app.gateway.exchange.constraint_limits import SIGNS, refuse_large_constraints
@@ -368,13 +370,13 @@ class EngineAnswer:
         except EngineDisconnected:
             raise await self.why_broken() from None
 
-    async def hand_on(self, take: Callable[[bytes], ReadFlow], drain: Callable[[], Awaitable[None]]) -> bool:
+    async def hand_on(self, take: Take, drain: Callable[[], Awaitable[None]], relay: Relay | None = None) -> bool:
         """Have `take` called with each piece of the body as it comes; return whether it ended as HTTP wants.
 
         After `ReadFlow.PAUSE` nothing more is read until `drain` returns. Raises what `take` does.
         """
         connection = self._connection
-        connection.deliver_to(take)
+        connection.deliver_to(take, relay)
         while not connection.is_over:
             if connection.is_paused:
                 await drain()

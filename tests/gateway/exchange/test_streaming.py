@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from app.core.errors import EngineFailed
+from app.gateway.exchange.framing import ChunkedBody
 from tests.gateway.played import Gateway, Play
 from tests.patience import PATIENCE_S, until
 
@@ -73,6 +74,74 @@ async def test_bytes_arrive_as_they_were_even_when_an_emoji_is_split(gateway: Ga
     assert b"".join([chunk async for chunk in streamed(gateway)]) == whole
     await metric(gateway, 'roundhouse_requests_total{route="chat",model="guide",outcome="ok"} 1')
     await metric(gateway, 'roundhouse_ttft_seconds_count{route="chat",model="guide"} 1')
+
+
+def frame(payload: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(payload), payload)
+
+
+END_OF_FRAMES = b"0\r\n\r\n"
+
+
+async def pass_frames(gateway: Gateway, *packets: bytes, version: str = "1.1") -> bytes:
+    """Return what follows the head of a client's answer, framed as it is, when an engine writes these packets."""
+
+    async def play(request: web.Request) -> web.StreamResponse:
+        transport = request.transport
+        assert transport is not None
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        for packet in (head, *packets):
+            transport.write(packet)
+            await asyncio.sleep(0.01)
+        transport.close()
+        return web.Response()
+
+    gateway.upstream.play = play
+    host, _, port = gateway.url.removeprefix("http://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    body = json.dumps(ASKED)
+    lines = f"Host: localhost\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+    writer.write(f"POST /v1/chat/completions HTTP/{version}\r\n{lines}".encode())
+    async with asyncio.timeout(PATIENCE_S):
+        answer = await reader.read()
+    writer.close()
+    assert answer.startswith(f"HTTP/{version} 200 OK\r\n".encode())
+    return answer.partition(b"\r\n\r\n")[2]
+
+
+async def test_whole_chunks_pass_in_their_frames_and_are_counted(gateway: Gateway) -> None:
+    usage = b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1234}}\n\n'
+    pieces = [event(word) for word in ("a", "b", "c")] + [usage, DONE]
+    assert (
+        await pass_frames(gateway, *map(frame, pieces), END_OF_FRAMES) == b"".join(map(frame, pieces)) + END_OF_FRAMES
+    )
+    await metric(gateway, 'roundhouse_tokens_total{model="guide",kind="completion"} 1234')
+    await metric(gateway, 'roundhouse_requests_total{route="chat",model="guide",outcome="ok"} 1')
+
+
+async def test_frames_however_they_are_cut_are_whole_for_the_client(gateway: Gateway) -> None:
+    pieces = [event("a"), event("b") + event("c"), event("d")[:20], event("d")[20:], frame(event("e")), b"\n", DONE]
+    sent = b"".join(map(frame, pieces)) + END_OF_FRAMES
+    for size in (1 << 20, 301, 97):
+        packets = [sent[at : at + size] for at in range(0, len(sent), size)]
+        body = ChunkedBody()
+        assert body.feed(await pass_frames(gateway, *packets)) == b"".join(pieces)
+        assert body.is_over
+
+
+async def test_frames_with_something_to_mend_are_mended(gateway: Gateway) -> None:
+    reasoning = b'data: {"choices":[{"index":0,"delta":{"reasoning_content":"so"}}]}\n\n'
+    too_long = b'data: {"error":{"code":400,"message":"the request exceeds the available context size",'
+    too_long += b'"type":"exceed_context_size_error","n_prompt_tokens":900,"n_ctx":512}}\n\n'
+    packets = [frame(event("a")), frame(event("b")), frame(reasoning), frame(too_long), END_OF_FRAMES]
+    received = await pass_frames(gateway, *packets)
+    assert b'"reasoning_content":"so","reasoning":"so"' in received
+    assert b"maximum context length is 512 tokens" in received
+
+
+async def test_a_client_that_knows_no_chunks_gets_none(gateway: Gateway) -> None:
+    pieces = [event("a"), event("b"), DONE]
+    assert await pass_frames(gateway, *map(frame, pieces), END_OF_FRAMES, version="1.0") == b"".join(pieces)
 
 
 async def test_the_first_token_does_not_wait_for_the_second(gateway: Gateway) -> None:

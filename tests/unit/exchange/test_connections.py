@@ -203,6 +203,36 @@ async def test_a_large_body_is_written_in_pieces_as_the_engine_reads() -> None:
         exchange.head.cancel()
 
 
+async def test_a_relay_is_asked_wherever_a_chunk_begins_and_nowhere_else() -> None:
+    exchange = await Exchange().come(CHUNKED + b"1\r\na\r\n")
+    pieces: list[bytes] = []
+    offers: list[bytes] = []
+
+    def relay(data: bytes) -> bool:
+        offers.append(data)
+        return data.startswith(b"2")
+
+    exchange.connection.deliver_to(taking_into(pieces), relay)
+    await exchange.come(b"2\r\nbb\r\n", b"5\r\nc", b"2\r\n", b"d", b"\r\n", b"2\r\nee\r\n", b"0\r\n\r\n")
+    assert offers == [b"2\r\nbb\r\n", b"5\r\nc", b"2\r\nee\r\n", b"0\r\n\r\n"]
+    assert pieces == [b"a", b"c", b"2\r\n", b"d"]
+    assert exchange.connection.is_over
+
+
+async def test_a_relay_is_asked_no_more_once_the_answer_was_broken_off() -> None:
+    exchange = await Exchange().come(CHUNKED)
+    offers: list[bytes] = []
+
+    def relay(data: bytes) -> bool:
+        offers.append(data)
+        return True
+
+    exchange.connection.deliver_to(taking_into([]), relay)
+    exchange.connection.break_off()
+    await exchange.come(b"1\r\na\r\n")
+    assert offers == []
+
+
 async def test_connections_to_others_are_cut_and_those_to_ours_stay() -> None:
     far = Address(DialTarget("far.example", 80, is_tls=False), b"", b"far.example", is_ours=False)
     connections = EngineConnections(1.0)

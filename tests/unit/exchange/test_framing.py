@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.exchange.framing import MOST_HEAD_BYTES, Body, ChunkedBody, body_of, read_head
+from app.gateway.exchange.framing import MOST_HEAD_BYTES, Body, ChunkedBody, body_of, read_head, size_line
 
 CHUNKS = [b"a", b"data: {}\n\n", b"0\r\n\r\n", b"\r\n", b"x" * 300]
 """What looks like an end is part of a chunk all the same."""
@@ -33,6 +33,27 @@ def test_a_chunk_at_a_time_is_read_as_well() -> None:
     assert [body.feed(b"%X\r\n%b\r\n" % (len(chunk), chunk)) for chunk in CHUNKS] == CHUNKS
     assert not body.is_over
     assert body.feed(b"0\r\n\r\n") == b""
+    assert body.is_over
+
+
+@given(size=st.integers(1, 1 << 20))
+def test_how_a_chunk_begins_is_told_from_how_many_bytes_it_takes(size: int) -> None:
+    line = b"%x\r\n" % size
+    assert size_line(len(line) + size + 2) == line
+
+
+@pytest.mark.parametrize("frame_bytes", [0, 1, 5, 21, 262])
+def test_no_chunk_takes_so_many_bytes(frame_bytes: int) -> None:
+    assert size_line(frame_bytes) == b"-"
+
+
+def test_a_chunk_begins_where_none_is_open() -> None:
+    body = ChunkedBody()
+    states = []
+    for piece in (b"9\r\n4\r\n", b"data\r", b"\n\r\n", b"1\r\na\r\n", b"2", b"\r\nab", b"\r\n", b"0\r\n", b"\r\n"):
+        body.feed(piece)
+        states.append(body.is_between_chunks)
+    assert states == [False, False, True, True, False, False, True, False, False]
     assert body.is_over
 
 

@@ -6,7 +6,7 @@ anywhere; only whole events are sent on, and text, which is nearly all of a stre
 """
 
 import secrets
-from collections.abc import Callable  # noqa: TC003 -- as everywhere else here
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -243,6 +243,11 @@ class AnthropicMessageForm(msgspec.Struct, frozen=True, kw_only=True):
     def editor(self) -> StreamEditor:
         """Return what mends a stream."""
         return AnthropicStreamEditor(self.wishes)
+
+    @property
+    def edit_marks(self) -> Sequence[bytes]:
+        """Return nothing: any event may be changed."""
+        return ()
 
 
 class AnthropicCountForm(AnthropicMessageForm, frozen=True, kw_only=True):

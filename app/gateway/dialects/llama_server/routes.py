@@ -18,7 +18,7 @@ from app.gateway.dialects.llama_server import models as llama_models
 from app.gateway.dialects.openai.form import OPENAI, OpenAIForm
 from app.gateway.entry.bodies import call_off_loop, decode_body, read_body
 from app.gateway.exchange.handling import BESIDE_SLOTS, RequestJob, answer_request, client_header_lines, engine_path
-from app.gateway.exchange.infilling import InfillContext, infill_preparer
+from app.gateway.exchange.infilling import PREPARERS, InfillContext
 from app.gateway.exchange.presets import apply_preset
 from app.gateway.exchange.upstream import UpstreamRequest
 from app.gateway.library.endpoint_routes import text_field, with_probes
@@ -158,6 +158,6 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
         form=LlamaDetokenizeForm(text_field=field) if route is Route.DETOKENIZE else _FORMS.get(route, OPENAI),
         streams=bool(options.stream),
         headers=client_header_lines(request),
-        prepare=infill_preparer(route),
+        prepare=PREPARERS.get(route),
     )
     return RequestJob(upstream)

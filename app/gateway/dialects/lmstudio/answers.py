@@ -8,7 +8,7 @@ finish_reason on, one event is held back; until then bytes pass as they are.
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -202,6 +202,11 @@ class LmStudioV0Form:
         """Return what adds the blocks to one stream."""
         edit, stream = self._openai.editor(), _StatsStreamEditor(self, started=self._started, clock=self._clock)
         return lambda chunk: stream(edit(chunk))
+
+    @property
+    def edit_marks(self) -> Sequence[bytes]:
+        """Return nothing: any event may be changed."""
+        return ()
 
     def with_blocks(self, document: bytes, figures: LmStudioAnswerFigures, clock: AnswerClock) -> bytes:
         """Return the document, or the event, with the blocks."""

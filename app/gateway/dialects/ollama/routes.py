@@ -39,7 +39,7 @@ from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.engine.planning import UpstreamPlan
 from app.gateway.exchange.engine.request import route_of
 from app.gateway.exchange.handling import AnswerHandler, RequestJob, answer_request, load_for_context
-from app.gateway.exchange.infilling import infill_preparer
+from app.gateway.exchange.infilling import PREPARERS
 from app.gateway.exchange.observer import ExchangeOutcome, Observation
 from app.gateway.exchange.translating import StreamCourse, StreamPart, TrimOptions, stream_parts, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
@@ -108,7 +108,7 @@ async def _make_job(
         plan=plan,
         model=target.model.name,
         terms=LeaseOptions(keep_s=params.keep_s, context=params.num_ctx),
-        prepare=None if work is None else infill_preparer(route_of(work)),
+        prepare=None if work is None else PREPARERS.get(route_of(work)),
     )
     if work is None:
         return RequestJob(upstream, _make_load_answer(services, params, form, upstream))

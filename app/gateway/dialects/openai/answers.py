@@ -9,6 +9,7 @@ counts an event of their own.
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 
 import msgspec
 
@@ -22,8 +23,8 @@ _REASONING_KEY = b'"reasoning_content":"'
 _OTHER_NAME = b'"reasoning":'
 _REASONING_FIELD = re.compile(rb'"reasoning_content":("[^"\\]*(?:\\.[^"\\]*)*")', re.DOTALL)
 """Inside a text every quote has a backslash before it, so that no answer can look like a key."""
-_UNFINISHED_REASONING = re.compile(rb'"reasoning_content":"[^"\\]*(?:\\.[^"\\]*)*\\?\Z', re.DOTALL)
-"""A text whose end is still to come."""
+_UNFINISHED_REASONING = re.compile(rb'"reasoning_content":"[^"\\\n]*(?:\\.[^"\\\n]*)*\\?\Z')
+"""A text whose end is still to come. That of a line is none."""
 _BOTH_NAMES = rb'"reasoning_content":\1,"reasoning":\1'
 _FIRST_DELTA, _FIRST_DELTA_FIXED = (
     b'"delta":{"role":"assistant","content":null}',
@@ -56,6 +57,11 @@ class OpenAIChatForm(OpenAIForm, frozen=True, kw_only=True):
         if self.one_call or self.each:
             return super().editor()
         return _ChatStreamEditor(dialect_for_field(self.prompt))
+
+    @property
+    def edit_marks(self) -> Sequence[bytes]:
+        """Return what stands in errors and in reasoning, of a plain chat."""
+        return () if self.one_call or self.each else (ERROR, _REASONING_KEY)
 
     def _make_editor(self) -> StreamEditor:
         """Return what mends an answer that goes well."""

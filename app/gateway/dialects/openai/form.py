@@ -3,6 +3,8 @@
 An engine's refusal is put in OpenAI's shape, and in its words where the prompt is too long.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from app.core.errors import RoundhouseError
@@ -117,6 +119,11 @@ class OpenAIForm(msgspec.Struct, frozen=True, kw_only=True):
     def editor(self) -> StreamEditor:
         """Return what mends one stream."""
         return in_own_words(self._make_editor(), dialect_for_field(self.prompt))
+
+    @property
+    def edit_marks(self) -> Sequence[bytes]:
+        """Return nothing: inheriting forms edit as they like."""
+        return ()
 
     def _make_editor(self) -> StreamEditor:
         """Return what mends an answer that goes well."""

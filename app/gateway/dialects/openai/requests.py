@@ -41,7 +41,7 @@ from app.gateway.exchange.capability_fallback import can_pass_bytes, running_des
 from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.engine.capability import Fulfilment, RequestNeed, cannot_error, fulfilment_of, needs_of
 from app.gateway.exchange.handling import RequestJob, client_header_lines, engine_path, lease_options, load_for_context
-from app.gateway.exchange.infilling import infill_preparer
+from app.gateway.exchange.infilling import PREPARERS
 from app.gateway.exchange.observer import Observation
 from app.gateway.exchange.presets import apply_preset
 from app.gateway.exchange.translating import StreamCourse, StreamPart, stream_parts, translate_whole
@@ -342,7 +342,7 @@ def _build_upstream(
         streams=bool(options.stream),
         headers=client_header_lines(request),
         gather=engine_request.gather,
-        prepare=infill_preparer(engine_request.route),
+        prepare=PREPARERS.get(engine_request.route),
         # "The token count of your prompt plus max_tokens cannot exceed the model's context length" (OpenAI's reference)
         keeps_limit=engine_request.route is Route.COMPLETIONS,
         is_media=engine_request.route in MEDIA,
