@@ -45,6 +45,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "attach": ("attach:attach", "Make the models of another endpoint available through this one."),
     "detach": ("attach:detach", "Remove an attached model from the list."),
     "run": ("chat:run", "Ask a model, once or in a conversation."),
+    "transcribe": ("speech:transcribe", "Write down what is said in a recording."),
+    "speak": ("speech:speak", "Have a text read aloud into a file."),
     "chats": ("chats:chats", "List, search, continue, export, import and delete the window's chats."),
     "presets": ("presets:presets", "List, save, remove, import and export presets of chats."),
     "ps": ("engines:ps", "Show the models that are loaded."),

@@ -29,6 +29,7 @@ from app.core.errors import (
     Unauthorized,
     Unavailable,
 )
+from app.core.recordings import FormContent
 
 if TYPE_CHECKING:
     import http.client
@@ -95,11 +96,10 @@ class GatewayClient:
 
         where = urlsplit(self.gateway.url)
         connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=timeout_s)
-        kind = "application/octet-stream" if isinstance(body, bytes) else "application/json"
-        headers = {"Authorization": f"Bearer {self.gateway.token}", "Content-Type": kind}
+        content = encode_body(body)
+        headers = {"Authorization": f"Bearer {self.gateway.token}", "Content-Type": content.content_type}
         try:
-            payload = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
-            connection.request(method, PREFIX + path, payload, headers)
+            connection.request(method, full_path(path), None if body is None else content.body, headers)
             response = connection.getresponse()
             if response.status >= HTTPStatus.BAD_REQUEST:
                 raise error_from(response.status, response.read())
@@ -110,6 +110,20 @@ class GatewayClient:
             ) from error
         finally:
             connection.close()
+
+
+def encode_body(body: object) -> FormContent:
+    """Return a body as it is sent: a form and bytes as they are, nothing as no bytes, all else as JSON."""
+    if isinstance(body, FormContent):
+        return body
+    if isinstance(body, bytes):
+        return FormContent(body, "application/octet-stream")
+    return FormContent(b"" if body is None else msgspec.json.encode(body), "application/json")
+
+
+def full_path(path: str) -> str:
+    """Return a path below the API prefix in full; those of the public endpoint (`/v1/`) are in full already."""
+    return path if path.startswith("/v1/") else PREFIX + path
 
 
 def decode_reply(data: bytes, kind: type[T]) -> T:
@@ -125,11 +139,29 @@ def quote_segment(name: str) -> str:
 def error_from(status: int, data: bytes) -> RoundhouseError:
     """Return the error an error reply stands for; a body that is none of ours becomes a Bug with its text."""
     try:
-        body = msgspec.json.decode(data, type=ErrorBody)
+        body = _error_body(data)
     except msgspec.MsgspecError:
         return Bug(f"The service answered {status}.", detail=data[:500].decode("utf-8", "replace"))
     kind = _BY_STATUS.get(status, Bug)
     return kind(body.sentence, hint=body.hint, code=body.code, detail=body.detail)
+
+
+class _EndpointError(msgspec.Struct, frozen=True):
+    message: str
+    code: str | None = None
+
+
+class _EndpointRefusal(msgspec.Struct, frozen=True):
+    error: _EndpointError
+
+
+def _error_body(data: bytes) -> ErrorBody:
+    """Return the error of our own API, or of the public endpoint, which says it in OpenAI's form."""
+    try:
+        return msgspec.json.decode(data, type=ErrorBody)
+    except msgspec.ValidationError:
+        error = msgspec.json.decode(data, type=_EndpointRefusal).error
+        return ErrorBody(code=error.code or "endpoint", sentence=error.message)
 
 
 def event_data(lines: "Iterator[bytes] | http.client.HTTPResponse") -> Iterator[bytes]:

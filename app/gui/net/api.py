@@ -5,7 +5,7 @@ Every call ends in exactly one callback, or in none after `cancel()`. Nothing he
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from PySide6.QtCore import QByteArray, QObject, QTimer, QUrl, Signal
@@ -17,11 +17,13 @@ from PySide6.QtNetwork import (
     QNetworkRequest,
 )
 
-from app.client.http import decode_reply, error_from
-from app.core.api import PREFIX, PortFile
+from app.client.http import decode_reply, encode_body, error_from, full_path
 from app.core.errors import ErrorBody
 from app.core.translation import tr
 from app.gui.net.sse import SseParser
+
+if TYPE_CHECKING:
+    from app.core.api import PortFile
 
 T = TypeVar("T")
 ErrorHandler = Callable[[ErrorBody], object]
@@ -97,7 +99,7 @@ class GatewayApi(QObject):
     def post(
         self, path: str, body: object, *, kind: type[T], then: Callable[[T], object], failed: ErrorHandler | None = None
     ) -> GatewayCall:
-        """Send `body` as JSON, bytes as they are. A route that answers with nothing has the kind `NoneType`."""
+        """Send `body` as JSON, bytes and forms as they are. What answers with nothing has the kind `NoneType`."""
         return self.send_request("POST", path, body, kind=kind, then=then, failed=failed)
 
     def patch(
@@ -185,14 +187,14 @@ class GatewayApi(QObject):
 
     def _start_request(self, method: str, path: str, body: object) -> QNetworkReply:
         base, token = (self.gateway.url, self.gateway.token) if self.gateway else ("http://127.0.0.1:9", "")
-        request = QNetworkRequest(QUrl(base + PREFIX + path))
+        content = encode_body(body)
+        request = QNetworkRequest(QUrl(base + full_path(path)))
         request.setRawHeader(b"Authorization", f"Bearer {token}".encode())
-        request.setRawHeader(b"Content-Type", b"application/json")
+        request.setRawHeader(b"Content-Type", content.content_type.encode())
         connections = QHttp1Configuration()
         connections.setNumberOfConnectionsPerHost(_CONNECTIONS)
         request.setHttp1Configuration(connections)
-        data = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
-        return self._network.sendCustomRequest(request, method.encode(), QByteArray(data))
+        return self._network.sendCustomRequest(request, method.encode(), QByteArray(content.body))
 
 
 def _deliver_event(

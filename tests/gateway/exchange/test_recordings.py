@@ -11,7 +11,7 @@ from aiohttp import FormData, web
 
 from app.core.capabilities import Capability
 from app.core.models import AttachEndpoint
-from app.gateway.entry.forms import SILENCE
+from app.core.recordings import SILENCE
 from app.gateway.library.attached_endpoints import attach
 from tests.gateway.exchange.test_attached_capabilities import can
 from tests.gateway.far import Far

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
-from app.gateway.entry.forms import SILENCE, Recording, read_form, write_form
+from app.core.recordings import SILENCE, Recording, write_form
+from app.gateway.entry.forms import read_form
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 NAMES = st.text("abcdefghijklmnop_[]", min_size=1, max_size=12).filter(lambda name: name != "file")
@@ -16,7 +17,7 @@ HEADS = st.sampled_from([b"--x", b"--x--", b"\r\n", b"\r\n\r\n", b"Content-Dispo
 
 @given(st.lists(st.tuples(NAMES, TEXTS), max_size=6), st.binary(min_size=1, max_size=300))
 def test_a_form_is_read_as_it_was_written(fields: list[tuple[str, str]], sound: bytes) -> None:
-    body, content_type = write_form(fields, Recording(sound), "b0undary-that-is-in-none")
+    body, content_type = write_form(fields, Recording(sound))
     form = read_form(body, content_type)
     assert form.fields == fields
     assert bytes(form.recording.content) == sound

@@ -5,16 +5,16 @@ the name the engine has for the model. Our engines are sent the fields of OpenAI
 chat of a form and would heed all that a chat may have; an endpoint judges for itself.
 """
 
-import secrets
 from functools import partial
 
 import msgspec
 from aiohttp import hdrs, web
 
 from app.core.errors import BadRequest, quote_value
+from app.core.recordings import FORM, write_form
 from app.gateway.dialects.openai.form import OpenAIForm
 from app.gateway.entry.bodies import call_off_loop, read_upload
-from app.gateway.entry.forms import FORM, RecordingForm, read_form, write_form
+from app.gateway.entry.forms import RecordingForm, read_form
 from app.gateway.exchange.handling import AnswerHandler, RequestJob, client_header_lines, engine_path
 from app.gateway.exchange.observer import BODY_BYTES, OBSERVATION, Observation
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
@@ -88,6 +88,7 @@ async def prepare_recording_job(request: web.Request, route: Route) -> RequestJo
         content_type=FORM,
         answers_as="text/plain; charset=utf-8" if is_text else "",
         drops_cache_field=True,
+        keeps_limit=True,  # a transcript has none
     )
     return RequestJob(upstream, detour=_refuse_shared_cache)
 
@@ -97,7 +98,7 @@ async def _fill_form(
 ) -> UpstreamRequest:
     """Return the request with its form, in which the model is called what the engine calls it."""
     fields = [(MODEL, lease.served_name), *form.fields]
-    body, content_type = write_form(fields, form.recording, f"roundhouse-{secrets.token_hex(16)}")
+    body, content_type = write_form(fields, form.recording)
     return msgspec.structs.replace(upstream, body=body, content_type=content_type, model=lease.served_name)
 
 

@@ -1,0 +1,84 @@
+"""A recording, and the form in which it is sent (multipart/form-data). Pure.
+
+Whoever is sent one is told a name of ours for it, by the kind that its first bytes show.
+"""
+
+import secrets
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+FORM = "multipart/form-data"
+FILE = "file"
+_MARK_BYTES = 16
+_MP4_MARK_AT = 4
+_SYNC, _LAYER_BITS = 0xE0, 0x06
+"""Of the two bytes that begin a frame of MPEG sound; AAC has no layer."""
+_RATE_HZ, _SILENT_S = 16_000, 0.25
+
+
+class Recording(NamedTuple):
+    """The bytes of a recording."""
+
+    content: bytes | memoryview
+
+    @property
+    def kind(self) -> str:
+        """Its file's usual ending, by its first bytes; "bin" if they say nothing."""
+        return _kind_of(bytes(self.content[:_MARK_BYTES]))
+
+
+class FormContent(NamedTuple):
+    """A form as it is sent."""
+
+    body: bytes
+    content_type: str
+
+
+def write_form(fields: Iterable[tuple[str, str]], recording: Recording) -> FormContent:
+    """Return a form with these fields and the recording."""
+    boundary = f"roundhouse-{secrets.token_hex(16)}"
+    begin, kind = f'--{boundary}\r\nContent-Disposition: form-data; name="', recording.kind
+    head = "".join(f'{begin}{_quote(name)}"\r\n\r\n{value}\r\n' for name, value in fields)
+    head += f'{begin}{FILE}"; filename="recording.{kind}"\r\nContent-Type: {_TYPES[kind]}\r\n\r\n'
+    body = b"".join((head.encode("utf-8", "surrogatepass"), recording.content, f"\r\n--{boundary}--\r\n".encode()))
+    return FormContent(body, f"{FORM}; boundary={boundary}")
+
+
+def _quote(name: str) -> str:
+    """Return a field's name as it stands between quotes: as browsers write it."""
+    return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+
+
+_TYPES = {
+    "wav": "audio/wav",
+    "mp3": "audio/mpeg",
+    "flac": "audio/flac",
+    "ogg": "audio/ogg",
+    "webm": "audio/webm",
+    "m4a": "audio/mp4",
+    "aac": "audio/aac",
+    "bin": "application/octet-stream",
+}
+_MARKS = {b"ID3": "mp3", b"fLaC": "flac", b"OggS": "ogg", b"\x1aE\xdf\xa3": "webm"}
+
+
+def _kind_of(first: bytes) -> str:
+    if first[:4] == b"RIFF" and first[8:12] == b"WAVE":
+        return "wav"
+    if first[_MP4_MARK_AT : _MP4_MARK_AT + 4] == b"ftyp":
+        return "m4a"
+    if len(first) > 1 and first[0] == 0xFF and first[1] & _SYNC == _SYNC:  # noqa: PLR2004 -- the first byte of a frame
+        return "mp3" if first[1] & _LAYER_BITS else "aac"
+    return next((kind for mark, kind in _MARKS.items() if first.startswith(mark)), "bin")
+
+
+def wav_of(samples: bytes, rate_hz: int) -> bytes:
+    """Return samples (16 bits, one channel) as a WAV file."""
+    form = struct.pack("<HHIIHH", 1, 1, rate_hz, rate_hz * 2, 2, 16)
+    chunks = b"fmt " + struct.pack("<I", len(form)) + form + b"data" + struct.pack("<I", len(samples)) + samples
+    return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
+
+
+SILENCE = wav_of(bytes(2 * int(_RATE_HZ * _SILENT_S)), _RATE_HZ)
+"""A quarter of a second: OpenAI refuses less than a tenth."""
