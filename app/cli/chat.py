@@ -1,19 +1,21 @@
 """`roundhouse run`: ask a model once, or talk with it. Nothing is stored; the window keeps conversations."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import click
 
 from app.cli.answer_options import check_answer_choices, read_sampling, with_answer_options
 from app.cli.attachments import question_files
+from app.cli.chat_tools import AnswerWithTools, ChatTools
 from app.cli.gateway import connect_gateway
 from app.cli.loading import load_model, resolve_model_name
 from app.cli.output import json_option, print_note, show_result, write_json
 from app.cli.presets import PRESET_MODEL, read_preset, require_model
 from app.cli.question_tokens import count_question
-from app.client.endpoint import AnswerStream, ContentPart, EndpointMessage, TextPart
+from app.client.endpoint import AnswerStream, ContentPart, EndpointMessage, EndpointTool, TextPart
 from app.client.http import GatewayClient
 from app.core import words
 from app.core.chats import Sampling, Timings
@@ -31,6 +33,9 @@ from app.core.errors import BadRequest, RoundhouseError
 @click.option("--file", "files", multiple=True, metavar="PATH", help="File that goes with the question; repeatable.")
 @click.option("--image", "images", multiple=True, metavar="PATH", help="Picture for a model that sees; repeatable.")
 @click.option("--count", is_flag=True, help="Say how many tokens the question is, and ask nothing.")
+@click.option(
+    "--mcp", "servers", multiple=True, metavar="SERVER", help="MCP server whose tools it may call; repeatable."
+)
 @with_answer_options
 @json_option
 def run(  # noqa: PLR0913 -- click passes each option by itself
@@ -43,6 +48,7 @@ def run(  # noqa: PLR0913 -- click passes each option by itself
     files: tuple[str, ...],
     images: tuple[str, ...],
     count: bool,
+    servers: tuple[str, ...],
     as_json: bool,
     **chosen: Any,  # noqa: ANN401 -- options of every type
 ) -> None:
@@ -67,11 +73,27 @@ def run(  # noqa: PLR0913 -- click passes each option by itself
         load_model(client, name)
         if parts:
             print_note(count_question(client, name, (system, question), attached).describe())
+        ask = _make_asker(client, name, sampling, servers)
         if question:
             asking = EndpointMessage("user", _with_parts(parts, question))
-            _answer_once(client, name, [*opening, asking], sampling, as_json=as_json)
+            _answer_once(ask, name, [*opening, asking], as_json=as_json)
         else:
-            _converse(client, name, opening, sampling, parts)
+            _converse(ask, name, opening, parts)
+
+
+Answer = AnswerStream | AnswerWithTools
+Asker = Callable[[Sequence[EndpointMessage]], Answer]
+
+
+def _make_asker(client: GatewayClient, model: str, sampling: Sampling, servers: Sequence[str]) -> Asker:
+    """Return what asks the model; it may call the tools of these servers, which are started."""
+
+    def make_stream(messages: Sequence[EndpointMessage], tools: Sequence[EndpointTool]) -> AnswerStream:
+        return AnswerStream(client.gateway, model, messages, sampling, tools)
+
+    if not servers:
+        return lambda messages: make_stream(messages, ())
+    return partial(AnswerWithTools, ChatTools(client, servers), make_stream)
 
 
 def _with_parts(parts: Sequence[ContentPart], question: str) -> str | Sequence[ContentPart]:
@@ -99,10 +121,8 @@ def _question_from_stdin() -> str:
     return question
 
 
-def _answer_once(
-    client: GatewayClient, model: str, messages: list[EndpointMessage], sampling: Sampling, *, as_json: bool
-) -> None:
-    answer = AnswerStream(client.gateway, model, messages, sampling)
+def _answer_once(ask: Asker, model: str, messages: list[EndpointMessage], *, as_json: bool) -> None:
+    answer = ask(messages)
     if as_json:
         text = "".join(answer)
         write_json("answer", {"model": model, "content": text, "timings": answer.timings})
@@ -111,19 +131,13 @@ def _answer_once(
     print_note(cost_line(answer.timings))
 
 
-def _converse(
-    client: GatewayClient,
-    model: str,
-    messages: list[EndpointMessage],
-    sampling: Sampling,
-    parts: Sequence[ContentPart],
-) -> None:
+def _converse(ask: Asker, model: str, messages: list[EndpointMessage], parts: Sequence[ContentPart]) -> None:
     """Talk; files go with the first question that is answered."""
     print_note(f"Chatting with {model}. Ctrl-D ends the chat, Ctrl-C stops an answer.")
     for question in _questions():
         has_answers = any(message.role == "assistant" for message in messages)
         messages.append(EndpointMessage("user", question if has_answers else _with_parts(parts, question)))
-        answer = AnswerStream(client.gateway, model, messages, sampling)
+        answer = ask(messages)
         try:
             messages.append(EndpointMessage("assistant", print_answer(answer)))
             print_note(cost_line(answer.timings))
@@ -145,7 +159,7 @@ def _questions() -> Iterator[str]:
             yield question
 
 
-def print_answer(answer: AnswerStream) -> str:
+def print_answer(answer: Answer) -> str:
     """Print an answer as it comes and return all of it."""
     pieces = []
     for text in answer:

@@ -55,16 +55,58 @@ class SoundPart(msgspec.Struct, frozen=True, kw_only=True, tag="input_audio"):
 ContentPart = TextPart | ImagePart | SoundPart
 
 
-class EndpointMessage(msgspec.Struct, frozen=True):
-    """One turn of a conversation, as the OpenAI dialect has it."""
+class ToolCallFunction(msgspec.Struct, frozen=True):
+    """What a model calls. `arguments` is JSON text: an object, if the model kept to its format."""
+
+    name: str
+    arguments: str
+
+
+class EndpointToolCall(msgspec.Struct, frozen=True, kw_only=True, tag="function"):
+    """A model's wish that a tool be called."""
+
+    id: str
+    function: ToolCallFunction
+
+
+class EndpointMessage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One turn of a conversation, as the OpenAI dialect has it. A tool's result names the call that it answers."""
 
     role: str
     content: str | Sequence[ContentPart]
+    tool_calls: Sequence[EndpointToolCall] = ()
+    tool_call_id: str = ""
+
+
+class EndpointFunction(msgspec.Struct, frozen=True, kw_only=True):
+    """A function that a model may call. `parameters` is the JSON schema of its arguments."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, object] = {}
+
+
+class EndpointTool(msgspec.Struct, frozen=True, tag="function"):
+    """A tool of a request."""
+
+    function: EndpointFunction
+
+
+class _FunctionDelta(msgspec.Struct):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _ToolCallDelta(msgspec.Struct):
+    index: int = 0
+    id: str | None = None
+    function: _FunctionDelta = msgspec.field(default_factory=_FunctionDelta)
 
 
 class _AnswerDelta(msgspec.Struct):
     content: str | None = None
     reasoning_content: str | None = None
+    tool_calls: list[_ToolCallDelta] | None = None
 
 
 class _AnswerChoice(msgspec.Struct):
@@ -94,14 +136,37 @@ class _AnswerChunk(msgspec.Struct):
     error: _AnswerError | None = None
 
 
+class _CallPieces:
+    """A tool call as it arrives."""
+
+    def __init__(self) -> None:
+        self._id, self._name, self._arguments = "", "", ""
+
+    def add(self, delta: _ToolCallDelta) -> None:
+        """Append what came."""
+        self._id = delta.id or self._id
+        self._name += delta.function.name or ""
+        self._arguments += delta.function.arguments or ""
+
+    def join(self) -> EndpointToolCall:
+        """Return the whole call."""
+        return EndpointToolCall(id=self._id, function=ToolCallFunction(self._name, self._arguments or "{}"))
+
+
 class AnswerStream:
     """A streamed answer: iterate for its text, then read `timings`. Rates are the engine's own where it gives them.
 
-    The gateway's token opens its public routes too, where keys are asked for.
+    `calls` are the tools that the model wants called before it goes on. The gateway's token opens its public routes
+    too, where keys are asked for.
     """
 
     def __init__(
-        self, gateway: PortFile, model: str, messages: Sequence[EndpointMessage], sampling: Sampling | None = None
+        self,
+        gateway: PortFile,
+        model: str,
+        messages: Sequence[EndpointMessage],
+        sampling: Sampling | None = None,
+        tools: Sequence[EndpointTool] = (),
     ) -> None:
         self._gateway = gateway
         self._body = {
@@ -110,8 +175,10 @@ class AnswerStream:
             "stream": True,
             "stream_options": {"include_usage": True},
             **sampling_fields(sampling or Sampling()),
+            **({"tools": tools} if tools else {}),
         }
         self.timings = Timings()
+        self.calls: list[EndpointToolCall] = []
 
     def __iter__(self) -> Iterator[str]:
         """Yield text as it comes. Raises EngineFailed on an error in the stream, GatewayGone when it breaks off."""
@@ -133,6 +200,7 @@ class AnswerStream:
         if response.status >= HTTPStatus.BAD_REQUEST:
             raise _parse_refusal(response.read())
         first, last = None, _AnswerChunk()
+        pieces: dict[int, _CallPieces] = {}
         for data in event_data(response):
             if data == b"[DONE]":
                 break
@@ -140,12 +208,15 @@ class AnswerStream:
             if chunk.error:
                 raise EngineFailed(chunk.error.message)
             last = _AnswerChunk(usage=chunk.usage or last.usage, timings=chunk.timings or last.timings)
-            for text in (choice.delta.content for choice in chunk.choices):
-                if text:
+            for delta in (choice.delta for choice in chunk.choices):
+                for call in delta.tool_calls or ():
+                    pieces.setdefault(call.index, _CallPieces()).add(call)
+                if delta.content:
                     first = first or time.monotonic()
-                    yield text
+                    yield delta.content
         else:
             raise GatewayGone("The answer was cut off: the service stopped.")
+        self.calls = [pieces[index].join() for index in sorted(pieces)]
         self.timings = _build_timings(began, first, time.monotonic(), last)
 
 

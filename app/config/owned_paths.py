@@ -112,10 +112,19 @@ def _whole_or_parts(folder: Path, foreign: set[Path]) -> list[Path]:
     return sorted(entries - foreign) if entries & foreign else [folder]
 
 
-_CONFIG = ("settings.toml*", "models.toml*", "keys.json*", "hub-token.json*", "update-keys.txt", "window*")
+_CONFIG = (
+    "settings.toml*",
+    "models.toml*",
+    "keys.json*",
+    "hub-token.json*",
+    "update-keys.txt",
+    "mcp*.json*",
+    "window*",
+)
 _DATA = (
     *("roundhouse.db*", "downloads.json*", "models.json*", "memory-bandwidth.json*", "headers.bin*", ".roundhouse"),
     *("engines", "engine-homes", "hub-answers", "updates", "models", "hub", "blobs", "created", "connect", "attached"),
+    "mcp-homes",
     "attachments*",
 )
 _STATE = (
@@ -135,6 +144,7 @@ _NAMES = {
     "attachments": "files of conversations",
     "roundhouse.db": "conversations and usage",
     "connect": "the settings files of tools from before they were connected",
+    "mcp-homes": "what servers of tools keep",
     "downloads.json": "the list of downloads",
     "models.json": "the list of models",
     "roundhouse.db-shm": "conversations and usage",

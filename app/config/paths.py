@@ -82,6 +82,21 @@ class Paths:
         return self.config / "models.toml"
 
     @property
+    def mcp_file(self) -> Path:
+        """The servers of tools a person set up, as other programs write them, mode 0600: they may hold secrets."""
+        return self.config / "mcp.json"
+
+    @property
+    def mcp_permissions_file(self) -> Path:
+        """Which of their tools models may call."""
+        return self.config / "mcp-permissions.json"
+
+    @property
+    def mcp_homes(self) -> Path:
+        """What servers of tools keep between runs: a folder for each."""
+        return self.data / "mcp-homes"
+
+    @property
     def keys_file(self) -> Path:
         """The access keys, hashed, mode 0600. Not in the database: see `gateway.keys`."""
         return self.config / "keys.json"

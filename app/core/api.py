@@ -127,6 +127,15 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /tools/{id}/connect   WireTool      ToolChange
     POST   /tools/{id}/undo                    ToolChange
     POST   /tools/{id}/probe     WireTool      ToolProbe
+    GET    /mcp/servers                        list[McpServer], by name: programs whose tools models may call
+    POST   /mcp/servers          NewMcpServer  McpServer; with a key it waits until a person confirms it
+    POST   /mcp/servers/import  McpServersImport  McpImportResult
+    GET    /mcp/servers/{server}               McpServer
+    PATCH  /mcp/servers/{server} McpServerPatch McpServer
+    DELETE /mcp/servers/{server}               204
+    POST   /mcp/servers/{server}/start         McpServer, with its tools
+    POST   /mcp/servers/{server}/tools/{tool}/permission SetMcpPermission  McpTool
+    POST   /mcp/servers/{server}/tools/{tool}/call McpCall  McpResult
     GET    /connections?limit=                 ConnectionList, newest first: whom Roundhouse called, when and why
     DELETE /connections                        204, forgets them
     GET    /requests?limit=&model=&outcome=    list[RequestInfo], newest first

@@ -27,6 +27,7 @@ class ConnectionReason(StrEnum):
     ENGINE = "engine"
     ATTACHED = "attached"
     APP_UPDATE = "app_update"
+    TOOLS = "tools"
 
 
 class Program(StrEnum):
@@ -101,6 +102,7 @@ REASON_TEXTS: dict[ConnectionReason, LazyText] = {
     ConnectionReason.ENGINE: LazyText("Install or update an engine"),
     ConnectionReason.ATTACHED: LazyText("Use an attached endpoint"),
     ConnectionReason.APP_UPDATE: LazyText("Check for or download a newer Roundhouse"),
+    ConnectionReason.TOOLS: LazyText("Use the tools of an MCP server"),
 }
 """Each purpose in words, the same in the window and on the command line."""
 

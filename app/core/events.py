@@ -156,6 +156,10 @@ class ConnectionsForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="conne
     """The list of connections was cleared."""
 
 
+class McpServersChanged(msgspec.Struct, frozen=True, kw_only=True, tag="mcp_servers"):
+    """A server of tools was added, changed or removed, or does something else than before."""
+
+
 Event = (
     EngineChanged
     | ModelsChanged
@@ -179,4 +183,5 @@ Event = (
     | PauseChanged
     | ConnectionChanged
     | ConnectionsForgotten
+    | McpServersChanged
 )

@@ -24,6 +24,10 @@ _LONGEST_HOST, _LONGEST_ABOUT = 253, 200
 """A name has no more characters; who it is made for is cut."""
 
 
+_PASSES_HERE = frozenset({ConnectionReason.ATTACHED, ConnectionReason.TOOLS})
+"""What other programs serve on this computer itself is not another computer."""
+
+
 class ConnectionHolder(Protocol):
     """What holds connections open, and can end them."""
 
@@ -76,7 +80,7 @@ class EgressGate:
 
     def note_call(self, host: str, port: int, purpose: Purpose) -> EgressCall:
         """Note a connection that is about to be made. Raises Offline, which is noted as well."""
-        if purpose.why is ConnectionReason.ATTACHED and is_this_computer(host):
+        if purpose.why in _PASSES_HERE and is_this_computer(host):
             return _UNRECORDED_CALL
         is_refused = self._is_closed()
         now = time.time()

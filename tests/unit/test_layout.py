@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "updates": LOW | {"config", "hub", "engine_store"},
     "gateway": LOW | PARTS,
     "mcp_server": LOW | {"client"},
+    "mcp_host": LOW,
     "cli": LOW | {"client", "config", "chat_files", "mcp_server"},
     "gui": LOW | {"client", "config", "chat_files", "markdown"},
 }
@@ -52,7 +53,7 @@ ONLY_IN = {
     "hf_xet": "app/hub/download/xet.py",
     **dict.fromkeys(("PIL", "pi_heif", "pypdfium2", "mammoth", "bs4", "markdownify"), "app/extraction"),
     "python_calamine": "app/extraction",
-    **dict.fromkeys(("mcp", "mcp_types", "starlette", "uvicorn", "anyio"), "app/mcp_server"),
+    **dict.fromkeys(("mcp", "mcp_types", "starlette", "uvicorn", "anyio", "httpx2"), "app/mcp_"),
 }
 IN_ITS_ENVIRONMENT: dict[str, set[str]] = {
     "engines": set(),

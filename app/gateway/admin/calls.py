@@ -21,11 +21,12 @@ from app.gateway.advising.draft_trials import DraftTrials
 from app.gateway.attachments.reading_child import FileReader
 from app.gateway.background import BACKGROUND, Background
 from app.gateway.chats.answers import ChatAnswers
-from app.gateway.entry.access import MAY_MANAGE
+from app.gateway.entry.access import KEY_NAME, MAY_MANAGE
 from app.gateway.entry.bodies import read_body, read_json
 from app.gateway.entry.event_stream import send_events
 from app.gateway.hub.downloads import DOWNLOADS, DownloadQueue
 from app.gateway.library.file_jobs import LIBRARY, FileJobs
+from app.gateway.mcp.servers import McpServers
 from app.gateway.own_updates import UPDATES, Updates
 from app.gateway.services import SERVICES, Services
 from app.gateway.watching.connection_log import CONNECTIONS, ConnectionLog
@@ -77,6 +78,7 @@ CALIBRATOR = web.AppKey("calibrator", Calibrator)
 DRAFT_TRIALS = web.AppKey("draft_trials", DraftTrials)
 ENGINES = web.AppKey("engines", LazyEngineStore)
 FILES = web.AppKey("files", FileReader)
+MCP_SERVERS = web.AppKey("mcp_servers", McpServers)
 
 
 def encode_event(event: msgspec.Struct) -> bytes:
@@ -105,6 +107,9 @@ class AdminCall(Generic[B_co, Q_co]):
     connections: ConnectionLog
     updates: Updates
     files: FileReader
+    mcp: McpServers
+    key_name: str
+    """Of the access key that let it in; empty for the window and the command line of this account."""
     body: B_co
     query: Q_co
     names: dict[str, str]
@@ -209,6 +214,8 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         connections=request.app[CONNECTIONS],
         updates=request.app[UPDATES],
         files=request.app[FILES],
+        mcp=request.app[MCP_SERVERS],
+        key_name=request.get(KEY_NAME, ""),
         body=await _read_call_body(request, endpoint.body),
         query=_parse_query(endpoint.query, request),
         names=dict(request.match_info),

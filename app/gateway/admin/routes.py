@@ -30,6 +30,7 @@ from app.gateway.admin import (
     hub,
     library,
     loading,
+    mcp,
     models,
     presets,
     tools,
@@ -42,6 +43,7 @@ from app.gateway.admin.calls import (
     DRAFT_TRIALS,
     ENGINES,
     FILES,
+    MCP_SERVERS,
     AdminEndpoint,
     LazyEngineStore,
     check_manager,
@@ -55,6 +57,7 @@ from app.gateway.background import BACKGROUND, Background
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.chats.tidying import keep_chats_tidy
 from app.gateway.exchange.handling import ENGINE_ACCESS
+from app.gateway.mcp.servers import McpServers
 from app.gateway.services import SERVICES
 
 TABLES = (
@@ -70,6 +73,7 @@ TABLES = (
     presets.routes,
     advice.routes,
     tools.routes,
+    mcp.routes,
     traffic.routes,
 )
 ENDPOINTS: tuple[AdminEndpoint, ...] = tuple(row for table in TABLES for row in table.endpoints)
@@ -99,6 +103,7 @@ def add_routes(app: web.Application) -> None:
     app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS])
     app[BACKGROUND] = Background()
     app[FILES] = FileReader()
+    app[MCP_SERVERS] = McpServers(app[SERVICES].paths, app[SERVICES].events)
     app[CALIBRATOR] = Calibrator(app[SERVICES])
     app[DRAFT_TRIALS] = DraftTrials(app[SERVICES])
     app[ENGINES] = LazyEngineStore(app[SERVICES])
@@ -130,6 +135,7 @@ async def _close_services(app: web.Application) -> None:
     await app[CALIBRATOR].stop()
     await app[DRAFT_TRIALS].stop()
     await app[ENGINES].close()
+    await app[MCP_SERVERS].close()
     await app[ANSWERS].close()
     await app[BACKGROUND].join(cancel=True)
 

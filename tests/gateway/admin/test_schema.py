@@ -40,6 +40,7 @@ from tests.depth import trials
 from tests.fake_hub.faults import breaks_after
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
+from tests.fake_mcp import server as fake_mcp
 from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.gguf_files import TinyLlama
 from tests.patience import PATIENCE_S
@@ -163,6 +164,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     chats_answer_as_they_say(call)
     attachments_answer_as_they_say(call)
     presets_answer_as_they_say(call)
+    mcp_servers_answer_as_they_say(call)
     models_answer_as_they_say(call, TinyLlama().write(tmp_path / "a model:1.gguf"))
     advice_answers_as_it_says(call)
     keys_answer_as_they_say(call)
@@ -328,6 +330,21 @@ def attachments_answer_as_they_say(call: Checked) -> None:
     assert call("GET", "/attachments/{id}", id=kept["id"]) == kept
     assert call("GET", "/attachments/{id}/content", id=kept["id"]) == b"some text"
     call("DELETE", "/attachments/{id}", id=kept["id"])
+
+
+def mcp_servers_answer_as_they_say(call: Checked) -> None:
+    settings = {"command": sys.executable, "args": [fake_mcp.__file__]}
+    added = call("POST", "/mcp/servers", {"name": "fake", "settings": settings})
+    assert call("GET", "/mcp/servers") == [added]
+    assert call("GET", "/mcp/servers/{server}", server="fake") == added
+    assert call("PATCH", "/mcp/servers/{server}", {"network": False}, server="fake") == added
+    assert call("POST", "/mcp/servers/{server}/start", server="fake")["tools"]
+    names = {"server": "fake", "tool": "echo"}
+    assert call("POST", "/mcp/servers/{server}/tools/{tool}/permission", {"permission": "block"}, **names)
+    assert call("POST", "/mcp/servers/{server}/tools/{tool}/call", {"arguments": {"text": "a"}}, **names)["text"] == "a"
+    text = json.dumps({"mcpServers": {"fake": settings}})
+    assert call("POST", "/mcp/servers/import", {"text": text}) == {"added": [], "skipped": ["fake"]}
+    call("DELETE", "/mcp/servers/{server}", server="fake")
 
 
 def presets_answer_as_they_say(call: Checked) -> None:

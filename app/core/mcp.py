@@ -1,0 +1,224 @@
+"""Servers of the Model Context Protocol whose tools models may call: what a person set, what runs, and what is allowed.
+
+A server's `mcpServers` entry has the form that Claude Desktop, LM Studio and Cursor share.
+"""
+
+import hashlib
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+
+from app.core.errors import BadRequest
+
+LONGEST_NAME = 64
+MOST_SERVERS = 64
+MOST_TOOLS = 256
+"""Of one server; what it lists after them is left out."""
+LONGEST_DESCRIPTION = 4000
+LONGEST_RESULT = 100_000
+"""Characters of a tool's result; the rest is left out, and the model is told."""
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME, pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$")]
+_Text = Annotated[str, msgspec.Meta(max_length=4096)]
+_Texts = Annotated[list[_Text], msgspec.Meta(max_length=256)]
+_Variables = Annotated[dict[_Text, _Text], msgspec.Meta(max_length=256)]
+
+
+class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a server is started, or where it is. Exactly one of `command` and `url` is there."""
+
+    command: _Text = ""
+    args: _Texts = []
+    env: _Variables = {}
+    url: _Text = ""
+    headers: _Variables = {}
+    folders: _Texts = []
+    """Absolute paths it may read and change, beside those that its arguments name."""
+    network: bool = False
+    """Whether a program on this computer may connect to others: over HTTP and HTTPS, on their usual ports."""
+    disabled: bool = False
+    unconfirmed: bool = False
+    """Whether a person has yet to confirm it in the window or the terminal: a program added it with a key."""
+
+    def check(self) -> None:
+        """Return if it can be started. Raises BadRequest."""
+        if bool(self.command.strip()) == bool(self.url.strip()):
+            raise BadRequest("An MCP server has a command or a URL, and not both.", code="invalid_value")
+        if self.url and not self.url.startswith(("http://", "https://")):
+            raise BadRequest("The URL of an MCP server begins with http:// or https://.", code="invalid_value")
+        if any(not folder.startswith("/") and folder[1:2] != ":" for folder in self.folders):
+            raise BadRequest("Folders are given as absolute paths.", code="invalid_value")
+
+
+class McpServerState(StrEnum):
+    """What a server does.
+
+    stopped    it is started when a chat first uses it
+    starting   its tools are not known yet
+    ready      its tools can be called
+    failed     it did not start, or ended: `problem` says why; the next use tries again
+    """
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class McpPermission(StrEnum):
+    """Whether a model may call a tool."""
+
+    ASK = "ask"
+    """A person is asked before each call."""
+    ALLOW = "allow"
+    BLOCK = "block"
+    """It is not offered to models."""
+
+
+class McpToolDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server says of one of its tools. `schema` is the JSON schema of its arguments."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    schema: dict[str, Any] = {}
+    is_read_only: bool = False
+    """What the server says; nobody checks it."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that the model and the person are told of it: what was allowed was this."""
+        return hashlib.sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()
+
+
+class McpTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool, and whether models may call it."""
+
+    server: str
+    about: McpToolDescription
+    permission: McpPermission = McpPermission.ASK
+    has_changed: bool = False
+    """Whether the server describes it otherwise than when it was allowed: that no longer counts."""
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True):
+    """A server as every program sees it: values of `env` and `headers` are kept, and never told."""
+
+    name: str
+    command: str = ""
+    args: list[str] = []
+    url: str = ""
+    env: list[str] = []
+    """The names of its variables."""
+    headers: list[str] = []
+    folders: list[str] = []
+    network: bool = False
+    is_enabled: bool = True
+    is_confirmed: bool = True
+    is_confined: bool = False
+    """Whether the system holds it to its folders and the network it was given."""
+    state: McpServerState = McpServerState.STOPPED
+    problem: str = ""
+    tools: list[McpTool] = []
+    """Known once it has been started."""
+
+
+class NewMcpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for a server to be added, or for another one in the place of that name."""
+
+    name: Name
+    settings: McpServerSettings
+
+
+class McpServerPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Change what a server may; what is None stays."""
+
+    is_enabled: bool | None = None
+    is_confirmed: bool | None = None
+    """True only: a person saw its command."""
+    folders: _Texts | None = None
+    network: bool | None = None
+
+
+class McpServersImport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Add the servers of another program's file: its text as it is."""
+
+    text: Annotated[str, msgspec.Meta(max_length=1_000_000)]
+
+
+class McpImportResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import added, and what it left as it is: a server of that name is there, or it cannot be started."""
+
+    added: list[str]
+    skipped: list[str]
+
+
+class SetMcpPermission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Allow a tool, block it, or ask from now on."""
+
+    permission: McpPermission
+
+
+class McpCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Call a tool, as a person who typed the arguments."""
+
+    arguments: dict[str, Any] = {}
+
+
+class McpResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool returned. Pictures and other parts that are no text are named in it."""
+
+    text: str
+    is_error: bool = False
+    seconds: float = 0.0
+    was_cut: bool = False
+
+
+class HostOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What the program that talks to one server is told first. `command` is empty for one at a URL."""
+
+    command: str = ""
+    args: list[str] = []
+    env: dict[str, str] = {}
+    cwd: str = ""
+    url: str = ""
+    headers: dict[str, str] = {}
+
+
+class HostCall(msgspec.Struct, frozen=True, kw_only=True, tag="call"):
+    """Call a tool; the answer has the same `id`."""
+
+    id: int
+    tool: str
+    arguments: dict[str, Any]
+
+
+class HostCancel(msgspec.Struct, frozen=True, kw_only=True, tag="cancel"):
+    """Call off a call; nothing more is said of it."""
+
+    id: int
+
+
+class HostTools(msgspec.Struct, frozen=True, kw_only=True, tag="tools"):
+    """The server is ready, or lists other tools than before."""
+
+    tools: list[McpToolDescription]
+    server: str = ""
+    """Its own name and version."""
+
+
+class HostResult(msgspec.Struct, frozen=True, kw_only=True, tag="result"):
+    """What came of a call."""
+
+    id: int
+    result: McpResult
+
+
+class HostFailure(msgspec.Struct, frozen=True, kw_only=True, tag="failure"):
+    """The server did not start, or broke the protocol; the program ends."""
+
+    sentence: str
+
+
+HostRequest = HostCall | HostCancel
+HostReply = HostTools | HostResult | HostFailure

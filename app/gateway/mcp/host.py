@@ -1,0 +1,203 @@
+"""One MCP server that runs: the process that talks to it, its tools, and calls on their way.
+
+The process is confined where the system can, and the server, as its child, with it. It is ended when it breaks the
+protocol, does not become ready, or is not used any more; whoever waits for a call is told.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import subprocess
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from app.confinement.command import launcher_command
+from app.confinement.rules import LaunchOrder
+from app.core.errors import EnvironmentFault, RoundhouseError
+from app.core.mcp import (
+    HostCall,
+    HostCancel,
+    HostFailure,
+    HostOrder,
+    HostReply,
+    HostResult,
+    HostTools,
+    McpResult,
+    McpToolDescription,
+)
+
+log = logging.getLogger(__name__)
+
+READY_S = 120.0
+"""A runner such as npx downloads the server's package first."""
+_LONGEST_LINE = 4 * 1024 * 1024
+_LAST_LINES = 5
+_LONGEST_LOG_LINE = 300
+_NO_WINDOW = getattr(subprocess, "CREATE_NO_WINDOW", 0)
+_REPLIES: msgspec.json.Decoder[HostReply] = msgspec.json.Decoder(HostReply)
+
+
+class McpServerFailed(EnvironmentFault):
+    """An MCP server did not start, ended, or did not answer."""
+
+    default_code = "mcp_server_failed"
+    status = 502
+
+
+class McpHost:
+    """Talks to one server. Belongs to the event loop; `on_tools` is called when the server lists other tools."""
+
+    def __init__(self, name: str, on_tools: Callable[[list[McpToolDescription]], None]) -> None:
+        self._name, self._on_tools = name, on_tools
+        self._process: asyncio.subprocess.Process | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._calls: dict[int, asyncio.Future[McpResult]] = {}
+        self._numbers = itertools.count(1)
+        self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self.tools: list[McpToolDescription] = []
+
+    @property
+    def is_running(self) -> bool:
+        """Whether calls can be sent."""
+        return self._process is not None and self._ready.done() and self._ready.exception() is None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is on its way."""
+        return bool(self._calls)
+
+    async def start(self, launch: LaunchOrder, order: HostOrder) -> None:
+        """Start the server and return once its tools are known. Raises McpServerFailed."""
+        try:
+            with launcher_command(launch) as command:
+                self._process = await asyncio.create_subprocess_exec(
+                    *command.argv,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    env=dict(command.env),
+                    cwd=command.cwd,
+                    pass_fds=command.descriptors,
+                    creationflags=_NO_WINDOW,
+                    limit=_LONGEST_LINE,
+                )
+        except OSError as error:
+            raise McpServerFailed(f"{self._name} could not be started: {error}.") from error
+        self._log_reading = asyncio.create_task(self._read_log())
+        self._tasks = [self._log_reading, asyncio.create_task(self._read_replies())]
+        self._send(order)
+        try:
+            async with asyncio.timeout(READY_S):
+                await asyncio.shield(self._ready)
+        except TimeoutError:
+            await self.stop()
+            raise McpServerFailed(
+                f"{self._name} did not become ready within {READY_S:.0f} seconds.", hint=self._log_hint()
+            ) from None
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def call(self, tool: str, arguments: dict[str, object], limit_s: float) -> McpResult:
+        """Return what a tool returns. Cancelling calls it off. Raises McpServerFailed."""
+        number = next(self._numbers)
+        answer: asyncio.Future[McpResult] = asyncio.get_running_loop().create_future()
+        self._calls[number] = answer
+        try:
+            self._send(HostCall(id=number, tool=tool, arguments=arguments))
+            async with asyncio.timeout(limit_s):
+                return await answer
+        except TimeoutError:
+            raise McpServerFailed(
+                f"{tool} of {self._name} did not answer within {limit_s:.0f} seconds.", code="mcp_call_timeout"
+            ) from None
+        finally:
+            del self._calls[number]
+            if not answer.done() or answer.cancelled():
+                self._send(HostCancel(id=number))
+
+    async def stop(self) -> None:
+        """End the server: it may finish by itself when its input closes, and is killed if it does not."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            async with asyncio.timeout(_CLOSE_S):
+                await process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _send(self, message: HostOrder | HostCall | HostCancel) -> None:
+        process = self._process
+        if process is not None and process.stdin is not None and not process.stdin.is_closing():
+            process.stdin.write(msgspec.json.encode(message) + b"\n")
+
+    async def _read_replies(self) -> None:
+        assert self._process is not None  # noqa: S101 -- for the type checker: it was just started
+        assert self._process.stdout is not None  # noqa: S101 -- as above
+        failure = ""
+        try:
+            while not failure and (line := await self._process.stdout.readline()):
+                failure = self._take_reply(_REPLIES.decode(line))
+        except (ValueError, msgspec.MsgspecError):  # a line that is too long, or none of ours
+            failure = f"{self._name} answered more than can be taken, or nonsense."
+        await asyncio.wait({self._log_reading}, timeout=_LAST_WORDS_S)  # they say why
+        self._fail(McpServerFailed(failure or f"{self._name} ended.", hint=self._log_hint()))
+
+    def _take_reply(self, reply: HostReply) -> str:
+        """Pass on what came; return why the server failed, if it did."""
+        match reply:
+            case HostTools(tools=tools):
+                self.tools = tools
+                self._on_tools(tools)
+                if not self._ready.done():
+                    self._ready.set_result(None)
+            case HostResult(id=number, result=result):
+                answer = self._calls.get(number)
+                if answer is not None and not answer.done():
+                    answer.set_result(result)
+            case HostFailure(sentence=sentence):
+                return f"{self._name} ended." if sentence == _CLOSED else f"{self._name} failed: {sentence}"
+        return ""
+
+    async def _read_log(self) -> None:
+        """Keep the last lines of what the server writes beside its answers: they say why it ended."""
+        assert self._process is not None  # noqa: S101 -- as above
+        assert self._process.stderr is not None  # noqa: S101 -- as above
+        while piece := await self._process.stderr.read(1 << 16):
+            lines = piece.decode("utf-8", "replace").splitlines()
+            self._last_lines.extend(line[:_LONGEST_LOG_LINE] for line in lines if line.strip())
+
+    def _log_hint(self) -> str:
+        return "\n".join(self._last_lines)
+
+    def _fail(self, error: RoundhouseError) -> None:
+        everyone: list[asyncio.Future[Any]] = [self._ready, *self._calls.values()]
+        for waiting in everyone:
+            if not waiting.done():
+                waiting.set_exception(error)
+        if self._ready.done() and not self._ready.cancelled():
+            self._ready.exception()  # somebody may have stopped waiting: it is no surprise to the loop
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            self._process = None
+
+
+_CLOSE_S = 10.0
+"""A server that does not end by itself is killed by the program that talks to it, within a few seconds."""
+_LAST_WORDS_S = 0.5
+_CLOSED = "Connection closed"
+"""What the client says of a server that ended."""

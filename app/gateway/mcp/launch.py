@@ -1,0 +1,130 @@
+"""How one MCP server is started: the program that talks to it, what it is told, and what both may reach.
+
+A server on this computer may read the system's programs and its own, and change the folders a person gave it, those
+that its arguments name, and one of its own, which is its home: runners such as npx keep what they download there, and
+no server can change what another one runs. It connects to other computers only where a person let it, over HTTP and
+HTTPS.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from app.config.paths import PROGRAM
+from app.config.programs import module_command
+from app.confinement.places import program_paths
+from app.confinement.policy import PLAIN_DEVICES, PROGRAMS, SYSTEM_FACTS
+from app.confinement.rules import ConfinementRules, LaunchOrder, PortRange
+from app.core.connections import ConnectionReason, Purpose
+from app.core.errors import NotFound
+from app.core.mcp import HostOrder, McpServerSettings
+from app.network.egress import egress_gate
+from engines.api import EngineInstallation
+from engines.environment import engine_environment
+
+_TASKS = 512
+"""Processes and threads: a runner, its package manager, and the server."""
+_TOOL_FACTS = tuple(f"/etc/{name}" for name in ("gitconfig", "npmrc", "pip.conf", "uv", "xdg", "services", "protocols"))
+"""Settings of the whole computer for programs that servers start: git ends where it may not read its own."""
+_WEB_PORTS = (53, 80, 443)
+"""Names, HTTP and HTTPS."""
+
+
+def host_order(name: str, settings: McpServerSettings, home: Path) -> HostOrder:
+    """Return what the host is told. Raises NotFound for a program that is not here, Offline for another computer."""
+    if settings.url:
+        note_call(name, settings.url)
+        return HostOrder(url=settings.url, headers=settings.headers)
+    command = find_program(settings)
+    environment = {**engine_environment(), **_own_environment(settings, home), **settings.env}
+    return HostOrder(command=command, args=settings.args, env=environment, cwd=str(home))
+
+
+def note_call(name: str, url: str) -> None:
+    """Note that another computer is called. Raises Offline where nothing may go out."""
+    where = urlsplit(url)
+    port = where.port or (443 if where.scheme == "https" else 80)
+    egress_gate.note_call(where.hostname or "", port, Purpose(why=ConnectionReason.TOOLS, about=name))
+
+
+def find_program(settings: McpServerSettings) -> str:
+    """Return the path of a server's program. Raises NotFound."""
+    path = shutil.which(settings.command, path=settings.env.get("PATH"))
+    if path is None:
+        raise NotFound(
+            f"The program {settings.command!r} is not on this computer.",
+            hint="Install it, or give its whole path.",
+            code="mcp_command_not_found",
+        )
+    return path
+
+
+def host_launch(settings: McpServerSettings, order: HostOrder, home: Path, *, is_confined: bool) -> LaunchOrder:
+    """Return how the host is started. Makes the server's folder. Raises OSError."""
+    for folder in (home, home / "tmp"):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return LaunchOrder(
+        argv=tuple(module_command("app.mcp_host")),
+        env=engine_environment(),
+        cwd=os.sep,
+        parent=os.getpid() if sys.platform == "linux" else 0,
+        confinement=confine_server(settings, order, home) if is_confined else None,
+    )
+
+
+def confine_server(settings: McpServerSettings, order: HostOrder, home: Path) -> ConfinementRules:
+    """Return what a server and the program that talks to it may reach. Looks at the disk."""
+    python = Path(sys.executable)
+    own = (str(PROGRAM / part) for part in ("app", "engines", "packaging/python") if (PROGRAM / part).is_dir())
+    program = Path(order.command) if order.command else None
+    installation = EngineInstallation(engine="", version="", backend="cpu", python=python, executable=program)
+    has_network = has_network_access(settings)
+    return ConfinementRules(
+        list=(str(PROGRAM),),
+        read=(*SYSTEM_FACTS, *_TOOL_FACTS),
+        run=(*PROGRAMS, *own, *program_paths(installation, {}), *_packages_beside(program), str(home)),
+        write=(str(home), *(str(path) for path in server_folders(settings))),
+        devices=PLAIN_DEVICES,
+        connect=tuple(PortRange(port, port) for port in _WEB_PORTS) if has_network else (),
+        is_alone=not has_network,
+        tasks=_TASKS,
+    )
+
+
+def has_network_access(settings: McpServerSettings) -> bool:
+    """Tell whether a server may connect to other computers now."""
+    return settings.network and not egress_gate.is_closed
+
+
+def server_folders(settings: McpServerSettings) -> Iterator[Path]:
+    """Yield the folders and files a server may change: those it was given, and those that its arguments name."""
+    named = (word for argument in settings.args for word in (argument, argument.partition("=")[2]))
+    for word in (*settings.folders, *named):
+        path = Path(word).expanduser()
+        if path.is_absolute() and path.exists() and path != Path(path.anchor) and path != Path.home():
+            yield path.resolve()
+
+
+def _packages_beside(program: Path | None) -> Iterator[str]:
+    """Yield what a script is installed with: its Python environment, or the `node_modules` that it lies in."""
+    if program is None:
+        return
+    environment = program.parent.parent
+    if (environment / "pyvenv.cfg").is_file():
+        yield str(environment.resolve())
+        yield str((environment / "bin" / "python").resolve().parent.parent)
+    real = program.resolve()
+    yield from (str(folder) for folder in real.parents if folder.name == "node_modules")
+
+
+def _own_environment(settings: McpServerSettings, home: Path) -> Mapping[str, str]:
+    """Return what has a server keep its things where it may, and runners not wait for a network that it has not."""
+    temporary, roaming = str(home / "tmp"), home / "AppData"
+    own = {"HOME": str(home), "TMPDIR": temporary, "TEMP": temporary, "TMP": temporary}
+    if sys.platform == "win32":
+        own |= {"USERPROFILE": str(home), "APPDATA": str(roaming), "LOCALAPPDATA": str(roaming)}
+    offline = {} if has_network_access(settings) else {"npm_config_offline": "true", "UV_OFFLINE": "1"}
+    return {**own, **offline}

@@ -1,0 +1,272 @@
+"""The MCP servers of this installation: what is set, what runs, which tools are allowed, and calls of them.
+
+A server is started when it is first used and ends when nobody has used it for a while. A tool whose description is not
+what it was when somebody allowed it asks again.
+"""
+
+import asyncio
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from app.config.paths import Paths
+from app.confinement.rules import LaunchOrder
+from app.confinement.support import read_kernel_offer
+from app.core.errors import Conflict, Forbidden, NotFound, RoundhouseError, quote_value
+from app.core.events import McpServersChanged
+from app.core.mcp import (
+    MOST_SERVERS,
+    HostOrder,
+    McpImportResult,
+    McpPermission,
+    McpResult,
+    McpServer,
+    McpServerPatch,
+    McpServerSettings,
+    McpServerState,
+    McpTool,
+    McpToolDescription,
+)
+from app.gateway.events import EventHub
+from app.gateway.mcp.host import McpHost, McpServerFailed
+from app.gateway.mcp.launch import host_launch, host_order
+from app.gateway.mcp.settings_file import KeptPermission, McpSettingsFile, read_servers
+
+log = logging.getLogger(__name__)
+
+IDLE_S = 300.0
+"""After so long without a call a server is ended."""
+CALL_S = 120.0
+"""How long one call may take."""
+_LOOK_S = 15.0
+
+
+class _RunningServer:
+    """What is known of a server beside its settings."""
+
+    def __init__(self) -> None:
+        self.host: McpHost | None = None
+        self.state = McpServerState.STOPPED
+        self.problem = ""
+        self.tools: list[McpToolDescription] = []
+        self.used_at = time.monotonic()
+        self.starting = asyncio.Lock()
+
+
+class McpServers:
+    """All servers. Belongs to the event loop; files are written in threads by whoever calls from one."""
+
+    def __init__(self, paths: Paths, events: EventHub, clock: Callable[[], float] = time.monotonic) -> None:
+        self._file = McpSettingsFile(paths.mcp_file, paths.mcp_permissions_file)
+        self._homes, self._events, self._clock = paths.mcp_homes, events, clock
+        self._settings = self._file.list_servers()
+        self._running: dict[str, _RunningServer] = {}
+        self._idle_watch: asyncio.Task[None] | None = None
+        for problem in self._file.problems:
+            log.warning("%s", problem)
+
+    async def list_servers(self) -> list[McpServer]:
+        """Return the servers by name."""
+        return [await self.read_server(name) for name in sorted(self._settings, key=str.casefold)]
+
+    async def read_server(self, name: str) -> McpServer:
+        """Return one server. Raises NotFound."""
+        settings, running = self._settings_of(name), self._running.get(name)
+        can_be_confined = await asyncio.to_thread(can_confine)
+        return McpServer(
+            name=name,
+            command=settings.command,
+            args=settings.args,
+            url=settings.url,
+            env=sorted(settings.env),
+            headers=sorted(settings.headers),
+            folders=settings.folders,
+            network=settings.network,
+            is_enabled=not settings.disabled,
+            is_confirmed=not settings.unconfirmed,
+            is_confined=can_be_confined and not settings.url,
+            state=running.state if running else McpServerState.STOPPED,
+            problem=running.problem if running else "",
+            tools=[self._judge_tool(name, tool) for tool in running.tools] if running else [],
+        )
+
+    async def save_server(self, name: str, settings: McpServerSettings) -> McpServer:
+        """Add a server, or set one anew. Raises BadRequest, Conflict or StorageFault."""
+        settings.check()
+        if name not in self._settings and len(self._settings) >= MOST_SERVERS:
+            raise Conflict(f"There are {MOST_SERVERS} servers already.", hint="Remove one first.", code="too_many")
+        await asyncio.to_thread(self._file.save_server, name, settings)
+        self._settings[name] = settings
+        await self._stop_server(name)
+        self._running.pop(name, None)
+        self._events.publish(McpServersChanged())
+        return await self.read_server(name)
+
+    async def change_server(self, name: str, patch: McpServerPatch) -> McpServer:
+        """Change what a server may. Raises NotFound or StorageFault."""
+        settings = self._settings_of(name)
+        if patch.is_enabled is not None:
+            settings = replace(settings, disabled=not patch.is_enabled)
+        if patch.is_confirmed:
+            settings = replace(settings, unconfirmed=False)
+        if patch.folders is not None:
+            settings = replace(settings, folders=patch.folders)
+        if patch.network is not None:
+            settings = replace(settings, network=patch.network)
+        return await self.save_server(name, settings)
+
+    async def remove_server(self, name: str) -> None:
+        """End a server and forget it. Raises NotFound or StorageFault."""
+        self._settings_of(name)
+        await self._stop_server(name)
+        await asyncio.to_thread(self._file.remove_server, name)
+        del self._settings[name]
+        self._running.pop(name, None)
+        self._events.publish(McpServersChanged())
+
+    async def import_servers(self, text: str, *, is_confirmed: bool) -> McpImportResult:
+        """Add the servers of another program's file that are not here. Raises BadRequest or StorageFault."""
+        result = McpImportResult(added=[], skipped=[])
+        for name, settings in read_servers(text).items():
+            if isinstance(settings, str) or name in self._settings:
+                result.skipped.append(name)
+                continue
+            await self.save_server(name, replace(settings, unconfirmed=not is_confirmed))
+            result.added.append(name)
+        return result
+
+    async def set_permission(self, name: str, tool: str, permission: McpPermission) -> McpTool:
+        """Allow a tool as it is described now, block it, or ask. Raises NotFound or StorageFault."""
+        about = self._find_tool(name, tool)
+        kept = KeptPermission(permission, about.fingerprint)
+        await asyncio.to_thread(self._file.save_permission, name, tool, kept)
+        self._events.publish(McpServersChanged())
+        return self._judge_tool(name, about)
+
+    async def start_server(self, name: str) -> McpServer:
+        """Start a server that does not run, and return it with its tools. Raises what `_host_of` does."""
+        await self._host_of(name)
+        return await self.read_server(name)
+
+    async def call_tool(
+        self, name: str, tool: str, arguments: dict[str, object], *, limit_s: float = CALL_S
+    ) -> McpResult:
+        """Return what a tool returns; whether it may be called is for the caller to know. Raises McpServerFailed."""
+        host = await self._host_of(name)
+        self._find_tool(name, tool)
+        running = self._running[name]
+        running.used_at = self._clock()
+        try:
+            return await host.call(tool, arguments, limit_s)
+        finally:
+            running.used_at = self._clock()
+
+    async def close(self) -> None:
+        """End every server."""
+        if self._idle_watch is not None:
+            self._idle_watch.cancel()
+        await asyncio.gather(*(self._stop_server(name) for name in list(self._running)))
+
+    def _settings_of(self, name: str) -> McpServerSettings:
+        try:
+            return self._settings[name]
+        except KeyError:
+            raise NotFound(
+                f"There is no MCP server {quote_value(name)}.", hint="`roundhouse mcp list` shows them.",
+                code="mcp_server_not_found",
+            ) from None  # fmt: skip
+
+    def _find_tool(self, name: str, tool: str) -> McpToolDescription:
+        running = self._running.get(name)
+        for about in running.tools if running else ():
+            if about.name == tool:
+                return about
+        raise NotFound(f"{name} has no tool {quote_value(tool)}.", code="mcp_tool_not_found")
+
+    def _judge_tool(self, name: str, about: McpToolDescription) -> McpTool:
+        kept = self._file.permission_of(name, about.name)
+        if kept is None:
+            return McpTool(server=name, about=about)
+        if kept.permission is McpPermission.ALLOW and kept.fingerprint != about.fingerprint:
+            return McpTool(server=name, about=about, has_changed=True)
+        return McpTool(server=name, about=about, permission=kept.permission)
+
+    async def _host_of(self, name: str) -> McpHost:
+        """Return a server that runs, starting it. Raises NotFound, Forbidden, Conflict, Offline or McpServerFailed."""
+        settings = self._settings_of(name)
+        if settings.unconfirmed:
+            raise Forbidden(
+                f"{name} was added by a program and has not been confirmed.",
+                hint=f"`roundhouse mcp confirm {name}` shows and confirms its command.",
+                code="mcp_unconfirmed",
+            )
+        if settings.disabled:
+            raise Conflict(f"{name} is switched off.", hint="Switch it on first.", code="mcp_disabled")
+        running = self._running.setdefault(name, _RunningServer())
+        async with running.starting:
+            if running.host is None or not running.host.is_running:
+                await self._start(name, settings, running)
+            assert running.host is not None  # noqa: S101 -- for the type checker: it was started, or raised
+            return running.host
+
+    async def _start(self, name: str, settings: McpServerSettings, running: _RunningServer) -> None:
+        self._note_state(running, McpServerState.STARTING)
+        host = McpHost(name, lambda tools: self._note_tools(running, tools))
+        home = self._homes / _folder_name(name)
+        try:
+            order = host_order(name, settings, home)
+            await host.start(await asyncio.to_thread(_launch, settings, order, home), order)
+        except (RoundhouseError, OSError) as error:
+            self._note_state(running, McpServerState.FAILED, str(error))
+            if isinstance(error, OSError):
+                raise McpServerFailed(f"{name} could not be started: {error}.") from error
+            raise
+        running.host, running.used_at = host, self._clock()
+        self._note_state(running, McpServerState.READY)
+        if self._idle_watch is None:
+            self._idle_watch = asyncio.create_task(self._end_idle_servers())
+
+    def _note_state(self, running: _RunningServer, state: McpServerState, problem: str = "") -> None:
+        running.state, running.problem = state, problem
+        self._events.publish(McpServersChanged())
+
+    def _note_tools(self, running: _RunningServer, tools: list[McpToolDescription]) -> None:
+        running.tools = tools
+        self._events.publish(McpServersChanged())
+
+    async def _stop_server(self, name: str) -> None:
+        running = self._running.get(name)
+        if running is not None and running.host is not None:
+            host, running.host = running.host, None
+            await host.stop()
+            self._note_state(running, McpServerState.STOPPED)
+
+    async def _end_idle_servers(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            for name, running in list(self._running.items()):
+                host = running.host
+                if host is None or host.is_busy or self._clock() - running.used_at < IDLE_S:
+                    continue
+                with contextlib.suppress(OSError):
+                    await self._stop_server(name)
+
+
+def _launch(settings: McpServerSettings, order: HostOrder, home: Path) -> LaunchOrder:
+    return host_launch(settings, order, home, is_confined=can_confine() and not settings.url)
+
+
+def can_confine() -> bool:
+    """Tell whether the system holds a program to some files; asks the kernel the first time."""
+    offer = read_kernel_offer() if sys.platform == "linux" else None
+    return offer is not None and bool(offer.landlock)
+
+
+def _folder_name(name: str) -> str:
+    """Return a name as that of a folder: letters, digits, dashes and dots are kept."""
+    return "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in name)

@@ -1,0 +1,124 @@
+"""`mcp.json`: the servers a person set up, in the form that other programs share, and `mcp-permissions.json`.
+
+Keys of other programs in an entry are kept as they are. The first may hold secrets of servers: both are mode 0600.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from app.config.private_files import save_private
+from app.core.errors import BadRequest, StorageFault
+from app.core.mcp import McpPermission, McpServerSettings
+
+_Entry = dict[str, Any]
+_OWN_NAMES = frozenset(McpServerSettings.__struct_fields__)
+
+
+class _McpFile(msgspec.Struct):
+    mcpServers: dict[str, _Entry] = {}  # noqa: N815 -- the name that programs share
+
+
+class KeptPermission(msgspec.Struct, frozen=True):
+    """What a person decided of a tool, and what it was described as then."""
+
+    permission: McpPermission
+    fingerprint: str
+
+
+class McpSettingsFile:
+    """The servers by name. One owner: the gateway. A file with mistakes stops nothing: `problems` has them."""
+
+    def __init__(self, file: Path, permissions: Path) -> None:
+        self._file, self._permissions_file = file, permissions
+        self.problems: list[str] = []
+        self._entries = self._read_entries()
+        self._permissions = self._read_permissions()
+
+    def list_servers(self) -> dict[str, McpServerSettings]:
+        """Return the servers whose entries can be used."""
+        servers: dict[str, McpServerSettings] = {}
+        for name, entry in self._entries.items():
+            try:
+                servers[name] = read_entry(entry)
+            except BadRequest as error:
+                self.problems.append(f"{name}: {error}")
+        return servers
+
+    def save_server(self, name: str, settings: McpServerSettings) -> None:
+        """Keep a server. Raises StorageFault."""
+        foreign = {key: value for key, value in self._entries.get(name, {}).items() if key not in _OWN_NAMES}
+        self._write_entries({**self._entries, name: {**foreign, **msgspec.to_builtins(settings)}})
+
+    def remove_server(self, name: str) -> None:
+        """Forget a server and what was allowed of it. Raises StorageFault."""
+        self._write_entries({key: entry for key, entry in self._entries.items() if key != name})
+        if name in self._permissions:
+            self._write_permissions({key: kept for key, kept in self._permissions.items() if key != name})
+
+    def permission_of(self, server: str, tool: str) -> KeptPermission | None:
+        """Return what was decided of a tool."""
+        return self._permissions.get(server, {}).get(tool)
+
+    def save_permission(self, server: str, tool: str, kept: KeptPermission) -> None:
+        """Keep what was decided of a tool. Raises StorageFault."""
+        self._write_permissions({**self._permissions, server: {**self._permissions.get(server, {}), tool: kept}})
+
+    def _read_entries(self) -> dict[str, _Entry]:
+        try:
+            return msgspec.json.decode(self._file.read_bytes(), type=_McpFile).mcpServers
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.MsgspecError) as error:
+            self.problems.append(f"{self._file.name} cannot be read and is ignored: {error}")
+            return {}
+
+    def _read_permissions(self) -> dict[str, dict[str, KeptPermission]]:
+        try:
+            return msgspec.json.decode(self._permissions_file.read_bytes(), type=dict[str, dict[str, KeptPermission]])
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.MsgspecError):  # then a person is asked again
+            self.problems.append(f"{self._permissions_file.name} cannot be read: every tool asks again")
+            return {}
+
+    def _write_entries(self, entries: dict[str, _Entry]) -> None:
+        if self._file.exists() and any(self._file.name in problem for problem in self.problems):
+            raise StorageFault(
+                f"{self._file.name} has a mistake and is not overwritten.", hint=f"Correct or remove {self._file}."
+            )
+        content = msgspec.json.format(msgspec.json.encode(_McpFile(mcpServers=entries)), indent=2)
+        save_private(self._file, content + b"\n", self._file.name)
+        self._entries = entries
+
+    def _write_permissions(self, permissions: dict[str, dict[str, KeptPermission]]) -> None:
+        save_private(self._permissions_file, msgspec.json.encode(permissions), self._permissions_file.name)
+        self._permissions = permissions
+
+
+def read_servers(text: str) -> dict[str, McpServerSettings | str]:
+    """Return the servers of another program's file, or for each that cannot be used why. Raises BadRequest."""
+    try:
+        entries = msgspec.json.decode(text, type=_McpFile).mcpServers
+    except msgspec.MsgspecError as error:
+        raise BadRequest(f"This is no file of MCP servers: {error}", code="invalid_value") from error
+    if not entries:
+        raise BadRequest("The file names no servers under mcpServers.", code="invalid_value")
+    servers: dict[str, McpServerSettings | str] = {}
+    for name, entry in entries.items():
+        try:
+            servers[name] = read_entry(entry)
+        except BadRequest as error:
+            servers[name] = str(error)
+    return servers
+
+
+def read_entry(entry: _Entry) -> McpServerSettings:
+    """Return an entry as settings; keys that are not ours are ignored. Raises BadRequest."""
+    try:
+        settings = msgspec.convert({key: value for key, value in entry.items() if key in _OWN_NAMES}, McpServerSettings)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"This entry is not as expected: {error}", code="invalid_value") from error
+    settings.check()
+    return settings

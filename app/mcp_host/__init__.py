@@ -1,0 +1,1 @@
+"""The program that talks to one MCP server for the gateway: the official client, in a process that may be confined."""

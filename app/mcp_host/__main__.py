@@ -1,0 +1,217 @@
+"""Talk to one MCP server: `python -m app.mcp_host`. The order and calls come as lines of JSON, answers go out so.
+
+A process of its own: the official client takes 60 MB and a second to import, and a server on this computer is its
+child, so that both give up the same files and the network. What the server writes to its standard error goes to ours.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import httpx2
+import mcp_types as types
+import msgspec
+from anyio.abc import TaskGroup
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from app.core.mcp import (
+    LONGEST_DESCRIPTION,
+    LONGEST_RESULT,
+    MOST_TOOLS,
+    HostCall,
+    HostCancel,
+    HostFailure,
+    HostOrder,
+    HostReply,
+    HostRequest,
+    HostResult,
+    HostTools,
+    McpResult,
+    McpToolDescription,
+)
+
+_REQUESTS: msgspec.json.Decoder[HostRequest] = msgspec.json.Decoder(HostRequest)
+_LONGEST_LINE = 8 * 1024 * 1024
+_LONGEST_REASON = 300
+_CUT = "\n[The rest of the result was left out: it is too long.]"
+
+
+async def serve() -> None:
+    """Follow the order and answer calls until the gateway closes our input, which also calls off what goes on."""
+    order = msgspec.json.decode(await _read_line(), type=HostOrder)
+    calls: asyncio.Queue[HostRequest] = asyncio.Queue()
+    async with anyio.create_task_group() as group:
+        group.start_soon(_read_requests, calls, group.cancel_scope)
+        try:
+            await _serve_tools(order, calls)
+        except Exception as error:  # noqa: BLE001 -- whatever a server does ends in a sentence
+            send(HostFailure(sentence=describe_failure(error)))
+        group.cancel_scope.cancel()
+
+
+async def _read_requests(calls: asyncio.Queue[HostRequest], scope: anyio.CancelScope) -> None:
+    while line := await _read_line():
+        calls.put_nowait(_REQUESTS.decode(line))
+    scope.cancel()
+
+
+async def _read_line() -> bytes:
+    """Return the next line, empty at the end. In a thread, since Windows has no other way to wait for a pipe."""
+    return await anyio.to_thread.run_sync(sys.stdin.buffer.readline, _LONGEST_LINE, abandon_on_cancel=True)
+
+
+async def _serve_tools(order: HostOrder, calls: asyncio.Queue[HostRequest]) -> None:
+    changes = asyncio.Event()
+    async with _connect(order, changes) as client, anyio.create_task_group() as group:
+        await _send_tools(client)
+        group.start_soon(_follow_changes, client, changes)
+        await _answer_calls(client, calls, group)
+
+
+@asynccontextmanager
+async def _connect(order: HostOrder, changes: asyncio.Event) -> AsyncIterator[Client]:
+    """Yield a client of the server. `changes` is set when the server says that its tools are others."""
+
+    async def note_change(message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            changes.set()
+
+    async with AsyncExitStack() as stack:
+        if order.url:
+            http = await stack.enter_async_context(httpx2.AsyncClient(headers=order.headers, timeout=None))
+            transport = streamable_http_client(order.url, http_client=http)
+        else:
+            parameters = StdioServerParameters(
+                command=order.command, args=order.args, env=order.env, cwd=order.cwd or None
+            )
+            transport = stdio_client(parameters)
+        yield await stack.enter_async_context(Client(transport, message_handler=note_change))
+
+
+async def _follow_changes(client: Client, changes: asyncio.Event) -> None:
+    while True:
+        await changes.wait()
+        changes.clear()
+        await _send_tools(client)
+
+
+async def _send_tools(client: Client) -> None:
+    send(HostTools(tools=await _list_tools(client), server=_name_server(client)))
+
+
+async def _list_tools(client: Client) -> list[McpToolDescription]:
+    tools: list[McpToolDescription] = []
+    cursor: str | None = None
+    while len(tools) < MOST_TOOLS:
+        page = await client.list_tools(cursor=cursor)
+        tools += map(_describe_tool, page.tools)
+        cursor = page.next_cursor
+        if not cursor or not page.tools:
+            break
+    return tools[:MOST_TOOLS]
+
+
+def _describe_tool(tool: types.Tool) -> McpToolDescription:
+    hints = tool.annotations
+    return McpToolDescription(
+        name=tool.name,
+        title=tool.title or (hints.title if hints is not None else None) or "",
+        description=(tool.description or "")[:LONGEST_DESCRIPTION],
+        schema=tool.input_schema,
+        is_read_only=bool(hints is not None and hints.read_only_hint),
+    )
+
+
+def _name_server(client: Client) -> str:
+    about = client.server_info
+    return f"{about.name} {about.version}".strip() if about is not None else ""
+
+
+async def _answer_calls(client: Client, calls: asyncio.Queue[HostRequest], group: TaskGroup) -> None:
+    scopes: dict[int, anyio.CancelScope] = {}
+    while True:
+        match await calls.get():
+            case HostCall() as call:
+                scopes[call.id] = anyio.CancelScope()
+                group.start_soon(_answer_call, client, call, scopes)
+            case HostCancel(id=number):
+                if number in scopes:
+                    scopes[number].cancel()
+
+
+async def _answer_call(client: Client, call: HostCall, scopes: dict[int, anyio.CancelScope]) -> None:
+    began = time.monotonic()
+    with scopes[call.id]:
+        try:
+            result = read_result(await client.call_tool(call.tool, call.arguments))
+        except Exception as error:
+            if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
+                raise  # nothing can be called any more
+            result = McpResult(text=describe_failure(error), is_error=True)
+        seconds = round(time.monotonic() - began, 3)
+        send(HostResult(id=call.id, result=msgspec.structs.replace(result, seconds=seconds)))
+    del scopes[call.id]
+
+
+def read_result(reply: Any) -> McpResult:  # noqa: ANN401 -- a CallToolResult, or a request for input that we cannot fill
+    """Return a result's text; what is no text is named."""
+    if not isinstance(reply, types.CallToolResult):
+        return McpResult(text="The tool asks for more than its arguments, which is not supported.", is_error=True)
+    text = "\n".join(filter(None, map(_read_part, reply.content)))
+    if not text and reply.structured_content is not None:
+        text = msgspec.json.encode(reply.structured_content).decode()
+    was_cut = len(text) > LONGEST_RESULT
+    return McpResult(
+        text=text[:LONGEST_RESULT] + _CUT if was_cut else text, is_error=bool(reply.is_error), was_cut=was_cut
+    )
+
+
+def _read_part(part: types.ContentBlock) -> str:
+    match part:
+        case types.TextContent(text=text):
+            return text
+        case types.ImageContent(mime_type=kind) | types.AudioContent(mime_type=kind):
+            return f"[{kind}: not shown to the model]"
+        case types.ResourceLink(uri=address):
+            return f"[{address}]"
+        case types.EmbeddedResource(resource=types.TextResourceContents(text=text)):
+            return text
+        case _:
+            return "[A part that is no text]"
+
+
+def describe_failure(error: BaseException) -> str:
+    """Return the first cause of a failure, in one line."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    words = " ".join(str(error).split())[:_LONGEST_REASON]
+    return words or type(error).__name__
+
+
+def send(reply: HostReply) -> None:
+    """Write one line. A gateway that reads slowly holds us up: that is the limit on what a server can flood it with."""
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.buffer.write(msgspec.json.encode(reply) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def main() -> None:
+    """Run until our input ends."""
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # a server's own last words say more than our traceback
+    anyio.run(serve)
+    os._exit(0)  # a thread may still wait for a line
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""An MCP server with faults, made of the official library."""

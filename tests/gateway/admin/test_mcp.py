@@ -1,0 +1,257 @@
+"""Servers of tools over HTTP: added, started, called, allowed, and held to what a person gave them."""
+
+import asyncio
+import json
+import os
+import socket
+import stat
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from app.config.paths import Paths
+from app.core.events import Event, McpServersChanged
+from app.core.keys import NewKey, Scope
+from app.core.mcp import (
+    MOST_TOOLS,
+    McpCall,
+    McpImportResult,
+    McpPermission,
+    McpResult,
+    McpServer,
+    McpServerPatch,
+    McpServerSettings,
+    McpServersImport,
+    McpServerState,
+    McpToolDescription,
+    NewMcpServer,
+)
+from app.gateway.mcp import host
+from app.gateway.mcp.host import McpHost
+from app.gateway.mcp.servers import McpServers, can_confine
+from tests.fake_mcp import server as fake
+from tests.gateway.admin.conftest import Api
+
+confined = pytest.mark.skipif(not can_confine(), reason="this system confines nothing")
+
+
+def fake_server(*faults: str, **more: object) -> McpServerSettings:
+    return McpServerSettings(command=sys.executable, args=[fake.__file__, *faults], **more)  # type: ignore[arg-type]
+
+
+async def add(api: Api, name: str, settings: McpServerSettings) -> McpServer:
+    return await api.call("POST", "/mcp/servers", McpServer, NewMcpServer(name=name, settings=settings))
+
+
+async def start(api: Api, name: str) -> McpServer:
+    return await api.call("POST", f"/mcp/servers/{name}/start", McpServer)
+
+
+async def call(api: Api, name: str, tool: str, **arguments: object) -> McpResult:
+    return await api.call(
+        "POST", f"/mcp/servers/{name}/tools/{tool}/call", McpResult, McpCall(arguments=dict(arguments))
+    )
+
+
+async def test_a_server_is_added_started_called_and_removed(
+    api: Api, paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added = await add(api, "fake", fake_server(env={"API_KEY": "secret"}))
+    assert (added.state, added.tools, added.env) == (McpServerState.STOPPED, [], ["API_KEY"])
+    assert stat.S_IMODE(paths.mcp_file.stat().st_mode) == 0o600
+    ready = await start(api, "fake")
+    assert ready.state is McpServerState.READY
+    assert [tool.about.name for tool in ready.tools] == list(fake.TOOLS)
+    assert ready.tools[0].about.schema == fake.TEXT
+    assert (await call(api, "fake", "echo", text="hello")).text == "hello"
+    await results_are_bounded_and_named(api)
+    monkeypatch.setattr(McpServers.call_tool, "__kwdefaults__", {"limit_s": 0.3})
+    assert await api.refused("POST", "/mcp/servers/fake/tools/wait/call", McpCall()) == (502, "mcp_call_timeout")
+    monkeypatch.undo()
+    assert await api.refused("POST", "/mcp/servers/fake/tools/die/call", McpCall()) == (502, "mcp_server_failed")
+    assert (await call(api, "fake", "echo", text="again")).text == "again"  # it was started once more
+    assert (await api.raw("DELETE", "/mcp/servers/fake"))[0] == 204
+    assert await api.call("GET", "/mcp/servers", list[McpServer]) == []
+    assert b"secret" not in paths.mcp_file.read_bytes()
+    assert await api.refused("POST", "/mcp/servers/fake/start") == (404, "mcp_server_not_found")
+
+
+async def results_are_bounded_and_named(api: Api) -> None:
+    flood = await call(api, "fake", "flood")
+    assert flood.was_cut
+    assert len(flood.text) < 101_000
+    failed = await call(api, "fake", "fail")
+    assert (failed.text, failed.is_error) == ("It broke.", True)
+    assert (await call(api, "fake", "picture")).text == "[image/png: not shown to the model]"
+    assert await api.refused("POST", "/mcp/servers/fake/tools/nothing/call", McpCall()) == (404, "mcp_tool_not_found")
+
+
+async def test_a_server_that_does_not_start_says_why(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    for fault in ("crash", "mute", "noise", "many"):
+        await add(api, fault, fake_server(fault))
+    await add(api, "missing", McpServerSettings(command="no-such-program"))
+    crash, many = await asyncio.gather(*(api.raw("POST", f"/mcp/servers/{name}/start") for name in ("crash", "many")))
+    assert (crash[0], b"crash ended." in crash[1], b"I have no licence file" in crash[1]) == (502, True, True)
+    assert len(msgspec.json.decode(many[1], type=McpServer).tools) == MOST_TOOLS
+    monkeypatch.setattr(host, "READY_S", 0.5)
+    mute, noise = await asyncio.gather(*(api.raw("POST", f"/mcp/servers/{name}/start") for name in ("mute", "noise")))
+    assert (mute[0], noise[0]) == (502, 502)
+    assert b"did not become ready" in mute[1]
+    assert await api.refused("POST", "/mcp/servers/missing/start") == (404, "mcp_command_not_found")
+    shown = {server.name: server for server in await api.call("GET", "/mcp/servers", list[McpServer])}
+    assert {name for name, server in shown.items() if server.state is McpServerState.FAILED} == set(shown) - {"many"}
+    assert all(server.problem for server in shown.values() if server.state is McpServerState.FAILED)
+
+
+async def test_a_tool_that_is_described_otherwise_than_when_it_was_allowed_asks_again(
+    paths: Paths, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = [McpToolDescription(name=name, description="Does as it says.") for name in ("keep", "change", "stop")]
+
+    async def start_host(self: McpHost, launch: object, order: object) -> None:
+        del launch, order
+        self._on_tools(tools)
+
+    monkeypatch.setattr(McpHost, "start", start_host)
+    monkeypatch.setattr(McpHost, "is_running", True)
+    own = McpServers(paths, api.gateway.services.events)
+    await own.save_server("fake", fake_server())
+    await own.start_server("fake")
+    for tool in ("keep", "change"):
+        assert (await own.set_permission("fake", tool, McpPermission.ALLOW)).permission is McpPermission.ALLOW
+    await own.set_permission("fake", "stop", McpPermission.BLOCK)
+    tools[1:] = [replace(tool, description="Does something else.") for tool in tools[1:]]
+    again = McpServers(paths, api.gateway.services.events)
+    judged = {tool.about.name: tool for tool in (await again.start_server("fake")).tools}
+    assert {name: tool.permission for name, tool in judged.items()} == {
+        "keep": McpPermission.ALLOW,
+        "change": McpPermission.ASK,
+        "stop": McpPermission.BLOCK,
+    }
+    assert [name for name, tool in judged.items() if tool.has_changed] == ["change"]
+
+
+async def test_a_server_that_is_off_or_was_not_confirmed_does_not_start(api: Api) -> None:
+    await add(api, "fake", fake_server())
+    await api.call("PATCH", "/mcp/servers/fake", McpServer, McpServerPatch(is_enabled=False))
+    assert await api.refused("POST", "/mcp/servers/fake/start") == (409, "mcp_disabled")
+    assert (await add(api, "other", fake_server(unconfirmed=True))).is_confirmed  # a person adds it
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"command": "x", "url": "http://a"},
+        {"url": "ftp://a"},
+        {"command": "x", "folders": ["relative"]},
+        {"command": "x", "args": [1]},
+        {"command": "x", "other": 1},
+        {"command": "x" * 5000},
+    ],
+)
+async def test_what_cannot_be_a_server_is_refused(api: Api, settings: dict[str, object]) -> None:
+    assert (await api.raw("POST", "/mcp/servers", {"name": "a", "settings": settings}))[0] == 400
+    assert (await api.raw("POST", "/mcp/servers", {"name": "../a", "settings": {"command": "x"}}))[0] == 400
+
+
+async def test_servers_of_other_programs_are_imported_once(api: Api) -> None:
+    entries = {
+        "time": {"command": "uvx", "args": ["mcp-server-time"], "type": "stdio", "autoApprove": ["x"]},
+        "web": {"url": "https://mcp.example/mcp", "headers": {"Authorization": "Bearer s"}, "disabled": True},
+        "broken": {"args": []},
+    }
+    body = McpServersImport(text=json.dumps({"mcpServers": entries, "other": 1}))
+    first = await api.call("POST", "/mcp/servers/import", McpImportResult, body)
+    assert first == McpImportResult(added=["time", "web"], skipped=["broken"])
+    again = await api.call("POST", "/mcp/servers/import", McpImportResult, body)
+    assert again == McpImportResult(added=[], skipped=["time", "web", "broken"])
+    time, web = await api.call("GET", "/mcp/servers", list[McpServer])
+    assert (time.args, web.is_enabled, web.headers) == (["mcp-server-time"], False, ["Authorization"])
+    for text in ("", "[]", "{}", '{"mcpServers": {"a": 1}}'):
+        assert (await api.raw("POST", "/mcp/servers/import", McpServersImport(text=text)))[0] == 400
+
+
+async def test_who_comes_with_a_key_only_proposes(api: Api) -> None:
+    key = api.gateway.services.keys.make_key(NewKey(name="agent", scopes=[Scope.MANAGE])).key
+    program = Api(api.gateway, token=key)
+    assert not (await add(program, "fake", fake_server())).is_confirmed
+    assert await api.refused("POST", "/mcp/servers/fake/start") == (403, "mcp_unconfirmed")
+    body = McpServersImport(text=json.dumps({"mcpServers": {"other": {"command": "x"}}}))
+    await program.call("POST", "/mcp/servers/import", McpImportResult, body)
+    assert not (await api.call("GET", "/mcp/servers/other", McpServer)).is_confirmed
+    refused = (403, "mcp_needs_person")
+    for patch in (McpServerPatch(is_confirmed=True), McpServerPatch(network=True), McpServerPatch(folders=["/"])):
+        assert await program.refused("PATCH", "/mcp/servers/fake", patch) == refused
+    await program.call("PATCH", "/mcp/servers/fake", McpServer, McpServerPatch(is_enabled=False))
+    tool = "/mcp/servers/fake/tools/echo"
+    assert await program.refused("POST", f"{tool}/call", McpCall()) == refused
+    assert await program.refused("POST", f"{tool}/permission", {"permission": "allow"}) == refused
+    confirmed = await api.call("PATCH", "/mcp/servers/fake", McpServer, McpServerPatch(is_confirmed=True))
+    assert (confirmed.is_confirmed, confirmed.is_enabled) == (True, False)
+
+
+async def test_windows_hear_of_changes(api: Api) -> None:
+    async with api.events("/events", Event) as events:
+        await add(api, "fake", fake_server())
+        async for event in events:
+            if isinstance(event, McpServersChanged):
+                break
+
+
+async def test_a_file_with_mistakes_stops_nothing_and_is_not_overwritten(api: Api, paths: Paths) -> None:
+    paths.mcp_file.write_text('{"mcpServers": {')
+    broken = McpServers(paths, api.gateway.services.events)
+    assert await broken.list_servers() == []
+    with pytest.raises(Exception, match="has a mistake"):
+        await broken.save_server("a", McpServerSettings(command="x"))
+    assert paths.mcp_file.read_text() == '{"mcpServers": {'
+
+
+@confined
+async def test_a_server_reaches_only_what_it_was_given(api: Api, tmp_path: Path) -> None:
+    given, named, other = (tmp_path / name for name in ("given", "named", "other"))
+    for folder in (given, named, other):
+        folder.mkdir()
+        (folder / "file").write_text("words")
+    settings = fake_server(str(named), folders=[str(given)])
+    await add(api, "fake", settings)
+    assert (await start(api, "fake")).is_confined
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        reached = json.loads(
+            (
+                await call(
+                    api,
+                    "fake",
+                    "escape",
+                    reads={folder.name: str(folder / "file") for folder in (given, named, other)},
+                    writes={f"write {folder.name}": str(folder / "new") for folder in (given, named, other)},
+                    port=listener.getsockname()[1],
+                )
+            ).text
+        )
+    assert reached == {
+        "given": True,
+        "named": True,
+        "other": False,
+        "write given": True,
+        "write named": True,
+        "write other": False,
+        "port": False,
+    }
+
+
+async def test_nothing_is_left_of_a_server_when_the_gateway_ends(paths: Paths, api: Api) -> None:
+    own = McpServers(paths, api.gateway.services.events)
+    await own.save_server("fake", fake_server())
+    await own.start_server("fake")
+    hosts = [running.host for running in own._running.values()]
+    (process,) = [running._process for running in hosts if running is not None]
+    assert process is not None
+    await own.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)
+    await asyncio.sleep(0)
