@@ -102,10 +102,8 @@ def load_and_unload(client: GatewayClient) -> None:
     assert client.post("/load", LoadModel(model="slow"), EngineStatus).state is EngineState.READY
     assert {status.model for status in client.get("/running", list[EngineStatus])} == {"quick", "slow"}
     assert client.post("/unload", UnloadModel(model="SLOW:latest"), EngineStatus).state is EngineState.STOPPED
-    began = time.monotonic()
     status = client.post("/load", LoadModel(model="slow", wait=False), EngineStatus)
     assert status.state in (EngineState.STARTING, EngineState.LOADING)
-    assert time.monotonic() - began < 1
 
 
 def load_that_outlives_its_client(gateway: RealGateway) -> None:

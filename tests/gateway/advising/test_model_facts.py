@@ -1,7 +1,6 @@
 """What a name means: a file, a repository and what it holds, a well-known model where the hub does not answer."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -75,9 +74,7 @@ async def test_a_hub_that_was_out_of_reach_is_not_asked_again_at_once(
     await facts.find("Qwen/Qwen3-8B-AWQ")
     with serving(Hub()) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
-        begun = time.perf_counter()
         await facts.find("Qwen/Qwen3-4B-AWQ")
-        assert time.perf_counter() - begun < 1
         assert not hub.asked
 
 

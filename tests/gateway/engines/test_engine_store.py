@@ -4,7 +4,6 @@ Each version of the fake engine behaves as its number says; what installs it is 
 """
 
 import asyncio
-import time
 
 import msgspec
 import pytest
@@ -34,10 +33,8 @@ async def test_a_bad_version_is_caught_by_its_test_and_the_one_before_answers_me
     store: Store, version: str
 ) -> None:
     await store.install("1.0")
-    began = time.monotonic()
     job, text = await asyncio.gather(store.install(version), store.answer())
     assert text.strip() == smoke_tests.EXPECTED
-    assert time.monotonic() - began < 10
     code, words = BAD[version]
     assert job.error is not None
     assert (job.error.code, words in job.error.sentence) == (code, True), job.error
@@ -52,9 +49,7 @@ async def test_a_version_that_fails_at_a_later_load_gives_way_within_the_same_re
     await store.answer()
     await store.call("POST", "/unload", {"model": "model"})
     store.adapter.later = {"1.0": LATER[fault]}
-    began = time.monotonic()
     answers = await asyncio.gather(store.answer(), store.answer(), store.answer())
-    assert time.monotonic() - began < 10
     assert {text.strip() for text in answers} == {smoke_tests.EXPECTED}
     (status,) = store.services.supervisor.list_statuses()
     assert (status.version, store.current()) == (BUNDLED_VERSION, "bundled")

@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -72,13 +71,11 @@ def test_this_computer_is_reached_without_a_network(monkeypatch: pytest.MonkeyPa
 def test_a_name_that_nobody_answers_for_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     Interfaces(monkeypatch, OUTSIDE)
     may_end = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_asked: may_end.wait(60) and [])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_asked: may_end.wait() and [])
     monkeypatch.setattr(reach, "CONNECT_S", 0.2)
-    began = time.monotonic()
     with pytest.raises(TimeoutError, match=r"where hub\.example is"):
         connect_soon(("hub.example", 443), 60.0)
     may_end.set()
-    assert time.monotonic() - began < 30
 
 
 def test_an_address_that_drops_everything_does_not_hide_one_that_answers(
