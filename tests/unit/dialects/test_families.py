@@ -4,7 +4,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.gateway.canonical.events import (
@@ -23,6 +23,7 @@ from app.gateway.canonical.families.answer import AnswerReader, ReadingOptions, 
 from app.gateway.canonical.families.arguments import fit_arguments, parse_json
 from app.gateway.canonical.families.family import family_of
 from app.gateway.exchange.engine.stream import StreamReader
+from tests.depth import trials
 from tests.unit.dialects.outputs import OUTPUTS, TOOLS, Output
 
 DONE = AnswerFinished(reason=FinishReason.STOP)
@@ -76,6 +77,7 @@ def test_it_is_the_same_cut_at_every_byte_of_the_engines_stream(output: Output) 
 def test_it_is_the_same_however_it_is_cut(output: Output) -> None:
     whole = answered(output, [output.written])
 
+    @settings(max_examples=trials(30, deep=500))
     @given(st.lists(st.integers(0, len(output.written)), max_size=12))
     def check(places: list[int]) -> None:
         at = [0, *sorted(places), len(output.written)]
