@@ -26,6 +26,7 @@ def connect(*, name: str, model: str, dry_run: bool, undo: bool, probe: bool, as
     """Connect a tool you use to the endpoint: Continue, Zed, Claude Code, Codex and others.
 
     Without NAME, list the tools. The change is shown first, the original file is kept, and --undo restores it.
+    TRIED names the version that was run against the endpoint; "never" follows the tool's documentation.
     """
     if sum((dry_run, undo, probe)) > 1:
         raise BadRequest("Choose one of --dry-run, --undo and --probe.")
@@ -56,12 +57,13 @@ def _change_tool(client: GatewayClient, name: str, model: str, verb: str) -> Too
 
 
 def _tool_lines(tools: list[ToolInfo]) -> Iterator[str]:
-    yield from format_table(("NAME", "TOOL", "FOUND", "WIRED", "NOTE"), map(_row, tools))
+    yield from format_table(("NAME", "TOOL", "FOUND", "WIRED", "LAUNCH", "TRIED", "NOTE"), map(_row, tools))
 
 
 def _row(tool: ToolInfo) -> tuple[str, ...]:
     wired = ("yes, " + tool.model if tool.model else "yes") if tool.wired else "no" if tool.file else "by hand"
-    return tool.id, tool.name, "yes" if tool.found else "no", wired, tool.problem or tool.file
+    launch, tried = "yes" if tool.launch else "no", tool.tried or "never"
+    return tool.id, tool.name, "yes" if tool.found else "no", wired, launch, tried, tool.problem or tool.file
 
 
 def _diff_lines(change: ToolChange) -> Iterator[str]:

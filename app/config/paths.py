@@ -175,6 +175,7 @@ def guide_gguf() -> Path:
 
 _NAMED = (
     *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "LLM_USER_PATH", "LLAMA_CACHE", "OLLAMA_MODELS"),
+    *("HERMES_HOME", "KIMI_CODE_HOME", "PI_CODING_AGENT_DIR", "VIBE_HOME"),
     *("LOCALAPPDATA", "XDG_CACHE_HOME", "XDG_DATA_HOME"),
 )
 """Variables by which a tool, or every tool of a system, is told where its own folder is."""

@@ -27,11 +27,36 @@ from app.connect.document_paths import UnreadableSettings, collect_strings
 from app.connect.documents import DocumentFormat, edit_document
 from app.connect.files import FileState, make_folders, read_file_state, remove_file, remove_folders, write_file
 from app.connect.tool import KEY, ClientTool, WiringTarget
+from app.connect.tools.agents import (
+    CLINE,
+    COPILOT_CLI,
+    CRUSH,
+    DROID,
+    GEMINI_CLI,
+    GOOSE,
+    GPTME,
+    HERMES,
+    KIMI_CODE,
+    MISTRAL_VIBE,
+    OPENCLAW,
+    PI,
+    QWEN_CODE,
+)
 from app.connect.tools.aider import AIDER
-from app.connect.tools.by_hand import CLINE, JETBRAINS, OPEN_WEBUI, ROO_CODE
+from app.connect.tools.by_hand import (
+    ANDROID_STUDIO,
+    ANYTHING_LLM,
+    HOME_ASSISTANT,
+    JETBRAINS,
+    N8N,
+    OBSIDIAN,
+    OPEN_WEBUI,
+    ROO_CODE,
+)
 from app.connect.tools.claude_code import CLAUDE_CODE
 from app.connect.tools.codex import CODEX
 from app.connect.tools.continue_dev import CONTINUE
+from app.connect.tools.frameworks import DSPY, HAYSTACK, LANGCHAIN, LLAMA_INDEX, OPENAI_AGENTS, PYDANTIC_AI
 from app.connect.tools.llm import LLM
 from app.connect.tools.opencode import OPENCODE
 from app.connect.tools.vscode import VSCODE
@@ -190,6 +215,8 @@ class ToolConnections:
             file=str(file or ""),
             can_undo=record is not None,
             problem=problem,
+            tried=tool.tried,
+            launch=f"roundhouse launch {tool.id}" if tool.run is not None else "",
         )
 
     def _make_plan(self, tool: ClientTool, wiring: WiringTarget) -> _WiringPlan:
@@ -297,7 +324,7 @@ _SECRET = re.compile(
 )
 """A name of a secret, and its value; not what opens a table or list, nor what is no text in a document on one line."""
 _SIGN = re.compile(r"\b(?:sk|ghp|gho|xox[a-z]|AIza|hf)[-_][\w-]{8,}")
-_NOT_SECRET = {KEY, "true", "false", "null"}
+_NOT_SECRET = {KEY, "true", "false", "null", "manual", "ROUNDHOUSE_API_KEY"}
 _MASK = "••••"
 
 
@@ -329,12 +356,35 @@ TOOLS: tuple[ClientTool, ...] = (
     VSCODE,
     ZED,
     JETBRAINS,
+    ANDROID_STUDIO,
     CLAUDE_CODE,
     CODEX,
     OPENCODE,
+    GEMINI_CLI,
+    QWEN_CODE,
+    COPILOT_CLI,
     AIDER,
+    GOOSE,
+    CRUSH,
+    PI,
+    KIMI_CODE,
+    MISTRAL_VIBE,
+    DROID,
+    HERMES,
+    OPENCLAW,
+    GPTME,
     LLM,
     OPEN_WEBUI,
+    ANYTHING_LLM,
+    OBSIDIAN,
+    N8N,
+    HOME_ASSISTANT,
+    LANGCHAIN,
+    LLAMA_INDEX,
+    PYDANTIC_AI,
+    OPENAI_AGENTS,
+    HAYSTACK,
+    DSPY,
 )
 
 

@@ -4,13 +4,22 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeAlias, cast
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from app.connect import json_text, yaml_text
-from app.connect.document_paths import DocumentChange, Plain, Step, UnreadableSettings, place_value, value_at
+from app.connect import dotenv_text, json_text, yaml_text
+from app.connect.document_paths import (
+    DocumentChange,
+    ListEntry,
+    Plain,
+    Step,
+    UnreadableSettings,
+    is_item,
+    place_value,
+    value_at,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +72,47 @@ def _parse_toml(text: str) -> tomlkit.TOMLDocument:
     return document
 
 
+_TomlPlace: TypeAlias = tomlkit.items.AbstractTable | tomlkit.TOMLDocument
+
+
 def _put_toml(text: str, path: Sequence[Step], value: Plain) -> str:
+    if isinstance(path[-1], ListEntry) and text and not text.endswith("\n"):
+        text += "\n"  # tomlkit would append a table to the last line
     document = _parse_toml(text)
-    keys = [str(step) for step in path]
-    place: tomlkit.items.AbstractTable | tomlkit.TOMLDocument = document
-    for depth, key in enumerate(keys[:-1]):
+    place: _TomlPlace = document
+    *outer, last = path[:-1] if isinstance(path[-1], ListEntry) else path
+    for depth, key in enumerate(map(str, outer)):
         if key not in place:
-            place[key] = tomlkit.table(is_super_table=depth < len(keys) - 2 or isinstance(value, dict))
+            place[key] = tomlkit.table(is_super_table=depth < len(outer) - 1 or isinstance(value, dict))
         inner = place[key]
         if not isinstance(inner, tomlkit.items.AbstractTable):
             raise UnreadableSettings(f"`{key}` is not a table.")
         place = inner
-    place[keys[-1]] = value
+    if isinstance(path[-1], ListEntry):
+        _put_toml_entry(place, str(last), path[-1], value)
+    else:
+        place[str(last)] = value
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     written = mark + tomlkit.dumps(document)
     only_crlf = text.count("\r\n") == text.count("\n") > 0
     return re.sub(r"(?<!\r)\n", "\r\n", written) if only_crlf else written
 
 
+def _put_toml_entry(place: _TomlPlace, key: str, step: ListEntry, value: Plain) -> None:
+    """Put an entry in a list of tables, `[[key]]`, instead of the one that is meant or after the others."""
+    if key not in place:
+        place[key] = tomlkit.aot()
+    entries = place[key]
+    if not isinstance(entries, tomlkit.items.AoT | tomlkit.items.Array):
+        raise UnreadableSettings(f"`{key}` is not a list.")
+    at = next((at for at, entry in enumerate(entries.unwrap()) if is_item(entry, step)), None)
+    if at is None:
+        entries.append(tomlkit.item(value))
+    else:
+        entries[at] = tomlkit.item(value)
+
+
 JSON = DocumentFormat("JSON", json_text.parse_text, json_text.put)
 YAML = DocumentFormat("YAML", yaml_text.parse_text, yaml_text.put)
 TOML = DocumentFormat("TOML", _toml_value, _put_toml)
+DOTENV = DocumentFormat("a list of variables", dotenv_text.parse_text, dotenv_text.put)

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from urllib.parse import quote
 
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange, Plain
-from app.connect.documents import DocumentFormat
-from app.core.tools import ToolValue
+from app.connect.documents import DocumentFormat, edit_document
+from app.core.errors import NotFound
+from app.core.tools import ToolLaunch, ToolValue
 
 KEY = "roundhouse"
 """What is written where a tool wants a key: the endpoint takes any, and this one says where it came from."""
@@ -26,6 +28,12 @@ class ToolRoute(StrEnum):
     CHAT = "/v1/chat/completions"
     MESSAGES = "/v1/messages"
     RESPONSES = "/v1/responses"
+    GOOGLE = "/v1beta/models/{model}:generateContent"
+    OLLAMA = "/api/chat"
+
+
+_ANSWER_PART = 4
+"""Of the context, this part is left for the answer: tools ask for up to 32,000 tokens where they are not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,18 @@ class WiredModel:
 
     name: str
     context: int
+    sees: bool = False
+    calls_tools: bool = True
+
+    @property
+    def answer(self) -> int:
+        """Tokens of the context that are left for an answer."""
+        return self.context // _ANSWER_PART
+
+    @property
+    def inputs(self) -> list[Plain]:
+        """What it can be given, as several tools list it."""
+        return ["text", "image"] if self.sees else ["text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +73,33 @@ class WiringTarget:
         """The chosen model."""
         return self.models[0].name
 
+    @property
+    def context(self) -> int:
+        """The chosen model's context, in tokens."""
+        return self.models[0].context
+
 
 Changes = Callable[[WiringTarget], list[DocumentChange]]
+
+FILE, FOLDER, TEXT = "{file}", "{folder}", "{text}"
+"""In an argument or a variable of a run: the settings file made for it, that file's folder, and what it says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRun:
+    """How a tool is started wired for one run, which changes none of its own files.
+
+    With `file`, the changes that would wire its own settings are written to a new file of that name in a temporary
+    folder.
+    """
+
+    install: str
+    """The command that installs it."""
+    program: str = ""
+    """Its name on PATH, where it is not the first of the tool's programs."""
+    arguments: Callable[[WiringTarget], list[str]] = lambda _wiring: []
+    environment: Callable[[WiringTarget], dict[str, str]] = lambda _wiring: {}
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,16 +122,51 @@ class ClientTool:
     steps: Callable[[WiringTarget], list[str]] = lambda _wiring: []
     values: Callable[[WiringTarget], list[ToolValue]] = lambda _wiring: []
     headers: Mapping[str, str] = field(default_factory=dict)
+    run: ToolRun | None = None
+    """None for what is no command-line program, or takes its settings from its own file only."""
+    tried: str = ""
+    """The version that was run against the endpoint with these settings; empty where they follow its documentation."""
 
     def is_here(self, home: Home) -> bool:
         """Return whether the tool, or something it left, is on this computer."""
         return any(_is_there(path) for path in self.traces(home)) or any(_on_path(home, name) for name in self.programs)
 
+    def request_path(self, model: str) -> str:
+        """Return the address that it asks."""
+        return self.route.format(model=quote(model, safe=""))
+
     def request_body(self, model: str) -> dict[str, Plain]:
         """Return the smallest request the tool's route takes: one token."""
-        if self.route is ToolRoute.RESPONSES:
-            return {"model": model, "input": "Hi", "max_output_tokens": 1, "store": False, "stream": False}
-        return {"model": model, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1, "stream": False}
+        message: Plain = {"role": "user", "content": "Hi"}
+        match self.route:
+            case ToolRoute.RESPONSES:
+                return {"model": model, "input": "Hi", "max_output_tokens": 1, "store": False, "stream": False}
+            case ToolRoute.GOOGLE:
+                contents: Plain = [{"role": "user", "parts": [{"text": "Hi"}]}]
+                return {"contents": contents, "generationConfig": {"maxOutputTokens": 1}}
+            case ToolRoute.OLLAMA:
+                return {"model": model, "messages": [message], "options": {"num_predict": 1}, "stream": False}
+        return {"model": model, "messages": [message], "max_tokens": 1, "stream": False}
+
+    def launch(self, wiring: WiringTarget) -> ToolLaunch:
+        """Return how it is started wired for one run. Raises NotFound for a tool that is not started so."""
+        if self.run is None:
+            raise NotFound(
+                f"{self.name} cannot be started for one run.",
+                hint=f"`roundhouse connect {self.id}` says how it is connected.",
+                code="tool_not_launched",
+            )
+        return ToolLaunch(
+            id=self.id,
+            name=self.name,
+            model=wiring.model,
+            program=self.run.program or self.programs[0],
+            install=self.run.install,
+            arguments=self.run.arguments(wiring),
+            environment=self.run.environment(wiring),
+            file=self.run.file,
+            text="" if self.form is None or not self.run.file else edit_document(self.form, "", self.changes(wiring)),
+        )
 
 
 def _is_there(path: Path) -> bool:

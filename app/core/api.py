@@ -126,6 +126,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /tools/{id}/preview   WireTool      ToolChange, nothing is written
     POST   /tools/{id}/connect   WireTool      ToolChange
     POST   /tools/{id}/undo                    ToolChange
+    POST   /tools/{id}/launch    WireTool      ToolLaunch, how it is started wired for one run
     POST   /tools/{id}/probe     WireTool      ToolProbe
     GET    /mcp/servers                        list[McpServer], by name: programs whose tools models may call
     POST   /mcp/servers          NewMcpServer  McpServer; with a key it waits until a person confirms it

@@ -28,6 +28,10 @@ class ToolInfo(msgspec.Struct, frozen=True, kw_only=True):
     can_undo: bool = False
     problem: str = ""
     """Why the file is left alone."""
+    tried: str = ""
+    """The version that was run against the endpoint with these settings; empty where they follow its documentation."""
+    launch: str = ""
+    """The command that starts it wired for one run; empty where there is none."""
 
 
 class WireTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,3 +67,22 @@ class ToolProbe(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     sentence: str
     seconds: float
+
+
+class ToolLaunch(msgspec.Struct, frozen=True, kw_only=True):
+    """How a tool is started wired for one run.
+
+    With `file`, a file of that name saying `text` is made in a new folder first. In arguments and variables, `{file}`,
+    `{folder}` and `{text}` stand for it, for its folder and for what it says.
+    """
+
+    id: str
+    name: str
+    model: str
+    program: str
+    install: str
+    """The command that installs it."""
+    arguments: list[str] = []
+    environment: dict[str, str] = {}
+    file: str = ""
+    text: str = ""

@@ -6,12 +6,21 @@ from app.core.tools import ToolChange, ToolInfo, ToolProbe, ToolValue
 _BASE = "http://127.0.0.1:11434/v1"
 _MODEL = "qwen3-8b-q4_k_m"
 TOOLS = [
-    ToolInfo(id="continue", name="Continue", found=True, file="/home/ada/.continue/config.yaml"),
-    ToolInfo(id="cline", name="Cline", found=True),
+    ToolInfo(
+        id="continue",
+        name="Continue",
+        tried="1.5.47",
+        launch="roundhouse launch continue",
+        found=True,
+        file="/home/ada/.continue/config.yaml",
+    ),
+    ToolInfo(id="cline", name="Cline", tried="3.0.65", found=True),
     ToolInfo(id="zed", name="Zed", found=True, file="/home/ada/.config/zed/settings.json"),
     ToolInfo(
         id="claude-code",
         name="Claude Code",
+        tried="2.1.197",
+        launch="roundhouse launch claude-code",
         found=True,
         file="/home/ada/.claude/settings.json",
         problem="The file was left unchanged: line 7 is not JSON.",
@@ -19,15 +28,31 @@ TOOLS = [
     ToolInfo(
         id="codex",
         name="Codex CLI",
+        tried="0.169.0",
+        launch="roundhouse launch codex",
         found=True,
         wired=True,
         can_undo=True,
         model=_MODEL,
         file="/home/ada/.codex/config.toml",
     ),
-    ToolInfo(id="opencode", name="OpenCode", found=False, file="/home/ada/.config/opencode/opencode.json"),
-    ToolInfo(id="aider", name="aider", found=False, file="/home/ada/.aider.conf.yml"),
-    ToolInfo(id="open-webui", name="Open WebUI", found=False),
+    ToolInfo(
+        id="opencode",
+        name="OpenCode",
+        tried="1.18.33",
+        launch="roundhouse launch opencode",
+        found=False,
+        file="/home/ada/.config/opencode/opencode.json",
+    ),
+    ToolInfo(
+        id="aider",
+        name="aider",
+        tried="0.86.2",
+        launch="roundhouse launch aider",
+        found=False,
+        file="/home/ada/.aider.conf.yml",
+    ),
+    ToolInfo(id="open-webui", name="Open WebUI", tried="0.12.4", found=False),
 ]
 ZED = ToolChange(
     id="zed",

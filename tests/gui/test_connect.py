@@ -136,3 +136,9 @@ def test_values_of_a_tool_wired_by_hand_are_copied(screen: ConnectScreen, api: D
     assert shell.copied == ["http://127.0.0.1:11434/v1"]
     buttons(screen, "cline")["Close"].click()
     assert "Base URL" not in buttons(screen, "cline")
+
+
+def test_the_command_that_starts_a_tool_for_one_run_is_copied(screen: ConnectScreen, shell: QuietShell) -> None:
+    buttons(screen, "codex")["Copy command"].click()
+    assert shell.copied == ["roundhouse launch codex"]
+    assert "Copy command" not in buttons(screen, "zed")

@@ -1,11 +1,19 @@
-"""aider: three lines in ~/.aider.conf.yml. The prefix `openai/` makes it ask an OpenAI endpoint for any model.
+"""aider: four lines in ~/.aider.conf.yml. The prefix `openai/` makes it ask an OpenAI endpoint for any model.
+
+It knows no context of a model it has no table for, so it is told when to sum a conversation up.
 
 https://aider.chat/docs/llms/openai-compat.html and https://aider.chat/docs/config/aider_conf.html.
 """
 
 from app.connect.document_paths import DocumentChange
 from app.connect.documents import YAML
-from app.connect.tool import KEY, ClientTool, ToolRoute, WiringTarget
+from app.connect.tool import KEY, ClientTool, ToolRoute, ToolRun, WiringTarget
+
+
+def _arguments(wiring: WiringTarget) -> list[str]:
+    limit = str(wiring.models[0].answer)
+    endpoint = ["--openai-api-base", wiring.openai, "--openai-api-key", KEY]
+    return [*endpoint, "--model", f"openai/{wiring.model}", "--max-chat-history-tokens", limit]
 
 
 def _changes(wiring: WiringTarget) -> list[DocumentChange]:
@@ -13,6 +21,7 @@ def _changes(wiring: WiringTarget) -> list[DocumentChange]:
         DocumentChange(("openai-api-base",), wiring.openai),
         DocumentChange(("openai-api-key",), KEY),
         DocumentChange(("model",), f"openai/{wiring.model}"),
+        DocumentChange(("max-chat-history-tokens",), wiring.models[0].answer),
     ]
 
 
@@ -26,4 +35,6 @@ AIDER = ClientTool(
     form=YAML,
     changes=_changes,
     afterwards="Start aider again. A .aider.conf.yml in a project's own folder takes precedence over this one.",
+    run=ToolRun(install="python -m pip install aider-chat", arguments=_arguments),
+    tried="0.86.2",
 )

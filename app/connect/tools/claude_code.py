@@ -1,7 +1,8 @@
 """Claude Code: environment variables in its own settings.json. It speaks Anthropic's Messages API only.
 
 https://docs.claude.com/en/docs/claude-code/settings. The billing line in its system prompt changes with each request
-and would make the engine read the whole prompt anew, so it is switched off.
+and would make the engine read the whole prompt anew, so it is switched off. A key of Anthropic's that the shell exports
+would be sent here, so it is emptied; the context says when a conversation is summed up.
 """
 
 from pathlib import Path
@@ -9,13 +10,14 @@ from pathlib import Path
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange
 from app.connect.documents import JSON
-from app.connect.tool import KEY, ClientTool, ToolRoute, WiringTarget
+from app.connect.tool import FILE, KEY, ClientTool, ToolRoute, ToolRun, WiringTarget
 
 _MODELS = (
     "ANTHROPIC_MODEL",
     "ANTHROPIC_DEFAULT_OPUS_MODEL",
     "ANTHROPIC_DEFAULT_SONNET_MODEL",
     "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "CLAUDE_CODE_SUBAGENT_MODEL",
 )
 
 
@@ -27,7 +29,10 @@ def _changes(wiring: WiringTarget) -> list[DocumentChange]:
     values = {
         "ANTHROPIC_BASE_URL": wiring.base,
         "ANTHROPIC_AUTH_TOKEN": KEY,
+        "ANTHROPIC_API_KEY": "",
         **dict.fromkeys(_MODELS, wiring.model),
+        "CLAUDE_CODE_AUTO_COMPACT_WINDOW": str(wiring.context),
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(wiring.models[0].answer),
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     }
     return [DocumentChange(("env", name), value) for name, value in values.items()]
@@ -43,5 +48,11 @@ CLAUDE_CODE = ClientTool(
     form=JSON,
     changes=_changes,
     afterwards="Start Claude Code again. Running sessions keep their settings.",
+    run=ToolRun(
+        install="npm install -g @anthropic-ai/claude-code",
+        arguments=lambda _wiring: ["--settings", FILE],
+        file="settings.json",
+    ),
+    tried="2.1.197",
     headers={"anthropic-version": "2023-06-01", "anthropic-beta": "claude-code-20250219"},
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange
 from app.connect.documents import TOML
-from app.connect.tool import ClientTool, ToolRoute, WiringTarget
+from app.connect.tool import ClientTool, ToolRoute, ToolRun, WiringTarget
 
 _ID = "roundhouse"
 
@@ -18,11 +18,23 @@ def _folder(home: Home) -> Path:
     return home.variable_folders.get("CODEX_HOME", home.folder / ".codex")
 
 
+def _arguments(wiring: WiringTarget) -> list[str]:
+    settings = {
+        "model": wiring.model,
+        "model_provider": _ID,
+        "model_context_window": wiring.context,
+        f"model_providers.{_ID}.name": "Roundhouse",
+        f"model_providers.{_ID}.base_url": wiring.openai,
+        f"model_providers.{_ID}.wire_api": "responses",
+    }
+    return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+
+
 def _changes(wiring: WiringTarget) -> list[DocumentChange]:
     return [
         DocumentChange(("model",), wiring.model),
         DocumentChange(("model_provider",), _ID),
-        DocumentChange(("model_context_window",), wiring.models[0].context),
+        DocumentChange(("model_context_window",), wiring.context),
         DocumentChange(
             ("model_providers", _ID), {"name": "Roundhouse", "base_url": wiring.openai, "wire_api": "responses"}
         ),
@@ -40,4 +52,6 @@ CODEX = ClientTool(
     changes=_changes,
     afterwards="Start Codex again. It warns once that it has no metadata for the model, but works without it. "
     "Its own prompt takes some 10,000 tokens: let the setting models.context be 32768 or more, and connect again.",
+    run=ToolRun(install="npm install -g @openai/codex", arguments=_arguments),
+    tried="0.169.0",
 )

@@ -5,9 +5,9 @@ beside one.
 """
 
 from app.config.paths import Home
-from app.connect.document_paths import DocumentChange, ListEntry
+from app.connect.document_paths import DocumentChange, ListEntry, Plain
 from app.connect.documents import YAML
-from app.connect.tool import KEY, ClientTool, ToolRoute, WiredModel, WiringTarget
+from app.connect.tool import FILE, KEY, ClientTool, ToolRoute, ToolRun, WiredModel, WiringTarget
 
 
 def _changes(wiring: WiringTarget) -> list[DocumentChange]:
@@ -21,6 +21,7 @@ def _changes(wiring: WiringTarget) -> list[DocumentChange]:
 
 def _model(wiring: WiringTarget, served: WiredModel) -> DocumentChange:
     name = f"{served.name} (Roundhouse)"
+    can: list[Plain] = [*(["tool_use"] if served.calls_tools else []), *(["image_input"] if served.sees else [])]
     return DocumentChange(
         ("models", ListEntry("name", name)),
         {
@@ -30,6 +31,8 @@ def _model(wiring: WiringTarget, served: WiredModel) -> DocumentChange:
             "apiBase": wiring.openai,
             "apiKey": KEY,
             "roles": ["chat", "edit", "apply"],
+            "capabilities": can,
+            "defaultCompletionOptions": {"contextLength": served.context, "maxTokens": served.answer},
         },
     )
 
@@ -45,6 +48,7 @@ CONTINUE = ClientTool(
     id="continue",
     name="Continue",
     route=ToolRoute.CHAT,
+    programs=("cn",),
     traces=lambda home: (
         home.folder / ".continue",
         home.folder / ".vscode" / "extensions" / "continue.continue-*",
@@ -54,4 +58,8 @@ CONTINUE = ClientTool(
     changes=_changes,
     refusal=_refusal,
     afterwards="Choose the model in Continue's model menu; it reads the file again by itself.",
+    run=ToolRun(
+        install="npm install -g @continuedev/cli", arguments=lambda _wiring: ["--config", FILE], file="config.yaml"
+    ),
+    tried="1.5.47 (its command line)",
 )

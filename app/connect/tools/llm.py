@@ -36,4 +36,5 @@ LLM = ClientTool(
     form=YAML,
     changes=_changes,
     afterwards="Ask with: llm -m roundhouse/NAME; `llm models` lists the names.",
+    tried="0.36",
 )

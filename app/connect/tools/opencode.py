@@ -8,11 +8,9 @@ from pathlib import Path
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange, Plain
 from app.connect.documents import JSON
-from app.connect.tool import KEY, ClientTool, ToolRoute, WiredModel, WiringTarget
+from app.connect.tool import KEY, TEXT, ClientTool, ToolRoute, ToolRun, WiredModel, WiringTarget
 
 _ID = "roundhouse"
-_ANSWER_PART = 4
-"""Of the context, this part is left for the answer: OpenCode asks for up to 32000 tokens where it is not told."""
 
 
 def _file(home: Home) -> Path:
@@ -22,7 +20,13 @@ def _file(home: Home) -> Path:
 
 
 def _model(served: WiredModel) -> Plain:
-    return {"name": served.name, "limit": {"context": served.context, "output": served.context // _ANSWER_PART}}
+    return {
+        "name": served.name,
+        "limit": {"context": served.context, "output": served.answer},
+        "tool_call": served.calls_tools,
+        "attachment": served.sees,
+        "modalities": {"input": served.inputs, "output": ["text"]},
+    }
 
 
 def _changes(wiring: WiringTarget) -> list[DocumentChange]:
@@ -49,4 +53,10 @@ OPENCODE = ClientTool(
     form=JSON,
     changes=_changes,
     afterwards="Start OpenCode again.",
+    run=ToolRun(
+        install="npm install -g opencode-ai",
+        environment=lambda _wiring: {"OPENCODE_CONFIG_CONTENT": TEXT},
+        file="opencode.json",
+    ),
+    tried="1.18.33",
 )

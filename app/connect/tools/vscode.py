@@ -11,8 +11,6 @@ from app.connect.documents import JSON
 from app.connect.tool import ClientTool, ToolRoute, WiredModel, WiringTarget
 
 _NAME = "Roundhouse"
-_ANSWER_PART = 4
-"""Of the context, this part is left for the answer."""
 
 
 def _folder(home: Home) -> Path:
@@ -20,15 +18,14 @@ def _folder(home: Home) -> Path:
 
 
 def _model(wiring: WiringTarget, served: WiredModel) -> Plain:
-    answer = served.context // _ANSWER_PART
     return {
         "id": served.name,
         "name": served.name,
         "url": f"{wiring.openai}/chat/completions",
-        "toolCalling": True,
-        "vision": False,
-        "maxInputTokens": served.context - answer,
-        "maxOutputTokens": answer,
+        "toolCalling": served.calls_tools,
+        "vision": served.sees,
+        "maxInputTokens": served.context - served.answer,
+        "maxOutputTokens": served.answer,
     }
 
 

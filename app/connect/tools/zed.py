@@ -22,9 +22,10 @@ def _model(served: WiredModel) -> Plain:
         "name": served.name,
         "display_name": served.name,
         "max_tokens": served.context,
+        "max_output_tokens": served.answer,
         "capabilities": {
-            "tools": True,
-            "images": False,
+            "tools": served.calls_tools,
+            "images": served.sees,
             "parallel_tool_calls": False,
             "prompt_cache_key": False,
         },

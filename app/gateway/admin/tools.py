@@ -14,10 +14,12 @@ import msgspec
 from app.config.paths import Home, Paths
 from app.connect.connections import ToolConnections, find_tool
 from app.connect.tool import KEY, USUAL_CONTEXT, ClientTool, WiredModel, WiringTarget
+from app.core.capabilities import Capability
 from app.core.errors import NotFound
 from app.core.models import ModelInfo
-from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
+from app.core.tools import ToolChange, ToolInfo, ToolLaunch, ToolProbe, WireTool
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
+from app.gateway.loading.capabilities import with_capabilities
 from app.gateway.loading.launch import find_model
 from app.gateway.services import Identity, Services
 
@@ -59,6 +61,12 @@ async def undo(call: AdminCall[None, NoQuery]) -> ToolChange:
     return await asyncio.to_thread(connections(call.services.paths, call.services.home).undo, call.names["id"])
 
 
+@routes.add("POST", "/tools/{id}/launch")
+async def launch(call: AdminCall[WireTool, NoQuery]) -> ToolLaunch:
+    """Say how a tool is started wired for one run, without a change of its files."""
+    return find_tool(call.names["id"]).launch(await wiring(call.services, call.body.model))
+
+
 @routes.add("POST", "/tools/{id}/probe")
 async def try_out(call: AdminCall[WireTool, NoQuery]) -> ToolProbe:
     """Ask the endpoint for one token as a tool would.
@@ -97,7 +105,16 @@ async def wiring(services: Services, model: str = "") -> WiringTarget:
         raise NotFound(f"{first.title} is not a chat model.", hint="Choose another model.", code="model_cannot")
     others = [info for info in usable if info.name != first.name]
     most = services.settings.get_int("models.context")
-    served = tuple(WiredModel(info.name, _context(info, most)) for info in (first, *others))
+    able = await with_capabilities(services, [first, *others])
+    served = tuple(
+        WiredModel(
+            info.name,
+            _context(info, most),
+            sees=Capability.VISION in info.capabilities,
+            calls_tools=Capability.TOOLS in info.capabilities,
+        )
+        for info in able
+    )
     return WiringTarget(services.identity.url, served)
 
 
@@ -121,7 +138,7 @@ async def probe(http: aiohttp.ClientSession, identity: Identity, name: str, mode
     return ToolProbe(
         id=tool.id,
         ok=status == _OK,
-        route=tool.route,
+        route=tool.request_path(model),
         model=model,
         status=status,
         sentence=_sentence(tool, model, status, body),
@@ -134,7 +151,7 @@ async def _send_request(
 ) -> tuple[int, str]:
     headers = {"Authorization": f"Bearer {KEY}", **tool.headers}
     limit = aiohttp.ClientTimeout(total=_PATIENCE_S)
-    url = identity.url + tool.route
+    url = identity.url + tool.request_path(model)
     try:
         async with http.post(url, json=tool.request_body(model), headers=headers, timeout=limit) as reply:
             return reply.status, (await reply.text(errors="replace"))[:_SAID]
@@ -144,7 +161,7 @@ async def _send_request(
 
 def _sentence(tool: ClientTool, model: str, status: int, body: str) -> str:
     if status == _OK:
-        return f"{model} answered on {tool.route}, as {tool.name} asks."
+        return f"{model} answered on {tool.request_path(model)}, as {tool.name} asks."
     if status == _UNAUTHORISED:
         return f"The endpoint requires a key: put one of yours where {tool.name} has {KEY!r}."
     if status == _NOT_FOUND and "model_not_found" not in body:

@@ -455,6 +455,7 @@ def tools_answer_as_they_say(call: Checked) -> None:
     preview = call("POST", "/tools/{id}/preview", {"model": "quick"}, id="codex")
     assert "model_provider" in preview["diff"]
     assert call("POST", "/tools/{id}/connect", {"model": "quick"}, id="codex")["is_written"]
+    assert call("POST", "/tools/{id}/launch", {"model": "quick"}, id="codex")["program"] == "codex"
     assert call("POST", "/tools/{id}/probe", {"model": "quick"}, id="aider")["ok"]
     assert call("POST", "/tools/{id}/undo", id="codex")["is_written"]
 

@@ -87,7 +87,7 @@ def test_the_command_lists_previews_wires_and_undoes(
     assert "quick answered" in said("opencode", "--model", "quick", "--probe")
     assert "were restored" in said("codex", "--undo")
     assert not file.parent.exists()
-    assert "Base URL: " + real.port_file.url + "/v1" in said("cline", "--model", "quick")
+    assert "Base URL: " + real.port_file.url + "/v1" in said("roo-code", "--model", "quick")
 
 
 def test_the_types_are_those_of_the_replies(real: RealGateway) -> None:

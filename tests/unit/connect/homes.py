@@ -113,6 +113,102 @@ read: [CONVENTIONS.md, "other file.md"]
   api_base: 'https://api.example.com/v1'
   api_key_name: example
 """,
+    "gemini-cli": """# Gemini
+export GOOGLE_CLOUD_PROJECT=my-project
+GEMINI_MODEL="gemini-3-pro" # the usual one
+
+OTHER='it is # no comment'
+""",
+    "qwen-code": """{
+  "$version": 4,
+  "modelProviders": {
+    "openai": [
+      {
+        "id": "coder-plus",
+        "envKey": "DASHSCOPE_API_KEY"
+      }
+    ]
+  },
+  "ui": { "theme": "Qwen Dark" }
+}
+""",
+    "pi": """{
+  "providers": {
+    "other": {
+      "apiKey": "X",
+      "models": []
+    }
+  }
+}
+""",
+    "hermes": """model:
+  default: anthropic/claude-opus-4.6  # the usual one
+  provider: openrouter
+terminal:
+  backend: local
+""",
+    "kimi-code": """# Kimi
+default_model = "kimi-code/kimi-for-coding"
+
+[providers.moonshot]
+type = "kimi"
+api_key = ""
+""",
+    "mistral-vibe": """active_model = "devstral-2" # the usual one
+vim_keybindings = false
+
+[[providers]]
+name = "mistral"
+api_base = "https://api.mistral.ai/v1"
+api_key_env_var = "MISTRAL_API_KEY"
+
+[[models]]
+name = "devstral-latest"
+provider = "mistral"
+alias = "devstral-2"
+""",
+    "droid": """{
+  // Factory
+  "model": "claude-opus-4-5",
+  "customModels": [
+    { "model": "glm-5", "displayName": "GLM", "baseUrl": "https://example.com/v1", "provider": "openai" }
+  ]
+}
+""",
+    "gptme": """[user]
+name = "Ada"  # who asks
+
+[env]
+MODEL = "anthropic/claude-opus-4-6"
+""",
+    "goose": """GOOSE_PROVIDER: anthropic
+GOOSE_MODEL: claude-opus-4-6
+extensions:
+  developer:
+    enabled: true  # keep
+""",
+    "crush": """{
+  "$schema": "https://charm.land/crush.json",
+  "lsp": { "go": { "command": "gopls" } }
+}
+""",
+    "openclaw": """{
+  "agents": { "defaults": { "workspace": "~/.openclaw/workspace" } },
+  "gateway": { "mode": "local" }
+}
+""",
+    "cline": """{
+  "version": 1,
+  "lastUsedProvider": "anthropic",
+  "modes": {},
+  "providers": {
+    "anthropic": {
+      "settings": { "provider": "anthropic", "model": "claude-opus-4-6" },
+      "tokenSource": "manual"
+    }
+  }
+}
+""",
 }
 """By tool; those that are not here are wired by hand."""
 

@@ -19,6 +19,8 @@ from tests.unit.connect.homes import BASE, home_on
 
 OPENAI = f"{BASE}/v1"
 WIRING = WiringTarget(BASE, (WiredModel("large", 40_000), WiredModel("small", 2048)))
+SIZES = [("large", 40_000, 10_000), ("small", 2048, 512)]
+"""Of each model the name, the context, and what of it is left for an answer."""
 DOCUMENTS: dict[str, Plain] = {
     "continue": {
         "name": "Local",
@@ -32,8 +34,10 @@ DOCUMENTS: dict[str, Plain] = {
                 "apiBase": OPENAI,
                 "apiKey": "roundhouse",
                 "roles": ["chat", "edit", "apply"],
+                "capabilities": ["tool_use"],
+                "defaultCompletionOptions": {"contextLength": context, "maxTokens": answer},
             }
-            for name in ("large", "small")
+            for name, context, answer in SIZES
         ],
     },
     "vscode": [
@@ -48,10 +52,10 @@ DOCUMENTS: dict[str, Plain] = {
                     "url": f"{OPENAI}/chat/completions",
                     "toolCalling": True,
                     "vision": False,
-                    "maxInputTokens": prompt,
+                    "maxInputTokens": context - answer,
                     "maxOutputTokens": answer,
                 }
-                for name, prompt, answer in (("large", 30_000, 10_000), ("small", 1536, 512))
+                for name, context, answer in SIZES
             ],
         }
     ],
@@ -65,6 +69,7 @@ DOCUMENTS: dict[str, Plain] = {
                             "name": name,
                             "display_name": name,
                             "max_tokens": context,
+                            "max_output_tokens": answer,
                             "capabilities": {
                                 "tools": True,
                                 "images": False,
@@ -72,7 +77,7 @@ DOCUMENTS: dict[str, Plain] = {
                                 "prompt_cache_key": False,
                             },
                         }
-                        for name, context in (("large", 40_000), ("small", 2048))
+                        for name, context, answer in SIZES
                     ],
                 }
             }
@@ -83,10 +88,14 @@ DOCUMENTS: dict[str, Plain] = {
         "env": {
             "ANTHROPIC_BASE_URL": BASE,
             "ANTHROPIC_AUTH_TOKEN": "roundhouse",
+            "ANTHROPIC_API_KEY": "",
             "ANTHROPIC_MODEL": "large",
             "ANTHROPIC_DEFAULT_OPUS_MODEL": "large",
             "ANTHROPIC_DEFAULT_SONNET_MODEL": "large",
             "ANTHROPIC_DEFAULT_HAIKU_MODEL": "large",
+            "CLAUDE_CODE_SUBAGENT_MODEL": "large",
+            "CLAUDE_CODE_AUTO_COMPACT_WINDOW": "40000",
+            "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "10000",
             "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
         }
     },
@@ -104,30 +113,200 @@ DOCUMENTS: dict[str, Plain] = {
                 "name": "Roundhouse",
                 "options": {"baseURL": OPENAI, "apiKey": "roundhouse"},
                 "models": {
-                    "large": {"name": "large", "limit": {"context": 40_000, "output": 10_000}},
-                    "small": {"name": "small", "limit": {"context": 2048, "output": 512}},
+                    name: {
+                        "name": name,
+                        "limit": {"context": context, "output": answer},
+                        "tool_call": True,
+                        "attachment": False,
+                        "modalities": {"input": ["text"], "output": ["text"]},
+                    }
+                    for name, context, answer in SIZES
                 },
             }
         },
         "model": "roundhouse/large",
     },
-    "aider": {"openai-api-base": OPENAI, "openai-api-key": "roundhouse", "model": "openai/large"},
+    "aider": {
+        "openai-api-base": OPENAI,
+        "openai-api-key": "roundhouse",
+        "model": "openai/large",
+        "max-chat-history-tokens": 10_000,
+    },
     "llm": [{"model_id": f"roundhouse/{name}", "model_name": name, "api_base": OPENAI} for name in ("large", "small")],
+    "gemini-cli": {"GOOGLE_GEMINI_BASE_URL": BASE, "GEMINI_API_KEY": "roundhouse", "GEMINI_MODEL": "large"},
+    "qwen-code": {
+        "env": {"ROUNDHOUSE_API_KEY": "roundhouse"},
+        "modelProviders": {
+            "openai": [
+                {
+                    "id": name,
+                    "name": f"{name} (Roundhouse)",
+                    "baseUrl": OPENAI,
+                    "envKey": "ROUNDHOUSE_API_KEY",
+                    "capabilities": {"vision": False},
+                    "generationConfig": {"contextWindowSize": context, "samplingParams": {"max_tokens": answer}},
+                }
+                for name, context, answer in SIZES
+            ]
+        },
+        "security": {"auth": {"selectedType": "openai"}},
+        "model": {"name": "large"},
+    },
+    "pi": {
+        "providers": {
+            "roundhouse": {
+                "baseUrl": OPENAI,
+                "api": "openai-completions",
+                "apiKey": "roundhouse",
+                "models": [
+                    {"id": name, "contextWindow": context, "maxTokens": answer, "input": ["text"]}
+                    for name, context, answer in SIZES
+                ],
+            }
+        }
+    },
+    "hermes": {
+        "model": {
+            "default": "large",
+            "provider": "custom",
+            "base_url": OPENAI,
+            "api_key": "roundhouse",
+            "context_length": 40_000,
+        }
+    },
+    "kimi-code": {
+        "default_model": "roundhouse/large",
+        "providers": {"roundhouse": {"type": "openai", "base_url": OPENAI, "api_key": "roundhouse"}},
+        "models": {
+            f"roundhouse/{name}": {"provider": "roundhouse", "model": name, "max_context_size": context}
+            for name, context, _ in SIZES
+        },
+    },
+    "mistral-vibe": {
+        "active_model": "roundhouse-large",
+        "providers": [{"name": "roundhouse", "api_base": OPENAI, "api_key_env_var": ""}],
+        "models": [
+            {
+                "name": name,
+                "provider": "roundhouse",
+                "alias": f"roundhouse-{name}",
+                "max_context_length": context,
+            }
+            for name, context, _ in SIZES
+        ],
+    },
+    "droid": {
+        "customModels": [
+            {
+                "model": name,
+                "displayName": f"{name} (Roundhouse)",
+                "baseUrl": OPENAI,
+                "apiKey": "roundhouse",
+                "provider": "generic-chat-completion-api",
+                "maxOutputTokens": answer,
+                "noImageSupport": True,
+            }
+            for name, _, answer in SIZES
+        ]
+    },
+    "gptme": {"env": {"OPENAI_BASE_URL": OPENAI, "OPENAI_API_KEY": "roundhouse", "MODEL": "local/large"}},
+    "goose": {
+        "GOOSE_PROVIDER": "ollama",
+        "GOOSE_MODEL": "large",
+        "GOOSE_CONTEXT_LIMIT": 40_000,
+        "OLLAMA_HOST": BASE,
+    },
+    "crush": {
+        "$schema": "https://charm.land/crush.json",
+        "providers": {
+            "roundhouse": {
+                "name": "Roundhouse",
+                "type": "openai-compat",
+                "base_url": f"{OPENAI}/",
+                "api_key": "roundhouse",
+                "models": [
+                    {
+                        "id": name,
+                        "name": name,
+                        "context_window": context,
+                        "default_max_tokens": answer,
+                        "supports_attachments": False,
+                    }
+                    for name, context, answer in SIZES
+                ],
+            }
+        },
+        "models": {key: {"model": "large", "provider": "roundhouse"} for key in ("large", "small")},
+    },
+    "openclaw": {
+        "models": {
+            "mode": "merge",
+            "providers": {
+                "roundhouse": {
+                    "baseUrl": OPENAI,
+                    "apiKey": "roundhouse",
+                    "api": "openai-completions",
+                    "models": [
+                        {
+                            "id": name,
+                            "name": name,
+                            "input": ["text"],
+                            "contextWindow": context,
+                            "maxTokens": answer,
+                        }
+                        for name, context, answer in SIZES
+                    ],
+                }
+            },
+        },
+        "agents": {"defaults": {"model": {"primary": "roundhouse/large"}}},
+    },
+    "cline": {
+        "version": 1,
+        "modes": {},
+        "lastUsedProvider": "openai-compatible",
+        "providers": {
+            "openai-compatible": {
+                "settings": {
+                    "provider": "openai-compatible",
+                    "apiKey": "roundhouse",
+                    "model": "large",
+                    "baseUrl": OPENAI,
+                },
+                "updatedAt": "2026-01-01T00:00:00.000Z",
+                "tokenSource": "manual",
+            }
+        },
+    },
 }
 """What each file says where there was none: names and kinds as each tool's documentation has them."""
 ENDPOINT = {"Base URL": OPENAI, "API key": "roundhouse", "Model": "large"}
 BY_HAND: dict[str, dict[str, str]] = {
-    "cline": ENDPOINT,
     "roo-code": ENDPOINT,
     "jetbrains": ENDPOINT,
     "open-webui": {
         "URL": OPENAI,
         "Key": "roundhouse",
+        "Ollama URL": BASE,
         "URL from a container": "http://host.docker.internal:11434/v1",
         "Key from a container": "what `roundhouse keys new open-webui` prints",
-        "Environment": f"OPENAI_API_BASE_URL={OPENAI}\nOPENAI_API_KEY=roundhouse",
+        "Environment": f"OPENAI_API_BASE_URL={OPENAI}\nOPENAI_API_KEY=roundhouse\nOLLAMA_BASE_URL={BASE}",
+    },
+    "android-studio": ENDPOINT,
+    "anythingllm": {**ENDPOINT, "Context": "40000", "Longest answer": "10000"},
+    "n8n": {**ENDPOINT, "From a container": "http://host.docker.internal:11434/v1"},
+    "home-assistant": {"URL": BASE, "Model": "large"},
+    "obsidian": ENDPOINT,
+    "copilot-cli": {
+        "COPILOT_OFFLINE": "true",
+        "COPILOT_PROVIDER_BASE_URL": OPENAI,
+        "COPILOT_PROVIDER_API_KEY": "roundhouse",
+        "COPILOT_MODEL": "large",
+        "COPILOT_PROVIDER_MAX_PROMPT_TOKENS": "30000",
+        "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS": "10000",
     },
 }
+FRAMEWORKS = ("langchain", "llamaindex", "pydantic-ai", "openai-agents", "haystack", "dspy")
 TRACES = {
     "continue": [".continue", ".vscode/extensions/continue.continue-1.2.3"],
     "cline": [".vscode-insiders/extensions/saoudrizwan.claude-dev-3", ".cursor/extensions/saoudrizwan.claude-dev-3"],
@@ -140,6 +319,21 @@ TRACES = {
     "opencode": [".config/opencode"],
     "aider": [".aider", ".aider.conf.yml"],
     "llm": [".config/io.datasette.llm"],
+    "gemini-cli": [".gemini"],
+    "qwen-code": [".qwen"],
+    "pi": [".pi"],
+    "hermes": [".hermes"],
+    "kimi-code": [".kimi-code"],
+    "mistral-vibe": [".vibe"],
+    "droid": [".factory"],
+    "gptme": [".config/gptme"],
+    "goose": [".config/goose"],
+    "crush": [".config/crush"],
+    "openclaw": [".openclaw"],
+    "android-studio": [".config/Google/AndroidStudio2026.1"],
+    "anythingllm": [".config/anythingllm-desktop"],
+    "n8n": [".n8n"],
+    "obsidian": [".config/obsidian"],
 }
 """What on Linux tells that a tool is there, each by itself."""
 WITH_CLINE = [*TRACES.items(), ("cline", [".cline"])]
@@ -152,6 +346,18 @@ FILES = {
     "opencode": ".config/opencode/opencode.json",
     "aider": ".aider.conf.yml",
     "llm": ".config/io.datasette.llm/extra-openai-models.yaml",
+    "gemini-cli": ".gemini/.env",
+    "qwen-code": ".qwen/settings.json",
+    "pi": ".pi/agent/models.json",
+    "hermes": ".hermes/config.yaml",
+    "kimi-code": ".kimi-code/config.toml",
+    "mistral-vibe": ".vibe/config.toml",
+    "droid": ".factory/settings.json",
+    "gptme": ".config/gptme/config.toml",
+    "goose": ".config/goose/config.yaml",
+    "crush": ".config/crush/crush.json",
+    "openclaw": ".openclaw/openclaw.json",
+    "cline": ".cline/data/settings/providers.json",
 }
 
 
@@ -162,7 +368,7 @@ def tool_with_file(name: str, home_folder: Path) -> tuple[ClientTool, Path]:
 
 
 def test_every_tool_is_in_one_of_the_tables() -> None:
-    assert {tool.id for tool in TOOLS} == {*DOCUMENTS, *BY_HAND}
+    assert {tool.id for tool in TOOLS} == {*DOCUMENTS, *BY_HAND, *FRAMEWORKS}
     assert {tool.id for tool in TOOLS if tool.file is not None} == {*FILES} == {*DOCUMENTS}
 
 
@@ -195,6 +401,36 @@ def test_values_to_copy_name_the_endpoint_its_key_and_the_model(name: str, tmp_p
     assert change == connections.connect(name, WIRING)
     [info] = [info for info in connections.list_tools(BASE) if info.id == name]
     assert (info.file, info.wired, info.can_undo, info.problem) == ("", False, False, "")
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_frameworks_program_is_python_with_the_endpoint_and_the_model_in_it(name: str, tmp_path: Path) -> None:
+    change = ToolConnections(home_on("linux", tmp_path), tmp_path / "kept").preview(name, WIRING)
+    values = {value.name: value.value for value in change.values}
+    compile(values["Program"], name, "exec")
+    assert f'"{OPENAI}"' in values["Program"]
+    assert "large" in values["Program"]
+    assert "<" not in values["Program"]
+    assert values["Package"] in change.steps[0]
+
+
+def test_what_a_model_can_is_told_in_each_tools_words(tmp_path: Path) -> None:
+    seeing = WiringTarget(BASE, (WiredModel("eyes", 8192, sees=True, calls_tools=False),))
+    connections = ToolConnections(home_on("linux", tmp_path), tmp_path / "kept")
+    words = {
+        "vscode": ('"vision": true', '"toolCalling": false'),
+        "zed": ('"images": true', '"tools": false'),
+        "opencode": ('"attachment": true', '"tool_call": false'),
+        "pi": ('"image"',),
+        "openclaw": ('"image"',),
+        "continue": ("image_input",),
+        "qwen-code": ('"vision": true',),
+        "droid": ('"noImageSupport": false',),
+        "crush": ('"supports_attachments": true',),
+    }
+    for name, parts in words.items():
+        text = connections.preview(name, seeing).diff
+        assert all(part in text for part in parts), (name, text)
 
 
 @pytest.mark.parametrize(("name", "path"), [(name, path) for name, paths in WITH_CLINE for path in paths])

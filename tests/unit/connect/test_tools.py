@@ -159,6 +159,8 @@ def test_what_is_in_the_way_is_left_alone(home: Home, connections: ToolConnectio
         ("llm", "model_id: a\n"),
         ("codex", "model_providers = 3\n"),
         ("vscode", "{}"),
+        ("mistral-vibe", "providers = 3\n"),
+        ("gemini-cli", "GEMINI_MODEL='begins\nand ends'\n"),
     ):
         file = with_example(name, home, text)
         with pytest.raises(UnreadableSettings):
@@ -210,7 +212,7 @@ def test_a_tool_is_named_by_what_only_it_begins_with() -> None:
 
 
 def test_the_model_a_tool_is_wired_to_is_known_until_its_file_changes(home: Home, connections: ToolConnections) -> None:
-    assert (connections.current_model("codex"), connections.current_model("cline")) == ("", "")
+    assert (connections.current_model("codex"), connections.current_model("roo-code")) == ("", "")
     connections.connect("codex", WIRING)
     assert connections.current_model("codex") == WIRING.model
     file = find_tool("codex").file
@@ -270,11 +272,18 @@ def test_tools_that_are_found_come_first(home: Home, connections: ToolConnection
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.id)
 def test_the_trial_of_a_tool_asks_for_one_token_as_its_route_takes_it(tool: ClientTool) -> None:
     body = tool.request_body("guide")
+    if tool.route is ToolRoute.GOOGLE:
+        assert body["generationConfig"] == {"maxOutputTokens": 1}
+        assert tool.request_path("a/b") == "/v1beta/models/a%2Fb:generateContent"
+        return
+    assert tool.request_path("guide") == tool.route
     assert body["model"] == "guide"
     assert body["stream"] is False
     if tool.route is ToolRoute.RESPONSES:
         assert (body["input"], body["max_output_tokens"], body["store"]) == ("Hi", 1, False)
         assert "messages" not in body
+    elif tool.route is ToolRoute.OLLAMA:
+        assert body["options"] == {"num_predict": 1}
     else:
         assert (body["messages"], body["max_tokens"]) == ([{"role": "user", "content": "Hi"}], 1)
 
@@ -300,7 +309,7 @@ def test_what_no_file_holds_is_done_by_hand(tool: object, home: Home, connection
     name = getattr(tool, "id", "")
     change = connections.connect(name, WIRING)
     assert change.steps
-    assert f"{BASE}/v1" in {value.value for value in change.values}
+    assert {BASE, f"{BASE}/v1"} & {value.value for value in change.values}
     assert (change.is_written, change.file) == (False, "")
     assert everything_below(home.folder) == {}
 

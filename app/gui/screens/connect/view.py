@@ -102,7 +102,16 @@ class ToolRow(QWidget):
         self._try = self._make_button(tr("Try it"), tool, model.probe_tool, ButtonLook.QUIET)
         self._undo = self._make_button(tr("Undo"), tool, model.undo_wiring, ButtonLook.PLAIN)
         self._wire = self._make_button(words, tool, model.preview_change, ButtonLook.PLAIN)
-        for button in (self._try, self._undo, self._wire):
+        self._launch = Button(
+            theme,
+            tr("Copy command"),
+            look=ButtonLook.QUIET,
+            icon="copy",
+            name=tr("Copy the command that starts {name} connected for one run", name=tool.name),
+            action=partial(copy, tool.launch),
+        )
+        self._launch.setToolTip(tr("Starts it in a terminal, connected for that run only. No file is changed."))
+        for button in (self._launch, self._try, self._undo, self._wire):
             self._row.tail.addWidget(button)
         box.addWidget(self._row)
         self._below = _ToolDetailView(theme, model, tool, copy)
@@ -117,6 +126,7 @@ class ToolRow(QWidget):
         self._wire.setVisible(not is_looking and not (tool.wired and tool.can_undo))
         self._undo.setVisible(tool.can_undo and not is_looking)
         self._try.setVisible(tool.wired)
+        self._launch.setVisible(bool(tool.launch))
         for button in (self._wire, self._undo, self._try):
             button.setEnabled(not detail.is_busy)
         self._below.show_detail()
@@ -243,7 +253,8 @@ def _about_words(tool: ToolInfo) -> str:
         return tr("Connected to {model}", model=tool.model)
     if tool.wired:
         return tr("Connected")
-    return tool.file or tr("Needs a few manual steps")
+    place = tool.file or tr("Needs a few manual steps")
+    return place if tool.tried else tr("{place} · as its documentation says, not tried", place=place)
 
 
 def _change_words(change: ToolChange) -> str:

@@ -1,0 +1,106 @@
+"""`roundhouse launch`: what a tool is started with, and that its terminal, signals and exit code are its own."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from app.cli import launch as command
+from app.cli.launch import arguments_in, run_tool
+from app.connect.connections import TOOLS
+from app.connect.tool import WiredModel, WiringTarget
+from app.core.tools import ToolLaunch, WireTool
+from tests.patience import PATIENCE_S
+
+BASE = "http://127.0.0.1:11434"
+WIRING = WiringTarget(BASE, (WiredModel("large", 40_000), WiredModel("small", 2048)))
+PYTHON = ToolLaunch(id="python", name="Python", model="large", program=sys.executable, install="pip install python")
+LAUNCHED = [tool for tool in TOOLS if tool.run is not None]
+
+
+class PlayedGateway:
+    def __init__(self, start: ToolLaunch) -> None:
+        self.start, self.posts = start, list[tuple[str, WireTool]]()
+
+    def post(self, path: str, body: WireTool, _kind: object) -> ToolLaunch:
+        self.posts.append((path, body))
+        return self.start
+
+
+def launched(monkeypatch: pytest.MonkeyPatch, start: ToolLaunch, *arguments: str) -> tuple[PlayedGateway, int, str]:
+    gateway = PlayedGateway(start)
+    monkeypatch.setattr(command, "connect_gateway", lambda: gateway)
+    result = CliRunner().invoke(command.launch, arguments)
+    return gateway, result.exit_code, result.output
+
+
+@pytest.mark.parametrize("tool", LAUNCHED, ids=lambda tool: tool.id)
+def test_every_tool_is_told_the_endpoint_and_the_model_for_its_run(tool: object, tmp_path: Path) -> None:
+    start = next(each for each in LAUNCHED if each is tool).launch(WIRING)
+    told = " ".join([*start.arguments, *start.environment.values(), start.text])
+    assert BASE in told
+    assert "large" in told
+    assert start.program
+    assert start.install
+    assert bool(start.file) == bool(start.text)
+    filled_in = arguments_in(start, tmp_path)
+    assert not any(mark in argument for argument in filled_in for mark in ("{file}", "{folder}", "{text}"))
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_tools_exit_code_is_the_commands(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    gateway, exit_code, _ = launched(monkeypatch, PYTHON, "python", "large", "--", "-c", f"raise SystemExit({code})")
+    assert gateway.posts == [("/tools/python/launch", WireTool(model="large"))]
+    assert exit_code == code
+
+
+def test_what_stands_after_the_dashes_is_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway, exit_code, _ = launched(monkeypatch, PYTHON, "Open WebUI", "--", "-c", "pass", "--dry-run")
+    assert gateway.posts == [("/tools/open-webui/launch", WireTool())]
+    assert exit_code == 0
+
+
+def test_a_tool_that_is_not_there_is_a_sentence_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = msgspec.structs.replace(PYTHON, name="Codex CLI", program="no-such-program-here", install="npm install it")
+    _, exit_code, output = launched(monkeypatch, absent, "codex")
+    assert exit_code == 1
+    assert "Codex CLI is not installed" in output
+    assert "npm install it" in output
+    _, exit_code, output = launched(monkeypatch, absent, "codex", "--dry-run")
+    assert (exit_code, "not installed" in output) == (0, True)
+
+
+def test_a_file_for_the_run_is_there_for_its_time_and_gone_after(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    program = (
+        "import os, pathlib, sys; file = pathlib.Path(sys.argv[1]);"
+        f"pathlib.Path({str(seen)!r}).write_text(file.read_text() + os.environ['WHERE'] + os.environ['SAYS'])"
+    )
+    start = msgspec.structs.replace(
+        PYTHON, arguments=["{file}"], environment={"WHERE": "{folder}", "SAYS": "{text}"}, file="a.toml", text="x = {1}"
+    )
+    folder = tmp_path / "run"
+    folder.mkdir()
+    assert run_tool([sys.executable, "-c", program, *arguments_in(start, folder)], start, folder) == 0
+    assert seen.read_text() == f"x = {{1}}{folder}x = {{1}}"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals as POSIX has them")
+def test_what_ends_the_command_ends_the_tool_first(tmp_path: Path) -> None:
+    program = "import signal, sys; print('up', flush=True); signal.pause()"
+    code = (
+        "import pathlib, sys; from app.cli.launch import run_tool; from app.core.tools import ToolLaunch;"
+        "start = ToolLaunch(id='a', name='a', model='a', program='a', install='a');"
+        f"sys.exit(run_tool([sys.executable, '-c', {program!r}], start, pathlib.Path('.')))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment, cwd=tmp_path) as outer:
+        assert outer.stdout is not None
+        assert outer.stdout.readline() == b"up\n"
+        outer.send_signal(signal.SIGTERM)
+        assert outer.wait(PATIENCE_S) == 128 + signal.SIGTERM
