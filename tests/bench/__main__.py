@@ -22,6 +22,7 @@ MEASUREMENTS = (
     Measurement("workers", "tests.bench.worker_cost:measure"),
     Measurement("window", "tests.bench.window:measure_start"),
     Measurement("chat", "tests.bench.window:measure_chat"),
+    Measurement("chats", "tests.bench.window:measure_chats"),
     Measurement("help", "tests.bench.guide:measure_help"),
     Measurement("guide", "tests.bench.guide:measure"),
     Measurement("advice", "tests.bench.advice:measure"),

@@ -137,12 +137,18 @@ class TokenFeed:
         self._position += 1
 
 
-def measure_all(tokens: int = TOKENS) -> list[ChatBenchFigure]:
-    """Measure everything; takes a little longer than the answer does."""
+def prepare_theme() -> Theme:
+    """Return the theme, with an application that uses it."""
     application = QApplication.instance() or QApplication(["roundhouse", "-platform", "offscreen"])
     theme = Theme()
     if isinstance(application, QApplication):
         application.setStyleSheet(make_stylesheet(theme))
+    return theme
+
+
+def measure_all(tokens: int = TOKENS) -> list[ChatBenchFigure]:
+    """Measure everything; takes a little longer than the answer does."""
+    theme = prepare_theme()
     # Pictures first: what else was shown would be counted as theirs.
     return [
         *measure_pictures(theme),
@@ -363,9 +369,8 @@ def _processor_share(marks: list[tuple[int, float]]) -> float:
     return _PERCENT * spent * TOKENS_PER_S / tokens
 
 
-def main(arguments: list[str]) -> int:
-    """Print the figures, as JSON only those with a limit; return 1 when one is too large."""
-    results = measure_all()
+def print_figures(results: Sequence[ChatBenchFigure], arguments: Sequence[str]) -> int:
+    """Print figures, as JSON only those with a limit; return 1 when one is too large."""
     if "--json" in arguments:
         rows = [msgspec.to_builtins(result) for result in results if result.limit is not None]
         sys.stdout.write(json.dumps(rows) + "\n")
@@ -375,4 +380,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(print_figures(measure_all(), sys.argv[1:]))

@@ -1,5 +1,6 @@
 """The list of chats: by day, searched, page by page, renamed, deleted and brought back."""
 
+import time
 from datetime import date, datetime
 
 import pytest
@@ -9,11 +10,14 @@ from pytestqt.qtbot import QtBot
 from app.core.chats import ChatPatch, ChatShelf, ChatSummary
 from app.core.errors import ErrorBody
 from app.core.events import ChatChanged
+from app.gui.screens.chat import chat_list
 from app.gui.screens.chat.chat_folders import PAGE
 from app.gui.screens.chat.chat_list import ChatList, group_by_day
+from app.gui.screens.chat.chat_pane import ChatPane
 from app.gui.screens.chat.chat_row_delegate import cut_before_match, split_marks
-from app.gui.screens.chat.chat_rows import strip_marks
+from app.gui.screens.chat.chat_rows import ChatListModel, strip_marks
 from app.gui.shell.contract import Shell
+from app.gui.theme.theme import Theme
 from tests.demo import long_chat
 from tests.demo.api import DemoApi
 from tests.demo.machines import NOON
@@ -49,6 +53,60 @@ def test_chats_stand_below_their_day(at: tuple[int, int, int, int, int], title: 
     here = datetime(*at).astimezone()
     groups = group_by_day([summary(1, at=here)], date(2026, 3, 10))
     assert [group.title for group in groups] == [title]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/Los_Angeles", "Pacific/Apia"])
+def test_many_chats_stand_where_each_alone_would(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not hasattr(time, "tzset"):
+        pytest.skip("this system has one zone for all programs")
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        noon = datetime(2026, 11, 2, 12).astimezone().timestamp()  # summer time ends the week before, or the day before
+        chats = [replace(summary(n), updated_at=noon - 3000.0 * n) for n in range(12_000)]
+        today = date(2026, 11, 2)
+        alone = {chat.id: group_by_day([chat], today)[0].title for chat in chats}
+        groups = group_by_day(chats, today)
+        assert {chat.id: group.title for group in groups for chat in group.chats} == alone
+        assert [chat.id for group in groups for chat in group.chats] == [chat.id for chat in chats]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_the_calendar_is_asked_once_for_a_span_of_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    span_around = chat_list._span_around
+
+    def count_spans(at: float, today: date) -> object:
+        asked.append(at)
+        return span_around(at, today)
+
+    monkeypatch.setattr(chat_list, "_span_around", count_spans)
+    chats = [replace(summary(n), updated_at=NOON - 600.0 * n) for n in range(20_000)]
+    groups = group_by_day(chats, datetime.fromtimestamp(NOON).astimezone().date())
+    assert len(asked) == len(groups) < 10
+
+
+def test_qt_asks_python_for_no_rows_that_it_does_not_show(known: ChatList, theme: Theme, qtbot: QtBot) -> None:
+    pane = ChatPane(theme, known)
+    qtbot.addWidget(pane)
+    pane.resize(264, 600)
+    pane.show()
+    model = pane.list_view.model()
+    assert isinstance(model, ChatListModel)
+    assert "rowCount" not in vars(ChatListModel), "it would be called twice for each row whenever some are added"
+    known.items = [summary(n) for n in range(3000)]
+    pane.show_state("")
+    assert model.rowCount() == len(model.rows) > 3000
+    known.items = [*known.items, *(summary(n) for n in range(3000, 3060))]
+    with qtbot.waitSignal(model.rowsInserted):
+        pane.show_state("")
+    assert model.rowCount() == len(model.rows)
+    known.items = known.items[:5]
+    with qtbot.waitSignal(model.modelReset):
+        pane.show_state("")
+    assert model.rowCount() == len(model.rows)
 
 
 def test_the_list_is_read_and_grouped(known: ChatList) -> None:

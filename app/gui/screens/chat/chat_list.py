@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from math import inf
 from types import NoneType
+from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -22,7 +24,7 @@ _SEARCH_MS = 160
 """A search waits for the next letter this long."""
 _AGAIN_MS = 250
 """Changes come in bursts; the list is read once for all of them."""
-_WEEK = 7
+_WEEK, _LONGEST_MONTH = 7, 31
 
 
 class ChatGroup(msgspec.Struct, frozen=True):
@@ -77,8 +79,8 @@ class ChatList(QObject):
             return [ChatGroup(tr("Found"), tuple(self.items))] if self.items else []
         if self.tag:
             return group_by_day(self.items, today)
-        pinned = tuple(item for item in self.items if item.is_pinned and self.shelf is ChatShelf.CURRENT)
-        others = [item for item in self.items if item not in pinned]
+        pinned = tuple(item for item in self.items if item.is_pinned and self._is_current)
+        others = [item for item in self.items if not item.is_pinned] if pinned else self.items
         pinned_group = [ChatGroup(tr("Pinned"), pinned)] if pinned else []
         return [*self._folder_groups(), *pinned_group, *group_by_day(others, today)]
 
@@ -333,20 +335,42 @@ class ChatList(QObject):
 def group_by_day(items: list[ChatSummary], today: date) -> list[ChatGroup]:
     """Return chats, newest first, by the day they were last changed; older ones by month."""
     groups: dict[str, list[ChatSummary]] = {}
+    chats: list[ChatSummary] = []
+    start = end = 0.0
     for item in items:
-        day = datetime.fromtimestamp(item.updated_at).astimezone().date()
-        groups.setdefault(_day_title(day, today), []).append(item)
+        if not start <= item.updated_at < end:  # calendars are slow, and neighbours are mostly of the same span
+            title, start, end = _span_around(item.updated_at, today)
+            chats = groups.setdefault(title, [])
+        chats.append(item)
     return [ChatGroup(title, tuple(chats)) for title, chats in groups.items()]
 
 
-def _day_title(day: date, today: date) -> str:
+class _Span(NamedTuple):
+    """Days whose chats stand together: from the time `start` on, before `end`."""
+
+    title: str
+    start: float
+    end: float
+
+
+def _span_around(at: float, today: date) -> _Span:
+    day = datetime.fromtimestamp(at).astimezone().date()
+    yesterday, week = today - timedelta(days=1), today - timedelta(days=_WEEK)
     if day >= today:
-        return tr("Today")
-    if day == today - timedelta(days=1):
-        return tr("Yesterday")
-    if day >= today - timedelta(days=_WEEK):
-        return tr("Previous 7 days")
-    return f"{day:%B %Y}" if day.year != today.year else f"{day:%B}"
+        return _Span(tr("Today"), _begin(today), inf)
+    if day == yesterday:
+        return _Span(tr("Yesterday"), _begin(yesterday), _begin(today))
+    if day >= week:
+        return _Span(tr("Previous 7 days"), _begin(week), _begin(yesterday))
+    title = f"{day:%B %Y}" if day.year != today.year else f"{day:%B}"
+    first = day.replace(day=1)
+    following = (first + timedelta(days=_LONGEST_MONTH)).replace(day=1)
+    return _Span(title, _begin(first), min(_begin(following), _begin(week)))
+
+
+def _begin(day: date) -> float:
+    """Return when a day begins here."""
+    return datetime(day.year, day.month, day.day).astimezone().timestamp()
 
 
 def _shorten_title(title: str) -> str:

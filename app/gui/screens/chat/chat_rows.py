@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from PySide6.QtCore import QAbstractListModel, QMimeData, QModelIndex, QPersistentModelIndex, Qt, QTimer, Signal
+from PySide6.QtCore import QMimeData, QModelIndex, QPersistentModelIndex, QStringListModel, Qt, QTimer, Signal
 
 from app.core.chats import ChatFolder, ChatSummary
 from app.core.translation import tr, tr_plural
@@ -36,8 +36,11 @@ ListRow = ChatSummary | FolderRow | MoreRow | str
 """A string is a heading."""
 
 
-class ChatListModel(QAbstractListModel):
-    """Headings, folders and chats, one below the other."""
+class ChatListModel(QStringListModel):
+    """Headings, folders and chats, one below the other.
+
+    Qt keeps as many empty strings: whenever rows are added, it asks for their number twice for each row there is.
+    """
 
     renamed = Signal(str, str)
     folder_renamed = Signal(str, str)
@@ -60,13 +63,11 @@ class ChatListModel(QAbstractListModel):
                 rows.append(MoreRow(group.folder.id))
         count = len(self.rows)
         if 0 < count < len(rows) and rows[:count] == self.rows:
-            self.beginInsertRows(QModelIndex(), count, len(rows) - 1)
             self.rows, self._nested = rows, nested
-            self.endInsertRows()
+            self.insertRows(count, len(rows) - count)
         elif rows != self.rows:
-            self.beginResetModel()
             self.rows, self._nested = rows, nested
-            self.endResetModel()
+            self.setStringList([""] * len(rows))
 
     def row_of(self, chat: str) -> QModelIndex:
         """Return where a chat or a folder is; headings have no id, and a new chat has none yet."""
@@ -80,10 +81,6 @@ class ChatListModel(QAbstractListModel):
         chats = [at for at, item in enumerate(self.rows) if not isinstance(item, str)]
         nearest = next((at for at in chats if at >= row), chats[-1] if chats else None)
         return QModelIndex() if nearest is None else self.index(nearest)
-
-    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802 -- Qt's signature
-        """Return how many rows there are."""
-        return 0 if parent.isValid() else len(self.rows)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:  # noqa: ANN401 -- Qt's signature
         """Return a row's words, or the chat itself."""
