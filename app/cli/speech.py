@@ -10,7 +10,7 @@ from app.cli.gateway import connect_gateway
 from app.cli.output import json_option, print_note, show_result
 from app.config.paths import expand_path
 from app.core.errors import BadRequest, EnvironmentFault
-from app.core.recordings import Recording, write_form
+from app.core.recordings import SoundFile, write_form
 
 _LONGEST_S = 3600.0
 """Of an answer: an hour of speech takes Whisper minutes on a processor, and a model may have to load first."""
@@ -50,7 +50,7 @@ def transcribe(file: str, *, model: str, language: str, kind: str, as_json: bool
         raise BadRequest("Subtitles are no JSON.", hint="Leave out --json, or --format.", code="usage")
     wish = kind if kind in {"srt", "vtt"} else "json"
     fields = [("model", model), ("response_format", wish), *([("language", language)] if language else [])]
-    form = write_form(fields, Recording(_read_recording(file)))
+    form = write_form(fields, SoundFile(_read_recording(file)))
     answer = connect_gateway().post("/v1/audio/transcriptions", form, bytes, timeout_s=_LONGEST_S)
     text = answer.decode("utf-8", "replace") if wish != "json" else _text_in(answer)
     show_result("transcript", _Words(text), as_json=as_json or kind == "json", text=lambda words: [words.text.strip()])

@@ -17,7 +17,7 @@ _SYNC, _LAYER_BITS = 0xE0, 0x06
 _RATE_HZ, _SILENT_S = 16_000, 0.25
 
 
-class Recording(NamedTuple):
+class SoundFile(NamedTuple):
     """The bytes of a recording."""
 
     content: bytes | memoryview
@@ -35,7 +35,7 @@ class FormContent(NamedTuple):
     content_type: str
 
 
-def write_form(fields: Iterable[tuple[str, str]], recording: Recording) -> FormContent:
+def write_form(fields: Iterable[tuple[str, str]], recording: SoundFile) -> FormContent:
     """Return a form with these fields and the recording."""
     boundary = f"roundhouse-{secrets.token_hex(16)}"
     begin, kind = f'--{boundary}\r\nContent-Disposition: form-data; name="', recording.kind

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from app.core.errors import BadRequest, quote_value
-from app.core.recordings import FILE, FORM, Recording
+from app.core.recordings import FILE, FORM, SoundFile
 
 _BOUNDARY = re.compile(r'boundary=(?:"([^"\r\n]{1,70})"|([^\s;,"]{1,70}))', re.IGNORECASE)
 _DISPOSITION = re.compile(rb"^content-disposition:[ \t]*form-data[ \t]*(;.*)$", re.IGNORECASE | re.MULTILINE)
@@ -19,26 +19,26 @@ LONGEST_FIELD = 64 * 1024
 """Bytes of a field beside the recording: a prompt of Whisper's has a thousand characters."""
 
 
-class RecordingForm(NamedTuple):
+class UploadForm(NamedTuple):
     """A form understood: its fields of text, in their order, and its recording."""
 
     fields: list[tuple[str, str]]
-    recording: Recording
+    recording: SoundFile
 
     def find(self, name: str) -> str | None:
         """Return the last value of a field."""
         return dict(self.fields).get(name)
 
 
-def read_form(body: bytes, content_type: str) -> RecordingForm:
+def read_form(body: bytes, content_type: str) -> UploadForm:
     """Return what a form holds. Raises BadRequest that says what is wrong with it."""
     boundary = _BOUNDARY.search(content_type)
     if not content_type.strip().lower().startswith(FORM) or boundary is None:
         raise _form_error(f"A recording is sent as a form ({FORM} with a boundary).")
-    fields, recordings = list[tuple[str, str]](), list[Recording]()
+    fields, recordings = list[tuple[str, str]](), list[SoundFile]()
     for name, content in _iter_parts(body, (boundary[1] or boundary[2]).encode("utf-8", "surrogateescape")):
         if name == FILE:
-            recordings.append(Recording(content))
+            recordings.append(SoundFile(content))
         else:
             fields.append((name, _text_of(name, content)))
     if len(recordings) != 1:
@@ -46,7 +46,7 @@ def read_form(body: bytes, content_type: str) -> RecordingForm:
         raise _form_error(f"The form {reason}.")
     if not recordings[0].content:
         raise _form_error("The recording in the form's field `file` is empty.")
-    return RecordingForm(fields, recordings[0])
+    return UploadForm(fields, recordings[0])
 
 
 def _iter_parts(body: bytes, boundary: bytes) -> Iterator[tuple[str, memoryview]]:

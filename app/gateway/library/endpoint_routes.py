@@ -19,7 +19,7 @@ from app.core.capabilities import Capability
 from app.core.errors import RoundhouseError
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo
-from app.core.recordings import SILENCE, Recording, write_form
+from app.core.recordings import SILENCE, SoundFile, write_form
 from app.gateway.background import SharedWork
 from app.gateway.events import EventHub
 from app.gateway.library.endpoint_cards import root_of
@@ -215,7 +215,7 @@ async def _ask_route(endpoint: EngineEndpoint, question: _RouteProbe) -> bool | 
     base = endpoint.base_url if question.is_below_base else root_of(endpoint.base_url)
     body, content_type = msgspec.json.encode({"model": endpoint.served_name, **question.body}), JSON
     if question.has_recording:
-        body, content_type = write_form([("model", endpoint.served_name)], Recording(SILENCE))
+        body, content_type = write_form([("model", endpoint.served_name)], SoundFile(SILENCE))
     try:
         where = msgspec.structs.replace(endpoint, base_url=base)
         reply = await where.send_request("POST", question.path, body=body, timeout_s=PROBE_S, content_type=content_type)

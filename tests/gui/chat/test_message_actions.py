@@ -81,6 +81,7 @@ def test_every_action_has_a_name(screen: ChatScreen) -> None:
         "Compare the answers side by side",
         "Edit answer",
         "Fork: new chat from here",
+        "Read aloud",
         "Copy answer",
         "Delete answer",
         "Previous version",

@@ -384,6 +384,7 @@ def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -
         "Edit the last answer",
         "Delete the last answer",
         "Fork: new chat from here",
+        "Read the last answer aloud",
         "Copy the last answer",
         "Find in this chat",
         "Rename this chat",

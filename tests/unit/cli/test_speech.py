@@ -10,14 +10,14 @@ from click.testing import CliRunner
 from app.cli import main, speech
 from app.core.errors import BadRequest
 from app.core.recordings import SILENCE, FormContent
-from app.gateway.entry.forms import RecordingForm, read_form
+from app.gateway.entry.forms import UploadForm, read_form
 
 
 class Gateway:
     """Notes what it is asked."""
 
     def __init__(self) -> None:
-        self.forms: list[RecordingForm] = []
+        self.forms: list[UploadForm] = []
         self.requests: list[dict[str, Any]] = []
         self.answer = b'{"text":" Forty locomotives. ","usage":{}}'
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
-from app.core.recordings import SILENCE, Recording, write_form
+from app.core.recordings import SILENCE, SoundFile, write_form
 from app.gateway.entry.forms import read_form
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -17,7 +17,7 @@ HEADS = st.sampled_from([b"--x", b"--x--", b"\r\n", b"\r\n\r\n", b"Content-Dispo
 
 @given(st.lists(st.tuples(NAMES, TEXTS), max_size=6), st.binary(min_size=1, max_size=300))
 def test_a_form_is_read_as_it_was_written(fields: list[tuple[str, str]], sound: bytes) -> None:
-    body, content_type = write_form(fields, Recording(sound))
+    body, content_type = write_form(fields, SoundFile(sound))
     form = read_form(body, content_type)
     assert form.fields == fields
     assert bytes(form.recording.content) == sound
@@ -45,7 +45,7 @@ def test_whatever_comes_is_a_form_or_refused_in_a_sentence(body: bytes) -> None:
     ],
 )
 def test_the_kind_is_what_the_bytes_show(first: bytes, kind: str) -> None:
-    assert Recording(first).kind == kind
+    assert SoundFile(first).kind == kind
 
 
 def test_a_name_in_a_files_name_is_no_name() -> None:

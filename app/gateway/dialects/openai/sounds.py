@@ -14,7 +14,7 @@ from app.core.errors import BadRequest, quote_value
 from app.core.recordings import FORM, write_form
 from app.gateway.dialects.openai.form import OpenAIForm
 from app.gateway.entry.bodies import call_off_loop, read_upload
-from app.gateway.entry.forms import RecordingForm, read_form
+from app.gateway.entry.forms import UploadForm, read_form
 from app.gateway.exchange.handling import AnswerHandler, RequestJob, client_header_lines, engine_path
 from app.gateway.exchange.observer import BODY_BYTES, OBSERVATION, Observation
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
@@ -75,7 +75,7 @@ async def prepare_recording_job(request: web.Request, route: Route) -> RequestJo
     is_ours, is_text = load.source.remote is None, _is_made_text(form, descriptor)
     fields = [(name, value) for name, value in form.fields if not is_ours or name in _FIELDS]
     dropped = {MODEL, *([RESPONSE_FORMAT] if is_text else [])}
-    kept = RecordingForm([(name, value) for name, value in fields if name not in dropped], form.recording)
+    kept = UploadForm([(name, value) for name, value in fields if name not in dropped], form.recording)
     upstream = UpstreamRequest(
         load=load,
         path=engine_path(services.adapters, services.library, load.engine, model, route),
@@ -94,7 +94,7 @@ async def prepare_recording_job(request: web.Request, route: Route) -> RequestJo
 
 
 async def _fill_form(
-    form: RecordingForm, _engines: EngineAccess, lease: Lease, upstream: UpstreamRequest
+    form: UploadForm, _engines: EngineAccess, lease: Lease, upstream: UpstreamRequest
 ) -> UpstreamRequest:
     """Return the request with its form, in which the model is called what the engine calls it."""
     fields = [(MODEL, lease.served_name), *form.fields]
@@ -110,14 +110,14 @@ async def _refuse_shared_cache() -> AnswerHandler:
     )
 
 
-def _note_fields(observed: Observation, form: RecordingForm) -> None:
+def _note_fields(observed: Observation, form: UploadForm) -> None:
     """Keep what was asked for the inspector, if somebody wants to read it; of the recording only what it is."""
     if observed.caller.keeps_bodies:
         recording = f"{form.recording.kind}, {len(form.recording.content)} bytes"
         observed.kept_request = msgspec.json.encode({**dict(form.fields), "file": recording})[:BODY_BYTES]
 
 
-def _check_fields(form: RecordingForm) -> None:
+def _check_fields(form: UploadForm) -> None:
     wish = form.find(RESPONSE_FORMAT)
     if wish and wish not in _FORMATS:
         raise BadRequest(
@@ -125,7 +125,7 @@ def _check_fields(form: RecordingForm) -> None:
         )
 
 
-def _is_made_text(form: RecordingForm, engine: Descriptor) -> bool:
+def _is_made_text(form: UploadForm, engine: Descriptor) -> bool:
     """Tell whether plain text is to be made of JSON. Raises BadRequest for a form the engine cannot write."""
     wish = form.find(RESPONSE_FORMAT) or _JSON
     if not engine.transcripts or wish in engine.transcripts:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec.structs import replace
 from PySide6.QtCore import QBuffer, QDir, QIODevice, QPoint, QRect, QTimer, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QImage, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QFileDialog, QStackedWidget, QWidget
@@ -246,7 +247,11 @@ class ConversationView(QWidget):
 
     def _show_conversation(self) -> None:
         conversation = self._model.conversation
-        turns = conversation.list_turns()
+        reading = self._model.reading.message
+        turns = [
+            replace(turn, is_read_aloud=True) if reading and turn.message.id == reading else turn
+            for turn in conversation.list_turns()
+        ]
         self._stack.setCurrentWidget(self.transcript if turns or not conversation.is_new else self._empty_page)
         self._show_comparison()
         self.transcript.show_turns(turns, at_end=self._is_at_start)

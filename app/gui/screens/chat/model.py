@@ -35,6 +35,7 @@ from app.gui.screens.chat.draft_tokens import DraftTokens
 from app.gui.screens.chat.message_actions import MessageActions
 from app.gui.screens.chat.presets import PresetLibrary
 from app.gui.shell.contract import Shell
+from app.gui.speech.read_aloud import ReadAloud
 
 _LARGEST_FILE_MIB = 32
 """Until the settings were read: their default."""
@@ -85,6 +86,7 @@ class ChatModel(QObject):
         self.conversation = Conversation(stores.api, self, self.running.of)
         self.conversation.title_of = self._title_of
         self.actions = MessageActions(stores.api, self.conversation)
+        self.reading = ReadAloud(self)
         self.default_sampling = DefaultSampling(stores.api, self)
         self.presets = PresetLibrary(stores.api, shell, self.conversation)
         self.thumbnails = Thumbnails(stores.api, self)
@@ -109,6 +111,9 @@ class ChatModel(QObject):
             talker.toast_requested.connect(self.toast_requested)
         self.actions.chat_forked.connect(self._show_fork)
         self.library.changed.connect(self.conversation.changed)
+        self.reading.changed.connect(self.conversation.changed)
+        self.reading.refused.connect(self.toast_requested)
+        self.conversation.chat_opened.connect(self.reading.stop)
         self.presets.failed.connect(self.failed)
         self.presets.toast_requested.connect(self.toast_requested)
         shell.connected.connect(self._read_again)

@@ -71,5 +71,6 @@ class TurnView(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the last answer was made without it: the context was full."""
     is_summarised: bool = False
     """Whether a summary stood for it."""
+    is_read_aloud: bool = False
     can_continue: bool = False
     """Whether it is an answer that was cut after some words."""

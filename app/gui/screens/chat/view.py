@@ -109,6 +109,7 @@ class ChatScreen(QWidget):
             ("Shift+F3", partial(self.conversation_view.find_bar.step, -1)),
             ("Ctrl+Shift+F", self._open_search),
             ("F2", self._rename_chat),
+            (_READ_KEYS, self._read_last_aloud),
         ):
             shortcut = QShortcut(QKeySequence(keys), self)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
@@ -432,8 +433,23 @@ class ChatScreen(QWidget):
             Command(tr("Edit the last answer"), partial(self.conversation_view.begin_edit, last.id), "pencil"),
             Command(tr("Delete the last answer"), partial(self.model.actions.delete, last.id), "trash-2"),
             Command(tr("Fork: new chat from here"), partial(self.model.actions.fork, last.id), "git-fork"),
+            Command(self._voice_words(), self._read_last_aloud, "volume-2", _READ_KEYS),
             Command(tr("Copy the last answer"), partial(self._shell.copy_text, last.content), "copy"),
         ]
+
+    def _voice_words(self) -> str:
+        return tr("Stop reading aloud") if self.model.reading.message else tr("Read the last answer aloud")
+
+    def _read_last_aloud(self) -> None:
+        """Read the last answer that is whole aloud, or stop what is read."""
+        reading = self.model.reading
+        if reading.message:
+            reading.stop()
+            return
+        path = self.model.conversation.message_path()
+        last = next((message for message in reversed(path) if message.role is Role.ASSISTANT and message.content), None)
+        if last is not None:
+            reading.toggle(last.id, last.content)
 
     def _copy_all(self) -> None:
         parts = [
@@ -446,6 +462,7 @@ class ChatScreen(QWidget):
         actions: dict[Verb, Callable[[], object]] = {
             Verb.COPY: lambda: self._shell.copy_text(conversation.text_of(message)),
             Verb.SAVE_FILE: partial(self._save_file, message, value),
+            Verb.READ_ALOUD: lambda: model.reading.toggle(message, conversation.text_of(message)),
             Verb.EDIT: partial(self.conversation_view.begin_edit, message),
             Verb.CONTINUE: partial(conversation.continue_answer, message),
             Verb.REGENERATE: partial(conversation.regenerate, message),
@@ -501,6 +518,7 @@ class ChatScreen(QWidget):
         self._shell.show_toast(f"{error.sentence} {phrases.drop_commands(error.hint)}".strip())
 
 
+_READ_KEYS = "Ctrl+Shift+R"
 _OVERFLOW_WORDS = {
     OverflowRule.DEFAULT: LazyText("As in Settings"),
     OverflowRule.STOP: LazyText("Stop and say so"),

@@ -37,6 +37,7 @@ class Verb(StrEnum):
     WRAP_CODE = "wrap_code"
     FOLD = "fold"
     COPY = "copy"
+    READ_ALOUD = "read_aloud"
     EDIT = "edit"
     SAVE_FILE = "save_file"
     REGENERATE = "regenerate"

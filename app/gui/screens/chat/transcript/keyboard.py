@@ -27,6 +27,7 @@ _ICONS = {
     Verb.COPY_CSV: "table",
     Verb.COPY_TABLE: "copy",
     Verb.EDIT: "pencil",
+    Verb.READ_ALOUD: "volume-2",
     Verb.SAVE_FILE: "arrow-down",
     Verb.REGENERATE: "rotate-ccw",
     Verb.CONTINUE: "step-forward",

@@ -145,9 +145,16 @@ def _answer_actions(view: TurnView) -> tuple[Action, ...]:
         *(((Verb.COMPARE, tr("Compare the answers side by side"), "columns-2"),) if view.branches > 1 else ()),
         (Verb.EDIT, tr("Edit answer"), "pencil"),
         (Verb.FORK, tr("Fork: new chat from here"), "git-fork"),
+        _voice_action(view),
         (Verb.COPY, tr("Copy answer"), "copy"),
         (Verb.DELETE, tr("Delete answer"), "trash-2"),
     )
+
+
+def _voice_action(view: TurnView) -> Action:
+    if view.is_read_aloud:
+        return (Verb.READ_ALOUD, tr("Stop reading aloud"), "square")
+    return (Verb.READ_ALOUD, tr("Read aloud"), "volume-2")
 
 
 def _omission_words(view: TurnView) -> str:

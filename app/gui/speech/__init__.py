@@ -1,0 +1,1 @@
+"""Words that are heard, and words that are spoken: reading aloud, and dictation."""
