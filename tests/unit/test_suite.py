@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.suite import SHARE_S, find_files, make_shares
+from tests.suite import LONG_FILES, SHARE_S, find_files, make_shares
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,6 +28,7 @@ def test_every_file_is_in_one_share() -> None:
     files = find_files(ROOT, ["tests"])
     shares = make_shares(files)
     assert sorted(file for share in shares for file in share.files) == files
+    assert set(LONG_FILES) <= set(files)
     assert [share.seconds for share in shares] == sorted((share.seconds for share in shares), reverse=True)
 
 
