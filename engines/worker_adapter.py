@@ -13,6 +13,7 @@ from engines.api import (
     Exit,
     Failure,
     FailureKind,
+    Feature,
     Gauge,
     LaunchOptions,
     LaunchPlan,
@@ -54,7 +55,6 @@ _REFUSALS: tuple[Refusal, ...] = (
     (lambda o: o.gpu_memory_fraction is not None, "{engine} takes the memory it needs, not a share."),
     (lambda o: o.cpu_moe_layers is not None, "{engine} does not keep experts apart in system memory."),
     (lambda o: o.flash_attention is not None, "{engine} chooses its attention kernels itself."),
-    (lambda o: o.draft is not None, "Draft models are not possible with {engine} yet."),
     (lambda o: o.lora, "LoRA adapters are not possible with {engine} yet."),
     (lambda o: o.projector is not None, "Images are not possible with {engine} yet."),
     (lambda o: o.trust_remote_code, "{engine} runs no custom code of models."),
@@ -131,6 +131,8 @@ class WorkerAdapter:
         name = self.descriptor.name
         if model.format not in self.descriptor.formats:
             raise ValueError(f"{name} does not read {model.format.value} weights.")
+        if options.draft is not None and Feature.DRAFT not in self.descriptor.features:
+            raise ValueError(f"Draft models are not possible with {name} yet.")
         for is_refused, sentence in (*_REFUSALS, *self._library.refused):
             if is_refused(options):
                 raise ValueError(sentence.format(engine=name))

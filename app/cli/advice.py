@@ -234,16 +234,8 @@ def _verdict(estimate_found: Estimate) -> str:
         return click.style("It does not fit, with any context.", fg="red")
     sentence, color = _VERDICTS[estimate_found.verdict]
     fits = click.style(sentence, fg=color)
-    moved = (
-        " with this much of it off the GPU"
-        if estimate_found.offload.cpu_moe_layers or _is_split(estimate_found)
-        else ""
-    )
+    moved = " with this much of it off the GPU" if estimate_found.is_parted else ""
     return f"{fits} The largest context here{moved} is {words.format_tokens(estimate_found.largest_context)} tokens."
-
-
-def _is_split(estimate_found: Estimate) -> bool:
-    return 0 < estimate_found.offload.gpu_layers < estimate_found.offload.layers
 
 
 def _speed_lines(estimate_found: Estimate) -> Iterator[str]:

@@ -166,6 +166,11 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens already in the context for which `decode` holds."""
 
     @property
+    def is_parted(self) -> bool:
+        """Whether layers or experts that the GPU might hold lie in system memory."""
+        return self.offload.cpu_moe_layers > 0 or 0 < self.offload.gpu_layers < self.offload.layers
+
+    @property
     def needed_bytes(self) -> int:
         """Bytes that must stay in memory."""
         return self.total.bytes - sum(pool.reclaimable for pool in self.pools)

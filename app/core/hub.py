@@ -233,6 +233,8 @@ class HubPick(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the catalogue did not have it when somebody last looked."""
     is_here: bool = False
     """Whether something of one of its repositories was fetched."""
+    installed: str = ""
+    """The installed model that these figures are for; empty where none of its forms is here and fits."""
     reason: str = ""
     family: str = ""
     good_for: list[str] = []

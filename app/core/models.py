@@ -148,7 +148,9 @@ _Argument = Annotated[str, msgspec.Meta(min_length=1, max_length=4096, pattern=r
 
 DRAFT_OFF = "off"
 """In place of a draft: none, whatever a trial showed."""
-OWN_DRAFTS = ("ngram", "mtp")
+OWN_HEAD = "mtp"
+"""A model's own head for multi-token prediction, as a draft."""
+OWN_DRAFTS = ("ngram", OWN_HEAD)
 """What a model drafts with by itself: words that it wrote or read before, or its head for multi-token prediction."""
 AUTOMATIC = "auto"
 """What a command line says for a draft that nobody chose."""

@@ -138,6 +138,8 @@ class EngineAbility(StrEnum):
     """Computes on any processor and on cards of all makers together: what is left where no other engine can run."""
     ORCHESTRATES = "orchestrates"
     """Directs other engines over many computers."""
+    OWN_HEAD = "own_head"
+    """Drafts with the head for multi-token prediction that some models carry."""
     WSL = "wsl"
     """Runs under Windows in WSL 2 alone."""
 

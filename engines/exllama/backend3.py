@@ -20,6 +20,8 @@ _ABILITIES = frozenset(
         BackendAbility.PENALTIES,
     }
 )
+_DRAFTED = 4
+"""The library's own number where a head does not say how many tokens it drafts."""
 _LEAST = 1e-38
 """A probability that was rounded to nothing still has a logarithm: JSON has no infinity."""
 
@@ -37,14 +39,22 @@ class Exl3Backend(ExllamaBackend):
         context = context_of(config, settings.max_position_embeddings)
         # It wants room for one more token than it will write; recurrent models have a state for each slot.
         tokens = cache_tokens(context + 1, slots)
-        cache = exl.Cache(model, max_num_tokens=tokens, max_batch_size=slots, **self._cache_kind(config))
+        draft = exl.Model.from_config(settings, component="mtp") if config.get("has_own_draft") else None
+        # What is drafted and refused is taken back, so that recurrent layers keep their state of so many tokens ago.
+        history = draft.caps.get("default_draft_size", _DRAFTED) if draft is not None else 0
+        kind = {"max_batch_size": slots, "max_history": history, **self._cache_kind(config)}
+        cache = exl.Cache(model, max_num_tokens=tokens, **kind)
+        drafting = {}
+        if draft is not None:
+            drafting = {"draft_model": draft, "draft_cache": exl.Cache(draft, max_num_tokens=tokens, **kind)}
+            draft.load(callback=lambda done, total: tell("Reading the head that drafts", done / max(1, total)))
         model.load(callback=lambda done, total: tell("Reading weights", done / max(1, total)))
         tell("Reading the vocabulary")
         tokenizer = exl.Tokenizer.from_config(settings)
         self.vocabulary = ExllamaVocabulary(self.torch, tokenizer, begins=reads_begin_token(folder))
         self.ends = frozenset(settings.eos_token_id_list)
         self._tokenizer = tokenizer
-        self.generator = exl.Generator(model=model, cache=cache, tokenizer=tokenizer, max_batch_size=slots)
+        self.generator = exl.Generator(model=model, cache=cache, tokenizer=tokenizer, max_batch_size=slots, **drafting)
         template, specials = read_template(folder)
         return LoadResult(
             context=context,

@@ -14,9 +14,9 @@ NEVER_ON_A_GPU = (
     "(many on few cores) and a GPU of compute capability 8.0 or newer; PyTorch asks for driver 580."
 )
 NOT_POSSIBLE = (
-    "Splitting tensors over cards, draft models, adapters and images are not possible with it here yet; a model too "
-    "large for one card is spread over all that are there, by the library itself. The library knows Windows too, but "
-    "PyPI has no PyTorch with CUDA for it, so it can be installed on Linux alone."
+    "Splitting tensors over cards, draft models of their own, adapters and images are not possible with it here yet; a "
+    "model too large for one card is spread over all that are there, by the library itself. The library knows Windows "
+    "too, but PyPI has no PyTorch with CUDA for it, so it can be installed on Linux alone."
 )
 
 EXL3 = Descriptor(
@@ -50,6 +50,7 @@ EXL3 = Descriptor(
             Feature.PROGRESS,
             Feature.API_KEY,
             Feature.SAMPLING_DEFAULTS,
+            Feature.DRAFT,
         }
     ),
     platforms=frozenset({"linux", "win32"}),
@@ -63,7 +64,10 @@ EXL3 = Descriptor(
         "stops, seeds, prompts kept, JSON schemas, log probabilities, a job that runs out of memory. The tests run it "
         "against a stand-in for the library with the same classes."
     ),
-    unverified=f"{NEVER_ON_A_GPU} Its sampler, which runs on the card, was stood in for. {NOT_POSSIBLE}",
+    unverified=(
+        f"{NEVER_ON_A_GPU} Its sampler, which runs on the card, was stood in for. Drafting with a model's own head was "
+        f"tried against the stand-in only, which has the classes and arguments of 1.6.5. {NOT_POSSIBLE}"
+    ),
     traits=EXL3_TRAITS,
 )
 
@@ -73,6 +77,7 @@ EXL2 = msgspec.structs.replace(
     name="ExLlamaV2",
     homepage="https://github.com/turboderp-org/exllamav2",
     formats=(ModelFormat.EXL2,),
+    features=EXL3.features - {Feature.DRAFT},
     verified=(
         "Its install from the lock, on Linux x86-64, and its kernels there: all 47 files compiled by the compiler that "
         "comes along, linked and loaded. Its worker with the Python of exllamav2 0.3.2, the compiled sampler, which "

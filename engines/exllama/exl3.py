@@ -18,10 +18,14 @@ def build_worker_config(options: LaunchOptions, _installation: EngineInstallatio
     """Return what the worker is told. Raises ValueError for a cache it has not."""
     if options.kv_type not in {None, *KV_BITS}:
         raise ValueError(f"ExLlamaV3 keeps its KV cache as one of {', '.join(KV_BITS)}.")
+    draft = options.draft
+    if draft is not None and (draft.kind != "mtp" or draft.path is not None):
+        raise ValueError("ExLlamaV3 drafts here with the model's own head only.")
     return {
         "library": "exllamav3",
         "kv_bits": KV_BITS[options.kv_type] if options.kv_type else 0,
         "devices": list(options.device_ids),
+        "has_own_draft": draft is not None,
     }
 
 

@@ -47,6 +47,7 @@ EXL3 = Traits(
             EngineAbility.PIPELINE,
             EngineAbility.EXPERT,
             EngineAbility.VISION,
+            EngineAbility.OWN_HEAD,
         }
     ),
     uncut=EXL3_UNCUT,

@@ -40,6 +40,7 @@ TRAITS = Traits(
             EngineAbility.PIPELINE,
             EngineAbility.VISION,
             EngineAbility.EVERYWHERE,
+            EngineAbility.OWN_HEAD,
         }
     ),
     most_slots=16,

@@ -48,6 +48,7 @@ TRAITS = Traits(
             EngineAbility.RESERVES,
             EngineAbility.WSL,
             EngineAbility.SCALES,
+            EngineAbility.OWN_HEAD,
         }
     ),
     most_slots=256,

@@ -19,11 +19,12 @@ import pytest
 
 from app.config.paths import RESOURCES
 from app.engine_store.recipe import read_recipes
-from engines.api import ContextSet, EngineInstallation, FailureKind, LaunchOptions, LoadProgress
+from engines.api import ContextSet, Draft, EngineInstallation, FailureKind, LaunchOptions, LoadProgress
 from engines.exllama import backend2, backend3
 from engines.exllama.backend import cache_tokens, context_of
 from engines.exllama.exl2 import ADAPTER as EXL2
 from engines.exllama.exl3 import ADAPTER as EXL3
+from engines.exllama.exl3 import build_worker_config
 from engines.exllama.vocabulary import WindowDecoder
 from engines.serving.backend import BackendSampling, WorkItem
 from engines.worker_adapter import WorkerAdapter
@@ -303,6 +304,20 @@ def test_its_cache_is_kept_in_the_bits_asked_for(name: str, kv_type: str) -> Non
 def test_a_card_too_small_is_named(name: str) -> None:
     with closing(started(ADAPTERS[name], context=4096, slots=300)) as worker:
         assert worker.ended().kind is FailureKind.OUT_OF_GPU_MEMORY
+
+
+def test_the_head_of_a_model_is_loaded_beside_it_and_drafts(tmp_path: Path) -> None:
+    model = changed(tmp_path, mtp_num_hidden_layers=1)
+    with closing(started(EXL3, model, draft=Draft(kind="mtp"))) as worker:
+        assert worker.is_ready(), worker.lines
+        assert LoadProgress(stage="Reading the head that drafts", fraction=1.0) in worker.events()
+        assert said(worker)["choices"][0]["text"] == "grün 🚂"
+
+
+@pytest.mark.parametrize("draft", [Draft(kind="ngram"), Draft(kind="mtp", path=HF), Draft(kind="model", path=HF)])
+def test_other_drafts_are_refused(draft: Draft) -> None:
+    with pytest.raises(ValueError, match="own head only"):
+        build_worker_config(LaunchOptions(draft=draft), FOUND)
 
 
 def test_a_model_it_does_not_know_is_named(tmp_path: Path) -> None:

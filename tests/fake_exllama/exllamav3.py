@@ -15,6 +15,7 @@ class Config:
 
     def __init__(self, said: dict[str, Any]) -> None:
         self.max_position_embeddings = said.get("max_position_embeddings", 8192)
+        self.has_head = bool(said.get("mtp_num_hidden_layers"))
 
     @staticmethod
     def from_directory(folder: str) -> "Config":
@@ -25,16 +26,20 @@ class Config:
 
 
 class Model:
-    def __init__(self) -> None:
+    def __init__(self, component: str) -> None:
         self.caches: list[Cache] = []
+        self.is_loaded = False
+        self.caps = {"default_draft_size": 3, "mtp_draft": True} if component == "mtp" else {"recurrent_states": True}
 
     @staticmethod
-    def from_config(config: Config) -> "Model":
-        return Model()
+    def from_config(config: Config, component: str = "text") -> "Model":
+        assert component == "text" or config.has_head, "the checkpoint has no MTP layers"
+        return Model(component)
 
     def load(self, *, callback: Callable[[int, int], None]) -> None:
         for done in (0, 1, 2):
             callback(done, 2)
+        self.is_loaded = True
         for cache in self.caches:
             cache.initialized = True
 
@@ -55,6 +60,7 @@ class Cache:
         max_num_tokens: int,
         layer_type: Any = None,
         max_batch_size: int = 16,
+        max_history: int = 0,
         k_bits: int = 0,
         v_bits: int = 0,
     ) -> None:
@@ -62,7 +68,7 @@ class Cache:
         assert layer_type is None or (layer_type is CacheLayer_quant and 2 <= k_bits <= 8 and 2 <= v_bits <= 8)
         if max_num_tokens > 1_000_000:
             raise RuntimeError("Insufficient VRAM in split for model and cache")
-        self.max_num_tokens, self.max_batch_size = max_num_tokens, max_batch_size
+        self.max_num_tokens, self.max_batch_size, self.max_history = max_num_tokens, max_batch_size, max_history
         model.caches.append(self)
 
 
@@ -145,7 +151,21 @@ class Job(PlayedJob):
 class Generator(PlayedGenerator):
     beyond = 1
 
-    def __init__(self, *, model: Model, cache: Cache, tokenizer: Tokenizer, max_batch_size: int) -> None:
+    def __init__(
+        self,
+        *,
+        model: Model,
+        cache: Cache,
+        tokenizer: Tokenizer,
+        max_batch_size: int,
+        draft_model: Model | None = None,
+        draft_cache: Cache | None = None,
+    ) -> None:
+        if draft_model is not None:
+            assert draft_model.is_loaded
+            assert draft_cache is not None
+            assert draft_cache.initialized
+            assert cache.max_history >= draft_model.caps["default_draft_size"], "Speculative passes need max_history"
         assert cache.initialized, "Cache tensors were never allocated. Construct the Cache BEFORE calling model.load()"
         super().__init__(cache.max_num_tokens, min(max_batch_size, cache.max_batch_size))
 

@@ -44,7 +44,7 @@ def _draft_parts(facts: ModelFacts, setting: RunSetting, library: GrowingMemory)
     """Yield what drafts for the model: another model, or its own head with a cache and a working set beside it."""
     if setting.draft is not None:
         yield from _model_parts(setting.draft, setting, library)
-    if setting.has_own_draft:
+    if setting.has_own_draft and facts.has_draft_head:
         weights = sum(group.bytes for group in facts.weights if group.kind is WeightKind.DRAFT)
         yield from _spread_part(setting, MemoryComponent.WEIGHTS, weights, "")
         heads = [layer for layer in facts.layers if layer.is_draft]

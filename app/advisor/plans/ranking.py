@@ -18,6 +18,7 @@ from app.advisor.choosing.targets import gpus_for
 from app.advisor.memory.setting import RunSetting
 from app.advisor.plans import wording as plan_wording
 from app.advisor.plans.counterfactuals import find_counterfactuals
+from app.advisor.plans.drafting import judge_head, pick_with_head
 from app.advisor.plans.ordering import PlanDraft, find_lead, order_drafts
 from app.advisor.plans.quantisations import choose_format, loadable_files, why_not
 from app.advisor.plans.selection import EngineQuery, FitQuality, PlanPick, pick_best, pick_without_model
@@ -26,6 +27,7 @@ from app.core.advice import Advice, Calibration, Estimate, Intent, Parallelism, 
 from app.core.engines import EngineInfo, Reason
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
+from app.core.models import OWN_HEAD
 
 ESTIMATED = 3
 """So many of the best plans carry the whole arithmetic: the choice and the next two, quick enough to answer live."""
@@ -57,7 +59,7 @@ class PlanInputs(msgspec.Struct, frozen=True, kw_only=True):
     preferred: Sequence[str] = ()
     """Engines that a person prefers for this model, or for all."""
     drafts: Mapping[str, str] = {}
-    """What drafts for the model on which engine, as `Plan.draft`."""
+    """What was set or tried to draft for the model on which engine, as `Plan.draft`; on others its head may."""
     templates: Mapping[str, RunSetting] = {}
     """What is loaded beside the model on which engine; the rest of the setting is planned."""
 
@@ -140,7 +142,8 @@ def _draft_plan(inputs: PlanInputs, ranked: RankedEngine, ask: EngineQuery, show
         ask = msgspec.structs.replace(ask, model=_model_title(shown[0]), is_model_named=False)
     options = loadable_files(shown, ranked.traits, ask.gpus)
     if options:
-        return PlanDraft(ranked=ranked, ask=ask, options=options, chosen=pick_best(ask, options))
+        chosen = pick_with_head(ask, options, is_decided=ask.engine.id in inputs.drafts)
+        return PlanDraft(ranked=ranked, ask=ask, options=options, chosen=chosen)
     draft = PlanDraft(ranked=ranked, ask=ask, chosen=pick_without_model(ask, trained=_training_limit(shown)))
     if not shown or not inputs.model:
         return draft
@@ -187,7 +190,10 @@ def _build_plan(inputs: PlanInputs, draft: PlanDraft, *, place: int) -> Plan:
         context=chosen.setting.context,
         kv_type=chosen.setting.kv_type,
         parallelism=_parallelism_of(chosen),
-        reasons=plan_wording.plan_reasons(ask, chosen, pick_estimate, has_choice=len(draft.options) > 1),
+        reasons=[
+            *plan_wording.plan_reasons(ask, chosen, pick_estimate, has_choice=len(draft.options) > 1),
+            *_head_reasons(inputs, chosen),
+        ],
         sentence=plan_wording.plan_sentence(ask, chosen, format_name=format_name),
         model=facts.name if facts else inputs.model,
         offload=pick_estimate.offload if pick_estimate and ask.gpus else None,
@@ -199,9 +205,16 @@ def _build_plan(inputs: PlanInputs, draft: PlanDraft, *, place: int) -> Plan:
             *draft.ranked.warnings,
             *plan_wording.plan_warnings(ask, chosen, pick_estimate),
         ],
-        draft=inputs.drafts.get(ask.engine.id, ""),
+        draft=inputs.drafts.get(ask.engine.id, OWN_HEAD if chosen.setting.has_own_draft else ""),
         is_installed=_is_installed(inputs.engines, ask),
     )
+
+
+def _head_reasons(inputs: PlanInputs, chosen: PlanPick) -> list[Reason]:
+    """Say whether the model's own head drafts, and why; what is set or was tried says it elsewhere."""
+    engine = chosen.setting.engine.id
+    verdict = judge_head(chosen.facts, chosen.setting) if chosen.facts and engine not in inputs.drafts else None
+    return [Reason(text=verdict.reason, value=OWN_HEAD, source="published speeds")] if verdict else []
 
 
 def _estimate_pick(ask: EngineQuery, chosen: PlanPick) -> Estimate | None:

@@ -24,6 +24,7 @@ from app.advisor.choosing import targets
 from app.advisor.choosing.engine_table import EngineTraits
 from app.advisor.memory import estimate as memory
 from app.advisor.memory.setting import RunSetting
+from app.advisor.plans.drafting import judge_head
 from app.advisor.plans.ranking import PlanInputs, build_advice
 from app.advisor.speed import calibration as speed_seen
 from app.advisor.speed import estimate as speed
@@ -55,6 +56,7 @@ from app.gateway.advising.engine_table import engine_table, engines_for
 from app.gateway.advising.machine import MachineReader
 from app.gateway.advising.model_facts import FactsReader, find_well_known
 from app.gateway.advising.speed_measurements import SpeedMeasurements
+from app.gateway.loading.draft_choice import choose_draft
 from app.gateway.loading.launch import UNCHOSEN, choose_options, launch_options
 from app.gateway.services import Services
 from app.hardware.description import machine_from
@@ -146,7 +148,7 @@ async def make_plan(
     if candidates_found is None:
         name = request.model.strip()
         by_name = await find_candidates(services.facts, name)
-        candidates_found = await asyncio.to_thread(_leave_unknown_out, services.hub, services.settings, name, by_name)
+        candidates_found = await asyncio.to_thread(_know_by_catalogue, services.hub, services.settings, name, by_name)
     own = await asyncio.to_thread(_preferences_for, services, request) if is_here else PlanPreferences()
     engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
     host = host_of(machine) if is_here else described_host(machine)
@@ -196,15 +198,20 @@ def _preferences_for(services: Services, request: PlanRequest) -> PlanPreference
     own = services.tuning.settings_of(model.runs_as)
     chosen = choose_options(services.settings, model, UNCHOSEN, own)
     loads = _loads_of(services, model, own)
+    decided = {engine for engine in loads if choose_draft(services, model, own, engine).is_decided}
     is_usual = request.intent is Intent.CHAT or own.context is not None
     return PlanPreferences(
         context=chosen.context if is_usual else None,
         slots=chosen.slots,
         kv_type=chosen.kv_type,
         engines=[own.engine] if own.engine else preferred,
-        drafts={engine: options.draft_name for engine, options in loads.items()},
+        drafts={engine: options.draft_name for engine, options in loads.items() if engine in decided},
         templates={
-            engine: add_companions(services.facts, RunSetting(engine=engine_table()[engine]), options)
+            engine: add_companions(
+                services.facts,
+                RunSetting(engine=engine_table()[engine]),
+                options if engine in decided else msgspec.structs.replace(options, draft=None),
+            )
             for engine, options in loads.items()
             if engine in engine_table()
         },
@@ -229,8 +236,9 @@ async def estimate_model(services: Services, request: EstimateRequest) -> Estima
     )
     engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
     setting = setting_for(facts, machine, request, engines)
+    loaded = await asyncio.to_thread(_as_loaded, services, request.model, setting) if is_here else None
+    setting = loaded or _with_head(facts, setting)
     if is_here:
-        setting = await asyncio.to_thread(_as_loaded, services, request.model, setting)
         shift = runtime_shift(await services.chats.list_loads(), setting.engine.id)
         setting = msgspec.structs.replace(setting, runtime_shift=shift)
     known = (
@@ -238,22 +246,33 @@ async def estimate_model(services: Services, request: EstimateRequest) -> Estima
         if is_here
         else ObservedSpeeds()
     )
-    result = memory.estimate_memory(
-        facts, machine, setting, speed=predict_speed(facts, machine, known, depth=request.depth)
-    )
+    rates = predict_speed(facts, machine, known, depth=request.depth)
+    result = memory.estimate_memory(facts, machine, setting, speed=rates)
+    if result.is_parted and setting.has_own_draft and loaded is None:  # with a part in system memory no head pays
+        whole = msgspec.structs.replace(setting, has_own_draft=False)
+        result = memory.estimate_memory(facts, machine, whole, speed=rates)
     if not any(engine.id == setting.engine.id and engine.installed for engine in engines):
         result = with_verdict_of_engine(result, targets.explain_lack(machine, setting.engine))
     return _note_table_estimate(result, facts) if facts.confidence is Confidence.TABLE else result
 
 
-def _as_loaded(services: Services, name: str, setting: RunSetting) -> RunSetting:
-    """Return the setting with what a load of a model of the library brings besides: its draft, what it sees with."""
+def _with_head(facts: ModelFacts, setting: RunSetting) -> RunSetting:
+    """Return the setting with the model's own head, where that is predicted to pay."""
+    verdict = judge_head(facts, setting)
+    return msgspec.structs.replace(setting, has_own_draft=True) if verdict is not None and verdict.pays else setting
+
+
+def _as_loaded(services: Services, name: str, setting: RunSetting) -> RunSetting | None:
+    """Return the setting with what a load of a model of the library brings besides: its draft, what it sees with.
+
+    None for a model that is not in the library.
+    """
     with suppress(RoundhouseError):  # a model of no library, or files that are the load's to refuse
         model = services.library.find_model(name.strip())
         own = services.tuning.settings_of(model.runs_as)
         options = launch_options(services, model, UNCHOSEN, own, engine=setting.engine.id)
         return add_companions(services.facts, setting, options)
-    return setting
+    return None
 
 
 def with_verdict_of_engine(result: Estimate, why_not: str) -> Estimate:
@@ -387,18 +406,23 @@ async def find_candidates(facts: FactsReader, model: str) -> CandidateModels:
     return CandidateModels(candidates=forms, model=forms[0].name)
 
 
-def _leave_unknown_out(
+def _know_by_catalogue(
     hub: HubMemory, settings: SettingsStore, name: str, candidates: CandidateModels
 ) -> CandidateModels:
     """Return the candidates without formats that nobody makes any more, unless the catalogue lists some for the model.
 
-    Of a model that the catalogue does not have nothing is known, and its architecture decides.
+    Those that are published with a head that drafts have it. Of a model that the catalogue does not have nothing is
+    known, and its architecture decides.
     """
     if not name or candidates.is_fixed:
         return candidates
     match = hub.catalogue.find_match(name, key=settings.get_text("catalogue.key"))
     unknown = _MADE_NO_MORE - set(match.entry.repositories) if match is not None else frozenset()
     known = [facts for facts in candidates.candidates if facts.format not in unknown]
+    if match is not None:
+        from app.hub.repositories.catalogue_facts import with_head  # noqa: PLC0415 -- the gateway starts without shapes
+
+        known = [with_head(match.entry, facts) for facts in known]
     return msgspec.structs.replace(candidates, candidates=known)
 
 

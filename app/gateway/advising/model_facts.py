@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from app.config.environment import hub_endpoint
 from app.config.paths import expand_path
 from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, Unauthorized, Unavailable, quote_value
@@ -91,7 +93,7 @@ class FactsReader:
             return None
         if model.attached:
             raise BadRequest(f"{model.name} is attached: only its endpoint knows its files.")
-        return self.read(Path(model.path))
+        return msgspec.structs.replace(self.read(Path(model.path)), name=model.title or model.name)
 
     def _in_repository(self, name: str) -> ModelFacts:
         """Return what the hub has; where it does not answer us, what is known of the model by that name."""

@@ -42,7 +42,7 @@ async def list_best(
     content = await asyncio.to_thread(_read_content, services.hub, services.settings)
     ground = await fit_context(services, described)
     picks = await asyncio.to_thread(_pick_ranked, services, content, use, ground)
-    return await _complete_picks(services, content, picks)
+    return await _complete_picks(services, content, picks, ground if described is None else None)
 
 
 async def plan_machine(services: Services, request: PlanRequest) -> MachineAdvice:
@@ -58,8 +58,11 @@ async def plan_machine(services: Services, request: PlanRequest) -> MachineAdvic
     advice.check_plan(request)
     picks = await list_best(services, _USES.get(request.intent, HubUse.CHAT), request.machine)
     recommended = [pick for pick in picks if pick.is_recommended]
-    forms = await asyncio.to_thread(_forms_of, services.hub, services.settings, recommended[:1])
-    plans = await advice.make_plan(services, request, forms)
+    if recommended and recommended[0].installed:  # planned as when it is named: with its own files and settings
+        plans = await advice.make_plan(services, replace(request, model=recommended[0].installed))
+    else:
+        forms = await asyncio.to_thread(_forms_of, services.hub, services.settings, recommended[:1])
+        plans = await advice.make_plan(services, request, forms)
     return replace(_with_picks(plans, recommended), note=explain_absence(picks))
 
 
@@ -94,7 +97,7 @@ async def list_catalogue(services: Services, query: CatalogueQuery) -> list[HubP
     else:
         ranked = await asyncio.to_thread(_pick_ranked, services, content, query.use, ground)
         picks = [*ranked, *await asyncio.to_thread(_judge_rest, services, content, query.use, ground)]
-    return await _complete_picks(services, content, picks)
+    return await _complete_picks(services, content, picks, ground)
 
 
 async def note_look(hub: HubMemory, settings: SettingsStore) -> None:
@@ -154,9 +157,19 @@ def _judge_entries(entries: Sequence[CatalogueEntry], use: HubUse | None, ground
     return sorted(picks, key=lambda pick: (_VERDICT_ORDER.index(pick.card.verdict), -pick.quality))
 
 
-async def _complete_picks(services: Services, content: CatalogueContent, picks: Sequence[HubPick]) -> list[HubPick]:
+async def _complete_picks(
+    services: Services, content: CatalogueContent, picks: Sequence[HubPick], ground: FitContext | None
+) -> list[HubPick]:
+    """Return picks with what the catalogue says of them and what is so here; without a ground, of another machine."""
+    from app.gateway.hub.installed_forms import prefer_installed, read_installed  # noqa: PLC0415 -- as above
+
     inputs = await read_gap_inputs(services.catalogue, services.machine, services.support)
     entries = {entry.name: entry for entry in content.models}
+    if ground is not None:
+        here = await read_installed(services)
+        picks = await asyncio.to_thread(
+            lambda: [prefer_installed(pick, here.get(entries[pick.pull].base, ()), ground) for pick in picks]
+        )
     return await asyncio.to_thread(lambda: list(_list_complete(services.paths, services.hub, entries, picks, inputs)))
 
 

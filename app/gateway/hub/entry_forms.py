@@ -13,7 +13,7 @@ from app.gateway.advising.model_facts import find_well_known
 from app.gateway.hub.hub_plans import USUAL_QUANTIZATIONS
 from app.gateway.hub.named_models import FORMATS
 from app.hub.repositories.catalogue_entry import CatalogueEntry
-from app.hub.repositories.catalogue_facts import catalogue_facts, download_bytes
+from app.hub.repositories.catalogue_facts import catalogue_facts, download_bytes, with_head
 
 _RATE = re.compile(r"(\d(?:\.\d{1,2})?)[-_ ]?bpw", re.IGNORECASE)
 _BITS = re.compile(r"(\d)-?bit", re.IGNORECASE)
@@ -42,9 +42,10 @@ def _build_forms(key: IdentityKey[CatalogueEntry]) -> tuple[ModelFacts, ...]:
 
 def _find_facts(entry: CatalogueEntry, kind: str, quantization: str) -> ModelFacts | None:
     try:
-        return catalogue_facts(entry, quantization, format=kind)
+        facts = catalogue_facts(entry, quantization, format=kind)
     except RoundhouseError:  # this quantisation is none of this architecture's
         return None
+    return with_head(entry, facts) if facts is not None else None
 
 
 def _list_quantizations(entry: CatalogueEntry) -> Iterator[tuple[str, str]]:

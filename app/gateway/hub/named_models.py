@@ -7,7 +7,7 @@ installed engine reads; of the publishers, the first that the hub has is taken.
 import asyncio
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -15,6 +15,7 @@ from app.config.store import SettingsStore
 from app.core.advice import Plan
 from app.core.errors import BadRequest, NotFound, RoundhouseError, quote_value
 from app.core.model_facts import ModelFacts
+from app.core.models import OWN_HEAD
 from app.gateway.hub.hub_plans import USUAL_QUANTIZATIONS, plans_for
 from app.gateway.services import Services
 from app.hub.repositories.answers import HubMemory
@@ -52,7 +53,8 @@ async def find_named(services: Services, reference: ModelReference, model_format
     match = await asyncio.to_thread(_find_match, services.settings, services.hub, reference)
     asked_format = model_format or match.format
     if asked_format:
-        return _in_format(match, reference, asked_format)
+        drafts = await _plans_with_head(services, match, asked_format)
+        return _in_format(match, reference, asked_format, drafts=drafts)
     formats = [kind for kind in match.entry.repositories if kind in FORMATS]
     if not formats:
         raise NotFound(
@@ -60,9 +62,11 @@ async def find_named(services: Services, reference: ModelReference, model_format
             hint=f"Its makers' own is {match.entry.base}.",
             code="format_not_found",
         )
-    chosen, reason = (formats[0], "") if len(formats) == 1 else await _choose_format(services, match, formats)
+    choice = await _choose_format(services, match, formats)
+    reason = choice.reason if len(formats) > 1 else ""
     doubt = "Nobody has verified yet that its repositories exist." if match.entry.unchecked else ""
-    return msgspec.structs.replace(_in_format(match, reference, chosen), reason=f"{reason} {doubt}".strip())
+    source = _in_format(match, reference, choice.format, drafts=choice.drafts)
+    return msgspec.structs.replace(source, reason=f"{reason} {doubt}".strip())
 
 
 def _find_match(settings: SettingsStore, hub: HubMemory, reference: ModelReference) -> "CatalogueMatch":
@@ -79,7 +83,9 @@ def _find_match(settings: SettingsStore, hub: HubMemory, reference: ModelReferen
     return match
 
 
-def _in_format(match: "CatalogueMatch", reference: ModelReference, model_format: str) -> CatalogueSource:
+def _in_format(
+    match: "CatalogueMatch", reference: ModelReference, model_format: str, *, drafts: bool
+) -> CatalogueSource:
     repositories = match.list_repositories(model_format)
     if not repositories:
         raise NotFound(
@@ -89,7 +95,7 @@ def _in_format(match: "CatalogueMatch", reference: ModelReference, model_format:
         )
     known = match.entry.branches
     ordered = sorted(  # those last that are known to have other bit rates than the one named
-        prefer_drafts(match.entry, repositories),
+        prefer_drafts(match.entry, repositories) if drafts else repositories,
         key=lambda place: bool(match.quantization and known.get(place)) and match.quantization not in known[place],
     )
     places = [repository.partition("@") for repository in ordered]
@@ -101,11 +107,8 @@ def _in_format(match: "CatalogueMatch", reference: ModelReference, model_format:
 
 
 def prefer_drafts(entry: CatalogueEntry, repositories: list[str]) -> list[str]:
-    """Put first those that carry the head for multi-token prediction, in as many bits, where it pays.
-
-    It made dense models half as fast again on many machines; with experts on the processor it costs speed.
-    """
-    if entry.active_parameters or not repositories:
+    """Put first those that carry the head for multi-token prediction, in as many bits: for plans that draft with it."""
+    if not repositories:
         return repositories
     bits = _NAMED_BITS.findall(repositories[0])
     return sorted(
@@ -114,8 +117,21 @@ def prefer_drafts(entry: CatalogueEntry, repositories: list[str]) -> list[str]:
     )
 
 
-async def _choose_format(services: Services, match: "CatalogueMatch", formats: list[str]) -> tuple[str, str]:
-    """Return the format to take, and a sentence."""
+class _FormatChoice(NamedTuple):
+    """The format to take, why, and whether its plan drafts with the model's own head."""
+
+    format: str
+    reason: str
+    drafts: bool = False
+
+
+async def _plans_with_head(services: Services, match: "CatalogueMatch", model_format: str) -> bool:
+    plan = await _first_plan(services, await asyncio.to_thread(_facts_by_format, match, [model_format]))
+    return plan is not None and plan.draft == OWN_HEAD
+
+
+async def _choose_format(services: Services, match: "CatalogueMatch", formats: list[str]) -> _FormatChoice:
+    """Return the format that is planned for this machine."""
     engines = [engine for engine in await asyncio.to_thread(services.catalogue.list_engines) if engine.installed]
     readers: dict[str, str] = {}
     for kind in formats:
@@ -123,14 +139,15 @@ async def _choose_format(services: Services, match: "CatalogueMatch", formats: l
         if reader:
             readers[kind] = reader
     if not readers:
-        return formats[0], f"No engine that is installed reads any of {', '.join(formats)}."
+        return _FormatChoice(formats[0], f"No engine that is installed reads any of {', '.join(formats)}.")
     facts = await asyncio.to_thread(_facts_by_format, match, readers)
     plan = await _first_plan(services, facts)
     if plan is not None:
         others = ", ".join(kind for kind in formats if kind != plan.format)
-        return plan.format, f"{plan.format} for {plan.name}, as planned for this computer; also in {others}."
+        reason = f"{plan.format} for {plan.name}, as planned for this computer; also in {others}."
+        return _FormatChoice(plan.format, reason, drafts=plan.draft == OWN_HEAD)
     first = next(iter(readers))
-    return first, f"{first}, which {readers[first]} reads."
+    return _FormatChoice(first, f"{first}, which {readers[first]} reads.")
 
 
 async def _first_plan(services: Services, facts: Mapping[str, ModelFacts]) -> Plan | None:
@@ -150,7 +167,10 @@ def _facts_by_format(match: "CatalogueMatch", formats: Iterable[str]) -> dict[st
 
 
 def _list_facts(match: "CatalogueMatch", formats: Iterable[str]) -> Iterator[tuple[str, ModelFacts]]:
-    from app.hub.repositories.catalogue_facts import catalogue_facts  # noqa: PLC0415 -- the gateway starts without shapes
+    from app.hub.repositories.catalogue_facts import (  # noqa: PLC0415 -- the gateway starts without shapes
+        catalogue_facts,
+        with_head,
+    )
 
     for kind in formats:
         try:
@@ -158,4 +178,4 @@ def _list_facts(match: "CatalogueMatch", formats: Iterable[str]) -> Iterator[tup
         except RoundhouseError:  # none in this quantisation: the order of the list decides
             continue
         if facts is not None:
-            yield kind, facts
+            yield kind, with_head(match.entry, facts)

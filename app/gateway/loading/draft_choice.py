@@ -11,7 +11,7 @@ import msgspec
 from app.config.model_settings import ModelSettingsFile
 from app.core.advice import DraftTrial
 from app.core.errors import BadRequest, EngineFailed, RoundhouseError
-from app.core.models import DRAFT_OFF, OWN_DRAFTS, ModelInfo, ModelSettings
+from app.core.models import DRAFT_OFF, OWN_DRAFTS, OWN_HEAD, ModelInfo, ModelSettings
 from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.loading.draft_files import draft_path
 from app.gateway.loading.draft_verdicts import DraftTrialFile
@@ -29,6 +29,8 @@ class DraftChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     draft: Draft | None = None
     reason: str = ""
+    is_decided: bool = True
+    """Whether a person or a trial here said so; else published speeds did, for a model wholly on the GPU."""
 
 
 def choose_draft(services: Services, model: ModelInfo, own: ModelSettings, engine: str) -> DraftChoice:
@@ -36,7 +38,7 @@ def choose_draft(services: Services, model: ModelInfo, own: ModelSettings, engin
     if own.draft == DRAFT_OFF:
         return DraftChoice(reason="It is switched off for this model.")
     if own.draft in OWN_DRAFTS:
-        if own.draft == "mtp":
+        if own.draft == OWN_HEAD:
             _require_head(services, model)
         return DraftChoice(draft=Draft(kind=own.draft), reason="It is set for this model.")
     if own.draft:
@@ -44,8 +46,26 @@ def choose_draft(services: Services, model: ModelInfo, own: ModelSettings, engin
         return DraftChoice(draft=Draft(path=path, kind=draft_kind(path)), reason="It is set for this model.")
     trial = None if model.attached else find_trial(services.drafts, services.catalogue, Path(model.path), engine)
     if trial is None:
-        return DraftChoice(reason=f"No trial was made with {engine} on this machine yet.")
+        return _predict_draft(services, model, own, engine)
     return DraftChoice(draft=Draft(kind=trial.kind) if trial.is_faster else None, reason=describe_trial(trial))
+
+
+def _predict_draft(services: Services, model: ModelInfo, own: ModelSettings, engine: str) -> DraftChoice:
+    """Return the model's own head where it is predicted to pay; a trial on this machine decides later."""
+    from app.advisor.memory.setting import RunSetting  # noqa: PLC0415 -- the advisor is brought in once it is needed
+    from app.advisor.plans.drafting import judge_head  # noqa: PLC0415 -- as above
+    from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
+
+    untried = f"No trial was made with {engine} on this machine yet."
+    facts, traits = services.facts.read_model(model), engine_table().get(engine)
+    if facts is None or traits is None or not facts.has_draft_head:
+        return DraftChoice(reason=untried, is_decided=False)
+    backend = services.catalogue.backend_of(engine) or "cpu"
+    slots = own.slots or services.settings.get_int("models.slots")
+    verdict = judge_head(facts, RunSetting(engine=traits, backend=backend, slots=slots))
+    if verdict is None or not verdict.pays or own_draft_of(services, model, engine) != OWN_HEAD:
+        return DraftChoice(reason=f"{verdict.reason if verdict else ''} {untried}".strip(), is_decided=False)
+    return DraftChoice(draft=Draft(kind=OWN_HEAD), reason=verdict.reason, is_decided=False)
 
 
 def find_trial(drafts: DraftTrialFile, catalogue: EngineCatalogue, path: Path, engine: str) -> DraftTrial | None:
@@ -58,13 +78,14 @@ def keep_proven_draft(
 ) -> LoadRequest:
     """Return the planned load without a draft that nobody set, where experts lie in system memory and did not before.
 
-    There a draft mostly has more experts read, and is slower.
+    There a draft mostly has more experts read, and is slower; so it is with other layers where none was tried at all.
     """
     draft, own = load.options.draft, tuning.settings_of(load.source.name)
-    if draft is None or own.draft is not None or not load.options.cpu_moe_layers:
+    is_parted = load.options.cpu_moe_layers or load.options.gpu_layers is not None
+    if draft is None or own.draft is not None or not is_parted:
         return load
     trial = find_trial(drafts, catalogue, load.source.path, load.engine)
-    if trial is not None and trial.has_experts_in_memory:
+    if trial is not None and (trial.has_experts_in_memory or not load.options.cpu_moe_layers):
         return load
     return msgspec.structs.replace(load, options=msgspec.structs.replace(load.options, draft=None))
 

@@ -54,6 +54,31 @@ def catalogue_facts(entry: CatalogueEntry, quantization: str, *, format: str = "
     return store_as(plain, format, quantization) if plain is not None else None
 
 
+def with_head(entry: CatalogueEntry, facts: ModelFacts) -> ModelFacts:
+    """Return a form of a model with the head that drafts for it, where somebody publishes it so in this format.
+
+    The head is a layer that attends like the others; publishers store it in more bits than the model.
+    """
+    has_head = any(place in entry.draft_repositories for place in entry.repositories.get(facts.format, []))
+    attending = next((layer for layer in facts.layers if layer.attention is not AttentionKind.NONE), None)
+    if not has_head or not entry.draft_parameters or attending is None or facts.has_draft_head:
+        return facts
+    layer = msgspec.structs.replace(attending, is_draft=True, window=0, experts=0, experts_used=0)
+    drafting = msgspec.structs.replace(facts, layers=[*facts.layers, layer])
+    if drafting.has_draft_head:  # its weights are among those that the entry states
+        return drafting
+    size = round(entry.draft_parameters * _DRAFT_BITS.get(facts.format, _PLAIN_BITS) / 8)
+    head = msgspec.structs.replace(
+        _group(WeightKind.DRAFT, None, entry.draft_parameters), type="draft", bytes=size, padded_bytes=size
+    )
+    return msgspec.structs.replace(
+        drafting,
+        weights=[*facts.weights, head],
+        parameters=facts.parameters + entry.draft_parameters,
+        file_bytes=facts.file_bytes + size,
+    )
+
+
 def download_bytes(entry: CatalogueEntry, facts: ModelFacts, *, has_vision: bool, has_draft: bool) -> int:
     """Return what a build of a model weighs, with the parts it has beside the text model: those stay in half precision.
 

@@ -167,7 +167,15 @@ def find_shape(name: str) -> ModelShape | None:
 
 
 def _best_match(shape: ModelShape, cut: list[str]) -> int:
-    return max((count_matches(pattern, cut) for pattern in shape.patterns), default=0)
+    """Return the words of the pattern that fits best; most shapes are ruled out by the first word of each."""
+    return max(
+        (
+            count_matches(pattern, cut)
+            for pattern in shape.patterns
+            if pattern.partition(" ")[0] in cut or pattern.startswith("!")
+        ),
+        default=0,
+    )
 
 
 _ENDING = re.compile(r"(?:-\d{5}-of-\d{5})?\.(?:gguf|safetensors|bin)$", re.IGNORECASE)
@@ -220,13 +228,21 @@ def count_matches(pattern: str, name: Sequence[str]) -> int:
     A pattern that says no size fits only a name that says none: "llama 3.2" is what a chat program calls its 3B, but
     never an 11B.
     """
-    expected = [word for word in pattern.split() if not word.startswith("!")]
-    excluded = {word[1:] for word in pattern.split() if word.startswith("!")}
+    expected, excluded, says_size = _split_pattern(pattern)
     if not excluded.isdisjoint(name) or not _occur_in_order(expected, name):
         return 0
-    if any(map(_TOTAL.fullmatch, name)) and not any(map(_TOTAL.fullmatch, expected)):
+    if not says_size and any(map(_TOTAL.fullmatch, name)):
         return 0
     return len(expected)
+
+
+@cache
+def _split_pattern(pattern: str) -> tuple[Sequence[str], frozenset[str], bool]:
+    """Return a pattern's words, those that must not occur, and whether it says a size: each name meets all patterns."""
+    words = pattern.split()
+    expected = [word for word in words if not word.startswith("!")]
+    excluded = frozenset(word[1:] for word in words if word.startswith("!"))
+    return expected, excluded, any(map(_TOTAL.fullmatch, expected))
 
 
 def _occur_in_order(expected: Sequence[str], name: Sequence[str]) -> bool:

@@ -114,7 +114,7 @@ def _draft_parts(facts: ModelFacts, setting: RunSetting) -> Iterator[MemoryPart]
     """Yield a draft model as one component: it has a cache and a compute buffer of its own."""
     if setting.draft is not None:
         yield from as_draft(model_parts(setting.draft, setting))
-    if setting.has_own_draft:
+    if setting.has_own_draft and facts.has_draft_head:
         yield from as_draft(_head_parts(facts, setting))
 
 

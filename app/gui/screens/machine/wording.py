@@ -40,7 +40,7 @@ COMPONENTS = {
     "output": LazyText("Output"),
     "runtime": LazyText("Runtime"),
     "projector": LazyText("Projector"),
-    "draft": LazyText("Draft model"),
+    "draft": LazyText("Drafting"),
     "total": LazyText("Total"),
 }
 COLORS = {
