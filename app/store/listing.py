@@ -41,7 +41,12 @@ class SearchQuery:
     @property
     def patterns(self) -> list[str]:
         r"""Return `parts` for LIKE ... ESCAPE '\'."""
-        return ["%" + _WILDCARD.sub(r"\\\g<0>", part) + "%" for part in self.parts]
+        return [f"%{escape_like(part)}%" for part in self.parts]
+
+
+def escape_like(text: str) -> str:
+    r"""Return a text that means itself in LIKE ... ESCAPE '\'."""
+    return _WILDCARD.sub(r"\\\g<0>", text)
 
 
 def parse_query(text: str) -> SearchQuery | None:
@@ -113,12 +118,19 @@ class ListRequest(NamedTuple):
     """Only those in this folder; with an empty one, those in none."""
     tag: str = ""
     """Only those that have this tag."""
+    has_titles_first: bool = False
+    """Whether a search begins with titles: those that start with its text, then the rest. It has one page then."""
 
 
 def list_chats(connection: sqlite3.Connection, request: ListRequest) -> list[ChatSummary]:
     """Return chats, newest first. Without a search, those that are pinned stand before the first page's others."""
     limit = max(1, min(request.limit, MAX_PAGE))
     search = parse_query(request.query)
+    if search is not None and request.has_titles_first:
+        titles = _search_titles(connection, search, limit, request)
+        ids = {summary.id for summary in titles}
+        others = (chat for chat in _search_chats(connection, search, limit, request) if chat.id not in ids)
+        return [*titles, *others][:limit]
     if search is not None:
         return _search_chats(connection, search, limit, request)
     where = _place_condition(request)
@@ -181,6 +193,25 @@ def _search_chats(
     )
     values = (*message_values, *file_values, *where.values, _end_of(request.before), *title_values, limit)
     return [_build_hit(connection, search, row) for row in connection.execute(statement, values).fetchall()]
+
+
+def _search_titles(
+    connection: sqlite3.Connection, search: SearchQuery, limit: int, request: ListRequest
+) -> list[ChatSummary]:
+    """Return chats whose titles have all words: first those whose titles begin with what was typed; newest first."""
+    in_title, title_values = _match_condition(search, _TITLES)
+    where = _place_condition(request)
+    beginning = escape_like(" ".join(request.query.split())) + "%"
+    chosen = (
+        f"SELECT c.seq FROM chats c WHERE {where.sql} AND {in_title}"  # noqa: S608 -- constant names; what was typed is bound
+        " ORDER BY c.title LIKE ? ESCAPE '\\' DESC, c.updated_at DESC LIMIT ?"
+    )
+    rows = connection.execute(
+        f"SELECT {_SUMMARY}, NULL, NULL FROM chats c WHERE c.seq IN ({chosen})"  # noqa: S608 -- as above
+        " ORDER BY c.title LIKE ? ESCAPE '\\' DESC, c.updated_at DESC",
+        (*where.values, *title_values, beginning, limit, beginning),
+    )
+    return [_build_hit(connection, search, row) for row in rows.fetchall()]
 
 
 _FILES_OF_MESSAGES = (

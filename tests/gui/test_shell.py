@@ -154,7 +154,7 @@ def test_the_palette_offers_the_chats_that_are_found(make_window: Make, qtbot: Q
     chat, of_file = palette.visible_commands()[-2:]
     assert (chat.title, chat.hint) == ("Rust borrow checker and temporaries", "Chat")
     assert of_file.hint == "The Rust programming language, third edition.pdf"
-    assert "/chats?limit=8&query=borrow%20ch" in {path for _, path, _ in api.calls}
+    assert "/chats?limit=8&query=borrow%20ch&has_titles_first=true" in {path for _, path, _ in api.calls}
     palette.field.setText("borrow check")
     assert "Chat" not in {command.hint for command in palette.visible_commands()}
     palette.close_then(chat.run)

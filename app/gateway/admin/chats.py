@@ -35,7 +35,8 @@ routes = RouteTable()
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`query` searches; `before` is the `updated_at` of the last chat already seen.
 
-    `folder` shows one folder's chats, an empty one those in none; `tag` those that have it.
+    `folder` shows one folder's chats, an empty one those in none; `tag` those that have it. With `has_titles_first` a
+    search begins with the titles that start with its text and those that have its words; it has one page then.
     """
 
     query: str = ""
@@ -44,6 +45,7 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     shelf: ChatShelf = ChatShelf.CURRENT
     folder: str | None = None
     tag: str = ""
+    has_titles_first: bool = False
 
 
 class FolderDeleteQuery(msgspec.Struct, frozen=True, kw_only=True):

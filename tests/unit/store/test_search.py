@@ -234,3 +234,26 @@ async def test_files_from_before_are_indexed_once_there_is_time(store: ChatStore
         (match,) = await store.list_summaries(ListRequest("zanzibar"))
         assert match.file == "notes.txt"
         assert indexed(path) == (1, 1)
+
+
+async def test_titles_come_before_words_and_those_that_begin_so_before_all(store: ChatStore, ask: Ask) -> None:
+    titles = ["Steam and 100%", "About steam", "Nothing", "Steam, newer", "100_ steam"]
+    chats = {title: (await store.create_chat(NewChat(title=title))).id for title in titles}
+    await ask(chats["Nothing"], "What is steam?", answer="Water.")
+    plain = [chat.title for chat in await store.list_summaries(ListRequest("steam"))]
+    assert plain == ["Nothing", "100_ steam", "Steam, newer", "About steam", "Steam and 100%"]
+    request = ListRequest("STEAM ", has_titles_first=True)
+    ranked = [chat.title for chat in await store.list_summaries(request)]
+    assert ranked == ["Steam, newer", "Steam and 100%", "100_ steam", "About steam", "Nothing"]
+    assert [chat.title for chat in await store.list_summaries(request._replace(limit=3))] == ranked[:3]
+    for query in ("100", "100_", "100_ st"):
+        assert (await store.list_summaries(request._replace(query=query)))[0].title == "100_ steam"
+
+
+async def test_an_old_title_is_offered_before_many_newer_words(store: ChatStore, ask: Ask) -> None:
+    old = await store.create_chat(NewChat(title="Zanzibar trip"))
+    for number in range(12):
+        chat = await store.create_chat(NewChat(title=f"Chat {number}"))
+        await ask(chat.id, "Where is Zanzibar?", answer="In the ocean.")
+    found = await store.list_summaries(ListRequest("zanz", limit=8, has_titles_first=True))
+    assert (found[0].id, len(found)) == (old.id, 8)

@@ -106,10 +106,10 @@ class ChatList(QObject):
             self._wait.start(_SEARCH_MS)
 
     def search(self, text: str, limit: int, then: Callable[[list[ChatSummary]], object]) -> None:
-        """Look for chats elsewhere than in the list; one that is not the last asked for never answers."""
+        """Look for chats elsewhere than in the list, by their titles first; only the last search is answered."""
         if self._search_call is not None:
             self._search_call.cancel()
-        path = f"/chats?limit={limit}&query={quote(text.strip(), safe='')}"
+        path = f"/chats?limit={limit}&query={quote(text.strip(), safe='')}&has_titles_first=true"
         self._search_call = self._api.get(path, list[ChatSummary], then, lambda _: None)
 
     def show_shelf(self, shelf: ChatShelf) -> None:
