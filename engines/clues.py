@@ -320,6 +320,8 @@ _HARMLESS = (
     r"(?<!NCCL)\s(INFO|WARN|DEBUG|TRACE)\s+\S+: ",  # Rust programs: Dynamo, TGI
     r"(Future|User|Deprecation|Runtime)Warning:",
     r"^Failed to import from vllm\._C\w*: ModuleNotFoundError",  # vLLM, for a platform its wheel is not for
+    r"^warning: (\S{0,200}gdbinit|opening /proc/)",  # gdb, which ggml starts for a trace; it may do little
+    r"^\d{1,7}\s\S{1,300}: No such file or directory\.$",  # its sources, which nobody has here
     r"\bretrying (without|with|in)\b",  # llama.cpp does without what it could not allocate
 )
 HARMLESS = re.compile("|".join(_HARMLESS))

@@ -217,6 +217,14 @@ _SPECIFIC_TEXTS: tuple[tuple[FailureKind, re.Pattern[str], FailureText], ...] = 
             ),
         ),
         (
+            _K.MODEL_UNSUPPORTED,
+            r"GGML_ASSERT\(",
+            FailureText(
+                "{engine} stopped because parts of the model or of its projector do not fit together.",
+                "Download the model and its projector again, both from one publisher; or update the engine.",
+            ),
+        ),
+        (
             _K.BAD_FLAG,
             r"to use speculation|draft vocabs|same vocabulary size",
             FailureText(

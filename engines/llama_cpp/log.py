@@ -41,6 +41,7 @@ _CLUES = compile_clues(
     ),
     (_K.BAD_TEMPLATE, (r"chat template parsing error", r"failed to initialize chat template")),
     (_K.BAD_FLAG, (r"quantized V cache requires flash_attn", r"error while handling argument", r"invalid device:")),
+    (_K.MODEL_UNSUPPORTED, (r"ggml\.c:\d+: GGML_ASSERT\((ggml_(nelements|can)_?|\w->ne\[)",)),  # shapes, as it plans
     (_K.BACKEND_CRASH, (r"GGML_ASSERT\(", r"ggml_(vulkan|metal)\S{0,80} error")),
 )
 

@@ -125,7 +125,7 @@ def test_a_projector_shares_the_progress_with_the_weights() -> None:
     [
         ("ggml_backend_cuda_buffer_type_alloc_buffer: cudaMalloc failed: out of memory", FailureKind.OUT_OF_GPU_MEMORY),
         ("terminate called after throwing an instance of 'std::bad_alloc'", FailureKind.OUT_OF_MEMORY),
-        ("/src/ggml.c:1234: GGML_ASSERT(a->ne[0] == b->ne[0]) failed", FailureKind.BACKEND_CRASH),
+        ("/src/ggml-cpu/ops.cpp:1234: GGML_ASSERT(params->wdata != nullptr) failed", FailureKind.BACKEND_CRASH),
     ],
 )
 def test_causes_that_need_other_hardware_are_known_from_their_lines(line: str, kind: FailureKind) -> None:

@@ -7,7 +7,7 @@ settle it, it says so.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.demo.real_window import rows_answers, rows_files
+from tests.demo.real_window import rows_answers, rows_choices, rows_exports, rows_files, rows_look, rows_order
 from tests.demo.real_window.window import RealWindow
 
 PEERS = ("LM Studio", "Jan", "Open WebUI", "Cherry Studio")
@@ -62,4 +62,35 @@ ROWS = (
     Row("Continue an answer", rows_answers.continue_answer, YES),
     Row("Several models side by side, with speeds", rows_answers.compare_models, YES, NO),
     Row("Thoughts shown; thinking switched", rows_answers.switch_thinking, YES, "shown; switched in part"),
+    Row("Answers held to a JSON schema", rows_choices.hold_to_schema, YES, PART),
+    Row("Answers held to a grammar", rows_choices.hold_to_grammar),
+    Row("Stop texts", rows_choices.end_at_stop_text),
+    Row("Presets with variables", rows_choices.use_preset, "presets", "assistants"),
+    Row("Tokens counted while typing", rows_choices.count_while_typing),
+    Row("A choice where the context is full", rows_choices.choose_overflow, "without summary", "without summary"),
+    Row("Titles by the model", rows_choices.title_by_model),
+    Row(
+        "Export as Markdown, JSON, HTML, PDF",
+        rows_exports.export_formats,
+        "announced",
+        NO,
+        UNKNOWN,
+        YES,
+    ),
+    Row("All chats in one file, imported again", rows_exports.export_all_and_import, UNKNOWN, NO, "JSON"),
+    Row("Import from six other programs", rows_exports.import_from_others, NO, NO),
+    Row("Folders with a prompt and files", rows_order.use_folder, "folders", "projects"),
+    Row("Chats dragged into folders", rows_order.drag_into_folder),
+    Row("Pins", rows_order.pin),
+    Row("Archive", rows_order.archive),
+    Row("Tags", rows_order.tag),
+    Row("Trash, with Undo", rows_order.trash),
+    Row("Chats in a command palette", rows_order.find_in_palette),
+    Row("Search in all chats; a hit opens at its place", rows_order.open_search_hit, UNKNOWN, PART, UNKNOWN, "search"),
+    Row("Find in the open chat", rows_order.find_in_chat),
+    Row("All of it by keys", rows_choices.use_keys_alone, "screen readers in part"),
+    Row("Light and dark, live", rows_look.switch_theme, YES, YES),
+    Row("Text at 200 %", rows_look.enlarge, PART, NO),
+    Row("Mirrored, for scripts from right to left", rows_look.mirror, NO, PART),
+    Row("Nothing lost when the service is killed", rows_look.kill_service),
 )

@@ -5,9 +5,10 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
-from PIL import ImageGrab
+from PIL import ImageGrab, ImageStat
 
 from app.client.discovery import find_running_gateway
 from app.client.http import GatewayClient
@@ -21,6 +22,9 @@ from tests.patience import PATIENCE_S
 
 USUAL_SIZE = (1280, 800)
 _PLACE = (20, 40)
+_WHEEL_UP, _WHEEL_DOWN = 4, 5
+_PATH = "(File name|Directory):.*"
+"""The field in the dialogs for files."""
 _PAUSE_S = 0.15
 """Between two looks; a look costs a quarter of a second itself."""
 _SETTLE_S = 0.4
@@ -49,7 +53,7 @@ class RealWindow:
         self.wait_for(self._find_window, "the window")
         self._xdotool("windowsize", "--sync", self._id, *map(str, size))
         self._xdotool("windowmove", self._id, *map(str, _PLACE))
-        self.client = self._find_service()
+        self.client = self.find_service()
         self.find("Message", "text")
         self.find("Model: .*")
 
@@ -69,8 +73,22 @@ class RealWindow:
         self._xdotool("type", "--delay", "12", words)
 
     def click(self, node: Node, button: int = 1) -> None:
-        """Click into the middle of something."""
+        """Click into the middle of something; what lies below the window's edge is scrolled to."""
+        self._scroll_to(node)
         self.click_at(*self.tree.area(node).middle, button=button)
+
+    def _scroll_to(self, node: Node) -> None:
+        """Turn the wheel until something is within the window."""
+        top, height = self.tree.area(self.find("Roundhouse", "frame"))[1::2]
+        x, y = self.tree.area(node).middle
+        while not top < y < top + height:
+            before = y
+            self.click_at(x, top + height // 2, button=_WHEEL_DOWN if y > top else _WHEEL_UP)
+            self.wait_for(partial(self._has_moved, node, before), "the page to scroll", within_s=_HEAR_S)
+            x, y = self.tree.area(node).middle
+
+    def _has_moved(self, node: Node, before: int) -> bool:
+        return self.tree.area(node).middle[1] != before
 
     def click_at(self, x: int, y: int, button: int = 1) -> None:
         """Click at a place on the display."""
@@ -144,6 +162,21 @@ class RealWindow:
         x, y, width, height = self.tree.area(self.find("Roundhouse", "frame"))
         ImageGrab.grab(bbox=(x, y, x + width, y + height), xdisplay="").save(self.pictures / f"{name}.png")
 
+    def brightness(self, name: str) -> float:
+        """Return how bright something is drawn on the average, up to 255."""
+        x, y, width, height = self.tree.area(self.find(name))
+        picture = ImageGrab.grab(bbox=(x, y, x + width, y + height), xdisplay="").convert("L")
+        return float(ImageStat.Stat(picture).mean[0])
+
+    def list_rows(self) -> list[str]:
+        """Return what the rows of the list of chats say, without the headings."""
+        return [node.name for node in self.tree.walk() if node.role == "list item"][1:]
+
+    def focus_list(self) -> None:
+        """Bring the keyboard into the list of chats, from the search above it."""
+        self.press_button("Search chats", "text")
+        self.press("Tab")
+
     # The composer and the conversation
 
     def focus_composer(self) -> None:
@@ -189,7 +222,7 @@ class RealWindow:
         self.focus_composer()  # without the keyboard nothing in the conversation is chosen
         self.click_at(*self._margin_of(conversation))
         for _ in range(back):
-            self._press_and_hear("alt+Up", conversation)
+            self.press_and_hear("alt+Up", conversation)
         return conversation
 
     def choose_action(self, action: str, *, back: int = 1) -> None:
@@ -199,17 +232,22 @@ class RealWindow:
         self.press("Return")
 
     def action_names(self, *, back: int = 1, until: str = "") -> list[str]:
-        """Return what can be done with a message, as Right tells it, up to a name."""
-        conversation = self.choose_message(back=back)
+        """Return what can be done with a message, up to a name."""
+        self.choose_message(back=back)
+        return self.hear_actions(until=until)
+
+    def hear_actions(self, *, until: str = "") -> list[str]:
+        """Return the actions of the message that is chosen, as Right tells them, up to a name."""
+        conversation = self.find("Conversation")
         names: list[str] = []
         while until not in names:
-            name = self._press_and_hear("Right", conversation)
+            name = self.press_and_hear("Right", conversation)
             if name in names:  # it begins anew
                 break
             names.append(name)
         return names
 
-    def _press_and_hear(self, key: str, node: Node) -> str:
+    def press_and_hear(self, key: str, node: Node) -> str:
         """Press a key, and return what is told about a node then."""
         before = self.tree.description(node)
         self.press(key)
@@ -246,10 +284,10 @@ class RealWindow:
     def enter_path(self, path: Path | Sequence[Path]) -> None:
         """Paste a path, or several, into the dialog for files that is open."""
         paths = [path] if isinstance(path, Path) else list(path)
-        self.find("File name:.*", "text")
+        self.find(_PATH, "text")
         self.put_text_on_clipboard(" ".join(f'"{item}"' for item in paths) if len(paths) > 1 else str(paths[0]))
         self.press("ctrl+a", "ctrl+v", "Return")
-        self.wait_gone("File name:.*", "text")
+        self.wait_gone(_PATH, "text")
 
     # What the service has
 
@@ -287,7 +325,8 @@ class RealWindow:
             return False
         return True
 
-    def _find_service(self) -> GatewayClient:
+    def find_service(self) -> GatewayClient:
+        """Wait for the service, and return a way to ask it."""
         self.wait_for(lambda: find_running_gateway(default_paths()) is not None, "the service")
         service = find_running_gateway(default_paths())
         assert service is not None

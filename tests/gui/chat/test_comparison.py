@@ -84,6 +84,8 @@ def test_each_chosen_model_answers_in_a_column_and_one_is_kept(screen: ChatScree
     ]
     view = screen.conversation_view
     assert view._stack.currentWidget() is view.comparison
+    assert view.models_panel.isHidden(), "the columns have its room"
+    assert view._models_tool.isChecked(), "the next question goes to them too"
     columns = list(view.comparison.columns.values())
     assert [column.keep.isEnabled() for column in columns] == [False, False]
     assert [column.figures.text() for column in columns] == ["Writing…", "Writing…"]

@@ -606,3 +606,15 @@ def test_no_chat_is_marked_while_a_new_chat_shows(opened: ChatScreen, api: DemoA
     api.flush()
     assert not listing.selectionModel().hasSelection()
     assert not listing.currentIndex().isValid()
+
+
+def test_alt_up_leads_from_the_composer_to_the_last_message_and_its_actions(opened: ChatScreen) -> None:
+    field, transcript = opened.conversation_view.composer.field, opened.conversation_view.transcript
+    field.setFocus()
+    QTest.keyClick(field, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
+    assert transcript.hasFocus()
+    assert transcript.current == len(transcript.document.turns) - 1
+    opened.model.new_chat()
+    field.setFocus()
+    QTest.keyClick(field, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
+    assert field.hasFocus(), "an empty chat has no message to go to"

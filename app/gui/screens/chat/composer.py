@@ -28,6 +28,8 @@ class ComposerField(QPlainTextEdit):
 
     submitted = Signal()
     escaped = Signal()
+    conversation_requested = Signal()
+    """The keyboard is to go to the messages: Alt and an arrow up, as among them."""
     files_given = Signal(list)
     """Paths of files that were pasted or dropped."""
     picture_given = Signal(object)
@@ -85,6 +87,8 @@ class ComposerField(QPlainTextEdit):
             self.submitted.emit()
         elif event.key() == Qt.Key.Key_Escape:
             self.escaped.emit()
+        elif event.key() == Qt.Key.Key_Up and event.modifiers() & Qt.KeyboardModifier.AltModifier:
+            self.conversation_requested.emit()
         else:
             super().keyPressEvent(event)
 

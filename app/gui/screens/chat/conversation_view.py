@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from msgspec.structs import replace
-from PySide6.QtCore import QBuffer, QDir, QIODevice, QPoint, QRect, QTimer, Signal
+from PySide6.QtCore import QBuffer, QDir, QIODevice, QPoint, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QImage, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QFileDialog, QStackedWidget, QWidget
 
@@ -218,6 +218,7 @@ class ConversationView(QWidget):
         self._model.default_sampling.changed.connect(self._show_defaults)
         self._model.draft_changed.connect(self._warn_of_overflow)
         self._model.models_changed.connect(self._warn_of_overflow)
+        self.composer.field.conversation_requested.connect(self._enter_conversation)
         self.composer.field.files_given.connect(self.take_files)
         self.composer.field.picture_given.connect(self.take_picture)
         for signal in (self._model.draft_changed, self._model.models_changed, conversation.changed):
@@ -387,7 +388,13 @@ class ConversationView(QWidget):
         models = self.models_panel.models
         if len(models) >= LEAST_MODELS and self._model.conversation.answer_in_edit() is None:
             self._model.conversation.ask_models(models)
+            self._show_panel(self.models_panel, is_open=False)  # the columns need the room
         self._model.send_question(text)
+
+    def _enter_conversation(self) -> None:
+        """Bring the keyboard to the last message that shows, where there is one."""
+        if self._stack.currentWidget() is self.transcript:
+            self.transcript.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _take_typed(self, text: str) -> None:
         """Go on in the composer with what is typed while the transcript has the keyboard."""

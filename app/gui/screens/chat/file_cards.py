@@ -128,7 +128,7 @@ class FileCards(QWidget):
         self._limit = theme.px(_MOST_HEIGHT)
         self.problems = Paragraph(theme, role="meta", color="bad")
         """Why some cannot be read, in whole sentences: a card has room for a few words."""
-        column = VBox(theme, self, gap=4)
+        column = VBox(theme, self, margins=(0, 0, 0, 6), gap=4)
         column.addWidget(self._scroller)
         column.addWidget(self.problems)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
