@@ -1,7 +1,7 @@
 """A field for several lines of text."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QFocusEvent, QTextOption
+from PySide6.QtGui import QFocusEvent, QFont, QTextOption
 from PySide6.QtWidgets import QPlainTextEdit
 
 from app.gui.theme.theme import Theme
@@ -40,6 +40,15 @@ class PromptField(QPlainTextEdit):
         self.focus_left.emit()
 
     def _restyle(self) -> None:
-        self.setFont(self._theme.font(self._role))
+        set_text_font(self, self._theme.font(self._role))
         self.document().setDocumentMargin(self._theme.px(6))
         self.setFixedHeight(self._theme.px(self._height))
+
+
+def set_text_font(field: QPlainTextEdit, font: QFont) -> None:
+    """Set the font of a field with its placeholder, which Qt draws in that of the viewport.
+
+    Once a style sheet was set for the application, a viewport no longer follows its field.
+    """
+    field.setFont(font)
+    field.viewport().setFont(font)

@@ -10,9 +10,12 @@ from pytestqt.qtbot import QtBot
 
 from app.core.events import EngineChanged
 from app.gui.net.remote_lists import Stores
+from app.gui.screens.chat.composer import ComposerField
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import Shell
+from app.gui.theme.stylesheet import make_stylesheet
 from app.gui.theme.theme import Theme
+from app.gui.widgets.prompt_field import PromptField
 from tests.demo import data, long_chat
 from tests.demo.api import DemoApi
 
@@ -99,3 +102,25 @@ def test_more_than_the_model_takes_is_said_while_typing(screen: ChatScreen, shel
     assert hint.text().startswith("About ")
     screen.conversation_view.composer.set_text("short")
     assert hint.text() == "≈ 2 tokens"
+
+
+def test_the_placeholder_grows_with_the_text_when_the_scale_changes(
+    theme: Theme, qtbot: QtBot, qapp: QApplication
+) -> None:
+    """Qt draws it in the viewport's font, which a style sheet of the application keeps from following the field's."""
+    before = qapp.styleSheet()
+    qapp.setStyleSheet(make_stylesheet(theme))
+    fields = [ComposerField(theme), PromptField(theme, "Prompt", height=60)]
+    try:
+        for field in fields:
+            qtbot.addWidget(field)
+            field.show()
+        QApplication.processEvents()
+        theme.set_percent(200)
+        QApplication.processEvents()
+        for field in fields:
+            assert field.viewport().font().pixelSize() == field.font().pixelSize()
+        assert fields[0].font() == theme.font("chat")
+    finally:
+        theme.set_percent(100)
+        qapp.setStyleSheet(before)

@@ -15,6 +15,7 @@ from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
 from app.gui.widgets.buttons import IconButton, RoundButton
 from app.gui.widgets.layout import HBox, Surface, VBox
+from app.gui.widgets.prompt_field import set_text_font
 from app.gui.widgets.text import Label
 
 _LONGEST_WORD = 2000
@@ -142,7 +143,7 @@ class ComposerField(QPlainTextEdit):
         self.updateGeometry()
 
     def _restyle(self) -> None:
-        self.setFont(self._theme.font("chat"))
+        set_text_font(self, self._theme.font("chat"))
         self.updateGeometry()
 
 
