@@ -28,6 +28,8 @@ from engines.failures import FailureReader
 from engines.worker_launch import own_python, read_worker_line, worker_process
 
 METRICS_PATH = "/metrics"
+PREFILL_FIELDS: Mapping[str, bool] = {"continue_final_message": True}
+"""How our own server is asked to go on with the assistant's last turn; its answer holds what is new."""
 METRICS: Mapping[Gauge, str] = {
     Gauge.RUNNING: "roundhouse_worker_requests_running",
     Gauge.WAITING: "roundhouse_worker_requests_waiting",

@@ -6,7 +6,7 @@ from engines.api import Descriptor, EngineFamily, Feature, ModelFormat, Route
 from engines.api.support import NameKind, NameSource
 from engines.exllama.traits import EXL2 as EXL2_TRAITS
 from engines.exllama.traits import EXL3 as EXL3_TRAITS
-from engines.worker_adapter import METRICS, METRICS_PATH
+from engines.worker_adapter import METRICS, METRICS_PATH, PREFILL_FIELDS
 
 NEVER_ON_A_GPU = (
     "Never run on a GPU: no weights have been read and none of its kernels has computed anything, so speed, memory and "
@@ -50,11 +50,13 @@ EXL3 = Descriptor(
             Feature.PROGRESS,
             Feature.API_KEY,
             Feature.SAMPLING_DEFAULTS,
+            Feature.PREFILL,
             Feature.DRAFT,
         }
     ),
     platforms=frozenset({"linux", "win32"}),
     accelerators=("cuda",),
+    prefill_fields=PREFILL_FIELDS,
     metrics_path=METRICS_PATH,
     metrics=METRICS,
     verified=(

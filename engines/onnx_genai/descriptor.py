@@ -2,7 +2,7 @@
 
 from engines.api import Descriptor, EngineFamily, Feature, ModelFormat, Route
 from engines.onnx_genai.traits import TRAITS
-from engines.worker_adapter import METRICS, METRICS_PATH
+from engines.worker_adapter import METRICS, METRICS_PATH, PREFILL_FIELDS
 
 DESCRIPTOR = Descriptor(
     id="onnxruntime-genai",
@@ -28,11 +28,13 @@ DESCRIPTOR = Descriptor(
             Feature.PROGRESS,
             Feature.API_KEY,
             Feature.SAMPLING_DEFAULTS,
+            Feature.PREFILL,
             Feature.PORT_ZERO,
         }
     ),
     platforms=frozenset({"linux", "darwin", "win32"}),
     accelerators=("cuda", "directml", "npu", "cpu"),
+    prefill_fields=PREFILL_FIELDS,
     metrics_path=METRICS_PATH,
     metrics={gauge: name for gauge, name in METRICS.items() if "kv_cache" not in name},
     verified=(

@@ -2,7 +2,7 @@
 
 from engines.api import Descriptor, EngineFamily, Feature, ModelFormat, Route
 from engines.openvino.traits import TRAITS
-from engines.worker_adapter import METRICS, METRICS_PATH
+from engines.worker_adapter import METRICS, METRICS_PATH, PREFILL_FIELDS
 
 DESCRIPTOR = Descriptor(
     id="openvino",
@@ -29,11 +29,13 @@ DESCRIPTOR = Descriptor(
             Feature.PROGRESS,
             Feature.API_KEY,
             Feature.SAMPLING_DEFAULTS,
+            Feature.PREFILL,
             Feature.PORT_ZERO,
         }
     ),
     platforms=frozenset({"linux", "win32"}),
     accelerators=("gpu", "cpu"),
+    prefill_fields=PREFILL_FIELDS,
     metrics_path=METRICS_PATH,
     metrics=METRICS,
     verified=(

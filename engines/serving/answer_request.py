@@ -126,6 +126,8 @@ class TemplateInput:
     tools: Sequence[Mapping[str, object]] = ()
     arguments: Mapping[str, object] | None = None
     """Further names for the template, as clients may give them."""
+    continues: bool = False
+    """Whether the prompt ends with the words of the last message, an assistant's, which the model goes on with."""
 
 
 def parse_answer_request(
@@ -164,10 +166,13 @@ def parse_template_input(body: Mapping[str, object]) -> TemplateInput:
     if not messages:
         raise invalid_request("`messages` must hold at least one message.", "messages")
     tools = [] if body.get("tool_choice") == "none" else fields.objects("tools")
+    read, continues = [_message(message) for message in messages], fields.flag("continue_final_message")
+    if continues and (read[-1]["role"] != "assistant" or not str(read[-1]["content"]).strip()):
+        raise invalid_request(
+            "`continue_final_message` needs words of the assistant at the end of `messages`.", "continue_final_message"
+        )
     return TemplateInput(
-        messages=[_message(message) for message in messages],
-        tools=tools,
-        arguments=fields.json_object("chat_template_kwargs"),
+        messages=read, tools=tools, arguments=fields.json_object("chat_template_kwargs"), continues=continues
     )
 
 

@@ -83,16 +83,17 @@ class ChatTemplate:
             "messages": conversation.messages,
             "tools": conversation.tools or None,
             "documents": None,
-            "add_generation_prompt": True,
+            "add_generation_prompt": not conversation.continues,
         }
         try:
-            return _TemplateRun(lambda: self._render_bounded(names)).run_within(limit_s)
+            text = _TemplateRun(lambda: self._render_bounded(names)).run_within(limit_s)
         except _TooSlow:
             raise _cost_error(f"it takes longer than {limit_s:g} seconds") from None
         except (TemplateLimit, MemoryError, OverflowError, RecursionError) as error:
             raise _cost_error(str(error) or "it takes too much memory") from None
         except Exception as error:  # noqa: BLE001 -- a template can raise anything; it is the client's answer
             raise _template_error(str(error) or type(error).__name__) from None
+        return _cut_behind(text, str(conversation.messages[-1]["content"])) if conversation.continues else text
 
     def _render_bounded(self, names: Mapping[str, object]) -> str:
 
@@ -103,6 +104,18 @@ class ChatTemplate:
                 raise TemplateLimit(f"it writes more than {MOST_CHARS} characters")
             pieces.append(piece)
         return "".join(pieces)
+
+
+def _cut_behind(text: str, words: str) -> str:
+    """Return a prompt without what a template puts behind the last message, blanks at its end kept where it keeps them.
+
+    Raises Refused where the template leaves the message out or changes it.
+    """
+    at = text.rfind(words.strip())
+    if at < 0:
+        raise _template_error("it does not show the answer that is gone on with")
+    whole = words.lstrip()
+    return text[: at + len(whole if text.startswith(whole, at) else words.strip())]
 
 
 def read_template(folder: Path) -> tuple[str | None, dict[str, str]]:

@@ -65,6 +65,20 @@ def said(worker: Worker, **wishes: object) -> dict[str, Any]:
     return answer
 
 
+def test_an_answer_goes_on_with_the_assistants_words(running: Worker, engine: str) -> None:
+    if engine == BINDING:
+        pytest.skip("llama.cpp goes on by itself")
+    begun = [*QUESTION, {"role": "assistant", "content": "VRAM is"}]
+    wishes: dict[str, Any] = {"messages": begun, "continue_final_message": True}
+    prompt = running.ask("/apply-template", wishes)["prompt"]
+    assert prompt.endswith("VRAM is")
+    answer = said(running, **wishes, max_tokens=12, temperature=0)["message"]["content"]
+    bare = running.ask("/v1/completions", {"prompt": prompt, "max_tokens": 12, "temperature": 0})
+    assert answer.strip()
+    assert answer == bare["choices"][0]["text"]
+    assert refused(running, "/v1/chat/completions", {"messages": QUESTION, "continue_final_message": True})[0] == 400
+
+
 def refused(worker: Worker, path: str, body: object) -> tuple[int, dict[str, Any]]:
     connection = opened(worker, path, body)
     with closing(connection), connection.getresponse() as reply:

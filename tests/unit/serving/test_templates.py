@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.config.paths import RESOURCES
-from engines.serving.answer_request import TemplateInput
+from engines.serving.answer_request import TemplateInput, parse_template_input
 from engines.serving.refusals import RequestRefused
 from engines.serving.templates import ChatTemplate, read_template
 
@@ -112,3 +112,47 @@ def test_a_template_is_looked_for_in_every_place_it_may_be(tmp_path: Path) -> No
     assert read_template(tmp_path)[0] == "three"
     config.write_text("{")
     assert read_template(tmp_path)[0] == "three"
+
+
+TRIMMING = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim if trims else m.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def continued(words: str, **arguments: object) -> TemplateInput:
+    messages = [{"role": "user", "content": "It is a b"}, {"role": "assistant", "content": words}]
+    return TemplateInput(messages=messages, continues=True, arguments=arguments)
+
+
+@pytest.mark.parametrize(
+    ("words", "end"),
+    [("It is a", "It is a"), ("It is a ", "It is a "), ("\n It is a\n", "It is a\n"), ("It is a b", "It is a b")],
+)
+def test_a_prompt_ends_with_the_words_that_are_gone_on_with(words: str, end: str) -> None:
+    prompt = ChatTemplate(TRIMMING, {}).render(continued(words))
+    assert prompt.startswith("<|im_start|>user\nIt is a b<|im_end|>\n<|im_start|>assistant\n")
+    assert prompt.endswith(f"{end}")
+    assert prompt.count("<|im_end|>") == 1
+    trimmed = ChatTemplate(TRIMMING, {}).render(continued(words, trims=True))
+    assert trimmed.endswith(f"assistant\n{words.strip()}")
+
+
+def test_a_template_that_hides_or_changes_the_last_message_cannot_go_on_with_it() -> None:
+    for text in ("{{ messages[0].content }}", "{{ messages[-1].content | upper }}"):
+        with pytest.raises(RequestRefused, match="gone on with"):
+            ChatTemplate(text, {}).render(continued("Once upon"))
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "user", "content": "Hi"}],
+        [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": " "}],
+        [{"role": "assistant", "content": None}],
+    ],
+)
+def test_only_words_of_the_assistant_are_gone_on_with(messages: list[dict[str, object]]) -> None:
+    assert not parse_template_input({"messages": messages}).continues
+    with pytest.raises(RequestRefused, match="words of the assistant"):
+        parse_template_input({"messages": messages, "continue_final_message": True})
