@@ -31,9 +31,10 @@ test-package: .venv/ready  ## install what `make package` made on a clean Debian
 	@QT_QPA_PLATFORM=offscreen $(RUN) pytest -q -m packaging tests/packaging --timeout 1800
 
 # 330 MB of packages that nothing else here needs, so they have an environment of their own.
-clients: .venv/ready .clients/ready  ## try the llm and litellm packages on the endpoint
-	@OTHER_CLIENTS_BIN=$(CURDIR)/.clients/bin QT_QPA_PLATFORM=offscreen $(RUN) pytest -q \
-	  tests/gateway/dialects/test_scripted_other_clients.py tests/end_to_end/test_other_clients.py
+# Two gigabytes more for the coding agents, which need npm.
+clients: .venv/ready .clients/ready .clients/agents/ready  ## try the llm and litellm packages, and coding agents, on the endpoint
+	@OTHER_CLIENTS_BIN=$(CURDIR)/.clients/bin AGENTS=$(CURDIR)/.clients/agents QT_QPA_PLATFORM=offscreen $(RUN) pytest -q \
+	  tests/gateway/dialects/test_scripted_other_clients.py tests/end_to_end/test_other_clients.py tests/end_to_end/test_agents.py
 
 check: .venv/ready  ## lint, format, types on every system, import rules, workflows
 	@$(RUN) ruff check .
@@ -49,6 +50,7 @@ fix: .venv/ready  ## put right what the linter and formatter can; write the docs
 	@$(RUN) python -m tests.engine_docs --write
 	@$(RUN) python -m tests.catalogue_docs --write
 	@$(RUN) python -m tests.expert_docs --write
+	@$(RUN) python -m tests.agents --write
 	@$(RUN) python -m tests.window_texts --write
 
 bench: .venv/ready  ## measure the figures this project promises
@@ -83,6 +85,10 @@ clean:  ## remove everything that is made here
 .clients/ready: tests/other_clients.txt $(filter .uv/bin/uv,$(UV))
 	@$(UV) venv --quiet --clear .clients
 	@$(UV) pip install --quiet --python .clients/bin/python -r tests/other_clients.txt
+	@touch $@
+
+.clients/agents/ready: tests/agents.py .clients/ready
+	@$(RUN) python -m tests.agents --install $(CURDIR)/.clients/agents $(UV)
 	@touch $@
 
 .uv/bin/uv:

@@ -82,7 +82,7 @@ class WiringTarget:
 Changes = Callable[[WiringTarget], list[DocumentChange]]
 
 FILE, FOLDER, TEXT = "{file}", "{folder}", "{text}"
-"""In an argument or a variable of a run: the settings file made for it, that file's folder, and what it says."""
+"""In an argument or a variable of a run: its settings file, its temporary folder, and what the file says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class ToolRun:
     """How a tool is started wired for one run, which changes none of its own files.
 
     With `file`, the changes that would wire its own settings are written to a new file of that name in a temporary
-    folder.
+    folder, or `changes` in `form`, where that is another file than it is wired by.
     """
 
     install: str
@@ -100,6 +100,8 @@ class ToolRun:
     arguments: Callable[[WiringTarget], list[str]] = lambda _wiring: []
     environment: Callable[[WiringTarget], dict[str, str]] = lambda _wiring: {}
     file: str = ""
+    form: DocumentFormat | None = None
+    changes: Changes = lambda _wiring: []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +158,7 @@ class ClientTool:
                 hint=f"`roundhouse connect {self.id}` says how it is connected.",
                 code="tool_not_launched",
             )
+        form, changes = (self.run.form, self.run.changes) if self.run.form else (self.form, self.changes)
         return ToolLaunch(
             id=self.id,
             name=self.name,
@@ -165,7 +168,7 @@ class ClientTool:
             arguments=self.run.arguments(wiring),
             environment=self.run.environment(wiring),
             file=self.run.file,
-            text="" if self.form is None or not self.run.file else edit_document(self.form, "", self.changes(wiring)),
+            text="" if form is None or not self.run.file else edit_document(form, "", changes(wiring)),
         )
 
 

@@ -73,7 +73,7 @@ class ToolLaunch(msgspec.Struct, frozen=True, kw_only=True):
     """How a tool is started wired for one run.
 
     With `file`, a file of that name saying `text` is made in a new folder first. In arguments and variables, `{file}`,
-    `{folder}` and `{text}` stand for it, for its folder and for what it says.
+    `{folder}` and `{text}` stand for it, for the folder and for what it says.
     """
 
     id: str

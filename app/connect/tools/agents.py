@@ -44,7 +44,14 @@ GEMINI_CLI = ClientTool(  # https://geminicli.com/docs/reference/configuration
     form=DOTENV,
     changes=lambda wiring: [DocumentChange((name,), value) for name, value in _gemini_environment(wiring).items()],
     afterwards='Start Gemini CLI again, and choose "Use Gemini API Key" once. A project may have a .env of its own.',
-    run=ToolRun(install="npm install -g @google/gemini-cli", environment=_gemini_environment),
+    run=ToolRun(
+        install="npm install -g @google/gemini-cli",
+        environment=lambda wiring: {**_gemini_environment(wiring), "GEMINI_CLI_HOME": FOLDER},
+        file=".gemini/settings.json",
+        form=JSON,
+        # With an address alone it takes a way to sign in that its settings do not accept.
+        changes=lambda _wiring: [DocumentChange(("security", "auth", "selectedType"), "gemini-api-key")],
+    ),
     tried="0.61.0",
 )
 

@@ -208,5 +208,6 @@ def client_name(user_agent: str) -> str:
 
 
 def _product_name(name: str, version: str) -> str:
-    is_version = not version or version.lstrip("vV")[:1].isdigit()
-    return name if is_version else f"{name}/{version}"
+    """Return the name without its version, which may come after a further part: "ai-sdk/openai-compatible/3.0.37"."""
+    words = [part for part in version.split("/") if part and not part.lstrip("vV")[:1].isdigit()]
+    return "/".join([name, *words])

@@ -314,6 +314,8 @@ async def test_what_asks_no_model_anything_is_not_followed(gateway: Gateway, api
         ),
         ("Mozilla/5.0 (X11; Linux) Gecko/20100101 Firefox/140.0", "browser"),
         ("curl/8.5.0", "curl"),
+        ("ai-sdk/openai-compatible/3.0.37 ai-sdk/provider-utils/4.0.5 runtime/node.js/24", "ai-sdk/openai-compatible"),
+        ("ai-sdk/openai-compatible/v4", "ai-sdk/openai-compatible"),
         ("", "unknown"),
         ("(only a comment)", "unknown"),
         ("x" * 500, "x" * 60),

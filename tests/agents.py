@@ -1,0 +1,133 @@
+"""Coding agents that are run for real: of which version, with what arguments. `make clients` installs them.
+
+Those from npm share a folder; each of those from PyPI has an environment of its own, since their packages disagree.
+The table in the docs is written from here: `python -m tests.agents --write`.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.connect.connections import find_tool
+from app.connect.tool import ToolRoute
+from tests.engine_docs import DOCS, heading, line
+from tests.scripted_endpoint import CONTENT, FILE
+
+FOLDER = "AGENTS"
+"""The variable that names the folder in which they are installed."""
+PAGE = DOCS / "internals" / "clients.md"
+TASK = f"Write {FILE} that says {CONTENT}."
+_SPAN = re.compile(r"(?P<begin><!-- agents -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """One of them; `arguments` have it do a task without asking anybody."""
+
+    tool: str
+    package: str
+    version: str
+    arguments: tuple[str, ...]
+    is_npm: bool = True
+    tried_on: str = "26 November 2026"
+
+    @property
+    def requirement(self) -> str:
+        """What its package index is asked for."""
+        return f"{self.package}{'@' if self.is_npm else '=='}{self.version}"
+
+
+AGENTS = (
+    Agent(
+        tool="claude-code",
+        package="@anthropic-ai/claude-code",
+        version="2.1.197",
+        arguments=("-p", TASK, "--dangerously-skip-permissions"),
+    ),
+    Agent(
+        tool="codex",
+        package="@openai/codex",
+        version="0.169.0",
+        arguments=("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", TASK),
+    ),
+    Agent(tool="opencode", package="opencode-ai", version="1.18.33", arguments=("run", TASK)),
+    Agent(
+        tool="gemini-cli",
+        package="@google/gemini-cli",
+        version="0.61.0",
+        arguments=("--skip-trust", "--yolo", "-p", TASK),
+    ),
+    Agent(tool="qwen-code", package="@qwen-code/qwen-code", version="0.24.4", arguments=("-y", "-p", TASK)),
+    Agent(
+        tool="copilot-cli", package="@github/copilot", version="1.0.102", arguments=("-p", TASK, "--allow-all-tools")
+    ),
+    Agent(
+        tool="aider",
+        package="aider-chat",
+        version="0.86.2",
+        arguments=("--message", TASK, "--yes-always", "--no-check-update", "--no-show-release-notes", "--no-analytics"),
+        is_npm=False,
+    ),
+    Agent(tool="gptme", package="gptme", version="0.35.1", arguments=("-n", TASK), is_npm=False),
+)
+
+
+def search_path() -> str:
+    """Return a PATH on which the agents are; skip the test if nobody installed them."""
+    folder = os.environ.get(FOLDER, "")
+    if not folder:
+        pytest.skip(f"{FOLDER} names no folder with coding agents")
+    own = [f"{folder}/node_modules/.bin", *(f"{folder}/{each.tool}/bin" for each in AGENTS if not each.is_npm)]
+    return os.pathsep.join([*own, os.environ["PATH"]])
+
+
+def install_agents(folder: Path, uv: str) -> None:
+    """Install all of them below `folder`, at their versions."""
+    npm = [each.requirement for each in AGENTS if each.is_npm]
+    quiet = ("--silent", "--no-audit", "--no-fund", "--cache", str(folder / "cache"))
+    program = shutil.which("npm") or "npm"
+    subprocess.run([program, "install", *quiet, "--prefix", str(folder), *npm], check=True)
+    for each in AGENTS:
+        if not each.is_npm:
+            subprocess.run([uv, "venv", "--quiet", "--clear", str(folder / each.tool)], check=True)
+            python = str(folder / each.tool / "bin" / "python")
+            subprocess.run([uv, "pip", "install", "--quiet", "--python", python, each.requirement], check=True)
+
+
+def as_generated(page: str) -> str:
+    """Return the page with the table as it would be written now."""
+    return _SPAN.sub(lambda span: "\n".join((span["begin"], *_table_lines(), "", span["end"])), page)
+
+
+def _table_lines() -> Iterator[str]:
+    yield from heading("tool", "version", "dialect", "what it did", "test", "last tried")
+    for each in AGENTS:
+        tool = find_tool(each.tool)
+        is_listing = tool.id == "aider"
+        done = "wrote a file from a listing in the answer" if is_listing else "wrote a file by a tool call, streamed"
+        route = tool.route if tool.route is not ToolRoute.GOOGLE else "Google's"
+        test = f"`test_agents.py[{tool.id}]`"
+        yield line(tool.name, each.version, f"`{route}`" if "/" in route else route, done, test, each.tried_on)
+
+
+def main() -> int:
+    """Install the agents (`--install FOLDER UV`), write the table (`--write`), or tell by 1 that it is another."""
+    if "--install" in sys.argv:
+        folder, uv = sys.argv[sys.argv.index("--install") + 1 :]
+        install_agents(Path(folder), uv)
+        return 0
+    text = PAGE.read_text(encoding="utf-8")
+    if "--write" in sys.argv:
+        PAGE.write_text(as_generated(text), encoding="utf-8")
+        return 0
+    return int(as_generated(text) != text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""An OpenAI endpoint that makes any coding agent write one file, with whatever tool it offers, and then says so.
+
+It is asked over HTTP by a gateway to which it is attached, always for a stream. An agent's tools differ in names and
+parameters; the tool is chosen by its name, and its arguments by the names of what it takes.
+"""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+FILE, CONTENT, ANSWER = "hello.txt", "Hello from the script", "The file is there."
+_WRITERS = ("write_file", "write", "create", "save", "exec_command", "shell_command", "shell", "bash")
+"""Tools that can write a file, the plainest first; names are compared without their case."""
+_PATHS = ("file_path", "filePath", "path", "filename", "absolute_path")
+_TEXTS = ("content", "file_text", "contents", "text")
+_COMMANDS = ("cmd", "command")
+_LISTING_WORDS, _LISTING = "*file listing*", f"{FILE}\n```\n{CONTENT}\n```\n{ANSWER}"
+"""How aider asks for a file where it knows nothing of a model, and a file as it wants it."""
+_PIECES = 3
+"""An answer comes in so many chunks, so that it is a stream."""
+
+
+class ScriptedEndpoint:
+    """The endpoint, for as long as the `with` block runs; `folder` is where the agent is to write."""
+
+    def __init__(self, folder: str, context: int = 131_072) -> None:
+        self.folder, self.context = folder, context
+        self.requests: list[dict[str, Any]] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+
+    @property
+    def url(self) -> str:
+        """Its base URL."""
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def chunks_for(self, body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """Yield the deltas of an answer: a call that writes the file, and after its result the last words."""
+        messages = body.get("messages", [])
+        has_result = any(message.get("role") == "tool" for message in messages)
+        call = None if has_result else _call_for(body.get("tools") or [], f"{self.folder}/{FILE}")
+        if call is None:
+            words = _LISTING if _LISTING_WORDS in json.dumps(messages) else ANSWER
+            for at in range(0, len(words), len(words) // _PIECES):
+                yield {"content": words[at : at + len(words) // _PIECES]}
+            return
+        name, arguments = call
+        yield {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": {"name": name}}]}
+        for at in range(0, len(arguments), len(arguments) // _PIECES):
+            piece = arguments[at : at + len(arguments) // _PIECES]
+            yield {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class's name
+                """Say nothing."""
+
+            def do_GET(self) -> None:
+                model = {"id": "coder", "object": "model", "owned_by": "vllm", "max_model_len": endpoint.context}
+                self._send("application/json", json.dumps({"object": "list", "data": [model]}).encode())
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+                endpoint.requests.append(body)
+                deltas = list(endpoint.chunks_for(body))
+                reason = "tool_calls" if "tool_calls" in deltas[0] else "stop"
+                if body.get("stream"):
+                    events = [_chunk(delta) for delta in deltas]
+                    usage = {"prompt_tokens": 900, "completion_tokens": 9, "total_tokens": 909}
+                    last = {**_chunk({}, reason), "usage": usage}
+                    lines = [f"data: {json.dumps(event)}\n\n" for event in (*events, last)]
+                    self._send("text/event-stream", "".join([*lines, "data: [DONE]\n\n"]).encode())
+                else:
+                    self._send("application/json", json.dumps(_whole(deltas, reason)).encode())
+
+            def _send(self, content_type: str, data: bytes) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", content_type)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+        return Handler
+
+
+def _chunk(delta: Mapping[str, Any], reason: str | None = None) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "finish_reason": reason}
+    return {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "coder", "choices": [choice]}
+
+
+def _whole(deltas: Sequence[Mapping[str, Any]], reason: str) -> dict[str, Any]:
+    calls = [call for delta in deltas for call in delta.get("tool_calls", ())]
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": "".join(delta.get("content", "") for delta in deltas) or None,
+    }
+    if calls:
+        arguments = "".join(call["function"].get("arguments", "") for call in calls)
+        function = {"name": calls[0]["function"]["name"], "arguments": arguments}
+        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
+    choices = [{"index": 0, "message": message, "finish_reason": reason}]
+    usage = {"prompt_tokens": 900, "completion_tokens": 9, "total_tokens": 909}
+    return {"id": "1", "object": "chat.completion", "created": 1, "model": "coder", "choices": choices, "usage": usage}
+
+
+def _call_for(tools: Sequence[Mapping[str, Any]], path: str) -> tuple[str, str] | None:
+    """Return the name and the arguments of a call that writes the file; None where no tool that was offered can."""
+    by_name = {tool["function"]["name"].casefold(): tool["function"] for tool in tools if tool.get("function")}
+    chosen = next((by_name[name] for name in _WRITERS if name in by_name), None)
+    if chosen is None:
+        return None
+    properties = (chosen.get("parameters") or {}).get("properties") or {}
+    command = next((name for name in _COMMANDS if name in properties), None)
+    place = next((name for name in _PATHS if name in properties), None)
+    arguments: dict[str, Any] = {}
+    if place is not None:
+        text = next((name for name in _TEXTS if name in properties), "content")
+        arguments = {place: path, text: CONTENT}
+    elif command is not None:
+        line = f"printf '{CONTENT}' > {path}"
+        arguments[command] = ["bash", "-lc", line] if properties[command].get("type") == "array" else line
+    if "command" in properties and place is not None:
+        arguments["command"] = "create"
+    if "description" in ((chosen.get("parameters") or {}).get("required") or []):
+        arguments["description"] = "Write a file"
+    return chosen["name"], json.dumps(arguments)
