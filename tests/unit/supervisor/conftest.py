@@ -106,7 +106,8 @@ def launched_below(folder: Path) -> list[psutil.Process]:
 
 def _was_launched_below(process: psutil.Process, folder: Path) -> bool:
     try:
-        is_alive = process.status() != psutil.STATUS_ZOMBIE
-        return is_alive and TOKEN_VARIABLE in process.environ() and process.cwd().startswith(str(folder))
+        # What costs least comes first: this is asked of every process of the computer after every test.
+        is_below = process.cwd().startswith(str(folder))
+        return is_below and process.status() != psutil.STATUS_ZOMBIE and TOKEN_VARIABLE in process.environ()
     except psutil.Error:
         return False
