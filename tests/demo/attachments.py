@@ -41,7 +41,11 @@ EVENING = make_attachment(3, "evening.png", kind=AttachmentKind.PICTURE)
 MORNING = make_attachment(4, "morning.heic", kind=AttachmentKind.PICTURE)
 
 TALK = msgspec.structs.replace(
-    make_attachment(5, "talk.mp3", kind=AttachmentKind.SOUND), media_type="audio/mpeg", pages=None, seconds=92.0
+    make_attachment(5, "talk.mp3", kind=AttachmentKind.SOUND),
+    media_type="audio/mpeg",
+    pages=None,
+    seconds=92.0,
+    tokens=2_300,
 )
 
 
@@ -81,6 +85,14 @@ def file_replies() -> dict[str, object]:
         "GET /attachments/f3/content": draw_picture("#e07a3a", "#5b4a63"),
         "GET /attachments/f4/content": draw_picture("#7fb2e5", "#4d7a4f"),
     }
+
+
+def make_chat_with_sounds() -> Chat:
+    """Return a conversation about a recording."""
+    question = long_chat.make_question(1, "What does she say about the turntable?", None)
+    question = long_chat.replace_fields(question, attachments=[TALK])
+    answer = long_chat.make_answer(1, "That it was **built in 1911** and still turns twice a day.")
+    return long_chat.make_chat([question, answer], title="The talk of 12 May")
 
 
 def make_chat_with_files() -> Chat:

@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+import msgspec
+
 from app.core.chats import Chat, ChatSummary, Message, MessageStatus, Role, Sampling, Timings
 from tests.demo.data import READY
 from tests.demo.machines import NOON
@@ -98,7 +100,14 @@ def make_sample_chat() -> Chat:
         make_question(1, "Why does the borrow checker refuse `parse(&read_to_string(path)?)`?", None),
         make_answer(1, ANSWER, reasoning=THOUGHT),
         make_question(2, ARABIC, "a1"),
-        make_answer(2, "…", id="a2b", created_at=NOON + 2),
+        make_answer(
+            2,
+            ARABIC_ANSWER.partition("\n")[0],
+            id="a2b",
+            model="gemma-3-12b-it-q4_0",
+            timings=msgspec.structs.replace(make_timings(58), decode_tokens_per_s=31.2, ttft_s=0.31),
+            created_at=NOON + 2,
+        ),
         make_answer(2, ARABIC_ANSWER),
     ]
     return make_chat(messages)

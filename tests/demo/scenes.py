@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.core.chats import Chat, ChatShelf, ChatSummary
 from app.core.connections import ConnectionList
+from app.core.downloads import DownloadState
 from app.core.engine_store import EngineJob
 from app.core.engines import EngineState as S
 from app.core.events import CalibrationChanged, EngineJobChanged
@@ -506,6 +507,10 @@ def file_scenes(replies: Replies) -> Iterator[Scene]:
     files = {**with_chat(replies, attachments.make_chat_with_files()), **attachments.file_replies()}
     yield Scene("chat-files", PageId.CHAT, files, attach_files, looks=USUAL_LOOKS)
     yield Scene("chat-files-mirrored", PageId.CHAT, files, attach_files, looks=(SceneLook(is_mirrored=True),))
+    looks = (*USUAL_LOOKS, SceneLook(is_mirrored=True))
+    sounds = {**with_chat(replies, attachments.make_chat_with_sounds()), "POST /attachments": attachments.TALK}
+    yield Scene("chat-sounds", PageId.CHAT, sounds, attach_sound, looks=looks)
+    yield Scene("chat-downloaded", PageId.CHAT, with_chat(replies), end_download, looks=looks)
 
 
 def attach_files(window: MainWindow, api: DemoApi) -> None:
@@ -523,6 +528,22 @@ def attach_files(window: MainWindow, api: DemoApi) -> None:
         page.model.thumbnails.find(picture)
     api.flush()
     page.conversation_view.composer.set_text("And this one?")
+
+
+def attach_sound(window: MainWindow, api: DemoApi) -> None:
+    """Open the conversation about a recording, and attach another for a model that cannot hear."""
+    open_chat(window, api)
+    api.flush()
+    page = window.pages.currentWidget()
+    if isinstance(page, ChatScreen):
+        page.model.files.add_content("talk.mp3", b"?")
+
+
+def end_download(window: MainWindow, api: DemoApi) -> None:
+    """Let a download end while the reader is at a chat."""
+    open_chat(window, api)
+    api.flush()
+    window.stores.downloads.ended.emit(msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE))
 
 
 def search_models(window: MainWindow, _api: DemoApi) -> None:

@@ -293,3 +293,17 @@ def test_a_field_with_the_keyboard_has_one_outline(qtbot: QtBot, theme: Theme) -
     grow = ring.ring.geometry().width() - field.width()
     press.setFocus(Qt.FocusReason.TabFocusReason)
     assert (grow, ring.ring.geometry().width() - press.width()) == (2 * FOCUS_RING, 2 * (FOCUS_RING + 2))
+
+
+def test_a_toast_with_a_button_stays_within_a_narrow_foot(theme: Theme, qtbot: QtBot) -> None:
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.resize(900, 600)
+    window.show()
+    foot = QRect(100, 500, 420, 80)
+    toast = Toast(theme, window, lambda: foot)
+    toast.show_message("A model with a name that is as long as names of models are was downloaded.", lambda: None)
+    assert toast.width() <= foot.width()
+    toast.place_at_foot()
+    assert foot.left() <= toast.x()
+    assert toast.x() + toast.width() <= foot.left() + foot.width()

@@ -16,6 +16,8 @@ from app.gui.widgets.text import Label
 _SHOWN_MS = 6000
 _WIDEST = 0.6
 """Share of the window's width that words may take before they go on in a second line."""
+_NARROWEST = 80
+"""Unscaled pixels of the words; a few of them side by side."""
 
 
 class Toast(Surface):
@@ -73,6 +75,9 @@ class Toast(Surface):
         self._words.setWordWrap(False)
         self._words.setFixedWidth(min(self._words.sizeHint().width(), int(self._around.width() * _WIDEST)))
         self._words.setWordWrap(True)
+        excess = self.sizeHint().width() - self._foot_area().width()
+        if excess > 0:  # the buttons beside the words take their room first
+            self._words.setFixedWidth(max(self.theme.px(_NARROWEST), self._words.width() - excess))
         self._words.setFixedHeight(self._words.heightForWidth(self._words.width()))
         self.adjustSize()
         self.move(self._goal_position())
@@ -87,10 +92,13 @@ class Toast(Surface):
         return True
 
     def _goal_position(self) -> QPoint:
-        around = self._around.rect()
-        foot = self._foot() if self._foot is not None else QRect(0, around.height(), around.width(), 0)
+        foot = self._foot_area()
         gap = self.theme.px(8 if foot.height() else 24)
         return QPoint(foot.left() + (foot.width() - self.width()) // 2, foot.top() - self.height() - gap)
+
+    def _foot_area(self) -> QRect:
+        around = self._around.rect()
+        return self._foot() if self._foot is not None else QRect(0, around.height(), around.width(), 0)
 
     def _animate_rise(self) -> None:
         duration = self.theme.duration(Motion.PAGE)

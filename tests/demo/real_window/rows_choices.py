@@ -19,6 +19,7 @@ def hold_to_schema(window: RealWindow) -> None:
     assert list(answer) == ["bits"]
     assert isinstance(answer["bits"], int)
     window.take_picture("schema")
+    window.press_button("Close sampling")
 
 
 def hold_to_grammar(window: RealWindow) -> None:
@@ -29,12 +30,13 @@ def hold_to_grammar(window: RealWindow) -> None:
     window.take_picture("grammar-refused")
     fill_form(window, "", 'root ::= "steam" | "water"')
     assert window.ask(_QUESTION).content in {"steam", "water"}
+    window.press_button("Close sampling")
 
 
 def end_at_stop_text(window: RealWindow) -> None:
     """A stop text: the answer ends before it."""
     window.new_chat("Guide")
-    window.press_button("Sampling", "check box")
+    open_sampling(window)
     window.press_button("Stop texts", "text")
     window.write("weights")
     window.press_button("Close sampling")
@@ -135,10 +137,15 @@ def use_keys_alone(window: RealWindow) -> None:
     window.wait_for(lambda: chat.id in [item.id for item in window.chats()], "the chat again")
 
 
-def fill_form(window: RealWindow, kind: str, text: str) -> None:
-    """Choose the form of answers in the sampling card, and write it."""
+def open_sampling(window: RealWindow) -> None:
+    """Open the sampling card, where it is not open from the chat before."""
     if not window.shows("Close sampling"):
         window.press_button("Sampling", "check box")
+
+
+def fill_form(window: RealWindow, kind: str, text: str) -> None:
+    """Choose the form of answers in the sampling card, and write it."""
+    open_sampling(window)
     if kind:
         window.press_button("Form of answers: .*", "push button")
         window.choose_in_menu(kind)

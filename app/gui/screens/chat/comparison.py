@@ -93,8 +93,8 @@ class ComparisonColumn(Surface):
     def __init__(self, theme: Theme, find_thumbnail: FindThumbnail, keep: Callable[[], object]) -> None:
         super().__init__(theme, fill="ground", radius=Radius.CARD)
         self.setMinimumWidth(theme.px(_COLUMN))
-        box = VBox(theme, self, margins=(2, 12, 2, 8), gap=4)
-        line = HBox(theme, margins=(16, 0, 12, 0), gap=8)
+        box = VBox(theme, self, margins=(2, 12, 2, 8), gap=8)
+        line = HBox(theme, margins=(24, 0, 24, 0), gap=8)  # as far in as the text below
         head = VBox(theme, gap=0)
         self.title = ElidedLabel(theme, "", weight=600)
         self.figures = ElidedLabel(theme, "", role="meta", color="ink-2")

@@ -16,7 +16,7 @@ from app.gui.theme.tokens import Radius
 from app.gui.widgets.buttons import IconButton, RoundButton
 from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.prompt_field import set_text_font
-from app.gui.widgets.text import Label
+from app.gui.widgets.text import ElidedLabel, Label
 
 _LONGEST_WORD = 2000
 """Characters without a space from which on lines are broken anywhere: Qt looks for the words of such a line anew for
@@ -179,7 +179,8 @@ class Composer(Surface):
         box.addWidget(self.field)
         foot = HBox(theme, gap=4)
         self.tools = HBox(theme, gap=4)
-        self._hint = Label(theme, "", role="meta", color="ink-3")
+        self._hint = ElidedLabel(theme, "", role="meta", color="ink-3", mode=Qt.TextElideMode.ElideMiddle)
+        self._hint.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self._button = RoundButton(theme, "arrow-up", tr("Send"), action=self._press_button, is_primary=True)
         foot.addLayout(self.tools)
         foot.addStretch(1)

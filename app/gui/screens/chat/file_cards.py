@@ -98,7 +98,9 @@ class FileCard(Surface):
         words = VBox(theme, gap=0)
         is_failed = file.error is not None
         words.addWidget(ElidedLabel(theme, file.name, weight=500, mode=Qt.TextElideMode.ElideMiddle))
-        words.addWidget(ElidedLabel(theme, file.facts, role="meta", color="bad" if is_failed else "ink-2"))
+        # Of what was read the ends count, its size and its cost; of a failure the beginning.
+        mode = Qt.TextElideMode.ElideRight if is_failed else Qt.TextElideMode.ElideMiddle
+        words.addWidget(ElidedLabel(theme, file.facts, role="meta", color="bad" if is_failed else "ink-2", mode=mode))
         line.addLayout(words, 1)
         self.remove_button = IconButton(
             theme, "x", tr("Remove {name}", name=file.name), action=lambda: remove(file), size=24
