@@ -27,6 +27,8 @@ from tests.demo.scene import Scene, SceneLook
 from tests.demo.scenes import all_scenes
 
 _SETTLE_MS = 30
+_LAYOUT_PASSES = 8
+"""A height that changes deep inside goes outwards one widget a pass."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -101,6 +103,8 @@ def _settle_events() -> None:
     loop = QEventLoop()
     QTimer.singleShot(_SETTLE_MS, loop.quit)
     loop.exec()
+    for _ in range(_LAYOUT_PASSES):  # on a busy machine the time is over before the layouts are
+        QApplication.processEvents()
 
 
 if __name__ == "__main__":
