@@ -8,6 +8,8 @@ from app.gateway.canonical.assistant_prefill import NOTHING, AssistantPrefill
 from app.gateway.dialects.anthropic import answers
 from app.gateway.dialects.anthropic.answers import AnthropicAnswerParams
 from app.gateway.dialects.openai.answers import OpenAIChatForm
+from app.gateway.dialects.openai.chat_request import OpenAIChatRequest, OpenAIMessage, to_canonical_request
+from app.gateway.exchange.engine.capability import RequestNeed, needs_of
 
 
 @pytest.mark.parametrize(
@@ -44,3 +46,11 @@ def test_a_message_that_went_on() -> None:
     wishes = AnthropicAnswerParams(prefilled=AssistantPrefill(texts=("It ",), thinking="Hm"))
     told = json.loads(answers.whole_message(json.dumps({"content": content}).encode(), wishes))
     assert told["content"] == [{"type": "text", "text": "rains"}]
+
+
+@pytest.mark.parametrize("flag", [True, False, None])
+def test_the_clients_wish_to_go_on_reaches_engines_that_are_asked_for_it(*, flag: bool | None) -> None:
+    messages = [OpenAIMessage(role="user", content="Hi"), OpenAIMessage(role="assistant", content="Once")]
+    request = to_canonical_request(OpenAIChatRequest(messages=messages, continue_final_message=flag))
+    assert request.continues is bool(flag)
+    assert (RequestNeed.PREFILL in needs_of(request)) is bool(flag)

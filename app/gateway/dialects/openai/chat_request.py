@@ -193,6 +193,7 @@ class OpenAIChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     think: bool | str | None = None
     thinking_budget_tokens: int | None = None
     chat_template_kwargs: dict[str, msgspec.Raw] | None = None
+    continue_final_message: bool | None = None
     functions: msgspec.Raw = ABSENT
     function_call: msgspec.Raw = ABSENT
     audio: msgspec.Raw = ABSENT
@@ -226,6 +227,7 @@ def to_canonical_request(request: OpenAIChatRequest) -> ConversationRequest:
         sampling=_to_sampling(request),
         limits=_to_limits(request),
         template_arguments=request.chat_template_kwargs or {},
+        continues=request.continue_final_message is True,
     )
 
 
