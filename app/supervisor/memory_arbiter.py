@@ -268,7 +268,7 @@ def _describe_pool(pool: str, limit: int, head_room: int, residents: Iterable[Re
     holders = [
         MemoryHolder(
             model=resident.model,
-            bytes=None if resident.holds is None else resident.holds.get(pool, 0),
+            bytes=None if resident.holds is None else resident.holds[pool],
             is_pinned=resident.is_pinned,
             is_busy=resident.is_busy,
             is_idle=resident.is_idle,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 import msgspec
@@ -24,6 +25,7 @@ from app.advisor.memory.estimate import (
     sum_components,
 )
 from app.advisor.memory.libraries import compute_places, library_parts
+from app.advisor.memory.llama_cpp import blocks, buffers
 from app.advisor.memory.llama_cpp.buffers import (
     compute_parts,
     fixed_parts,
@@ -257,7 +259,10 @@ def test_a_reservation_without_room_does_not_fit_whatever_it_needs() -> None:
     facts = msgspec.structs.replace(SMALL.facts("FP8"), layers=[])
     setting = setting_for(engine="vllm", backend="cuda", gpu_memory=(24 * GIB,))
     assert setting_fits(facts, CARD, msgspec.structs.replace(setting, memory_fraction=0.5))
-    assert not setting_fits(facts, CARD, msgspec.structs.replace(setting, memory_fraction=0.01))
+    small = msgspec.structs.replace(setting, memory_fraction=0.01)
+    assert not setting_fits(facts, CARD, small)
+    caches = [part.bytes for part in reserved.reserve_parts(facts, small) if part.component is MemoryComponent.KV]
+    assert caches == [0], "what is missing is no cache of its own"
 
 
 def test_capacity_is_never_negative_and_grows_with_the_share() -> None:
@@ -355,6 +360,57 @@ def test_sums_by_layer_are_those_of_its_own_weights() -> None:
         assert sum(layer.others.values()) == sum(g.padded_bytes for g in mine if g.kind is not WeightKind.EXPERTS)
         assert layer.elements == {group.kind: group.elements for group in mine}
     assert sums.outputs["F16"] == outside.padded_bytes, "what no layer has comes after them"
+
+
+# ----- what widths and ranks follow from
+
+
+def test_experts_go_to_the_processor_up_to_the_last_layer_that_has_some() -> None:
+    tight = machine_from(b'{"os": "Linux", "ram_gb": 64, "gpus": [{"name": "RTX 3050", "vram_gb": 2.5}]}')
+    facts = replace(MIXTURE, feed_forward=16_384).facts("Q8_0")
+    kept = [group for group in facts.weights if group.kind is not WeightKind.EXPERTS or group.layer == 0]
+    found = estimate_memory(msgspec.structs.replace(facts, weights=kept), tight, setting_for(backend="cuda"))
+    assert (found.offload.cpu_moe_layers, found.offload.gpu_layers) == (1, 4)
+
+
+def test_a_latent_models_query_rank_is_what_its_attention_weighs_beside_the_rest() -> None:
+    hidden, heads, latent, turned, rank = 2048, 16, 512, 64, 384
+    own = 2 * turned
+    ranked = rank * (hidden + heads * (own + turned))
+    attention = hidden * (latent + turned) + heads * own * (2 * latent + hidden) + ranked
+    layer = Layer(attention=AttentionKind.LATENT, heads=heads, kv_heads=1, latent_dim=latent + turned, value_dim=latent)
+    facts = msgspec.structs.replace(facts_of(layer), hidden=hidden)
+    for elements, known in ((attention, rank), (attention - ranked, 0)):
+        context = blocks._Context(facts, setting_for(), 1, layer, {WeightKind.ATTENTION: elements})
+        assert blocks._query_rank(context) == known
+        widths = blocks._block_widths(context)
+        assert (widths["E"], widths["E3"], widths["E4"]) == (hidden, 3 * hidden, 4 * hidden)
+
+
+@pytest.mark.parametrize(("architecture", "rows", "inputs"), [("gemma3n", 4, 4), ("gemma3n", 3, 0), ("llama", 9, 0)])
+def test_layers_have_inputs_of_their_own_where_the_table_has_a_row_for_each(
+    architecture: str, rows: int, inputs: int
+) -> None:
+    facts = SMALL.facts("Q8_0")
+    table = group_of(WeightKind.LOOKUP_TABLE, None, "F16", rows * facts.vocabulary)
+    own = msgspec.structs.replace(facts, architecture=architecture, weights=[*facts.weights, table])
+    assert blocks.layer_inputs(own) == inputs
+
+
+def test_what_the_host_holds_for_cards_grows_with_the_hidden_state_of_every_token() -> None:
+    small, wide = (msgspec.structs.replace(SMALL.facts("Q8_0"), hidden=hidden) for hidden in (1024, 2048))
+    setting = setting_for(backend="cuda", context=4096)
+    grown = buffers._host_inputs(wide, setting) - buffers._host_inputs(small, setting)
+    assert grown >= 1024 * tokens_at_once(setting) * 4
+
+
+def test_values_are_padded_to_the_widest_only_without_flash_attention() -> None:
+    layer = Layer(heads=8, kv_heads=2, key_dim=64, value_dim=0)
+    facts = facts_of(layer)
+    flash, plain = (setting_for(context=256, flash_attention=wanted) for wanted in (True, False))
+    sizes = [sum(part.bytes for part in buffers._cache_parts(facts, setting)) for setting in (flash, plain)]
+    assert sizes[0] == 256 * 2 * 64 * 2
+    assert sizes[1] >= sizes[0]
 
 
 # ----- llama.cpp's parts

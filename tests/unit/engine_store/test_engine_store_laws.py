@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from app.core.engine_store import BUNDLED, Proof
 from app.core.errors import EnvironmentFault
 from app.engine_store import archives
-from app.engine_store.archives import unpack_archive
+from app.engine_store.archives import _path_inside, unpack_archive
 from app.engine_store.environments import LOCK, TOOLS, InstallMeter, own_python_fits, write_locks
 from app.engine_store.fetching import MOST_BYTES, MOST_TEXT
 from app.engine_store.host import InstallHost, best_variant, order_variants, variant_gain, version_numbers
+from app.engine_store.lock import compile_lock
 from app.engine_store.recipe import EngineVariant, InstallRecipe, SmokeModel, VariantKind
 from app.engine_store.releases import Asset, AssetSelection, _groups_fit
 from app.engine_store.version_store import (
@@ -322,3 +323,22 @@ def test_a_link_leads_nowhere_but_inside(target: str, tmp_path: Path) -> None:
         unpack_archive(path, tmp_path / "into")
     assert fault.value.code == "bad_archive"
     assert not (tmp_path / "into" / ".unpacking").exists()
+
+
+@pytest.mark.parametrize("name", ["", "/etc/passwd", "a\\b", "a\0b", "c:x", "..", "a/../b", "/"])
+def test_a_name_that_leads_out_of_an_archives_folder_is_refused_whatever_else_it_has(name: str, tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match="would be written outside"):
+        _path_inside(tmp_path, name, tmp_path / "a.tar")
+    assert _path_inside(tmp_path, "a/b..c", tmp_path / "a.tar") == tmp_path / "a" / "b..c"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the program is a script of a shell")
+def test_a_lock_is_what_uv_writes_of_all_that_is_required(tmp_path: Path) -> None:
+    uv = tmp_path / "uv"
+    uv.write_text('#!/bin/sh\ncat "$1"\n')
+    uv.chmod(0o700)
+    assert compile_lock([str(uv)], ["one==1", "two"]) == "one==1\ntwo\n"
+    uv.write_text("#!/bin/sh\necho no >&2\nexit 1\n")
+    with pytest.raises(EnvironmentFault, match="no set of packages that fits") as fault:
+        compile_lock([str(uv)], ["one"])
+    assert (fault.value.code, fault.value.body.detail) == ("no_lock", "no")

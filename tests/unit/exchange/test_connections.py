@@ -265,3 +265,14 @@ def test_an_address_has_a_prefix_and_a_name_without_secrets(
 ) -> None:
     address = address_of(url)
     assert (address.prefix, address.netloc, address.is_ours) == (prefix, netloc, is_ours)
+
+
+async def test_who_waits_to_write_is_told_that_the_connection_is_gone() -> None:
+    connection = EngineConnection(OURS, lambda _: None, set())
+    connection.connection_made(cast("asyncio.Transport", PlayedTransport()))
+    connection.pause_writing()
+    sending = asyncio.ensure_future(connection.send_request(b"POST / HTTP/1.1\r\n\r\n", b"x" * 1_000_000))
+    await asyncio.sleep(0)
+    connection.connection_lost(None)
+    with pytest.raises(EngineDisconnected):
+        await sending

@@ -18,6 +18,9 @@ from app.gateway.exchange.engine.request import in_order, nest_grammar, wire_mes
 from app.gateway.exchange.framing import MOST_HEAD_BYTES, ChunkedBody, CountedBody, read_head
 from app.gateway.exchange.grammar_chains import ChainReader, TooManyTokensError
 from app.gateway.exchange.infilling import _find_marks
+from app.gateway.exchange.observer import ExchangeSink, Observation, Observers
+from app.gateway.exchange.passing import LineLimit
+from app.gateway.exchange.upstream import EngineAnswer, StuckChecks
 
 # ----- limits
 
@@ -349,3 +352,53 @@ def test_all_that_was_said_is_sent_once_and_in_order_with_one_system_message_at_
 )
 def test_a_grammar_goes_where_its_engine_reads_it(field: str, fields: dict[str, object]) -> None:
     assert nest_grammar("g", field) == fields
+
+
+# ----- what is looked at while bytes pass
+
+
+@pytest.mark.parametrize(
+    ("pieces", "is_open"), [([], False), ([b"a"], True), ([b"a", b"b\n"], False), ([b"a\nb"], True), ([b""], False)]
+)
+def test_a_line_is_open_from_its_first_byte_to_its_end(pieces: list[bytes], *, is_open: bool) -> None:
+    limit = LineLimit()
+    for piece in pieces:
+        limit.check_piece(piece)
+    assert limit.is_open is is_open
+
+
+class ChangeSink(ExchangeSink):
+    """Listens to changes, and to nothing else."""
+
+    def on_change(self, exchange: Observation) -> None:
+        """Hear it."""
+
+
+class EndSink(ExchangeSink):
+    """Listens to ends, and to nothing else."""
+
+    def on_end(self, exchange: Observation) -> None:
+        """Hear it."""
+
+
+def test_sinks_are_told_of_what_they_listen_to_and_of_nothing_else() -> None:
+    change, end = ChangeSink(), EndSink()
+    observers = Observers((change, end, ExchangeSink()))
+    assert (observers.change_sinks, observers.end_sinks) == ([change.on_change], [end.on_end])
+    assert (observers.request_sinks, observers.answer_sinks) == ([], [])
+
+
+async def test_lasting_answers_are_looked_at_from_the_first_until_all_are_closed() -> None:
+    checks = StuckChecks()
+    assert checks._timer is None
+    checks.watch_answer(cast("EngineAnswer", object()))
+    timer = checks._timer
+    assert timer is not None
+    checks.watch_answer(cast("EngineAnswer", object()))
+    assert checks._timer is timer, "one look serves all"
+    await checks.close()
+    assert timer.cancelled()
+    closed = StuckChecks()
+    await closed.close()
+    closed.watch_answer(cast("EngineAnswer", object()))
+    assert closed._timer is None

@@ -244,3 +244,10 @@ def test_the_context_is_read_under_every_name_it_has(card: dict[str, object], co
 async def test_the_list_is_read_whole(far: Remotely) -> None:
     (model,) = await list_remote_models(EngineEndpoint(base_url=far.url, key="", served_name=""), "/models")
     assert (model.id, model.context) == ("big", 4096)
+
+
+async def test_an_endpoint_of_somebody_elses_is_not_asked_whether_it_still_answers(
+    supervisor: Supervisor, request_for: Callable[..., LoadRequest], far: Remotely
+) -> None:
+    async with supervisor.lease(request_for(far)) as lease:
+        assert await supervisor.is_answering(lease) is None

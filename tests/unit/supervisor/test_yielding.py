@@ -105,3 +105,13 @@ async def test_nothing_is_read_while_it_is_off(supervisor: Supervisor, recorder:
 
     supervisor.gauge = gauge
     await MemoryWatch(supervisor, recorder.publish).check_once()
+
+
+async def test_a_model_that_somebody_loaded_otherwise_meanwhile_is_left_as_it_is(
+    supervisor: Supervisor, ask: Ask
+) -> None:
+    async with supervisor.lease(ask(slots=2)) as lease:
+        pid = lease.status.pid
+    await supervisor.load_again(ask(slots=1))
+    (status,) = supervisor.list_statuses()
+    assert (status.pid, status.slots) == (pid, 2)
