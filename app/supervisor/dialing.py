@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple, TypeVar
@@ -56,6 +57,38 @@ async def dial_host(host: DialTarget, protocol: Callable[[], P]) -> tuple[asynci
     except OSError:
         call.note_failure()
         raise
+
+
+def dial_loopback(host: DialTarget) -> socket.socket | None:
+    """Begin to connect to a program of this computer by its address; None where no socket can be handed to the loop.
+
+    Over loopback the system is done when this returns. Where nobody listens, this or the first `send` raises OSError.
+    """
+    if sys.platform == "win32":
+        return None
+    dialed = socket.socket()
+    try:
+        dialed.settimeout(0.0)
+        with contextlib.suppress(BlockingIOError):
+            dialed.connect((host.name, host.port))
+        dialed.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        dialed.close()
+        raise
+    return dialed
+
+
+def send_at_once(dialed: socket.socket, data: bytes) -> bool:
+    """Send all of it now and return True, or close the socket: nobody begins with half a request. Raises OSError."""
+    is_sent = False
+    try:
+        is_sent = dialed.send(data) == len(data)
+    except BlockingIOError:  # too many wait there to be let in
+        pass
+    finally:
+        if not is_sent:
+            dialed.close()
+    return is_sent
 
 
 async def open_streams(where: SplitResult) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -241,6 +241,10 @@ class Supervisor:
         owner = self._owners.get(model)
         return owner is not None and owner.machine.has_free_slot
 
+    def free_endpoint(self, model: str) -> ReadyEndpoint | None:
+        """Return where the engine is of which a lease would be had without waiting; None otherwise."""
+        return self._owners[model].ready_endpoint() if self.serves_at_once(model) else None
+
     async def read_memory(self) -> MemoryState:
         """Return the memory engines share, who holds it, and who waits for it. Pools are named by their ids."""
         limits = await self._arbiter.read_limits()

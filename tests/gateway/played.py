@@ -128,6 +128,10 @@ class StandInSupervisor:
     def lease_at_once(self, _request: LoadRequest, _terms: LeaseOptions) -> Lease | None:
         return None
 
+    def free_endpoint(self, _model: str) -> ReadyEndpoint | None:
+        is_free = self.may_load.is_set() and not self.base_urls
+        return self.list_ready()[0] if is_free else None
+
     async def acquire_lease(self, request: LoadRequest, terms: LeaseOptions) -> Lease:
         self.asked.append(request)
         self.terms.append(terms)

@@ -95,11 +95,6 @@ class ModelLoadFields(KeepAliveFields, frozen=True, kw_only=True):
     options: ContextOptions | None = None
 
     @property
-    def says_nothing(self) -> bool:
-        """Whether it leaves both as they are."""
-        return self.ttl is None and self.options is None and self.keep_alive is ABSENT
-
-    @property
     def keep_s(self) -> float | None:
         """How long the model is to be kept once nobody uses it. Raises BadRequest."""
         return keep_time_s(self)

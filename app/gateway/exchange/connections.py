@@ -9,22 +9,30 @@ tell from a crash: so they are let go well before, and what still meets one bein
 """
 
 import asyncio
+import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from enum import IntEnum
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from app.core.errors import EngineFailed
 from app.gateway.exchange.framing import AnswerHead, Body, body_of, read_head
 from app.network.egress import egress_gate
-from app.supervisor.dialing import DialTarget, dial_host
+from app.supervisor.dialing import DialTarget, dial_host, dial_loopback, send_at_once
+
+if TYPE_CHECKING:
+    import socket
+
+    from app.supervisor.lease import ReadyEndpoint
 
 _KEPT_S = 2.0
 _LINGER_S = 1.0
 """An engine that has said its last word has this long to end its answer as HTTP wants; then it can be asked again."""
+SENT_AT_ONCE = 64 * 1024
+"""Bytes of a body that a socket takes together with its head, whatever the system's settings."""
 _WRITTEN_AT_ONCE = 256 * 1024
 """Bytes: a larger body is written piece by piece, so that its copies hold nobody up."""
 _MOST_WAITING = 256 * 1024
@@ -85,7 +93,10 @@ class EngineConnection(asyncio.Protocol):
         address: Address,
         release: "Callable[[EngineConnection], None]",
         open_connections: "set[EngineConnection]",
+        *,
+        is_asked: bool = False,
     ) -> None:
+        """`is_asked`: a request went out before, and the answer to that will come."""
         self.address = address
         self.idle_since = 0.0
         self._release = release
@@ -93,14 +104,17 @@ class EngineConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._may_write: asyncio.Future[None] | None = None
+        self._head: asyncio.Future[AnswerHead] | None
         self.prepare_reuse()
+        if is_asked:
+            self._head = self._loop.create_future()
 
     def prepare_reuse(self) -> None:
         """Be ready for a request."""
         self.is_over = False
         """Whether nothing more of the answer will come, whole or not."""
         self.is_paused = False
-        self._head: asyncio.Future[AnswerHead] | None = None
+        self._head = None
         self._begun = b""
         self._body: Body | None = None
         self._is_whole = False
@@ -117,7 +131,12 @@ class EngineConnection(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     async def send_request(self, head: bytes, body: bytes) -> AnswerHead:
-        """Send a request and return the head of its answer. Raises EngineDisconnected, or EngineFailed for nonsense."""
+        """Send a request, unless it went out with the connection, and return the head of its answer.
+
+        Raises EngineDisconnected, or EngineFailed for nonsense.
+        """
+        if self._head is not None:
+            return await self._head
         self._head = self._loop.create_future()
         if self._transport is None or self._transport.is_closing():
             raise EngineDisconnected("closed")
@@ -272,7 +291,7 @@ class EngineConnection(asyncio.Protocol):
         head, rest = read
         self._body = body_of(head)
         if not head.may_stay_open:
-            self._release = _abort_connection
+            self._release = EngineConnection.abort
         self._head.set_result(head)
         return rest
 
@@ -303,7 +322,7 @@ class EngineConnection(asyncio.Protocol):
         """Note that the answer is whole. It is over once it has been taken."""
         is_lingering, self._is_whole = self._take is _discard_payload and not self.is_over, True
         if self._body is not None and self._body.surplus:
-            self._release = _abort_connection
+            self._release = EngineConnection.abort
         if self._take is not None:
             self.is_over = True
         if is_lingering and self.is_open:
@@ -329,10 +348,6 @@ def _discard_payload(_payload: bytes) -> ReadFlow:
     return ReadFlow.MORE
 
 
-def _abort_connection(connection: EngineConnection) -> None:
-    connection.abort()
-
-
 def _not_http_error(detail: str) -> EngineFailed:
     return EngineFailed(
         "The engine's answer is not HTTP.", hint="Check what is running there.", code="engine_nonsense", detail=detail
@@ -346,6 +361,8 @@ class EngineConnections:
         self._connect_s = connect_s
         self._idle: defaultdict[Address, list[EngineConnection]] = defaultdict(list)
         self._open: set[EngineConnection] = set()
+        self._dialed: dict[Address, socket.socket] = {}
+        """Connected ahead of requests that are being read; at most one for each engine."""
         self._sweep: asyncio.TimerHandle | None = None
         egress_gate.add_holder(self)
 
@@ -364,6 +381,21 @@ class EngineConnections:
             connection.abort()
         return None
 
+    def dial_ahead(self, engine: "ReadyEndpoint | None") -> None:
+        """Begin to connect to the engine that a stream is about to be asked of, if it is free and on this computer.
+
+        Most engines close a connection after a stream: while one lets us in, the rest of the request is read.
+        """
+        if engine is None:
+            return
+        address = address_of(engine.base_url)
+        if address.is_ours and not self._idle.get(address) and address not in self._dialed:
+            with contextlib.suppress(OSError):  # whoever asks hears of it
+                dialed = dial_loopback(address.host)
+                if dialed is not None:
+                    self._dialed[address] = dialed
+                    self._sweep = self._sweep or asyncio.get_running_loop().call_later(_KEPT_S, self._close_idle)
+
     def cut_connections(self) -> None:
         """End every connection to another computer."""
         for connection in list(self._open):
@@ -381,27 +413,31 @@ class EngineConnections:
             self._sweep = None
         for connection in list(self._open):
             connection.abort()
+        self._close_dialed()
         self._idle.clear()
 
-    async def connect(self, address: Address) -> EngineConnection:
-        """Return a new connection. Raises OSError (TimeoutError too) if there is none, Offline if not allowed."""
+    async def connect(self, address: Address, request: bytes = b"") -> EngineConnection:
+        """Return a new connection, to our own programs one over which the request that is given goes out already.
+
+        Raises OSError (TimeoutError too) if there is none, Offline if not allowed.
+        """
         protocol = partial(EngineConnection, address, self._keep_idle, self._open)
         if address.is_ours:  # connected to or refused at once, and nobody's business
             loop = asyncio.get_running_loop()
+            dialed = (self._dialed.pop(address, None) or dial_loopback(address.host)) if request else None
+            if dialed is not None and send_at_once(dialed, request):
+                return (await loop.create_connection(partial(protocol, is_asked=True), sock=dialed))[1]
             return (await loop.create_connection(protocol, address.host.name, address.host.port))[1]
         async with asyncio.timeout(self._connect_s):
             return (await dial_host(address.host, protocol))[1]
 
     def _keep_idle(self, connection: EngineConnection) -> None:
-        loop = asyncio.get_running_loop()
         connection.idle_since = time.monotonic()
         connection.prepare_reuse()
         self._idle[connection.address].append(connection)
-        if self._sweep is None:
-            self._sweep = loop.call_later(_KEPT_S, self._close_idle)
+        self._sweep = self._sweep or asyncio.get_running_loop().call_later(_KEPT_S, self._close_idle)
 
     def _close_idle(self) -> None:
-        loop = asyncio.get_running_loop()
         self._sweep, oldest = None, time.monotonic() - _KEPT_S
         for address, idle in list(self._idle.items()):
             kept = [connection for connection in idle if connection.is_open and connection.idle_since > oldest]
@@ -412,5 +448,11 @@ class EngineConnections:
                 self._idle[address] = kept
             else:
                 del self._idle[address]
+        self._close_dialed()
         if self._idle:
-            self._sweep = loop.call_later(_KEPT_S, self._close_idle)
+            self._sweep = asyncio.get_running_loop().call_later(_KEPT_S, self._close_idle)
+
+    def _close_dialed(self) -> None:
+        for dialed in self._dialed.values():
+            dialed.close()
+        self._dialed.clear()

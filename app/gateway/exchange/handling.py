@@ -8,6 +8,7 @@ from aiohttp import hdrs, web
 from app.core.errors import BadRequest
 from app.core.models import ModelInfo
 from app.gateway.dialects.keep_alive import ModelLoadFields
+from app.gateway.dialects.raw_fields import ABSENT
 from app.gateway.exchange.observer import OBSERVATION, Observation
 from app.gateway.exchange.passing import pass_on
 from app.gateway.exchange.upstream import CacheFieldDroppedError, EngineAccess, UpstreamRequest
@@ -76,8 +77,10 @@ async def answer_request(request: web.Request, route: str, understand: Understan
 
 def client_header_lines(request: web.Request) -> bytes:
     """Return the header lines of a client's that an engine may see."""
-    headers = request.headers
-    lines = "".join([f"{name}: {headers[name]}\r\n" for name in _PASSED_ON if name in headers])
+    headers, lines = request.headers, ""
+    for name in _PASSED_ON:
+        if name in headers:
+            lines += f"{name}: {headers[name]}\r\n"
     return lines.encode("utf-8", "surrogateescape")
 
 
@@ -102,7 +105,7 @@ def engine_path(
 def lease_options(wishes: ModelLoadFields, route: Route) -> LeaseOptions:
     """Return what a request asks beside its work. Raises BadRequest."""
     takes_slot = route not in BESIDE_SLOTS
-    if wishes.says_nothing:
+    if wishes.ttl is None and wishes.options is None and wishes.keep_alive is ABSENT:  # as nearly always
         return _NO_TERMS if takes_slot else _BESIDE
     return LeaseOptions(keep_s=wishes.keep_s, context=wishes.context, takes_slot=takes_slot)
 

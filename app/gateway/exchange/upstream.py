@@ -30,6 +30,7 @@ from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.entry.bodies import call_off_loop
 from app.gateway.exchange.answer_limits import MOST_CUTS, fitting_limit, limit_changes
 from app.gateway.exchange.connections import (
+    SENT_AT_ONCE,
     EngineConnection,
     EngineConnections,
     EngineDisconnected,
@@ -401,7 +402,10 @@ class EngineAnswer:
             self._observed.note_lease(lease)
             head, body = await self._write_request()
             address = address_of(lease.base_url)
-            connection = engines.connections.take_idle(address) or await engines.connections.connect(address)
+            connection = engines.connections.take_idle(address)
+            if connection is None:
+                at_once = head + body if len(body) <= SENT_AT_ONCE else b""
+                connection = await engines.connections.connect(address, at_once)
             self._observed.note_connection(connection)
             engines.stuck_checks.watch_answer(self)
             self.head = answer = await connection.send_request(head, body)

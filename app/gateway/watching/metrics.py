@@ -151,13 +151,10 @@ class GatewayMetrics(ExchangeSink):
         if exchange.outcome is ExchangeOutcome.OK:
             figures = figures_of(exchange)
             values += (*_read_spans(figures), prefill_rate(figures))
-        count_values(zip(self._series_of((route, model)), values, strict=False))  # a failure has fewer
-
-    def _series_of(self, labels: Labels) -> Sequence[HistogramSeries]:
-        series = self._series.get(labels)
-        if series is None:
-            series = self._series[labels] = [histogram.series_of(labels) for histogram in self._histograms]
-        return series
+        labels = (route, model)
+        if labels not in self._series:
+            self._series[labels] = [histogram.series_of(labels) for histogram in self._histograms]
+        count_values(zip(self._series[labels], values, strict=False))  # a failure has fewer
 
     def format_exposition(
         self, engines: Iterable[EngineStatus], live: Iterable[RequestInfo] = (), gauges: Iterable[EngineGauges] = ()

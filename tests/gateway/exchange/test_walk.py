@@ -48,7 +48,7 @@ class Walker:
     ("path", "body", "ceiling"),
     [
         ("/v1/chat/completions", {"max_tokens": 8}, Walk(131, 31, 88)),
-        ("/api/chat", {}, Walk(205, 39, 122)),
+        ("/api/chat", {}, Walk(205, 39, 124)),
     ],
 )
 async def test_a_warm_chat_walks_no_farther(gateway: Gateway, path: str, body: dict[str, Any], ceiling: Walk) -> None:

@@ -1,6 +1,9 @@
 """A connection to an engine, before and after there is one: what comes over it piece by piece, and how it ends."""
 
 import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator
 from typing import cast
 
 import pytest
@@ -15,7 +18,9 @@ from app.gateway.exchange.connections import (
     Take,
     address_of,
 )
-from app.supervisor.dialing import DialTarget
+from app.supervisor.dialing import DialTarget, send_at_once
+from app.supervisor.lease import ReadyEndpoint
+from tests.patience import PATIENCE_S
 
 OURS = address_of("http://127.0.0.1:1")
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 4\r\n\r\n"
@@ -231,6 +236,104 @@ async def test_a_relay_is_asked_no_more_once_the_answer_was_broken_off() -> None
     exchange.connection.break_off()
     await exchange.come(b"1\r\na\r\n")
     assert offers == []
+
+
+class PlayedEngine(asyncio.Protocol):
+    """Answers every request alike, and notes what came over each connection."""
+
+    def __init__(self, came: list[bytearray]) -> None:
+        self._came = came
+        self.transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self._came.append(bytearray())
+        self._request = self._came[-1]
+
+    def data_received(self, data: bytes) -> None:
+        self._request += data
+        self.transport.write(HEAD + b"body")
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[tuple[str, list[bytearray]]]:
+    """Return where an engine listens, and what comes over each of its connections."""
+    came: list[bytearray] = []
+    server = await asyncio.get_running_loop().create_server(lambda: PlayedEngine(came), "127.0.0.1", 0)
+    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", came
+    server.close()
+
+
+def endpoint_at(base_url: str) -> ReadyEndpoint:
+    return ReadyEndpoint(model="guide", engine="llama.cpp", base_url=base_url, key="")
+
+
+async def pass_request(connections: EngineConnections, base_url: str, request: bytes) -> bytes:
+    """Return the answer's body to a request that goes out with its connection."""
+    connection = await connections.connect(address_of(base_url), request)
+    head = await connection.send_request(request, b"")
+    assert head.status == 200
+    pieces: list[bytes] = []
+    connection.deliver_to(taking_into(pieces))
+    await connection.wait_for_change()
+    connection.abort()
+    return b"".join(pieces)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a socket is not handed to the loop there")
+async def test_a_connection_dialed_ahead_takes_the_next_request_and_no_other(
+    engine: tuple[str, list[bytearray]],
+) -> None:
+    base_url, came = engine
+    connections = EngineConnections(1.0)
+    for _ in range(2):  # the second finds the first
+        connections.dial_ahead(endpoint_at(base_url))
+    async with asyncio.timeout(PATIENCE_S):
+        assert await pass_request(connections, base_url, b"first") == b"body"
+        assert await pass_request(connections, base_url, b"second") == b"body"
+    assert came == [b"first", b"second"]
+    connections.close()
+
+
+async def test_a_connection_dialed_ahead_and_not_used_is_closed(engine: tuple[str, list[bytearray]]) -> None:
+    base_url, came = engine
+    connections = EngineConnections(1.0)
+    connections.dial_ahead(endpoint_at(base_url))
+    connections._close_idle()
+    assert not connections._dialed
+    connections.dial_ahead(endpoint_at(base_url))
+    connections.close()
+    assert not connections._dialed
+    assert await pass_request(connections, base_url, b"later") == b"body"
+    assert bytearray(b"later") in came
+
+
+async def test_nobody_is_dialed_ahead_elsewhere_and_where_nobody_listens_the_request_says_so() -> None:
+    connections = EngineConnections(1.0)
+    connections.dial_ahead(None)
+    for base_url in ("http://far.example:80", "https://127.0.0.1:1"):
+        connections.dial_ahead(endpoint_at(base_url))
+    assert not connections._dialed
+    connections.dial_ahead(endpoint_at("http://127.0.0.1:1"))  # nobody does
+    with pytest.raises(ConnectionRefusedError):
+        await connections.connect(OURS, b"request")
+    connections.close()
+
+
+def test_a_dialed_connection_that_the_engine_closed_takes_no_request() -> None:
+    near, far = socket.socketpair()
+    far.close()
+    with near, pytest.raises(ConnectionError):
+        send_at_once(near, b"request")
+    assert near.fileno() == -1
+
+
+def test_half_a_request_is_not_sent() -> None:
+    near, far = socket.socketpair()
+    near.settimeout(0.0)
+    with near, far:
+        assert not send_at_once(near, b"x" * (8 << 20))
+        assert near.fileno() == -1
 
 
 async def test_connections_to_others_are_cut_and_those_to_ours_stay() -> None:

@@ -240,3 +240,12 @@ async def test_a_forced_unload_answers_those_in_line(supervisor: Supervisor, ask
         await supervisor.unload_model("m", force=True)
         with pytest.raises(Unavailable):
             await waiting
+
+
+async def test_an_engine_is_free_while_a_slot_is(supervisor: Supervisor, ask: Ask) -> None:
+    assert supervisor.free_endpoint("m") is None, "nobody has loaded it"
+    async with supervisor.lease(ask(slots=1)) as lease:
+        assert supervisor.free_endpoint("m") is None
+    endpoint = supervisor.free_endpoint("m")
+    assert endpoint is not None
+    assert endpoint.base_url == lease.base_url

@@ -72,6 +72,8 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
     message_request = await call_off_loop(body, decode_body, body, AnthropicRequest)
     check_request(message_request, counts_only=route is Route.COUNT_TOKENS)
     target = await resolve_model(services, message_request.model)
+    if message_request.stream:
+        services.connections.dial_ahead(services.supervisor.free_endpoint(target.load.source.name))
     if route is Route.COUNT_TOKENS:
         target = await with_probes(services.library, services.shared, services.events, target, route)
     target = target._replace(load=await load_for_context(services, target, message_request.context))

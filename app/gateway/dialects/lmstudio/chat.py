@@ -131,6 +131,8 @@ async def _prepare_job(request: web.Request) -> RequestJob:
     history = extend_history(chat_request, _find_earlier(request, chat_request.previous_response_id))
     work = to_canonical_request(chat_request, history)
     target = await resolve_model(services, chat_request.model)
+    if chat_request.stream:
+        services.connections.dial_ahead(services.supervisor.free_endpoint(target.load.source.name))
     path = engine_path(services.adapters, services.library, target.load.engine, target.model, Route.CHAT)
     await _check_reasoning(services, target, work.thinking)
     context, plan = chat_request.context_tokens, await plan_fallbacks(services, target, work)

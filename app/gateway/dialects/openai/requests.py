@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 from aiohttp import web
 
+from app.core.models import ModelInfo
 from app.gateway.canonical.assistant_prefill import NOTHING
 from app.gateway.canonical.events import AnswerFailed, Event, aggregate_events
 from app.gateway.canonical.request import ConversationRequest
@@ -40,7 +41,13 @@ from app.gateway.entry.bodies import call_off_loop, decode_body, read_body
 from app.gateway.exchange.capability_fallback import can_pass_bytes, running_descriptor, with_plan
 from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.engine.capability import Fulfilment, RequestNeed, cannot_error, fulfilment_of, needs_of
-from app.gateway.exchange.handling import RequestJob, client_header_lines, engine_path, lease_options, load_for_context
+from app.gateway.exchange.handling import (
+    RequestJob,
+    client_header_lines,
+    engine_path,
+    lease_options,
+    load_for_context,
+)
 from app.gateway.exchange.infilling import PREPARERS
 from app.gateway.exchange.observer import Observation
 from app.gateway.exchange.presets import apply_preset
@@ -109,15 +116,16 @@ def _prepare_request(body: bytes, options: OpenAIRequestOptions, route: Route) -
 
 
 def fit_to_engine(
-    engine_request: OpenAIEngineRequest, engine: Descriptor, options: _Options, *, name: str
+    engine_request: OpenAIEngineRequest, engine: Descriptor, options: _Options, *, model: ModelInfo
 ) -> OpenAIEngineRequest:
-    """Return it as an engine with ways of its own has to be asked and read; `name` is what answers call the model."""
+    """Return it as an engine with ways of its own has to be asked and read."""
     is_chat = isinstance(options, OpenAIChatOptions)
     if isinstance(options, OpenAIChatOptions) and options.grammar is not ABSENT and is_set(options.grammar):
         body = checks.with_grammar_field(engine_request.body, engine)
         engine_request = msgspec.structs.replace(engine_request, body=body)
     if isinstance(engine_request.form, infill.SuffixCompletionForm):
-        return msgspec.structs.replace(engine_request, form=msgspec.structs.replace(engine_request.form, model=name))
+        named_form = msgspec.structs.replace(engine_request.form, model=name_in_answer(options.model, model))
+        return msgspec.structs.replace(engine_request, form=named_form)
     if is_chat and options.n is None and (options.stream or not engine.repeats_prefill):
         return engine_request  # as with most
     each = int(options.n or 1)
@@ -293,6 +301,8 @@ async def prepare_chat_job(request: web.Request, put: FormWrapper | None = None)
     services, body = request.app[SERVICES], await read_body(request)
     options, engine_request = await call_off_loop(body, read_chat, body)
     target = await resolve_model(services, options.model)
+    if options.stream:
+        services.connections.dial_ahead(services.supervisor.free_endpoint(target.load.source.name))
     if options.context is not None:
         target = target._replace(load=await load_for_context(services, target, options.context))
     if not await _can_pass(services, target, body, options):
@@ -329,9 +339,8 @@ def _build_upstream(
 ) -> UpstreamRequest:
     (model, load), services = target, request.app[SERVICES]
     path = engine_path(services.adapters, services.library, load.engine, model, engine_request.route)
-    name = name_in_answer(options.model, model)
     descriptor = services.adapters[load.engine].descriptor
-    engine_request = fit_to_engine(engine_request, descriptor, options, name=name)
+    engine_request = fit_to_engine(engine_request, descriptor, options, model=model)
     return UpstreamRequest(
         load=load,
         path=path,
