@@ -6,6 +6,7 @@ Whoever is sent one is told a name of ours for it, by the kind that its first by
 import secrets
 import struct
 from collections.abc import Iterable
+from enum import IntEnum
 from typing import NamedTuple
 
 FORM = "multipart/form-data"
@@ -14,7 +15,16 @@ _MARK_BYTES = 16
 _MP4_MARK_AT = 4
 _SYNC, _LAYER_BITS = 0xE0, 0x06
 """Of the two bytes that begin a frame of MPEG sound; AAC has no layer."""
-_RATE_HZ, _SILENT_S = 16_000, 0.25
+RATE_HZ = 16_000
+"""Of what the microphone is recorded with: what speech models take."""
+_SILENT_S = 0.25
+
+
+class MicrophoneExit(IntEnum):
+    """Why the program that records ended without anything."""
+
+    NO_LIBRARY = 3
+    NO_DEVICE = 4
 
 
 class SoundFile(NamedTuple):
@@ -80,5 +90,5 @@ def wav_of(samples: bytes, rate_hz: int) -> bytes:
     return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WAVE" + chunks
 
 
-SILENCE = wav_of(bytes(2 * int(_RATE_HZ * _SILENT_S)), _RATE_HZ)
+SILENCE = wav_of(bytes(2 * int(RATE_HZ * _SILENT_S)), RATE_HZ)
 """A quarter of a second: OpenAI refuses less than a tenth."""

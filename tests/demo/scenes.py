@@ -46,6 +46,7 @@ from tests.demo.disk_scenes import disk_scenes
 from tests.demo.presets import preset_scenes
 from tests.demo.sampling_scenes import sampling_scenes
 from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Replies, Scene, SceneLook, scroll_to
+from tests.demo.speech_scenes import speech_scenes
 
 
 def all_scenes() -> Iterator[Scene]:
@@ -499,6 +500,7 @@ def file_scenes(replies: Replies) -> Iterator[Scene]:
     """Yield conversations with formulas and files, the shelves of the list, more files in the composer, sampling."""
     yield from sampling_scenes()
     yield from preset_scenes()
+    yield from speech_scenes()
     formulas = with_chat(replies, long_chat.make_formula_chat())
     yield Scene("chat-formulas", PageId.CHAT, formulas, open_chat, looks=(*USUAL_LOOKS, SceneLook(is_mirrored=True)))
     yield from message_scenes(replies)

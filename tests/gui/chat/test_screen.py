@@ -402,6 +402,7 @@ def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -
         "Export all chats…",
         "Choose a model for this chat",
         "Attach files",
+        "Dictate",
         "System prompt",
         "Compare models",
         "Sampling",

@@ -159,13 +159,14 @@ class Composer(Surface):
     question_submitted = Signal(str)
     stop_requested = Signal()
     edit_cancelled = Signal()
+    dictation_cancelled = Signal()
     text_changed = Signal(str)
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(theme, outline="edge", radius=Radius.COMPOSER)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
         self._is_busy = False
-        self._is_editing = False
+        self._is_editing = self._is_dictating = False
         self._warning = self._count = ""
         self._has_files, self._can_send = False, True
         self._box = box = VBox(theme, self, margins=(16, 12, 8, 8), gap=4)
@@ -213,6 +214,19 @@ class Composer(Surface):
         if (is_busy, is_editing) != (self._is_busy, self._is_editing):
             self._is_busy, self._is_editing = is_busy, is_editing
             self._update_controls()
+
+    def show_dictation(self, *, is_on: bool) -> None:
+        """Take that something is dictated, which Escape cancels first."""
+        self._is_dictating = is_on
+
+    def insert_words(self, words: str) -> None:
+        """Put words where the cursor is, with a blank before them where there is none."""
+        cursor = self.field.textCursor()
+        cursor.setPosition(cursor.selectionStart())
+        cursor.movePosition(cursor.MoveOperation.PreviousCharacter, cursor.MoveMode.KeepAnchor)
+        is_glued = bool(cursor.selectedText().strip())
+        self.field.insertPlainText(f" {words}" if is_glued else words)
+        self.field.setFocus()
 
     def place_above(self, widget: QWidget) -> None:
         """Put something above the field, below what is there already."""
@@ -290,7 +304,9 @@ class Composer(Surface):
             self.question_submitted.emit(text)
 
     def _handle_escape(self) -> None:
-        if self._is_editing:
+        if self._is_dictating:
+            self.dictation_cancelled.emit()
+        elif self._is_editing:
             self.edit_cancelled.emit()
         elif self._is_busy:
             self.stop_requested.emit()

@@ -27,6 +27,8 @@ from app.gui.screens.chat.model import ChatModel, SightProblem
 from app.gui.screens.chat.options import SamplingPanel, SystemPromptPanel
 from app.gui.screens.chat.presets_panel import PresetsPanel
 from app.gui.screens.chat.transcript.transcript import COLUMN, Transcript
+from app.gui.speech.dictation import DictationState
+from app.gui.speech.dictation_bar import DictationBar
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook
 from app.gui.widgets.layout import HBox, Scroller, Surface, VBox, WidthLimiter
@@ -65,6 +67,7 @@ class ConversationView(QWidget):
         self.composer = Composer(theme)
         self.file_cards = FileCards(theme, model.thumbnails.find, self._remove_file)
         self.sight_banner = SightBanner(theme)
+        self.dictation_bar = DictationBar(theme, model.dictation)
         self._system = SystemPromptPanel(theme, lambda: self._show_panel(self._system, is_open=False))
         self._sampling = SamplingPanel(theme, lambda: self._show_panel(self._sampling, is_open=False))
         self.folder_panel = FolderPanel(theme, model, lambda: self._show_panel(self.folder_panel, is_open=False))
@@ -110,6 +113,26 @@ class ConversationView(QWidget):
         if isinstance(image, QImage) and not image.isNull():
             self._model.files.add_content(tr("Pasted picture.png"), encode_png(image))
         self.composer.field.setFocus()
+
+    def toggle_dictation(self) -> None:
+        """Begin to dictate, or end it and have it inserted."""
+        dictation, transcriber = self._model.dictation, self._model.transcriber()
+        if dictation.state is not DictationState.IDLE:
+            dictation.stop()
+        elif transcriber is None:
+            self._model.toast_requested.emit(_dictation_need(), None)
+        else:
+            dictation.start(transcriber)
+        self._show_dictation()
+        self.composer.field.setFocus()
+
+    def _show_dictation(self) -> None:
+        is_on, can = self._model.dictation.state is not DictationState.IDLE, self._model.transcriber() is not None
+        self.composer.show_dictation(is_on=is_on)
+        self.dictation_tool.setChecked(is_on)
+        self.dictation_tool.setEnabled(can or is_on)
+        self.dictation_tool.setToolTip(tr("Dictate") if can else _dictation_need())
+        self.dictation_tool.setAccessibleDescription("" if can else _dictation_need())
 
     def toggle_system_prompt(self) -> None:
         """Show or hide the system prompt."""
@@ -181,7 +204,9 @@ class ConversationView(QWidget):
         box.addLayout(foot)
         self.composer.place_above(self.file_cards)
         self.composer.place_above(self.sight_banner)
+        self.composer.place_above(self.dictation_bar)
         self.composer.add_tool("paperclip", tr("Attach files"), self.choose_files, is_switch=False)
+        self.dictation_tool = self.composer.add_tool("mic", tr("Dictate"), self.toggle_dictation)
         self._system_tool = self.composer.add_tool("scroll-text", tr("System prompt"), self.toggle_system_prompt)
         self._sampling_tool = self.composer.add_tool("sliders-horizontal", tr("Sampling"), self.toggle_sampling)
         self._models_tool = self.composer.add_tool("columns-2", tr("Compare models"), self.toggle_models)
@@ -214,6 +239,12 @@ class ConversationView(QWidget):
         self.composer.question_submitted.connect(self._send_text)
         self.composer.stop_requested.connect(conversation.stop_answers)
         self.composer.edit_cancelled.connect(self._leave_edit)
+        dictation = self._model.dictation
+        self.composer.dictation_cancelled.connect(dictation.cancel)
+        dictation.text_ready.connect(self.composer.insert_words)
+        dictation.changed.connect(self._show_dictation)
+        self._model.models_changed.connect(self._show_dictation)
+        self._show_dictation()
         self.composer.text_changed.connect(self._keep_draft)
         self._model.default_sampling.changed.connect(self._show_defaults)
         self._model.draft_changed.connect(self._warn_of_overflow)
@@ -489,6 +520,10 @@ class SightBanner(QWidget):
             self.model_chosen.emit(self._problem.other)
         else:
             self.models_requested.emit()
+
+
+def _dictation_need() -> str:
+    return tr("Dictating takes a model that transcribes: one marked Audio, or an attached endpoint with Whisper.")
 
 
 def encode_png(image: QImage) -> bytes:

@@ -35,6 +35,7 @@ from app.gui.screens.chat.draft_tokens import DraftTokens
 from app.gui.screens.chat.message_actions import MessageActions
 from app.gui.screens.chat.presets import PresetLibrary
 from app.gui.shell.contract import Shell
+from app.gui.speech.dictation import Dictation, choose_transcriber
 from app.gui.speech.read_aloud import ReadAloud
 
 _LARGEST_FILE_MIB = 32
@@ -87,6 +88,7 @@ class ChatModel(QObject):
         self.conversation.title_of = self._title_of
         self.actions = MessageActions(stores.api, self.conversation)
         self.reading = ReadAloud(self)
+        self.dictation = Dictation(stores.api, self)
         self.default_sampling = DefaultSampling(stores.api, self)
         self.presets = PresetLibrary(stores.api, shell, self.conversation)
         self.thumbnails = Thumbnails(stores.api, self)
@@ -114,6 +116,8 @@ class ChatModel(QObject):
         self.reading.changed.connect(self.conversation.changed)
         self.reading.refused.connect(self.toast_requested)
         self.conversation.chat_opened.connect(self.reading.stop)
+        self.dictation.refused.connect(self.toast_requested)
+        self.conversation.chat_opened.connect(self.dictation.cancel)
         self.presets.failed.connect(self.failed)
         self.presets.toast_requested.connect(self.toast_requested)
         shell.connected.connect(self._read_again)
@@ -133,6 +137,10 @@ class ChatModel(QObject):
     def find_model(self, name: str) -> ModelInfo | None:
         """Return a model of the library."""
         return next((item for item in self.library.items if item.name == name), None)
+
+    def transcriber(self) -> ModelInfo | None:
+        """Return the model that writes down what is dictated; None if no model here can."""
+        return choose_transcriber(self.library.items, self.model)
 
     def chat_models(self) -> list[ModelInfo]:
         """Return the models that can chat, usable ones first, the Guide last."""

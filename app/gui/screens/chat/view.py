@@ -110,6 +110,7 @@ class ChatScreen(QWidget):
             ("Ctrl+Shift+F", self._open_search),
             ("F2", self._rename_chat),
             (_READ_KEYS, self._read_last_aloud),
+            (_DICTATE_KEYS, self.conversation_view.toggle_dictation),
         ):
             shortcut = QShortcut(QKeySequence(keys), self)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
@@ -279,6 +280,7 @@ class ChatScreen(QWidget):
             *self._transfer_commands(),
             Command(tr("Choose a model for this chat"), self._toggle_picker, "boxes"),
             Command(tr("Attach files"), self.conversation_view.choose_files, "paperclip"),
+            Command(tr("Dictate"), self.conversation_view.toggle_dictation, "mic", _DICTATE_KEYS),
             Command(tr("System prompt"), self.conversation_view.toggle_system_prompt, "scroll-text"),
             Command(tr("Compare models"), self.conversation_view.toggle_models, "columns-2"),
             Command(tr("Sampling"), self.conversation_view.toggle_sampling, "sliders-horizontal"),
@@ -518,7 +520,7 @@ class ChatScreen(QWidget):
         self._shell.show_toast(f"{error.sentence} {phrases.drop_commands(error.hint)}".strip())
 
 
-_READ_KEYS = "Ctrl+Shift+R"
+_READ_KEYS, _DICTATE_KEYS = "Ctrl+Shift+R", "Ctrl+Shift+D"
 _OVERFLOW_WORDS = {
     OverflowRule.DEFAULT: LazyText("As in Settings"),
     OverflowRule.STOP: LazyText("Stop and say so"),
