@@ -12,11 +12,13 @@ from hypothesis import HealthCheck, settings
 from app.gateway.runtime import new_event_loop
 from tests.depth import trials
 from tests.ports import free_port
+from tests.suite import LARGE_BLOCKS
 
 # Containers ask Python to keep no bytecode. Then every program a test starts would compile the application anew, and
 # pytest all tests.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.pop(LARGE_BLOCKS, None)  # for this process; what the tests start takes its memory as it does elsewhere
 
 settings.register_profile(
     "loaded", max_examples=trials(100, deep=500), deadline=None, suppress_health_check=[HealthCheck.too_slow]
