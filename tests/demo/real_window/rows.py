@@ -7,7 +7,15 @@ settle it, it says so.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.demo.real_window import rows_answers, rows_choices, rows_exports, rows_files, rows_look, rows_order
+from tests.demo.real_window import (
+    rows_answers,
+    rows_choices,
+    rows_exports,
+    rows_files,
+    rows_look,
+    rows_order,
+    rows_start,
+)
 from tests.demo.real_window.window import RealWindow
 
 PEERS = ("LM Studio", "Jan", "Open WebUI", "Cherry Studio")
@@ -41,6 +49,7 @@ class Row(NamedTuple):
 
 
 ROWS = (
+    Row("A first model: the best for this machine", rows_start.add_first_model, "a tag", "a tag"),
     Row("Answers with the model's name and speed", rows_answers.ask_with_keys, YES, YES),
     Row("Files by a button, with size, cost and removal", rows_files.attach_with_button, "5 files, 30 MB", YES),
     Row("Files by drag and drop", rows_files.attach_by_drag),

@@ -123,7 +123,7 @@ def fork(window: RealWindow) -> None:
     count = len(window.chats())
     window.choose_action("Fork: new chat from here")
     window.wait_for(lambda: len(window.chats()) == count + 1, "one chat more")
-    assert window.chats()[0].messages[0].content == _QUESTION
+    assert window.chat().messages[0].content == _QUESTION
 
 
 def continue_answer(window: RealWindow) -> None:

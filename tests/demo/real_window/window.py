@@ -301,7 +301,7 @@ class RealWindow:
 
     def chat(self) -> Chat:
         """Return the chat in which something happened last."""
-        newest = self.client.get("/chats", list[ChatSummary])[0]
+        newest = max(self.client.get("/chats", list[ChatSummary]), key=lambda chat: chat.updated_at)
         return self.client.get(f"/chats/{newest.id}", Chat)
 
     def answers(self) -> list[Message]:
