@@ -76,6 +76,7 @@ class _Written(msgspec.Struct):
     capabilities: tuple[str, ...]
     tool_template: str = ""
     architecture: str = "qwen3"
+    has_draft_head: bool = False
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ class _Written(msgspec.Struct):
     tool_template: str
     capabilities: tuple[str, ...] = ("chat",)
     architecture: str = "llama"
+    has_draft_head: bool = False
 
 
 @pytest.fixture
