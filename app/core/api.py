@@ -129,9 +129,9 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /tools/{id}/launch    WireTool      ToolLaunch, how it is started wired for one run
     POST   /tools/{id}/probe     WireTool      ToolProbe
     GET    /mcp/servers                        list[McpServer], by name: programs whose tools models may call
+    GET    /mcp/servers/{server}               McpServer
     POST   /mcp/servers          NewMcpServer  McpServer; with a key it waits until a person confirms it
     POST   /mcp/servers/import  McpServersImport  McpImportResult
-    GET    /mcp/servers/{server}               McpServer
     PATCH  /mcp/servers/{server} McpServerPatch McpServer
     DELETE /mcp/servers/{server}               204
     POST   /mcp/servers/{server}/start         McpServer, with its tools

@@ -9,7 +9,8 @@ import pytest
 
 from app.core.model_facts import ModelFacts
 from app.core.models import Preset
-from app.gateway.loading import launch
+from app.gateway.loading import draft_choice, launch
+from app.gateway.loading.draft_choice import DraftChoice
 from app.gateway.services import Services
 from tests.gateway.exchange.test_supplied import CALLS, CHAT, TOOL, seen, writes
 from tests.gateway.exchange.test_supplied import Facts as Templates
@@ -52,6 +53,7 @@ async def test_an_engine_that_reads_calls_is_not_left_to_pass_over_tools(gateway
 async def test_requests_without_tools_pass_and_nobody_reads_the_model(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(draft_choice, "_predict_draft", lambda *_: DraftChoice())  # which asks for a head of its own
     monkeypatch.setattr(Facts, "read", None)
     monkeypatch.setattr(launch, "check_template_of", lambda *_: None)
     gateway.upstream.play = writes("hello")
