@@ -1,7 +1,6 @@
 """The window's looks, its layouts, the service that dies below it, and its first minutes."""
 
-import os
-import signal
+import psutil
 
 from app.client.discovery import find_running_gateway
 from app.config.paths import default_paths
@@ -64,7 +63,7 @@ def kill_service(window: RealWindow) -> None:
     window.wait_for(lambda: len(contents(window)) > len(before), "the question in the store")
     service = find_running_gateway(default_paths())
     assert service is not None
-    os.kill(service.pid, signal.SIGKILL)
+    psutil.Process(service.pid).kill()
     window.wait_for(lambda: (other := find_running_gateway(default_paths())) and other.pid != service.pid, "a service")
     window.client = window.find_service()
     after = contents(window)
