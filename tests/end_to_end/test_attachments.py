@@ -100,7 +100,7 @@ def test_a_model_that_hears_is_given_the_sound(client: GatewayClient, home: Path
     """As above: made-up weights, and noise that follows from the sound alone."""
     pytest.importorskip("miniaudio", reason="it has no wheel for this processor")
     folder = home.models / "hearing"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)  # the other test of sounds may have been here
     TinyLlama().write(folder / "hearing.gguf")
     sound_projector_for(TinyLlama(), folder / "mmproj-hearing-f16.gguf")
     client.post("/models", RegisterModel(path=str(folder / "hearing.gguf")), ModelInfo)
@@ -120,7 +120,7 @@ def test_a_model_that_hears_is_given_the_sound(client: GatewayClient, home: Path
 def test_a_model_that_hears_transcribes_for_openais_client(client: GatewayClient, home: Paths) -> None:
     """Made-up weights again: what is written is noise, in the form of a transcript."""
     folder = home.models / "hearing"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)  # as above
     TinyLlama().write(folder / "hearing.gguf")
     sound_projector_for(TinyLlama(), folder / "mmproj-hearing-f16.gguf")
     client.post("/models", RegisterModel(path=str(folder / "hearing.gguf")), ModelInfo)

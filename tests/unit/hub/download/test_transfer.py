@@ -46,7 +46,7 @@ def test_an_empty_file_is_a_file(arena: Make) -> None:
 def test_several_streams_read_long_runs_and_nothing_twice(arena: Make) -> None:
     there = arena(64 * CHUNK)
     there.fetch(streams=4)
-    assert 8 <= len(there.hub.ranges_of(FILE)) < 2 * 64  # each asked of the hub, and of the storage it redirects to
+    assert 2 <= len(there.hub.ranges_of(FILE)) < 2 * 64  # each is asked of the hub, and of where it redirects to
     assert sum(there.moved) == len(there.content)
 
 
