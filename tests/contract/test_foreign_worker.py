@@ -100,8 +100,10 @@ def test_a_module_runs_as_itself_behind_the_key(environment: dict[str, str]) -> 
     assert run(environment, "server", "x").stdout.split() == ["401"]
 
 
-def test_without_uvicorn_it_says_what_is_missing() -> None:
-    done = run({"PYTHONPATH": str(ROOT)}, "json.tool")
+def test_without_uvicorn_it_says_what_is_missing(environment: dict[str, str], tmp_path: Path) -> None:
+    missing = 'raise ModuleNotFoundError("No module named \'uvicorn\'", name="uvicorn")'  # ours has it
+    (tmp_path / "uvicorn" / "__init__.py").write_text(missing, encoding="utf-8")
+    done = run(environment, "json.tool")
     assert done.returncode == 83
     assert "uvicorn" in done.stderr
 
