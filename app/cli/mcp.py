@@ -56,7 +56,7 @@ def list_servers(*, with_tools: bool, as_json: bool) -> None:
     _show_servers(servers, as_json=as_json)
 
 
-@mcp.command("add", context_settings={"ignore_unknown_options": True})
+@mcp.command("add")
 @click.argument("name")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.option("--url", default="", help="The address of a server that runs elsewhere, instead of a command.")

@@ -47,7 +47,7 @@ class SpeechReport(msgspec.Struct, frozen=True, kw_only=True):
 def transcribe(file: str, *, model: str, language: str, kind: str, as_json: bool) -> None:
     """Write down what is said in the recording FILE."""
     if as_json and kind in {"srt", "vtt"}:
-        raise BadRequest("Subtitles are no JSON.", hint="Leave out --json, or --format.", code="usage")
+        raise BadRequest("Subtitles cannot be printed as JSON.", hint="Leave out --json, or --format.", code="usage")
     wish = kind if kind in {"srt", "vtt"} else "json"
     fields = [("model", model), ("response_format", wish), *([("language", language)] if language else [])]
     form = write_form(fields, SoundFile(_read_recording(file)))
@@ -71,7 +71,7 @@ def speak(text: tuple[str, ...], *, out: str, model: str, voice: str, as_json: b
     if kind not in _SOUNDS:
         raise BadRequest(f"{out} does not end in {', '.join(_SOUNDS[:-1])} or {_SOUNDS[-1]}.", code="usage")
     if not words.strip():
-        raise BadRequest("There is nothing to read aloud.", hint="Write the text behind the command.", code="usage")
+        raise BadRequest("There is nothing to read aloud.", hint="Write the text after the command.", code="usage")
     request = {"model": model, "input": words, "voice": voice, "response_format": kind}
     sound = connect_gateway().post("/v1/audio/speech", request, bytes, timeout_s=_LONGEST_S)
     _write_sound(target, sound)

@@ -59,6 +59,7 @@ class McpHost:
         self._calls: dict[int, asyncio.Future[McpResult]] = {}
         self._numbers = itertools.count(1)
         self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self._is_stopped = False
         self.tools: list[McpToolDescription] = []
 
     @property
@@ -88,6 +89,9 @@ class McpHost:
                 )
         except OSError as error:
             raise McpServerFailed(f"{self._name} could not be started: {error}.") from error
+        if self._is_stopped:  # while the process was made
+            await self.stop()
+            raise McpServerFailed(f"{self._name} was stopped.")
         self._log_reading = asyncio.create_task(self._read_log())
         self._tasks = [self._log_reading, asyncio.create_task(self._read_replies())]
         self._send(order)
@@ -122,7 +126,11 @@ class McpHost:
                 self._send(HostCancel(id=number))
 
     async def stop(self) -> None:
-        """End the server: it may finish by itself when its input closes, and is killed if it does not."""
+        """End the server, also one that is starting: it may finish by itself when its input closes, or is killed.
+
+        Whoever waits for it is told.
+        """
+        self._is_stopped = True
         process, self._process = self._process, None
         if process is None:
             return
@@ -138,6 +146,7 @@ class McpHost:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._fail(McpServerFailed(f"{self._name} was stopped."))
 
     def _send(self, message: HostOrder | HostCall | HostCancel) -> None:
         process = self._process

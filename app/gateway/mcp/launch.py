@@ -29,6 +29,8 @@ _TASKS = 512
 """Processes and threads: a runner, its package manager, and the server."""
 _TOOL_FACTS = tuple(f"/etc/{name}" for name in ("gitconfig", "npmrc", "pip.conf", "uv", "xdg", "services", "protocols"))
 """Settings of the whole computer for programs that servers start: git ends where it may not read its own."""
+_SCRIPTS = frozenset({".js", ".mjs", ".cjs", ".ts", ".py"})
+_PROJECT_MARKS = ("package.json", "pyproject.toml", ".git")
 _WEB_PORTS = (53, 80, 443)
 """Names, HTTP and HTTPS."""
 
@@ -84,7 +86,7 @@ def confine_server(settings: McpServerSettings, order: HostOrder, home: Path) ->
     has_network = has_network_access(settings)
     return ConfinementRules(
         list=(str(PROGRAM),),
-        read=(*SYSTEM_FACTS, *_TOOL_FACTS),
+        read=(*SYSTEM_FACTS, *_TOOL_FACTS, *map(str, script_folders(settings))),
         run=(*PROGRAMS, *own, *program_paths(installation, {}), *_packages_beside(program), str(home)),
         write=(str(home), *(str(path) for path in server_folders(settings))),
         devices=PLAIN_DEVICES,
@@ -99,12 +101,24 @@ def has_network_access(settings: McpServerSettings) -> bool:
     return settings.network and not egress_gate.is_closed
 
 
+def script_folders(settings: McpServerSettings) -> Iterator[Path]:
+    """Yield the projects of scripts among the arguments (`node build/index.js`): they import what lies around them."""
+    for path in map(Path, settings.args):
+        if path.suffix in _SCRIPTS and path.is_absolute() and path.is_file():
+            folders = [folder for folder in path.resolve().parents if not Path.home().is_relative_to(folder)]
+            roots = (folder for folder in folders if any((folder / mark).exists() for mark in _PROJECT_MARKS))
+            yield from (root for root in (next(roots, None) or next(iter(folders), None),) if root is not None)
+
+
 def server_folders(settings: McpServerSettings) -> Iterator[Path]:
-    """Yield the folders and files a server may change: those it was given, and those that its arguments name."""
+    """Yield the folders and files a server may change: those it was given, and those that its arguments name.
+
+    A script that it consists of is none of them.
+    """
     named = (word for argument in settings.args for word in (argument, argument.partition("=")[2]))
-    for word in (*settings.folders, *named):
-        path = Path(word).expanduser()
-        if path.is_absolute() and path.exists() and path != Path(path.anchor) and path != Path.home():
+    for path in (Path(word).expanduser() for word in (*settings.folders, *named)):
+        is_whole_home = Path.home().is_relative_to(path)  # or all there is
+        if path.is_absolute() and path.exists() and not is_whole_home and path.suffix not in _SCRIPTS:
             yield path.resolve()
 
 

@@ -32,10 +32,12 @@ from app.core.mcp import (
     McpTool,
     McpToolDescription,
 )
+from app.gateway.background import Background
 from app.gateway.events import EventHub
 from app.gateway.mcp.host import McpHost, McpServerFailed
 from app.gateway.mcp.launch import host_launch, host_order
 from app.gateway.mcp.settings_file import KeptPermission, McpSettingsFile, read_servers
+from app.network.egress import egress_gate
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +61,7 @@ class _RunningServer:
 
 
 class McpServers:
-    """All servers. Belongs to the event loop; files are written in threads by whoever calls from one."""
+    """All servers. Belongs to the event loop; its files are written in threads."""
 
     def __init__(self, paths: Paths, events: EventHub, clock: Callable[[], float] = time.monotonic) -> None:
         self._file = McpSettingsFile(paths.mcp_file, paths.mcp_permissions_file)
@@ -67,6 +69,8 @@ class McpServers:
         self._settings = self._file.list_servers()
         self._running: dict[str, _RunningServer] = {}
         self._idle_watch: asyncio.Task[None] | None = None
+        self._background = Background()
+        egress_gate.add_holder(self)
         for problem in self._file.problems:
             log.warning("%s", problem)
 
@@ -166,10 +170,18 @@ class McpServers:
         finally:
             running.used_at = self._clock()
 
+    def cut_connections(self) -> None:
+        """End the servers that may reach other computers: nothing is to go out any more."""
+        for name in self._running:
+            settings = self._settings.get(name)
+            if settings is not None and (settings.url or settings.network):
+                self._background.spawn(self._stop_server(name))
+
     async def close(self) -> None:
         """End every server."""
         if self._idle_watch is not None:
             self._idle_watch.cancel()
+        await self._background.join(cancel=True)
         await asyncio.gather(*(self._stop_server(name) for name in list(self._running)))
 
     def _settings_of(self, name: str) -> McpServerSettings:
@@ -209,14 +221,13 @@ class McpServers:
             raise Conflict(f"{name} is switched off.", hint="Switch it on first.", code="mcp_disabled")
         running = self._running.setdefault(name, _RunningServer())
         async with running.starting:
-            if running.host is None or not running.host.is_running:
-                await self._start(name, settings, running)
-            assert running.host is not None  # noqa: S101 -- for the type checker: it was started, or raised
-            return running.host
+            if running.host is not None and running.host.is_running:
+                return running.host
+            return await self._start(name, settings, running)
 
-    async def _start(self, name: str, settings: McpServerSettings, running: _RunningServer) -> None:
+    async def _start(self, name: str, settings: McpServerSettings, running: _RunningServer) -> McpHost:
         self._note_state(running, McpServerState.STARTING)
-        host = McpHost(name, lambda tools: self._note_tools(running, tools))
+        host = running.host = McpHost(name, lambda tools: self._note_tools(running, tools))
         home = self._homes / _folder_name(name)
         try:
             order = host_order(name, settings, home)
@@ -226,10 +237,11 @@ class McpServers:
             if isinstance(error, OSError):
                 raise McpServerFailed(f"{name} could not be started: {error}.") from error
             raise
-        running.host, running.used_at = host, self._clock()
+        running.used_at = self._clock()
         self._note_state(running, McpServerState.READY)
         if self._idle_watch is None:
             self._idle_watch = asyncio.create_task(self._end_idle_servers())
+        return host
 
     def _note_state(self, running: _RunningServer, state: McpServerState, problem: str = "") -> None:
         running.state, running.problem = state, problem
@@ -251,7 +263,7 @@ class McpServers:
             await asyncio.sleep(_LOOK_S)
             for name, running in list(self._running.items()):
                 host = running.host
-                if host is None or host.is_busy or self._clock() - running.used_at < IDLE_S:
+                if host is None or not host.is_running or host.is_busy or self._clock() - running.used_at < IDLE_S:
                     continue
                 with contextlib.suppress(OSError):
                     await self._stop_server(name)

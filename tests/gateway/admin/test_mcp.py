@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -34,6 +35,7 @@ from app.gateway.mcp.host import McpHost
 from app.gateway.mcp.servers import McpServers, can_confine
 from tests.fake_mcp import server as fake
 from tests.gateway.admin.conftest import Api
+from tests.patience import PATIENCE_S
 
 confined = pytest.mark.skipif(not can_confine(), reason="this system confines nothing")
 
@@ -104,6 +106,32 @@ async def test_a_server_that_does_not_start_says_why(api: Api, monkeypatch: pyte
     shown = {server.name: server for server in await api.call("GET", "/mcp/servers", list[McpServer])}
     assert {name for name, server in shown.items() if server.state is McpServerState.FAILED} == set(shown) - {"many"}
     assert all(server.problem for server in shown.values() if server.state is McpServerState.FAILED)
+
+
+async def test_a_server_that_is_removed_while_it_starts_is_ended(api: Api) -> None:
+    await add(api, "fake", fake_server("mute"))
+    starting = asyncio.create_task(api.raw("POST", "/mcp/servers/fake/start"))
+    await wait_for(lambda: api.call("GET", "/mcp/servers/fake", McpServer), McpServerState.STARTING)
+    assert (await api.raw("DELETE", "/mcp/servers/fake"))[0] == 204
+    status, body = await starting
+    assert (status, b"was stopped" in body) == (502, True)
+
+
+async def wait_for(read: Callable[[], Awaitable[McpServer]], state: McpServerState) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while (await read()).state is not state:  # noqa: ASYNC110 -- what another program would do
+            await asyncio.sleep(0.01)
+
+
+async def test_servers_that_reach_other_computers_end_when_nothing_may_go_out(paths: Paths, api: Api) -> None:
+    own = McpServers(paths, api.gateway.services.events)
+    for name, has_network in (("here", False), ("out", True)):
+        await own.save_server(name, fake_server(network=has_network))
+        await own.start_server(name)
+    own.cut_connections()
+    await wait_for(lambda: own.read_server("out"), McpServerState.STOPPED)
+    assert (await own.read_server("here")).state is McpServerState.READY
+    await own.close()
 
 
 async def test_a_tool_that_is_described_otherwise_than_when_it_was_allowed_asks_again(
@@ -213,11 +241,14 @@ async def test_a_file_with_mistakes_stops_nothing_and_is_not_overwritten(api: Ap
 
 @confined
 async def test_a_server_reaches_only_what_it_was_given(api: Api, tmp_path: Path) -> None:
-    given, named, other = (tmp_path / name for name in ("given", "named", "other"))
-    for folder in (given, named, other):
+    given, named, other, project = (tmp_path / name for name in ("given", "named", "other", "project"))
+    for folder in (given, named, other, project):
         folder.mkdir()
         (folder / "file").write_text("words")
-    settings = fake_server(str(named), folders=[str(given)])
+    (project / "package.json").touch()
+    (project / "build").mkdir()
+    (project / "build" / "index.js").touch()
+    settings = fake_server(str(named), str(project / "build" / "index.js"), folders=[str(given)])
     await add(api, "fake", settings)
     assert (await start(api, "fake")).is_confined
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -227,8 +258,8 @@ async def test_a_server_reaches_only_what_it_was_given(api: Api, tmp_path: Path)
                     api,
                     "fake",
                     "escape",
-                    reads={folder.name: str(folder / "file") for folder in (given, named, other)},
-                    writes={f"write {folder.name}": str(folder / "new") for folder in (given, named, other)},
+                    reads={folder.name: str(folder / "file") for folder in (given, named, other, project)},
+                    writes={f"write {folder.name}": str(folder / "new") for folder in (given, named, other, project)},
                     port=listener.getsockname()[1],
                 )
             ).text
@@ -237,9 +268,11 @@ async def test_a_server_reaches_only_what_it_was_given(api: Api, tmp_path: Path)
         "given": True,
         "named": True,
         "other": False,
+        "project": True,
         "write given": True,
         "write named": True,
         "write other": False,
+        "write project": False,
         "port": False,
     }
 

@@ -119,5 +119,5 @@ async def test_the_plan_decides_whether_the_weights_with_the_head_are_fetched(
 
     monkeypatch.setattr(named_models, "plans_for", plan_formats)
     monkeypatch.setattr(gateway.services.catalogue, "list_engines", lambda: [LLAMA])
-    found = await named_models.find_named(gateway.services, ModelReference(catalogue="qwen3.5:9b"), asked_format)
-    assert found.references[0].repository == first
+    resolved = await named_models.find_named(gateway.services, ModelReference(catalogue="qwen3.5:9b"), asked_format)
+    assert resolved.references[0].repository == first

@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from app.core.chats import ChatPatch, ForkChat, MessageStatus, NewTurn, NewVersion, OverflowRule, Turn
 from app.core.errors import ErrorBody
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.chat.conversation import was_cut
+from app.gui.screens.chat.message_tree import was_cut
 from app.gui.screens.chat.transcript.box import Spot, Verb
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import Shell

@@ -22,7 +22,8 @@ from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOff
 from app.core.errors import ErrorBody
 from app.core.models import LoadModel, LoadOptions
 from app.gui.net.api import gateway_gone
-from app.gui.screens.chat.conversation import Conversation, estimate_thought_s
+from app.gui.screens.chat.conversation import Conversation
+from app.gui.screens.chat.message_tree import estimate_thought_s
 from app.gui.screens.chat.turns import TroubleRemedy
 from app.gui.shell.contract import Shell
 from tests.demo import long_chat

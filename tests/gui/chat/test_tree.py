@@ -1,7 +1,7 @@
 """Versions of messages and the path through them."""
 
 from app.core.chats import Message
-from app.gui.screens.chat.conversation import MessageTree
+from app.gui.screens.chat.message_tree import MessageTree
 from tests.demo import long_chat
 
 

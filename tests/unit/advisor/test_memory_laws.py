@@ -369,8 +369,8 @@ def test_experts_go_to_the_processor_up_to_the_last_layer_that_has_some() -> Non
     tight = machine_from(b'{"os": "Linux", "ram_gb": 64, "gpus": [{"name": "RTX 3050", "vram_gb": 2.5}]}')
     facts = replace(MIXTURE, feed_forward=16_384).facts("Q8_0")
     kept = [group for group in facts.weights if group.kind is not WeightKind.EXPERTS or group.layer == 0]
-    found = estimate_memory(msgspec.structs.replace(facts, weights=kept), tight, setting_for(backend="cuda"))
-    assert (found.offload.cpu_moe_layers, found.offload.gpu_layers) == (1, 4)
+    estimate = estimate_memory(msgspec.structs.replace(facts, weights=kept), tight, setting_for(backend="cuda"))
+    assert (estimate.offload.cpu_moe_layers, estimate.offload.gpu_layers) == (1, 4)
 
 
 def test_a_latent_models_query_rank_is_what_its_attention_weighs_beside_the_rest() -> None:

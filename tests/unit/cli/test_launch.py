@@ -32,7 +32,7 @@ class PlayedGateway:
         return self.start
 
 
-def launched(monkeypatch: pytest.MonkeyPatch, start: ToolLaunch, *arguments: str) -> tuple[PlayedGateway, int, str]:
+def launch_tool(monkeypatch: pytest.MonkeyPatch, start: ToolLaunch, *arguments: str) -> tuple[PlayedGateway, int, str]:
     gateway = PlayedGateway(start)
     monkeypatch.setattr(command, "connect_gateway", lambda: gateway)
     result = CliRunner().invoke(command.launch, arguments)
@@ -42,9 +42,9 @@ def launched(monkeypatch: pytest.MonkeyPatch, start: ToolLaunch, *arguments: str
 @pytest.mark.parametrize("tool", LAUNCHED, ids=lambda tool: tool.id)
 def test_every_tool_is_told_the_endpoint_and_the_model_for_its_run(tool: object, tmp_path: Path) -> None:
     start = next(each for each in LAUNCHED if each is tool).launch(WIRING)
-    told = " ".join([*start.arguments, *start.environment.values(), start.text])
-    assert BASE in told
-    assert "large" in told
+    wired = " ".join([*start.arguments, *start.environment.values(), start.text])
+    assert BASE in wired
+    assert "large" in wired
     assert start.program
     assert start.install
     assert bool(start.file) == bool(start.text)
@@ -54,24 +54,24 @@ def test_every_tool_is_told_the_endpoint_and_the_model_for_its_run(tool: object,
 
 @pytest.mark.parametrize("code", [0, 3])
 def test_the_tools_exit_code_is_the_commands(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    gateway, exit_code, _ = launched(monkeypatch, PYTHON, "python", "large", "--", "-c", f"raise SystemExit({code})")
+    gateway, exit_code, _ = launch_tool(monkeypatch, PYTHON, "python", "large", "--", "-c", f"raise SystemExit({code})")
     assert gateway.posts == [("/tools/python/launch", WireTool(model="large"))]
     assert exit_code == code
 
 
 def test_what_stands_after_the_dashes_is_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    gateway, exit_code, _ = launched(monkeypatch, PYTHON, "Open WebUI", "--", "-c", "pass", "--dry-run")
+    gateway, exit_code, _ = launch_tool(monkeypatch, PYTHON, "Open WebUI", "--", "-c", "pass", "--dry-run")
     assert gateway.posts == [("/tools/open-webui/launch", WireTool())]
     assert exit_code == 0
 
 
 def test_a_tool_that_is_not_there_is_a_sentence_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = msgspec.structs.replace(PYTHON, name="Codex CLI", program="no-such-program-here", install="npm install it")
-    _, exit_code, output = launched(monkeypatch, absent, "codex")
+    _, exit_code, output = launch_tool(monkeypatch, absent, "codex")
     assert exit_code == 1
     assert "Codex CLI is not installed" in output
     assert "npm install it" in output
-    _, exit_code, output = launched(monkeypatch, absent, "codex", "--dry-run")
+    _, exit_code, output = launch_tool(monkeypatch, absent, "codex", "--dry-run")
     assert (exit_code, "not installed" in output) == (0, True)
 
 

@@ -78,7 +78,7 @@ def test_a_bad_recording_is_a_sentence(gateway: Gateway, recording: str, tmp_pat
     for arguments, words, code in (
         ([str(tmp_path / "none.wav")], "cannot be read: No such file", 1),
         ([str(empty)], "is empty", 2),
-        ([recording, "--format", "srt", "--json"], "Subtitles are no JSON", 2),
+        ([recording, "--format", "srt", "--json"], "Subtitles cannot be printed as JSON", 2),
         ([recording, "--format", "film"], "is not one of", 2),
     ):
         done = run("transcribe", *arguments)

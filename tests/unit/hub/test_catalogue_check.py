@@ -48,19 +48,19 @@ def hub() -> Iterator[FakeHub]:
 
 
 def test_what_differs_is_said_of_each_repository_and_nothing_else(hub: FakeHub) -> None:
-    found = {difference.place: difference.sentence for difference in check_entries([ENTRY], hub.url)}
-    assert set(found) == {
+    sentences = {difference.place: difference.sentence for difference in check_entries([ENTRY], hub.url)}
+    assert set(sentences) == {
         "org/Gone-GGUF",
         "org/Gated-GGUF",
         "org/Plain-GGUF",
         "org/Small-GGUF",
         "org/Tiny-exl3@9.0bpw",
     }
-    assert found["org/Gone-GGUF"].startswith("is not there")
-    assert found["org/Gated-GGUF"].startswith("is gated")
-    assert found["org/Plain-GGUF"] == "has nothing in gguf, but safetensors"
-    assert "bits for each parameter" in found["org/Small-GGUF"]
-    assert found["org/Tiny-exl3@9.0bpw"].startswith("is not there")
+    assert sentences["org/Gone-GGUF"].startswith("is not there")
+    assert sentences["org/Gated-GGUF"].startswith("is gated")
+    assert sentences["org/Plain-GGUF"] == "has nothing in gguf, but safetensors"
+    assert "bits for each parameter" in sentences["org/Small-GGUF"]
+    assert sentences["org/Tiny-exl3@9.0bpw"].startswith("is not there")
 
 
 def test_branches_are_compared_by_name_and_weight(hub: FakeHub) -> None:

@@ -120,7 +120,7 @@ TRIMMING = (
 )
 
 
-def continued(words: str, **arguments: object) -> TemplateInput:
+def continuing_input(words: str, **arguments: object) -> TemplateInput:
     messages = [{"role": "user", "content": "It is a b"}, {"role": "assistant", "content": words}]
     return TemplateInput(messages=messages, continues=True, arguments=arguments)
 
@@ -130,18 +130,18 @@ def continued(words: str, **arguments: object) -> TemplateInput:
     [("It is a", "It is a"), ("It is a ", "It is a "), ("\n It is a\n", "It is a\n"), ("It is a b", "It is a b")],
 )
 def test_a_prompt_ends_with_the_words_that_are_gone_on_with(words: str, end: str) -> None:
-    prompt = ChatTemplate(TRIMMING, {}).render(continued(words))
+    prompt = ChatTemplate(TRIMMING, {}).render(continuing_input(words))
     assert prompt.startswith("<|im_start|>user\nIt is a b<|im_end|>\n<|im_start|>assistant\n")
     assert prompt.endswith(f"{end}")
     assert prompt.count("<|im_end|>") == 1
-    trimmed = ChatTemplate(TRIMMING, {}).render(continued(words, trims=True))
+    trimmed = ChatTemplate(TRIMMING, {}).render(continuing_input(words, trims=True))
     assert trimmed.endswith(f"assistant\n{words.strip()}")
 
 
 def test_a_template_that_hides_or_changes_the_last_message_cannot_go_on_with_it() -> None:
     for text in ("{{ messages[0].content }}", "{{ messages[-1].content | upper }}"):
         with pytest.raises(RequestRefused, match="gone on with"):
-            ChatTemplate(text, {}).render(continued("Once upon"))
+            ChatTemplate(text, {}).render(continuing_input("Once upon"))
 
 
 @pytest.mark.parametrize(

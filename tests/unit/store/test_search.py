@@ -198,10 +198,10 @@ async def test_the_same_file_is_indexed_once_and_goes_with_its_last_question(
         await store.delete_chat(place)
         await store.purge_chat(place)
         assert len(await store.list_summaries(ListRequest("zanzibar"))) == left
-        assert indexed(path) == (left, left)
+        assert count_indexed(path) == (left, left)
 
 
-def indexed(path: Path) -> tuple[int, int]:
+def count_indexed(path: Path) -> tuple[int, int]:
     with closing(sqlite3.connect(path)) as connection:
         files = connection.execute("SELECT count(*) FROM indexed_files").fetchone()[0]
         texts = connection.execute("SELECT count(*) FROM file_text WHERE file_text MATCH 'zanzibar'").fetchone()[0]
@@ -233,7 +233,7 @@ async def test_files_from_before_are_indexed_once_there_is_time(store: ChatStore
         await store.index_files()
         (match,) = await store.list_summaries(ListRequest("zanzibar"))
         assert match.file == "notes.txt"
-        assert indexed(path) == (1, 1)
+        assert count_indexed(path) == (1, 1)
 
 
 async def test_titles_come_before_words_and_those_that_begin_so_before_all(store: ChatStore, ask: Ask) -> None:
@@ -255,5 +255,5 @@ async def test_an_old_title_is_offered_before_many_newer_words(store: ChatStore,
     for number in range(12):
         chat = await store.create_chat(NewChat(title=f"Chat {number}"))
         await ask(chat.id, "Where is Zanzibar?", answer="In the ocean.")
-    found = await store.list_summaries(ListRequest("zanz", limit=8, has_titles_first=True))
-    assert (found[0].id, len(found)) == (old.id, 8)
+    hits = await store.list_summaries(ListRequest("zanz", limit=8, has_titles_first=True))
+    assert (hits[0].id, len(hits)) == (old.id, 8)

@@ -1,10 +1,6 @@
 """The open chat: its messages, what is being asked and answered, and what the reader can do with it.
 
 Nothing is assumed to have happened before the gateway says so, except that a question shows at once as asked.
-
-A chat's messages as the tree they are: the path to where the reader is, and the other versions beside it.
-
-Why an answer failed, as a sentence with buttons: made from the stored message and the state of its engine. Pure.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,14 +25,15 @@ from app.core.chats import (
     Sampling,
     Turn,
 )
-from app.core.engines import EngineState, EngineStatus, RemedyOffer
+from app.core.engines import EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.models import LoadModel, LoadOptions
 from app.core.translation import tr
-from app.gui import phrases
 from app.gui.net.api import GatewayApi, GatewayCall
 from app.gui.screens.chat.answer_streams import AnswerStreams
-from app.gui.screens.chat.turns import AnswerTrouble, LiveText, TroubleRemedy, TurnProgress, TurnView
+from app.gui.screens.chat.answer_troubles import trouble_from, trouble_of
+from app.gui.screens.chat.message_tree import MessageTree, estimate_thought_s, was_cut
+from app.gui.screens.chat.turns import AnswerTrouble, LiveText, TurnProgress, TurnView
 
 _PENDING_QUESTION, _PENDING_ANSWER = "asked", "awaited"
 """Names of the two messages shown until the gateway has stored them."""
@@ -479,129 +476,3 @@ class Conversation(QObject):
 
     def _chat_path(self) -> str:
         return f"/chats/{quote_segment(self.id)}"
-
-
-_CUT = frozenset({MessageStatus.STOPPED, MessageStatus.FAILED, MessageStatus.INTERRUPTED})
-
-
-def was_cut(message: Message) -> bool:
-    """Tell whether an answer ended before it was done, after some words."""
-    is_cut = message.status in _CUT or message.finish_reason == "length"
-    return message.role is Role.ASSISTANT and is_cut and bool(message.content.strip())
-
-
-def estimate_thought_s(message: Message) -> float | None:
-    """Return how long an answer thought, from its share of the text, when nobody watched."""
-    timings = message.timings
-    if not message.reasoning or timings is None or not timings.decode_tokens_per_s or not timings.completion_tokens:
-        return None
-    share = len(message.reasoning) / (len(message.reasoning) + len(message.content))
-    return share * timings.completion_tokens / timings.decode_tokens_per_s
-
-
-class MessageTree:
-    """The messages of one chat. Versions of a message are its siblings, in the order they were made."""
-
-    def __init__(self, messages: Sequence[Message], head: str | None) -> None:
-        self.head = head
-        self._by_id: dict[str, Message] = {}
-        self._children: dict[str | None, list[str]] = {}
-        for message in messages:
-            self.put(message)
-
-    @classmethod
-    def from_chat(cls, chat: Chat) -> "MessageTree":
-        """Return the tree of a chat as it was read; without a head the newest message is it."""
-        last = chat.messages[-1].id if chat.messages else None
-        return cls(chat.messages, chat.head or last)
-
-    def __len__(self) -> int:
-        return len(self._by_id)
-
-    def get(self, message: str) -> Message | None:
-        """Return a message, if the chat has it."""
-        return self._by_id.get(message)
-
-    def put(self, message: Message) -> None:
-        """Add a message, or take a newer state of it."""
-        if message.id not in self._by_id:
-            self._children.setdefault(message.parent, []).append(message.id)
-        self._by_id[message.id] = message
-
-    def path_to_head(self) -> list[Message]:
-        """Return the messages from the first to the head."""
-        messages: list[Message] = []
-        at = self.head
-        while at is not None and at in self._by_id:
-            messages.append(self._by_id[at])
-            at = self._by_id[at].parent
-        return messages[::-1]
-
-    def versions_of(self, message: str) -> list[str]:
-        """Return a message and its siblings, oldest first."""
-        return self._children[self._by_id[message].parent]
-
-    def children_of(self, message: str) -> list[Message]:
-        """Return what follows a message, oldest first."""
-        return [self._by_id[child] for child in self._children.get(message, [])]
-
-    def newest_leaf(self, message: str) -> str:
-        """Return the end of the newest path through a message."""
-        while below := self._children.get(message):
-            message = below[-1]
-        return message
-
-    def version_beside(self, message: str, step: int) -> str | None:
-        """Return the leaf to move to for another version of a message; None at either end."""
-        versions = self.versions_of(message)
-        at = versions.index(message) + step
-        return self.newest_leaf(versions[at]) if 0 <= at < len(versions) else None
-
-
-_LOG_LINES = 12
-
-
-def trouble_of(message: Message, engine: EngineStatus | None) -> AnswerTrouble | None:
-    """Return what went wrong with an answer; None when nothing did."""
-    if message.status is MessageStatus.INTERRUPTED:
-        return AnswerTrouble(
-            sentence=tr("Roundhouse's service ended while this was being written."),
-            hint=tr("What was written so far is kept."),
-        )
-    if message.status is MessageStatus.COMPLETE and message.role is Role.ASSISTANT and not message.content.strip():
-        return _nothing_written(message)
-    if message.status is not MessageStatus.FAILED:
-        return None
-    sentence, _, cause = message.error.strip().partition("\n")
-    if message.finish_reason == "context_too_long":
-        remedies = (TroubleRemedy.CUT_OLDEST, TroubleRemedy.SUMMARISE, TroubleRemedy.CHOOSE_MODEL)
-        return AnswerTrouble(sentence=sentence, remedies=remedies)
-    sentence = phrases.drop_commands(sentence)
-    failure = engine.failure if engine is not None and engine.state is EngineState.FAILED else None
-    if failure is None:
-        return AnswerTrouble(
-            sentence=sentence or tr("The answer could not be written."),
-            cause=cause.strip(),
-            remedies=(TroubleRemedy.TRY_AGAIN, TroubleRemedy.CHOOSE_MODEL),
-        )
-    log = "\n".join(failure.log_tail[-_LOG_LINES:])
-    return AnswerTrouble(
-        sentence=sentence or failure.sentence,
-        hint="" if failure.hint and failure.hint in sentence else failure.hint,
-        cause=cause.strip() or log,
-        remedies=(TroubleRemedy.LOAD_AGAIN, TroubleRemedy.CHOOSE_MODEL),
-        offers=tuple(phrases.quick_remedies(failure)),
-    )
-
-
-def _nothing_written(message: Message) -> AnswerTrouble:
-    return AnswerTrouble(
-        sentence=tr("The model thought, and wrote no answer.") if message.reasoning else tr("The model wrote nothing."),
-        hint=tr("Its answer ended at Longest answer.") if message.finish_reason == "length" else "",
-        remedies=(TroubleRemedy.TRY_AGAIN, TroubleRemedy.CHOOSE_MODEL),
-    )
-
-
-def trouble_from(error: ErrorBody) -> AnswerTrouble:
-    """Return an error reply as trouble in the transcript."""
-    return AnswerTrouble(sentence=error.sentence, hint=phrases.drop_commands(error.hint), cause=error.detail)

@@ -27,9 +27,9 @@ from app.gui.screens.chat.chat_pane import WIDTH, ChatPane
 from app.gui.screens.chat.chat_rows import title_of
 from app.gui.screens.chat.chat_transfer import ChatTransfer, export_formats, target_file
 from app.gui.screens.chat.composer import local_files
-from app.gui.screens.chat.conversation import was_cut
 from app.gui.screens.chat.conversation_view import ConversationView
 from app.gui.screens.chat.header import ChatHeader
+from app.gui.screens.chat.message_tree import was_cut
 from app.gui.screens.chat.model import ChatModel
 from app.gui.screens.chat.model_picker import ModelPicker
 from app.gui.screens.chat.transcript.box import Verb

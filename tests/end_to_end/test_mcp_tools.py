@@ -1,0 +1,64 @@
+"""Tools in the terminal: the real command line, a server of tools, and the real engine with a model that calls one."""
+
+import json
+import sys
+
+import pytest
+
+from app.config.paths import Paths
+from tests.end_to_end.conftest import Roundhouse
+from tests.fake_mcp import server as fake
+from tests.scripted_gguf import ScriptedLlama
+
+pytestmark = pytest.mark.real_engine
+
+SERVER = (sys.executable, fake.__file__)
+CALL = ['<tool_call>\n{"name": "fake__echo", "arguments": {"text"', ': "hello"}}\n</tool_call>']
+
+
+def test_a_server_is_added_listed_allowed_called_and_removed(roundhouse: Roundhouse) -> None:
+    roundhouse("mcp", "remove", "fake")  # of a test before
+    assert "There are no MCP servers" in roundhouse("mcp").stdout
+    assert roundhouse("mcp", "add", "fake", "--env", "KEY=secret", "--", *SERVER).returncode == 0
+    tools = json.loads(roundhouse("mcp", "tools", "fake", "--json").stdout)["tools"]
+    assert [tool["about"]["name"] for tool in tools] == list(fake.TOOLS)
+    assert "may call" in roundhouse("mcp", "allow", "fake", "echo").stdout
+    assert "blocked" in roundhouse("mcp", "block", "fake", "die").stdout
+    listing = roundhouse("mcp", "list")
+    assert ("fake" in listing.stdout, "ready" in listing.stdout, "secret" in listing.stdout) == (True, True, False)
+    called = roundhouse("mcp", "call", "fake", "echo", '{"text": "\\u001b[2Jhello"}')
+    assert (called.returncode, called.stdout.strip()) == (0, "hello"), "control sequences reach no terminal"
+    assert roundhouse("mcp", "call", "fake", "fail").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("add", "a"), "has a command or a URL"),
+        (("add", "a", "--url", "ftp://x"), "begins with http"),
+        (("add", "a", "--env", "novalue", "--", "x"), "--env takes NAME=VALUE"),
+        (("add", "a", "--netwrk", "--", "x"), "No such option"),
+        (("tools", "nobody"), "There is no MCP server 'nobody'"),
+        (("call", "fake", "echo", "["), "no JSON object"),
+        (("call", "fake", "nothing"), "has no tool 'nothing'"),
+    ],
+)
+def test_what_cannot_be_done_is_a_sentence(roundhouse: Roundhouse, arguments: tuple[str, ...], sentence: str) -> None:
+    roundhouse("mcp", "add", "fake", "--", *SERVER)
+    done = roundhouse("mcp", *arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_model_calls_only_what_was_allowed(roundhouse: Roundhouse, home: Paths) -> None:
+    ScriptedLlama(CALL).write(home.models / "caller.gguf")
+    roundhouse("mcp", "add", "fake", "--", *SERVER)
+    roundhouse("mcp", "ask", "fake", "echo")
+    refused = roundhouse("run", "caller", "--mcp", "fake", stdin="Say hello")
+    assert "Not called, since nobody can be asked" in refused.stderr
+    assert "Answered after" not in refused.stderr
+    roundhouse("mcp", "allow", "fake", "echo")
+    allowed = roundhouse("run", "caller", "--mcp", "fake", stdin="Say hello")
+    assert 'fake: echo {"text": "hello"}' in allowed.stderr
+    assert "Answered after" in allowed.stderr
