@@ -60,6 +60,8 @@ class PlanInputs(msgspec.Struct, frozen=True, kw_only=True):
     """Engines that a person prefers for this model, or for all."""
     drafts: Mapping[str, str] = {}
     """What was set or tried to draft for the model on which engine, as `Plan.draft`; on others its head may."""
+    with_changes: bool = True
+    """Whether the first plan also says what a change would bring, which takes as long as the plan."""
     templates: Mapping[str, RunSetting] = {}
     """What is loaded beside the model on which engine; the rest of the setting is planned."""
 
@@ -199,7 +201,7 @@ def _build_plan(inputs: PlanInputs, draft: PlanDraft, *, place: int) -> Plan:
         offload=pick_estimate.offload if pick_estimate and ask.gpus else None,
         estimate=pick_estimate,
         counterfactuals=find_counterfactuals(ask, chosen, pick_estimate, draft.options)
-        if pick_estimate and not place
+        if pick_estimate and not place and inputs.with_changes
         else [],
         warnings=[
             *draft.ranked.warnings,

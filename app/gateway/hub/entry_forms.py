@@ -1,7 +1,7 @@
 """In which formats and quantisations a model of the catalogue can be had, as its repositories say, and its facts."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
 from app.advisor.plans.quantisations import FULL, nominal_rate
@@ -19,9 +19,14 @@ _RATE = re.compile(r"(\d(?:\.\d{1,2})?)[-_ ]?bpw", re.IGNORECASE)
 _BITS = re.compile(r"(\d)-?bit", re.IGNORECASE)
 
 
-def list_forms(entry: CatalogueEntry) -> Sequence[ModelFacts]:
-    """Return a model in every form that it can be had in; empty where nobody knows what it is made of."""
-    return _build_forms(IdentityKey(entry))
+def list_forms(entry: CatalogueEntry, formats: Collection[str] = FORMATS) -> Sequence[ModelFacts]:
+    """Return a model in every form that it can be had in; empty where nobody knows what it is made of.
+
+    Of a machine's `formats` only, where others are read by no engine that runs on it: each form takes a while to make.
+    """
+    key = IdentityKey(entry)
+    forms = (_build_form(key, kind, name) for kind, name in _list_quantizations(entry) if kind in formats)
+    return [facts for facts in forms if facts is not None]
 
 
 def estimate_download(entry: CatalogueEntry, facts: ModelFacts) -> int:
@@ -30,17 +35,9 @@ def estimate_download(entry: CatalogueEntry, facts: ModelFacts) -> int:
     return download_bytes(entry, facts, has_vision=True, has_draft=preferred in entry.draft_repositories)
 
 
-@lru_cache(maxsize=512)
-def _build_forms(key: IdentityKey[CatalogueEntry]) -> tuple[ModelFacts, ...]:
+@lru_cache(maxsize=4096)
+def _build_form(key: IdentityKey[CatalogueEntry], kind: str, quantization: str) -> ModelFacts | None:
     entry = key.value
-    return tuple(
-        facts
-        for kind, quantization in _list_quantizations(entry)
-        if (facts := _find_facts(entry, kind, quantization)) is not None
-    )
-
-
-def _find_facts(entry: CatalogueEntry, kind: str, quantization: str) -> ModelFacts | None:
     try:
         facts = catalogue_facts(entry, quantization, format=kind)
     except RoundhouseError:  # this quantisation is none of this architecture's

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from app.advisor.choosing.targets import explain_lack
 from app.advisor.memory.placement import SYSTEM
 from app.advisor.plans.quantisations import quality_kept
 from app.advisor.plans.ranking import PlanInputs, build_advice
@@ -37,11 +38,13 @@ _MUCH_FASTER = 1.5
 _GOOD_ENOUGH = 0.5
 """The share of the best model's rank below which speed is no consolation."""
 _BEARABLE = 0.9
-"""What a fast model keeps of its rank at least: with fewer bits a smaller one would do."""
+"""What a recommended model keeps of its rank at least: with fewer bits a smaller one would do."""
 _EQUAL = 0.95
 """Ranks no further apart count as equal: an index moves by a point or two between two readings of the same model."""
 _MOST_OF_SYSTEM = 0.8
 """Of the system's memory a model takes so much at most where it is recommended: people run other programs too."""
+_LEFT_BYTES, _LEFT_SHARE = 6e9, 1 / 3
+"""What a desktop and a browser take; of a small memory a third, whichever is less."""
 _FEWEST_BITS = 2.0
 """What no weights below are published for most models; a model that is larger even so is not planned."""
 _PLANNED = 8
@@ -118,7 +121,7 @@ def _judge_entries(
     for entry in ranked:
         is_planned = use in WRITING_USES and count < _PLANNED and _might_fit(entry, ground)
         model = _judge_entry(entry, use, ground, is_planned=is_planned)
-        count += is_planned and use.value not in entry.derived and _runs_well(model, least_speed)
+        count += is_planned and use.value not in entry.derived and _runs_well(model, use, least_speed)
         judged.append(model)
     return judged
 
@@ -127,7 +130,7 @@ def _judge_entry(entry: CatalogueEntry, use: HubUse, ground: FitContext, *, is_p
     card, rank = catalogue_card(entry), float(entry.ranks[use.value])
     if not is_planned:
         return _PickCandidate(entry, with_fit(card, ground, entry), rank)
-    forms = list_forms(entry)
+    forms = list_forms(entry, _readable_formats(ground))
     plan = _plan_forms(entry, forms, WRITING_USES[use], ground) if forms else None
     if plan is None:
         return _PickCandidate(entry, with_fit(card, ground, entry), rank)
@@ -137,10 +140,18 @@ def _judge_entry(entry: CatalogueEntry, use: HubUse, ground: FitContext, *, is_p
     return _PickCandidate(entry, _card_of_plan(card, plan), rank * kept, crowds=_crowds(plan, ground.machine))
 
 
+def _readable_formats(ground: FitContext) -> frozenset[str]:
+    """Return the formats that engines which run on the machine read."""
+    engines = (engine for engine in ground.traits.values() if not explain_lack(ground.machine, engine))
+    return frozenset(kind for engine in engines for kind in engine.formats)
+
+
 def _crowds(plan: Plan, machine: Machine) -> bool:
     system = next((pool.physical.value for pool in machine.pools if pool.id == SYSTEM), None)
     taken = sum(pool.needed_bytes for pool in plan.estimate.pools if pool.id == SYSTEM) if plan.estimate else 0
-    return system is not None and taken > _MOST_OF_SYSTEM * system
+    if system is None:
+        return False
+    return taken > min(_MOST_OF_SYSTEM * system, system - min(_LEFT_BYTES, _LEFT_SHARE * system))
 
 
 def _might_fit(entry: CatalogueEntry, ground: FitContext) -> bool:
@@ -165,6 +176,7 @@ def _plan_forms(entry: CatalogueEntry, forms: Sequence[ModelFacts], intent: Inte
             intent=intent,
             engines=ground.engines,
             calibrations=ground.known.calibrations,
+            with_changes=False,
         )
     )
     known = [
@@ -210,21 +222,22 @@ def catalogue_card(entry: CatalogueEntry) -> HubCard:
 def _rank_models(judged: list[_PickCandidate], use: HubUse, least: float) -> _Ranking:
     """Find those that run well; where none with a published rank writes fast enough, those one can talk to."""
     for floor in dict.fromkeys((least, min(least, TALK_TOKENS_PER_SECOND))):
-        good = [model for model in judged if _runs_well(model, floor)]
+        good = [model for model in judged if _runs_well(model, use, floor)]
         good.sort(key=lambda model: use.value in model.entry.derived)  # stable: a published rank comes first
         if good and use.value not in good[0].entry.derived:
             break
     else:
-        floor, good = least, [model for model in judged if _runs_well(model, least)]
+        floor, good = least, [model for model in judged if _runs_well(model, use, least)]
     if floor:
         good = _fastest_of_equals(good, use)
     return _Ranking(judged, good, _find_fast(good, use) if floor else None, floor)
 
 
-def _runs_well(model: _PickCandidate, least: float) -> bool:
+def _runs_well(model: _PickCandidate, use: HubUse, least: float) -> bool:
     card = model.card
     is_roomy = card.largest_context is None or card.largest_context >= _LEAST_CONTEXT
-    return bool(card.fits) and is_roomy and not model.crowds and model.sure_speed >= least
+    is_itself = model.rank >= _BEARABLE * model.entry.ranks[use.value]
+    return bool(card.fits) and is_roomy and is_itself and not model.crowds and model.sure_speed >= least
 
 
 def _fastest_of_equals(good: list[_PickCandidate], use: HubUse) -> list[_PickCandidate]:
@@ -253,7 +266,7 @@ def _find_fast(good: Sequence[_PickCandidate], use: HubUse) -> _PickCandidate | 
             model
             for model in good[1:]
             if model.speed >= _MUCH_FASTER * best.speed
-            and model.rank >= max(_GOOD_ENOUGH * best.rank, _BEARABLE * model.entry.ranks[use.value])
+            and model.rank >= _GOOD_ENOUGH * best.rank
             and use.value not in model.entry.derived
         ),
         None,
@@ -328,9 +341,17 @@ def _explain_next(better: Sequence[_PickCandidate], least: float) -> str:
                 f"The next better, {title}, would write {words.format_rate(model.speed)}; with the setting "
                 f"catalogue.least_speed at {floor} it would come first."
             )
-        if card.fits and not model.speed:
-            return f"How fast the next better, {title}, would be is not known."
-        if model.crowds:
-            return f"The next better, {title}, would leave other programs hardly any of the system's memory."
-        return f"The next better, {title}, leaves no room for a conversation." if card.fits else ""
+        return _explain_unused(model) if card.fits else ""
     return ""
+
+
+def _explain_unused(model: _PickCandidate) -> str:
+    """Return why a better model that fits, and is not too slow, is not the one to take."""
+    card, title = model.card, model.entry.title
+    if not model.speed:
+        return f"How fast the next better, {title}, would be is not known."
+    if quality_kept(card.format, card.quantization) < _BEARABLE:
+        return f"The next better, {title}, fits only in {card.quantization}, in which its answers are much worse."
+    if model.crowds:
+        return f"The next better, {title}, would leave other programs hardly any of the system's memory."
+    return f"The next better, {title}, leaves no room for a conversation."

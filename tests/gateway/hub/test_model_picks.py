@@ -88,6 +88,26 @@ def test_a_sentence_says_why_not_the_next_better() -> None:
     assert "more than there is" in reason
 
 
+@pytest.mark.parametrize(
+    ("machine", "named"),
+    [
+        ({"os": "macos", "cpu": "Apple M4", "ram_gb": 16}, {"Qwen3.5 4B", "Qwen3.5 9B", "Gemma 4 12B"}),
+        (
+            {"os": "windows", "cpu": "Intel Core i5-1235U", "ram_gb": 16, "ram_bandwidth_gb_s": 51.2},
+            {"Qwen3.5 4B", "Qwen3.5 9B", "LFM2.5 8B-A1B"},
+        ),
+    ],
+)
+def test_few_bits_and_a_full_memory_are_not_recommended(machine: dict[str, object], named: set[str]) -> None:
+    described = machine_from(msgspec.json.encode(machine))
+    ground = FitContext(described, [], ObservedSpeeds(calibrations=[]), engines_on(described))
+    first, *others = pick_models(parse_catalogue(SHIPPED.read_bytes()).models, HubUse.CHAT, ground, 10)
+    assert first.name in named
+    for pick in (first, *(other for other in others if other.is_recommended)):
+        assert "IQ2_XXS" not in pick.card.quantization
+        assert (pick.card.memory_bytes or 0) < 16 * 1024**3 - 5e9
+
+
 def test_without_a_known_speed_nothing_is_recommended_and_the_next_step_is_named() -> None:
     first = picks("Core Ultra laptop")[0]
     assert first.card.decode is None
