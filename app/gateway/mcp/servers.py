@@ -75,7 +75,8 @@ class McpServers:
             log.warning("%s", problem)
 
     async def list_servers(self) -> list[McpServer]:
-        """Return the servers by name."""
+        """Return the servers by name. Raises StorageFault for a file that has a mistake."""
+        self._file.check_readable()
         return [await self.read_server(name) for name in sorted(self._settings, key=str.casefold)]
 
     async def read_server(self, name: str) -> McpServer:

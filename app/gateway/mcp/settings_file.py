@@ -33,6 +33,8 @@ class McpSettingsFile:
     def __init__(self, file: Path, permissions: Path) -> None:
         self._file, self._permissions_file = file, permissions
         self.problems: list[str] = []
+        self._mistake = ""
+        """Why the file of servers cannot be read."""
         self._entries = self._read_entries()
         self._permissions = self._read_permissions()
 
@@ -71,8 +73,18 @@ class McpSettingsFile:
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.MsgspecError) as error:
+            self._mistake = str(error)
             self.problems.append(f"{self._file.name} cannot be read and is ignored: {error}")
             return {}
+
+    def check_readable(self) -> None:
+        """Return if the file of servers was read, or is not there any more. Raises StorageFault."""
+        if self._mistake and self._file.exists():
+            raise StorageFault(
+                f"{self._file.name} has a mistake, so no server of it is known: {self._mistake}.",
+                hint=f"Correct or remove {self._file}, and start the service again.",
+                code="mcp_file_unreadable",
+            )
 
     def _read_permissions(self) -> dict[str, dict[str, KeptPermission]]:
         try:
@@ -84,10 +96,7 @@ class McpSettingsFile:
             return {}
 
     def _write_entries(self, entries: dict[str, _Entry]) -> None:
-        if self._file.exists() and any(self._file.name in problem for problem in self.problems):
-            raise StorageFault(
-                f"{self._file.name} has a mistake and is not overwritten.", hint=f"Correct or remove {self._file}."
-            )
+        self.check_readable()
         content = msgspec.json.format(msgspec.json.encode(_McpFile(mcpServers=entries)), indent=2)
         save_private(self._file, content + b"\n", self._file.name)
         self._entries = entries
