@@ -10,7 +10,7 @@ from tests.end_to_end.conftest import Roundhouse
 from tests.fake_mcp import server as fake
 from tests.scripted_gguf import ScriptedLlama
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("client")]
 
 SERVER = (sys.executable, fake.__file__)
 CALL = ['<tool_call>\n{"name": "fake__echo", "arguments": {"text"', ': "hello"}}\n</tool_call>']
