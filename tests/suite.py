@@ -3,7 +3,8 @@
 A process collects the files of its share and no others, so it stays small, and no time goes into collecting all tests
 once in every process. Which files come together is worked out from about how long they take (`FILE_S`, `LONG_FILES`);
 shares that take long come first. A process that dies or hangs is named with the test it was in, and the others go on.
-What comes after `--` goes to each pytest.
+A test that fails runs once more at the end, by itself: one that passes then is named as unstable, which is a fault of
+the test or of the product to mend, but does not fail the run. What comes after `--` goes to each pytest.
 """
 
 import argparse
@@ -61,6 +62,8 @@ LONG_FILES = {
     "tests/unit/extraction/test_corpus.py": 32.0,
 }
 """Files that take much longer than others of their folder: their processor time, or longer where they wait."""
+MOST_SECOND_RUNS = 5
+"""Where more tests fail than this, none runs a second time: that is no matter of the machine's speed or of order."""
 SHARE_S = 30.0
 """About how long a share takes: long beside the 1 to 3 s a process takes to start, short beside the whole run."""
 MOST_PROCESSES = 8
@@ -113,11 +116,29 @@ def main(argv: Sequence[str]) -> int:
         if result.death:
             _print(result.death)
     _print_failures(results)
+    unstable = _find_unstable(results, options, arguments.hang_s)
+    for name in unstable:
+        _print(f"UNSTABLE {name}: failed, and passed when it ran by itself")
     minutes, seconds = divmod(round(time.monotonic() - started), 60)
     peak = max((result.report.peak_mb for result in results), default=0)
     _print(f"\n{minutes}:{seconds:02}, the largest process {peak} MB; --seed {arguments.seed} repeats the order")
-    _print(_counts(result.report for result in results))
-    return int(not any(result.report.counts for result in results) or any(result.has_failed for result in results))
+    _print(_counts(result.report for result in results) + (f", {len(unstable)} of them unstable" if unstable else ""))
+    has_failed = any(result.has_failed for result in results) and not unstable
+    return int(has_failed or not any(result.report.counts for result in results))
+
+
+def _find_unstable(results: Sequence[ShareResult], options: Sequence[str], hang_s: float) -> list[str]:
+    """Run the tests that failed again, and return them if all of them pass. A process that died is no such case."""
+    failed = [result for result in results if result.has_failed]
+    names = [name for result in failed for name in result.report.failures]
+    has_other_fault = any(result.death or not result.report.failures for result in failed)
+    if has_other_fault or not 0 < len(names) <= MOST_SECOND_RUNS:
+        return []
+    (second,) = run_shares([Share(tuple(names), 0.0)], options, 1, hang_s)
+    if second.has_failed:
+        _print_failures([second])
+        return []
+    return names
 
 
 def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.suite import LONG_FILES, SHARE_S, find_files, make_shares
+from tests.suite import LONG_FILES, MOST_SECOND_RUNS, SHARE_S, find_files, make_shares
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,6 +61,41 @@ def test_a_failure_is_shown_and_named_at_the_end(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert {"FAILED test_bad.py::test_bad", "FAILED test_error.py::test_error"} <= set(lines)
     assert lines[-1] == "1 passed, 2 failed"
+
+
+def test_a_test_that_passes_by_itself_is_named_as_unstable(tmp_path: Path) -> None:
+    unstable = """
+from pathlib import Path
+
+def test_unstable():
+    mark = Path("ran")
+    has_run = mark.exists()
+    mark.touch()
+    assert has_run
+"""
+    done = run_suite(tmp_path, unstable=unstable, good="def test_good(): pass\n")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert "assert has_run" in done.stdout
+    assert "UNSTABLE test_unstable.py::test_unstable: failed, and passed when it ran by itself" in lines
+    assert lines[-1] == "1 passed, 1 failed, 1 of them unstable"
+
+
+def test_many_failures_get_no_second_run(tmp_path: Path) -> None:
+    many = f"""
+import pytest
+from pathlib import Path
+
+@pytest.mark.parametrize("number", range({MOST_SECOND_RUNS + 1}))
+def test_many(number):
+    mark = Path(str(number))
+    has_run = mark.exists()
+    mark.touch()
+    assert has_run
+"""
+    done = run_suite(tmp_path, many=many)
+    assert done.returncode == 1
+    assert "UNSTABLE" not in done.stdout
 
 
 def test_a_file_that_cannot_be_imported_is_a_failure(tmp_path: Path) -> None:

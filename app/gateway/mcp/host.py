@@ -163,7 +163,8 @@ class McpHost:
         except (ValueError, msgspec.MsgspecError):  # a line that is too long, or none of ours
             failure = f"{self._name} answered more than can be taken, or nonsense."
         await asyncio.wait({self._log_reading}, timeout=_LAST_WORDS_S)  # they say why
-        self._fail(McpServerFailed(failure or f"{self._name} ended.", hint=self._log_hint()))
+        ending = "was stopped" if self._is_stopped else "ended"
+        self._fail(McpServerFailed(failure or f"{self._name} {ending}.", hint=self._log_hint()))
 
     def _take_reply(self, reply: HostReply) -> str:
         """Pass on what came; return why the server failed, if it did."""
