@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from app.gateway.canonical.events import ContextOverflow, Overflow, failure_event
-from app.gateway.chats.live_answer import error_for_reader
+from app.gateway.chats.answer_writer import error_for_reader
 from app.gateway.dialects.anthropic.answers import AnthropicMessageForm
 from app.gateway.dialects.openai.answers import CHAT
 from app.gateway.dialects.openai.form import OPENAI

@@ -2,7 +2,7 @@
 
 from app.core.chats import Chat
 from app.core.errors import BadRequest
-from app.gateway.chats.live_answer import chat_request
+from app.gateway.chats.chat_request import chat_request
 from app.gateway.exchange.capability_fallback import family_for, running_descriptor
 from app.gateway.exchange.engine.capability import check_needs
 from app.gateway.loading.requested_model import ResolvedModel

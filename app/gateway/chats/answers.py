@@ -20,7 +20,8 @@ from app.core.tokens import TextTokens
 from app.gateway.attachments.prompt import check_senses
 from app.gateway.background import Background
 from app.gateway.chats.answer_form import check_answer_form
-from app.gateway.chats.live_answer import AnswerJob, AnswerWriter, LiveAnswer
+from app.gateway.chats.answer_writer import AnswerJob, AnswerWriter
+from app.gateway.chats.live_answer import LiveAnswer
 from app.gateway.chats.model_requests import ModelRequests
 from app.gateway.chats.text_tokens import count_text
 from app.gateway.exchange.observer import Caller, ExchangeOutcome, Observation, Observers

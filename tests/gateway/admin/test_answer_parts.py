@@ -15,7 +15,9 @@ from app.gateway.canonical.events import (
     TextDelta,
     TokenUsage,
 )
-from app.gateway.chats.live_answer import LiveAnswer, chat_request, error_for_reader, messages_for
+from app.gateway.chats.answer_writer import error_for_reader
+from app.gateway.chats.chat_request import chat_request, messages_for
+from app.gateway.chats.live_answer import LiveAnswer
 from app.gateway.exchange.engine.error_document import error_from_refusal
 from app.gateway.exchange.engine.request import body_of
 from app.gateway.exchange.engine.stream import StreamReader

@@ -19,7 +19,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed, Unavailable
 from app.core.events import ChatChanged, EngineChanged, Event
 from app.gateway.chats import answers
-from app.gateway.chats.live_answer import AnswerWriter
+from app.gateway.chats.answer_writer import AnswerWriter
 from app.gateway.loading.launch import resolve_model as resolve_at_once
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk, reasoning, text_and_end, text_until
 from tests.gateway.played import KEY

@@ -1,0 +1,202 @@
+"""Has an engine write an answer, the way every client's request is answered, in a task of its own.
+
+Cancelling it closes the connection, which is how an engine learns to stop.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from app.core.chats import Chat, Message
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import EngineFailed, RoundhouseError
+from app.core.events import EngineChanged
+from app.core.models import ModelInfo
+from app.gateway.attachments.prompt import attachment_parts, senses_of
+from app.gateway.canonical import request as canonical
+from app.gateway.canonical.events import AnswerFailed, ContextOverflow, Event, Overflow, failure_event
+from app.gateway.chats.chat_request import AttachmentParts, chat_request
+from app.gateway.chats.live_answer import LiveAnswer
+from app.gateway.chats.model_requests import ModelRequests
+from app.gateway.chats.overflow import OverflowTrimming, overflow_rule
+from app.gateway.events import EventHub
+from app.gateway.exchange.capability_fallback import with_plan
+from app.gateway.exchange.connections import ReadFlow
+from app.gateway.exchange.engine.error_document import NO_REASON
+from app.gateway.exchange.observer import Observation
+from app.gateway.exchange.translating import translate_answer
+from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.loading.requested_model import ResolvedModel
+from app.gateway.services import Services
+from app.supervisor.policy import LoadRequest
+from app.supervisor.pool import Supervisor
+from engines.api import Route
+
+_LOADING = frozenset({EngineState.STARTING, EngineState.LOADING})
+_LOOK_AT_MEMORY_S = 0.5
+_ENGINES_WORDS = frozenset({"engine_refused", "engine_error", "engine_busy"})
+_LONGEST_TEXT = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerJob:
+    """What is to be answered: a question of a chat (whose own `messages` are not looked at), and with what."""
+
+    chat: Chat
+    question: str
+    model: ModelInfo
+    load: LoadRequest
+    continues: str | None = None
+    """The answer whose text is gone on with."""
+
+
+class AnswerWriter:
+    """Has answers written."""
+
+    def __init__(self, services: Services, engines: EngineAccess, requests: ModelRequests) -> None:
+        self._services, self._engines, self._requests = services, engines, requests
+
+    async def write(self, job: AnswerJob, live: LiveAnswer, observation: Observation) -> None:
+        """Fill `live`. Raises EngineFailed or Unavailable; what was written until then is in `live`."""
+        live.report_progress("Waiting for the model")
+        try:
+            async with _report_loading(self._services.supervisor, self._services.events, job.load, live):
+                path = await self._services.chats.read_path(job.chat.id, job.continues or job.question)
+                parts = await self._read_attachments(job, path)
+                request = chat_request(job.chat, path, parts, continues=job.continues is not None)
+                upstream = await self._make_upstream_request(job, request)
+                sink, trimming = (
+                    _LiveAnswerSink(live, observation),
+                    self._make_trimming(job, path, live).options(request),
+                )
+                end = await translate_answer(self._engines, upstream, observation, sink, trimming)
+        except RoundhouseError as error:
+            raise error_for_reader(error) from error
+        if isinstance(end, AnswerFailed):
+            raise error_from_engine(end)
+        live.note_finish(end, observation.tokens.timings)
+
+    def _make_trimming(self, job: AnswerJob, path: Sequence[Message], live: LiveAnswer) -> OverflowTrimming:
+        return OverflowTrimming(
+            requests=self._requests,
+            target=ResolvedModel(job.model, job.load),
+            rule=overflow_rule(self._services, job.chat),
+            path=path,
+            note=live.note_omitted,
+            report=live.report_progress,
+            prepare=partial(self._make_upstream_request, job),
+        )
+
+    async def _make_upstream_request(self, job: AnswerJob, request: canonical.ConversationRequest) -> UpstreamRequest:
+        services = self._services
+        blank = UpstreamRequest(
+            load=job.load,
+            path=services.adapters[job.load.engine].descriptor.routes[Route.CHAT],
+            body=b"",
+            model=job.model.name,
+        )
+        return await with_plan(services, blank, ResolvedModel(job.model, job.load), request)
+
+    async def _read_attachments(self, job: AnswerJob, path: Sequence[Message]) -> AttachmentParts:
+        if not any(message.attachments for message in path):
+            return {}
+        senses = await senses_of(self._services, job.model)
+        return await attachment_parts(self._services.chats, path, senses=senses)
+
+
+class _LiveAnswerSink:
+    """Takes an engine's events for a `LiveAnswer`, whose readers have each their own pace."""
+
+    def __init__(self, live: LiveAnswer, observation: Observation) -> None:
+        self._live, self._observation = live, observation
+
+    async def open(self) -> None:
+        """Note that the engine has the prompt."""
+        self._live.cost.load_s = self._observation.load_s
+        self._live.report_progress("Reading the prompt")
+
+    def take_events(self, events: Sequence[Event]) -> ReadFlow:
+        """Append what they say."""
+        for event in events:
+            self._live.add(event)
+        return ReadFlow.MORE
+
+    async def drain(self) -> None:
+        """Go on."""
+
+
+@asynccontextmanager
+async def _report_loading(
+    supervisor: Supervisor, events: EventHub, load: LoadRequest, live: LiveAnswer
+) -> AsyncIterator[None]:
+    """Tell the answer's readers how loading goes."""
+    tellers = [
+        asyncio.create_task(_follow_loading(supervisor, events, load.source.name, live)),
+        asyncio.create_task(_watch_memory(supervisor, load.source.name, live)),
+    ]
+    try:
+        yield
+    finally:
+        for teller in tellers:
+            teller.cancel()
+
+
+async def _watch_memory(supervisor: Supervisor, model: str, live: LiveAnswer) -> None:
+    """Say which models hold the memory that this one waits for: they answer first, one after another."""
+    while not live.content:
+        await asyncio.sleep(_LOOK_AT_MEMORY_S)
+        waiting = (await supervisor.read_memory()).waiting
+        others = next((load.waits_for for load in waiting if load.model == model), [])
+        if others:
+            live.report_progress(f"Waiting until {', '.join(others)} is done: both do not fit into memory")
+
+
+async def _follow_loading(supervisor: Supervisor, events: EventHub, model: str, live: LiveAnswer) -> None:
+    with events.subscribe() as happening:
+        for status in supervisor.list_statuses():
+            _report_status(status, model, live)
+        async for event in happening:
+            if isinstance(event, EngineChanged):
+                _report_status(event.status, model, live)
+
+
+def _report_status(status: EngineStatus, model: str, live: LiveAnswer) -> None:
+    if status.model == model and status.state in _LOADING:
+        live.report_progress(status.stage or "Loading the model", status.progress)
+
+
+def error_for_reader(error: RoundhouseError) -> RoundhouseError:
+    """Return an error as the reader of a chat can do something about it."""
+    is_engines = isinstance(error, ContextOverflow) or error.code in _ENGINES_WORDS
+    return error_from_engine(failure_event(error)) if is_engines else error
+
+
+def error_from_engine(end: AnswerFailed) -> EngineFailed:
+    """Return the error that an answer ended with; an engine's own words are quoted."""
+    if end.overflow is not None:
+        return _overflow_error(end.overflow)
+    body = end.error
+    if body.code not in _ENGINES_WORDS:
+        return EngineFailed(body.sentence, hint=body.hint, code=body.code)
+    reason = "it did not say why." if body.sentence == NO_REASON else body.sentence[:_LONGEST_TEXT]
+    return EngineFailed(
+        f"The engine refused to answer: {reason}",
+        hint="See the model's log for more.",
+        code="engine_refused",
+    )
+
+
+def _overflow_error(overflow: Overflow) -> EngineFailed:
+    sentence = "This conversation is longer than the model's context."
+    hint = "Have the oldest messages left out or summarised, start a new chat, or raise Context in the settings."
+    if overflow.prompt is not None and overflow.context is not None:
+        answer = "" if overflow.answer is None else f", its answer may take {overflow.answer:,}"
+        sentence = (
+            f"This conversation is {overflow.prompt:,} tokens long{answer}, "
+            f"and the model has a context of {overflow.context:,} tokens."
+        )
+    if overflow.answer is not None:
+        hint = "Lower Longest answer in the chat's settings, or start a new chat."
+    return EngineFailed(sentence, hint=hint, code="context_too_long")
