@@ -243,7 +243,8 @@ class Supervisor:
 
     def free_endpoint(self, model: str) -> ReadyEndpoint | None:
         """Return where the engine is of which a lease would be had without waiting; None otherwise."""
-        return self._owners[model].ready_endpoint() if self.serves_at_once(model) else None
+        owner = self._owners.get(model)
+        return owner.ready_endpoint() if owner is not None and owner.machine.has_free_slot else None
 
     async def read_memory(self) -> MemoryState:
         """Return the memory engines share, who holds it, and who waits for it. Pools are named by their ids."""

@@ -26,7 +26,7 @@ from app.supervisor.dialing import DialTarget, dial_host, dial_loopback, send_at
 if TYPE_CHECKING:
     import socket
 
-    from app.supervisor.lease import ReadyEndpoint
+    from app.supervisor.pool import Supervisor
 
 _KEPT_S = 2.0
 _LINGER_S = 1.0
@@ -381,11 +381,12 @@ class EngineConnections:
             connection.abort()
         return None
 
-    def dial_ahead(self, engine: "ReadyEndpoint | None") -> None:
+    def dial_ahead(self, supervisor: "Supervisor", model: str) -> None:
         """Begin to connect to the engine that a stream is about to be asked of, if it is free and on this computer.
 
         Most engines close a connection after a stream: while one lets us in, the rest of the request is read.
         """
+        engine = supervisor.free_endpoint(model)
         if engine is None:
             return
         address = address_of(engine.base_url)

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import sys
 from collections.abc import AsyncIterator
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -21,6 +21,9 @@ from app.gateway.exchange.connections import (
 from app.supervisor.dialing import DialTarget, send_at_once
 from app.supervisor.lease import ReadyEndpoint
 from tests.patience import PATIENCE_S
+
+if TYPE_CHECKING:
+    from app.supervisor.pool import Supervisor
 
 OURS = address_of("http://127.0.0.1:1")
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 4\r\n\r\n"
@@ -264,8 +267,18 @@ async def engine() -> AsyncIterator[tuple[str, list[bytearray]]]:
     server.close()
 
 
-def endpoint_at(base_url: str) -> ReadyEndpoint:
-    return ReadyEndpoint(model="guide", engine="llama.cpp", base_url=base_url, key="")
+class PlayedSupervisor:
+    """Has one engine, which is free if it has an address."""
+
+    def __init__(self, base_url: str) -> None:
+        self.base_url = base_url
+
+    def free_endpoint(self, model: str) -> ReadyEndpoint | None:
+        return ReadyEndpoint(model=model, engine="llama.cpp", base_url=self.base_url, key="") if self.base_url else None
+
+
+def dial_ahead(connections: EngineConnections, base_url: str = "") -> None:
+    connections.dial_ahead(cast("Supervisor", PlayedSupervisor(base_url)), "guide")
 
 
 async def pass_request(connections: EngineConnections, base_url: str, request: bytes) -> bytes:
@@ -287,7 +300,7 @@ async def test_a_connection_dialed_ahead_takes_the_next_request_and_no_other(
     base_url, came = engine
     connections = EngineConnections(1.0)
     for _ in range(2):  # the second finds the first
-        connections.dial_ahead(endpoint_at(base_url))
+        dial_ahead(connections, base_url)
     async with asyncio.timeout(PATIENCE_S):
         assert await pass_request(connections, base_url, b"first") == b"body"
         assert await pass_request(connections, base_url, b"second") == b"body"
@@ -298,10 +311,10 @@ async def test_a_connection_dialed_ahead_takes_the_next_request_and_no_other(
 async def test_a_connection_dialed_ahead_and_not_used_is_closed(engine: tuple[str, list[bytearray]]) -> None:
     base_url, came = engine
     connections = EngineConnections(1.0)
-    connections.dial_ahead(endpoint_at(base_url))
+    dial_ahead(connections, base_url)
     connections._close_idle()
     assert not connections._dialed
-    connections.dial_ahead(endpoint_at(base_url))
+    dial_ahead(connections, base_url)
     connections.close()
     assert not connections._dialed
     assert await pass_request(connections, base_url, b"later") == b"body"
@@ -310,11 +323,11 @@ async def test_a_connection_dialed_ahead_and_not_used_is_closed(engine: tuple[st
 
 async def test_nobody_is_dialed_ahead_elsewhere_and_where_nobody_listens_the_request_says_so() -> None:
     connections = EngineConnections(1.0)
-    connections.dial_ahead(None)
+    dial_ahead(connections)
     for base_url in ("http://far.example:80", "https://127.0.0.1:1"):
-        connections.dial_ahead(endpoint_at(base_url))
+        dial_ahead(connections, base_url)
     assert not connections._dialed
-    connections.dial_ahead(endpoint_at("http://127.0.0.1:1"))  # nobody does
+    dial_ahead(connections, "http://127.0.0.1:1")  # nobody does
     with pytest.raises(ConnectionRefusedError):
         await connections.connect(OURS, b"request")
     connections.close()

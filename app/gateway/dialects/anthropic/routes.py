@@ -73,7 +73,7 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
     check_request(message_request, counts_only=route is Route.COUNT_TOKENS)
     target = await resolve_model(services, message_request.model)
     if message_request.stream:
-        services.connections.dial_ahead(services.supervisor.free_endpoint(target.load.source.name))
+        services.connections.dial_ahead(services.supervisor, target.load.source.name)
     if route is Route.COUNT_TOKENS:
         target = await with_probes(services.library, services.shared, services.events, target, route)
     target = target._replace(load=await load_for_context(services, target, message_request.context))

@@ -88,7 +88,7 @@ async def _prepare_answer(request: web.Request, *, streams: bool) -> RequestJob:
     work = await call_off_loop(body, to_canonical_request, document)
     target = await resolve_model(services, name)
     if streams:
-        services.connections.dial_ahead(services.supervisor.free_endpoint(target.load.source.name))
+        services.connections.dial_ahead(services.supervisor, target.load.source.name)
     blank = UpstreamRequest(
         load=target.load,
         path=engine_path(services.adapters, services.library, target.load.engine, target.model, Route.CHAT),

@@ -132,7 +132,7 @@ async def _prepare_job(request: web.Request) -> RequestJob:
     work = to_canonical_request(chat_request, history)
     target = await resolve_model(services, chat_request.model)
     if chat_request.stream:
-        services.connections.dial_ahead(services.supervisor.free_endpoint(target.load.source.name))
+        services.connections.dial_ahead(services.supervisor, target.load.source.name)
     path = engine_path(services.adapters, services.library, target.load.engine, target.model, Route.CHAT)
     await _check_reasoning(services, target, work.thinking)
     context, plan = chat_request.context_tokens, await plan_fallbacks(services, target, work)

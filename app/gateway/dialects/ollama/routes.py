@@ -88,7 +88,7 @@ async def _make_job(
 ) -> RequestJob:
     target = await find_target(services, params.model)
     if params.streams and params.request is not None:
-        services.connections.dial_ahead(services.supervisor.free_endpoint(target.load.source.name))
+        services.connections.dial_ahead(services.supervisor, target.load.source.name)
     name = name_in_answer(params.model, target.model)
     form = kind(name, _format_now)
     if params.names_without_effect:

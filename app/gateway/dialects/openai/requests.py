@@ -302,7 +302,7 @@ async def prepare_chat_job(request: web.Request, put: FormWrapper | None = None)
     options, engine_request = await call_off_loop(body, read_chat, body)
     target = await resolve_model(services, options.model)
     if options.stream:
-        services.connections.dial_ahead(services.supervisor.free_endpoint(target.load.source.name))
+        services.connections.dial_ahead(services.supervisor, target.load.source.name)
     if options.context is not None:
         target = target._replace(load=await load_for_context(services, target, options.context))
     if not await _can_pass(services, target, body, options):

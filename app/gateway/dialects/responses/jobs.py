@@ -72,7 +72,7 @@ async def prepare_response(services: Services, body: bytes, owner: str) -> Respo
     request = await call_off_loop(body, decode_body, body, ResponsesRequest)
     target = await resolve_model(services, request.model)
     if request.stream:
-        services.connections.dial_ahead(services.supervisor.free_endpoint(target.load.source.name))
+        services.connections.dial_ahead(services.supervisor, target.load.source.name)
     response_input = await read_input(services.chats, request, owner)
     is_kept = request.store is not False and services.settings.get_int("responses.kept") > 0
     about = ResponseInfo(id=new_response_id(owner), model=target.model.name, at=time.time(), is_stored=is_kept)
