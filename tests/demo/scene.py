@@ -64,3 +64,11 @@ def scroll_to(kind: type[QWidget]) -> Act:
             page.scroller.verticalScrollBar().setValue(top - window.theme.px(24))
 
     return scroll_page
+
+
+def scroll_down(window: MainWindow, _api: DemoApi) -> None:
+    """Show the end of the page."""
+    page = window.pages.currentWidget()
+    if isinstance(page, PageView):
+        bar = page.scroller.verticalScrollBar()
+        bar.setValue(bar.maximum())

@@ -49,95 +49,70 @@ class WindowCommands:
 
     def menu_actions(self, actions: WindowActions) -> list[MenuAction]:
         """Return what is always there, in the order of the menu."""
-        shell, appearance = self._shell, self._appearance
-        pages = [
-            MenuAction(
-                tr("Go"), TITLES[page][0].tr(), partial(shell.show_page, page), TITLES[page][1], f"Ctrl+{number}"
-            )
-            for number, page in enumerate(RAIL, 1)
-        ]
         return [
-            MenuAction(tr("File"), tr("New chat"), shell.new_chat, "plus", "Ctrl+N"),
-            MenuAction(
-                tr("File"),
-                tr("Add a model file"),
-                partial(shell.request_task, PageId.MODELS, Task.ADD_FILE),
-                "file-plus",
-                "Ctrl+O",
-            ),
-            MenuAction(
-                tr("File"),
-                tr("Add a folder of models"),
-                partial(shell.request_task, PageId.MODELS, Task.ADD_FOLDER),
-                "folder-plus",
-            ),
-            MenuAction(
-                tr("File"),
-                tr("Discover models"),
-                partial(shell.request_task, PageId.MODELS, Task.DISCOVER),
-                "search",
-                "Ctrl+D",
-            ),
-            MenuAction(
-                tr("File"),
-                tr("Disk space used by models"),
-                partial(shell.request_task, PageId.MODELS, Task.DISK),
-                "gauge",
-            ),
-            MenuAction(
-                tr("File"),
-                tr("Check for newer models"),
-                partial(shell.request_task, PageId.MODELS, Task.UPDATES),
-                "refresh-cw",
-            ),
-            MenuAction(
-                tr("File"),
-                tr("Settings"),
-                partial(shell.show_page, PageId.SETTINGS),
-                "settings",
-                "Ctrl+,",
-                QAction.MenuRole.PreferencesRole,
-            ),
-            MenuAction(
-                tr("File"),
-                tr("Check for updates"),
-                partial(shell.request_task, PageId.SETTINGS, Task.NEW_VERSION),
-                "refresh-cw",
-            ),
-            MenuAction(tr("File"), tr("Quit Roundhouse"), actions.quit, "power", "Ctrl+Q", QAction.MenuRole.QuitRole),
+            *self._file_actions(actions),
             MenuAction(tr("Edit"), tr("Undo"), actions.undo, "undo-2", "Ctrl+Z"),
-            *pages,
+            *self._page_actions(),
             MenuAction(tr("Go"), tr("Command palette"), actions.palette, "command", "Ctrl+K"),
-            MenuAction(tr("View"), tr("Larger text"), partial(appearance.change_scale, SCALE_STEP), "plus", "Ctrl++"),
-            MenuAction(
-                tr("View"), tr("Smaller text"), partial(appearance.change_scale, -SCALE_STEP), "chevron-down", "Ctrl+-"
-            ),
-            MenuAction(tr("View"), tr("Default text size"), appearance.reset_scale, "check", "Ctrl+0"),
-            MenuAction(
-                tr("View"), tr("Follow the system's appearance"), partial(appearance.choose_mode, "system"), "monitor"
-            ),
-            MenuAction(tr("View"), tr("Light appearance"), partial(appearance.choose_mode, "light"), "sun"),
-            MenuAction(tr("View"), tr("Dark appearance"), partial(appearance.choose_mode, "dark"), "moon"),
-            MenuAction(tr("Server"), tr("Copy the endpoint's address"), self._copy_endpoint, "copy", "Ctrl+Shift+C"),
-            MenuAction(tr("Server"), tr("Pause and free all memory"), self._stores.paused.pause, "pause"),
-            MenuAction(tr("Server"), tr("Resume after a pause"), self._stores.paused.resume, "play"),
-            MenuAction(
-                tr("Server"),
-                tr("Connections to other computers"),
-                partial(shell.show_page, PageId.CONNECTIONS),
-                "globe",
-            ),
-            MenuAction(tr("Server"), tr("Restart the service"), actions.restart, "rotate-ccw"),
-            MenuAction(tr("Server"), tr("Stop the service"), self._stop_service, "square"),
+            *self._view_actions(),
+            *self._server_actions(actions),
             *self._machine_actions(),
         ]
 
-    def _machine_actions(self) -> list[MenuAction]:
-        ask = partial(self._shell.request_task, PageId.MACHINE)
+    def _file_actions(self, actions: WindowActions) -> list[MenuAction]:
+        menu, models = tr("File"), partial(self._shell.request_task, PageId.MODELS)
+        settings = partial(self._shell.show_page, PageId.SETTINGS)
+        check_version = partial(self._shell.request_task, PageId.SETTINGS, Task.NEW_VERSION)
+        is_settings, is_quit = QAction.MenuRole.PreferencesRole, QAction.MenuRole.QuitRole
         return [
-            MenuAction(tr("Server"), tr("Detect this machine again"), partial(ask, Task.LOOK_AGAIN), "refresh-cw"),
-            MenuAction(tr("Server"), tr("Calibrate this machine"), partial(ask, Task.CALIBRATE), "gauge"),
-            MenuAction(tr("Server"), tr("Save a report on this machine"), partial(ask, Task.REPORT), "file-text"),
+            MenuAction(menu, tr("New chat"), self._shell.new_chat, "plus", "Ctrl+N"),
+            MenuAction(menu, tr("Add a model file"), partial(models, Task.ADD_FILE), "file-plus", "Ctrl+O"),
+            MenuAction(menu, tr("Add a folder of models"), partial(models, Task.ADD_FOLDER), "folder-plus"),
+            MenuAction(menu, tr("Discover models"), partial(models, Task.DISCOVER), "search", "Ctrl+D"),
+            MenuAction(menu, tr("Disk space used by models"), partial(models, Task.DISK), "gauge"),
+            MenuAction(menu, tr("Check for newer models"), partial(models, Task.UPDATES), "refresh-cw"),
+            MenuAction(menu, tr("Settings"), settings, "settings", "Ctrl+,", is_settings),
+            MenuAction(menu, tr("Check for updates"), check_version, "refresh-cw"),
+            MenuAction(menu, tr("Quit Roundhouse"), actions.quit, "power", "Ctrl+Q", is_quit),
+        ]
+
+    def _page_actions(self) -> list[MenuAction]:
+        return [
+            MenuAction(
+                tr("Go"), TITLES[page][0].tr(), partial(self._shell.show_page, page), TITLES[page][1], f"Ctrl+{number}"
+            )
+            for number, page in enumerate(RAIL, 1)
+        ]
+
+    def _view_actions(self) -> list[MenuAction]:
+        menu, scale, choose = tr("View"), self._appearance.change_scale, self._appearance.choose_mode
+        return [
+            MenuAction(menu, tr("Larger text"), partial(scale, SCALE_STEP), "plus", "Ctrl++"),
+            MenuAction(menu, tr("Smaller text"), partial(scale, -SCALE_STEP), "chevron-down", "Ctrl+-"),
+            MenuAction(menu, tr("Default text size"), self._appearance.reset_scale, "check", "Ctrl+0"),
+            MenuAction(menu, tr("Follow the system's appearance"), partial(choose, "system"), "monitor"),
+            MenuAction(menu, tr("Light appearance"), partial(choose, "light"), "sun"),
+            MenuAction(menu, tr("Dark appearance"), partial(choose, "dark"), "moon"),
+        ]
+
+    def _server_actions(self, actions: WindowActions) -> list[MenuAction]:
+        menu, paused = tr("Server"), self._stores.paused
+        connections = partial(self._shell.show_page, PageId.CONNECTIONS)
+        return [
+            MenuAction(menu, tr("Copy the endpoint's address"), self._copy_endpoint, "copy", "Ctrl+Shift+C"),
+            MenuAction(menu, tr("Pause and free all memory"), paused.pause, "pause"),
+            MenuAction(menu, tr("Resume after a pause"), paused.resume, "play"),
+            MenuAction(menu, tr("Connections to other computers"), connections, "globe"),
+            MenuAction(menu, tr("Restart the service"), actions.restart, "rotate-ccw"),
+            MenuAction(menu, tr("Stop the service"), self._stop_service, "square"),
+        ]
+
+    def _machine_actions(self) -> list[MenuAction]:
+        menu, ask = tr("Server"), partial(self._shell.request_task, PageId.MACHINE)
+        return [
+            MenuAction(menu, tr("Detect this machine again"), partial(ask, Task.LOOK_AGAIN), "refresh-cw"),
+            MenuAction(menu, tr("Calibrate this machine"), partial(ask, Task.CALIBRATE), "gauge"),
+            MenuAction(menu, tr("Save a report on this machine"), partial(ask, Task.REPORT), "file-text"),
         ]
 
     def model_commands(self) -> list[Command]:

@@ -1,0 +1,164 @@
+"""What is photographed of the models page: the list, settings of a model, attached endpoints, Discover."""
+
+from collections.abc import Iterator
+
+import msgspec
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from app.gui.screens.models.hub_card import HubCardView
+from app.gui.screens.models.pick_card import FamilyView
+from app.gui.screens.models.view import ModelsScreen
+from app.gui.shell.contract import PageId
+from app.gui.shell.window import MainWindow
+from app.gui.widgets.fields import Field
+from tests.demo import data, hub
+from tests.demo.api import DemoApi
+from tests.demo.disk_scenes import disk_scenes
+from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Replies, Scene, SceneLook, scroll_down, scroll_to
+
+
+def model_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
+    """Yield what the models page shows beside its usual state."""
+    page, far = PageId.MODELS, data.gateway_replies(models=[*data.MODELS, data.FAR_MODEL])
+    yield from model_settings_scenes(usual)
+    yield Scene("models-attach", page, usual, open_attach_card, looks=USUAL_LOOKS)
+    yield Scene("models-correct", page, far, open_correction, looks=USUAL_LOOKS)
+    yield Scene("models-empty", page, data.gateway_replies(running=[], models=[]))
+    yield Scene("models-long-names", page, much, looks=(*Scene("", page).looks, *EVERY_LOOK[:3]))
+    yield Scene("models-failing", page, much, scroll_down, looks=(*BOTH, *EVERY_LOOK[:3]))
+    yield Scene("models-not-found", page, much, search_models)
+    yield from discover_scenes(usual)
+    yield from disk_scenes()
+
+
+def model_settings_scenes(usual: Replies) -> Iterator[Scene]:
+    """Yield a model's settings."""
+    page = PageId.MODELS
+    yield Scene("models-settings", page, usual, open_model_settings, looks=USUAL_LOOKS)
+    yield Scene("models-settings-end", page, usual, open_settings_with_error)
+    yield Scene("models-settings-engine", page, usual, open_settings_for_vllm)
+    yield Scene("models-settings-mirrored", page, usual, open_model_settings, looks=(SceneLook(is_mirrored=True),))
+
+
+def open_attach_card(window: MainWindow, _api: DemoApi) -> None:
+    """Begin to attach an endpoint."""
+    screen = window.pages.currentWidget()
+    if isinstance(screen, ModelsScreen):
+        screen.model.attach_requested.emit("", "")
+
+
+def open_correction(window: MainWindow, _api: DemoApi) -> None:
+    """Say what an attached model can do."""
+    screen = window.pages.currentWidget()
+    if isinstance(screen, ModelsScreen):
+        screen.model.correction_requested.emit(data.FAR_MODEL)
+
+
+def open_model_settings(window: MainWindow, api: DemoApi) -> None:
+    """Open the settings of the model that runs."""
+    screen = window.pages.currentWidget()
+    if isinstance(screen, ModelsScreen):
+        model = next((item for item in screen.model.library.items if item.name == data.READY.model), None)
+        if model is not None:
+            screen.model.model_settings.open_model(model)
+            api.flush()
+
+
+def open_settings_for_vllm(window: MainWindow, api: DemoApi) -> None:
+    """Open the settings of a model with code of its own, on an engine with parsers, and look at the end of the page."""
+    api.replies[f"GET /model-settings/{data.READY.model}"] = msgspec.structs.replace(
+        data.TUNED,
+        settings=msgspec.structs.replace(data.TUNED.settings, extra_args=["--enforce-eager", "--seed=7"]),
+        brings_code=True,
+        takes=["allows_code", "tool_parser", "reasoning_parser"],
+        tool_parser="hermes",
+    )
+    open_model_settings(window, api)
+    for _ in range(2):  # the page is as long as it will be once its rows have found their heights
+        QApplication.processEvents()
+    scroll_down(window, api)
+
+
+def open_settings_with_error(window: MainWindow, api: DemoApi) -> None:
+    """Open the settings of a model that runs otherwise, have a template refused, and look at the end of the page."""
+    api.replies[f"GET /model-settings/{data.READY.model}"] = msgspec.structs.replace(
+        data.TUNED,
+        needs_reload=True,
+        settings=msgspec.structs.replace(data.TUNED.settings, chat_template="{% for m in messages %}{{ m.content }}"),
+    )
+    open_model_settings(window, api)
+    screen = window.pages.currentWidget()
+    if isinstance(screen, ModelsScreen):
+        sentence = "This is not a chat template: unexpected end of template; it was looking for 'endfor'."
+        screen.model.model_settings.problem.emit("chat_template", sentence)
+    QApplication.processEvents()
+    scroll_down(window, api)
+
+
+def search_models(window: MainWindow, _api: DemoApi) -> None:
+    """Look for a model that is not there."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ModelsScreen):
+        next(field for field in page.findChildren(Field)).setText("zebra")
+
+
+_LAYOUT_MS = 100
+"""Lists in lists take Qt several turns of the event loop until all have their heights."""
+
+
+def discover_scenes(usual: Replies) -> Iterator[Scene]:
+    """Yield what the models page shows of the hub, and of downloads."""
+    page = PageId.MODELS
+    coming = {**usual, "GET /downloads": hub.DOWNLOADS}
+    gated = {**usual, "GET /hub/model": hub.GATED, "GET /hub/search": hub.GATED_RESULTS}
+    offline = {**usual, "GET /hub/search": hub.OFFLINE_RESULTS}
+    yield Scene("models-downloads", page, coming, looks=(*BOTH, *EVERY_LOOK[:3]))
+    yield Scene("discover", page, coming, show_discover(), looks=(*USUAL_LOOKS, SceneLook(is_mirrored=True)))
+    yield Scene(
+        "discover-families",
+        page,
+        coming,
+        unfold_families,
+        looks=(*BOTH, *EVERY_LOOK[:3], SceneLook("dark", 200), SceneLook(is_mirrored=True)),
+    )
+    failing = {**usual, "GET /hub/search": data.NO_SUCH_MODEL}
+    yield Scene("discover-catalogue", page, failing, show_discover("gemma"), looks=BOTH)
+    yield Scene(
+        "discover-found",
+        page,
+        usual,
+        show_discover("qwen3"),
+        looks=(*BOTH, *EVERY_LOOK[:3], SceneLook(is_mirrored=True)),
+    )
+    yield Scene("discover-sheet", page, usual, show_discover("qwen3", is_open=True), looks=USUAL_LOOKS)
+    yield Scene("discover-gated", page, gated, show_discover("gemma", is_open=True))
+    yield Scene("discover-offline", page, offline, show_discover("qwen3"), looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("discover-failed", page, {**usual, "GET /hub/search": data.NO_SUCH_MODEL}, show_discover("qwen3"))
+
+
+def unfold_families(window: MainWindow, api: DemoApi) -> None:
+    """Turn to Discover, unfold every family and scroll to them."""
+    show_discover()(window, api)
+    QTest.qWait(_LAYOUT_MS)
+    for family in window.findChildren(FamilyView):
+        family.button.click()
+    QTest.qWait(_LAYOUT_MS)
+    scroll_to(FamilyView)(window, api)
+
+
+def show_discover(text: str = "", *, is_open: bool = False) -> Act:
+    """Return what turns to Discover, looks for words and opens the first model."""
+
+    def open_discover(window: MainWindow, api: DemoApi) -> None:
+        screen = window.pages.currentWidget()
+        if not isinstance(screen, ModelsScreen):
+            return
+        screen.show_discover()
+        screen.discover.field.setText(text)
+        screen.hub_search.search_now()
+        api.flush()
+        if is_open:
+            screen.findChildren(HubCardView)[0].button.click()
+
+    return open_discover

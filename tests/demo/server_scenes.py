@@ -1,0 +1,118 @@
+"""What is photographed of the server page: failures, remedies, keys, and of the engines and tools that it serves."""
+
+from collections.abc import Iterator
+
+from PySide6.QtWidgets import QApplication
+
+from app.core.engine_store import EngineJob
+from app.core.events import EngineJobChanged
+from app.core.translation import tr
+from app.gui.screens.connect.view import ConnectScreen
+from app.gui.screens.engines.view import EnginesScreen
+from app.gui.screens.server.engine_row import EngineRow
+from app.gui.screens.server.view import ServerScreen
+from app.gui.shell.contract import PageId
+from app.gui.shell.window import MainWindow
+from app.gui.widgets.panels import Fold
+from tests.demo import data, engines
+from tests.demo.api import DemoApi
+from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Replies, Scene, scroll_down
+
+
+def server_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
+    """Yield what the server page shows beside its usual state."""
+    page, mended = PageId.SERVER, data.gateway_replies(running=[data.REMEDIED, data.READY])
+    mending = data.gateway_replies(running=[data.status_with_remedies()])
+    yield Scene("server-idle", page, data.gateway_replies(running=[], models=[]))
+    yield Scene("server-failing", page, much, unfold_cause)
+    yield Scene("server-mending", page, mending, show_first, looks=USUAL_LOOKS)
+    yield Scene("server-mended", page, mended, show_first, looks=USUAL_LOOKS)
+    yield Scene("server-log", page, much, scroll_down)
+    yield Scene("server-keys", page, usual, make_key, looks=USUAL_LOOKS)
+    yield Scene("server-no-keys", page, {**usual, "GET /keys": []}, show_keys)
+    yield Scene("server-open", page, data.network_replies(), show_keys)
+
+
+def unfold_cause(window: MainWindow, _api: DemoApi) -> None:
+    """Unfold the cause of the first failure."""
+    folds = [fold for fold in window.pages.findChildren(Fold) if fold.isVisible()]
+    if folds:
+        folds[0].toggle()
+
+
+def show_first(window: MainWindow, _api: DemoApi) -> None:
+    """Scroll to the first of the running models."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ServerScreen):
+        QApplication.processEvents()
+        page.scroller.ensureWidgetVisible(page.findChildren(EngineRow)[0], 0, 16)
+
+
+def show_keys(window: MainWindow, _api: DemoApi) -> None:
+    """Scroll to who may use the endpoint."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ServerScreen):
+        QApplication.processEvents()
+        page.scroller.ensureWidgetVisible(page.keys.wider.switch, 0, 120)
+
+
+def make_key(window: MainWindow, api: DemoApi) -> None:
+    """Make a key, which is shown this once."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ServerScreen):
+        page.keys.name.setText("tablet")
+        page.keys.make_button.click()
+        api.flush()
+        show_keys(window, api)
+
+
+def engine_scenes(usual: Replies) -> Iterator[Scene]:
+    """Yield what the engines page shows beside its usual state."""
+    page = PageId.ENGINES
+    yield Scene("engines-installing", page, usual, on_engines(engines.INSTALLING))
+    yield Scene("engines-refused", page, usual, on_engines(engines.REFUSED), looks=(*BOTH, *EVERY_LOOK[:3]))
+    yield Scene("engines-versions", page, usual, show_versions, looks=(*BOTH, *EVERY_LOOK[:3]))
+
+
+def on_engines(job: EngineJob) -> Act:
+    """Have the gateway tell of a job."""
+    return lambda window, _api: window.shell.broadcast_event(EngineJobChanged(job=job))
+
+
+def show_versions(window: MainWindow, api: DemoApi) -> None:
+    """Unfold the versions of the engine in use, and look for an update of it."""
+    screen = window.pages.currentWidget()
+    if isinstance(screen, EnginesScreen):
+        name = tr("Versions of {name}", name="llama.cpp")
+        next(fold for fold in screen.findChildren(Fold) if fold.accessibleName() == name).toggle()
+        screen.model.check_update("llama.cpp")
+        api.flush()
+
+
+def connect_scenes(usual: Replies) -> Iterator[Scene]:
+    """Yield what the connect page shows beside its usual state."""
+    page = PageId.CONNECT
+    yield Scene("connect-change", page, usual, open_tool("zed"), looks=(*BOTH, *EVERY_LOOK[:3]))
+    yield Scene("connect-steps", page, usual, open_tool("cline"), looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("connect-tried", page, usual, lambda window, api: on_connect(window, api, "try"))
+    yield Scene("connect-refused", page, usual, lambda window, api: on_connect(window, api, "undo"))
+
+
+def open_tool(tool: str) -> Act:
+    """Return what opens the wiring of a tool."""
+
+    def show_wiring(window: MainWindow, api: DemoApi) -> None:
+        page = window.pages.currentWidget()
+        if isinstance(page, ConnectScreen):
+            page.model.preview_change(tool)
+            api.flush()
+
+    return show_wiring
+
+
+def on_connect(window: MainWindow, api: DemoApi, verb: str) -> None:
+    """Try the wired tool, or be refused its undoing."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ConnectScreen):
+        (page.model.undo_wiring if verb == "undo" else page.model.probe_tool)("codex")
+        api.flush()

@@ -1,0 +1,65 @@
+"""What is photographed of the settings page, of updates, and of connections to other computers."""
+
+from collections.abc import Iterator
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+
+from app.core.connections import ConnectionList
+from app.gui.screens.connections.model import OFFLINE
+from app.gui.screens.settings.view import SettingsScreen
+from app.gui.shell.contract import PageId
+from app.gui.shell.window import MainWindow
+from app.gui.widgets.fields import Field
+from tests.demo import connections, data, updates
+from tests.demo.api import DemoApi
+from tests.demo.scene import BOTH, EVERY_LOOK, Replies, Scene, scroll_down
+
+
+def settings_scenes(usual: Replies) -> Iterator[Scene]:
+    """Yield what the settings page shows beside its usual state."""
+    page = PageId.SETTINGS
+    yield Scene("settings-wrong", page, usual, type_wrong_port)
+    yield Scene("settings-restart", page, usual, change_port)
+    yield Scene("settings-end", page, usual, scroll_down)
+    yield from update_scenes(usual)
+
+
+def type_wrong_port(window: MainWindow, _api: DemoApi) -> None:
+    """Type a port that cannot be."""
+    page = window.pages.currentWidget()
+    if isinstance(page, SettingsScreen) and isinstance(field := page.find_row("gateway.port").control, Field):
+        field.setFocus(Qt.FocusReason.TabFocusReason)
+        field.selectAll()
+        QTest.keyClicks(field, "99999")
+
+
+def change_port(window: MainWindow, api: DemoApi) -> None:
+    """Change what needs a restart."""
+    page = window.pages.currentWidget()
+    if isinstance(page, SettingsScreen):
+        info = next(info for info in page.model.preferences.items if info.name == "gateway.port")
+        api.replies["PATCH /settings"] = [data.with_value(info, 8080)]
+        page.model.change(info, 8080)
+
+
+def update_scenes(usual: Replies) -> Iterator[Scene]:
+    """Yield what the settings page shows of newer versions."""
+    for name, state in updates.STATES.items():
+        looks = (*BOTH, *EVERY_LOOK[:3]) if state is updates.NEWER else BOTH
+        yield Scene(f"updates-{name}", PageId.SETTINGS, {**usual, "GET /update": state}, looks=looks)
+
+
+def connection_scenes(usual: Replies) -> Iterator[Scene]:
+    """Yield what the connections page shows beside its usual state."""
+    page, nothing = PageId.CONNECTIONS, ConnectionList(offline=False, connections=[])
+    is_on = [data.with_value(row, True) if row.name == OFFLINE else row for row in data.default_settings()]  # noqa: FBT003 -- a setting's value
+    refusals = [connection for connection in connections.CONNECTIONS if connection.refused]
+    refused = ConnectionList(offline=True, connections=refusals)
+    yield Scene(
+        "settings-network",
+        PageId.SETTINGS,
+        act=lambda window, _api: window.shell.request_task(PageId.SETTINGS, OFFLINE),
+    )
+    yield Scene("connections-empty", page, {**usual, "GET /connections": nothing})
+    yield Scene("connections-kept-back", page, {**usual, "GET /settings": is_on, "GET /connections": refused})
