@@ -205,6 +205,12 @@ def test_a_context_asked_for_is_loaded_once_and_kept_by_smaller_ones(
     assert context_after(301) == context_after(None) == grown
 
 
+def test_the_guide_is_told_of_tools_as_in_every_dialect(api: ollama.Client) -> None:
+    tool = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}
+    answer = api.chat(MODEL, ASKED, tools=[tool], options={"num_predict": 8, "temperature": 0})
+    assert answer.message.content or answer.message.tool_calls
+
+
 def test_errors_are_ollamas_own(api: ollama.Client) -> None:
     with pytest.raises(ollama.ResponseError, match=r"model 'gpt-9' not found.*guide") as unknown:
         api.chat("gpt-9", ASKED)
@@ -212,9 +218,6 @@ def test_errors_are_ollamas_own(api: ollama.Client) -> None:
     with pytest.raises(ollama.ResponseError, match="does not support embedding") as cannot:
         api.embed(MODEL, "a")
     assert cannot.value.status_code == 400
-    tool = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}
-    with pytest.raises(ollama.ResponseError, match="does not support tools"):
-        api.chat(MODEL, ASKED, tools=[tool])
     with pytest.raises(ollama.ResponseError, match="does not support thinking"):
         api.chat(MODEL, ASKED, think=True)
     with pytest.raises(ollama.ResponseError, match="does not support insert"):

@@ -284,11 +284,6 @@ async def test_bodies_are_read_whatever_their_content_type(gateway: Gateway, con
         (b'{"model": "guide", "messages": [{"role": "user", "content": 3}]}', 400, "content"),
         (b'{"model": "guide", "messages": [{"role": "x"}]}', 400, "invalid role"),
         (b'{"model": "org/embed:q8", "messages": [{"role": "user"}]}', 400, "does not support completion"),
-        (
-            b'{"model": "guide", "messages": [{"role": "user"}], "tools": [{"function": {"name": "f"}}]}',
-            400,
-            "does not support tools",
-        ),
         (b'{"model": "guide", "messages": [{"role": "user"}], "think": true}', 400, "does not support thinking"),
         (b'{"model": "guide", "messages": [{"role": "user", "images": ["AA=="]}]}', 400, "does not support vision"),
     ],

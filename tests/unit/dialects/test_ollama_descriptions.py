@@ -178,7 +178,7 @@ def test_capabilities_have_ollamas_names_and_order() -> None:
     [
         (ConversationRequest(messages=()), None),
         (ConversationRequest(messages=(), thinking=ThinkingLevel.OFF), None),
-        (ConversationRequest(messages=(), tools=(ToolDefinition(name="f"),)), "tools"),
+        (ConversationRequest(messages=(), tools=(ToolDefinition(name="f"),)), None),
         (ConversationRequest(messages=(), thinking=ThinkingLevel.LOW), "thinking"),
         (
             ConversationRequest(

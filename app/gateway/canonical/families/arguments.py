@@ -39,7 +39,8 @@ def parse_first_json(text: str) -> tuple[object, int]:
 class _LenientJson:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._depth = 0
+        self._ends: list[str] = []
+        """What ends the objects and lists that are open. That of an outer ends the inner ones, too."""
         self.at = 0
 
     def whole(self) -> object:
@@ -51,20 +52,20 @@ class _LenientJson:
     def value(self) -> object:
         begins = self._peek()
         if begins == "{":
-            return self._read_nested(self._members)
+            return self._read_nested(self._members, "}")
         if begins == "[":
-            return self._read_nested(self._items)
+            return self._read_nested(self._items, "]")
         if begins in _QUOTES:
             return self._string(_QUOTES[begins])
         return self._bare()
 
-    def _read_nested(self, read: Callable[[], object]) -> object:
-        self._depth += 1
-        if self._depth > _DEEPEST_JSON:
+    def _read_nested(self, read: Callable[[], object], end: str) -> object:
+        self._ends.append(end)
+        if len(self._ends) > _DEEPEST_JSON:
             raise ValueError("nested too deeply")
         self.at += 1
         value = read()
-        self._depth -= 1
+        self._ends.pop()
         return value
 
     def _members(self) -> dict[str, object]:
@@ -93,13 +94,13 @@ class _LenientJson:
         begins = self._peek()
         if begins == mark:
             self.at += 1
-        return begins in {mark, ""}
+        return begins in {mark, ""} or begins in self._ends
 
     def _take_separator(self, mark: str) -> None:
         begins = self._peek()
         if begins == ",":
             self.at += 1
-        elif begins not in {mark, ""}:
+        elif begins not in {mark, ""} and begins not in self._ends:
             raise ValueError("a comma is missing")
 
     def _string(self, closing: str) -> str:

@@ -106,6 +106,21 @@ def gemma_calls(text: str) -> list[ParsedCall]:
     return [ParsedCall(name=match[1], arguments=_decode_arguments(arguments_text))]
 
 
+def keyed_calls(text: str) -> list[ParsedCall]:
+    """Read Apertus's calls: objects in which the tool's name is the key of its arguments."""
+    entries = [entry for value in _values(text) for entry in (value if isinstance(value, list) else [value])]
+    if not all(isinstance(entry, dict) for entry in entries):
+        raise ValueError("not a call")
+    return _require_calls(
+        [
+            ParsedCall(name=name, arguments=_require_arguments(arguments))
+            for entry in entries
+            if isinstance(entry, dict)
+            for name, arguments in entry.items()
+        ]
+    )
+
+
 def _values(text: str) -> Iterator[object]:
     at = _skip_separators(text, 0)
     while at < len(text):
@@ -159,8 +174,13 @@ def _require_calls(calls: list[ParsedCall]) -> list[ParsedCall]:
     return calls
 
 
-_FUNCTION = re.compile(r"<function=([^<>\n]+)>(.*?)(?:</function>|(?=<function=)|\Z)", re.DOTALL)
-_PARAMETER = re.compile(r"<parameter=([^<>\n]+)>(.*?)(?:</parameter>|(?=<parameter=)|\Z)", re.DOTALL)
+_FUNCTION = re.compile(
+    r"""<function(?:=|\s+name=["'])([^<>"'\n]++)["']?>(.*?)(?:</function>|(?=<function[= ])|\Z)""", re.DOTALL
+)
+_PARAMETER = re.compile(
+    r"""<param(?:eter=|\s+name=["'])([^<>"'\n]++)["']?>(.*?)(?:</param(?:eter)?>|(?=<param(?:eter=|\s+name=))|\Z)""",
+    re.DOTALL,
+)
 _INVOKE = re.compile(r"""<invoke\s+name=["']?([^"'<>]++)["']?\s*>(.*?)(?:</invoke>|\Z)""", re.DOTALL)
 _NAMED = re.compile(r"""<parameter\s+name=["']?([^"'<>]++)["']?[^<>]*+>(.*?)(?:</parameter>|\Z)""", re.DOTALL)
 _GLM = re.compile(r"<arg_key>([^<]*)</arg_key>\s*<arg_value>(.*?)(?:</arg_value>|\Z)", re.DOTALL)
@@ -178,7 +198,10 @@ def tag_calls(text: str) -> list[ParsedCall]:
 
 
 def function_calls(text: str) -> list[ParsedCall]:
-    """Read `<function=NAME><parameter=KEY>value</parameter></function>`, or with JSON in place of the parameters."""
+    """Read `<function=NAME><parameter=KEY>value</parameter></function>`, or with JSON in place of the parameters.
+
+    MiniCPM writes the same with attributes: `<function name="NAME"><param name="KEY">value</param></function>`.
+    """
     return _require_calls([_function_call(name.strip(), body) for name, body in _FUNCTION.findall(text)])
 
 
@@ -195,6 +218,16 @@ def invoke_calls(text: str) -> list[ParsedCall]:
     """Read `<invoke name="NAME"><parameter name="KEY">value</parameter></invoke>`, as MiniMax and DeepSeek V3.2 do."""
     plain = text.replace(_DSML, "")
     return _require_calls([_texts(name, _NAMED.findall(body)) for name, body in _INVOKE.findall(plain)])
+
+
+MINIMAX_M3_MARK = "]<]minimax[>["
+_KEY_TAGS = re.compile(r"<([\w.-]++)>(.*?)(?:</\1>|\Z)", re.DOTALL)
+
+
+def nested_calls(text: str) -> list[ParsedCall]:
+    """Read MiniMax M3's calls: `<invoke name="NAME"><KEY>value</KEY></invoke>`, a mark of its own before every tag."""
+    plain = text.replace(MINIMAX_M3_MARK, "")
+    return _require_calls([_texts(name, _KEY_TAGS.findall(body)) for name, body in _INVOKE.findall(plain)])
 
 
 def glm_calls(text: str) -> list[ParsedCall]:

@@ -11,14 +11,17 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from app.gateway.canonical.families.calls import (
+    MINIMAX_M3_MARK,
     CallReader,
     deepseek_calls,
     function_calls,
     gemma_calls,
     invoke_calls,
     json_calls,
+    keyed_calls,
     kimi_calls,
     mistral_calls,
+    nested_calls,
     pythonic_calls,
     tag_calls,
 )
@@ -74,15 +77,28 @@ PYTHON_MARKED = CallForm(read=pythonic_calls, opens=("<|python_start|>",), close
 PYTHONIC = CallForm(read=pythonic_calls, looks_like=begins_pythonic)
 TOOL_CODE = CallForm(read=pythonic_calls, opens=("```tool_code",), closes=("```",))
 DEEPSEEK = CallForm(read=deepseek_calls, opens=("<｜tool▁calls▁begin｜>",), closes=("<｜tool▁calls▁end｜>",))
-DSML = CallForm(read=invoke_calls, opens=("<｜DSML｜function_calls>",), closes=("</｜DSML｜function_calls>",))
+DSML = CallForm(
+    read=invoke_calls,
+    opens=("<｜DSML｜function_calls>", "<｜DSML｜tool_calls>"),
+    closes=("</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"),
+)
+"""DeepSeek V3.2, and V4 with the second name."""
 KIMI = CallForm(read=kimi_calls, opens=("<|tool_calls_section_begin|>",), closes=("<|tool_calls_section_end|>",))
 MINIMAX = CallForm(read=invoke_calls, opens=("<minimax:tool_call>",), closes=("</minimax:tool_call>",))
+MINIMAX_M3 = CallForm(
+    read=nested_calls, opens=(f"{MINIMAX_M3_MARK}<tool_call>",), closes=(f"{MINIMAX_M3_MARK}</tool_call>",)
+)
+SEED = CallForm(read=function_calls, opens=("<seed:tool_call>",), closes=("</seed:tool_call>",))
+LFM2 = CallForm(read=pythonic_calls, opens=("<|tool_call_start|>",), closes=("<|tool_call_end|>",))
+APERTUS = CallForm(read=keyed_calls, opens=("<|tools_prefix|>",), closes=("<|tools_suffix|>",))
+GIGACHAT = CallForm(read=json_calls, opens=("<|function_call|>", "<|message_sep|>\n\nfunction call<|role_sep|>\n"))
+MINICPM = CallForm(read=function_calls, opens=("<function name=",), closes=("</function>",), keeps_open=True)
 TOOL_CALLS = CallForm(read=json_calls, opens=("<tool_calls>",), closes=("</tool_calls>",))
 """MiniMax M1."""
 GEMMA_4 = CallForm(read=gemma_calls, opens=("<|tool_call>",), closes=("<tool_call|>",))
 FUNCTION_GEMMA = CallForm(read=gemma_calls, opens=("<start_function_call>",), closes=("<end_function_call>",))
 COMMAND = CallForm(read=json_calls, opens=("<|START_ACTION|>",), closes=("<|END_ACTION|>",))
-COMMAND_R = CallForm(read=json_calls, opens=("Action: ```json",), closes=("```",))
+COMMAND_R = CallForm(read=json_calls, opens=("Action: ```json", "Action:\n```json", "Action:```json"), closes=("```",))
 PLAIN_JSON = CallForm(read=json_calls, looks_like=begins_json)
 """Llama 3 by design, and others that lost their way."""
 
@@ -109,13 +125,23 @@ class ModelFamily(msgspec.Struct, frozen=True, kw_only=True):
 _TAGS = (TAGGED, FUNCTION, STRAY_TAG)
 _FORMS_BY_MARK: tuple[tuple[str, tuple[CallForm, ...]], ...] = (
     ("[TOOL_CALLS]", (MISTRAL,)),
-    ("<｜DSML｜", (DSML,)),
+    ("｜DSML｜", (DSML,)),
     ("<｜tool▁calls▁begin｜>", (DEEPSEEK,)),
     ("<|tool_calls_section_begin|>", (KIMI,)),
     ("<minimax:tool_call>", (MINIMAX,)),
+    (MINIMAX_M3_MARK, (MINIMAX_M3,)),
+    ("<seed:tool_call>", (SEED, FUNCTION)),
+    ("<|tool_call_start|>", (LFM2,)),
+    ("<|tool_list_start|>", (LFM2,)),
+    ("<|tools_prefix|>", (APERTUS,)),
+    ("<|function_call|>", (GIGACHAT,)),
+    ("function call<|role_sep|>", (GIGACHAT,)),
+    ("'function call'", (GIGACHAT,)),
+    ('<function name="', (MINICPM,)),
     ("<tool_calls>", (TOOL_CALLS,)),
     ("<|START_ACTION|>", (COMMAND,)),
     ("Action: ```json", (COMMAND_R,)),
+    ("Action:\\n```json", (COMMAND_R,)),
     ("<|tool_call>", (GEMMA_4,)),
     ("<start_function_call>", (FUNCTION_GEMMA,)),
     ("<|tool_call|>", (PIPED,)),
@@ -131,6 +157,8 @@ _FORMS_BY_MARK: tuple[tuple[str, tuple[CallForm, ...]], ...] = (
 _BY_ARCHITECTURE: tuple[tuple[str, tuple[CallForm, ...]], ...] = (
     ("mistral", (MISTRAL,)),
     ("deepseek", (DEEPSEEK,)),
+    ("lfm2", (LFM2,)),
+    ("apertus", (APERTUS,)),
     ("llama4", (PYTHON_MARKED, PYTHONIC)),
     ("llama", (PYTHON_TAG, PYTHONIC, FUNCTION)),
     ("phi", (PIPED, FUNCTOOLS)),
@@ -143,6 +171,7 @@ _USES_TOOLS = re.compile(r"\btools\b")
 _THINK = ReasoningStyle()
 _STYLES: tuple[tuple[str, ReasoningStyle], ...] = (
     ("[THINK]", ReasoningStyle(opens=("[THINK]",), closes=("[/THINK]",))),
+    ("<mm:think>", ReasoningStyle(opens=("<mm:think>",), closes=("</mm:think>",))),
     ("<seed:think>", ReasoningStyle(opens=("<seed:think>",), closes=("</seed:think>",))),
     (
         "<|START_THINKING|>",

@@ -59,6 +59,7 @@ ENDS_OF_TURN = (
     "<|im_end|>",
     "<|endoftext|>",
     "<|eot_id|>",
+    "<|eot|>",
     "<|eom_id|>",
     "<|end_of_text|>",
     "<|end|>",

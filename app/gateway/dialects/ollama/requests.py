@@ -177,12 +177,14 @@ _SAMPLING = frozenset(_READERS) - {"num_ctx", "num_predict", "stop"}
 
 
 def abilities_needed(request: Request) -> list[str]:
-    """Return Ollama's words for what a request needs, beside plain text."""
+    """Return Ollama's words for what a request needs, beside plain text.
+
+    Tools are not among them: a model whose template has none is told of them in the system prompt, as in every dialect.
+    """
     if isinstance(request, CompletionRequest):
         return ["completion"] if request.suffix is None else ["insert"]
     wants = {
         "completion": True,
-        "tools": bool(request.tools),
         "thinking": request.thinking not in {ThinkingLevel.DEFAULT, ThinkingLevel.OFF},
         "vision": _has_images(request),
     }
