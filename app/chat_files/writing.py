@@ -2,6 +2,7 @@
 
 import base64
 import html
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -11,6 +12,7 @@ import msgspec
 from app import __version__
 from app.core.attachments import Attachment, AttachmentKind
 from app.core.chats import Chat, ChatFolder, Message, MessageStatus, Role, Timings
+from app.core.tool_calls import AnswerToolCall, ToolCallState
 from app.markdown.formulas import SCALE
 
 if TYPE_CHECKING:
@@ -90,9 +92,33 @@ def _markdown_parts(chat: Chat, links: Mapping[str, str] | None) -> Iterator[str
         if message.reasoning.strip():
             yield f"<details><summary>Thinking</summary>\n\n{message.reasoning.strip()}\n\n</details>"
         yield from (_link_to(attachment, links) for attachment in message.attachments)
+        for call in message.calls:
+            parts = "\n\n".join(_fence(part) for part in (call.arguments, call.result) if part.strip())
+            yield f"<details><summary>{html.escape(_describe_call(call))}</summary>\n\n{parts}\n\n</details>"
         yield message.content.strip() or ("" if message.attachments else "*No text.*")
         if message.error:
             yield f"*{message.error}*"
+
+
+_STATES = {
+    ToolCallState.FAILED: "failed",
+    ToolCallState.REFUSED: "not allowed",
+    ToolCallState.CANCELLED: "cancelled",
+}
+
+
+def _describe_call(call: AnswerToolCall) -> str:
+    """Return which tool was called, and how that ended if not well."""
+    name = ": ".join(filter(None, (call.server, call.tool)))
+    state = _STATES.get(call.state)
+    return f"Tool {name}" + (f" ({state})" if state else "")
+
+
+def _fence(text: str) -> str:
+    """Return a text as a block of code, whatever backticks are in it."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
 
 
 def _link_to(attachment: Attachment, links: Mapping[str, str] | None) -> str:
@@ -196,6 +222,9 @@ def _html_parts(chat: Chat, pictures: Mapping[str, tuple[str, bytes]], renderer:
             yield f'<p class="about">{html.escape(notes)}</p>'
         if message.reasoning.strip():
             yield f"<details><summary>Thinking</summary>{renderer.render_text(message.reasoning)}</details>"
+        for call in message.calls:
+            parts = "".join(f"<pre>{html.escape(part)}</pre>" for part in (call.arguments, call.result) if part.strip())
+            yield f"<details><summary>{html.escape(_describe_call(call))}</summary>{parts}</details>"
         kind = ' class="you"' if message.role is Role.USER else ""
         shown = "".join(_show_attachment(attachment, pictures) for attachment in message.attachments)
         text = message.content or ("" if message.attachments else "*No text.*")

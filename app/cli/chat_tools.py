@@ -1,7 +1,6 @@
 """Tools in `roundhouse run`: those of the MCP servers a person named, each call shown and decided before it is made."""
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
@@ -13,15 +12,12 @@ from app.client.endpoint import AnswerStream, EndpointFunction, EndpointMessage,
 from app.client.http import GatewayClient, quote_segment
 from app.core.chats import Timings
 from app.core.errors import EngineFailed, RoundhouseError
-from app.core.mcp import McpCall, McpPermission, McpResult, McpServer, McpTool
+from app.core.mcp import McpCall, McpPermission, McpResult, McpServer, McpTool, tools_by_function
 
 _START_S = _CALL_S = 150.0
 _MOST_ROUNDS = 16
 """Answers in a row that only call tools."""
-_LONGEST_NAME = 64
-"""Of a function, in every dialect."""
 _LONGEST_ARGUMENTS = 600
-_UNUSABLE = re.compile(r"[^A-Za-z0-9_-]")
 _REFUSED = "The person did not allow this call. Do without it."
 
 
@@ -34,8 +30,8 @@ class ChatTools:
 
     def __init__(self, client: GatewayClient, servers: Sequence[str]) -> None:
         self._client = client
-        self._tools = dict(self._start_servers(servers))
-        self._allowed: set[str] = set()
+        self._tools = tools_by_function(self._start_servers(servers))
+        self._allowed: set[tuple[str, str]] = set()
 
     @property
     def definitions(self) -> list[EndpointTool]:
@@ -49,12 +45,12 @@ class ChatTools:
         """Make the calls that are allowed, and return what the model is told of each."""
         return [EndpointMessage("tool", self._answer_call(call), tool_call_id=call.id) for call in calls]
 
-    def _start_servers(self, servers: Sequence[str]) -> Iterator[tuple[str, McpTool]]:
+    def _start_servers(self, servers: Sequence[str]) -> Iterator[McpTool]:
         for server in servers:
             started = self._client.post(f"{_server_path(server)}/start", None, McpServer, timeout_s=_START_S)
             for tool in started.tools:
                 if tool.permission is not McpPermission.BLOCK:
-                    yield function_name(server, tool.about.name), tool
+                    yield tool
 
     def _answer_call(self, call: EndpointToolCall) -> str:
         tool = self._tools.get(call.function.name)
@@ -69,11 +65,11 @@ class ChatTools:
         return self._call_tool(tool, arguments)
 
     def _is_allowed(self, tool: McpTool, arguments: dict[str, object]) -> bool:
-        name = function_name(tool.server, tool.about.name)
+        place = (tool.server, tool.about.name)
         shown = json.dumps(arguments, ensure_ascii=False)
         cut = shown if len(shown) <= _LONGEST_ARGUMENTS else f"{shown[:_LONGEST_ARGUMENTS]}…"
         print_note(f"{tool.server}: {tool.about.name} {cut}")
-        if tool.permission is McpPermission.ALLOW or name in self._allowed:
+        if tool.permission is McpPermission.ALLOW or place in self._allowed:
             return True
         if tool.has_changed:
             print_note("The server describes this tool otherwise than when you allowed it.")
@@ -82,7 +78,7 @@ class ChatTools:
             return False
         answer = click.prompt("Call it?", type=click.Choice(["yes", "always", "no"]), default="no", err=True)
         if answer == "always":
-            self._allowed.add(name)
+            self._allowed.add(place)
         return bool(answer != "no")
 
     def _call_tool(self, tool: McpTool, arguments: dict[str, object]) -> str:
@@ -124,11 +120,6 @@ class AnswerWithTools:
             hint="Ask more precisely, or try another model.",
             code="tool_loop",
         )
-
-
-def function_name(server: str, tool: str) -> str:
-    """Return what a tool is called in a request: both names, as far as every dialect takes them."""
-    return _UNUSABLE.sub("_", f"{server}__{tool}")[:_LONGEST_NAME]
 
 
 def _server_path(server: str) -> str:

@@ -101,6 +101,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /chats/{id}/turns     NewTurn       Turn
     GET    /chats/{id}/answers/{message}       SSE of AnswerEvent, from ?offset= on
     POST   /chats/{id}/answers/{message}/stop  Message
+    POST   /chats/{id}/answers/{message}/calls/{call} DecideToolCall  Message: allows or refuses a call that waits
     POST   /tokens               CountText     TextTokens, counted where the model is loaded, else estimated
     POST   /attachments?name=    the file      Attachment, until it is sent or a day has passed
     GET    /attachments/{id}                   Attachment

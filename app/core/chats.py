@@ -14,6 +14,7 @@ from app.core.errors import BadRequest
 from app.core.grammars import check_grammar
 from app.core.json_schemas import check_schema
 from app.core.thinking import ThinkingLevel
+from app.core.tool_calls import AnswerToolCall, ChatTools
 
 MOST_STOPS = 16
 """Texts at which an answer ends; OpenAI's API takes four, engines any number."""
@@ -135,6 +136,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     """How many messages of its path, from the first on, an answer was made without: the context was full."""
     summary: str = ""
     """What stood for them."""
+    calls: list[AnswerToolCall] = []
+    """Calls of tools in an answer, in the order in which they were made."""
 
 
 class ChatSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,6 +234,7 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True):
     """Id of the folder it is in; empty for a chat in none."""
     tags: list[str] = []
     overflow: OverflowRule = OverflowRule.DEFAULT
+    tools: ChatTools = ChatTools()
 
 
 class NewChat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -246,6 +250,7 @@ class NewChat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     folder: str = ""
     tags: list[str] = []
     overflow: OverflowRule = OverflowRule.DEFAULT
+    tools: ChatTools = ChatTools()
 
 
 class ChatPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -263,6 +268,7 @@ class ChatPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tags: list[str] | None = None
     """All of its tags from now on."""
     overflow: OverflowRule | None = None
+    tools: ChatTools | None = None
 
 
 class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -370,10 +376,16 @@ class AnswerProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
     fraction: float | None = None
 
 
+class AnswerCallChanged(msgspec.Struct, frozen=True, kw_only=True, tag="call"):
+    """A tool is called, or a call has come further. One with an id that was told before takes its place."""
+
+    call: AnswerToolCall
+
+
 class AnswerDone(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
     """The last event of an answer's stream: the message as stored."""
 
     message: Message
 
 
-AnswerEvent = AnswerDelta | AnswerProgress | AnswerDone
+AnswerEvent = AnswerDelta | AnswerProgress | AnswerCallChanged | AnswerDone

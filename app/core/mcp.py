@@ -4,6 +4,8 @@ A server's `mcpServers` entry has the form that Claude Desktop, LM Studio and Cu
 """
 
 import hashlib
+import re
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -99,6 +101,29 @@ class McpTool(msgspec.Struct, frozen=True, kw_only=True):
     permission: McpPermission = McpPermission.ASK
     has_changed: bool = False
     """Whether the server describes it otherwise than when it was allowed: that no longer counts."""
+
+
+_LONGEST_FUNCTION = 64
+"""Characters of a function's name, in every dialect."""
+_UNUSABLE = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def function_name(server: str, tool: str) -> str:
+    """Return what a tool is called in a request: both names, as far as every dialect takes them."""
+    return _UNUSABLE.sub("_", f"{server}__{tool}")[:_LONGEST_FUNCTION]
+
+
+def tools_by_function(tools: Iterable[McpTool]) -> dict[str, McpTool]:
+    """Return the tools by what each is called in a request. Where two would have one name, the later gets a number."""
+    named: dict[str, McpTool] = {}
+    for tool in tools:
+        name, number = function_name(tool.server, tool.about.name), 1
+        while name in named:
+            number += 1
+            suffix = f"_{number}"
+            name = function_name(tool.server, tool.about.name)[: _LONGEST_FUNCTION - len(suffix)] + suffix
+        named[name] = tool
+    return named
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True):

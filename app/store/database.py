@@ -43,6 +43,7 @@ from app.core.connections import Connection
 from app.core.errors import StorageFault
 from app.core.presets import ChatPreset, PresetImportResult, SavePreset
 from app.core.requests import UsageRow
+from app.core.tool_calls import ChatToolPermission
 from app.store import (
     attachments,
     editing,
@@ -298,9 +299,13 @@ class ChatStore:
         """Forget a file that was not sent. Raises NotFound, and Conflict for one of a question."""
         await self._run_job(attachments.remove_attachment, self._files, attachment)
 
-    async def save_text(self, message: str, *, content: str, reasoning: str) -> None:
+    async def save_answer(self, answer: Message) -> None:
         """Store what has been written of an answer so far; it survives the death of this process."""
-        await self._run_job(rows.save_text, message, content=content, reasoning=reasoning)
+        await self._run_job(rows.save_answer, answer)
+
+    async def set_tool_permission(self, chat: str, permission: ChatToolPermission) -> None:
+        """Keep what was decided of a tool in one chat. Raises NotFound."""
+        await self._run_job(rows.set_tool_permission, chat, permission)
 
     async def finish_answer(self, answer: Message) -> Message:
         """Store the final form of an answer and return it as stored. Harmless when called again."""

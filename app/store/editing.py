@@ -52,6 +52,7 @@ def add_version(connection: sqlite3.Connection, chat: str, message: str, content
             model=original.model,
             engine=original.engine,
             is_edited=is_answer,
+            calls=original.calls,
             created_at=unused_time(connection),
         )
         add_message(connection, version)

@@ -28,16 +28,18 @@ from app.core.chats import (
     Turn,
 )
 from app.core.errors import BadRequest, Conflict, NotFound
+from app.core.tool_calls import AnswerToolCall, ChatToolPermission, ChatTools, end_open_calls
 from app.store import folders
 from app.store.attachments import attachments_of_messages, claim_attachments, read_attachments
 from app.store.opening import transaction
 
 _MESSAGE = (
     "id, chat, parent, role, content, reasoning, status, model, engine, timings, finish_reason, error, created_at,"
-    " is_edited, left_out, summary, deleted_at"
+    " is_edited, left_out, summary, calls, deleted_at"
 )
 _CHAT = (
-    "id, title, model, system_prompt, sampling, head, created_at, updated_at, is_pinned, is_archived, folder, overflow"
+    "id, title, model, system_prompt, sampling, head, created_at, updated_at, is_pinned, is_archived, folder, overflow,"
+    " tools"
 )
 _FIELDS = [name.strip() for name in _MESSAGE.split(",")]
 _ADD_MESSAGE = (
@@ -68,8 +70,11 @@ def add_chat(connection: sqlite3.Connection, new: NewChat) -> Chat:
         chat = new_id()
         values = (chat, new.title.strip(), new.model or folder.model, prompt, encode_json(new.sampling), None, now, now)
         connection.execute(
-            f"INSERT INTO chats ({_CHAT}, title_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?)",  # noqa: S608 -- constant names
-            (*values, new.folder or None, new.overflow, "person" if new.title.strip() else "question"),
+            f"INSERT INTO chats ({_CHAT}, title_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?, ?)",  # noqa: S608 -- constant names
+            (
+                *(*values, new.folder or None, new.overflow, _encode_tools(new.tools)),
+                "person" if new.title.strip() else "question",
+            ),
         )
         folders.set_tags(connection, chat, new.tags)
     return read_chat(connection, chat)
@@ -93,6 +98,7 @@ def read_chat(connection: sqlite3.Connection, chat: str, *, with_messages: bool 
         is_archived=bool(row[9]),
         folder=row[10] or "",
         overflow=OverflowRule(row[11]),
+        tools=msgspec.json.decode(row[12], type=ChatTools) if row[12] else ChatTools(),
         tags=folders.tags_of(connection, chat),
         messages=_read_messages(connection, chat) if with_messages else [],
     )
@@ -127,13 +133,30 @@ def change_chat(connection: sqlite3.Connection, chat: str, patch: ChatPatch) -> 
             "UPDATE chats SET title = coalesce(?, title), model = coalesce(?, model), head = coalesce(?, head),"
             " system_prompt = coalesce(?, system_prompt), sampling = coalesce(?, sampling),"
             " is_pinned = coalesce(?, is_pinned), is_archived = coalesce(?, is_archived),"
-            " overflow = coalesce(?, overflow), title_by = iif(? IS NULL, title_by, 'person') WHERE id = ?",
+            " overflow = coalesce(?, overflow), tools = coalesce(?, tools),"
+            " title_by = iif(? IS NULL, title_by, 'person') WHERE id = ?",
             (
                 *(title, patch.model, patch.head, patch.system_prompt, sampling),
-                *(patch.is_pinned, patch.is_archived, patch.overflow, title, chat),
+                *(patch.is_pinned, patch.is_archived, patch.overflow),
+                *(None if patch.tools is None else _encode_tools(patch.tools), title, chat),
             ),
         )
     return read_chat(connection, chat)
+
+
+def set_tool_permission(connection: sqlite3.Connection, chat: str, permission: ChatToolPermission) -> None:
+    """Keep what was decided of a tool in one chat. Raises NotFound."""
+    with transaction(connection):
+        tools = read_chat(connection, chat, with_messages=False).tools.with_permission(permission)
+        connection.execute("UPDATE chats SET tools = ? WHERE id = ?", (_encode_tools(tools), chat))
+
+
+def _encode_tools(tools: ChatTools) -> str:
+    return "" if tools == ChatTools() else encode_json(tools)
+
+
+def _encode_calls(calls: Sequence[AnswerToolCall]) -> str:
+    return msgspec.json.encode(calls).decode() if calls else ""
 
 
 def _move_chat(connection: sqlite3.Connection, chat: str, folder: str) -> None:
@@ -211,14 +234,14 @@ def add_message(connection: sqlite3.Connection, message: Message) -> None:
     """Store a finished message without its files. In the caller's transaction; IntegrityError if its id is taken."""
     connection.execute(
         "INSERT INTO messages (id, chat, parent, role, content, reasoning, status, model, engine, timings,"
-        " finish_reason, error, created_at, is_edited, left_out, summary)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " finish_reason, error, created_at, is_edited, left_out, summary, calls)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *(message.id, message.chat, message.parent, message.role, message.content, message.reasoning),
             *(message.status, message.model, message.engine),
             None if message.timings is None else encode_json(message.timings),
             *(message.finish_reason, message.error, message.created_at, message.is_edited),
-            *(message.left_out, message.summary),
+            *(message.left_out, message.summary, _encode_calls(message.calls)),
         ),
     )
 
@@ -238,15 +261,17 @@ def copy_chat(connection: sqlite3.Connection, chat: str, title: str) -> str:
         " overflow, 'person' FROM chats WHERE id = ?",
         (copied, title.strip(), title.strip(), now, now, chat),
     )
+    servers = read_chat(connection, chat, with_messages=False).tools.servers  # what was allowed was for that chat
+    connection.execute("UPDATE chats SET tools = ? WHERE id = ?", (_encode_tools(ChatTools(servers=servers)), copied))
     folders.set_tags(connection, copied, folders.tags_of(connection, chat))
     return copied
 
 
-def save_text(connection: sqlite3.Connection, message: str, *, content: str, reasoning: str) -> None:
+def save_answer(connection: sqlite3.Connection, answer: Message) -> None:
     """Store what has been written of an answer so far."""
     connection.execute(
-        "UPDATE messages SET content = ?, reasoning = ? WHERE id = ? AND status = 'generating'",
-        (content, reasoning, message),
+        "UPDATE messages SET content = ?, reasoning = ?, calls = ? WHERE id = ? AND status = 'generating'",
+        (answer.content, answer.reasoning, _encode_calls(answer.calls), answer.id),
     )
 
 
@@ -256,10 +281,10 @@ def finish_answer(connection: sqlite3.Connection, answer: Message) -> Message:
         timings = None if answer.timings is None else encode_json(answer.timings)
         row_count = connection.execute(
             "UPDATE messages SET content = ?, reasoning = ?, status = ?, engine = ?, timings = ?, finish_reason = ?,"
-            " error = ?, left_out = ?, summary = ? WHERE id = ? AND status = 'generating'",
+            " error = ?, left_out = ?, summary = ?, calls = ? WHERE id = ? AND status = 'generating'",
             (
                 *(answer.content, answer.reasoning, answer.status, answer.engine, timings, answer.finish_reason),
-                *(answer.error, answer.left_out, answer.summary, answer.id),
+                *(answer.error, answer.left_out, answer.summary, _encode_calls(answer.calls), answer.id),
             ),
         ).rowcount
         if row_count:
@@ -369,6 +394,8 @@ def _parse_message(row: Row) -> Message:
     fields: dict[str, object] = dict(zip(_FIELDS, row, strict=True))
     del fields["deleted_at"]
     fields["is_edited"] = bool(fields["is_edited"])
+    calls = msgspec.json.decode(str(fields["calls"]), type=list[AnswerToolCall]) if fields["calls"] else []
+    fields["calls"] = calls if fields["status"] == MessageStatus.GENERATING else end_open_calls(calls)
     fields["timings"] = None if fields["timings"] is None else msgspec.json.decode(str(fields["timings"]), type=Timings)
     return msgspec.convert(fields, Message)
 

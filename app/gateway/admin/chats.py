@@ -24,8 +24,10 @@ from app.core.chats import (
     TagCount,
     Turn,
 )
+from app.core.errors import Forbidden
 from app.core.events import ChatChanged, ChatFoldersChanged
 from app.core.tokens import CountText, TextTokens
+from app.core.tool_calls import ChatTools, DecideToolCall
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.store.listing import MAX_PAGE, ListRequest
 
@@ -76,6 +78,8 @@ async def list_chats(call: AdminCall[None, ListQuery]) -> list[ChatSummary]:
 async def create(call: AdminCall[NewChat, NoQuery]) -> Chat:
     """Begin a chat."""
     call.body.sampling.check_forms()
+    if call.body.tools != ChatTools():
+        _require_person(call, "give a chat tools")
     return _publish_change(call, await call.services.chats.create_chat(call.body))
 
 
@@ -143,6 +147,8 @@ async def change(call: AdminCall[ChatPatch, NoQuery]) -> Chat:
     """Change what is about a chat."""
     if call.body.sampling is not None:
         call.body.sampling.check_forms()
+    if call.body.tools is not None:
+        _require_person(call, "give a chat tools")
     if call.body.folder == "" or call.body.tags is not None:
         call.services.events.publish(ChatFoldersChanged())
     return call.answers.overlay_live(
@@ -221,10 +227,28 @@ async def stop(call: AdminCall[None, NoQuery]) -> Message:
     return await call.answers.stop(call.names["id"], call.names["message"])
 
 
+@routes.add("POST", "/chats/{id}/answers/{message}/calls/{call}")
+async def decide_call(call: AdminCall[DecideToolCall, NoQuery]) -> Message:
+    """Say whether a tool may be called that an answer waits for."""
+    _require_person(call, "decide about tools")
+    names = call.names
+    return call.answers.decide_call(names["id"], names["message"], names["call"], call.body.decision)
+
+
 @routes.add("POST", "/tokens")
 async def count_tokens(call: AdminCall[CountText, NoQuery]) -> TextTokens:
     """Count the tokens of a text: by the engine where the model is loaded, else by estimate."""
     return await call.answers.count_text(call.body.model, call.body.text)
+
+
+def _require_person(call: AdminCall[Any, NoQuery], what: str) -> None:
+    """Raise Forbidden for who comes with a key: tools may change anything that the person may."""
+    if call.key_name:
+        raise Forbidden(
+            f"With a key, nobody can {what}.",
+            hint="Use the window, or `roundhouse` on this computer.",
+            code="chat_tools_need_person",
+        )
 
 
 def _publish_change(call: AdminCall[object, NoQuery], chat: Chat) -> Chat:

@@ -100,10 +100,10 @@ Document = dict[str, Any]
 
 def add_routes(app: web.Application) -> None:
     """Serve the table and its OpenAPI document, and own the answers being written."""
-    app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS])
     app[BACKGROUND] = Background()
     app[FILES] = FileReader()
     app[MCP_SERVERS] = McpServers(app[SERVICES].paths, app[SERVICES].events)
+    app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS], app[MCP_SERVERS])
     app[CALIBRATOR] = Calibrator(app[SERVICES])
     app[DRAFT_TRIALS] = DraftTrials(app[SERVICES])
     app[ENGINES] = LazyEngineStore(app[SERVICES])
@@ -135,8 +135,8 @@ async def _close_services(app: web.Application) -> None:
     await app[CALIBRATOR].stop()
     await app[DRAFT_TRIALS].stop()
     await app[ENGINES].close()
-    await app[MCP_SERVERS].close()
     await app[ANSWERS].close()
+    await app[MCP_SERVERS].close()
     await app[BACKGROUND].join(cancel=True)
 
 

@@ -4,10 +4,13 @@ Cancelling it closes the connection, which is how an engine learns to stop.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
+
+import msgspec
 
 from app.core.chats import Chat, Message
 from app.core.engines import EngineState, EngineStatus
@@ -16,19 +19,29 @@ from app.core.events import EngineChanged
 from app.core.models import ModelInfo
 from app.gateway.attachments.prompt import attachment_parts, senses_of
 from app.gateway.canonical import request as canonical
-from app.gateway.canonical.events import AnswerFailed, ContextOverflow, Event, Overflow, failure_event
+from app.gateway.canonical.events import (
+    AnswerFailed,
+    ContextOverflow,
+    Event,
+    Overflow,
+    ToolCallAssembler,
+    ToolCallDelta,
+    failure_event,
+)
 from app.gateway.chats.chat_request import AttachmentParts, chat_request
 from app.gateway.chats.live_answer import LiveAnswer
 from app.gateway.chats.model_requests import ModelRequests
 from app.gateway.chats.overflow import OverflowTrimming, overflow_rule
+from app.gateway.chats.tool_session import MOST_ROUNDS, ToolSession
 from app.gateway.events import EventHub
 from app.gateway.exchange.capability_fallback import with_plan
 from app.gateway.exchange.connections import ReadFlow
 from app.gateway.exchange.engine.error_document import NO_REASON
-from app.gateway.exchange.observer import Observation
+from app.gateway.exchange.observer import Caller, ExchangeOutcome, Observation, Observers
 from app.gateway.exchange.translating import translate_answer
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.loading.requested_model import ResolvedModel
+from app.gateway.mcp.servers import McpServers
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest
 from app.supervisor.pool import Supervisor
@@ -55,8 +68,11 @@ class AnswerJob:
 class AnswerWriter:
     """Has answers written."""
 
-    def __init__(self, services: Services, engines: EngineAccess, requests: ModelRequests) -> None:
+    def __init__(
+        self, services: Services, engines: EngineAccess, requests: ModelRequests, mcp: McpServers, observers: Observers
+    ) -> None:
         self._services, self._engines, self._requests = services, engines, requests
+        self._mcp, self._observers = mcp, observers
 
     async def write(self, job: AnswerJob, live: LiveAnswer, observation: Observation) -> None:
         """Fill `live`. Raises EngineFailed or Unavailable; what was written until then is in `live`."""
@@ -64,19 +80,60 @@ class AnswerWriter:
         try:
             async with _report_loading(self._services.supervisor, self._services.events, job.load, live):
                 path = await self._services.chats.read_path(job.chat.id, job.continues or job.question)
-                parts = await self._read_attachments(job, path)
-                request = chat_request(job.chat, path, parts, continues=job.continues is not None)
-                upstream = await self._make_upstream_request(job, request)
-                sink, trimming = (
-                    _LiveAnswerSink(live, observation),
-                    self._make_trimming(job, path, live).options(request),
-                )
-                end = await translate_answer(self._engines, upstream, observation, sink, trimming)
+                await self._write_rounds(job, live, observation, path)
         except RoundhouseError as error:
             raise error_for_reader(error) from error
+
+    async def _write_rounds(
+        self, job: AnswerJob, live: LiveAnswer, observation: Observation, path: Sequence[Message]
+    ) -> None:
+        """Have the model answer until it calls no tool any more. Raises EngineFailed for one that never stops."""
+        parts = await self._read_attachments(job, path)
+        tools = ToolSession(self._mcp, self._services.chats, job.chat, live)
+        calls = await self._write_round(job, live, observation, _Round(path, parts, await _offer(job, tools)))
+        for _ in range(MOST_ROUNDS):
+            if not calls:
+                return
+            await tools.answer_calls(calls)
+            again = _Round([*path, live.message], parts, await _offer(job, tools))
+            with self._observe_round(job) as further:
+                calls = await self._write_round(job, live, further, again)
+        raise EngineFailed(
+            f"The model called tools {MOST_ROUNDS} times in a row without an answer.",
+            hint="Ask more precisely, or try another model.",
+            code="tool_loop",
+        )
+
+    async def _write_round(
+        self, job: AnswerJob, live: LiveAnswer, observation: Observation, asked: "_Round"
+    ) -> tuple[canonical.ToolCall, ...]:
+        """Have the model write, and return the tools that it calls."""
+        context = self._requests.context_of(ResolvedModel(job.model, job.load))
+        request = chat_request(
+            job.chat, asked.path, asked.parts, continues=job.continues is not None, context=context
+        )  # fmt: skip
+        request = msgspec.structs.replace(request, tools=asked.tools)
+        upstream = await self._make_upstream_request(job, request)
+        sink, trimming = (
+            _LiveAnswerSink(live, observation),
+            self._make_trimming(job, asked.path, live).options(request),
+        )
+        end = await translate_answer(self._engines, upstream, observation, sink, trimming)
         if isinstance(end, AnswerFailed):
             raise error_from_engine(end)
         live.note_finish(end, observation.tokens.timings)
+        return sink.calls.all_calls()
+
+    @contextmanager
+    def _observe_round(self, job: AnswerJob) -> Iterator[Observation]:
+        """Observe another request of an answer; the first is observed by who has it written."""
+        observation = Observation(Caller(), self._observers)
+        observation.note_model(Route.CHAT, job.model.name)
+        try:
+            yield observation
+            observation.outcome = ExchangeOutcome.OK
+        finally:
+            observation.end()
 
     def _make_trimming(self, job: AnswerJob, path: Sequence[Message], live: LiveAnswer) -> OverflowTrimming:
         return OverflowTrimming(
@@ -106,21 +163,42 @@ class AnswerWriter:
         return await attachment_parts(self._services.chats, path, senses=senses)
 
 
+class _Round(NamedTuple):
+    """What one request of an answer is made of."""
+
+    path: Sequence[Message]
+    parts: AttachmentParts
+    tools: tuple[canonical.ToolDefinition, ...]
+
+
+async def _offer(job: AnswerJob, tools: ToolSession) -> tuple[canonical.ToolDefinition, ...]:
+    """Return the tools that an answer may call: none where it is held to a form, or goes on with another."""
+    sampling = job.chat.sampling
+    if job.continues is not None or sampling.grammar or sampling.json_schema:
+        return ()
+    return await tools.list_definitions()
+
+
 class _LiveAnswerSink:
     """Takes an engine's events for a `LiveAnswer`, whose readers have each their own pace."""
 
     def __init__(self, live: LiveAnswer, observation: Observation) -> None:
         self._live, self._observation = live, observation
+        self.calls = ToolCallAssembler()
 
     async def open(self) -> None:
         """Note that the engine has the prompt."""
-        self._live.cost.load_s = self._observation.load_s
+        if self._live.cost.load_s is None:
+            self._live.cost.load_s = self._observation.load_s
         self._live.report_progress("Reading the prompt")
 
     def take_events(self, events: Sequence[Event]) -> ReadFlow:
         """Append what they say."""
         for event in events:
-            self._live.add(event)
+            if isinstance(event, ToolCallDelta):
+                self.calls.add_delta(event)
+            else:
+                self._live.add(event)
         return ReadFlow.MORE
 
     async def drain(self) -> None:

@@ -13,10 +13,22 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from app.core.attachments import MOST_ATTACHMENTS, Attachment
-from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus, NewTurn, Role, Turn
+from app.core.chats import (
+    AnswerCallChanged,
+    AnswerDelta,
+    AnswerDone,
+    AnswerEvent,
+    Chat,
+    Message,
+    MessageStatus,
+    NewTurn,
+    Role,
+    Turn,
+)
 from app.core.errors import BadRequest, Bug, Conflict, NotFound, RoundhouseError, StorageFault, Unavailable
 from app.core.events import ChatChanged
 from app.core.tokens import TextTokens
+from app.core.tool_calls import ToolDecision
 from app.gateway.attachments.prompt import check_senses
 from app.gateway.background import Background
 from app.gateway.chats.answer_form import check_answer_form
@@ -28,6 +40,7 @@ from app.gateway.exchange.observer import Caller, ExchangeOutcome, Observation, 
 from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.loading.launch import resolve_model
 from app.gateway.loading.requested_model import ResolvedModel
+from app.gateway.mcp.servers import McpServers
 from app.gateway.services import Services
 from app.store.rows import new_id
 from engines.api import Route
@@ -46,12 +59,12 @@ _OUTCOMES = {MessageStatus.COMPLETE: ExchangeOutcome.OK, MessageStatus.FAILED: E
 class ChatAnswers:
     """Every answer being written. Belongs to the event loop's thread."""
 
-    def __init__(self, services: Services, engines: EngineAccess) -> None:
+    def __init__(self, services: Services, engines: EngineAccess, mcp: McpServers) -> None:
         self._services = services
         self._engines = engines
         self._observers = Observers((services.metrics, services.measuring))
         self._requests = ModelRequests(services, engines, self._observers)
-        self._writer = AnswerWriter(services, engines, self._requests)
+        self._writer = AnswerWriter(services, engines, self._requests, mcp, self._observers)
         self._titles: set[asyncio.Task[None]] = set()
         self._live: dict[str, LiveAnswer] = {}
         self._background = Background()
@@ -81,7 +94,7 @@ class ChatAnswers:
         await check_answer_form(self._services, target, about, continues=cut is not None)
         unwritten = replace(_UNWRITTEN, id=new_id(), chat=chat, model=target.model.name, engine=target.load.engine)
         if cut is not None:
-            unwritten = replace(unwritten, content=cut.content, reasoning=cut.reasoning)
+            unwritten = replace(unwritten, content=cut.content, reasoning=cut.reasoning, calls=cut.calls)
         # Shielded: a question that was stored must get its answer, even if the one who asked leaves right now.
         return await asyncio.shield(self._background.spawn(self._begin(turn, about, target, LiveAnswer(unwritten))))
 
@@ -139,6 +152,14 @@ class ChatAnswers:
             return await self._load_stored(chat, message)
         live.end_early(MessageStatus.STOPPED)
         return await live.wait_until_final()
+
+    def decide_call(self, chat: str, message: str, call: str, decision: ToolDecision) -> Message:
+        """Answer a call that waits for a person, and return the answer as it is. Raises NotFound or Conflict."""
+        live = self._find(chat, message)
+        if live is None:
+            raise NotFound("That answer is not being written.", code="answer_not_live")
+        live.decide_call(call, decision)
+        return live.message
 
     async def stop_all(self, chat: str) -> None:
         """End every answer being written in a chat."""
@@ -251,11 +272,11 @@ class ChatAnswers:
 
     async def _save_while(self, live: LiveAnswer, writing: "asyncio.Task[None]") -> None:
         """Save what is written once a second. Raises StorageFault when that fails: writing on would be for nothing."""
-        saved = ("", "")
+        saved = live.message
         while not (await asyncio.wait({writing}, timeout=SAVE_EVERY_S))[0]:
-            now = (live.content, live.reasoning)
+            now = live.message
             if now != saved:
-                await self._services.chats.save_text(live.message.id, content=now[0], reasoning=now[1])
+                await self._services.chats.save_answer(now)
                 saved = now
 
     async def _store_later(self, final: Message) -> None:
@@ -285,6 +306,8 @@ class ChatAnswers:
 async def _replay_finished(message: Message, offset: int) -> AsyncGenerator[AnswerEvent, None]:
     """Yield a finished answer as `LiveAnswer.follow` would."""
     reasoning = "" if offset else message.reasoning
+    for call in message.calls:
+        yield AnswerCallChanged(call=call)
     if message.content[offset:] or reasoning:
         yield AnswerDelta(
             content=message.content[offset:], reasoning=reasoning, offset=min(offset, len(message.content))

@@ -1,31 +1,51 @@
 """What an answer of a chat is asked for with: the system prompt and the one path that leads to the question.
 
 Neither reasoning nor the other branches are sent back: the first is meant for one answer, the second were left behind.
+Calls of tools are, with what came of them; while an answer is written, so is the reasoning that led to its calls.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from types import MappingProxyType
 
 import msgspec
 
-from app.core.chats import Chat, Message, Role, Sampling
+from app.core.chats import Chat, Message, MessageStatus, Role, Sampling
+from app.core.mcp import function_name
 from app.core.thinking import ThinkingLevel
+from app.core.tool_calls import AnswerToolCall, ToolCallState
 from app.gateway.canonical import request as canonical
 
 AttachmentParts = Mapping[str, tuple[canonical.Part, ...]]
 _ROLES = {Role.USER: canonical.MessageRole.USER, Role.ASSISTANT: canonical.MessageRole.ASSISTANT}
 
 
+_LEAST_RESULT = 2000
+_RESULT_LETTERS_PER_TOKEN = 0.75
+"""A result may take about a quarter of the context: a token is some three letters."""
+_UNKNOWN_CONTEXT = 4096
+_UNANSWERED = {
+    ToolCallState.REFUSED: "The person did not allow this call. Do without it.",
+    ToolCallState.CANCELLED: "The call was cancelled before there was a result.",
+}
+
+
 def chat_request(
-    chat: Chat, path: Iterable[Message], parts: AttachmentParts = MappingProxyType({}), *, continues: bool = False
+    chat: Chat,
+    path: Sequence[Message],
+    parts: AttachmentParts = MappingProxyType({}),
+    *,
+    continues: bool = False,
+    context: int = _UNKNOWN_CONTEXT,
 ) -> canonical.ConversationRequest:
     """Return what an answer is asked for with. `parts` are the attachments of messages, by message.
 
-    One that `continues` thinks no more and keeps to no form: both begin with the first word.
+    One that `continues` thinks no more and keeps to no form: both begin with the first word. A tool's result is cut to
+    a part of the `context` in tokens.
     """
     sampling = chat.sampling
     return canonical.ConversationRequest(
-        messages=messages_for(chat.system_prompt, path, parts),
+        messages=messages_for(chat.system_prompt, path, parts, longest_result=_longest_result(context)),
         sampling=canonical.SamplingParams(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -53,8 +73,16 @@ def _response_format(sampling: Sampling) -> canonical.ResponseFormat:
     return canonical.ResponseFormat()
 
 
+def _longest_result(context: int) -> int:
+    return max(_LEAST_RESULT, int(context * _RESULT_LETTERS_PER_TOKEN))
+
+
 def messages_for(
-    system_prompt: str, path: Iterable[Message], parts: AttachmentParts = MappingProxyType({})
+    system_prompt: str,
+    path: Iterable[Message],
+    parts: AttachmentParts = MappingProxyType({}),
+    *,
+    longest_result: int = _LEAST_RESULT,
 ) -> tuple[canonical.ConversationMessage, ...]:
     """Return the turns in order, roles alternating: chat templates refuse anything else.
 
@@ -64,16 +92,60 @@ def messages_for(
     if system_prompt.strip():
         turns.append((canonical.MessageRole.SYSTEM, [canonical.Text(system_prompt)]))
     for message in path:
-        if message.role is Role.ASSISTANT and not message.content.strip():
-            continue
-        role = _ROLES[message.role]
-        files = parts.get(message.id, ())
-        words = [canonical.Text(message.content)] if message.content.strip() or not files else []
-        if turns and turns[-1][0] is role:
-            turns[-1][1].extend([*files, *words])
-        else:
-            turns.append((role, [*files, *words]))
+        for role, content in _turns_of(message, parts.get(message.id, ()), longest_result):
+            if turns and turns[-1][0] is role and role is not canonical.MessageRole.TOOL:
+                turns[-1][1].extend(content)
+            else:
+                turns.append((role, [*content]))
     return tuple(canonical.ConversationMessage(role, _join_texts(content)) for role, content in turns)
+
+
+def turn_roles(message: Message) -> list[canonical.MessageRole]:
+    """Return who speaks in the turns that a message is in a request."""
+    return [role for role, _ in _turns_of(message, (), _LEAST_RESULT)]
+
+
+_Turn = tuple[canonical.MessageRole, Sequence[canonical.Part]]
+
+
+def _turns_of(message: Message, files: Sequence[canonical.Part], longest_result: int) -> Iterator[_Turn]:
+    """Yield what a message is in a request: with calls of tools more than one turn."""
+    calls = [call for call in message.calls if call.tool]
+    if message.role is Role.ASSISTANT and not message.content.strip() and not calls:
+        return
+    at = 0
+    if calls:
+        yield from _turns_of_calls(message, calls, longest_result)
+        at = calls[-1].at
+    rest = message.content[at:].lstrip("\n") if at else message.content
+    words = [canonical.Text(rest)] if rest.strip() or not (files or calls) else []
+    if files or words:
+        yield _ROLES[message.role], [*files, *words]
+
+
+def _turns_of_calls(message: Message, calls: Iterable[AnswerToolCall], longest_result: int) -> Iterator[_Turn]:
+    at = reasoning_at = 0
+    for _, group in groupby(calls, lambda call: call.round):
+        together = list(group)
+        words = message.content[at : together[0].at].strip()
+        at = together[0].at
+        content: list[canonical.Part] = []
+        if message.status is MessageStatus.GENERATING and message.reasoning[reasoning_at : together[0].reasoning_at]:
+            content.append(canonical.Thinking(message.reasoning[reasoning_at : together[0].reasoning_at].strip()))
+            reasoning_at = together[0].reasoning_at
+        content += [canonical.Text(words)] if words else []
+        named = [(call, function_name(call.server, call.tool) if call.server else call.tool) for call in together]
+        content += [canonical.ToolCall(id=call.id, name=name, arguments=call.arguments or "{}") for call, name in named]
+        yield canonical.MessageRole.ASSISTANT, content
+        for call, name in named:
+            yield canonical.MessageRole.TOOL, [_result_of(call, name, longest_result)]
+
+
+def _result_of(call: AnswerToolCall, name: str, longest: int) -> canonical.ToolResult:
+    text = _UNANSWERED.get(call.state) or call.result or "The tool returned nothing."
+    if len(text) > longest:
+        text = f"{text[:longest]}\n(The other {len(text) - longest:,} characters do not fit and are left out.)"
+    return canonical.ToolResult(call_id=call.id, text=text, name=name, is_error=call.state is ToolCallState.FAILED)
 
 
 def _join_texts(parts: Iterable[canonical.Part]) -> tuple[canonical.Part, ...]:

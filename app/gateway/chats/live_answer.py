@@ -10,7 +10,18 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 
 from msgspec.structs import replace
 
-from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, AnswerProgress, Message, MessageStatus, Timings
+from app.core.chats import (
+    AnswerCallChanged,
+    AnswerDelta,
+    AnswerDone,
+    AnswerEvent,
+    AnswerProgress,
+    Message,
+    MessageStatus,
+    Timings,
+)
+from app.core.errors import Conflict, NotFound
+from app.core.tool_calls import AnswerToolCall, ToolDecision, end_open_calls
 from app.gateway.canonical.events import (
     AnswerFinished,
     Event,
@@ -37,12 +48,16 @@ class LiveAnswer:
         self.content = message.content
         """What is written; an answer that goes on with another begins with its text."""
         self.reasoning = message.reasoning
+        self.calls = {call.id: call for call in message.calls}
+        """Calls of tools, by their ids."""
         self.finish_reason = ""
         self.omitted = Omission()
         """What it is made without, because the context is full."""
         self.ending: MessageStatus | None = None
         """Why it ends early, if it does: `stopped` by a reader, `interrupted` by the gateway going down."""
         self._writing: asyncio.Task[None] | None = None
+        self._decisions: dict[str, asyncio.Future[ToolDecision]] = {}
+        self._is_new_text = self._is_new_thought = False
 
     @property
     def chat(self) -> str:
@@ -54,7 +69,7 @@ class LiveAnswer:
         """The message as it is now."""
         if self._finished.is_set():
             return self._message
-        return replace(self._message, content=self.content, reasoning=self.reasoning)
+        return replace(self._message, content=self.content, reasoning=self.reasoning, calls=list(self.calls.values()))
 
     @property
     def cost(self) -> "AnswerCost":
@@ -91,6 +106,35 @@ class LiveAnswer:
             case _:
                 pass
 
+    def begin_round(self) -> None:
+        """Have what is written from now on stand apart from what is there: calls of tools are between them."""
+        self._is_new_text = self._is_new_thought = True
+        self._cost.note_pause()
+
+    def note_call(self, call: AnswerToolCall) -> None:
+        """Add a call, or note how far one has come."""
+        self.calls[call.id] = call
+        self._progress = None
+        self._wake()
+
+    async def wait_for_decision(self, call: AnswerToolCall) -> ToolDecision:
+        """Show a call that waits, and return what a person says to it."""
+        self._decisions[call.id] = asyncio.get_running_loop().create_future()
+        self.note_call(call)
+        try:
+            return await self._decisions[call.id]
+        finally:
+            del self._decisions[call.id]
+
+    def decide_call(self, call: str, decision: ToolDecision) -> None:
+        """Answer a call that waits. Raises NotFound, and Conflict for one that was decided."""
+        if call not in self.calls:
+            raise NotFound("There is no such call in this answer.", code="call_not_found")
+        waiting = self._decisions.get(call)
+        if waiting is None or waiting.done():
+            raise Conflict("That call was decided already.", code="call_decided")
+        waiting.set_result(decision)
+
     def note_omitted(self, omitted: Omission) -> None:
         """Note what it is made without."""
         self.omitted = omitted
@@ -103,6 +147,12 @@ class LiveAnswer:
     def _append(self, content: str, reasoning: str) -> None:
         self._cost.note_token()
         self._progress = None
+        if self._is_new_text and content:
+            self._is_new_text = False
+            self.content += _break_after(self.content)
+        if self._is_new_thought and reasoning:
+            self._is_new_thought = False
+            self.reasoning += _break_after(self.reasoning)
         self.content += content
         self.reasoning += reasoning
         self._wake()
@@ -114,6 +164,7 @@ class LiveAnswer:
             status=status,
             error=error,
             finish_reason=self.finish_reason,
+            calls=end_open_calls(list(self.calls.values())),
             left_out=self.omitted.count,
             summary=self.omitted.summary,
             timings=self._cost.timings(),
@@ -140,6 +191,7 @@ class LiveAnswer:
         self._readers.add(reader)
         content_sent, reasoning_sent = min(offset, len(self.content)), 0 if offset == 0 else len(self.reasoning)
         last_progress: AnswerProgress | None = None
+        calls_sent: dict[str, AnswerToolCall] = {}
         try:
             while True:
                 reader.clear()
@@ -155,6 +207,9 @@ class LiveAnswer:
                 elif self._progress is not None and self._progress != last_progress:
                     last_progress = self._progress
                     yield last_progress
+                for call in [call for call in self.calls.values() if calls_sent.get(call.id) is not call]:
+                    calls_sent[call.id] = call
+                    yield AnswerCallChanged(call=call)
                 if is_last:
                     yield AnswerDone(message=self._message)
                     return
@@ -168,6 +223,13 @@ class LiveAnswer:
             reader.set()
 
 
+def _break_after(text: str) -> str:
+    """Return what parts a text from the next paragraph; nothing where it is parted."""
+    if not text.strip():
+        return ""
+    return "\n\n"[len(text) - len(text.rstrip("\n")) :]
+
+
 _MS = 1e3
 
 
@@ -179,6 +241,8 @@ class AnswerCost:
         self._began = clock()
         self._first: float | None = None
         self._last = self._began
+        self._paused_at: float | None = None
+        self._paused_s = 0.0
         self._usage = TokenUsage()
         self._engine: Mapping[str, float] = {}
         self.load_s: float | None = None
@@ -188,10 +252,19 @@ class AnswerCost:
         self._last = self._clock()
         if self._first is None:
             self._first = self._last
+        if self._paused_at is not None:
+            self._paused_s += self._last - self._paused_at
+            self._paused_at = None
+
+    def note_pause(self) -> None:
+        """Note that the model waits for what it called."""
+        self._paused_at = self._paused_at or self._clock()
 
     def note_usage(self, usage: TokenUsage, engine: Mapping[str, float]) -> None:
         """Keep what the engine says at the end."""
-        self._usage, self._engine = usage, engine
+        before, self._usage, self._engine = self._usage.completion, usage, engine
+        if before is not None and usage.completion is not None:  # of an earlier round
+            self._usage = replace(usage, completion=before + usage.completion)
 
     def timings(self) -> Timings:
         """Return what is known now."""
@@ -214,6 +287,7 @@ class AnswerCost:
 
     def _clock_rate(self, tokens: int | None) -> float | None:
         """Return tokens per second after the first one."""
-        if tokens is None or tokens <= 1 or self._first is None or self._last <= self._first:
+        if tokens is None or tokens <= 1 or self._first is None:
             return None
-        return (tokens - 1) / (self._last - self._first)
+        spent = self._last - self._first - self._paused_s
+        return (tokens - 1) / spent if spent > 0 else None

@@ -59,7 +59,7 @@ class ModelRequests:
     async def summarise(self, target: ResolvedModel, messages: Sequence[Message], before: str) -> str:
         """Return a summary of these messages, and of what `before` sums up; nothing if the model writes none."""
         summary = before
-        for part in _split_text("\n\n".join(map(_quote_message, messages)), self._context_of(target)):
+        for part in _split_text("\n\n".join(map(_quote_message, messages)), self.context_of(target)):
             known = f"Summary of what was before:\n{summary}\n\n" if summary else ""
             try:
                 summary = await self._ask_model(target, f"{known}{part}\n\n{_SUMMARY}", SUMMARY_TOKENS) or summary
@@ -70,7 +70,8 @@ class ModelRequests:
                 return ""
         return summary
 
-    def _context_of(self, target: ResolvedModel) -> int:
+    def context_of(self, target: ResolvedModel) -> int:
+        """Return how much a model keeps, in tokens; a small figure where it is not loaded."""
         running = self._services.supervisor.list_statuses()
         known = [status.context for status in running if status.model == target.load.source.name]
         return next(filter(None, known), _UNKNOWN_CONTEXT)

@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from app.core.chats import Chat, Message, OverflowRule, Role
+from app.core.chats import Chat, Message, OverflowRule
 from app.gateway.canonical.request import ConversationMessage, ConversationRequest, MessageRole, Text
+from app.gateway.chats.chat_request import turn_roles
 from app.gateway.chats.model_requests import ModelRequests
 from app.gateway.exchange.translating import TrimOptions
 from app.gateway.exchange.upstream import UpstreamRequest
@@ -83,14 +84,13 @@ def find_summary(path: Sequence[Message]) -> Omission:
 
 def messages_in_turns(path: Sequence[Message], turns: int) -> int:
     """Return how many messages of a path its first turns are: those of one side in a row are one turn."""
-    role, count = None, 0
+    last, count = None, 0
     for at, message in enumerate(path):
-        if message.role is Role.ASSISTANT and not message.content.strip():
-            continue
-        if message.role is not role:
-            if count == turns:
-                return at
-            role, count = message.role, count + 1
+        for role in turn_roles(message):
+            if role is not last or role is MessageRole.TOOL:
+                last, count = role, count + 1
+        if count > turns:
+            return at
     return len(path)
 
 

@@ -158,6 +158,20 @@ class McpServers:
         await self._host_of(name)
         return await self.read_server(name)
 
+    async def list_tools(self, name: str) -> list[McpTool]:
+        """Return the tools of a server as it describes them now, starting it. Raises what `_host_of` does."""
+        await self._host_of(name)
+        return [self._judge_tool(name, tool) for tool in self._running[name].tools]
+
+    def is_ready(self, name: str) -> bool:
+        """Tell whether a server runs and has listed its tools."""
+        running = self._running.get(name)
+        return running is not None and running.state is McpServerState.READY
+
+    def read_tool(self, name: str, tool: str) -> McpTool:
+        """Return a tool as it is described now. Raises NotFound."""
+        return self._judge_tool(name, self._find_tool(name, tool))
+
     async def call_tool(
         self, name: str, tool: str, arguments: dict[str, object], *, limit_s: float = CALL_S
     ) -> McpResult:

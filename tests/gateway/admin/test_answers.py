@@ -21,6 +21,7 @@ from app.core.events import ChatChanged, EngineChanged, Event
 from app.gateway.chats import answers
 from app.gateway.chats.answer_writer import AnswerWriter
 from app.gateway.loading.launch import resolve_model as resolve_at_once
+from app.gateway.mcp.servers import McpServers
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk, reasoning, text_and_end, text_until
 from tests.gateway.played import KEY
 from tests.patience import PATIENCE_S
@@ -398,7 +399,9 @@ async def test_a_question_that_comes_while_we_end_is_turned_away(api: Api, monke
         return await resolve_at_once(*asked)
 
     monkeypatch.setattr(answers, "resolve_model", slowly)
-    ours = answers.ChatAnswers(api.gateway.services, api.gateway.engines)
+    services = api.gateway.services
+    mcp = McpServers(services.paths, services.events)
+    ours = answers.ChatAnswers(services, api.gateway.engines, mcp)
     asking = asyncio.create_task(ours.start(chat.id, NewTurn(content="Why?")))
     await asyncio.wait({asking}, timeout=0.05)
     await ours.close()

@@ -181,6 +181,8 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     call("PATCH", "/settings", {"window.theme": "dark"})
     elsewhere = {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/engines/{id}/")}
     """What needs something to install: `test_engine_store`."""
+    elsewhere.add(("POST", "/chats/{id}/answers/{message}/calls/{call}"))
+    """What needs a model that calls tools: `test_chat_tools`."""
     elsewhere.add(("POST", "/draft-trials"))
     """What needs an engine that drafts: `test_draft_trials`."""
     elsewhere.add(("POST", "/hub/catalogue"))

@@ -13,6 +13,7 @@ from app.chat_files.writing import encode_chats, visible_path, write_html, write
 from app.core.attachments import Attachment, AttachmentKind
 from app.core.chats import Chat, ChatFolder, Message, MessageStatus, Role, Sampling, Timings
 from app.core.errors import BadRequest, EnvironmentFault, NotFound
+from app.core.tool_calls import AnswerToolCall, ToolCallState
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "chats"
 
@@ -347,6 +348,22 @@ def test_an_answer_has_the_name_of_its_model_and_its_speed() -> None:
     assert notes in write_html(chat, {}).decode()
     edited = msgspec.structs.replace(answer, timings=None, is_edited=True)
     assert "## guide\n\n*edited*" in write_markdown(msgspec.structs.replace(chat, messages=[edited]), {}).decode()
+
+
+def test_calls_of_tools_are_shown_with_their_results_and_run_nothing() -> None:
+    result = "```\n<script>alert(1)</script>\n```"
+    call = AnswerToolCall(id="1", round=1, at=0, server="time", tool="now", arguments="{}", result=result)
+    call = msgspec.structs.replace(call, state=ToolCallState.ANSWERED)
+    refused = msgspec.structs.replace(call, id="2", state=ToolCallState.REFUSED, result="")
+    answer = Message(id="a", chat="c", parent=None, role=Role.ASSISTANT, content="Noon.", calls=[call, refused])
+    chat = msgspec.structs.replace(CHAT, messages=[answer], head="a")
+    text, page = write_markdown(chat, {}).decode(), write_html(chat, {}).decode()
+    for shown in (text, page):
+        assert "<summary>Tool time: now</summary>" in shown
+        assert "<summary>Tool time: now (not allowed)</summary>" in shown
+    assert f"````\n{result}\n````" in text
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
 
 
 def test_a_page_runs_nothing_and_loads_nothing() -> None:

@@ -7,11 +7,19 @@ from typing import Any
 import click
 import pytest
 
-from app.cli.chat_tools import AnswerWithTools, ChatTools, function_name
+from app.cli.chat_tools import AnswerWithTools, ChatTools
 from app.client.endpoint import AnswerStream, EndpointMessage, EndpointTool, EndpointToolCall, ToolCallFunction
 from app.core.chats import Timings
 from app.core.errors import EngineFailed, Unavailable
-from app.core.mcp import McpPermission, McpResult, McpServer, McpTool, McpToolDescription
+from app.core.mcp import (
+    McpPermission,
+    McpResult,
+    McpServer,
+    McpTool,
+    McpToolDescription,
+    function_name,
+    tools_by_function,
+)
 
 
 class FakeClient:
@@ -163,3 +171,10 @@ def test_a_model_that_only_calls_tools_is_stopped(tools: ChatTools, client: Fake
     with pytest.raises(EngineFailed, match="16 times in a row"):
         list(AnswerWithTools(tools, make_stream, []))
     assert len(client.calls) == 16
+
+
+def test_two_tools_of_one_function_name_are_told_apart() -> None:
+    tools = [McpTool(server="a b", about=McpToolDescription(name=name)) for name in ("x.y", "x y", "z" * 80, "z" * 90)]
+    named = tools_by_function(tools)
+    assert list(named) == ["a_b__x_y", "a_b__x_y_2", f"a_b__{'z' * 59}", f"a_b__{'z' * 57}_2"]
+    assert list(named.values()) == tools

@@ -114,14 +114,14 @@ async def test_what_does_not_exist_is_not_found(store: ChatStore, chat: str) -> 
 
 async def test_text_saved_so_far_is_kept_and_finishing_is_final(store: ChatStore, chat: str, ask: Ask) -> None:
     turn = await ask(chat, "Hm?", answer=None)
-    await store.save_text(turn.answer.id, content="Half", reasoning="thinking")
+    await store.save_answer(replace(turn.answer, content="Half", reasoning="thinking"))
     saved = await store.read_message(chat, turn.answer.id)
     assert (saved.content, saved.reasoning, saved.status) == ("Half", "thinking", "generating")
     cost = Timings(total_s=1.5, completion_tokens=2)
     final = replace(turn.answer, content="Half done", status=MessageStatus.STOPPED, timings=cost, error="e")
     assert await store.finish_answer(final) == final
     assert await store.finish_answer(replace(final, content="other", status=MessageStatus.FAILED)) == final
-    await store.save_text(turn.answer.id, content="late", reasoning="")
+    await store.save_answer(replace(turn.answer, content="late"))
     assert await store.read_message(chat, turn.answer.id) == final
 
 

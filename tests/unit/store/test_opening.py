@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from app.core.chats import MessageStatus, NewChat, NewTurn
 from app.core.errors import Bug, StorageFault
@@ -238,7 +239,7 @@ async def test_answers_left_unfinished_are_interrupted_and_can_be_found(path: Pa
     store = await ChatStore.open(path)
     chat = (await store.create_chat(NewChat())).id
     turn = await store.begin_turn(chat, NewTurn(content="Hm?"), unwritten(chat))
-    await store.save_text(turn.answer.id, content="Unfinished symphony", reasoning="r")
+    await store.save_answer(replace(turn.answer, content="Unfinished symphony", reasoning="r"))
     await store.close()
     store = await ChatStore.open(path)
     found = await store.read_message(chat, turn.answer.id)
@@ -253,7 +254,7 @@ async def test_a_full_disk_is_said_plainly_and_the_store_goes_on_when_there_is_s
     turn = await ask(chat, "Hm?", answer=None)
     await store._run_job(lambda c: c.execute(f"PRAGMA max_page_count = {c.execute('PRAGMA page_count').fetchone()[0]}"))
     for call in (
-        store.save_text(turn.answer.id, content="x" * 100_000, reasoning=""),
+        store.save_answer(replace(turn.answer, content="x" * 100_000)),
         store.create_chat(NewChat(title="y" * 100_000)),
     ):
         with pytest.raises(StorageFault) as caught:
@@ -262,7 +263,7 @@ async def test_a_full_disk_is_said_plainly_and_the_store_goes_on_when_there_is_s
         assert caught.value.hint
     assert (await store.read_chat(chat)).messages[-1].content == ""
     await store._run_job(lambda c: c.execute("PRAGMA max_page_count = 1000000"))
-    await store.save_text(turn.answer.id, content="x" * 100_000, reasoning="")
+    await store.save_answer(replace(turn.answer, content="x" * 100_000))
     assert len((await store.read_chat(chat)).messages[-1].content) == 100_000
 
 

@@ -1,0 +1,258 @@
+"""Tools in a chat: a model calls them, a person decides, the answer goes on with what came of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from app.core.chats import AnswerCallChanged, AnswerDone, AnswerEvent, Chat, ChatPatch, ForkChat, Message, NewChat
+from app.core.keys import NewKey, Scope
+from app.core.mcp import LONGEST_RESULT, McpPermission, SetMcpPermission
+from app.core.tool_calls import (
+    AnswerToolCall,
+    ChatToolPermission,
+    ChatTools,
+    DecideToolCall,
+    ToolCallState,
+    ToolDecision,
+)
+from app.gateway.chats import tool_session
+from tests.gateway.admin.conftest import LAST, Api, Pen, chunk, reasoning
+from tests.gateway.admin.test_mcp import add, fake_server, start
+
+FAKE = ChatTools(servers=["fake"])
+
+
+def wish(name: str, arguments: object = None, *, index: int = 0) -> bytes:
+    """An engine's event that calls a tool."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    call = {"index": index, "id": f"call{index}", "function": {"name": name, "arguments": text}}
+    return b"data: " + json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]}).encode() + b"\n\n"
+
+
+CALLED = b'data: {"choices":[{"delta":{},"finish_reason":"tool_calls"}]}\n\ndata: [DONE]\n\n'
+
+
+def write_rounds(pen: Pen, *rounds: list[bytes]) -> None:
+    for number, parts in enumerate(rounds):
+        pen.write(*parts, LAST if number == len(rounds) - 1 else CALLED)
+        pen.end()
+
+
+async def decide(api: Api, answer: Message, call: str, decision: ToolDecision) -> Message:
+    path = f"/chats/{answer.chat}/answers/{answer.id}/calls/{call}"
+    return await api.call("POST", path, Message, DecideToolCall(decision=decision))
+
+
+async def next_call(events: AsyncIterator[AnswerEvent], state: ToolCallState) -> AnswerToolCall:
+    async for event in events:
+        assert not isinstance(event, AnswerDone), event
+        if isinstance(event, AnswerCallChanged) and event.call.state is state:
+            return event.call
+    raise AssertionError("the answer ended without that call")
+
+
+async def answer_deciding(api: Api, answer: Message, *decisions: ToolDecision) -> Message:
+    """Follow an answer to its end and decide each call that waits, in order."""
+    left = list(decisions)
+    async with api.follow(answer) as events:
+        async for event in events:
+            if isinstance(event, AnswerCallChanged) and event.call.state is ToolCallState.WAITING:
+                await decide(api, answer, event.call.id, left.pop(0))
+            if isinstance(event, AnswerDone):
+                assert not left
+                return event.message
+    raise AssertionError("the stream ended without saying how the answer did")
+
+
+def messages_sent(api: Api, request: int) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = json.loads(api.gateway.upstream.bodies[request])["messages"]
+    return messages
+
+
+async def test_a_call_waits_for_a_person_and_its_result_goes_on(api: Api, pen: Pen) -> None:
+    await add(api, "fake", fake_server())
+    chat = await api.chat(tools=FAKE)
+    write_rounds(
+        pen,
+        [reasoning("I need it."), chunk("Let me see."), wish("fake__echo", {"text": "noon"})],
+        [chunk("It is noon.")],
+    )
+    turn = await api.ask(chat.id, "What time is it?")
+    async with api.follow(turn.answer) as events:
+        waiting = await next_call(events, ToolCallState.WAITING)
+        assert (waiting.server, waiting.tool, waiting.arguments, waiting.at) == ("fake", "echo", '{"text": "noon"}', 11)
+        stored = (await api.read(chat.id)).messages[-1]
+        assert (stored.content, [call.state for call in stored.calls]) == ("Let me see.", [ToolCallState.WAITING])
+        shown = await decide(api, turn.answer, waiting.id, ToolDecision.ONCE)
+        assert shown.status == "generating"
+        assert (await next_call(events, ToolCallState.ANSWERED)).result == "noon"
+    done = await api.ended(turn.answer)
+    assert (done.content, done.reasoning, done.status) == ("Let me see.\n\nIt is noon.", "I need it.", "complete")
+    assert [(call.state, call.result) for call in done.calls] == [(ToolCallState.ANSWERED, "noon")]
+    assert (await api.read(chat.id)).messages[-1] == done
+    offered = json.loads(api.gateway.upstream.bodies[0])["tools"]
+    assert "fake__echo" in {tool["function"]["name"] for tool in offered}
+    asked, result = messages_sent(api, 1)[-2:]
+    assert (asked["content"], asked["reasoning_content"]) == ("Let me see.", "I need it.")
+    assert asked["tool_calls"][0]["function"] == {"name": "fake__echo", "arguments": '{"text": "noon"}'}
+    assert (result["role"], result["content"]) == ("tool", "noon")
+    assert result["tool_call_id"] == asked["tool_calls"][0]["id"]
+    assert done.timings is not None
+    assert done.timings.completion_tokens == 3
+    await the_next_question_has_the_result_and_no_reasoning(api, pen, chat, done)
+
+
+async def the_next_question_has_the_result_and_no_reasoning(api: Api, pen: Pen, chat: Chat, done: Message) -> None:
+    write_rounds(pen, [chunk("Yes.")])
+    await api.ended((await api.ask(chat.id, "Sure?", parent=done.id)).answer)
+    sent = messages_sent(api, 2)
+    assert [message["role"] for message in sent] == ["user", "assistant", "tool", "assistant", "user"]
+    assert "reasoning_content" not in sent[1]
+    assert (sent[2]["content"], sent[3]["content"]) == ("noon", "It is noon.")
+
+
+async def test_what_is_refused_is_told_to_the_model(api: Api, pen: Pen) -> None:
+    await add(api, "fake", fake_server())
+    chat = await api.chat(tools=FAKE)
+    write_rounds(pen, [wish("fake__echo", {"text": "no"})], [chunk("Without it, then.")])
+    turn = await api.ask(chat.id)
+    done = await answer_deciding(api, turn.answer, ToolDecision.REFUSE)
+    assert [(call.state, call.result) for call in done.calls] == [(ToolCallState.REFUSED, "")]
+    assert messages_sent(api, 1)[-1]["content"] == "The person did not allow this call. Do without it."
+    path = f"/chats/{chat.id}/answers/{done.id}/calls/{done.calls[0].id}"
+    assert await api.refused("POST", path, DecideToolCall(decision=ToolDecision.ONCE)) == (404, "answer_not_live")
+
+
+async def test_what_is_decided_for_the_chat_is_asked_once(api: Api, pen: Pen) -> None:
+    await add(api, "fake", fake_server())
+    chat = await api.chat(tools=FAKE)
+    calls = [wish("fake__echo", {"text": "a"}), wish("fake__fail", index=1)]
+    write_rounds(pen, calls, calls, [chunk("Done.")])
+    turn = await api.ask(chat.id)
+    done = await answer_deciding(api, turn.answer, ToolDecision.ALWAYS, ToolDecision.NEVER)
+    states = [ToolCallState.ANSWERED, ToolCallState.REFUSED, ToolCallState.ANSWERED, ToolCallState.FAILED]
+    assert [call.state for call in done.calls] == states
+    assert "There is no tool" in done.calls[-1].result
+    assert [call.round for call in done.calls] == [1, 1, 2, 2]
+    tools = (await api.read(chat.id)).tools
+    assert {each.tool: each.permission for each in tools.permissions} == {
+        "echo": McpPermission.ALLOW,
+        "fail": McpPermission.BLOCK,
+    }
+    offered = {tool["function"]["name"] for tool in json.loads(api.gateway.upstream.bodies[1])["tools"]}
+    assert "fake__fail" not in offered
+    fork = await api.call("POST", f"/chats/{chat.id}/fork", Chat, ForkChat(message=done.id))
+    assert fork.tools == FAKE  # what was allowed was for the other
+    assert fork.messages[-1].calls == done.calls
+
+
+async def test_a_tool_that_is_described_otherwise_asks_again(api: Api, pen: Pen) -> None:
+    await add(api, "fake", fake_server("liar"))
+    allowed = ChatToolPermission(server="fake", tool="echo", permission=McpPermission.ALLOW, fingerprint="of old")
+    chat = await api.chat(tools=replace(FAKE, permissions=[allowed]))
+    write_rounds(pen, [wish("fake__echo")], [chunk("Done.")])
+    turn = await api.ask(chat.id)
+    async with api.follow(turn.answer) as events:
+        waiting = await next_call(events, ToolCallState.WAITING)
+        assert waiting.has_changed
+        await decide(api, turn.answer, waiting.id, ToolDecision.ONCE)
+    assert (await api.ended(turn.answer)).status == "complete"
+
+
+async def test_an_allowed_tool_is_called_at_once_and_a_blocked_one_not_offered(api: Api, pen: Pen) -> None:
+    await add(api, "fake", fake_server())
+    await start(api, "fake")
+    for tool, permission in (("echo", McpPermission.ALLOW), ("fail", McpPermission.BLOCK)):
+        body = SetMcpPermission(permission=permission)
+        assert (await api.raw("POST", f"/mcp/servers/fake/tools/{tool}/permission", body))[0] == 200
+    chat = await api.chat(tools=FAKE)
+    write_rounds(pen, [wish("fake__echo", {"text": "hi"}), wish("fake__fail", index=1)], [chunk("Done.")])
+    done = await answer_deciding(api, (await api.ask(chat.id)).answer)
+    assert [call.state for call in done.calls] == [ToolCallState.ANSWERED, ToolCallState.FAILED]
+
+
+async def test_faults_of_tools_are_said_and_the_answer_goes_on(api: Api, pen: Pen) -> None:
+    await add(api, "fake", fake_server())
+    await add(api, "broken", fake_server("crash"))
+    chat = await api.chat(tools=ChatTools(servers=["broken", "fake", "gone"]))
+    wishes = ["fail", "die", "flood"]
+    calls = [wish(f"fake__{name}", index=number) for number, name in enumerate(wishes)]
+    nonsense = [wish("fake__echo", "no json", index=3), wish("weather", index=4)]
+    write_rounds(pen, [*calls, *nonsense], [chunk("Done.")])
+    done = await answer_deciding(api, (await api.ask(chat.id)).answer, *[ToolDecision.ONCE] * len(wishes))
+    by_tool = {call.tool or call.server: call for call in done.calls}
+    failed = {name for name, call in by_tool.items() if call.state is ToolCallState.FAILED}
+    assert failed == {"broken", "gone", "fail", "die", "echo", "weather"}
+    assert "broken ended." in by_tool["broken"].result
+    assert by_tool["fail"].result == "It broke."
+    assert len(by_tool["flood"].result) < LONGEST_RESULT + 100
+    sent = messages_sent(api, 1)[-1 - len(wishes) :]
+    flood = next(message["content"] for message in messages_sent(api, 1) if "xxx" in str(message["content"]))
+    assert len(flood) < 4000
+    assert "left out" in flood
+    assert len(sent) == len(wishes) + 1
+
+
+async def test_stopping_an_answer_ends_its_call(api: Api, pen: Pen) -> None:
+    await add(api, "fake", fake_server())
+    chat = await api.chat(tools=FAKE)
+    for decisions in ([], [ToolDecision.ONCE]):
+        pen.write(wish("fake__wait"), CALLED)
+        pen.end()
+        turn = await api.ask(chat.id)
+        async with api.follow(turn.answer) as events:
+            waiting = await next_call(events, ToolCallState.WAITING)
+            for decision in decisions:
+                await decide(api, turn.answer, waiting.id, decision)
+                await next_call(events, ToolCallState.RUNNING)
+                path = f"/chats/{chat.id}/answers/{turn.answer.id}/calls/{waiting.id}"
+                assert await api.refused("POST", path, DecideToolCall(decision=decision)) == (409, "call_decided")
+            stopped = await api.stop(turn.answer)
+        assert (stopped.status, [call.state for call in stopped.calls]) == ("stopped", [ToolCallState.CANCELLED])
+
+
+async def test_a_model_that_never_stops_calling_is_stopped(api: Api, pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.gateway.chats.answer_writer.MOST_ROUNDS", 2)
+    assert tool_session.MOST_ROUNDS > 2
+    await add(api, "fake", fake_server())
+    chat = await api.chat(tools=FAKE)
+    for _ in range(3):
+        pen.write(wish("nothing"), CALLED)
+        pen.end()
+    done = await api.ended((await api.ask(chat.id)).answer)
+    assert done.status == "failed"
+    assert "called tools 2 times in a row" in done.error
+
+
+async def test_answers_held_to_a_form_are_offered_no_tools(api: Api, pen: Pen) -> None:
+    await add(api, "fake", fake_server())
+    chat = await api.chat(tools=FAKE)
+    form = replace(chat.sampling, json_schema='{"type": "object"}')
+    await api.call("PATCH", f"/chats/{chat.id}", Chat, ChatPatch(sampling=form))
+    write_rounds(pen, [chunk("{}")])
+    await api.ended((await api.ask(chat.id)).answer)
+    assert "tools" not in json.loads(api.gateway.upstream.bodies[0])
+
+
+async def test_with_a_key_nobody_gives_a_chat_tools_or_decides(api: Api, pen: Pen) -> None:
+    await add(api, "fake", fake_server())
+    chat = await api.chat(tools=FAKE)
+    write_rounds(pen, [wish("fake__echo", {"text": "x"})], [chunk("Done.")])
+    turn = await api.ask(chat.id)
+    async with api.follow(turn.answer) as events:
+        waiting = await next_call(events, ToolCallState.WAITING)
+        key = api.gateway.services.keys.make_key(NewKey(name="agent", scopes=[Scope.MANAGE])).key
+        program = Api(api.gateway, token=key)
+        path = f"/chats/{chat.id}/answers/{turn.answer.id}/calls/{waiting.id}"
+        for method, where, body in (
+            ("POST", path, DecideToolCall(decision=ToolDecision.ONCE)),
+            ("POST", "/chats", NewChat(tools=FAKE)),
+            ("PATCH", f"/chats/{chat.id}", ChatPatch(tools=FAKE)),
+        ):
+            assert await program.refused(method, where, body) == (403, "chat_tools_need_person")
+        await decide(api, turn.answer, waiting.id, ToolDecision.REFUSE)
+    assert (await asyncio.wait_for(api.ended(turn.answer), 60)).status == "complete"
