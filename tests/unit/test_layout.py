@@ -16,7 +16,7 @@ CODE = ("app", "engines")
 LOW = {"core"}
 PARTS = {
     *("network", "supervisor", "engine_store", "hub", "store", "hardware", "advisor", "config", "connect"),
-    *("updates", "confinement", "extraction"),
+    *("updates", "confinement", "extraction", "documents"),
 }
 MAY_IMPORT = {
     "core": set(),
@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "extraction": LOW,
     "store": LOW,
     "chat_files": LOW | {"markdown"},
+    "documents": LOW | {"store"},
     "markdown": LOW,
     "network": LOW,
     "hub": LOW | {"config", "network"},
@@ -53,6 +54,7 @@ ONLY_IN = {
     "hf_xet": "app/hub/download/xet.py",
     **dict.fromkeys(("PIL", "pi_heif", "pypdfium2", "mammoth", "bs4", "markdownify"), "app/extraction"),
     "python_calamine": "app/extraction",
+    "simsimd": "app/documents",
     **dict.fromkeys(("mcp", "mcp_types", "starlette", "uvicorn", "anyio", "httpx2"), "app/mcp_"),
 }
 IN_ITS_ENVIRONMENT: dict[str, set[str]] = {

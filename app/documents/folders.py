@@ -1,0 +1,91 @@
+"""The files of folders, and which of them an index has to read again: those of another size or time of change.
+
+Links are not followed: what they lead to was not chosen. Left out are hidden files and folders, and those in which
+programs keep what they installed.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from app.core.documents import DocumentFile
+
+MOST_FILES = 200_000
+"""Of a collection; what a look finds after them is left out."""
+_OWN_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+
+
+class FolderChanges(NamedTuple):
+    """What differs between folders and an index. `missing` are folders that are not there now: theirs is kept."""
+
+    to_read: list[DocumentFile]
+    gone: list[str]
+    missing: list[str]
+
+
+def file_id(path: str) -> str:
+    """Return what a file at a path is called."""
+    return f"file-{hashlib.sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+
+
+def compare_folders(folders: Iterable[str], index: Iterable[DocumentFile]) -> FolderChanges:
+    """Return what to read and to forget. Reads folders, no files."""
+    there: dict[str, DocumentFile] = {}
+    missing = []
+    for folder in folders:
+        if not Path(folder).is_dir():
+            missing.append(folder)
+        for file in _walk(folder):
+            if len(there) >= MOST_FILES:
+                break
+            there[file.path] = file
+    held = {file.path: file for file in index}
+    to_read = [file for path, file in there.items() if path not in held or _differs(file, held[path])]
+    gone = [path for path in held if path not in there and not any(_is_within(path, folder) for folder in missing)]
+    return FolderChanges(to_read, gone, missing)
+
+
+def _differs(file: DocumentFile, held: DocumentFile) -> bool:
+    return (file.size_bytes, file.modified_ns) != (held.size_bytes, held.modified_ns)
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return Path(path).is_relative_to(folder)
+
+
+def _walk(folder: str) -> Iterator[DocumentFile]:
+    waiting = [folder]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                listing = sorted(entries, key=lambda entry: entry.name)
+        except OSError:  # gone meanwhile, or not ours to read
+            continue
+        for entry in listing:
+            if entry.name.startswith(".") or entry.name in _OWN_FOLDERS:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            elif entry.is_file(follow_symlinks=False) and (file := _describe(entry)):
+                yield file
+
+
+def _describe(entry: os.DirEntry[str]) -> DocumentFile | None:
+    try:
+        facts = entry.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    path = entry.path
+    if not _is_text(path):  # a name in no encoding: it could be told to nobody
+        return None
+    return DocumentFile(id=file_id(path), path=path, size_bytes=facts.st_size, modified_ns=facts.st_mtime_ns)
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
