@@ -12,6 +12,7 @@ _MODULES = MappingProxyType(
         "attached": "engines.attached.launch",
         "openvino": "engines.openvino.launch",
         "onnxruntime-genai": "engines.onnx_genai.launch",
+        "mistral.rs": "engines.mistral_rs.launch",
         "mlx-lm": "engines.mlx_lm.launch",
         "mlx-vlm": "engines.mlx_vlm.launch",
         "exllamav3": "engines.exllama.exl3",

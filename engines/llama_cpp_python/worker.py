@@ -85,7 +85,7 @@ class LlamaCppPythonBackend:
             slots=slots,
             device="GPU" if lib.llama_supports_gpu_offload() else "CPU",
             device_name=lib.llama_print_system_info().decode(errors="replace").strip(),
-            abilities=frozenset(BackendAbility),
+            abilities=frozenset(BackendAbility) - {BackendAbility.LOGIT_BIAS},
             chat_template=template.decode(errors="replace") if template else None,
             specials={f"{name}_token": self._special_token_text(name) for name in _SPECIALS},
         )

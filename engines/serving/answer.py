@@ -117,11 +117,13 @@ class WorkerAnswer:
             self.times.first_token_at = self.times.last_token_at
         if self._is_plain:  # every token of every answer comes by here: a fast model writes thousands a second
             self.written += len(tokens)
-            self._text += filter(None, [self._decoder.feed(token.id) for token in tokens])
+            self._text += filter(
+                None, [self._decoder.feed(token.id) if token.text is None else token.text for token in tokens]
+            )
             return
         for token in tokens:
             self.written += 1
-            piece = self._decoder.feed(token.id)
+            piece = self._decoder.feed(token.id) if token.text is None else token.text
             if self.request.logprobs is not None:
                 self._tokens.append((piece, token))
             if piece:

@@ -94,8 +94,9 @@ class RequestFields:
 
 MOST_STOPS = 16
 _MOST_LOGPROBS = 20
+_MOST_DIGITS = 9
+"""Of a token's number: no vocabulary has a thousand million."""
 _NOT_OFFERED = {
-    "logit_bias": "a bias for tokens",
     "suffix": "text after the answer",
     "echo": "repeating the prompt",
     "grammar": "grammars",
@@ -223,6 +224,7 @@ def _sampling(fields: RequestFields, abilities: frozenset[BackendAbility]) -> Ba
         presence_penalty=fields.number("presence_penalty", least=-2, most=2),
         frequency_penalty=fields.number("frequency_penalty", least=-2, most=2),
         seed=_seed(fields),
+        logit_bias=_logit_bias(fields, abilities),
     )
     if sampling.min_p and BackendAbility.MIN_P not in abilities:
         raise feature_refusal("a least probability", "min_p")
@@ -235,6 +237,18 @@ def _seed(fields: RequestFields) -> int | None:
     """Return the seed, which llama-server's clients also give as -1 for a random one."""
     seed = fields.integer("seed", least=-1)
     return None if seed == -1 else seed
+
+
+def _logit_bias(fields: RequestFields, abilities: frozenset[BackendAbility]) -> Mapping[int, float]:
+    """Return what is added to the logits of which tokens; OpenAI's names of tokens are their numbers as text."""
+    if not fields.has("logit_bias"):
+        return {}
+    if BackendAbility.LOGIT_BIAS not in abilities:
+        raise feature_refusal("a bias for tokens", "logit_bias")
+    biases = RequestFields(fields.json_object("logit_bias"))
+    if not all(name.isascii() and name.isdigit() and len(name) <= _MOST_DIGITS for name in biases.of):
+        raise invalid_request("The names in `logit_bias` must be numbers of tokens.", "logit_bias")
+    return {int(name): biases.number(name, least=-100, most=100) or 0.0 for name in biases.of}
 
 
 def _schema(fields: RequestFields, abilities: frozenset[BackendAbility]) -> str | None:

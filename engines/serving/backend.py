@@ -27,6 +27,7 @@ class BackendAbility(StrEnum):
     MIN_P = "min_p"
     PENALTIES = "penalties"
     """OpenAI's two, of presence and of frequency."""
+    LOGIT_BIAS = "logit_bias"
 
 
 class BackendFinish(StrEnum):
@@ -48,6 +49,8 @@ class BackendSampling:
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     seed: int | None = None
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    """What is added to the logits of these tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +86,15 @@ class LoadResult:
 
 
 class Token(NamedTuple):
-    """A token that was written. `top` holds alternatives with their logarithms of probability, likeliest first."""
+    """A token that was written. `top` holds alternatives with their logarithms of probability, likeliest first.
+
+    `text` is what it says where the library tells text and no numbers: no decoder is asked then, and `id` says nothing.
+    """
 
     id: int
     logprob: float | None = None
     top: Sequence[tuple[int, float]] = ()
+    text: str | None = None
 
 
 class StepOutcome(NamedTuple):

@@ -135,7 +135,7 @@ class AnswerShape:
         }
 
     def _token_logprobs(self, token: Token, piece: str, count: int) -> dict[str, object]:
-        text = self.text_of(token.id) or piece
+        text = piece if token.text is not None else self.text_of(token.id) or piece
         top = [_token_document(self.text_of(other), logprob) for other, logprob in token.top[:count]]
         return {**_token_document(text, token.logprob or 0.0), "top_logprobs": top}
 

@@ -1,4 +1,4 @@
-"""OpenVINO GenAI's and ONNX Runtime GenAI's adapters: options in, one worker's configuration out, and recorded ends."""
+"""The adapters of our workers: options in, one worker's configuration out, and recorded ends."""
 
 import json
 import sys
@@ -29,13 +29,15 @@ from engines.api import (
     SoftStop,
     Suspicion,
 )
+from engines.mistral_rs.launch import ADAPTER as MISTRAL_RS
 from engines.onnx_genai.launch import ADAPTER as ONNX
 from engines.openvino.launch import ADAPTER as OPENVINO
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = Path(__file__).parent / "recorded" / "workers"
 NET = ListenOptions(host="127.0.0.1", port=50_001, key="secret")
-BOTH = pytest.mark.parametrize("adapter", [OPENVINO, ONNX], ids=["openvino", "onnx"])
+FOLDERS = {"openvino": "openvino", "onnxruntime-genai": "onnx_genai", "mistral.rs": "mistral_rs"}
+EACH = pytest.mark.parametrize("adapter", [OPENVINO, ONNX, MISTRAL_RS], ids=["openvino", "onnx", "mistral.rs"])
 
 
 def plan(
@@ -61,7 +63,7 @@ def config(
     return decoded
 
 
-@BOTH
+@EACH
 def test_options_reach_the_worker(adapter: EngineAdapter) -> None:
     sent = config(adapter, options={"context": 4096, "slots": 3, "threads": 7, "prefix_cache": False})
     assert (sent["model"], sent["alias"], sent["port"]) == (str(Path("/models/tiny")), "tiny", 50_001)
@@ -127,7 +129,7 @@ NOBODY = [
 ]
 
 
-@BOTH
+@EACH
 @pytest.mark.parametrize("options", NOBODY, ids=" ".join)
 def test_what_no_library_has_is_refused_with_a_sentence(adapter: EngineAdapter, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"\.$"):
@@ -146,6 +148,10 @@ def test_what_no_library_has_is_refused_with_a_sentence(adapter: EngineAdapter, 
         (ONNX, "vulkan", {}),
         (ONNX, "cpu", {"device_ids": ("0",)}),
         (ONNX, "cuda", {"device_ids": ("first",)}),
+        (MISTRAL_RS, "cuda", {}),
+        (MISTRAL_RS, "cpu", {"device_ids": ("0",)}),
+        (MISTRAL_RS, "cpu", {"kv_type": "q8_0"}),
+        (MISTRAL_RS, "cpu", {"max_batch_tokens": 512}),
     ],
 )
 def test_what_one_of_them_lacks_is_refused_with_a_sentence(
@@ -155,7 +161,7 @@ def test_what_one_of_them_lacks_is_refused_with_a_sentence(
         plan(adapter, backend, options)
 
 
-@BOTH
+@EACH
 def test_it_is_stopped_in_a_way_the_system_has(adapter: EngineAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     assert plan(adapter).stop.how is SoftStop.SIGTERM
@@ -163,12 +169,12 @@ def test_it_is_stopped_in_a_way_the_system_has(adapter: EngineAdapter, monkeypat
     assert (plan(adapter).stop.how, plan(adapter).stop.path) == (SoftStop.HTTP, "/shutdown")
 
 
-@BOTH
+@EACH
 def test_an_address_of_the_new_kind_is_bracketed(adapter: EngineAdapter) -> None:
     assert plan(adapter, net=ListenOptions(host="::1", port=1, key="k")).base_url == "http://[::1]:1"
 
 
-@BOTH
+@EACH
 def test_the_library_is_found_where_it_was_put_and_nowhere_else(adapter: EngineAdapter) -> None:
     place = EngineLocation(folder=Path("/x"), version="9", backend="gpu", python=Path("/x/python"))
     found = adapter.probe(place)
@@ -180,9 +186,9 @@ def test_the_library_is_found_where_it_was_put_and_nowhere_else(adapter: EngineA
     assert missing.hint
 
 
-@BOTH
+@EACH
 def test_every_backend_of_the_recipe_can_be_planned_for(adapter: EngineAdapter) -> None:
-    folder = {"openvino": "openvino", "onnxruntime-genai": "onnx_genai"}[adapter.descriptor.id]
+    folder = FOLDERS[adapter.descriptor.id]
     recipe = tomllib.loads((ROOT / "engines" / folder / "install.toml").read_text(encoding="utf-8"))
     backends = {variant["backend"] for variant in recipe["variant"]}
     assert backends <= set(adapter.descriptor.accelerators)
@@ -224,7 +230,7 @@ def test_a_recorded_end_has_its_cause(name: str, kind: FailureKind) -> None:
     assert failure.evidence
 
 
-@BOTH
+@EACH
 def test_a_good_start_is_understood(adapter: EngineAdapter) -> None:
     told = [
         {"event": "listening", "port": 5},

@@ -32,7 +32,11 @@ class Case(NamedTuple):
     form: str
 
 
-CASES = [Case("openvino", "openvino", "openvino"), Case("onnxruntime-genai", "onnx", "onnx-genai")]
+CASES = [
+    Case("openvino", "openvino", "openvino"),
+    Case("onnxruntime-genai", "onnx", "onnx-genai"),
+    Case("mistral.rs", "hf", "safetensors"),
+]
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: case.engine)

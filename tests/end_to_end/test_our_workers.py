@@ -1,4 +1,4 @@
-"""OpenVINO GenAI and ONNX Runtime GenAI for real, with the Guide, behind our own server."""
+"""OpenVINO GenAI, ONNX Runtime GenAI and mistral.rs for real, with the Guide, behind our own server."""
 
 import http.client
 import json
@@ -15,8 +15,17 @@ import psutil
 import pytest
 
 from app.config.paths import RESOURCES
-from engines.api import ContextSet, EngineAdapter, FailureKind, LaunchOptions, LoadProgress, PortOpened
+from engines.api import (
+    ContextSet,
+    EngineAdapter,
+    FailureKind,
+    LaunchOptions,
+    LoadProgress,
+    ModelFormat,
+    PortOpened,
+)
 from engines.llama_cpp.launch import ADAPTER as LLAMA_CPP
+from engines.mistral_rs.launch import ADAPTER as MISTRAL_RS
 from engines.onnx_genai.launch import ADAPTER as ONNX
 from engines.openvino.launch import ADAPTER as OPENVINO
 from tests.end_to_end.worker import KEY, WITHIN_S, Engine, Worker
@@ -28,14 +37,35 @@ OPTIONS = LaunchOptions(context=512, slots=4)
 QUESTION = [{"role": "user", "content": "What is VRAM?"}]
 ENDLESS = {"messages": QUESTION, "ignore_eos": True}
 BINDING = "llama_cpp_python"
-ADAPTERS: dict[str, EngineAdapter] = {"openvino": OPENVINO, "onnx_genai": ONNX, BINDING: LLAMA_CPP}
-VARIANTS = {"openvino": ("openvino", "cpu"), "onnx_genai": ("onnx_genai", "cpu"), BINDING: ("llama_cpp", "native")}
-FORMS = {"openvino": GUIDE / "openvino", "onnx_genai": GUIDE / "onnx", BINDING: GUIDE / "guide-q8_0.gguf"}
-WEIGHTS = {"openvino": "openvino_model.bin", "onnx_genai": "model.onnx.data"}
+MISTRAL, MISTRAL_GGUF = "mistral_rs", "mistral_rs-gguf"
+ADAPTERS: dict[str, EngineAdapter] = {
+    "openvino": OPENVINO,
+    "onnx_genai": ONNX,
+    MISTRAL: MISTRAL_RS,
+    MISTRAL_GGUF: MISTRAL_RS,
+    BINDING: LLAMA_CPP,
+}
+VARIANTS = {
+    "openvino": ("openvino", "cpu"),
+    "onnx_genai": ("onnx_genai", "cpu"),
+    MISTRAL: ("mistral_rs", "cpu"),
+    MISTRAL_GGUF: ("mistral_rs", "cpu"),
+    BINDING: ("llama_cpp", "native"),
+}
+FORMS = {
+    "openvino": GUIDE / "openvino",
+    "onnx_genai": GUIDE / "onnx",
+    MISTRAL: GUIDE / "hf",
+    MISTRAL_GGUF: GUIDE / "guide-q8_0.gguf",
+    BINDING: GUIDE / "guide-q8_0.gguf",
+}
+WEIGHTS = {"openvino": "openvino_model.bin", "onnx_genai": "model.onnx.data", MISTRAL: "model.safetensors"}
+KEEPS_ITS_CACHE = {"onnx_genai": "as the model was made for", MISTRAL: "in 16 bits", MISTRAL_GGUF: "in 16 bits"}
 
 
 @pytest.fixture(
-    scope="module", params=["openvino", "onnx_genai", pytest.param(BINDING, marks=pytest.mark.engines)]
+    scope="module",
+    params=["openvino", "onnx_genai", MISTRAL, MISTRAL_GGUF, pytest.param(BINDING, marks=pytest.mark.engines)],
 )  # the last one is compiled
 def engine(request: pytest.FixtureRequest) -> str:
     name: str = request.param
@@ -45,9 +75,10 @@ def engine(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def start(engine: str) -> Callable[..., Worker]:
     found = installed(ADAPTERS[engine], *VARIANTS[engine])
+    form = ModelFormat.GGUF if engine == MISTRAL_GGUF else None
 
     def run(model: Path = FORMS[engine], options: LaunchOptions = OPTIONS) -> Worker:
-        return Worker(model, options, engine=Engine(ADAPTERS[engine], found))
+        return Worker(model, options, engine=Engine(ADAPTERS[engine], found, form))
 
     return run
 
@@ -132,6 +163,16 @@ def test_a_stream_is_the_same_text_and_ends_with_its_usage(running: Worker) -> N
     assert told[-1]["timings"]["predicted_n"] == whole["usage"]["completion_tokens"]
 
 
+def test_mistral_rs_says_how_much_of_a_prompt_was_kept(running: Worker, engine: str) -> None:
+    if engine not in {MISTRAL, MISTRAL_GGUF}:
+        pytest.skip("each has its own rules")
+    first = {"prompt": "word " * 100, "max_tokens": 4, "temperature": 0}
+    text = running.ask("/v1/completions", first)["choices"][0]["text"]
+    again = running.ask("/v1/completions", {**first, "prompt": f"{first['prompt']}{text} and more"})
+    assert again["usage"]["prompt_tokens_details"]["cached_tokens"] >= 100
+    assert again["timings"]["cache_n"] + again["timings"]["prompt_n"] == again["usage"]["prompt_tokens"]
+
+
 def test_a_connection_outlives_a_stream(running: Worker) -> None:
     assert not running.drops_a_connection_after_a_stream(within_s=0.5)
 
@@ -189,7 +230,9 @@ def test_a_prompt_too_long_is_refused_with_both_counts(running: Worker) -> None:
     assert error["n_prompt_tokens"] > 512
 
 
-def test_a_seed_says_which_words_chance_picks(running: Worker) -> None:
+def test_a_seed_says_which_words_chance_picks(running: Worker, engine: str) -> None:
+    if engine in {MISTRAL, MISTRAL_GGUF}:
+        pytest.skip("the library has no seed for a request")
     wishes = {"temperature": 2, "top_p": 1, "top_k": 0, "min_p": 0, "max_tokens": 30}
     drawn = [said(running, seed=seed, **wishes)["message"]["content"] for seed in (1, 1, 2, 3, 4)]
     assert drawn[0] == drawn[1]
@@ -200,6 +243,15 @@ def test_it_tells_how_likely_its_words_were(running: Worker) -> None:
     told = said(running, logprobs=True, max_tokens=2)["logprobs"]["content"]
     assert [one["token"] for one in told] == ["V", "RAM"]
     assert all(-1 < one["logprob"] <= 0 for one in told)
+
+
+def test_a_bias_keeps_a_word_away_or_is_refused(running: Worker, engine: str) -> None:
+    (fast,) = running.ask("/tokenize", {"content": " fast"})["tokens"]
+    body = {"messages": QUESTION, "max_tokens": 20, "temperature": 0, "logit_bias": {str(fast): -100}}
+    if engine in {MISTRAL, MISTRAL_GGUF}:
+        assert "fast" not in running.ask("/v1/chat/completions", body)["choices"][0]["message"]["content"]
+    elif engine != BINDING:
+        assert refused(running, "/v1/chat/completions", body)[1]["code"] == "engine_cannot"
 
 
 def test_text_and_tokens_are_turned_into_each_other(running: Worker) -> None:
@@ -253,8 +305,8 @@ def test_what_makes_no_sense_is_refused(running: Worker, body: dict[str, object]
 
 
 def test_a_quantised_cache_still_knows_the_answer(engine: str, start: Callable[..., Worker]) -> None:
-    if engine == "onnx_genai":
-        pytest.skip("it keeps its cache as the model was made for")
+    if engine in KEEPS_ITS_CACHE:
+        pytest.skip(f"it keeps its cache {KEEPS_ITS_CACHE[engine]}")
     with closing(start(options=LaunchOptions(context=512, slots=1, kv_type="q8_0"))) as worker:
         assert worker.is_ready()
         assert said(worker)["message"]["content"].startswith("VRAM is the fast memory")
@@ -315,7 +367,7 @@ QUESTIONS = (
 
 
 def test_every_engine_gives_the_same_greedy_text(running: Worker) -> None:
-    """Weights of 8 bits in blocks of 32 in all three; only the order of sums and the KV cache's type differ."""
+    """Weights of 8 bits in blocks of 32 in most; only the order of sums and the KV cache's type differ."""
     with closing(Worker(GUIDE / "guide-q8_0.gguf", LaunchOptions(context=512, slots=1))) as reference:
         assert reference.is_ready()
         different = [question for question in QUESTIONS if answered(reference, question) != answered(running, question)]

@@ -54,10 +54,12 @@ class Engine(NamedTuple):
 
     adapter: EngineAdapter = ADAPTER
     found: EngineInstallation | None = None
+    form: ModelFormat | None = None
+    """Which of its formats is loaded; None for its first."""
 
     @property
     def format(self) -> ModelFormat:
-        return next(iter(self.adapter.descriptor.formats))
+        return self.form or next(iter(self.adapter.descriptor.formats))
 
 
 LLAMA_CPP = Engine()

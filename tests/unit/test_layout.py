@@ -65,6 +65,7 @@ IN_ITS_ENVIRONMENT: dict[str, set[str]] = {
     "openvino": {"openvino", "openvino_genai", "numpy"},
     "onnx_genai": {"onnxruntime_genai", "numpy"},
     "mlx_lm": {"mlx", "mlx_lm"},
+    "mistral_rs": {"mistralrs"},
 }
 """What the code in these folders of `engines` finds installed where it runs, beside the standard library."""
 NO_IO = ("app/core", "app/advisor")

@@ -92,6 +92,13 @@ def test_what_the_engine_lacks_is_refused_and_not_left_out(body: dict[str, objec
     assert (refused.code, refused.param) == ("engine_cannot", param)
 
 
+def test_a_bias_is_of_tokens_by_number() -> None:
+    assert wanted(logit_bias={"7": -100, "12": 2.5}).sampling.logit_bias == {7: -100, 12: 2.5}
+    assert wanted(NONE, logit_bias={}).sampling.logit_bias == {}
+    for bad in ({"word": 1}, {"-1": 1}, {"7": 101}, {"7": "much"}, {"9" * 40: 1}, [7]):
+        assert refusal(wanted, logit_bias=bad).param in {"logit_bias", *(bad if isinstance(bad, dict) else ())}
+
+
 def test_no_penalty_is_none() -> None:
     assert wanted(NONE, presence_penalty=0, frequency_penalty=0.0, min_p=0, logprobs=False, n=1, echo=False)
 

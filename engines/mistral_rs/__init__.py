@@ -1,0 +1,1 @@
+"""mistral.rs: an engine in Rust that reads Hugging Face folders and GGUF files, behind our own server."""

@@ -1,0 +1,53 @@
+"""What mistral.rs is and can do behind our own server. Checked against the pinned version (see `install.toml`)."""
+
+from engines.api import Descriptor, EngineFamily, Feature, ModelFormat, Route
+from engines.mistral_rs.traits import TRAITS
+from engines.worker_adapter import METRICS, METRICS_PATH, PREFILL_FIELDS
+
+DESCRIPTOR = Descriptor(
+    id="mistral.rs",
+    name="mistral.rs",
+    licence="MIT",
+    homepage="https://github.com/EricLBuehler/mistral.rs",
+    family=EngineFamily.VENV_WORKER,
+    formats=(ModelFormat.SAFETENSORS, ModelFormat.GGUF),
+    modalities=frozenset({"text"}),
+    routes={
+        Route.CHAT: "/v1/chat/completions",
+        Route.COMPLETIONS: "/v1/completions",
+        Route.COUNT_TOKENS: "/v1/messages/count_tokens",
+        Route.TOKENIZE: "/tokenize",
+        Route.DETOKENIZE: "/detokenize",
+        Route.APPLY_TEMPLATE: "/apply-template",
+    },
+    features=frozenset(
+        {
+            Feature.JSON_SCHEMA,
+            Feature.LOGPROBS,
+            Feature.LOGIT_BIAS,
+            Feature.STREAM_USAGE,
+            Feature.CONTINUOUS_BATCHING,
+            Feature.PROGRESS,
+            Feature.API_KEY,
+            Feature.SAMPLING_DEFAULTS,
+            Feature.PREFILL,
+            Feature.PORT_ZERO,
+        }
+    ),
+    platforms=frozenset({"linux", "darwin", "win32"}),
+    accelerators=("metal", "cpu"),
+    prefill_fields=PREFILL_FIELDS,
+    metrics_path=METRICS_PATH,
+    metrics={gauge: name for gauge, name in METRICS.items() if "kv_cache" not in name},
+    verified=(
+        "Run for real on Linux x86-64 on the CPU in November 2026 with mistralrs 0.9.5, with the Guide as a Hugging "
+        "Face folder and as GGUF: chat, completions, streams, several at once, cancelling, JSON schemas, log "
+        "probabilities, biased tokens, prompts kept, stopping, damaged and missing files."
+    ),
+    unverified=(
+        "Not run yet on a Mac or on Windows; on a Mac the same package computes with Metal. PyPI has no current build "
+        "with CUDA. Of models only the Guide was run; folders with weights of AWQ, GPTQ or FP8, UQFF files, images, "
+        "draft models and LoRA adapters are not offered. A seed is taken, but the library has none for a request."
+    ),
+    traits=TRAITS,
+)
