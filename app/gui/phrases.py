@@ -14,6 +14,7 @@ from app.core.capabilities import Capability
 from app.core.chats import Timings
 from app.core.downloads import Download, DownloadState
 from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
+from app.core.mcp import McpServer, McpServerState
 from app.core.models import ModelChoices, ModelInfo
 from app.core.translation import LazyText, tr, tr_plural
 
@@ -220,3 +221,26 @@ def progress_words(stage: str, fraction: float | None, left_s: float | None) -> 
         return tr("{stage}…", stage=stage)
     done = f"{stage} {fraction * 100:.0f} %"
     return done if left_s is None else tr("{done}, {duration} left", done=done, duration=format_duration(left_s))
+
+
+def describe_mcp_server(server: McpServer) -> str:
+    """Return how a server stands, and what it may reach, in one line."""
+    if not server.is_confirmed:
+        return tr("Added by a program, and not confirmed yet")
+    if not server.is_enabled:
+        return tr("Switched off")
+    if server.state is McpServerState.FAILED:
+        return server.problem
+    count = len(server.tools)
+    about = {
+        McpServerState.STARTING: tr("Starting"),
+        McpServerState.READY: tr_plural("{count} tool", "{count} tools", count),
+    }.get(server.state, tr("Starts when it is first used"))
+    return " · ".join(filter(None, (about, _describe_mcp_reach(server))))
+
+
+def _describe_mcp_reach(server: McpServer) -> str:
+    if server.url:
+        return tr("runs on another computer, or elsewhere on this one")
+    reach = tr("may reach other computers") if server.network else tr("no network")
+    return reach if server.is_confined else tr("runs unconfined")

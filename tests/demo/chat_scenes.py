@@ -18,6 +18,7 @@ from tests.demo.presets import preset_scenes
 from tests.demo.sampling_scenes import sampling_scenes
 from tests.demo.scene import USUAL_LOOKS, Replies, Scene, SceneLook
 from tests.demo.speech_scenes import speech_scenes
+from tests.demo.tool_scenes import tool_scenes
 
 
 def chat_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
@@ -29,6 +30,7 @@ def chat_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
     yield from sampling_scenes()
     yield from preset_scenes()
     yield from speech_scenes()
+    yield from tool_scenes(with_chat(usual))
     yield from message_scenes(much)
     yield from shelf_scenes(usual)
     yield from folder_scenes(much)

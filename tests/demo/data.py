@@ -34,7 +34,7 @@ from app.core.models import (
     ModelSampling,
     ModelSettings,
 )
-from tests.demo import advice, connections, disk, engines, hub, machines, requests, tools, updates
+from tests.demo import advice, connections, disk, engines, hub, machines, mcp, requests, tools, updates
 from tests.demo.machines import GIB, NOON
 
 OFFLINE = ErrorBody(
@@ -386,6 +386,7 @@ def gateway_replies(
         "PATCH /settings": lambda _body: default_settings(),
         **requests.request_replies(),
         **connections.connection_replies(),
+        **mcp.mcp_replies(),
         **hub.hub_replies(),
         **disk.disk_replies(),
     }

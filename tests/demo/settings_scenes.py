@@ -7,6 +7,7 @@ from PySide6.QtTest import QTest
 
 from app.core.connections import ConnectionList
 from app.gui.screens.connections.model import OFFLINE
+from app.gui.screens.mcp.view import McpScreen
 from app.gui.screens.settings.view import SettingsScreen
 from app.gui.shell.contract import PageId
 from app.gui.shell.window import MainWindow
@@ -48,6 +49,19 @@ def update_scenes(usual: Replies) -> Iterator[Scene]:
     for name, state in updates.STATES.items():
         looks = (*BOTH, *EVERY_LOOK[:3]) if state is updates.NEWER else BOTH
         yield Scene(f"updates-{name}", PageId.SETTINGS, {**usual, "GET /update": state}, looks=looks)
+
+
+def mcp_scenes(usual: Replies) -> Iterator[Scene]:
+    """Yield what the page of MCP servers shows beside its usual state."""
+    yield Scene("mcp-tools", PageId.MCP, usual, unfold_tools, looks=(*BOTH, *EVERY_LOOK[:3]))
+    yield Scene("mcp-empty", PageId.MCP, {**usual, "GET /mcp/servers": []})
+
+
+def unfold_tools(window: MainWindow, _api: DemoApi) -> None:
+    """Show the tools of a server."""
+    page = window.pages.currentWidget()
+    if isinstance(page, McpScreen):
+        page.find_card("time").fold.toggle()
 
 
 def connection_scenes(usual: Replies) -> Iterator[Scene]:

@@ -13,7 +13,16 @@ from PySide6.QtCore import Signal
 from app.core.api import SettingInfo, SettingValue, Status
 from app.core.downloads import Download, DownloadState
 from app.core.engines import EngineState, EngineStatus
-from app.core.events import DownloadChanged, DownloadRemoved, EngineChanged, Event, ModelsChanged, SettingChanged
+from app.core.events import (
+    DownloadChanged,
+    DownloadRemoved,
+    EngineChanged,
+    Event,
+    McpServersChanged,
+    ModelsChanged,
+    SettingChanged,
+)
+from app.core.mcp import McpServer
 from app.core.models import LoadModel, LoadOptions, ModelInfo, UnloadModel
 from app.core.translation import tr_source
 from app.gui.net.api import ErrorHandler, GatewayApi
@@ -161,6 +170,17 @@ def _translate_setting(info: SettingInfo) -> SettingInfo:
     return msgspec.structs.replace(info, title=tr_source(info.title), help=tr_source(info.help))
 
 
+class ToolServerStore(RemoteList[McpServer]):
+    """The MCP servers, by name."""
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(api, shell, "/mcp/servers", list[McpServer])
+
+    def is_outdated_by(self, event: Event) -> bool:
+        """Tell whether a server is not what it was."""
+        return isinstance(event, McpServersChanged)
+
+
 class Stores:
     """The stores of one window, and the gateway that they are about."""
 
@@ -172,6 +192,11 @@ class Stores:
         self.downloads = DownloadStore(api, shell)
         self.paused = PauseStore(api, shell)
         self.updates = UpdateStore(api, shell)
+
+    @cached_property
+    def tool_servers(self) -> ToolServerStore:
+        """The servers of tools; read once a view shows them."""
+        return ToolServerStore(self.api, self._shell)
 
     @cached_property
     def status(self) -> RemoteStore[Status]:

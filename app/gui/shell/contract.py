@@ -20,9 +20,10 @@ class PageId(StrEnum):
     ENGINES = "engines"
     SETTINGS = "settings"
     CONNECTIONS = "connections"
+    MCP = "mcp"
 
 
-RAIL = tuple(page for page in PageId if page is not PageId.CONNECTIONS)
+RAIL = tuple(page for page in PageId if page not in {PageId.CONNECTIONS, PageId.MCP})
 """Those on the rail, in its order; Ctrl 1 to 7. The others are reached from one of them."""
 
 

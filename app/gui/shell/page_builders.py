@@ -60,6 +60,11 @@ def make_builders(
 
         return ConnectionsScreen(theme, stores, shell)
 
+    def build_mcp() -> QWidget:
+        from app.gui.screens.mcp.view import McpScreen  # noqa: PLC0415 -- imported when first shown
+
+        return McpScreen(theme, stores, shell)
+
     return {
         PageId.CHAT: build_chat,
         PageId.MODELS: build_models,
@@ -69,6 +74,7 @@ def make_builders(
         PageId.ENGINES: build_engines,
         PageId.SETTINGS: build_settings,
         PageId.CONNECTIONS: build_connections,
+        PageId.MCP: build_mcp,
     }
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.client.http import quote_segment
-from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, AnswerProgress, Message
+from app.core.chats import AnswerCallChanged, AnswerDelta, AnswerDone, AnswerEvent, AnswerProgress, Message
 from app.core.errors import ErrorBody
 from app.core.translation import tr
 from app.gui.net.api import GatewayApi, GatewayCall
@@ -95,6 +95,7 @@ class AnswerStreams(QObject):
         if message.id in self._streams:
             return
         live = LiveText(started_at=self._clock(), length=len(message.content))
+        live.calls.update((call.id, call) for call in message.calls)
         if message.content:
             live.content.append(message.content)
         else:
@@ -137,6 +138,10 @@ class AnswerStreams(QObject):
             words = progress_words(event.stage, event.fraction, left_s)
             stream.live.progress = TurnProgress(words=words, fraction=event.fraction)
             self.progress_changed.emit(stream.message.id)
+        elif isinstance(event, AnswerCallChanged):
+            stream.live.progress = None
+            stream.live.calls[event.call.id] = event.call
+            self.text_appended.emit(stream.message.id)
         elif isinstance(event, AnswerDone):
             self._end_answer(stream, event.message)
 

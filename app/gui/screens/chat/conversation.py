@@ -28,6 +28,7 @@ from app.core.chats import (
 from app.core.engines import EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.models import LoadModel, LoadOptions
+from app.core.tool_calls import ChatTools, DecideToolCall, ToolDecision
 from app.core.translation import tr
 from app.gui.net.api import GatewayApi, GatewayCall
 from app.gui.screens.chat.answer_streams import AnswerStreams
@@ -67,6 +68,7 @@ class Conversation(QObject):
         """Id of the folder that the chat is in, or a new one will be."""
         self.sampling = Sampling()
         self.overflow = OverflowRule.DEFAULT
+        self.tools = ChatTools()
         self.comparing: str | None = None
         """The question whose answers are shown side by side."""
         self._other_models: list[str] = []
@@ -183,7 +185,13 @@ class Conversation(QObject):
         self.changed.emit()
         if self.is_new:
             prompt = self.system_prompt if self.system_prompt or self.folder else None
-            body = NewChat(model=self.model, system_prompt=prompt, sampling=self.sampling, folder=self.folder)
+            body = NewChat(
+                model=self.model,
+                system_prompt=prompt,
+                sampling=self.sampling,
+                folder=self.folder,
+                tools=self.tools,
+            )
             self._api.post("/chats", body, kind=Chat, then=self._adopt_chat, failed=self._refuse_question)
         else:
             self._post_turn(self._pending_turn(parent, text))
@@ -302,6 +310,23 @@ class Conversation(QObject):
             self.changed.emit()
             self._patch_chat(ChatPatch(system_prompt=text))
 
+    def set_tools(self, tools: ChatTools) -> None:
+        """Choose whose tools the model of this chat may call."""
+        if tools != self.tools:
+            self.tools = tools
+            self.changed.emit()
+            self._patch_chat(ChatPatch(tools=tools))
+
+    def decide_call(self, answer: str, call: str, decision: ToolDecision) -> None:
+        """Say whether a tool may be called that an answer waits for."""
+        self._api.post(
+            f"{self._chat_path()}/answers/{quote_segment(answer)}/calls/{quote_segment(call)}",
+            DecideToolCall(decision=decision),
+            kind=Message,
+            then=lambda _: None,
+            failed=self.failed.emit,
+        )
+
     def set_overflow(self, rule: OverflowRule) -> None:
         """Choose what becomes of this chat when its model's context is full."""
         if rule is not self.overflow:
@@ -394,7 +419,7 @@ class Conversation(QObject):
         self._fetch_call, self.is_loading, self.error = None, False, None
         self.id, self.title, self.model = chat.id, chat.title, chat.model
         self.system_prompt, self.sampling = chat.system_prompt, chat.sampling
-        self.folder, self.overflow = chat.folder, chat.overflow
+        self.folder, self.overflow, self.tools = chat.folder, chat.overflow, chat.tools
         self._tree = MessageTree.from_chat(chat)
         for message in chat.messages:
             if message.status is MessageStatus.GENERATING:

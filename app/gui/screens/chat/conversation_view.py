@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from PySide6.QtCore import QBuffer, QDir, QIODevice, QPoint, QRect, Qt, QTimer, Signal
@@ -26,6 +27,7 @@ from app.gui.screens.chat.folder_panels import FolderLine, FolderPanel, TagsPane
 from app.gui.screens.chat.model import ChatModel, SightProblem
 from app.gui.screens.chat.options import SamplingPanel, SystemPromptPanel
 from app.gui.screens.chat.presets_panel import PresetsPanel
+from app.gui.screens.chat.tools_panel import ToolsPanel
 from app.gui.screens.chat.transcript.transcript import COLUMN, Transcript
 from app.gui.speech.dictation import DictationState
 from app.gui.speech.dictation_bar import DictationBar
@@ -35,6 +37,9 @@ from app.gui.widgets.layout import HBox, Scroller, Surface, VBox, WidthLimiter
 from app.gui.widgets.panels import ErrorPanel
 from app.gui.widgets.text import ElidedLabel
 from app.markdown.formulas import draw_formula
+
+if TYPE_CHECKING:
+    from app.gui.net.remote_lists import ToolServerStore
 
 _SHARE = 0.4
 """The composer grows to this share of the height."""
@@ -49,18 +54,21 @@ _OTHER_MODEL_HELPS = frozenset(
 )
 
 
-Panel = SystemPromptPanel | SamplingPanel | FolderPanel | TagsPanel | PresetsPanel | ModelsPanel
+Panel = SystemPromptPanel | SamplingPanel | FolderPanel | TagsPanel | PresetsPanel | ModelsPanel | ToolsPanel
 
 
 class ConversationView(QWidget):
     """Shows the `Conversation` of a `ChatModel`. `picker_requested`: another model has to be chosen."""
 
     picker_requested = Signal()
+    tools_requested = Signal()
+    """The page of tools."""
 
     def __init__(self, theme: Theme, model: ChatModel) -> None:
         super().__init__()
         self._theme, self._model = theme, model
         self._is_at_start = True
+        self._tool_servers: ToolServerStore | None = None
         self.transcript = Transcript(theme, model.thumbnails.find)
         self.find_bar = FindBar(theme, self.transcript)
         self.empty = EmptyChat(theme)
@@ -77,10 +85,11 @@ class ConversationView(QWidget):
         self._engine_error = ErrorPanel(theme)
         self._offer = _FileOffer(theme)
         self.presets = PresetsPanel(theme, lambda: self._show_panel(self.presets, is_open=False))
+        self.tools_panel = ToolsPanel(theme, lambda: self._show_panel(self.tools_panel, is_open=False))
         self.models_panel = ModelsPanel(theme, lambda: self._show_panel(self.models_panel, is_open=False))
         self.comparison = ComparisonView(theme, model.thumbnails.find)
         order_panels = (self.folder_panel, self.tags_panel)
-        self._panels = (self.models_panel, self.presets, self._system, self._sampling, *order_panels)
+        self._panels = (self.models_panel, self.presets, self.tools_panel, self._system, self._sampling, *order_panels)
         self._stack = QStackedWidget()
         self._cold = list(COMMON_LANGUAGES)
         self._warm = QTimer(self, singleShot=True, interval=_WARM_AFTER_MS)
@@ -156,6 +165,14 @@ class ConversationView(QWidget):
         """Show or hide the library of presets."""
         self._toggle_panel(self.presets)
 
+    def toggle_tools(self) -> None:
+        """Show or hide whose tools the model may call."""
+        if self._tool_servers is None:
+            self._tool_servers = self._model.tool_servers
+            self._tool_servers.changed.connect(self._show_tools)
+        self._show_tools()
+        self._toggle_panel(self.tools_panel)
+
     def use_preset(self, preset: ChatPreset) -> None:
         """Use a preset, after its variables were asked for."""
         if preset.variables:
@@ -181,6 +198,7 @@ class ConversationView(QWidget):
         self.folder_panel.limit_height(share)
         self.presets.limit_height(share)
         self.models_panel.limit_height(share)
+        self.tools_panel.limit_height(share)
 
     def _lay_out(self) -> None:
         theme = self._theme
@@ -209,6 +227,7 @@ class ConversationView(QWidget):
         self.dictation_tool = self.composer.add_tool("mic", tr("Dictate"), self.toggle_dictation)
         self._system_tool = self.composer.add_tool("scroll-text", tr("System prompt"), self.toggle_system_prompt)
         self._sampling_tool = self.composer.add_tool("sliders-horizontal", tr("Sampling"), self.toggle_sampling)
+        self._tools_tool = self.composer.add_tool("wrench", tr("Tools"), self.toggle_tools)
         self._models_tool = self.composer.add_tool("columns-2", tr("Compare models"), self.toggle_models)
         self._presets_tool = self.composer.add_tool("bookmark", tr("Presets"), self.toggle_presets)
 
@@ -236,6 +255,8 @@ class ConversationView(QWidget):
         self.presets.export_requested.connect(self._export_presets)
         self._system.chosen.connect(conversation.set_system_prompt)
         self._sampling.chosen.connect(conversation.set_sampling)
+        self.tools_panel.chosen.connect(conversation.set_tools)
+        self.tools_panel.manage_requested.connect(self.tools_requested)
         self.composer.question_submitted.connect(self._send_text)
         self.composer.stop_requested.connect(conversation.stop_answers)
         self.composer.edit_cancelled.connect(self._leave_edit)
@@ -291,6 +312,7 @@ class ConversationView(QWidget):
         self.composer.show_state(is_busy=conversation.is_busy, is_editing=conversation.editing is not None)
         self._system.show_prompt(conversation.system_prompt)
         self._sampling.show_sampling(conversation.sampling)
+        self._show_tools()
         self._fetch_defaults()
         self._mark_tools()
         self._show_engine()
@@ -340,10 +362,15 @@ class ConversationView(QWidget):
             has_guide=model.find_model(GUIDE) is not None,
         )
 
+    def _show_tools(self) -> None:
+        servers = self._tool_servers.items if self._tool_servers is not None else []
+        self.tools_panel.show_tools(self._model.conversation.tools, servers)
+
     def _mark_tools(self) -> None:
         self._mark_models(self.models_panel.models)
         self._presets_tool.setChecked(not self.presets.isHidden())
         conversation = self._model.conversation
+        self._tools_tool.setChecked(bool(conversation.tools.servers) or not self.tools_panel.isHidden())
         self._system_tool.setChecked(bool(conversation.system_prompt) or not self._system.isHidden())
         self._sampling_tool.setChecked(
             bool(conversation.sampling != type(conversation.sampling)()) or not self._sampling.isHidden()

@@ -24,7 +24,7 @@ from app.core.translation import tr
 from app.core.words import format_tokens
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
-from app.gui.net.remote_lists import BUSY_STATES, Stores
+from app.gui.net.remote_lists import BUSY_STATES, Stores, ToolServerStore
 from app.gui.net.thumbnails import Thumbnails
 from app.gui.phrases import progress_words
 from app.gui.screens.chat.answer_streams import TimeLeft
@@ -90,6 +90,7 @@ class ChatModel(QObject):
         self.reading = ReadAloud(self)
         self.dictation = Dictation(stores.api, self)
         self.default_sampling = DefaultSampling(stores.api, self)
+        self._stores = stores
         self.presets = PresetLibrary(stores.api, shell, self.conversation)
         self.thumbnails = Thumbnails(stores.api, self)
         self.files = DraftFiles(stores.api, self, self._draft_key, self.largest_file_mib)
@@ -123,6 +124,11 @@ class ChatModel(QObject):
         shell.connected.connect(self._read_again)
         shell.event_received.connect(self._handle_event)
         shell.event_received.connect(self.default_sampling.handle_event)
+
+    @property
+    def tool_servers(self) -> ToolServerStore:
+        """The servers of tools; read once somebody looks at them."""
+        return self._stores.tool_servers
 
     @property
     def model(self) -> str:

@@ -110,7 +110,10 @@ SAMPLING_OPTIONS = (
 
 
 class OptionsPanel(Surface):
-    """A card above the composer, closed by its button and by Escape. `quiet` says what it is for."""
+    """A card above the composer, closed by its button and by Escape. `quiet` says what it is for.
+
+    `tools` takes what stands at the end of its title.
+    """
 
     def __init__(self, theme: Theme, title: str, quiet: str, close: Callable[[], object]) -> None:
         super().__init__(theme, radius=Radius.CARD)
@@ -122,6 +125,8 @@ class OptionsPanel(Surface):
         self.quiet = ElidedLabel(theme, quiet, role="meta", color="ink-2")
         head.addWidget(Label(theme, title, weight=600))
         head.addWidget(self.quiet, 1)
+        self.tools = HBox(theme, gap=8)
+        head.addLayout(self.tools)
         head.addWidget(IconButton(theme, "x", tr("Close {title}", title=title.lower()), action=close, size=28))
         self.box.addLayout(head)
 

@@ -7,6 +7,7 @@ import msgspec
 
 from app.core.chats import Message
 from app.core.engines import RemedyOffer
+from app.core.tool_calls import AnswerToolCall
 
 
 class TroubleRemedy(StrEnum):
@@ -43,6 +44,8 @@ class LiveText:
 
     content: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
+    calls: dict[str, AnswerToolCall] = field(default_factory=dict)
+    """Calls of tools, by their ids."""
     progress: TurnProgress | None = None
     length: int = 0
     """Characters of content so far: where the next delta belongs."""

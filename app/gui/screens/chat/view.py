@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.core.chats import ChatShelf, ChatSummary, OverflowRule, Role
 from app.core.errors import ErrorBody
+from app.core.tool_calls import ToolDecision
 from app.core.translation import LazyText, tr, tr_plural
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
@@ -81,6 +82,7 @@ class ChatScreen(QWidget):
         model.chat_list.changed.connect(self._show_list)
         model.draft_changed.connect(self._show_meter)
         self.conversation_view.picker_requested.connect(self._toggle_picker)
+        self.conversation_view.tools_requested.connect(partial(shell.show_page, PageId.MCP))
         model.toast_requested.connect(shell.show_toast)
         model.failed.connect(self._show_error)
         self.transfer.toast_requested.connect(shell.show_toast)
@@ -459,6 +461,10 @@ class ChatScreen(QWidget):
         ]
         self._shell.copy_text("\n\n".join(parts), tr("The chat is on the clipboard"))
 
+    def _decide_call(self, message: str, value: str) -> None:
+        decision, _, call = value.partition(" ")
+        self.model.conversation.decide_call(message, call, ToolDecision(decision))
+
     def _perform_action(self, verb: str, message: str, value: str) -> None:
         model, conversation = self.model, self.model.conversation
         actions: dict[Verb, Callable[[], object]] = {
@@ -481,6 +487,7 @@ class ChatScreen(QWidget):
             Verb.SUMMARISE: partial(conversation.answer_shortened, message, OverflowRule.SUMMARISE),
             Verb.LOAD_OTHERWISE: partial(conversation.load_with_remedy, message, value),
             Verb.MEND: partial(conversation.allow_auto_remedies, message),
+            Verb.DECIDE_CALL: partial(self._decide_call, message, value),
         }
         actions[Verb(verb)]()
 

@@ -26,7 +26,7 @@ from app.gui.shell.contract import Shell, Task
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook, IconButton, Toggle
 from app.gui.widgets.fields import Field, ListField
-from app.gui.widgets.layout import HBox, Surface
+from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.menus import DropDown
 from app.gui.widgets.panels import ErrorPanel, PageFrame, Section
 from app.gui.widgets.rows import ControlRow, IconLabel, ListRow, RowList, Tag
@@ -160,6 +160,8 @@ class SettingsScreen(PageFrame):
         self._places = InstallationFolders(theme, default_paths())
         self.token = TokenCard(theme, stores.api, shell)
         self.body.addWidget(self.token)
+        self._tools = ToolsSection(theme, partial(shell.show_page, Pages.MCP))
+        self.body.addWidget(self._tools)
         self.body.addWidget(self._places)
         self.body.addStretch(1)
         self.model.changed.connect(self._show_settings)
@@ -208,7 +210,8 @@ class SettingsScreen(PageFrame):
         model = self.model
         self._skeleton.setVisible(not model.is_known and model.error is None)
         self._places.setVisible(model.is_known or model.error is not None)  # it would move when the rows come
-        self.token.setVisible(self._places.isVisibleTo(self))
+        for section in (self.token, self._tools):
+            section.setVisible(self._places.isVisibleTo(self))
         self._restart.setVisible(bool(model.waits_for_restart))
         if model.error is not None:
             self._error.show_error(model.error, tr("Try again"), model.preferences.read)
@@ -238,6 +241,19 @@ class SettingsScreen(PageFrame):
             self.body.insertWidget(self._end, section)
             self._end += 1
         return self._lists[title]
+
+
+class ToolsSection(Section):
+    """The way to the page of MCP servers."""
+
+    def __init__(self, theme: Theme, show: Callable[[], object]) -> None:
+        super().__init__(theme, tr("Tools for models"))
+        sheet = Surface(theme)
+        sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        row = ListRow(theme, tr("MCP servers"), tr("Programs that models may call: to read files, to look things up"))
+        row.tail.addWidget(Button(theme, tr("Manage"), name=tr("Manage MCP servers"), action=show))
+        VBox(theme, sheet, margins=(0, 4, 0, 4)).addWidget(row)
+        self.body.addWidget(sheet)
 
 
 class InstallationFolders(Section):

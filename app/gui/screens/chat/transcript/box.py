@@ -36,6 +36,8 @@ class Verb(StrEnum):
     COPY_TABLE = "copy_table"
     WRAP_CODE = "wrap_code"
     FOLD = "fold"
+    FOLD_CALL = "fold_call"
+    DECIDE_CALL = "decide_call"
     COPY = "copy"
     READ_ALOUD = "read_aloud"
     EDIT = "edit"

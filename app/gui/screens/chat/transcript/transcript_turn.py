@@ -1,122 +1,29 @@
 """One message as boxes: folded thinking, text, progress or failure, and the quiet line with its actions.
 
 A turn that was never seen has no boxes, only a guess of its height; it reads its text when it comes near the view.
-
-A text turned into boxes, whole or while it arrives. Boxes of finished pieces are kept for good.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from math import ceil
 
-from msgspec.structs import replace
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
 from app.core.chats import MessageStatus, Role
+from app.core.tool_calls import AnswerToolCall
 from app.core.translation import tr
-from app.gui.markdown.pieces import MarkdownPiece, PieceKind
-from app.gui.markdown.splitter import MarkdownSplitter
+from app.gui.markdown.pieces import MarkdownPiece
 from app.gui.phrases import quiet_line, thinking_title
 from app.gui.screens.chat.transcript.box import Box, HeightStack, PaintState, Spot, Verb
-from app.gui.screens.chat.transcript.code_box import CodeBox, CodeCard
+from app.gui.screens.chat.transcript.box_flow import BoxFlow
+from app.gui.screens.chat.transcript.call_box import CallBox
+from app.gui.screens.chat.transcript.code_box import CodeCard
 from app.gui.screens.chat.transcript.files_box import FilesBox
-from app.gui.screens.chat.transcript.formula_box import FormulaBox
-from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
+from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.screens.chat.transcript.note_boxes import Action, FoldBox, FootBox, ProgressBox, TroubleBox
-from app.gui.screens.chat.transcript.table_box import TableBox
-from app.gui.screens.chat.transcript.text_box import RuleBox, TextBox
 from app.gui.screens.chat.turns import TurnView
 from app.gui.theme.tokens import Radius
-from app.markdown.formulas import block_tex, draw_formula
-
-
-class BoxFlow:
-    """The boxes of one text. Everything before `frozen` will never change."""
-
-    def __init__(self, *, tone: Tone | None = None, is_literal: bool = False, name: str = "text") -> None:
-        self.boxes: list[Box] = []
-        self.frozen = 0
-        self.length = 0
-        self._tone, self._is_literal = tone, is_literal
-        self._cutter = MarkdownSplitter(is_literal=is_literal)
-        self._pieces: list[MarkdownPiece] = []
-        self._cards: dict[str, CodeCard] = {}
-        self._name = name
-
-    def feed(self, text: str) -> None:
-        """Take more text; the boxes from `frozen` on are made anew where they differ."""
-        self.length += len(text)
-        self._replace_boxes(self._cutter.feed(text), self._cutter.preview_tail())
-
-    def finish(self, text: str = "") -> None:
-        """Take the last text; everything is frozen then."""
-        self.length += len(text)
-        done = self._cutter.feed(text) if text else []
-        self._replace_boxes([*done, *self._cutter.finish()], [])
-
-    def set_tone(self, tone: Tone | None) -> None:
-        """Use another tone, when the theme changed."""
-        if self._tone is not None:
-            self._tone = tone
-            self.boxes = []
-            pieces, self._pieces, self.frozen = self._pieces, [], 0
-            self._cards = {}
-            self._replace_boxes(pieces, self._cutter.preview_tail())
-
-    def code_source(self, key: str) -> str:
-        """Return the source of one code block; nothing for a key of another text."""
-        parts = []
-        for piece in self._pieces:
-            if piece.kind is PieceKind.CODE and self._card_key(piece) == key:
-                parts += ["" if piece.is_first or piece.is_glued else "\n", piece.source]
-        return "".join(parts)
-
-    def table_pieces(self, key: str) -> list[MarkdownPiece]:
-        """Return the pieces of one table; none for a key of another text."""
-        return [piece for piece in self._pieces if piece.kind is PieceKind.TABLE and self._card_key(piece) == key]
-
-    def code_card(self, key: str) -> CodeCard | None:
-        """Return what the boxes of one code block share."""
-        return self._cards.get(key)
-
-    def _card_key(self, piece: MarkdownPiece) -> str:
-        return f"{self._name} {piece.group}"
-
-    def _replace_boxes(self, done: list[MarkdownPiece], tail: list[MarkdownPiece]) -> None:
-        old = dict(enumerate(zip(self._pieces[self.frozen :], self.boxes[self.frozen :], strict=True)))
-        del self._pieces[self.frozen :], self.boxes[self.frozen :]
-        for place, piece in enumerate([*done, *tail]):
-            previous = old.get(place)
-            is_same = previous is not None and previous[0] == piece
-            box = previous[1] if previous is not None and is_same else self._make_box(piece)
-            box.bars_above = self._pieces[-1].quote if self._pieces else 0
-            self._pieces.append(piece)
-            self.boxes.append(box)
-        self.frozen += len(done)
-
-    def _make_box(self, piece: MarkdownPiece) -> Box:
-        above = self.boxes[-1] if self.boxes and not piece.is_first else None
-        if piece.kind is PieceKind.CODE:
-            key = self._card_key(piece)
-            card = self._cards.setdefault(key, CodeCard(key))
-            return CodeBox(piece, card, above if isinstance(above, CodeBox) else None)
-        if piece.kind is PieceKind.TABLE:
-            leader = above.leader if isinstance(above, TableBox) else None
-            return TableBox(piece, leader, self._card_key(piece))
-        if piece.kind is PieceKind.RULE:
-            return RuleBox(piece)
-        if piece.kind is PieceKind.MATH:
-            return _make_formula_box(piece, self._tone)
-        return TextBox(piece, self._tone, shrinks=self._is_literal)
-
-
-def _make_formula_box(piece: MarkdownPiece, tone: Tone | None) -> Box:
-    """Return the formula as it looks; the source as code where it cannot be drawn."""
-    drawing = draw_formula(block_tex(piece.source), is_display=True)
-    if drawing is not None:
-        return FormulaBox(piece, drawing, tone)
-    return TextBox(replace(piece, kind=PieceKind.TEXT, is_literal=True), tone)
-
 
 GAP = 28
 _ANSWER_GAP = 0
@@ -173,6 +80,14 @@ def _answer_words(view: TurnView) -> str:
     return " · ".join(filter(None, (view.model_title, state, quiet_line(message.timings))))
 
 
+@dataclass(slots=True, eq=False)
+class _PlacedCall:
+    """A call's box, and how many boxes of the text stand before it; None while that text has not come."""
+
+    box: CallBox
+    place: int | None
+
+
 def _copy_only() -> tuple[Action, ...]:
     return ((Verb.COPY, tr("Copy"), "copy"),)
 
@@ -191,6 +106,7 @@ class TranscriptTurn:
     _fold: FoldBox
     _foot: FootBox
     _notes: Sequence[Box] = ()
+    _calls: dict[str, "_PlacedCall"]
     _read: tuple[int, int] = (0, 0)
     _restarts = 0
     _is_open = False
@@ -250,12 +166,13 @@ class TranscriptTurn:
         thoughts, text = live.reasoning[self._read[0] :], live.content[self._read[1] :]
         self._read = (len(live.reasoning), len(live.content))
         is_other = bool(self._notes) or live.progress is not None or not (self._thoughts.length or not thoughts)
-        start = self._head_count() + self._body.frozen
+        is_other = self._show_calls(list(live.calls.values())) or is_other
+        start = self._head_count() + (0 if self._calls else self._body.frozen)
         if thoughts:
             start = 1 + self._thoughts.frozen if self._is_open else start
             self._thoughts.feed("".join(thoughts))
         if text:
-            self._body.feed("".join(text))
+            self._feed_body("".join(text))
         if is_other:
             self._compose_boxes()
         else:
@@ -274,8 +191,11 @@ class TranscriptTurn:
         self._fold, self._foot = FoldBox(), FootBox(())
         self.stack = HeightStack()
         self._read = (0, 0)
+        self._calls = {}
         if self.view.live is None:
-            self._body.finish(message.content)
+            self._show_calls(message.calls)
+            self._feed_body(message.content)
+            self._body.finish()
             if message.reasoning:
                 self._thoughts.finish(message.reasoning)
             self._compose_boxes()
@@ -313,6 +233,13 @@ class TranscriptTurn:
     def toggle_fold(self) -> None:
         """Show or hide the thinking."""
         self._is_open = not self._is_open
+        self._compose_boxes()
+
+    def toggle_call(self, call: str) -> None:
+        """Show or hide what a tool was called with and returned."""
+        box = self._calls[call].box
+        box.is_open = not box.is_open
+        box.drop_layout()
         self._compose_boxes()
 
     def toggle_cause(self) -> None:
@@ -382,8 +309,36 @@ class TranscriptTurn:
     def pull_rest(self) -> None:
         """Read what had not been read when the answer ended. The view has changed already, so read from it."""
         message = self.view.message
+        self._show_calls(message.calls)
         self._thoughts.feed(message.reasoning[self._thoughts.length :])
-        self._body.feed(message.content[self._body.length :])
+        self._feed_body(message.content[self._body.length :])
+
+    def _show_calls(self, calls: Sequence[AnswerToolCall]) -> bool:
+        """Place the calls that are new, and show how far the others have come; return whether anything changed."""
+        has_changed = False
+        for call in calls:
+            placed = self._calls.get(call.id)
+            if placed is None:
+                # Where its place in the text is behind us, it stands at the end of what is there.
+                place = len(self._body.boxes) if call.at <= self._body.length else None
+                self._calls[call.id] = _PlacedCall(CallBox(call), place)
+                has_changed = True
+            else:
+                has_changed = placed.box.show_call(call) or has_changed
+        return has_changed
+
+    def _feed_body(self, text: str) -> None:
+        """Take more of the text, and note between which of its boxes calls stand."""
+        for placed in self._calls.values():
+            if placed.place is not None or placed.box.call.at > self._body.length + len(text):
+                continue
+            cut = placed.box.call.at - self._body.length
+            if cut > 0:
+                self._body.feed(text[:cut])
+                text = text[cut:]
+            placed.place = len(self._body.boxes)
+        if text:
+            self._body.feed(text)
 
     def _compose_boxes(self) -> None:
         """Put the parts below each other."""
@@ -396,8 +351,19 @@ class TranscriptTurn:
         head: list[Box] = []
         if self._thoughts.length:
             head = [self._fold, *(self._thoughts.boxes if self._is_open else ())]
-        self.boxes = [*head, *self._body.boxes, *self._notes, self._foot]
+        self.boxes = [*head, *self._body_with_calls(), *self._notes, self._foot]
         self.stack.replace_from(start, [self._box_extent(index) for index in range(start, len(self.boxes))])
+
+    def _body_with_calls(self) -> list[Box]:
+        """Return the boxes of the text with those of the calls where they were made."""
+        boxes: list[Box] = []
+        at = 0
+        for placed in self._calls.values():
+            place = len(self._body.boxes) if placed.place is None else placed.place
+            boxes += self._body.boxes[at:place]
+            boxes.append(placed.box)
+            at = max(at, place)
+        return [*boxes, *self._body.boxes[at:]]
 
     def _box_extent(self, index: int) -> float:
         box = self.boxes[index]

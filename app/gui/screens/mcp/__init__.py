@@ -1,0 +1,1 @@
+"""The page of tools: MCP servers, what they may reach, and which of their tools models may call."""

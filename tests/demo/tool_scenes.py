@@ -1,0 +1,104 @@
+"""What is photographed of tools: a call that waits, calls that were made, the card of the chat's servers."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from app.core.chats import Chat, MessageStatus
+from app.core.mcp import McpPermission
+from app.core.tool_calls import AnswerToolCall, ChatToolPermission, ChatTools, ToolCallState
+from app.gui.screens.chat.transcript.box import Verb
+from app.gui.screens.chat.view import ChatScreen
+from app.gui.shell.contract import PageId
+from app.gui.shell.window import MainWindow
+from tests.demo import long_chat
+from tests.demo.api import DemoApi
+from tests.demo.mcp import SERVERS
+from tests.demo.scene import USUAL_LOOKS, Replies, Scene, SceneLook
+
+TOOLS = ChatTools(
+    servers=["files", "time"],
+    permissions=[ChatToolPermission(server="time", tool="convert_time", permission=McpPermission.ALLOW)],
+)
+_DONE = AnswerToolCall(
+    id="k1",
+    round=1,
+    at=0,
+    server="time",
+    tool="get_current_time",
+    arguments='{"timezone": "Europe/Vienna"}',
+    state=ToolCallState.ANSWERED,
+    result='{\n  "timezone": "Europe/Vienna",\n  "datetime": "2026-11-26T09:14:03+01:00",\n  "is_dst": false\n}',
+    seconds=0.3,
+)
+_READ = msgspec.structs.replace(
+    _DONE, id="k2", round=2, server="files", tool="read_text_file", arguments='{"path": "/home/ada/notes/trip.md"}',
+    state=ToolCallState.FAILED, result="ENOENT: no such file or directory, open '/home/ada/notes/trip.md'",
+)  # fmt: skip
+_WAITING = msgspec.structs.replace(
+    _READ, id="k3", round=3, tool="write_file", state=ToolCallState.WAITING, result="", seconds=0.0,
+    arguments='{"path": "/home/ada/notes/trip.md", "content": "# Vienna\\n\\n- 27 November: train at 07:28\\n"}',
+)  # fmt: skip
+_BEFORE = "I will look up what time it is, and what your notes say."
+_BETWEEN = "\n\nThere is no note about the trip yet, so I write one."
+
+
+def make_tool_chat(*, is_waiting: bool) -> Chat:
+    """Return a chat whose last answer calls tools."""
+    question = long_chat.make_question(1, "When does my train to Vienna leave? Put it into my notes.", None)
+    calls = [
+        msgspec.structs.replace(_DONE, at=len(_BEFORE)),
+        msgspec.structs.replace(_READ, at=len(_BEFORE)),
+        msgspec.structs.replace(_WAITING, at=len(_BEFORE + _BETWEEN)),
+    ]
+    if is_waiting:
+        answer = long_chat.make_answer(
+            1, _BEFORE + _BETWEEN, calls=calls, status=MessageStatus.GENERATING, timings=None, reasoning=""
+        )
+    else:
+        written = msgspec.structs.replace(calls[-1], state=ToolCallState.ANSWERED, result="Written.", seconds=0.1)
+        rest = "\n\nYour train leaves at 07:28 tomorrow; it is in `trip.md` now."
+        answer = long_chat.make_answer(1, _BEFORE + _BETWEEN + rest, calls=[*calls[:-1], written], reasoning="")
+    chat = long_chat.make_chat([question, answer], title="Train to Vienna")
+    return msgspec.structs.replace(chat, tools=TOOLS)
+
+
+def tool_scenes(replies: Replies) -> Iterator[Scene]:
+    """Yield the calls of an answer and the card of tools; `replies` are those of a chat page."""
+    looks = (*USUAL_LOOKS, SceneLook(is_mirrored=True))
+    known: Replies = {**replies, "GET /mcp/servers": SERVERS}
+    waiting: Replies = {**known, "GET /chats/c1": make_tool_chat(is_waiting=True)}
+    done: Replies = {**known, "GET /chats/c1": make_tool_chat(is_waiting=False)}
+    yield Scene("chat-tool-waits", PageId.CHAT, waiting, open_tool_chat, looks=looks)
+    yield Scene("chat-tool-calls", PageId.CHAT, done, unfold_call, looks=looks)
+    yield Scene("chat-tools", PageId.CHAT, done, open_tools, looks=looks)
+    yield Scene("chat-tools-none", PageId.CHAT, {**known, "GET /mcp/servers": []}, open_tools)
+
+
+def open_tool_chat(window: MainWindow, api: DemoApi) -> None:
+    """Open the chat."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ChatScreen):
+        page.model.open_chat("c1")
+        api.flush()
+
+
+def unfold_call(window: MainWindow, api: DemoApi) -> None:
+    """Open the chat, and the first call in it."""
+    open_tool_chat(window, api)
+    page = window.pages.currentWidget()
+    if isinstance(page, ChatScreen):
+        transcript = page.conversation_view.transcript
+        turn = transcript.document.turns[1]
+        turn.lay_out_between(0, 1e6)
+        spot = next(spot for spot in turn.spots_between(0, 1e6) if spot.verb is Verb.FOLD_CALL)
+        transcript.perform_action(1, spot)
+
+
+def open_tools(window: MainWindow, api: DemoApi) -> None:
+    """Open the chat, and the card of its tools."""
+    open_tool_chat(window, api)
+    page = window.pages.currentWidget()
+    if isinstance(page, ChatScreen):
+        page.conversation_view.toggle_tools()
+        api.flush()
