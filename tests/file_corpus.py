@@ -21,6 +21,8 @@ from typing import NamedTuple
 import msgspec
 from PIL import Image
 
+from tests.depth import trials
+
 WORDS = "The turntable was built in 1903"
 SECRET = "the-contents-of-a-file-of-yours"
 _W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -415,8 +417,8 @@ def _bombs() -> Iterator[CorpusFile]:
     yield CorpusFile("letter.docx", zip_of(docx_parts(deep)), "deep XML", _EXCESS)
     yield CorpusFile("talk.pptx", zip_of(pptx_parts("<a:x>" * 50_000 + "</a:x>" * 50_000)), "deep XML")
     yield sheet_of_far_cells()
-    yield CorpusFile("page.html", b"<html>" + b"<div>" * 200_000 + b"x", "deep page")
-    yield CorpusFile("page.html", b"<html><p>" + b"<a href='x'>" * 50_000 + b"x", "links in links")
+    yield CorpusFile("page.html", b"<html>" + b"<div>" * trials(50_000, deep=200_000) + b"x", "deep page")
+    yield CorpusFile("page.html", b"<html><p>" + b"<a href='x'>" * trials(20_000, deep=50_000) + b"x", "links in links")
     yield CorpusFile("page.html", b"<html>" + b"<!--" * 200_000, "comments that are not closed")
     yield CorpusFile("page.html", b"<html>" + b"<![CDATA[" * 200_000, "marks that are not closed")
     yield CorpusFile("page.html", b"<html><table>" + b"<tr><td>x</td></tr>" * 10_000 + b"</table>", "a long table")
@@ -448,7 +450,11 @@ def _sound_bombs() -> Iterator[CorpusFile]:
     yield CorpusFile("a.ogg", b"OggS\0\2" + bytes(20) + b"\1\xff" + b"\1vorbis" * 60_000, "a head that goes on")
     yield CorpusFile("scan.pdf", scan_of(30), "30 scanned pages")
     yield CorpusFile("scan.pdf", scan_of(1, (9_000, 9_000)), "a page of 81 megapixels")
-    yield CorpusFile("scan.pdf", pdf_of(10_000, stream=zlib.compress(b"0 0 100 100 re f")), "10,000 drawn pages")
+    yield CorpusFile(
+        "scan.pdf",
+        pdf_of(trials(2_000, deep=10_000), stream=zlib.compress(b"0 0 100 100 re f")),
+        "thousands of drawn pages",
+    )
 
 
 def _open_document_bombs() -> Iterator[CorpusFile]:

@@ -138,14 +138,45 @@ def _join(lines: object) -> str:
 _FIELD = re.compile(r"\\fldinst", re.IGNORECASE)
 """What begins the address of a link. The library looks for its end anew each time: 20,000 take it half a minute."""
 
+_DATA = re.compile(r"(?<![0-9A-Fa-f\r\n])[0-9A-Fa-f\r\n]{64,}(?=\})")
+"""The bytes of a picture or an object, at the end of a group. The library takes half a second for a MiB of them."""
+_DATA_GROUPS = ("\\pict", "\\*\\objdata")
+_BRACE = re.compile(r"[{}]")
+_BEFORE_DATA = 4_000
+"""How far from its data a picture's group may begin: its measures and its name stand between."""
+_MOST_DATA = 10_000
+"""Of more pictures the rest is left to the library: looking before each takes as long as some thousands of digits."""
+
 
 def read_rich_text(content: bytes) -> str:
     """Return what is written in a Rich Text document; the cells of its tables are parted by `|`."""
     from striprtf.striprtf import rtf_to_text  # noqa: PLC0415 -- few files are of this kind
 
     try:
-        source = _FIELD.sub(r"\\fldtype", content.decode("latin-1"))
+        source = _drop_data(_FIELD.sub(r"\\fldtype", content.decode("latin-1")))
         text: str = rtf_to_text(source, errors="replace")  # type: ignore[no-untyped-call]  # it has no types
     except (ValueError, LookupError, OverflowError) as error:  # a character of no number, an encoding of no name
         raise damage_problem("document") from error
     return _squeeze_lines(text)
+
+
+def _drop_data(source: str) -> str:
+    """Return a document without the digits of its pictures and objects; digits elsewhere are its text."""
+
+    def replace_data(run: re.Match[str]) -> str:
+        return "" if _ends_in_data(source[max(0, run.start() - _BEFORE_DATA) : run.start()]) else run[0]
+
+    return _DATA.sub(replace_data, source, count=_MOST_DATA)
+
+
+def _ends_in_data(before: str) -> bool:
+    """Tell whether the last group that is open at the end of a piece of a document is a picture's or an object's."""
+    closed = 0
+    for brace in reversed(list(_BRACE.finditer(before))):
+        if brace[0] == "}":
+            closed += 1
+        elif closed:
+            closed -= 1
+        else:
+            return before.startswith(_DATA_GROUPS, brace.end())
+    return False

@@ -112,6 +112,15 @@ def test_a_workbook_of_libreoffice_is_lines_of_fields() -> None:
     assert (extraction.text, extraction.pages) == ("## Data\na\t2.5", 1)
 
 
+def test_digits_of_a_picture_in_rich_text_are_no_words_and_others_are() -> None:
+    picture = (
+        rb"{\pict{\*\picprop{\sp{\sn name}{\sv a cat}}}\pngblip\picw10\pichgoal1440" + b"\r\n" + b"89AB\r\n" * 40 + b"}"
+    )
+    content = rb"{\rtf1\ansi Before " + picture + rb" between {\b " + b"12" * 100 + b"}" + picture + rb" after}"
+    text = read("a.rtf", content).text
+    assert text.split() == ["Before", "between", "12" * 100, "after"]
+
+
 def test_rich_text_is_its_words() -> None:
     content = (
         rb"{\rtf1\ansi\ansicpg1251{\fonttbl{\f0 Arial;}}{\*\generator Word}\b Bold\b0  \'cf\'f0\'e8 \u8364?\par "
