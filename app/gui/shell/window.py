@@ -310,11 +310,11 @@ class MainWindow(QMainWindow):
         return QRect(self.pages.mapTo(self._middle, QPoint(0, self.pages.height())), QSize(self.pages.width(), 0))
 
     def _restyle(self) -> None:
-        application = QApplication.instance()
-        if isinstance(application, QApplication):
+        application, sheet = QApplication.instance(), make_stylesheet(self.theme)
+        if isinstance(application, QApplication) and application.styleSheet() != sheet:  # Qt looks at every widget anew
             application.setFont(self.theme.font("body"))
             application.setPalette(self.theme.qt_palette())
-            application.setStyleSheet(make_stylesheet(self.theme))
+            application.setStyleSheet(sheet)
 
     def _show_engines(self) -> None:
         self.rail.buttons[PageId.SERVER].set_dot(*engines_sign(self.stores.running.items))
