@@ -50,7 +50,7 @@ def _writes(pick: HubPick) -> float:
     return pick.card.decode.tokens_per_second if pick.card.decode else 0.0
 
 
-@pytest.mark.parametrize("machine", sample(list(MACHINES), 6))  # planning takes a second each
+@pytest.mark.parametrize("machine", sample(list(MACHINES), 3))  # planning takes a second each
 def test_no_recommendation_is_too_slow_too_large_or_of_unknown_speed(machine: str) -> None:
     first, *others = picks(machine)
     assert not any(pick.is_best for pick in others)
@@ -120,7 +120,7 @@ def test_the_least_speed_of_the_settings_decides() -> None:
     assert patient.quality >= picks("RTX 3090")[0].quality > hurried.quality
 
 
-@pytest.mark.parametrize("use", list(HubUse))
+@pytest.mark.parametrize("use", sample(list(HubUse), 3))
 def test_every_use_has_an_answer_where_there_is_memory(use: HubUse) -> None:
     first = picks("RTX 3090", use)[0]
     assert first.is_best
