@@ -1,13 +1,19 @@
-"""Tools in the terminal: the real command line, a server of tools, and the real engine with a model that calls one."""
+"""Tools in the terminal and in chats: a server of tools, and the real engine with a model that calls one."""
 
 import json
 import sys
+import time
 
 import pytest
 
+from app.client.http import GatewayClient
 from app.config.paths import Paths
+from app.core.chats import Chat, MessageStatus, NewChat, NewTurn, Turn
+from app.core.tool_calls import ChatTools, ToolCallState
+from app.gateway.chats.tool_session import MOST_ROUNDS
 from tests.end_to_end.conftest import Roundhouse
 from tests.fake_mcp import server as fake
+from tests.patience import PATIENCE_S
 from tests.scripted_gguf import ScriptedLlama
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("client")]
@@ -62,3 +68,20 @@ def test_a_model_calls_only_what_was_allowed(roundhouse: Roundhouse, home: Paths
     allowed = roundhouse("run", "caller", "--mcp", "fake", stdin="Say hello")
     assert 'fake: echo {"text": "hello"}' in allowed.stderr
     assert "Answered after" in allowed.stderr
+
+
+def test_a_chat_calls_tools_with_the_real_engine(roundhouse: Roundhouse, client: GatewayClient, home: Paths) -> None:
+    ScriptedLlama(CALL).write(home.models / "caller.gguf")
+    roundhouse("mcp", "add", "fake", "--", *SERVER)
+    roundhouse("mcp", "tools", "fake")
+    roundhouse("mcp", "allow", "fake", "echo")
+    chat = client.post("/chats", NewChat(model="caller", tools=ChatTools(servers=["fake"])), Chat)
+    turn = client.post(f"/chats/{chat.id}/turns", NewTurn(content="Say hello"), Turn, timeout_s=PATIENCE_S)
+    deadline = time.monotonic() + PATIENCE_S
+    while (answer := client.get(f"/chats/{chat.id}", Chat).messages[-1]).status is MessageStatus.GENERATING:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert answer.id == turn.answer.id
+    assert 2 < len(answer.calls) <= MOST_ROUNDS
+    assert {(call.state, call.result) for call in answer.calls} == {(ToolCallState.ANSWERED, "hello")}
+    assert answer.status is MessageStatus.FAILED, "this model knows nothing else, until its context is full"
