@@ -114,7 +114,7 @@ async def change_settings(call: AdminCall[SettingChanges, NoQuery]) -> list[Sett
         await _arrange_login(services.settings, services.home)
     services.supervisor.policy = policy_from(services.settings, services.tuning)
     call.inspector.settings_changed()
-    await responses_kept.settings_changed(services, changed)
+    await responses_kept.settings_changed(services.chats, services.settings, changed)
     call.downloads.apply_settings()
     if "network.offline" in changed and services.settings.get_flag("network.offline"):
         egress_gate.cut_connections()

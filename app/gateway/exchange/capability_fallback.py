@@ -48,7 +48,11 @@ async def plan_fallbacks(services: Services, target: ResolvedModel, request: Req
     descriptor = running_descriptor(services.adapters, services.supervisor, target.load)
     if Feature.VISION in descriptor.features:
         _check_sight(request, target)
-    if isinstance(request, ConversationRequest) and request.tools and not await renders_tools(services, target.model):
+    if (
+        isinstance(request, ConversationRequest)
+        and request.tools
+        and not await renders_tools(services.facts, services.tuning, target.model)
+    ):
         descriptor = _without_feature(descriptor, Feature.TOOLS)
         # What is said of the tools is a system prompt too, to which the model's own would give way.
         request = with_system(request, target.model.preset)
@@ -119,7 +123,7 @@ async def can_pass_bytes(services: Services, target: ResolvedModel, *, has_tools
     descriptor = running_descriptor(services.adapters, services.supervisor, target.load)
     if Feature.TOOLS not in descriptor.features:
         return False
-    if has_tools and not await renders_tools(services, target.model):
+    if has_tools and not await renders_tools(services.facts, services.tuning, target.model):
         return False
     if reads_itself(descriptor):
         return True
@@ -127,10 +131,10 @@ async def can_pass_bytes(services: Services, target: ResolvedModel, *, has_tools
     return facts is not None and "thinking" not in facts.capabilities
 
 
-async def renders_tools(services: Services, model: ModelInfo) -> bool:
+async def renders_tools(facts: FactsReader, tuning: ModelSettingsFile, model: ModelInfo) -> bool:
     """Tell whether the model's chat template tells it of tools, as far as is known: engines leave out the others'."""
-    facts = await services.facts.of_model(model)
-    return facts is None or _family_of(services.tuning, model, facts).renders_tools
+    known = await facts.of_model(model)
+    return known is None or _family_of(tuning, model, known).renders_tools
 
 
 async def family_for(facts: FactsReader, tuning: ModelSettingsFile, model: ModelInfo) -> ModelFamily:

@@ -6,6 +6,7 @@ not by its files alone. An endpoint that does not say whether it transcribes is 
 
 import asyncio
 
+from app.config.store import SettingsStore
 from app.core.errors import NotFound, RoundhouseError
 from app.core.models import ModelInfo
 from app.gateway.library.endpoint_routes import with_probes
@@ -21,6 +22,7 @@ from app.gateway.loading.requested_model import (
     none_able_error,
 )
 from app.gateway.services import Services
+from app.hub.library.library import Library
 from engines.api import Route
 
 _MOST_PROBES = 8
@@ -32,7 +34,7 @@ async def resolve_able_model(services: Services, name: str | None, route: Route)
 
     Raises as `resolve_model` does, or BadRequest (no_model_able).
     """
-    if not name or await asyncio.to_thread(_means_auto, services, name):
+    if not name or await asyncio.to_thread(_means_auto, services.library, services.settings, name):
         name = (await _find_able_model(services, route)).name
     target = await resolve_model(services, name, route=route)
     target = await with_probes(services.library, services.shared, services.events, target, route)
@@ -40,13 +42,13 @@ async def resolve_able_model(services: Services, name: str | None, route: Route)
     return target._replace(model=model)
 
 
-def _means_auto(services: Services, name: str) -> bool:
+def _means_auto(library: Library, settings: SettingsStore, name: str) -> bool:
     if is_auto(name):
         return True
     try:
-        services.library.find_model(name)
+        library.find_model(name)
     except NotFound:
-        return find_stand_in(name, services.settings.get_list("models.aliases")) == AUTO
+        return find_stand_in(name, settings.get_list("models.aliases")) == AUTO
     return False
 
 

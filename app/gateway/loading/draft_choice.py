@@ -13,6 +13,7 @@ from app.core.advice import DraftTrial
 from app.core.errors import BadRequest, EngineFailed, RoundhouseError
 from app.core.models import DRAFT_OFF, OWN_DRAFTS, OWN_HEAD, ModelInfo, ModelSettings
 from app.engine_store.catalogue import EngineCatalogue
+from app.gateway.advising.model_facts import FactsReader
 from app.gateway.loading.draft_files import draft_path
 from app.gateway.loading.draft_verdicts import DraftTrialFile
 from app.gateway.services import Services
@@ -39,7 +40,7 @@ def choose_draft(services: Services, model: ModelInfo, own: ModelSettings, engin
         return DraftChoice(reason="It is switched off for this model.")
     if own.draft in OWN_DRAFTS:
         if own.draft == OWN_HEAD:
-            _require_head(services, model)
+            _require_head(services.facts, model)
         return DraftChoice(draft=Draft(kind=own.draft), reason="It is set for this model.")
     if own.draft:
         path = draft_path(services.library, model, own.draft)
@@ -105,7 +106,7 @@ def own_draft_of(services: Services, model: ModelInfo, engine: str) -> str:
     adapter = services.adapters.get(engine)
     if adapter is None or model.attached or not model.chats or Feature.DRAFT not in adapter.descriptor.features:
         return ""
-    kinds = ("mtp", "ngram") if has_draft_head(services, model) else ("ngram",)
+    kinds = ("mtp", "ngram") if has_draft_head(services.facts, model) else ("ngram",)
     return next((kind for kind in kinds if _takes_draft(services.catalogue, model, adapter, kind)), "")
 
 
@@ -119,14 +120,14 @@ def _takes_draft(catalogue: EngineCatalogue, model: ModelInfo, adapter: EngineAd
     return True
 
 
-def has_draft_head(services: Services, model: ModelInfo) -> bool:
+def has_draft_head(facts: FactsReader, model: ModelInfo) -> bool:
     """Whether a model's file carries a head for multi-token prediction (`nextn_predict_layers`)."""
-    facts = services.facts.read_model(model)
-    return facts is not None and facts.has_draft_head
+    known = facts.read_model(model)
+    return known is not None and known.has_draft_head
 
 
-def _require_head(services: Services, model: ModelInfo) -> None:
-    if not has_draft_head(services, model):
+def _require_head(facts: FactsReader, model: ModelInfo) -> None:
+    if not has_draft_head(facts, model):
         raise BadRequest(
             f"{model.name} has no head for multi-token prediction in its file.",
             hint="Use `ngram`, or the upload of this model that contains the head.",

@@ -222,17 +222,16 @@ def engine_for(
         )
     raise EngineFailed(
         f"No installed engine reads {model.title} ({model.format}).",
-        hint=_install_hint(services, readers),
+        hint=_install_hint(services.catalogue, services.machine.last, readers),
         code=FailureKind.NOT_INSTALLED,
     )
 
 
-def _install_hint(services: Services, readers: Sequence[EngineInfo]) -> str:
+def _install_hint(catalogue: EngineCatalogue, machine: Machine | None, readers: Sequence[EngineInfo]) -> str:
     """Name the engines to install: those that this computer can run; or the way out where there are none."""
     from app.engine_store.host import host_of, installable_engines  # noqa: PLC0415 -- start-up must not pay for it
 
-    machine = services.machine.last
-    known = None if machine is None else installable_engines(services.catalogue.recipes, host_of(machine))
+    known = None if machine is None else installable_engines(catalogue.recipes, host_of(machine))
     names = _join_names([engine for engine in readers if known is None or engine.id in known])
     if names:
         return f"Install {names}, on the Engines page or by `roundhouse engines install`."

@@ -32,6 +32,7 @@ from app.engine_store.host import host_of
 from app.gateway.advising.companions import add_companions
 from app.gateway.advising.engine_table import engine_table, engines_for
 from app.gateway.advising.machine import MachineReader, with_capacity
+from app.gateway.advising.model_facts import FactsReader
 from app.gateway.loading.load_plan import options_from_plan, plan_setting
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
@@ -71,7 +72,7 @@ async def fit_load(services: Services, request: LoadRequest, *, is_fixed: bool =
 
     Context and slots stay as they are if they are fixed: somebody asked for them.
     """
-    known = await _compute_load(services, request)
+    known = await _compute_load(services.catalogue, services.facts, services.machine.last, request)
     if known is None:
         return await _by_size(services.catalogue, request)
     if _is_ample(known) or (known.setting.backend == "cpu" and is_fixed):
@@ -90,18 +91,20 @@ async def _with_capacity_for(supervisor: Supervisor, machine: MachineReader, mod
     return with_capacity(now, capacity)
 
 
-async def _compute_load(services: Services, request: LoadRequest) -> _ComputedLoad | None:
+async def _compute_load(
+    catalogue: EngineCatalogue, reader: FactsReader, machine: Machine | None, request: LoadRequest
+) -> _ComputedLoad | None:
     engine = engine_table().get(request.engine)
     if engine is None:  # one of the user's own
         return None
     try:
-        facts = await services.facts.of_file(request.source.path)
+        facts = await reader.of_file(request.source.path)
     except RoundhouseError:  # the engine says what is wrong with the file
         return None
-    setting = _setting(request, engine, await asyncio.to_thread(_backend, services.catalogue, request.engine))
-    setting = await asyncio.to_thread(add_companions, services.facts, setting, request.options)
-    if services.machine.last is not None:  # its processor decides what is copied into another layout
-        setting = placement.adapt_setting(setting, services.machine.last)
+    setting = _setting(request, engine, await asyncio.to_thread(_backend, catalogue, request.engine))
+    setting = await asyncio.to_thread(add_companions, reader, setting, request.options)
+    if machine is not None:  # its processor decides what is copied into another layout
+        setting = placement.adapt_setting(setting, machine)
     return _ComputedLoad(request, facts, setting, await asyncio.to_thread(memory.sum_components, facts, setting))
 
 

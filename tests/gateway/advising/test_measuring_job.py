@@ -118,7 +118,7 @@ class PlayedCatalogue:
 class PlayedServices:
     """What `own_draft_of` looks at."""
 
-    adapters, catalogue = ADAPTERS, PlayedCatalogue()
+    adapters, catalogue, facts = ADAPTERS, PlayedCatalogue(), None
 
 
 @pytest.mark.parametrize(

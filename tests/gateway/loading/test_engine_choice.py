@@ -45,10 +45,8 @@ def test_one_that_failed_comes_last_whoever_chose_it() -> None:
 
 
 def hint(machine: Any, *names: str) -> str:  # noqa: ANN401 -- a machine, or none yet
-    services: Any = SimpleNamespace(
-        machine=SimpleNamespace(last=machine), catalogue=SimpleNamespace(recipes=read_recipes())
-    )
-    return _install_hint(services, [engine(name) for name in names])
+    catalogue: Any = SimpleNamespace(recipes=read_recipes())
+    return _install_hint(catalogue, machine, [engine(name) for name in names])
 
 
 @pytest.mark.parametrize(

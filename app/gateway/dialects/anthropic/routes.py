@@ -122,7 +122,7 @@ async def _can_pass(services: Services, message_request: AnthropicRequest, targe
         return False
     if route is Route.MESSAGES and (wants_format(message_request) or not reads_itself(descriptor)):
         return False
-    return not message_request.tools or await renders_tools(services, target.model)
+    return not message_request.tools or await renders_tools(services.facts, services.tuning, target.model)
 
 
 async def _make_responder(

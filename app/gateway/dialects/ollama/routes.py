@@ -47,6 +47,7 @@ from app.gateway.library.endpoint_routes import routes_of, with_probes
 from app.gateway.loading.requested_model import ResolvedModel, name_in_answer
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import LeaseOptions
+from app.supervisor.pool import Supervisor
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +114,7 @@ async def _make_job(
         prepare=None if work is None else PREPARERS.get(route_of(work)),
     )
     if work is None:
-        return RequestJob(upstream, _make_load_answer(services, params, form, upstream))
+        return RequestJob(upstream, _make_load_answer(services.supervisor, params, form, upstream))
     trimming = _make_trimming(services, target, upstream, work, form) if params.trims else None
     answer = _OllamaResponder(form=form, upstream=upstream, trimming=trimming)
     return RequestJob(upstream, answer.answer_stream if params.streams else answer.answer_whole)
@@ -150,13 +151,12 @@ async def _plan_request(
 
 
 def _make_load_answer(
-    services: Services, params: OllamaGenerationParams, form: OllamaReplyForm, upstream: UpstreamRequest
+    supervisor: Supervisor, params: OllamaGenerationParams, form: OllamaReplyForm, upstream: UpstreamRequest
 ) -> AnswerHandler:
     """Return what loads the model, or lets it go once nobody uses it, and says which.
 
     A pinned one stays, and is said to be loaded.
     """
-    supervisor = services.supervisor
 
     async def answer_load(_request: web.Request, _engines: EngineAccess, observed: Observation) -> web.Response:
         reason = "load"

@@ -86,7 +86,7 @@ async def _answer_job(
                 return await _answer_whole(services, job, engines, observed, trimming)
 
             async def before_end(_end: End) -> None:
-                await keep_response(services, job)
+                await keep_response(services.chats, services.settings, job)
 
             course = StreamCourse(
                 keep_alive=KeepAlivePlan(first=job.begin, alive=lambda: _KEEP_ALIVE_COMMENT),
@@ -113,7 +113,7 @@ async def _answer_whole(
     job.feed(events)
     if isinstance(end := events[-1], AnswerFailed):
         return utf8_json_reply(RESPONSES_DIALECT.error_document(end), end.status)
-    await keep_response(services, job)
+    await keep_response(services.chats, services.settings, job)
     return utf8_json_reply(job.encoder.response)
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from aiohttp import web
 
+from app.config.store import SettingsStore
 from app.core.errors import BadRequest, RoundhouseError, quote_value
 from app.gateway.dialects.form import utf8_json_reply
 from app.gateway.dialects.raw_fields import decode_query
@@ -21,8 +22,9 @@ from app.gateway.dialects.responses.ownership import is_owned, owner_of
 from app.gateway.dialects.responses.wire import ResponseObject
 from app.gateway.entry.responses import REQUEST_ID
 from app.gateway.exchange.observer import RequestStopped
-from app.gateway.services import SERVICES, Services
+from app.gateway.services import SERVICES
 from app.gateway.watching.inspector import INSPECTOR
+from app.store.database import ChatStore
 from app.store.responses import ResponseLimits, ResponseRecord, ResponseRecordItem, response_not_found
 
 _PAGE, _LARGEST_PAGE = 20, 100
@@ -147,7 +149,8 @@ async def track_response(request: web.Request, job: ResponseJob) -> AsyncIterato
         yield
     except RequestStopped:
         active.job.encoder.cancel_response()
-        await keep_response(request.app[SERVICES], job)
+        services = request.app[SERVICES]
+        await keep_response(services.chats, services.settings, job)
         raise
     finally:
         active.job.encoder.cancel_response()
@@ -155,20 +158,20 @@ async def track_response(request: web.Request, job: ResponseJob) -> AsyncIterato
         active.over.set()
 
 
-async def keep_response(services: Services, job: ResponseJob) -> None:
+async def keep_response(chats: ChatStore, settings: SettingsStore, job: ResponseJob) -> None:
     """Keep a response that has ended, if it is to be. An answer is not lost because a disk is full."""
     if not job.about.is_stored:
         return
     try:
-        await services.chats.keep_response(_to_kept_response(job, job.encoder.response), _store_bounds(services))
+        await chats.keep_response(_to_kept_response(job, job.encoder.response), _store_bounds(settings))
     except RoundhouseError as error:
         log.error("A response was not kept: %s", error, extra={"code": error.code})  # noqa: TRY400 -- said in a sentence
 
 
-async def settings_changed(services: Services, changed: Collection[str]) -> None:
+async def settings_changed(chats: ChatStore, settings: SettingsStore, changed: Collection[str]) -> None:
     """Keep no more than is wanted now. Raises StorageFault."""
     if not _SETTINGS.isdisjoint(changed):
-        await services.chats.forget_responses(_store_bounds(services))
+        await chats.forget_responses(_store_bounds(settings))
 
 
 async def _find_response(request: web.Request) -> ResponseRecord:
@@ -200,6 +203,5 @@ def _to_kept_response(job: ResponseJob, response: ResponseObject) -> ResponseRec
     )
 
 
-def _store_bounds(services: Services) -> ResponseLimits:
-    settings = services.settings
+def _store_bounds(settings: SettingsStore) -> ResponseLimits:
     return ResponseLimits(most=settings.get_int("responses.kept"), days=settings.get_int("responses.days"))
