@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("advice:plan", "Recommend engines, formats and settings, best first, with reasons."),
     "estimate": ("advice:estimate", "Estimate a model's memory use, whether it fits, and its speed."),
     "calibrate": ("machine:calibrate", "Measure this machine, for more accurate speed predictions."),
+    "bench": ("bench:bench", "Measure a model or an endpoint under a workload, and compare results."),
     "doctor": ("machine:doctor", "Write a report about this machine, without names or serial numbers."),
     "connect": (
         "connect:connect",

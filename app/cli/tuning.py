@@ -9,12 +9,12 @@ import click
 import msgspec
 
 from app.cli.gateway import connect_gateway
+from app.cli.measuring import follow_job
 from app.cli.output import json_option, print_note, show_result
 from app.client.http import GatewayClient, quote_segment
 from app.core import words
 from app.core.advice import TryDrafts
-from app.core.errors import EngineFailed
-from app.core.events import DraftTrialChanged, Event
+from app.core.events import DraftTrialChanged
 from app.core.models import (
     AUTOMATIC,
     DRAFT_OFF,
@@ -38,8 +38,6 @@ _DISK_S = 60.0
 _SAMPLING = frozenset(ModelSampling.__struct_fields__)
 _NOT_NAMED = frozenset({"uses_model_sampling", "code_from"})
 _NAMES = (*(name for name in ModelSettings.__struct_fields__ if name not in _NOT_NAMED), *sorted(_SAMPLING))
-_TRIAL_S = 3600.0
-"""Sixteen rounds of a large model on a slow processor; Ctrl-C calls it off."""
 F = TypeVar("F", bound=Callable[..., object])
 
 _OPTIONS = (
@@ -155,25 +153,9 @@ def tune(model: str, *, unset: tuple[str, ...], try_draft: bool, reset: bool, as
 
 
 def _try_drafts(client: GatewayClient, model: str) -> None:
-    """Begin, follow to the end, and pass Ctrl-C on. Raises EngineFailed with what went wrong."""
-    events = client.stream_events("/events", Event, timeout_s=_TRIAL_S)
+    """Begin and follow to the end. Raises EngineFailed with what went wrong."""
     client.post("/draft-trials", TryDrafts(model=model), type(None), timeout_s=_DISK_S)
-    stage = ""
-    try:
-        for event in events:
-            if not isinstance(event, DraftTrialChanged):
-                continue
-            if event.done and event.error:
-                raise EngineFailed(event.error, code=event.code)
-            if event.done:
-                return
-            step = event.stage.partition(":")[0]  # how busy others are changes every second
-            if step != stage:
-                print_note(event.stage)
-            stage = step
-    except KeyboardInterrupt:
-        client.delete("/draft-trials")
-        raise
+    follow_job(client, DraftTrialChanged, stop="/draft-trials")
 
 
 def _unset_options(settings: ModelSettings, names: tuple[str, ...]) -> ModelSettings:

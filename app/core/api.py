@@ -123,6 +123,12 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /loads                              list[EstimateAccuracy], newest first
     GET    /doctor                             the report, see docs/reference/advisor.md
     GET    /bundle                             DiagnosticBundle, with the report in it, see docs/guide/security.md
+    GET    /benchmarks[?model=&limit=]         list[BenchmarkReceipt], newest first, without single requests
+    POST   /benchmarks         StartBenchmark  BenchmarkChanged; /events say how far it is
+    GET    /benchmarks/job                     BenchmarkChanged or null: what runs, or ran last
+    DELETE /benchmarks/job                     204, stops it
+    GET    /benchmarks/{id}                    BenchmarkReceipt
+    DELETE /benchmarks/{id}                    204
     GET    /tools                              list[ToolInfo], those found here first
     POST   /tools/{id}/preview   WireTool      ToolChange, nothing is written
     POST   /tools/{id}/connect   WireTool      ToolChange

@@ -90,6 +90,19 @@ class DraftTrialChanged(msgspec.Struct, frozen=True, kw_only=True, tag="draft_tr
     code: str = ""
 
 
+class BenchmarkChanged(msgspec.Struct, frozen=True, kw_only=True, tag="benchmark"):
+    """A benchmark has come further, or has ended; fields as for `CalibrationChanged`."""
+
+    model: str
+    stage: str
+    fraction: float | None = None
+    done: bool = False
+    error: str = ""
+    code: str = ""
+    receipt: str = ""
+    """The id of what came of it."""
+
+
 class EnginesChanged(msgspec.Struct, frozen=True, kw_only=True, tag="engines"):
     """The versions of an engine here, or which of them is used, are not what they were."""
 
@@ -171,6 +184,7 @@ Event = (
     | Notice
     | CalibrationChanged
     | DraftTrialChanged
+    | BenchmarkChanged
     | EnginesChanged
     | EngineJobChanged
     | DownloadChanged

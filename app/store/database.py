@@ -23,6 +23,7 @@ import msgspec
 
 from app.core.advice import Calibration, EstimateAccuracy, Generation
 from app.core.attachments import Attachment, AttachmentPart
+from app.core.benchmarks import BenchmarkReceipt
 from app.core.chats import (
     Chat,
     ChatFolder,
@@ -338,6 +339,22 @@ class ChatStore:
     async def list_loads(self, *, limit: int = 50) -> list[EstimateAccuracy]:
         """Return the last loads, newest first."""
         return await self._run_job(measurements.list_loads, limit=limit)
+
+    async def save_benchmark(self, receipt: BenchmarkReceipt) -> None:
+        """Keep what came of a benchmark."""
+        await self._run_job(measurements.save_benchmark, receipt)
+
+    async def list_benchmarks(self, *, model: str = "", limit: int = 100) -> list[BenchmarkReceipt]:
+        """Return the last receipts, newest first, of one model or of all."""
+        return await self._run_job(measurements.list_benchmarks, model=model, limit=limit)
+
+    async def find_benchmark(self, receipt_id: str) -> BenchmarkReceipt:
+        """Return one receipt. Raises NotFound."""
+        return await self._run_job(measurements.find_benchmark, receipt_id)
+
+    async def delete_benchmark(self, receipt_id: str) -> None:
+        """Forget one receipt. Raises NotFound."""
+        await self._run_job(measurements.delete_benchmark, receipt_id)
 
     async def add_usage(self, entries: Sequence[usage.UsageEntry]) -> None:
         """Keep what requests used."""

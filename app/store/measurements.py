@@ -1,4 +1,4 @@
-"""What this machine showed, kept across starts: calibrations, the last generations, and loads against predictions.
+"""What this machine showed, kept across starts: calibrations, generations, loads against predictions, benchmarks.
 
 Every statement takes a connection its caller owns, as in `rows`. A value that a later version cannot read any more is
 left out, not an error: it is measured again.
@@ -11,10 +11,13 @@ from typing import TypeVar
 import msgspec
 
 from app.core.advice import Calibration, EstimateAccuracy, Generation
+from app.core.benchmarks import BenchmarkReceipt
+from app.core.errors import NotFound, quote_value
 from app.store.opening import transaction
 
 KEPT_GENERATIONS = 1000
 KEPT_LOADS = 200
+KEPT_BENCHMARKS = 500
 T = TypeVar("T")
 
 
@@ -66,6 +69,45 @@ def list_loads(connection: sqlite3.Connection, *, limit: int = KEPT_LOADS) -> li
     """Return the last loads, newest first."""
     rows = connection.execute("SELECT value FROM loads ORDER BY seq DESC LIMIT ?", (limit,))
     return _decode_rows((row[0] for row in rows), EstimateAccuracy)
+
+
+def save_benchmark(connection: sqlite3.Connection, receipt: BenchmarkReceipt) -> None:
+    """Keep a receipt; the oldest beyond `KEPT_BENCHMARKS` go."""
+    with transaction(connection):
+        connection.execute(
+            "INSERT OR REPLACE INTO benchmarks (id, model, at, value) VALUES (?, ?, ?, ?)",
+            (receipt.id, receipt.target.model, receipt.at, _encode_json(receipt)),
+        )
+        connection.execute(
+            "DELETE FROM benchmarks WHERE id NOT IN (SELECT id FROM benchmarks ORDER BY at DESC LIMIT ?)",
+            (KEPT_BENCHMARKS,),
+        )
+
+
+def list_benchmarks(connection: sqlite3.Connection, *, model: str = "", limit: int = 100) -> list[BenchmarkReceipt]:
+    """Return the last receipts, newest first, of one model or of all."""
+    rows = connection.execute(
+        "SELECT value FROM benchmarks WHERE ?1 IN ('', model) ORDER BY at DESC LIMIT ?2", (model, limit)
+    )
+    return _decode_rows((row[0] for row in rows), BenchmarkReceipt)
+
+
+def find_benchmark(connection: sqlite3.Connection, receipt_id: str) -> BenchmarkReceipt:
+    """Return one receipt. Raises NotFound."""
+    rows = connection.execute("SELECT value FROM benchmarks WHERE id = ?", (receipt_id,))
+    receipts = _decode_rows((row[0] for row in rows), BenchmarkReceipt)
+    if not receipts:
+        raise NotFound(
+            f"There is no benchmark {quote_value(receipt_id)}.", hint="`roundhouse bench --list` lists them."
+        )
+    return receipts[0]
+
+
+def delete_benchmark(connection: sqlite3.Connection, receipt_id: str) -> None:
+    """Forget one receipt. Raises NotFound."""
+    find_benchmark(connection, receipt_id)
+    with transaction(connection):
+        connection.execute("DELETE FROM benchmarks WHERE id = ?", (receipt_id,))
 
 
 def _decode_rows(texts: Iterable[str], kind: type[T]) -> list[T]:

@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "store": LOW,
     "chat_files": LOW | {"markdown"},
     "documents": LOW | {"store"},
+    "benchmark": LOW,
     "markdown": LOW,
     "network": LOW,
     "hub": LOW | {"config", "network"},
@@ -36,11 +37,11 @@ MAY_IMPORT = {
     "engine_store": LOW | {"config", "network"},
     "supervisor": LOW | {"config", "network", "confinement"},
     "updates": LOW | {"config", "hub", "engine_store"},
-    "gateway": LOW | PARTS,
+    "gateway": LOW | PARTS | {"benchmark"},
     "mcp_server": LOW | {"client"},
     "mcp_host": LOW,
-    "cli": LOW | {"client", "config", "chat_files", "mcp_server"},
-    "gui": LOW | {"client", "config", "chat_files", "markdown"},
+    "cli": LOW | {"client", "config", "chat_files", "benchmark", "mcp_server"},
+    "gui": LOW | {"client", "config", "chat_files", "benchmark", "markdown"},
 }
 MAY_IMPORT_ENGINES = {"confinement", "supervisor", "engine_store", "gateway", "hub"}
 DESCRIPTIONS = {"engines.api.about", "engines.api.support", "engines.api.traits"}
@@ -68,7 +69,7 @@ IN_ITS_ENVIRONMENT: dict[str, set[str]] = {
     "mistral_rs": {"mistralrs"},
 }
 """What the code in these folders of `engines` finds installed where it runs, beside the standard library."""
-NO_IO = ("app/core", "app/advisor")
+NO_IO = ("app/core", "app/advisor", "app/benchmark")
 IO_MODULES = {"os", "socket", "subprocess", "shutil", "sqlite3", "asyncio", "threading", "aiohttp", "pathlib", "psutil"}
 
 FUNCTION_USUAL = 30

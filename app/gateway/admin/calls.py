@@ -20,6 +20,7 @@ from app.gateway.advising.calibration import Calibrator
 from app.gateway.advising.draft_trials import DraftTrials
 from app.gateway.attachments.reading_child import FileReader
 from app.gateway.background import BACKGROUND, Background
+from app.gateway.benchmarking.job import Benchmarks
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.entry.access import KEY_NAME, MAY_MANAGE
 from app.gateway.entry.bodies import read_body, read_json
@@ -74,6 +75,7 @@ class LazyEngineStore:
 
 
 ANSWERS = web.AppKey("answers", ChatAnswers)
+BENCHMARKS = web.AppKey("benchmarks", Benchmarks)
 CALIBRATOR = web.AppKey("calibrator", Calibrator)
 DRAFT_TRIALS = web.AppKey("draft_trials", DraftTrials)
 ENGINES = web.AppKey("engines", LazyEngineStore)
@@ -97,6 +99,7 @@ class AdminCall(Generic[B_co, Q_co]):
     services: Services
     answers: ChatAnswers
     background: Background
+    benchmarks: Benchmarks
     calibrator: Calibrator
     drafts: DraftTrials
     engines: LazyEngineStore
@@ -204,6 +207,7 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         services=request.app[SERVICES],
         answers=request.app[ANSWERS],
         background=request.app[BACKGROUND],
+        benchmarks=request.app[BENCHMARKS],
         calibrator=request.app[CALIBRATOR],
         drafts=request.app[DRAFT_TRIALS],
         engines=request.app[ENGINES],

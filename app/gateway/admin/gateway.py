@@ -164,6 +164,8 @@ async def _stream_events(call: AdminCall[None, EventsQuery]) -> AsyncGenerator[E
             yield PauseChanged(pause=call.services.supervisor.pausing.pause_state())
         if call.calibrator.job.last is not None:
             yield call.calibrator.job.last
+        if call.benchmarks.job.last is not None:
+            yield call.benchmarks.job.last
         if call.drafts.job.last is not None:
             yield call.drafts.job.last
         if call.engines.last_job is not None:

@@ -24,6 +24,7 @@ from app.core.machine import DiagnosticBundle, EngineBuild
 from app.gateway.admin import (
     advice,
     attachments,
+    benchmarks,
     chats,
     engines,
     gateway,
@@ -38,6 +39,7 @@ from app.gateway.admin import (
 )
 from app.gateway.admin.calls import (
     ANSWERS,
+    BENCHMARKS,
     BINARY,
     CALIBRATOR,
     DRAFT_TRIALS,
@@ -54,6 +56,7 @@ from app.gateway.advising.draft_trials import DraftTrials
 from app.gateway.advising.idle_trials import IdleTrials
 from app.gateway.attachments.reading_child import FileReader
 from app.gateway.background import BACKGROUND, Background
+from app.gateway.benchmarking.job import Benchmarks
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.chats.tidying import keep_chats_tidy
 from app.gateway.exchange.handling import ENGINE_ACCESS
@@ -72,6 +75,7 @@ TABLES = (
     attachments.routes,
     presets.routes,
     advice.routes,
+    benchmarks.routes,
     tools.routes,
     mcp.routes,
     traffic.routes,
@@ -104,6 +108,7 @@ def add_routes(app: web.Application) -> None:
     app[FILES] = FileReader()
     app[MCP_SERVERS] = McpServers(app[SERVICES].paths, app[SERVICES].events)
     app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS], app[MCP_SERVERS])
+    app[BENCHMARKS] = Benchmarks(app[SERVICES])
     app[CALIBRATOR] = Calibrator(app[SERVICES])
     app[DRAFT_TRIALS] = DraftTrials(app[SERVICES])
     app[ENGINES] = LazyEngineStore(app[SERVICES])
@@ -132,6 +137,7 @@ async def _keep_tidy(app: web.Application) -> None:
 
 
 async def _close_services(app: web.Application) -> None:
+    await app[BENCHMARKS].stop()
     await app[CALIBRATOR].stop()
     await app[DRAFT_TRIALS].stop()
     await app[ENGINES].close()

@@ -1,10 +1,5 @@
-"""What calibrations and trials of drafts share: a job that loads models and has them answer beside other programs.
+"""What calibrations, trials of drafts and benchmarks share: a job that has models answer beside other programs."""
 
-An answer is timed as it streams. Engines that say themselves how long it took are believed; of the others the clock is
-taken from the first piece to the last, over the tokens that they count.
-"""
-
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, TypeVar
 
@@ -13,18 +8,17 @@ import msgspec
 
 from app.core.advice import Generation
 from app.core.errors import Bug, Conflict, EngineFailed, EnvironmentFault, ErrorBody
-from app.core.events import CalibrationChanged, DraftTrialChanged
+from app.core.events import BenchmarkChanged, CalibrationChanged, DraftTrialChanged
 from app.gateway.advising.quiet_rounds import QuietRounds, ReadTimes
 from app.gateway.advising.speed_measurements import generation_from
+from app.gateway.advising.stream_timer import StreamTimer
 from app.gateway.jobs import BackgroundJob, JobRules
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
 from engines.api import Route
 
-M = TypeVar("M", CalibrationChanged, DraftTrialChanged)
+M = TypeVar("M", CalibrationChanged, DraftTrialChanged, BenchmarkChanged)
 _TIMEOUT = aiohttp.ClientTimeout(total=300)
-_MS = 1e3
-_DATA = b"data:"
 
 
 class MeasuringJob(Generic[M]):
@@ -77,7 +71,7 @@ class MeasuringJob(Generic[M]):
         }
         # llama-server closes idle connections whenever it likes: each answer gets one of its own.
         headers = {"Authorization": f"Bearer {lease.key}", "Connection": "close"}
-        stream = _TimedStream()
+        stream = StreamTimer()
         url = lease.base_url + routes[route]
         async with self._services.http.post(url, json=body, headers=headers, timeout=_TIMEOUT) as response:
             async for line in response.content:
@@ -86,53 +80,6 @@ class MeasuringJob(Generic[M]):
         if generation is None:
             raise EngineFailed("The engine did not say how long it took.", code="measurement_failed")
         return generation
-
-
-class _TimedStream:
-    """The lines of one answer, with the times at which its first and last piece came."""
-
-    def __init__(self) -> None:
-        self._begun_at = time.monotonic()
-        self._first_at = self._last_at = 0.0
-        self._last = _Piece()
-        self._usage = _Usage()
-
-    def read_line(self, line: bytes) -> None:
-        """Take a line in. What is no piece of an answer is passed over."""
-        if not line.startswith(_DATA):
-            return
-        try:
-            piece = msgspec.json.decode(line[len(_DATA) :], type=_Piece)
-        except msgspec.DecodeError:  # "[DONE]", or an error in the engine's own words
-            return
-        if piece.choices:
-            self._last_at = time.monotonic()
-            self._first_at = self._first_at or self._last_at
-        if piece.timings:
-            self._last = piece
-        self._usage = piece.usage or self._usage
-
-    def timings(self) -> dict[str, float]:
-        """Return the times in llama-server's words: the engine's own, else by the clock."""
-        if self._last.timings:
-            return self._last.timings
-        return {
-            "prompt_n": self._usage.prompt_tokens,
-            "prompt_ms": (self._first_at - self._begun_at) * _MS,
-            "predicted_n": self._usage.completion_tokens,
-            "predicted_ms": (self._last_at - self._first_at) * _MS,
-        }
-
-
-class _Usage(msgspec.Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-
-class _Piece(msgspec.Struct):
-    choices: list[msgspec.Raw] = []
-    usage: _Usage | None = None
-    timings: dict[str, float] = {}
 
 
 def _end_job(job: M, error: ErrorBody | None) -> M:

@@ -66,7 +66,11 @@ class SpeedMeasurements(ExchangeSink):
         """Take what an engine said about the time of one answer. Returns at once."""
         generation = generation_from(status, timings)
         if generation is not None:
-            self._background.spawn(self._store_generation(generation))
+            self.learn(generation)
+
+    def learn(self, generation: Generation) -> None:
+        """Take the time of one answer. Returns at once."""
+        self._background.spawn(self._store_generation(generation))
 
     def look_ahead(self) -> None:
         """Begin to read the machine for a decision that will soon rest on it; who asks then shares what is read."""

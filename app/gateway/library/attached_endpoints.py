@@ -48,7 +48,7 @@ async def attach(services: Services, request: AttachEndpoint) -> list[ModelInfo]
     """List the endpoint's models here. Raises UserError, or Unavailable for an endpoint that does not answer."""
     url, key = check_url(request.url, own=services.identity.url), _check_key(request.key)
     request = msgspec.structs.replace(request, can=_complete_capabilities(request.can))
-    base, remote_models = await _find_models(url, key)
+    base, remote_models = await find_endpoint_models(url, key)
     chosen = _choose_models(remote_models, request.models)
     cards = await cards_of(EngineEndpoint(base_url=base, key=key, served_name=""), chosen)
     records = _records(base, request, [(model, cards[model.id]) for model in chosen])
@@ -139,8 +139,11 @@ def _check_key(key: str) -> str:
     return plain
 
 
-async def _find_models(url: str, key: str) -> tuple[str, list[RemoteModel]]:
-    """Return the base that lists models, and them: as given where it ends in a version, else below /v1 first."""
+async def find_endpoint_models(url: str, key: str) -> tuple[str, list[RemoteModel]]:
+    """Return the base that lists models, and them: as given where it ends in a version, else below /v1 first.
+
+    Raises BadRequest for a key that is refused, Unavailable for an endpoint that does not answer.
+    """
     bases = [url] if _VERSIONED.search(url) else [f"{url}/v1", url]
     failure: Failure | None = None
     for base in bases:

@@ -190,6 +190,8 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     """What needs a model that calls tools: `test_chat_tools`."""
     elsewhere.add(("POST", "/draft-trials"))
     """What needs an engine that drafts: `test_draft_trials`."""
+    elsewhere |= {("POST", "/benchmarks"), ("GET", "/benchmarks/{id}"), ("DELETE", "/benchmarks/{id}")}
+    """What needs an engine to be timed: `test_benchmarks`."""
     elsewhere.add(("POST", "/hub/catalogue"))
     """What needs a signed list: `test_hub`."""
     elsewhere |= {("POST", f"/update/{verb}") for verb in ("check", "install", "rollback")}
@@ -451,6 +453,9 @@ def advice_answers_as_it_says(call: Checked) -> None:
     call("POST", "/calibrate")
     call("DELETE", "/calibrate")
     call("DELETE", "/draft-trials")
+    assert call("GET", "/benchmarks") == []
+    assert call("GET", "/benchmarks/job") is None
+    call("DELETE", "/benchmarks/job")
     assert call("GET", "/draft-trials") == []
     assert isinstance(call("GET", "/loads"), list)
     assert call("GET", "/doctor")["confinement"] == call("GET", "/engines/confinement")

@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from app.core.advice import Calibration, EstimateAccuracy, Generation
+from app.core.errors import NotFound
 from app.store import measurements
 from app.store.database import ChatStore
+from tests.unit.benchmark.receipts import make_receipt
 
 CALIBRATION = Calibration(
     device="cpu",
@@ -43,6 +45,21 @@ async def test_measurements_survive_a_restart(tmp_path: Path) -> None:
     assert await store.list_calibrations() == [CALIBRATION]
     assert await store.list_generations() == [GENERATION]
     assert await store.list_loads() == [LOAD]
+    await store.close()
+
+
+async def test_receipts_are_listed_by_model_and_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measurements, "KEPT_BENCHMARKS", 3)
+    store = await ChatStore.open(tmp_path / "chats.db")
+    for number in range(5):
+        receipt = make_receipt([0.01] * 3, model="even" if number % 2 == 0 else "odd")
+        await store.save_benchmark(msgspec.structs.replace(receipt, id=f"id{number}", at=float(number)))
+    assert [receipt.id for receipt in await store.list_benchmarks()] == ["id4", "id3", "id2"]
+    assert [receipt.id for receipt in await store.list_benchmarks(model="odd")] == ["id3"]
+    assert (await store.find_benchmark("id2")).target.model == "even"
+    await store.delete_benchmark("id2")
+    with pytest.raises(NotFound, match="id2"):
+        await store.delete_benchmark("id2")
     await store.close()
 
 

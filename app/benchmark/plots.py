@@ -1,0 +1,192 @@
+"""What people look at of a benchmark, as points; the window draws them, and the report has them as SVG.
+
+Latency over requests at once, tokens per second over requests at once, and the time per token over the context it was
+written at.
+"""
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from math import floor, log10
+
+import msgspec
+
+from app.core.benchmarks import BenchmarkReceipt
+
+_MS = 1e3
+_WIDTH, _HEIGHT = 520, 260
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 28, 44
+_TICKS = 5
+COLOURS = ("#c2571a", "#2f6f8f", "#5b7f3a", "#8a4f9e", "#a68a00", "#4a4a4a")
+"""Of series, in order; told apart by people who see no red or green, and each line has its own dashes."""
+_DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 4", "10 4")
+
+
+class PlotPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One value, with its interval where there is one."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+
+
+class PlotSeries(msgspec.Struct, frozen=True, kw_only=True):
+    """Points of one thing."""
+
+    name: str
+    points: list[PlotPoint]
+    is_line: bool = True
+
+
+class BenchmarkPlot(msgspec.Struct, frozen=True, kw_only=True):
+    """One plot; both axes begin at zero."""
+
+    title: str
+    x_name: str
+    y_name: str
+    series: list[PlotSeries]
+
+
+def make_plots(receipts: Sequence[BenchmarkReceipt]) -> list[BenchmarkPlot]:
+    """Return the plots of one or several receipts; those that would have a single point are left out."""
+    plots = [
+        BenchmarkPlot(
+            title="Time to the first token",
+            x_name="requests at once",
+            y_name="ms",
+            series=[_ttft_series(receipt, share) for receipt in receipts for share in ("p50", "p95")],
+        ),
+        BenchmarkPlot(
+            title="Tokens written per second, all requests together",
+            x_name="requests at once",
+            y_name="tok/s",
+            series=[_throughput_series(receipt) for receipt in receipts],
+        ),
+        BenchmarkPlot(
+            title="Speed of one answer over its context",
+            x_name="tokens of the prompt",
+            y_name="tok/s",
+            series=[series for receipt in receipts if (series := _context_series(receipt)).points],
+        ),
+    ]
+    return [plot for plot in plots if _is_worth_drawing(plot)]
+
+
+def _is_worth_drawing(plot: BenchmarkPlot) -> bool:
+    return len({point.x for series in plot.series for point in series.points}) > 1
+
+
+def _ttft_series(receipt: BenchmarkReceipt, share: str) -> PlotSeries:
+    points: list[PlotPoint] = []
+    for level in receipt.levels:
+        median = level.ttft_s.median
+        if share == "p50":
+            point = PlotPoint(x=level.concurrency, y=median.value * _MS, low=median.low * _MS, high=median.high * _MS)
+        else:
+            point = PlotPoint(x=level.concurrency, y=level.ttft_s.p95 * _MS)
+        points.append(point)
+    return PlotSeries(name=f"{receipt.title}, {share}", points=points)
+
+
+def _throughput_series(receipt: BenchmarkReceipt) -> PlotSeries:
+    points = [
+        PlotPoint(
+            x=level.concurrency,
+            y=level.answer_tokens_s.value,
+            low=level.answer_tokens_s.low,
+            high=level.answer_tokens_s.high,
+        )
+        for level in receipt.levels
+    ]
+    return PlotSeries(name=receipt.title, points=points)
+
+
+def _context_series(receipt: BenchmarkReceipt) -> PlotSeries:
+    points = [
+        PlotPoint(x=sample.prompt_tokens, y=1 / sample.tpot_s)
+        for sample in receipt.samples
+        if sample.concurrency == 1 and sample.answer_tokens > 1 and sample.tpot_s > 0
+    ]
+    return PlotSeries(name=receipt.title, points=points, is_line=False)
+
+
+def axis_ticks(most: float) -> list[float]:
+    """Return about five round values from zero to `most` or a little beyond."""
+    if most <= 0:
+        return [0.0, 1.0]
+    rough = most / _TICKS
+    power = 10 ** floor(log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
+    count = int(-(-most // step))
+    return [step * number for number in range(count + 1)]
+
+
+def svg_of(plot: BenchmarkPlot) -> str:
+    """Return a plot as SVG that needs nothing beside itself."""
+    points = [point for series in plot.series for point in series.points]
+    x_ticks = axis_ticks(max(point.x for point in points))
+    y_ticks = axis_ticks(max(point.high or point.y for point in points))
+    frame = _Frame(x_most=x_ticks[-1], y_most=y_ticks[-1], rows=len(plot.series))
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {frame.height}" role="img"',
+        f'aria-label="{escape(plot.title)}" font-family="sans-serif" font-size="11" fill="currentColor">',
+        f'<text x="{_LEFT}" y="16" font-size="13" font-weight="600">{escape(plot.title)}</text>',
+        *_axis_parts(plot, frame, x_ticks, y_ticks),
+    ]
+    for index, series in enumerate(plot.series):
+        parts += _series_parts(series, index, frame)
+    return "\n".join([*parts, "</svg>"])
+
+
+class _Frame(msgspec.Struct, frozen=True):
+    """Where values lie in the drawing."""
+
+    x_most: float
+    y_most: float
+    rows: int
+
+    @property
+    def height(self) -> int:
+        return _HEIGHT + 16 * self.rows
+
+    def x(self, value: float) -> float:
+        return _LEFT + value / self.x_most * (_WIDTH - _LEFT - _RIGHT)
+
+    def y(self, value: float) -> float:
+        return _HEIGHT - _BOTTOM - value / self.y_most * (_HEIGHT - _TOP - _BOTTOM)
+
+
+def _axis_parts(
+    plot: BenchmarkPlot, frame: _Frame, x_ticks: Sequence[float], y_ticks: Sequence[float]
+) -> Iterator[str]:
+    bottom = _HEIGHT - _BOTTOM
+    for tick in y_ticks:
+        y = frame.y(tick)
+        yield (
+            f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" '
+            'stroke="currentColor" opacity="0.15"/>'
+            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>'
+        )
+    for tick in x_ticks:
+        yield f'<text x="{frame.x(tick):.1f}" y="{bottom + 16}" text-anchor="middle">{tick:g}</text>'
+    yield f'<text x="{_WIDTH - _RIGHT}" y="{bottom + 32}" text-anchor="end">{escape(plot.x_name)}</text>'
+    yield f'<text x="4" y="{_TOP}">{escape(plot.y_name)}</text>'
+
+
+def _series_parts(series: PlotSeries, index: int, frame: _Frame) -> Iterator[str]:
+    colour, dashes = COLOURS[index % len(COLOURS)], _DASHES[index % len(_DASHES)]
+    points = sorted(series.points, key=lambda point: point.x)
+    if series.is_line:
+        path = " ".join(f"{frame.x(point.x):.1f},{frame.y(point.y):.1f}" for point in points)
+        yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>'
+    for point in points:
+        x = frame.x(point.x)
+        if point.low is not None and point.high is not None:
+            yield (
+                f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{frame.y(point.low):.1f}" y2="{frame.y(point.high):.1f}" '
+                f'stroke="{colour}"/>'
+            )
+        yield f'<circle cx="{x:.1f}" cy="{frame.y(point.y):.1f}" r="3" fill="{colour}"/>'
+    y = _HEIGHT + 16 * index
+    yield f'<circle cx="{_LEFT}" cy="{y - 4}" r="4" fill="{colour}"/>'
+    yield f'<text x="{_LEFT + 10}" y="{y}">{escape(series.name)}</text>'

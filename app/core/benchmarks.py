@@ -1,0 +1,269 @@
+"""What a benchmark is asked for and what comes of it: the receipt, one JSON value that all programs share.
+
+Times are seconds, sizes bytes, rates tokens per second. TTFT is the time from sending a request to the first piece of
+its answer, ITL the time between two pieces, TPOT the time per token after the first, and end to end all of it. Fields
+may be added, none renamed: receipts are kept and passed on.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from app.core.models import LoadOptions
+
+RECEIPT_VERSION = 1
+MOST_CONCURRENCY = 256
+"""Requests at once: more than any one computer answers, fewer than the files a process may have open."""
+MOST_LEVELS = 8
+MOST_PROMPTS = 1000
+"""Of a file: what takes hours on the fastest card."""
+LEAST_ROUNDS = 3
+"""Fewer show nothing of how much they differ."""
+
+_Concurrency = Annotated[int, msgspec.Meta(ge=1, le=MOST_CONCURRENCY)]
+_Text = Annotated[str, msgspec.Meta(max_length=1 << 20)]
+
+
+class Workload(StrEnum):
+    """What is measured with."""
+
+    CHAT = "chat"
+    """Short questions, answers of some length."""
+    CODE = "code"
+    """The beginning of a file, to be continued."""
+    AGENT = "agent"
+    """Long instructions, and a conversation that grows with what tools return."""
+    RAG = "rag"
+    """Long documents, and a short answer."""
+    BATCH = "batch"
+    """Many short texts, a few words about each."""
+    STRUCTURED = "structured"
+    """Answers held to a JSON schema."""
+    FILE = "file"
+    """Prompts of one's own."""
+
+
+class BenchmarkMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One message of a prompt."""
+
+    role: str
+    content: _Text
+
+
+class BenchmarkPrompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One request: what is said to the model, and how long its answer is at most."""
+
+    messages: Annotated[list[BenchmarkMessage], msgspec.Meta(min_length=1, max_length=200)]
+    answer_tokens: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 128
+    json_schema: dict[str, msgspec.Raw] | None = None
+    """What its answer is held to."""
+
+
+class BenchmarkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is run. Two receipts with equal settings can be compared."""
+
+    workload: Workload = Workload.CHAT
+    concurrency: Annotated[list[_Concurrency], msgspec.Meta(min_length=1, max_length=MOST_LEVELS)] = msgspec.field(
+        default_factory=lambda: [1]
+    )
+    """So many requests at once, each level by itself."""
+    requests: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 6
+    """Of one round of one level, at least; never fewer than run at once."""
+    rounds: Annotated[int, msgspec.Meta(ge=LEAST_ROUNDS, le=20)] = LEAST_ROUNDS
+    """Equal rounds of each level."""
+    answer_tokens: Annotated[int, msgspec.Meta(ge=2, le=65_536)] | None = None
+    """Instead of what the workload has."""
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 0
+    """Decides prompts and the order of rounds."""
+    engine: str = ""
+    """Instead of the one that is set for the model."""
+    load: LoadOptions = LoadOptions()
+    price_kwh: Annotated[float, msgspec.Meta(ge=0, le=1000)] | None = None
+    """In a currency of your own."""
+
+
+class StartBenchmark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for a benchmark of a model here, or of an endpoint at `url`, where `model` is what it calls the model."""
+
+    model: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    url: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+    key: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+    settings: BenchmarkSettings = BenchmarkSettings()
+    prompts: Annotated[list[BenchmarkPrompt], msgspec.Meta(max_length=MOST_PROMPTS)] = []
+    """Of the workload `file`."""
+    keeps_disturbed: bool = False
+    """Keep a result that was disturbed or is noisy, with what is the matter; otherwise it is refused."""
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """A value and the interval that holds the true one with 95 % probability, by bootstrap."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Distribution(msgspec.Struct, frozen=True, kw_only=True):
+    """How single measurements spread; `median` has the interval of p50."""
+
+    count: int
+    mean: float
+    median: Figure
+    p95: float
+    p99: float
+
+
+class BenchmarkLevel(msgspec.Struct, frozen=True, kw_only=True):
+    """What so many requests at once came to. Rates of requests and tokens are of all of them together."""
+
+    concurrency: int
+    requests: int
+    failures: int = 0
+    rounds: int
+    spread: float
+    """How far equal rounds differ: slowest to fastest, of the median."""
+    ttft_s: Distribution
+    itl_s: Distribution
+    tpot_s: Distribution
+    e2e_s: Distribution
+    answer_tokens_s: Figure
+    """Of all requests together."""
+    requests_s: Figure
+    decode_tokens_s: Figure
+    """Of one request, after its first token."""
+    prefill_tokens_s: Figure
+    """Of one request: tokens of its prompt that were not kept from before, over the time to read them."""
+    tokens_j: float | None = None
+    """Tokens written per joule, where the system tells energy."""
+
+
+class BenchmarkSample(msgspec.Struct, frozen=True, kw_only=True):
+    """One request."""
+
+    concurrency: int
+    round: int
+    prompt_tokens: int
+    cached_tokens: int
+    answer_tokens: int
+    ttft_s: float
+    e2e_s: float
+    prefill_s: float
+    """As the engine says; else until the first token."""
+
+    @property
+    def tpot_s(self) -> float:
+        """Seconds per token after the first."""
+        return (self.e2e_s - self.ttft_s) / max(1, self.answer_tokens - 1)
+
+
+class PrefixReuse(msgspec.Struct, frozen=True, kw_only=True):
+    """The time to the first token of a prompt never seen, and of the same prompt again."""
+
+    prompt_tokens: int
+    cold_ttft_s: Figure
+    warm_ttft_s: Figure
+
+
+class BenchmarkMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model took against what was predicted; None where nobody knows."""
+
+    peak_bytes: int | None = None
+    """Of the engine's processes together, files they read included."""
+    engine_bytes: int | None = None
+    """What the engine says it allocated."""
+    estimate_bytes: int | None = None
+    free_bytes: int | None = None
+    """Of the computer, with the model loaded."""
+
+
+class BenchmarkPrediction(msgspec.Struct, frozen=True, kw_only=True):
+    """What was predicted for one request at a time before anything was measured; None where nothing was known."""
+
+    decode_tokens_s: float | None = None
+    prefill_tokens_s: float | None = None
+
+
+class BenchmarkCost(msgspec.Struct, frozen=True, kw_only=True):
+    """Energy of the whole processor package, over all rounds; the price in the currency that was given."""
+
+    joules: float
+    watts: float
+    source: str
+    price_per_million_tokens: float | None = None
+
+
+class Correctness(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether what came fast was right: a share is None where nothing of the kind was asked for."""
+
+    equal_answers: float | None = None
+    """Of greedy answers to a prompt asked again, those that are equal to the first."""
+    valid_json: float | None = None
+    """Of answers held to a schema, those that satisfy it."""
+
+
+class BenchmarkTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured: the weights by their hash, the engine by its version, and how it was started."""
+
+    model: str
+    url: str = ""
+    engine: str = ""
+    engine_version: str = ""
+    backend: str = ""
+    format: str = ""
+    quantization: str = ""
+    architecture: str = ""
+    parameters: int | None = None
+    size_bytes: int | None = None
+    weights_sha256: str = ""
+    """Of a file; of several, the hash of their hashes in order of their names."""
+    template_sha256: str = ""
+    options: dict[str, str | int | float | bool] = {}
+    """Context, slots, threads and the like, as the engine was started."""
+
+
+class BenchmarkMachine(msgspec.Struct, frozen=True, kw_only=True):
+    """Where it was measured, without names or serial numbers."""
+
+    system: str
+    processor: str
+    cores: int | None = None
+    memory_bytes: int | None = None
+    gpus: list[str] = []
+    summary: str = ""
+
+
+class BenchmarkReceipt(msgspec.Struct, frozen=True, kw_only=True):
+    """All of one benchmark. `disturbances` is empty unless it was to be kept all the same."""
+
+    id: str
+    at: float
+    version: int = RECEIPT_VERSION
+    roundhouse: str = ""
+    target: BenchmarkTarget
+    machine: BenchmarkMachine
+    settings: BenchmarkSettings
+    prompts_sha256: str
+    """Of all prompts: equal in a replay."""
+    levels: list[BenchmarkLevel]
+    prefix: PrefixReuse | None = None
+    load_s: float | None = None
+    memory: BenchmarkMemory = BenchmarkMemory()
+    prediction: BenchmarkPrediction = BenchmarkPrediction()
+    cost: BenchmarkCost | None = None
+    correctness: Correctness = Correctness()
+    disturbances: list[str] = []
+    notes: list[str] = []
+    samples: list[BenchmarkSample] = []
+    """Left out of lists."""
+
+    @property
+    def title(self) -> str:
+        """What was measured, in a few words."""
+        engine = " ".join(filter(None, [self.target.engine, self.target.engine_version]))
+        return ", ".join(filter(None, [self.target.model or self.target.url, engine or self.target.url]))
+
+    @property
+    def first_level(self) -> BenchmarkLevel:
+        """The level with the fewest requests at once."""
+        return min(self.levels, key=lambda level: level.concurrency)

@@ -1,0 +1,314 @@
+"""One benchmark from its first request to its receipt: warm-up, rounds in a drawn order, repeats of those disturbed.
+
+Whatever else runs slows an engine down, so a round that something disturbed is run again after a wait for quiet. What
+is still disturbed, or differs too much between equal rounds, is refused and not averaged away, unless it was to be
+kept.
+"""
+
+import asyncio
+import hashlib
+import random
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import aiohttp
+import msgspec
+
+from app import __version__
+from app.benchmark.results import (
+    BenchmarkRound,
+    RequestTiming,
+    check_answers,
+    pick_rounds,
+    round_disturbances,
+    summarize_cost,
+    summarize_level,
+    summarize_prefix,
+)
+from app.benchmark.workloads import (
+    Conversation,
+    hash_prompts,
+    longest_prompt,
+    mark_conversation,
+    pick_conversations,
+)
+from app.core.advice import Generation
+from app.core.benchmarks import BenchmarkMachine, BenchmarkReceipt, StartBenchmark
+from app.core.errors import Conflict, RoundhouseError
+from app.core.machine import Machine
+from app.gateway.advising.quiet_rounds import QuietRounds
+from app.gateway.benchmarking.client import BenchmarkClient
+from app.gateway.benchmarking.system_watch import ReadCounters, read_counters
+from app.gateway.benchmarking.targets import OpenTarget, hash_weights, open_target
+from app.gateway.services import Services
+from app.hardware.energy import SOURCE
+
+PREFIX_PAIRS = 3
+PREFIX_ANSWER_TOKENS = 16
+WARM_UP_TOKENS = 8
+MOST_ROUNDS = 3
+"""Times as many rounds as are asked for are run at most, with those that were disturbed."""
+_LEARN_FROM = 5
+"""Answers that predictions learn from: those of a benchmark would otherwise outweigh a week's."""
+_LOAD_SHARE = 0.1
+"""Of the time, roughly, what comes before the first round."""
+
+
+class BenchmarkRun:
+    """Runs one benchmark; once `off` is set it reads no further. Belongs to the event loop's thread.
+
+    `publish_stage` is told what goes on and how far it is.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        off: threading.Event,
+        publish_stage: Callable[[str, float], None],
+        read: ReadCounters = read_counters,
+    ) -> None:
+        self._services = services
+        self._off = off
+        self._publish_stage = publish_stage
+        self._read = read
+        self._fraction = 0.0
+        self._peak_bytes = 0
+        self._quiet = QuietRounds(
+            lambda stage: publish_stage(stage, self._fraction), lambda pids: self._read(pids).processors
+        )
+
+    async def measure(self, request: StartBenchmark) -> BenchmarkReceipt:
+        """Return what came of it.
+
+        Raises Conflict where it was disturbed or is too noisy, EngineFailed and UserError where it cannot be run.
+        """
+        self._publish("Getting ready", 0.0)
+        await self._quiet.wait_for_quiet()
+        weights = await self._hash(request)
+        self._publish("Loading the model", 0.02)
+        async with open_target(self._services, request) as target:
+            target.about = msgspec.structs.replace(target.about, weights_sha256=weights[0], template_sha256=weights[1])
+            client = BenchmarkClient(self._services.http, target.endpoint)
+            await self._warm_up(client, target, request)
+            rounds = await self._run_levels(client, target, request)
+            disturbances = [sentence for level in rounds.values() for sentence in round_disturbances(level)]
+            if disturbances and not request.keeps_disturbed:
+                raise _refusal(disturbances, rounds)
+            cold, warm = await self._measure_prefix(client, target)
+        receipt = await self._conclude(request, target, rounds, (cold, warm))
+        if not disturbances:
+            self._teach(receipt)
+        return msgspec.structs.replace(receipt, disturbances=disturbances)
+
+    def _publish(self, stage: str, fraction: float) -> None:
+        self._fraction = fraction
+        self._publish_stage(stage, fraction)
+
+    async def _hash(self, request: StartBenchmark) -> tuple[str, str]:
+        """Return the hashes of weights and chat template; empty for what runs elsewhere."""
+        if request.url:
+            return "", ""
+        model = await asyncio.to_thread(self._services.library.find_model, request.model)
+        if model.attached:
+            return "", ""
+        self._publish("Reading the weights for their hash", 0.01)
+        weights = await asyncio.to_thread(hash_weights, model, self._off)
+        facts = await self._services.facts.of_model(model)
+        template = facts.chat_template if facts is not None else ""
+        return weights, _sha256(template) if template else ""
+
+    async def _warm_up(self, client: BenchmarkClient, target: OpenTarget, request: StartBenchmark) -> None:
+        """Have the engine do once what it will be measured at, and find out what it accepts."""
+        self._publish("Warming up", _LOAD_SHARE)
+        first = mark_conversation(target.conversations[0], _new_mark())[0]
+        await client.find_accepted_fields(first)
+        most = max(request.settings.concurrency)
+        if most > 1:
+            prompts = [mark_conversation(part, _new_mark())[0] for part in target.conversations[:most]]
+            short = [msgspec.structs.replace(prompt, answer_tokens=WARM_UP_TOKENS) for prompt in prompts]
+            await asyncio.gather(*(client.send(prompt) for prompt in short))
+
+    async def _run_levels(
+        self, client: BenchmarkClient, target: OpenTarget, request: StartBenchmark
+    ) -> dict[int, list[BenchmarkRound]]:
+        settings = request.settings
+        rounds: dict[int, list[BenchmarkRound]] = {level: [] for level in sorted(set(settings.concurrency))}
+        order = [level for level in rounds for _ in range(settings.rounds)]
+        random.Random(settings.seed).shuffle(order)  # noqa: S311 -- drawn so that no level has the cold start
+        queue, done, expected = deque(order), 0, len(order)
+        while queue:
+            level = queue.popleft()
+            share = _LOAD_SHARE + (1 - _LOAD_SHARE) * done / (expected + 1)
+            self._publish(f"Round {len(rounds[level]) + 1} with {level} at once", min(share, 1.0))
+            rounds[level].append(await self._run_round(client, target, request, level))
+            done += 1
+            if not queue:
+                queue.extend(level for level in rounds if self._needs_round(rounds[level], settings.rounds))
+                if queue:
+                    await self._quiet.wait_for_quiet(target.pids)
+        return {level: pick_rounds(done_rounds, settings.rounds) for level, done_rounds in rounds.items()}
+
+    @staticmethod
+    def _needs_round(rounds: Sequence[BenchmarkRound], count: int) -> bool:
+        """Whether another round may help: too few quiet ones, or those that count differ too much."""
+        if len(rounds) >= MOST_ROUNDS * count:
+            return False
+        return sum(part.is_quiet for part in rounds) < count
+
+    async def _run_round(
+        self, client: BenchmarkClient, target: OpenTarget, request: StartBenchmark, level: int
+    ) -> BenchmarkRound:
+        mark = _new_mark()
+        picked = pick_conversations(target.conversations, request.settings, level)
+        queue = deque(mark_conversation(part, f"{mark}-{index}") for index, part in enumerate(picked))
+        requests: list[RequestTiming] = []
+        failures: list[Exception] = []
+
+        async def work() -> None:
+            while queue:
+                await self._run_conversation(client, queue.popleft(), level, requests, failures)
+
+        before = await asyncio.to_thread(self._read, target.pids)
+        begun_at = time.monotonic()
+        await asyncio.gather(*(work() for _ in range(level)))
+        duration_s = time.monotonic() - begun_at
+        after = await asyncio.to_thread(self._read, target.pids)
+        self._peak_bytes = max(self._peak_bytes, after.engine_bytes)
+        if len(failures) > len(requests):
+            raise failures[0]
+        share = after.other_share(before) if target.pids else 0.0
+        return BenchmarkRound(
+            concurrency=level,
+            duration_s=duration_s,
+            requests=requests,
+            failures=len(failures),
+            other_share=share,
+            is_busy=bool(target.pids) and not _is_quiet(share, target.backend),
+            swap_bytes=after.swapped_bytes - before.swapped_bytes,
+            throttles=after.throttles - before.throttles,
+            joules=after.joules(before),
+        )
+
+    @staticmethod
+    async def _run_conversation(
+        client: BenchmarkClient,
+        conversation: Conversation,
+        level: int,
+        requests: list[RequestTiming],
+        failures: list[Exception],
+    ) -> None:
+        for prompt in conversation:
+            try:
+                requests.append(await client.send(prompt, concurrency=level))
+            except (RoundhouseError, OSError, aiohttp.ClientError) as error:
+                failures.append(error)
+
+    async def _measure_prefix(
+        self, client: BenchmarkClient, target: OpenTarget
+    ) -> tuple[list[RequestTiming], list[RequestTiming]]:
+        """Return requests with prompts never seen, and the same again."""
+        self._publish("Asking the same again", 0.97)
+        longest = longest_prompt(target.conversations)
+        short = msgspec.structs.replace(longest, answer_tokens=min(longest.answer_tokens, PREFIX_ANSWER_TOKENS))
+        cold: list[RequestTiming] = []
+        warm: list[RequestTiming] = []
+        for _ in range(PREFIX_PAIRS):
+            (prompt,) = mark_conversation((short,), _new_mark())
+            cold.append(await client.send(prompt))
+            warm.append(await client.send(prompt))
+        return cold, warm
+
+    async def _conclude(
+        self,
+        request: StartBenchmark,
+        target: OpenTarget,
+        rounds: dict[int, list[BenchmarkRound]],
+        prefix: tuple[list[RequestTiming], list[RequestTiming]],
+    ) -> BenchmarkReceipt:
+        settings = request.settings
+        every = [part for level in rounds.values() for part in level]
+        timed = [make_timing for part in every for make_timing in part.requests]
+        cold, warm = prefix
+        machine = await self._services.machine.read()
+        return BenchmarkReceipt(
+            id=secrets.token_hex(6),
+            at=time.time(),
+            roundhouse=__version__,
+            target=target.about,
+            machine=describe_machine(machine),
+            settings=settings,
+            prompts_sha256=hash_prompts(target.conversations),
+            levels=[summarize_level(level, seed=settings.seed) for level in rounds.values()],
+            prefix=summarize_prefix([part.sample for part in cold], [part.sample for part in warm], seed=settings.seed),
+            load_s=target.load_s,
+            memory=msgspec.structs.replace(target.memory, peak_bytes=self._peak_bytes or None),
+            prediction=target.prediction,
+            cost=summarize_cost(every, source=SOURCE, price_kwh=settings.price_kwh),
+            correctness=check_answers([*timed, *cold, *warm]),
+            notes=target.notes,
+            samples=[part.sample for part in timed],
+        )
+
+    def _teach(self, receipt: BenchmarkReceipt) -> None:
+        """Have predictions for this model learn from what it did, asked one thing at a time."""
+        target = receipt.target
+        if not target.engine or target.url:
+            return
+        samples = [part for part in receipt.samples if part.concurrency == 1 and part.answer_tokens > 1]
+        for sample in samples[:_LEARN_FROM]:
+            self._services.measuring.learn(
+                Generation(
+                    model=target.model,
+                    engine=target.engine,
+                    version=target.engine_version,
+                    backend=target.backend,
+                    device=target.backend if target.backend == "cpu" else "",
+                    prompt_tokens=sample.prompt_tokens - sample.cached_tokens,
+                    cached_tokens=sample.cached_tokens,
+                    completion_tokens=sample.answer_tokens,
+                    prefill_s=sample.prefill_s,
+                    decode_s=sample.e2e_s - sample.ttft_s,
+                    at=receipt.at,
+                )
+            )
+
+
+def describe_machine(machine: Machine) -> BenchmarkMachine:
+    """Return what a receipt says of the computer."""
+    from app.advisor.choosing.wording import machine_summary, memory_bytes  # noqa: PLC0415 -- the advisor is brought in once it is needed
+
+    system = machine.os
+    return BenchmarkMachine(
+        system=" ".join(filter(None, [system.name.value, system.version.value, system.architecture.value])),
+        processor=machine.cpu.model.value or "",
+        cores=machine.cpu.physical_cores.value,
+        memory_bytes=memory_bytes(machine),
+        gpus=[gpu.name.value or "" for gpu in machine.gpus],
+        summary=machine_summary(machine),
+    )
+
+
+def _refusal(disturbances: Sequence[str], rounds: dict[int, list[BenchmarkRound]]) -> Conflict:
+    is_busy = any(not part.is_quiet for level in rounds.values() for part in level)
+    return Conflict(
+        f"The benchmark was {'disturbed' if is_busy else 'too noisy'}, so it has no result. {' '.join(disturbances)}",
+        code="benchmark_disturbed" if is_busy else "benchmark_noisy",
+        hint="Close what is busy and try again, or keep it all the same with --keep-disturbed.",
+    )
+
+
+def _is_quiet(share: float, backend: str) -> bool:
+    from app.advisor.speed.disturbance import is_quiet  # noqa: PLC0415 -- as above
+
+    return is_quiet(share, backend or "cpu")
+
+
+def _new_mark() -> str:
+    return secrets.token_hex(4)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,260 @@
+"""A benchmark from the request to its receipt, against an engine and a computer that the test plays."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from app.core.api import PREFIX
+from app.core.benchmarks import (
+    BenchmarkMessage,
+    BenchmarkPrompt,
+    BenchmarkReceipt,
+    BenchmarkSettings,
+    StartBenchmark,
+    Workload,
+)
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import BadRequest, Conflict, NotFound
+from app.core.events import BenchmarkChanged
+from app.gateway.advising import quiet_rounds
+from app.gateway.benchmarking import run as benchmark_run
+from app.gateway.benchmarking.job import Benchmarks
+from app.gateway.benchmarking.targets import hash_weights
+from app.gateway.services import Services
+from tests.gateway.benchmarking.played_engine import PlayedComputer, PlayedEngine
+from tests.gateway.played import Gateway, Upstream
+from tests.patience import PATIENCE_S
+from tests.unit.benchmark.receipts import make_receipt
+
+SHORT = BenchmarkSettings(requests=2, answer_tokens=4)
+
+
+@pytest.fixture
+def engine(upstream: Upstream) -> PlayedEngine:
+    played = PlayedEngine()
+    upstream.play = played.answer
+    return played
+
+
+@pytest.fixture
+async def parts(services: Services, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Services]:
+    """The parts of a gateway that is not opened, and so does not close them. Its engine has a process to watch."""
+    monkeypatch.setattr(quiet_rounds, "QUIET_POLL_S", 0.001)
+    monkeypatch.setattr(quiet_rounds, "QUIET_WAIT_S", 0.01)
+    monkeypatch.setattr(benchmark_run, "hash_weights", lambda *_: "f" * 64)
+    status = EngineStatus(
+        model="guide", engine="llama.cpp", version="9", backend="cpu", state=EngineState.READY, pid=1, context=4096
+    )
+    monkeypatch.setattr(services.supervisor, "status", lambda: status)
+    yield services
+    await services.measuring.close()
+    await services.http.close()
+    await services.chats.close()
+
+
+async def run_to_end(benchmarks: Benchmarks, request: StartBenchmark) -> BenchmarkChanged:
+    await benchmarks.start(request)
+    async with asyncio.timeout(PATIENCE_S):
+        await benchmarks.job.wait()
+    assert benchmarks.job.last is not None
+    return benchmarks.job.last
+
+
+async def test_a_benchmark_measures_and_is_kept(parts: Services, engine: PlayedEngine) -> None:
+    benchmarks = Benchmarks(parts, PlayedComputer().read)
+    settings = msgspec.structs.replace(SHORT, concurrency=[4, 1, 4])
+    end = await run_to_end(benchmarks, StartBenchmark(model="guide", settings=settings, keeps_disturbed=True))
+    assert (end.done, end.error) == (True, "")
+    receipt = await parts.chats.find_benchmark(end.receipt)
+    assert [level.concurrency for level in receipt.levels] == [1, 4]
+    assert [level.requests for level in receipt.levels] == [6, 12]
+    assert engine.most_in_flight == 4
+    assert {sample.answer_tokens for sample in receipt.samples} == {4}
+    assert receipt.target.engine == "llama.cpp"
+    assert receipt.target.weights_sha256 == "f" * 64
+    assert receipt.correctness.equal_answers == 1
+    assert receipt.memory.peak_bytes == 1 << 20
+    assert receipt.prefix is not None
+    assert receipt.machine.system
+    supervisor = cast("Any", parts.supervisor)
+    (load,) = supervisor.asked
+    assert (load.source.name, load.options.slots) == ("guide (benchmark)", 4), "what runs is left alone"
+    assert supervisor.unloaded == [("guide (benchmark)", False)]
+
+
+async def test_rounds_share_no_prompt_and_answers_are_greedy_and_of_full_length(
+    parts: Services, engine: PlayedEngine
+) -> None:
+    benchmarks = Benchmarks(parts, PlayedComputer().read)
+    await run_to_end(benchmarks, StartBenchmark(model="guide", settings=SHORT, keeps_disturbed=True))
+    firsts = [body["messages"][0]["content"] for body in engine.bodies if body["max_tokens"] == 4]
+    measured = firsts[1:7]
+    assert len({text.partition(")")[0] for text in measured}) == 6
+    assert all(body["temperature"] == 0 and body["ignore_eos"] and body["stream"] for body in engine.bodies)
+
+
+async def test_a_disturbed_run_is_repeated_and_then_refused(parts: Services, engine: PlayedEngine) -> None:
+    benchmarks = Benchmarks(parts, PlayedComputer(0.7).read)
+    end = await run_to_end(benchmarks, StartBenchmark(model="guide", settings=SHORT))
+    assert end.code == "benchmark_disturbed"
+    assert "other programs used 70 %" in end.error
+    assert await parts.chats.list_benchmarks() == []
+    assert len(engine.bodies) > 2 * 3, "more rounds were tried"
+
+
+async def test_a_disturbed_run_is_kept_if_it_is_to_be_and_teaches_nothing(
+    parts: Services, engine: PlayedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts.measuring, "learn", lambda _: pytest.fail("a disturbed run is not learnt from"))
+    benchmarks = Benchmarks(parts, PlayedComputer(0.7).read)
+    end = await run_to_end(benchmarks, StartBenchmark(model="guide", settings=SHORT, keeps_disturbed=True))
+    receipt = await parts.chats.find_benchmark(end.receipt)
+    assert "70 %" in receipt.disturbances[0]
+    assert engine.bodies
+
+
+async def test_a_round_that_was_disturbed_is_run_again_and_left_out(parts: Services, engine: PlayedEngine) -> None:
+    # Readings: three while it waits for quiet, then two for each round; the second round is the busy one.
+    computer = PlayedComputer(*[0.0] * 3, *[0.0, 0.0], *[0.0, 0.9], 0.0)
+    benchmarks = Benchmarks(parts, computer.read)
+    engine.token_s = 0.02
+    end = await run_to_end(benchmarks, StartBenchmark(model="guide", settings=SHORT, keeps_disturbed=True))
+    receipt = await parts.chats.find_benchmark(end.receipt)
+    assert not any("other programs" in sentence for sentence in receipt.disturbances)
+    measured = [body for body in engine.bodies if body["max_tokens"] == 4]
+    assert len(measured) >= 1 + 2 * 4, "warm-up, three rounds and one again"
+
+
+async def test_quiet_results_teach_predictions(
+    parts: Services, engine: PlayedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lessons: list[Any] = []
+    monkeypatch.setattr(parts.measuring, "learn", lessons.append)
+    monkeypatch.setattr(benchmark_run, "round_disturbances", lambda _: [])  # a loaded machine may be noisy
+    benchmarks = Benchmarks(parts, PlayedComputer().read)
+    await run_to_end(benchmarks, StartBenchmark(model="guide", settings=SHORT))
+    assert {(lesson.model, lesson.engine, lesson.completion_tokens) for lesson in lessons} == {
+        ("guide", "llama.cpp", 4)
+    }
+
+
+async def test_what_an_engine_refuses_is_left_out(parts: Services, engine: PlayedEngine) -> None:
+    engine.refused_fields = {"ignore_eos", "stream_options"}
+    benchmarks = Benchmarks(parts, PlayedComputer().read)
+    end = await run_to_end(benchmarks, StartBenchmark(model="guide", settings=SHORT, keeps_disturbed=True))
+    assert end.error == ""
+    receipt = await parts.chats.find_benchmark(end.receipt)
+    assert {sample.answer_tokens for sample in receipt.samples} == {4}, "counted by pieces where nobody tells"
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(500, "benchmark_failed"), (400, "request_refused"), (401, "unauthorized")]
+)
+async def test_an_engine_that_does_not_answer_ends_it_with_its_words(
+    parts: Services, engine: PlayedEngine, status: int, code: str
+) -> None:
+    engine.status = status
+    benchmarks = Benchmarks(parts, PlayedComputer().read)
+    end = await run_to_end(benchmarks, StartBenchmark(model="guide", settings=SHORT))
+    assert end.code == code
+    assert cast("Any", parts.supervisor).unloaded
+
+
+async def test_an_endpoint_at_an_address_is_measured_by_what_it_serves(
+    parts: Services, engine: PlayedEngine, upstream: Upstream
+) -> None:
+    benchmarks = Benchmarks(parts, PlayedComputer(0.9).read)
+    request = StartBenchmark(url=upstream.url, key="secret", settings=SHORT, keeps_disturbed=True)
+    end = await run_to_end(benchmarks, request)
+    receipt = await parts.chats.find_benchmark(end.receipt)
+    assert (receipt.target.model, receipt.target.url) == ("served", f"{upstream.url}/v1")
+    assert b"secret" not in msgspec.json.encode(receipt)
+    assert not any("other programs" in part for part in receipt.disturbances), "its own server is among the others"
+    assert {body["model"] for body in engine.bodies} == {"served"}
+
+
+async def test_what_cannot_be_measured_is_refused_at_once(parts: Services) -> None:
+    benchmarks = Benchmarks(parts, PlayedComputer().read)
+    for request, error in [
+        (StartBenchmark(), BadRequest),
+        (StartBenchmark(model="nosuch"), NotFound),
+        (StartBenchmark(model="org/embed:q8"), BadRequest),
+        (StartBenchmark(model="guide", settings=BenchmarkSettings(workload=Workload.FILE)), BadRequest),
+        (StartBenchmark(url="ftp://x"), BadRequest),
+        (StartBenchmark(url="http://169.254.169.254"), BadRequest),
+    ]:
+        with pytest.raises(error):
+            await benchmarks.start(request)
+    assert benchmarks.job.last is None
+
+
+async def test_only_one_runs_and_it_can_be_stopped(parts: Services, engine: PlayedEngine) -> None:
+    engine.first_s = PATIENCE_S
+    benchmarks = Benchmarks(parts, PlayedComputer().read)
+    await benchmarks.start(StartBenchmark(model="guide", settings=SHORT))
+    async with asyncio.timeout(PATIENCE_S):
+        while not engine.in_flight:  # noqa: ASYNC110 -- the engine is another task's
+            await asyncio.sleep(0.01)
+    with pytest.raises(Conflict, match="goes on"):
+        await benchmarks.start(StartBenchmark(model="guide"))
+    await benchmarks.stop()
+    assert benchmarks.job.last is not None
+    assert (benchmarks.job.last.done, benchmarks.job.last.code) == (True, "cancelled")
+    async with asyncio.timeout(PATIENCE_S):
+        while engine.in_flight:  # noqa: ASYNC110 -- as above
+            await asyncio.sleep(0.01)
+    assert cast("Any", parts.supervisor).unloaded, "nothing of it is left"
+
+
+async def test_own_prompts_come_with_the_request(parts: Services, engine: PlayedEngine) -> None:
+    prompt = BenchmarkPrompt(messages=[BenchmarkMessage(role="user", content="Mine.")], answer_tokens=3)
+    request = StartBenchmark(
+        model="guide",
+        settings=BenchmarkSettings(workload=Workload.FILE, requests=1),
+        prompts=[prompt],
+        keeps_disturbed=True,
+    )
+    end = await run_to_end(Benchmarks(parts, PlayedComputer().read), request)
+    receipt = await parts.chats.find_benchmark(end.receipt)
+    assert b"Mine." not in msgspec.json.encode(receipt), "a receipt can be posted"
+    assert all(body["messages"][0]["content"].endswith("Mine.") for body in engine.bodies)
+
+
+async def test_the_api_lists_shows_and_forgets_receipts(gateway: Gateway) -> None:
+    headers = {"Authorization": "Bearer token"}
+    base = f"{gateway.url}{PREFIX}/benchmarks"
+    receipt = make_receipt([0.01] * 6)
+    await gateway.services.chats.save_benchmark(receipt)
+    async with gateway.http.post(base, json={}, headers=headers) as reply:
+        assert reply.status == 400
+    async with gateway.http.get(f"{base}/nosuch", headers=headers) as reply:
+        assert reply.status == 404
+    async with gateway.http.get(base, headers=headers) as reply:
+        (listed,) = msgspec.json.decode(await reply.read(), type=list[BenchmarkReceipt])
+    assert listed == msgspec.structs.replace(receipt, samples=[])
+    async with gateway.http.get(f"{base}?model=other", headers=headers) as reply:
+        assert await reply.json() == []
+    async with gateway.http.get(f"{base}/{receipt.id}", headers=headers) as reply:
+        assert msgspec.json.decode(await reply.read(), type=BenchmarkReceipt) == receipt
+    async with gateway.http.delete(f"{base}/{receipt.id}", headers=headers) as reply:
+        assert reply.status == 204
+    assert await gateway.services.chats.list_benchmarks() == []
+
+
+def test_weights_in_the_hubs_cache_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blob, link = tmp_path / ("a" * 64), tmp_path / "model.gguf"
+    blob.write_bytes(b"x")
+    try:
+        link.symlink_to(blob)
+    except OSError:
+        pytest.skip("links need a right here")
+    monkeypatch.setattr("app.gateway.benchmarking.targets.files_of", lambda _: [link])
+    assert hash_weights(cast("Any", None), threading.Event()) == "a" * 64
+    link.unlink()
+    link.write_bytes(b"abc")
+    assert hash_weights(cast("Any", None), threading.Event()).startswith("ba7816bf")

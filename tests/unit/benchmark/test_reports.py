@@ -1,0 +1,106 @@
+"""Receipts against each other, as Markdown and as HTML: what differs is told, and no name becomes markup."""
+
+from html.parser import HTMLParser
+from xml.etree import ElementTree as ET
+
+import msgspec
+import pytest
+
+from app.benchmark.comparison import compare_receipts
+from app.benchmark.html import html_report
+from app.benchmark.markdown import comparison_rows, markdown_row, summary_lines
+from app.benchmark.plots import axis_ticks, make_plots, svg_of
+from app.core.benchmarks import BenchmarkReceipt, PrefixReuse
+from tests.unit.benchmark.receipts import make_receipt
+
+STEADY = (0.0100, 0.0101, 0.0099, 0.0100, 0.0102, 0.0098)
+
+
+def test_a_receipt_survives_json() -> None:
+    receipt = make_receipt(STEADY, levels=(1, 4))
+    assert msgspec.json.decode(msgspec.json.encode(receipt), type=BenchmarkReceipt) == receipt
+
+
+def test_equal_receipts_differ_in_nothing() -> None:
+    comparison = compare_receipts(make_receipt(STEADY), make_receipt(STEADY))
+    assert comparison.differences == []
+    assert all(figure.is_noise for figure in comparison.figures)
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.5, "worse"), (0.5, "better"), (1.002, "no difference")])
+def test_a_difference_beyond_noise_is_told_and_another_is_not(factor: float, verdict: str) -> None:
+    first, second = make_receipt(STEADY), make_receipt([part * factor for part in STEADY])
+    rows = {row[1]: row for row in comparison_rows(compare_receipts(first, second))}
+    assert rows["TPOT"][-1] == verdict
+    assert rows["TTFT"][-1] == "no difference"
+
+
+def test_receipts_of_a_list_have_no_requests_and_are_compared_all_the_same() -> None:
+    bare = [msgspec.structs.replace(make_receipt([part * by for part in STEADY]), samples=[]) for by in (1, 2)]
+    figures = {figure.name: figure for figure in compare_receipts(*bare).figures}
+    assert not figures["TPOT"].is_noise
+
+
+def test_versions_hashes_and_settings_that_differ_are_named() -> None:
+    first, second = make_receipt(STEADY), make_receipt(STEADY, engine="openvino", levels=(4,))
+    comparison = compare_receipts(first, second)
+    assert {part.name for part in comparison.differences} == {"engine", "concurrency"}
+    assert comparison.figures == []
+
+
+def test_a_markdown_table_has_a_row_for_each_level_and_escapes_bars() -> None:
+    lines = markdown_row(make_receipt(STEADY, model="a|b", levels=(1, 4)))
+    assert len(lines) == 4
+    assert r"a\|b Q4_K_M" in lines[2]
+    assert {line.replace(r"\|", "").count("|") for line in lines} == {10}
+
+
+class _TagReader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        assert not {"src", "href", "onload"} & {name for name, _ in attrs}, "it needs nothing beside itself"
+
+
+def test_a_report_is_whole_and_nothing_in_it_is_taken_for_markup() -> None:
+    receipt = make_receipt(STEADY, model="<script>alert(1)</script>", levels=(1, 4))
+    page = html_report([receipt, make_receipt(STEADY, levels=(1, 4))])
+    reader = _TagReader()
+    reader.feed(page)
+    assert "script" not in reader.tags
+    assert reader.tags.count("svg") == 2
+    assert "p99" in page
+
+
+def test_plots_are_drawn_of_what_has_more_than_one_point() -> None:
+    assert [plot.title for plot in make_plots([make_receipt(STEADY)])] == []
+    plots = make_plots([make_receipt(STEADY, levels=(1, 2, 8))])
+    assert len(plots) == 2
+    for plot in plots:
+        root = ET.fromstring(svg_of(plot))  # noqa: S314 -- our own
+        assert len([part for part in root.iter() if part.tag.endswith("circle")]) >= 3
+
+
+@pytest.mark.parametrize(("most", "ticks"), [(4, [0, 1, 2, 3, 4]), (95, [0, 20, 40, 60, 80, 100]), (0, [0, 1])])
+def test_axes_have_round_values(most: float, ticks: list[float]) -> None:
+    assert axis_ticks(most) == pytest.approx(ticks)
+
+
+def test_what_is_the_matter_is_in_the_summary() -> None:
+    receipt = msgspec.structs.replace(
+        make_receipt(STEADY),
+        disturbances=["Other programs ran."],
+        load_s=1.5,
+        prefix=PrefixReuse(
+            prompt_tokens=900,
+            cold_ttft_s=make_receipt(STEADY).levels[0].ttft_s.median,
+            warm_ttft_s=make_receipt(STEADY).levels[0].ttft_s.median,
+        ),
+    )
+    lines = list(summary_lines(receipt))
+    assert "Loaded in 1500 ms." in lines
+    assert "Disturbed: Other programs ran." in lines
+    assert any("900 tokens" in line for line in lines)

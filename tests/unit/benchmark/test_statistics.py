@@ -1,0 +1,86 @@
+"""Percentiles, intervals and noise, against what is known of them."""
+
+import random
+
+import pytest
+
+from app.benchmark.statistics import (
+    MOST_SPREAD,
+    bootstrap,
+    bootstrap_ratio,
+    describe_values,
+    is_noisy,
+    percentile,
+    spread,
+)
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "expected"),
+    [
+        ([3.0], 0.95, 3.0),
+        ([1.0, 2.0, 3.0, 4.0, 5.0], 0.5, 3.0),
+        ([5.0, 1.0, 4.0, 2.0], 0.5, 3.0),
+        ([0.0, 10.0], 0.95, 9.5),
+        (list(map(float, range(101))), 0.99, 99.0),
+    ],
+)
+def test_a_percentile_is_what_numpy_says(values: list[float], share: float, expected: float) -> None:
+    assert percentile(values, share) == pytest.approx(expected)
+
+
+def test_there_is_no_percentile_and_no_interval_of_nothing() -> None:
+    with pytest.raises(ValueError, match="percentile of nothing"):
+        percentile([], 0.5)
+    with pytest.raises(ValueError, match="interval of nothing"):
+        bootstrap([])
+    with pytest.raises(ValueError, match="ratio to nothing"):
+        bootstrap_ratio([1.0], [])
+    assert describe_values([]).count == 0
+
+
+def test_an_interval_holds_the_true_median_nineteen_times_of_twenty() -> None:
+    draw = random.Random(1)  # noqa: S311 -- drawn to measure
+    trials = 200
+    hits = 0
+    for seed in range(trials):
+        figure = bootstrap([draw.gauss(10.0, 1.0) for _ in range(30)], seed=seed)
+        hits += figure.low <= 10.0 <= figure.high
+    assert 0.88 <= hits / trials <= 1.0
+
+
+def test_an_interval_is_the_same_for_the_same_seed_and_narrows_with_more_values() -> None:
+    draw = random.Random(2)  # noqa: S311 -- drawn to measure
+    values = [draw.uniform(1, 2) for _ in range(400)]
+    assert bootstrap(values, seed=5) == bootstrap(values, seed=5)
+    few, many = bootstrap(values[:20]), bootstrap(values)
+    assert many.high - many.low < few.high - few.low
+
+
+def test_many_values_are_described_by_a_part_of_them() -> None:
+    values = [float(number % 100) for number in range(50_000)]
+    described = describe_values(values)
+    assert described.count == 50_000
+    assert described.median.value == 49.5
+    assert described.median.low <= 49.5 <= described.median.high
+
+
+def test_equal_values_have_no_spread_and_a_ratio_of_one() -> None:
+    assert spread([2.0, 2.0, 2.0]) == 0
+    figure = bootstrap_ratio([2.0] * 5, [2.0] * 5)
+    assert (figure.low, figure.value, figure.high) == (1, 1, 1)
+
+
+def test_a_ratio_leaves_out_one_where_the_difference_is_real_and_holds_it_where_it_is_noise() -> None:
+    draw = random.Random(3)  # noqa: S311 -- drawn to measure
+    first = [draw.gauss(10, 0.5) for _ in range(30)]
+    slower = bootstrap_ratio(first, [draw.gauss(12, 0.5) for _ in range(30)])
+    assert slower.low > 1
+    same = bootstrap_ratio(first, [draw.gauss(10, 0.5) for _ in range(30)])
+    assert same.low <= 1 <= same.high
+
+
+def test_rounds_are_too_noisy_beyond_a_fifth() -> None:
+    assert not is_noisy([100.0, 100.0 + 100 * MOST_SPREAD / 2, 100.0])
+    assert is_noisy([100.0, 130.0, 100.0])
+    assert not is_noisy([])

@@ -1,0 +1,168 @@
+"""`roundhouse bench` as a person uses it: what it asks the service for, and how it shows what comes of it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from app.cli import bench as command
+from app.cli.main import roundhouse
+from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, StartBenchmark, Workload
+from app.core.events import BenchmarkChanged
+from tests.unit.benchmark.receipts import make_receipt
+
+STEADY = (0.0100, 0.0101, 0.0099, 0.0100, 0.0102, 0.0098)
+RECEIPT = make_receipt(STEADY, levels=(1, 4))
+
+
+class PlayedService:
+    """Answers as the gateway does, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.requests: list[StartBenchmark] = []
+        self.deleted: list[str] = []
+        self.end = BenchmarkChanged(model="m", stage="Done", done=True, receipt="abc")
+        self.receipts = {"abc": RECEIPT}
+
+    def get(self, path: str, _kind: Any, **_: object) -> Any:  # noqa: ANN401 -- of every type
+        if path == "/benchmarks/job":
+            return self.end
+        if path.startswith("/benchmarks/"):
+            return self.receipts[path.rpartition("/")[2]]
+        return list(self.receipts.values())
+
+    def post(self, _path: str, body: StartBenchmark, _kind: Any, **_: object) -> BenchmarkChanged:  # noqa: ANN401 -- as above
+        self.requests.append(body)
+        return BenchmarkChanged(model=body.model, stage="Getting ready")
+
+    def stream_events(self, *_: object, **__: object) -> Iterator[BenchmarkChanged]:
+        yield BenchmarkChanged(model="m", stage="Warming up")
+        yield self.end
+
+    def delete(self, path: str) -> None:
+        self.deleted.append(path)
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> PlayedService:
+    played = PlayedService()
+    monkeypatch.setattr(command, "connect_gateway", lambda: played)
+    return played
+
+
+def call(*args: str) -> Result:
+    return CliRunner().invoke(roundhouse, ["bench", *args])
+
+
+def test_a_model_is_measured_and_every_level_is_a_line(service: PlayedService) -> None:
+    done = call("m", "--concurrency", "4,1", "--workload", "rag", "--price", "0.3")
+    assert done.exit_code == 0
+    (request,) = service.requests
+    assert request == StartBenchmark(
+        model="m", settings=BenchmarkSettings(workload=Workload.RAG, concurrency=[1, 4], price_kwh=0.3)
+    )
+    assert "Warming up" in done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines() if "tok/s" in line] == ["1", "4"]
+    assert "Kept as abc." in done.stdout
+
+
+def test_an_address_is_measured_with_its_key_and_the_name_it_has_there(service: PlayedService) -> None:
+    call("http://127.0.0.1:9", "--served-name", "theirs", "--key", "k")
+    (request,) = service.requests
+    assert (request.url, request.model, request.key) == ("http://127.0.0.1:9", "theirs", "k")
+
+
+def test_what_json_prints_can_be_compared_and_run_again(service: PlayedService, tmp_path: Path) -> None:
+    file = tmp_path / "receipt.json"
+    file.write_text(call("m", "--json").stdout)
+    assert json.loads(file.read_text())["benchmark"]["id"] == "abc"
+    compared = call("--compare", str(file), "abc", "--json")
+    assert {part["name"] for part in json.loads(compared.stdout)["comparison"]["figures"]} >= {"TTFT", "TPOT"}
+    service.receipts["abc"] = make_receipt([part * 2 for part in STEADY], levels=(1, 4), engine="openvino")
+    again = call("--replay", str(file))
+    assert service.requests[-1].settings == RECEIPT.settings
+    assert "engine: llama.cpp -> openvino" in again.stdout
+    assert "worse" in again.stdout
+
+
+def test_a_run_that_is_refused_ends_with_its_sentence(service: PlayedService) -> None:
+    service.end = BenchmarkChanged(
+        model="m", stage="Ended", done=True, error="It was disturbed.", code="benchmark_disturbed"
+    )
+    done = call("m")
+    assert done.exit_code == 1
+    assert "It was disturbed." in done.stderr
+    assert json.loads(call("m", "--json").stdout)["error"]["code"] == "benchmark_disturbed"
+
+
+def test_results_are_listed_shown_forgotten_and_reported(service: PlayedService, tmp_path: Path) -> None:
+    assert "abc" in call("--list", "m").stdout
+    assert call("--show", "abc", "--markdown").stdout.startswith("| model |")
+    page = tmp_path / "report.html"
+    call("--show", "abc", "--html", str(page))
+    assert "<svg" in page.read_text()
+    call("--forget", "abc")
+    assert service.deleted == ["/benchmarks/abc"]
+    service.receipts.clear()
+    assert "Nothing has been measured" in call("--list").stdout
+
+
+@pytest.mark.parametrize(
+    "args", [[], ["m", "--concurrency", "0"], ["m", "--concurrency", "a"], ["m", "--rounds", "1"], ["--compare", "a"]]
+)
+def test_mistakes_are_usage_errors(service: PlayedService, args: list[str]) -> None:
+    assert call(*args).exit_code == 2
+    assert service.requests == []
+
+
+def test_own_prompts_are_read_from_a_file(service: PlayedService, tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text('{"prompt": "Hi", "max_tokens": 7}\n\n{"messages": [{"role": "user", "content": "Ho"}]}\n')
+    assert call("m", "--prompts", str(file)).exit_code == 0
+    (request,) = service.requests
+    assert request.settings.workload is Workload.FILE
+    assert [(prompt.messages[0].content, prompt.answer_tokens) for prompt in request.prompts] == [
+        ("Hi", 7),
+        ("Ho", 128),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "has no prompts"),
+        ("{", "line 1 is wrong"),
+        ("[]", "line 1 is wrong"),
+        ('{"prompt": "a"}\n{"text": "b"}', "line 2 has neither"),
+        ('{"prompt": 5}', "line 1 is wrong"),
+        ('{"prompt": "a", "max_tokens": 0}', "line 1 is wrong"),
+    ],
+)
+def test_a_line_that_is_wrong_is_named(service: PlayedService, tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text(text)
+    done = call("m", "--prompts", str(file))
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert service.requests == []
+
+
+def test_a_file_without_a_receipt_is_refused(service: PlayedService, tmp_path: Path) -> None:
+    file = tmp_path / "other.json"
+    file.write_text('{"benchmark": 1}')
+    done = call("--compare", str(file), str(file))
+    assert done.exit_code == 2
+    assert "holds no result" in done.stderr
+    assert "cannot be read" in call("--compare", str(tmp_path / "gone.json"), "abc").stderr
+    assert service.requests == []
+
+
+def test_a_receipt_alone_in_a_file_is_read_too(service: PlayedService, tmp_path: Path) -> None:
+    file = tmp_path / "receipt.json"
+    file.write_bytes(msgspec.json.encode(RECEIPT))
+    assert call("--compare", str(file), "abc").exit_code == 0
+    assert msgspec.json.decode(file.read_bytes(), type=BenchmarkReceipt) == service.receipts["abc"]
