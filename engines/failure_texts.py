@@ -210,6 +210,14 @@ _SPECIFIC_TEXTS: tuple[tuple[FailureKind, re.Pattern[str], FailureText], ...] = 
         ),
         (
             _K.MISSING_LIBRARY,
+            r"no package metadata was found for|packagenotfounderror",
+            FailureText(
+                "{engine} asks for a package that its environment does not list.",
+                "It was installed under another name, or a part of it was removed; the log names the one it looks for.",
+            ),
+        ),
+        (
+            _K.MISSING_LIBRARY,
             r"required flash attention",
             FailureText(
                 "{engine} needs Flash Attention 2.5.7 or later, which is missing.",

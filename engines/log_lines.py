@@ -27,7 +27,7 @@ def stage_row(pattern: str, name: str) -> Row:
     return read
 
 
-def buffer_row(pattern: str, purpose: str) -> Row:
+def buffer_row(pattern: str, purpose: str, *, device: str = "GPU") -> Row:
     """Return a row that reads an allocation from groups `size` and `unit`."""
     compiled = re.compile(pattern)
 
@@ -36,7 +36,7 @@ def buffer_row(pattern: str, purpose: str) -> Row:
         if match is None:
             return None
         size = round(float(match["size"]) * _SCALE[match["unit"].lower()])
-        return BufferAllocated(device="GPU", purpose=purpose, size_bytes=size)
+        return BufferAllocated(device=device, purpose=purpose, size_bytes=size)
 
     return read
 

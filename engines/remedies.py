@@ -18,6 +18,8 @@ SMALLEST_CONTEXT = 1024
 _STEP = 256
 """Contexts are offered in multiples of what engines page their cache by."""
 _LEAST_SHARE = 0.1
+_HOST_SHARE = 0.5
+"""Share of the memory free now that is offered where it is the computer's own: all other programs live in it too."""
 _SPARE = 0.02
 """Share of GPU memory left free beside what is free now: a display takes a little more at any time."""
 
@@ -40,6 +42,8 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     total: int = 0
     context: int = 0
     """The longest it says would fit."""
+    is_host: bool = False
+    """Whether the computer's own memory was short, not a device's."""
 
     def describe_figures(self) -> str:
         """Return a sentence with the figures, to follow the first; empty without any."""
@@ -69,7 +73,10 @@ _FREE = (
     re.compile(rf"of which {_N} is free", re.IGNORECASE),
     re.compile(rf"available KV cache memory \({_N}\)", re.IGNORECASE),
 )
-_SHARE = re.compile(r"Free memory on device \S* ?\(([\d.]+)/([\d.]+) GiB\)", re.IGNORECASE)
+_SHARE = re.compile(
+    r"(?:Free memory on device|Available memory on (?P<node>node)) \S* ?\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\)",
+    re.IGNORECASE,
+)
 _LONGEST = re.compile(
     r"(?:estimated maximum model length is |max(?:imum)? (?:context|seq) len\w* that fits is "
     r"|greater than the derived \w+ \((?:max_position_embeddings=)?)([\d,]+)"
@@ -82,8 +89,9 @@ def shortage_of(lines: Sequence[str]) -> Shortage:
     longest = _search(_LONGEST, lines)
     return Shortage(
         wanted=_bytes(_WANTED, lines),
-        free=round(float(share[1]) * _GIB) if share else _bytes(_FREE, lines),
-        total=round(float(share[2]) * _GIB) if share else 0,
+        free=round(float(share["free"]) * _GIB) if share else _bytes(_FREE, lines),
+        total=round(float(share["total"]) * _GIB) if share else 0,
+        is_host=bool(share and share["node"]),
         context=int(longest[1].replace(",", "")) if longest else 0,
     )
 
@@ -135,11 +143,17 @@ def _fewer_layers(options: LaunchOptions, _shortage: Shortage, means: RemedyOpti
 def _less_gpu_memory(options: LaunchOptions, shortage: Shortage, means: RemedyOptions) -> Remedy | None:
     if not means.gpu_share or not shortage.total:
         return None
-    share = int((shortage.free / shortage.total - _SPARE) * 100) / 100
+    free = shortage.free / shortage.total
+    share = int((free * _HOST_SHARE if shortage.is_host else free - _SPARE) * 100) / 100
     if share < _LEAST_SHARE or share >= (options.gpu_memory_fraction or 1.0):
         return None
-    label = f"Load with {share:.0%} of the GPU's memory"
+    label = f"Load with {share:.0%} of the {'computer' if shortage.is_host else 'GPU'}'s memory"
     return Remedy(kind=_R.LESS_GPU_MEMORY, label=label, options={"gpu_memory_fraction": share})
+
+
+def _less_host_memory(options: LaunchOptions, shortage: Shortage, means: RemedyOptions) -> Remedy | None:
+    """Return the same where an engine takes a share of the computer's own memory."""
+    return _less_gpu_memory(options, shortage, means) if shortage.is_host else None
 
 
 def _again(_options: LaunchOptions, _shortage: Shortage, _means: RemedyOptions) -> Remedy:
@@ -150,7 +164,7 @@ Offer = Callable[[LaunchOptions, Shortage, RemedyOptions], Remedy | None]
 
 _OFFERS: dict[FailureKind, tuple[Offer, ...]] = {
     _K.CONTEXT_TOO_LARGE: (_less_context, _fewer_slots, _smaller_cache),
-    _K.OUT_OF_MEMORY: (_fewer_slots, _smaller_cache, _less_context),
+    _K.OUT_OF_MEMORY: (_less_host_memory, _fewer_slots, _smaller_cache, _less_context),
     _K.OUT_OF_GPU_MEMORY: (_less_gpu_memory, _fewer_layers, _fewer_slots, _smaller_cache, _less_context),
     _K.KILLED: (_less_context, _again),
     _K.BACKEND_CRASH: (_fewer_layers, _again),

@@ -55,6 +55,18 @@ def template_file(options: LaunchOptions) -> tuple[LaunchFile, ...]:
     return (LaunchFile(name=TEMPLATE, content=options.chat_template.encode()),)
 
 
+class BackendTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine is told where one backend computes, beyond what it is told anywhere; what a person says counts."""
+
+    arguments: tuple[str, ...] = ()
+    """For one process alone: vLLM's for the processor fail where a model is cut over several."""
+    env: Mapping[str, str] = {}
+    threads_variable: str = ""
+    """What tells it the number of threads."""
+    memory_fraction: float | None = None
+    """The share of memory it may take where nobody said one."""
+
+
 class ServerRecipe(msgspec.Struct, frozen=True, kw_only=True):
     """One engine. `opening` gives the arguments that Roundhouse decides; the table gives those of the options."""
 
@@ -72,6 +84,8 @@ class ServerRecipe(msgspec.Struct, frozen=True, kw_only=True):
     readiness: Readiness = Readiness(interval_s=0.5, stall_s=600.0)
     stop: StopPlan = StopPlan(how=SoftStop.SIGTERM, grace_s=15.0)
     env: Mapping[str, str] = {}
+    terms: Mapping[str, BackendTerms] = {}
+    """By backend; those without any are told nothing more."""
     files: Callable[[LaunchOptions], tuple[LaunchFile, ...]] = template_file
     serves_as_path: bool = False
     """It calls the model by its path and cannot be told otherwise."""
@@ -101,10 +115,11 @@ class ServerAdapter:
         python = _python_beside(command) if command else None
         if python is None:
             return self._not_installed_failure()
-        version = output_of((str(python), "-c", _TELL_VERSION, self._recipe.distribution)).strip()
+        told = output_of((str(python), "-c", _TELL_VERSIONS, self._recipe.distribution, "torch")).splitlines()
+        version, torch = (*told, "", "")[:2]
         # Its flags are not asked for: a help text of ten seconds would hold up every list of engines.
         return EngineInstallation(
-            engine=self.descriptor.id, version=version, backend=self.descriptor.accelerators[0], python=python
+            engine=self.descriptor.id, version=version, backend=self._backend_of(version, torch), python=python
         )
 
     def plan(
@@ -112,9 +127,14 @@ class ServerAdapter:
     ) -> LaunchPlan:
         """Return one server process. Raises ValueError with a sentence for options it cannot honour."""
         self._check(model)
+        terms = self._recipe.terms.get(installation.backend, BackendTerms())
+        if options.gpu_memory_fraction is None:
+            options = msgspec.structs.replace(options, gpu_memory_fraction=terms.memory_fraction)
         command_line = build_arguments(self._recipe.table, options, installation)
-        args = (*self._recipe.opening(model, options, net), *command_line.args)
-        env = {**QUIET, **self._recipe.env, **device_environment(options), **options.extra_env}
+        extra = terms.arguments if options.tensor_parallel * options.pipeline_parallel == 1 else ()
+        args = (*self._recipe.opening(model, options, net), *extra, *command_line.args)
+        own = {**QUIET, **self._recipe.env, **terms.env, **_threads_environment(terms, options)}
+        env = {**own, **device_environment(options), **options.extra_env}
         return LaunchPlan(
             processes=(foreign_process(installation, self._recipe.module, args, net.key, env=env),),
             base_url=f"http://{net.host}:{net.port}",
@@ -149,6 +169,13 @@ class ServerAdapter:
             flags=flags_of(command, place.folder),
         )
 
+    def _backend_of(self, *versions: str) -> str:
+        """Return what a build computes with, as its version or PyTorch's says behind a plus: "0.32.0+cpu"."""
+        labels = [version.partition("+")[2] for version in versions]
+        accelerators = self.descriptor.accelerators
+        labelled = (name for label in labels for name in accelerators if label.startswith(_LABELS.get(name, name)))
+        return next(labelled, accelerators[0])
+
     def _not_installed_failure(self) -> Failure:
         return Failure(
             kind=FailureKind.NOT_INSTALLED,
@@ -158,7 +185,20 @@ class ServerAdapter:
         )
 
 
-_TELL_VERSION = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))"
+_TELL_VERSIONS = """
+import importlib.metadata, sys
+for name in sys.argv[1:]:
+    try:
+        print(importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        print()
+"""
+_LABELS = {"cuda": "cu"}
+"""Backends that builds call by other names than ours: PyTorch's "+cu130"."""
+
+
+def _threads_environment(terms: BackendTerms, options: LaunchOptions) -> Mapping[str, str]:
+    return {terms.threads_variable: str(options.threads)} if terms.threads_variable and options.threads else {}
 
 
 def device_environment(options: LaunchOptions) -> Mapping[str, str]:

@@ -49,6 +49,11 @@ _OPTIONS = (
     click.option("--context", type=click.IntRange(256, 4_194_304), help="Tokens of context per request."),
     click.option("--slots", type=click.IntRange(1, MAX_SLOTS), help="Requests answered at once."),
     click.option("--kv-type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache."),
+    click.option(
+        "--gpu-memory-fraction",
+        type=click.FloatRange(0.05, 1),
+        help="Share of GPU memory (on a processor: of the computer's), where the engine takes one.",
+    ),
     click.option("--engine", help="Id of the engine that runs it."),
     click.option(
         "--temperature",
@@ -262,6 +267,9 @@ def _template_lines(shown: ModelChoices) -> list[str]:
 def _engine_only(shown: ModelChoices) -> Iterator[tuple[str, str]]:
     """Yield what is shown only where the engine has it, or somebody set it."""
     own = shown.settings
+    if own.gpu_memory_fraction or "gpu_memory_fraction" in shown.takes:
+        share = own.gpu_memory_fraction
+        yield "Memory share", "as the engine does" if share is None else f"{share:g}"
     if own.tool_parser or "tool_parser" in shown.takes:
         by_template = f"{shown.tool_parser}, by its chat template" if shown.tool_parser else _READ_HERE
         yield "Tool calls", own.tool_parser or by_template

@@ -166,6 +166,8 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     context: Annotated[int, msgspec.Meta(ge=256, le=4_194_304)] | None = None
     slots: Annotated[int, msgspec.Meta(ge=1, le=MAX_SLOTS)] | None = None
     kv_type: Literal["f16", "q8_0", "q4_0"] | None = None
+    gpu_memory_fraction: Annotated[float, msgspec.Meta(ge=0.05, le=1)] | None = None
+    """The share of memory it may take, for engines that take theirs at the start: a card's, or the computer's."""
     engine: Annotated[str, msgspec.Meta(max_length=64)] | None = None
     """Id of the engine that runs it; None: the best that is installed."""
     sampling: ModelSampling = ModelSampling()

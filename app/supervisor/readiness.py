@@ -113,13 +113,23 @@ async def _lists_model(endpoint: EngineEndpoint, path: str) -> bool:
     return reply.status == OK and any(model.id == endpoint.served_name for model in models)
 
 
+async def computes(endpoint: EngineEndpoint, path: str, *, timeout_s: float) -> bool:
+    """Ask for a token; False for an answer that says it failed inside. Raises OSError, TimeoutError or ValueError."""
+    reply = await _ask_token(endpoint, path, timeout_s)
+    return reply.status < HTTPStatus.INTERNAL_SERVER_ERROR
+
+
 async def _generates_token(endpoint: EngineEndpoint, path: str) -> bool:
+    reply = await _ask_token(endpoint, path, GENERATE_S)
+    return reply.status == OK and bool(msgspec.json.decode(reply.body, type=_Completion).choices)
+
+
+async def _ask_token(endpoint: EngineEndpoint, path: str, timeout_s: float) -> EngineReply:
     prompt = (
         {"messages": [{"role": "user", "content": "Hi"}]} if path.endswith("/chat/completions") else {"prompt": "Hi"}
     )
     body = msgspec.json.encode({"model": endpoint.served_name, "max_tokens": 1, **prompt})
-    reply = await endpoint.send_request("POST", path, body=body, timeout_s=GENERATE_S)
-    return reply.status == OK and bool(msgspec.json.decode(reply.body, type=_Completion).choices)
+    return await endpoint.send_request("POST", path, body=body, timeout_s=timeout_s)
 
 
 _ASK: dict[ReadyWhen, Callable[[EngineEndpoint, str], Awaitable[bool]]] = {

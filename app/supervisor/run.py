@@ -40,7 +40,7 @@ from app.supervisor.faults import (
 )
 from app.supervisor.logs import EngineLog, LogRedactor
 from app.supervisor.policy import SupervisorFolders
-from app.supervisor.readiness import EngineEndpoint, is_ready
+from app.supervisor.readiness import EngineEndpoint, computes, is_ready
 from app.supervisor.records import TOKEN_VARIABLE, LaunchRecord, LaunchRecords
 from app.supervisor.remote import check_endpoint, wait_until_lost
 from engines.api import (
@@ -96,6 +96,8 @@ _STACK_BYTES = 16 << 20
 PULSE_S = 1.0
 ALIVE_SHARE = 0.02
 """An engine that uses less of one core than this is waiting; answering our questions alone costs about so much."""
+TOKEN_S = 300.0
+"""For a token, which waits for the work before it: then it is asked for anew."""
 PROBE_S = 10.0
 """How long one question to an engine that was ready may take. As `remote.LOOK_S`: one thread may answer and compute."""
 
@@ -179,11 +181,24 @@ class EngineRun:
         plan, limits = self._plan, self._limits
         if plan is None or limits is None or not plan.processes or plan.readiness.when is ReadyWhen.COMPLETION:
             return None
-        probe = asyncio.create_task(self._until_answered(limits.slots_path or plan.readiness.path))
+        asks_token = limits.probe_path and self._request.options.task == "chat"
+        probe = asyncio.create_task(
+            self._until_token(limits.probe_path)
+            if asks_token
+            else self._until_answered(limits.slots_path or plan.readiness.path)
+        )
         try:
             return await self._is_answered(probe, limits)
         finally:
             probe.cancel()
+
+    async def _until_token(self, path: str) -> None:
+        """Ask for a token until there is an answer that a process which computes can have given."""
+        while True:
+            with contextlib.suppress(OSError, ValueError):  # TimeoutError too
+                if await computes(self._build_endpoint(), path, timeout_s=TOKEN_S):
+                    return
+            await asyncio.sleep(PULSE_S)
 
     async def _until_answered(self, path: str) -> None:
         while True:

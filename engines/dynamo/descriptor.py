@@ -24,7 +24,7 @@ DESCRIPTOR = Descriptor(
         Route.EMBEDDINGS: "/v1/embeddings",
         Route.RESPONSES: "/v1/responses",
     },
-    features=VLLM.features - {Feature.API_KEY, Feature.VISION, Feature.LORA, Feature.PREFILL},
+    features=VLLM.features - {Feature.API_KEY, Feature.VISION, Feature.LORA, Feature.PREFILL, Feature.LOGIT_BIAS},
     tool_parsers={
         ToolCallFormat.HERMES: "hermes",
         ToolCallFormat.QWEN_CODER: "qwen3_coder",
@@ -40,6 +40,7 @@ DESCRIPTOR = Descriptor(
     platforms=frozenset({"linux"}),
     has_helpers=True,
     accelerators=("cuda",),
+    probe_path="/v1/completions",
     metrics_path="/metrics",
     metrics={
         Gauge.RUNNING: "dynamo_frontend_inflight_requests",

@@ -89,6 +89,7 @@ DESCRIPTOR = Descriptor(
         "cuda",
         "rocm",
     ),
+    probe_path="/v1/completions",
     metrics_path="/metrics",
     metrics={
         Gauge.RUNNING: "sglang:num_running_reqs",

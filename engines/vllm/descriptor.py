@@ -89,7 +89,8 @@ DESCRIPTOR = Descriptor(
     },
     platforms=frozenset({"linux"}),
     has_helpers=True,
-    accelerators=("cuda", "rocm"),
+    accelerators=("cuda", "rocm", "cpu"),
+    probe_path="/v1/completions",
     metrics_path="/metrics",
     metrics={
         Gauge.RUNNING: "vllm:num_requests_running",

@@ -13,7 +13,7 @@ from engines.failures import FailureReader
 from engines.flags import Flag, FlagTable, lora_flag, no_flag, switch_flag, task_flag, value_flag
 from engines.log_lines import SHARDS, buffer_row, context_row, stage_row
 from engines.remedies import RemedyOptions
-from engines.server_adapter import ServerAdapter, ServerRecipe
+from engines.server_adapter import BackendTerms, ServerAdapter, ServerRecipe
 from engines.vllm.descriptor import DESCRIPTOR
 
 _K = FailureKind
@@ -151,6 +151,12 @@ _CLUES = compile_clues(
     ),
     (_K.MODEL_NOT_FOUND, (r"cannot find any model weights with", r"cannot find the config file for")),
     (_K.BAD_FLAG, (r"world size \(\d+\) is larger than the number of available gpus",)),
+    (_K.OUT_OF_MEMORY, (r"available memory on node .{0,200} is less than desired cpu memory utilization",)),
+    (_K.KILLED, (r"worker proc \S{1,80} died unexpectedly \(exit code: -9\)",)),
+    (
+        _K.CRASHED,
+        (r"worker proc \S{1,80} died unexpectedly", r"runtimeerror: executor failed\.", r"enginedeaderror: enginecore"),
+    ),
 )
 
 READER = FailureReader(name="vLLM", means=RemedyOptions(cache_type="fp8", gpu_share=True), clues=_CLUES)
@@ -161,10 +167,12 @@ LOG = (
     stage_row(
         r"Starting torch\.compile|torch\.compile (takes|took)|Compiling a graph|Dynamo bytecode transform", "Compiling"
     ),
+    stage_row(r"Warming up model for the compilation|(CPU|GPU) KV cache size: [\d,]+ tokens", "Warming up"),
     stage_row(r"Capturing CUDA graphs.{0,200}?(?P<percent>\d{1,3})%", "Capturing graphs"),
     stage_row(r"Starting vLLM (API )?server|Application startup complete", "Ready"),
     buffer_row(r"Model loading took (?P<size>[\d.]+) (?P<unit>GiB|GB)", "model"),
     buffer_row(r"Available KV cache memory: (?P<size>[\d.]+) (?P<unit>GiB)", "kv"),
+    buffer_row(r"Auto set \((?P<size>[\d.]+)/[\d.]+\) (?P<unit>GiB) for KV cache", "kv", device="CPU"),
     buffer_row(r"Graph capturing finished in .{0,200} took (?P<size>[\d.]+) (?P<unit>GiB)", "compute"),
     context_row(r"Using max model len (?P<tokens>[\d,]+)"),
 )
@@ -177,6 +185,16 @@ def base_arguments(model: ModelSource, _options: LaunchOptions, net: ListenOptio
         *("--served-model-name", model.name, "--disable-uvicorn-access-log"),
     )
 
+
+ON_CPU = BackendTerms(
+    arguments=("--enforce-eager",),  # compiling took 34 s for the smallest model, and asks for a C++ compiler
+    env={
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # bound, it leaves out a core for each process beside the workers
+        "TORCHDYNAMO_DISABLE": "1",  # without a compiler a request for log probabilities would end it
+    },
+    threads_variable="OMP_NUM_THREADS",
+    memory_fraction=0.4,  # by default it takes 0.92 of the computer's memory, and ends where less is free
+)
 
 ADAPTER = ServerAdapter(
     ServerRecipe(
@@ -191,6 +209,7 @@ ADAPTER = ServerAdapter(
         log=LOG,
         readiness=Readiness(path="/health", interval_s=0.5, stall_s=600.0),
         env={"VLLM_NO_USAGE_STATS": "1"},
+        terms={"cpu": ON_CPU},
         files=lambda _options: (),
     )
 )

@@ -1,6 +1,6 @@
 """Engines that bring their own server: their command lines against golden ones, their lines, and what they refuse.
 
-None of them can run here. `golden/` holds what `plan` gives for one rich and one plain set of options; a line that
+Most of them cannot run here. `golden/` holds what `plan` gives for one rich and one plain set of options; a line that
 changes there is a change of what users' engines are started with.
 """
 
@@ -22,6 +22,7 @@ from engines.api import (
     ListenOptions,
     LoadProgress,
     ModelSource,
+    Suspicion,
 )
 from engines.flags import WORDS
 from engines.lmdeploy.launch import ADAPTER as LMDEPLOY
@@ -33,6 +34,7 @@ from engines.tensorrt_llm.launch import ADAPTER as TENSORRT_LLM
 from engines.vllm.launch import ADAPTER as VLLM
 
 GOLDEN = Path(__file__).parent / "golden"
+ON_CPU = Path(__file__).parent / "recorded" / "vllm_on_cpu.txt"
 NET = ListenOptions(host="127.0.0.1", port=50_001, key="secret")
 ALL = {adapter.descriptor.id: adapter for adapter in (VLLM, SGLANG, LMDEPLOY, TENSORRT_LLM, MLC_LLM, MLX_VLM)}
 EACH = pytest.mark.parametrize("adapter", ALL.values(), ids=list(ALL))
@@ -265,3 +267,55 @@ def test_sglang_is_told_steps_width_and_count_of_a_draft_together(kind: str, sai
 def test_no_server_but_the_one_that_asks_for_the_key_can_be_chosen(adapter: ServerAdapter, name: str) -> None:
     with pytest.raises(ValueError, match="Roundhouse's to set"):
         plan(adapter, extra_env={name: "1"})
+
+
+def planned_on_a_processor(**options: Any) -> tuple[tuple[str, ...], dict[str, str]]:  # noqa: ANN401 -- options of every type
+    found = EngineInstallation(engine="vllm", version="0.32.0", backend="cpu", python=Path("/venv/bin/python"))
+    source = ModelSource(name="m", path=Path("/models/m"), format=VLLM.descriptor.formats[-1])
+    (process,) = VLLM.plan(source, LaunchOptions(**options), NET, found).processes
+    return process.argv, dict(process.env)
+
+
+def test_vllm_on_a_processor_takes_a_share_that_is_there_and_compiles_nothing() -> None:
+    argv, env = planned_on_a_processor(threads=6)
+    assert argv[argv.index("--gpu-memory-utilization") + 1] == "0.4"
+    assert "--enforce-eager" in argv
+    assert (env["TORCHDYNAMO_DISABLE"], env["VLLM_CPU_OMP_THREADS_BIND"], env["OMP_NUM_THREADS"]) == (
+        "1",
+        "nobind",
+        "6",
+    )
+
+
+def test_what_a_person_says_counts_before_what_suits_a_processor() -> None:
+    argv, env = planned_on_a_processor(
+        gpu_memory_fraction=0.2, extra_env={"OMP_NUM_THREADS": "3"}, pipeline_parallel=2, threads=6
+    )
+    assert argv[argv.index("--gpu-memory-utilization") + 1] == "0.2"
+    assert "--enforce-eager" not in argv, "it fails on the first request where a model is cut"
+    assert env["OMP_NUM_THREADS"] == "3"
+
+
+def test_vllm_s_lines_on_a_processor_are_understood() -> None:
+    events = [event for line in ON_CPU.read_text(encoding="utf-8").splitlines() for event in VLLM.read_log(line)]
+    stages = list(dict.fromkeys(event.stage for event in events if isinstance(event, LoadProgress)))
+    assert stages == ["Reading weights", "Preparing", "Warming up", "Ready"]
+    (cache,) = (event for event in events if isinstance(event, BufferAllocated))
+    assert (cache.device, cache.purpose, cache.size_bytes) == ("CPU", "kv", round(1.43 * 1024**3))
+    assert ContextSet(tokens=2048) in events
+    assert not [event for event in events if isinstance(event, Suspicion)]
+
+
+@pytest.mark.parametrize(
+    ("versions", "backend"),
+    [
+        (("0.32.0+cpu", "2.13.0"), "cpu"),
+        (("0.32.0", "2.13.0+cpu"), "cpu"),
+        (("0.32.0", "2.13.0+cu130"), "cuda"),
+        (("0.32.0+rocm7", ""), "rocm"),
+        (("0.32.0", "2.13.0"), "cuda"),
+        (("", ""), "cuda"),
+    ],
+)
+def test_a_build_on_path_says_what_it_computes_with(versions: tuple[str, str], backend: str) -> None:
+    assert VLLM._backend_of(*versions) == backend

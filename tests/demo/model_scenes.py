@@ -71,7 +71,7 @@ def open_settings_for_vllm(window: MainWindow, api: DemoApi) -> None:
         data.TUNED,
         settings=msgspec.structs.replace(data.TUNED.settings, extra_args=["--enforce-eager", "--seed=7"]),
         brings_code=True,
-        takes=["allows_code", "tool_parser", "reasoning_parser"],
+        takes=["allows_code", "tool_parser", "reasoning_parser", "gpu_memory_fraction"],
         tool_parser="hermes",
     )
     open_model_settings(window, api)

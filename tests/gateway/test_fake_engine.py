@@ -212,6 +212,20 @@ async def test_a_request_whose_engine_hangs_is_told(
     assert "is restarted" in caplog.text
 
 
+async def test_an_engine_whose_server_is_well_and_computes_nothing_is_restarted(
+    real: Real, adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As Dynamo's frontend is once its worker is gone: a token tells, its health does not."""
+    monkeypatch.setattr(run, "PULSE_S", 0.05)
+    monkeypatch.setattr(upstream, "LOOK_S", 0.1)
+    adapter.descriptor = msgspec.structs.replace(
+        adapter.descriptor, frozen_s=0.2, stuck_s=1.0, probe_path="/v1/chat/completions"
+    )
+    async with real.asked("mute", stream=False) as reply:
+        assert (reply.status, (await reply.json())["error"]["code"]) == (502, "unresponsive")
+    assert "is restarted" in caplog.text
+
+
 async def test_a_client_that_leaves_while_the_model_loads_costs_the_engine_nothing(real: Real) -> None:
     async def ask() -> None:
         async with real.asked("loads"):

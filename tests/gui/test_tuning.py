@@ -125,6 +125,23 @@ def test_sampling_is_changed_value_by_value_and_the_models_own_can_be_switched_o
     assert view.sampling.fields["top_k"].placeholderText() == "engine default"
 
 
+def test_a_share_of_memory_is_asked_for_where_the_engine_takes_one(view: ModelSettingsView, api: DemoApi) -> None:
+    row = view.numbers["gpu_memory_fraction"]
+    shown_as(api, takes=["gpu_memory_fraction"])
+    view.model.fetch_choices()
+    api.flush()
+    assert row.isVisible()
+    row.field.setText("0,4")
+    row.field.editingFinished.emit()
+    assert sent(api) == replaced(gpu_memory_fraction=0.4)
+    view.model.type_in("gpu_memory_fraction", "4")
+    assert "takes a number from 0.05 to 1" in row._wrong.text()
+    shown_as(api, takes=[])
+    view.model.fetch_choices()
+    api.flush()
+    assert not row.isVisible()
+
+
 def test_choices_are_sent_and_left_to_roundhouse_again(view: ModelSettingsView, api: DemoApi) -> None:
     view.draft.choice._choose_value("qwen3-0.6b-q8_0")
     assert sent(api) == replaced(draft="qwen3-0.6b-q8_0")

@@ -270,7 +270,7 @@ def choose_options(
         threads=requested.threads or engine_threads(),
         gpu_layers=requested.gpu_layers,
         kv_type=requested.kv_type or own.kv_type,
-        gpu_memory_fraction=requested.gpu_memory_fraction,
+        gpu_memory_fraction=requested.gpu_memory_fraction or own.gpu_memory_fraction,
         chat_template=preset.chat_template or None,
         task="rerank" if model.is_reranker else "chat" if model.chats else "embed",
     )

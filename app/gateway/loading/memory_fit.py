@@ -184,6 +184,7 @@ def _setting(request: LoadRequest, engine: EngineTraits, backend: str) -> RunSet
         slots=options.slots,
         kv_type=options.kv_type or "f16",
         gpu_layers=options.gpu_layers,
+        memory_fraction=options.gpu_memory_fraction,
         task=options.task,
     )
 

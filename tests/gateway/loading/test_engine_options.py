@@ -165,7 +165,12 @@ async def test_an_engine_that_is_not_installed_yet_takes_what_it_would_take(admi
 
 
 async def test_what_an_engine_takes_is_told(admin: Admin) -> None:
-    assert (await admin.choices("coder")).takes == ["allows_code", "tool_parser", "reasoning_parser"]
+    assert (await admin.choices("coder")).takes == [
+        "allows_code",
+        "tool_parser",
+        "reasoning_parser",
+        "gpu_memory_fraction",
+    ]
     told = await admin.choices("file")
     assert (told.takes, told.tool_parser) == ([], "")
 

@@ -62,7 +62,14 @@ THINKING_BUDGET = NumberOption(
     0,
     4_194_304,
 )
-NUMBERS = (CONTEXT, SLOTS, IDLE, THINKING_BUDGET)
+MEMORY_SHARE = NumberOption(
+    "gpu_memory_fraction",
+    LazyText("Share of memory"),
+    LazyText("From 0.05 to 1: how much of the graphics card, or of the computer without one, it takes at its start."),
+    0.05,
+    1.0,
+)
+NUMBERS = (CONTEXT, SLOTS, MEMORY_SHARE, IDLE, THINKING_BUDGET)
 SAMPLING = tuple(choice for choice in SAMPLING_OPTIONS if choice.name in ModelSampling.__struct_fields__)
 KV_TYPES = (
     ("", LazyText("Same as for all models")),

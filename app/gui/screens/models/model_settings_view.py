@@ -128,7 +128,12 @@ class ModelSettingsView(QWidget):
         self._stays, self._companions = self.numbers["idle_minutes"], self._make_companions()
         self._sections = (
             self._make_section(
-                tr("How it runs"), self.engine, self.numbers["context"], self.numbers["slots"], self.kv_type
+                tr("How it runs"),
+                self.engine,
+                self.numbers["context"],
+                self.numbers["slots"],
+                self.kv_type,
+                self.numbers["gpu_memory_fraction"],
             ),
             self._make_section(
                 tr("Sampling"), self.uses_own, self.sampling, self.thinking, self.numbers["thinking_budget"]
@@ -242,6 +247,7 @@ class ModelSettingsView(QWidget):
         own = choices.settings
         self.thinking.setVisible(choices.answers.thinks or own.thinking is not None)
         self.numbers["thinking_budget"].setVisible(choices.answers.takes_budget or own.thinking_budget is not None)
+        self.numbers["gpu_memory_fraction"].setVisible(model_settings.shows_setting(choices, "gpu_memory_fraction"))
         self._code.setVisible(choices.brings_code or model_settings.shows_setting(choices, "allows_code"))
         self._parsers.setVisible(
             model.chats and model_settings.shows_setting(choices, "tool_parser", "reasoning_parser")
