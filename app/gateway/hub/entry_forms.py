@@ -1,10 +1,12 @@
 """In which formats and quantisations a model of the catalogue can be had, as its repositories say, and its facts."""
 
+import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
-from app.advisor.plans.quantisations import FULL, nominal_rate
+from app.advisor.plans.quantisations import FULL, USUAL, nominal_rate
 from app.core.errors import RoundhouseError
 from app.core.identity import IdentityKey
 from app.core.model_facts import ModelFacts, bit_rate_name
@@ -17,16 +19,49 @@ from app.hub.repositories.catalogue_facts import catalogue_facts, download_bytes
 
 _RATE = re.compile(r"(\d(?:\.\d{1,2})?)[-_ ]?bpw", re.IGNORECASE)
 _BITS = re.compile(r"(\d)-?bit", re.IGNORECASE)
+_SURELY_LESS = 0.9
+"""A form weighs more than this share of what its name says: names leave out scales, and count what lies elsewhere."""
+_SURELY_FITS = 2.0
+"""With so many times what its name says there is room for scales, a conversation and what an engine takes."""
 
 
-def list_forms(entry: CatalogueEntry, formats: Collection[str] = FORMATS) -> Sequence[ModelFacts]:
-    """Return a model in every form that it can be had in; empty where nobody knows what it is made of.
+class FormBounds(NamedTuple):
+    """Which forms may be planned on a machine; each takes a while to make, so others are not made.
 
-    Of a machine's `formats` only, where others are read by no engine that runs on it: each form takes a while to make.
+    Of the `formats` that an engine there reads; none that is larger than all memory, `most_bytes`; and none below the
+    usual bits where those are certain to fit the least memory, `least_bytes`.
     """
+
+    formats: Collection[str]
+    most_bytes: float
+    least_bytes: float
+
+
+EVERY_FORM = FormBounds(FORMATS, math.inf, 0)
+
+
+def list_forms(entry: CatalogueEntry, bounds: FormBounds = EVERY_FORM) -> Sequence[ModelFacts]:
+    """Return a model in the forms that it can be had in; empty where nobody knows what it is made of."""
     key = IdentityKey(entry)
-    forms = (_build_form(key, kind, name) for kind, name in _list_quantizations(entry) if kind in formats)
+    forms = (_build_form(key, kind, name) for kind, name in _list_within(entry, bounds))
     return [facts for facts in forms if facts is not None]
+
+
+def _list_within(entry: CatalogueEntry, bounds: FormBounds) -> Iterator[tuple[str, str]]:
+    """Yield formats and quantisations within bounds, and of what is larger than all memory the smallest."""
+    elements = entry.parameters - entry.table_parameters - entry.draft_parameters
+    least_rate = USUAL if _SURELY_FITS * elements * USUAL / 8 <= bounds.least_bytes else 0.0
+    by_format: dict[str, list[tuple[float, str]]] = {}
+    for kind, name in _list_quantizations(entry):
+        if kind in bounds.formats:
+            by_format.setdefault(kind, []).append((nominal_rate(name, USUAL), name))
+    for kind, named in by_format.items():
+        least_rate_there = min(least_rate, max(rate for rate, _ in named))
+        smallest = min(named)
+        for rate, name in named:
+            is_too_large = _SURELY_LESS * elements * rate / 8 > bounds.most_bytes
+            if (rate >= least_rate_there and not is_too_large) or (is_too_large and (rate, name) == smallest):
+                yield kind, name
 
 
 def estimate_download(entry: CatalogueEntry, facts: ModelFacts) -> int:

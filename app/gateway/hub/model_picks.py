@@ -5,6 +5,7 @@ Each model is planned as `roundhouse plan NAME` plans it; one counts that can be
 conversation and writes fast enough. The sentence beside the best says what stands against the next better one.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from app.core.hub import HubCard, HubPick, HubSearchHit, HubUse
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from app.gateway.hub.card_fits import with_fit
-from app.gateway.hub.entry_forms import estimate_download, list_forms
+from app.gateway.hub.entry_forms import FormBounds, estimate_download, list_forms
 from app.gateway.hub.named_models import FORMATS
 from app.gateway.hub.repositories import FitContext
 from app.hub.repositories.catalogue_entry import CatalogueEntry
@@ -130,7 +131,7 @@ def _judge_entry(entry: CatalogueEntry, use: HubUse, ground: FitContext, *, is_p
     card, rank = catalogue_card(entry), float(entry.ranks[use.value])
     if not is_planned:
         return _PickCandidate(entry, with_fit(card, ground, entry), rank)
-    forms = list_forms(entry, _readable_formats(ground))
+    forms = list_forms(entry, _bounds_of(ground))
     plan = _plan_forms(entry, forms, WRITING_USES[use], ground) if forms else None
     if plan is None:
         return _PickCandidate(entry, with_fit(card, ground, entry), rank)
@@ -140,10 +141,18 @@ def _judge_entry(entry: CatalogueEntry, use: HubUse, ground: FitContext, *, is_p
     return _PickCandidate(entry, _card_of_plan(card, plan), rank * kept, crowds=_crowds(plan, ground.machine))
 
 
-def _readable_formats(ground: FitContext) -> frozenset[str]:
-    """Return the formats that engines which run on the machine read."""
+def _bounds_of(ground: FitContext) -> FormBounds:
+    """Return which forms can be run on the machine at all."""
     engines = (engine for engine in ground.traits.values() if not explain_lack(ground.machine, engine))
-    return frozenset(kind for engine in engines for kind in engine.formats)
+    formats = frozenset(kind for engine in engines for kind in engine.formats)
+    known = [size for size in _pool_sizes(ground.machine) if size is not None]
+    if len(known) < len(ground.machine.pools) or not known:
+        return FormBounds(formats, math.inf, 0)
+    return FormBounds(formats, sum(known), min(known))
+
+
+def _pool_sizes(machine: Machine) -> list[int | None]:
+    return [pool.physical.value for pool in machine.pools]
 
 
 def _crowds(plan: Plan, machine: Machine) -> bool:
@@ -156,7 +165,7 @@ def _crowds(plan: Plan, machine: Machine) -> bool:
 
 def _might_fit(entry: CatalogueEntry, ground: FitContext) -> bool:
     """Rule out quickly what is larger than all the memory there is, in the fewest bits."""
-    sizes = [pool.physical.value for pool in ground.machine.pools]
+    sizes = _pool_sizes(ground.machine)
     bytes_least = (entry.parameters - entry.table_parameters - entry.draft_parameters) * _FEWEST_BITS / 8
     return None in sizes or bytes_least <= sum(size or 0 for size in sizes)
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from app.core.model_facts import Layer, WeightGroup, WeightKind
 from app.hub.gguf.tables import TYPE_NAMES
-from app.hub.gguf.values import MAX_NUMBER, TensorInfo, corrupt_error
+from app.hub.gguf.values import MAX_NUMBER, TensorInfo, bytes_of, corrupt_error
 
 __all__ = ["TensorInfo", "expert_blocks", "kind_of", "weight_groups"]
 
@@ -68,16 +68,24 @@ def weight_groups(tensors: Iterable[TensorInfo], layers: Sequence[Layer], alignm
 
     A draft block is all DRAFT; the projections of a purely recurrent block are RECURRENT. Raises BadRequest.
     """
-    sums: dict[tuple[WeightKind, int | None, str], _GroupSum] = {}
+    sums: dict[tuple[WeightKind, int | None, int], _GroupSum] = {}
     total = 0
     for tensor in tensors:
         kind, block = kind_of(tensor.name)
         layer = layers[block] if block is not None and block < len(layers) else None
-        total += tensor.elements
+        elements = tensor.elements
+        total += elements
         if total > MAX_NUMBER:
             raise corrupt_error("a tensor has an impossible size")
-        key = (_in_its_layer(kind, layer), block, TYPE_NAMES.get(tensor.type, str(tensor.type)))
-        _add_tensor(sums.setdefault(key, _GroupSum()), tensor, alignment)
+        key = (_in_its_layer(kind, layer), block, tensor.type)
+        group_sum = sums.get(key)
+        if group_sum is None:
+            sums[key] = group_sum = _GroupSum()
+        size = bytes_of(elements, tensor.type)
+        group_sum.tensors += 1
+        group_sum.elements += elements
+        group_sum.bytes += size
+        group_sum.padded_bytes += -(-size // alignment) * alignment
     return [_build_group(key, group_sum) for key, group_sum in sums.items()]
 
 
@@ -91,20 +99,12 @@ def _in_its_layer(kind: WeightKind, layer: Layer | None) -> WeightKind:
     return kind
 
 
-def _add_tensor(group_sum: _GroupSum, tensor: TensorInfo, alignment: int) -> None:
-    size = tensor.size_bytes
-    group_sum.tensors += 1
-    group_sum.elements += tensor.elements
-    group_sum.bytes += size
-    group_sum.padded_bytes += -(-size // alignment) * alignment
-
-
-def _build_group(key: tuple[WeightKind, int | None, str], group_sum: _GroupSum) -> WeightGroup:
-    kind, layer, type_name = key
+def _build_group(key: tuple[WeightKind, int | None, int], group_sum: _GroupSum) -> WeightGroup:
+    kind, layer, type_id = key
     return WeightGroup(
         kind=kind,
         layer=layer,
-        type=type_name,
+        type=TYPE_NAMES.get(type_id, str(type_id)),
         tensors=group_sum.tensors,
         elements=group_sum.elements,
         bytes=group_sum.bytes,

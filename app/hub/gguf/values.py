@@ -29,15 +29,20 @@ class TensorInfo(msgspec.Struct, frozen=True, gc=False):  # numbers and a name: 
     @property
     def size_bytes(self) -> int:
         """Bytes of its data, without padding. Raises BadRequest (model_unsupported) for an unknown type."""
-        try:
-            block, size = TYPE_SIZES[self.type]
-        except KeyError:
-            raise BadRequest(
-                f"The model uses a number format ({self.type}) that this version of Roundhouse does not know.",
-                hint="Look for another upload of the model, or for a newer Roundhouse.",
-                code="model_unsupported",
-            ) from None
-        return -(-self.elements // block) * size
+        return bytes_of(self.elements, self.type)
+
+
+def bytes_of(elements: int, type_id: int) -> int:
+    """Return the bytes of so many numbers. Raises BadRequest (model_unsupported) for an unknown type."""
+    try:
+        block, size = TYPE_SIZES[type_id]
+    except KeyError:
+        raise BadRequest(
+            f"The model uses a number format ({type_id}) that this version of Roundhouse does not know.",
+            hint="Look for another upload of the model, or for a newer Roundhouse.",
+            code="model_unsupported",
+        ) from None
+    return -(-elements // block) * size
 
 
 def corrupt_error(what: str) -> BadRequest:

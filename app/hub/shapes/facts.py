@@ -51,11 +51,9 @@ def shape_facts(name: str, quantization: str, *, format: str = GGUF) -> ModelFac
     shape = find_shape(name)
     if shape is None:
         raise NotFound(f"No well-known model is called {name}.", code="model_not_found")
-    if format == GGUF:
-        return _mark_as_known(
-            facts_from(shape.build_metadata(), shape.build_tensors(quantization), name=shape.name), quantization
-        )
     plain = _plain_facts(IdentityKey(shape))
+    if format == GGUF:
+        return _mark_as_known(_with_weights(plain, _shape_weights(shape, quantization)), quantization)
     return _mark_as_known(store_as(plain, format, quantization), quantization)
 
 
@@ -109,12 +107,13 @@ def _same_shape(facts: ModelFacts) -> ModelShape | None:
     shape = find_shape(facts.name)
     if shape is None or shape.architecture != facts.architecture:
         return None
-    counted = sum(group.elements for group in _shape_weights(shape, "F16"))
+    counted = _plain_facts(IdentityKey(shape)).parameters
     return shape if abs(counted - facts.parameters) <= SAME_MODEL * counted else None
 
 
 def _shape_weights(shape: ModelShape, quantization: str) -> list[WeightGroup]:
-    return facts_from(shape.build_metadata(), shape.build_tensors(quantization), name=shape.name).weights
+    plain = _plain_facts(IdentityKey(shape))
+    return weight_groups(shape.build_tensors(quantization), plain.layers, plain.alignment)
 
 
 def _with_storage(facts: ModelFacts, storage: WeightStorage) -> ModelFacts:

@@ -113,7 +113,7 @@ class _MixContext(msgspec.Struct, kw_only=True):
     """A type for embedding and output that overrules the mix."""
     attention: str = ""
     """The same for attention."""
-    seen: dict[str, int] = {}
+    seen: dict[str, int]
 
     @property
     def is_eight_experts(self) -> bool:
@@ -186,6 +186,7 @@ def _build_context(recipe: _MixRecipe, tensors: Sequence[TensorOutline], metadat
         values=roles.count("attn_v"),
         ends=recipe.ends,
         attention=recipe.attention,
+        seen={},
     )
 
 
@@ -203,7 +204,7 @@ def role_of(name: str) -> str:
 
 
 def _tensor_type(tensor: TensorOutline, context: _MixContext) -> str:
-    if not _is_quantised(tensor):
+    if tensor.shape.count(1) > len(tensor.shape) - 2 or not _may_be_quantised(tensor.name):  # a vector stays as it is
         return _unquantised_type(tensor, context)
     if context.architecture == "gpt-oss" and "_exps" in tensor.name:
         return "MXFP4"  # as published: no uploader changes them
@@ -212,9 +213,9 @@ def _tensor_type(tensor: TensorOutline, context: _MixContext) -> str:
     return fit_type(_choose_type(tensor, context), tensor.shape[0])
 
 
-def _is_quantised(tensor: TensorOutline) -> bool:
-    is_matrix = sum(length > 1 for length in tensor.shape) > 1
-    return is_matrix and tensor.name.endswith("weight") and not _UNTOUCHED.search(tensor.name)
+@lru_cache(maxsize=16_384)  # as `role_of`
+def _may_be_quantised(name: str) -> bool:
+    return name.endswith("weight") and not _UNTOUCHED.search(name)
 
 
 def _unquantised_type(tensor: TensorOutline, context: _MixContext) -> str:
@@ -247,9 +248,9 @@ def _choose_type(tensor: TensorOutline, context: _MixContext) -> str:
 
 def _number_tensor(tensor: TensorOutline, role: str, context: _MixContext) -> _MixTensor:
     count = context.seen.get(role, 0)
-    context.seen = {**context.seen, role: count + 1}
-    block = _BLOCK.match(tensor.name)
-    if role.startswith("ffn") and context.experts > 1 and block:
+    context.seen[role] = count + 1
+    block = _BLOCK.match(tensor.name) if context.experts > 1 and role.startswith("ffn") else None
+    if block:
         count = int(block[1])
     return _MixTensor(role=role, index=count, layers=context.values if role == "attn_v" else context.blocks)
 

@@ -162,20 +162,28 @@ def list_shapes() -> list[ModelShape]:
 def find_shape(name: str) -> ModelShape | None:
     """Return the model a name means, whatever vendor, quantisation or fine-tune it says besides; None if none does."""
     cut = name_words(split_name(name)[0])
-    best = max(list_shapes(), key=lambda shape: _best_match(shape, cut))
-    return best if _best_match(best, cut) else None
+    every, places = list_shapes(), _places_by_word()
+    near = sorted({place for word in (*cut, _ANY_WORD) for place in places.get(word, ())})
+    best = max((every[place] for place in near), key=lambda shape: _best_match(shape, cut), default=None)
+    return best if best is not None and _best_match(best, cut) else None
+
+
+_ANY_WORD = ""
+
+
+@cache
+def _places_by_word() -> Mapping[str, Sequence[int]]:
+    """Return by the first word of a pattern where its shapes stand: names rule most shapes out by that word alone."""
+    places: dict[str, list[int]] = {}
+    for place, shape in enumerate(list_shapes()):
+        for pattern in shape.patterns:
+            word = pattern.partition(" ")[0]
+            places.setdefault(_ANY_WORD if word.startswith("!") else word, []).append(place)
+    return places
 
 
 def _best_match(shape: ModelShape, cut: list[str]) -> int:
-    """Return the words of the pattern that fits best; most shapes are ruled out by the first word of each."""
-    return max(
-        (
-            count_matches(pattern, cut)
-            for pattern in shape.patterns
-            if pattern.partition(" ")[0] in cut or pattern.startswith("!")
-        ),
-        default=0,
-    )
+    return max((count_matches(pattern, cut) for pattern in shape.patterns), default=0)
 
 
 _ENDING = re.compile(r"(?:-\d{5}-of-\d{5})?\.(?:gguf|safetensors|bin)$", re.IGNORECASE)

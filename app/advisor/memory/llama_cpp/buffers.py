@@ -175,7 +175,7 @@ def graph_bytes(facts: ModelFacts, setting: RunSetting, *, has_embedding: bool =
     tokens = tokens_at_once(setting)
     if not setting.flash_attention:
         return _graph_peak(facts, setting, tokens, has_embedding=has_embedding)
-    rest = _without_masks(IdentityKey(facts), _graph_setting(setting), tokens, has_embedding=has_embedding)
+    rest = _without_masks(_SameGraph(facts), _graph_setting(setting), tokens, has_embedding=has_embedding)
     return rest + sum(_mask_bytes(facts, setting, tokens).values())
 
 
@@ -194,8 +194,26 @@ def _graph_setting(setting: RunSetting) -> RunSetting:
     )
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _without_masks(same: IdentityKey[ModelFacts], setting: RunSetting, tokens: int, *, has_embedding: bool) -> int:
+class _SameGraph(IdentityKey[ModelFacts]):
+    """A model that is computed as another: made of the very same layers, in whatever types its weights are."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return id(self.value.layers)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _SameGraph) or other.value.layers is not self.value.layers:
+            return False
+        return self._list_sizes() == other._list_sizes()
+
+    def _list_sizes(self) -> tuple[object, ...]:
+        facts = self.value
+        return facts.architecture, facts.parameters, facts.hidden, facts.vocabulary, facts.tied_embeddings
+
+
+@lru_cache(maxsize=4 * REMEMBERED)
+def _without_masks(same: _SameGraph, setting: RunSetting, tokens: int, *, has_embedding: bool) -> int:
     masks = sum(_mask_bytes(same.value, setting, tokens).values())
     return _graph_peak(same.value, setting, tokens, has_embedding=has_embedding) - masks
 
