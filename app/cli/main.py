@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Connect a tool you use to the endpoint: Continue, Zed, Claude Code, Codex and others.",
     ),
     "mcp": ("mcp:mcp", "Use the tools of MCP servers, or offer Roundhouse's own to agents."),
+    "collections": ("collections:collections", "Search folders of documents, in the terminal and for questions."),
     "launch": ("launch:launch", "Start a tool connected to the endpoint for one run, changing none of its files."),
     "search": ("search:search", "Search the hub for models, with the memory each needs on this computer."),
     "show": ("search:show_model", "Show a model on this computer, or what a repository on the hub offers."),

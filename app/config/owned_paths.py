@@ -125,6 +125,7 @@ _DATA = (
     *("roundhouse.db*", "downloads.json*", "models.json*", "memory-bandwidth.json*", "headers.bin*", ".roundhouse"),
     *("engines", "engine-homes", "hub-answers", "updates", "models", "hub", "blobs", "created", "connect", "attached"),
     "mcp-homes",
+    "collections",
     "attachments*",
 )
 _STATE = (
@@ -145,6 +146,7 @@ _NAMES = {
     "roundhouse.db": "conversations and usage",
     "connect": "the settings files of tools from before they were connected",
     "mcp-homes": "what servers of tools keep",
+    "collections": "collections of documents: their indexes, and files that programs gave them",
     "downloads.json": "the list of downloads",
     "models.json": "the list of models",
     "roundhouse.db-shm": "conversations and usage",

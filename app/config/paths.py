@@ -97,6 +97,11 @@ class Paths:
         return self.data / "mcp-homes"
 
     @property
+    def collections(self) -> Path:
+        """Collections of documents: a folder for each, with its index and the files that programs gave it."""
+        return self.data / "collections"
+
+    @property
     def keys_file(self) -> Path:
         """The access keys, hashed, mode 0600. Not in the database: see `gateway.keys`."""
         return self.config / "keys.json"

@@ -156,6 +156,22 @@ SETTINGS: tuple[Setting, ...] = (
         default=False,
     ),
     Setting(
+        name="documents.embedding_model",
+        title="Model that compares documents by meaning",
+        help="An embedding model. Empty uses one that is on this computer; none finds documents by their words only. "
+        "With another model, collections are compared anew.",
+        kind=SettingKind.TEXT,
+        default="",
+    ),
+    Setting(
+        name="documents.reranker",
+        title="Model that ranks passages",
+        help="A reranker, which puts the passages that were found in order. Empty uses one that is on this computer; "
+        "none uses none.",
+        kind=SettingKind.TEXT,
+        default="",
+    ),
+    Setting(
         name="models.aliases",
         title="Model aliases",
         help="Written like claude-*=my-model, for programs that request models you do not have. `auto` is the model in "

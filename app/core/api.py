@@ -144,6 +144,15 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /mcp/servers/{server}/start         McpServer, with its tools
     POST   /mcp/servers/{server}/tools/{tool}/permission SetMcpPermission  McpTool
     POST   /mcp/servers/{server}/tools/{tool}/call McpCall  McpResult
+    GET    /collections                        list[Collection], by name; with a key those that it may use
+    POST   /collections          NewCollection Collection; with a key none can be added, changed or removed
+    POST   /collections/search   PassageQuery  PassageResults
+    GET    /collections/{collection}           Collection, by id or name
+    PATCH  /collections/{collection} CollectionPatch Collection
+    DELETE /collections/{collection}           204, its folders stay
+    POST   /collections/{collection}/index     Collection, its folders are looked at now
+    GET    /collections/{collection}/files?limit=&offset= list[DocumentFile], by path
+    GET    /collections/{collection}/files/{file}/text DocumentText, in which passages count characters
     GET    /connections?limit=                 ConnectionList, newest first: whom Roundhouse called, when and why
     DELETE /connections                        204, forgets them
     GET    /requests?limit=&model=&outcome=    list[RequestInfo], newest first

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import msgspec
 
+from app.core.keys import KeyName
+
 LONGEST_NAME = 64
 MOST_COLLECTIONS = 200
 MOST_FOLDERS = 64
@@ -64,3 +66,92 @@ class SearchMeans(StrEnum):
     WORDS = "words"
     MEANING = "meaning"
     RERANKER = "reranker"
+
+
+class CollectionStage(StrEnum):
+    """What is done for a collection.
+
+    ready      it is as its folders were at the last look
+    waiting    another collection is read first
+    reading    files are read that are new or changed; the others are found meanwhile
+    embedding  all files are found by their words; what passages mean is worked out
+    """
+
+    READY = "ready"
+    WAITING = "waiting"
+    READING = "reading"
+    EMBEDDING = "embedding"
+
+
+class Collection(msgspec.Struct, frozen=True, kw_only=True):
+    """A collection as every program sees it."""
+
+    id: str
+    name: str
+    folders: list[str] = []
+    missing_folders: list[str] = []
+    """Those that were not there at the last look: what they had is kept."""
+    created_at: float
+    files: int = 0
+    unread_files: int = 0
+    """Of the files those that cannot be read; the list of files says why."""
+    passages: int = 0
+    embedded: int = 0
+    """Of the passages those that are found by what they mean, too."""
+    size_bytes: int = 0
+    """What the index takes on the disk."""
+    embedding_model: str = ""
+    stage: CollectionStage = CollectionStage.READY
+    done: int = 0
+    """Of what its stage does."""
+    total: int = 0
+    looked_at: float | None = None
+    """When its folders were last compared with the index, Unix seconds."""
+    problem: str = ""
+    """Why it is not as it should be; a sentence."""
+    is_served: bool = False
+    """Whether programs on this computer that need no key may search it at the endpoint."""
+    keys: list[str] = []
+    """Names of the access keys with which it may be searched."""
+
+
+class NewCollection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for a collection of folders, given by absolute paths."""
+
+    name: CollectionName
+    folders: Annotated[list[Folder], msgspec.Meta(max_length=MOST_FOLDERS)] = []
+    is_served: bool = False
+    keys: Annotated[list[KeyName], msgspec.Meta(max_length=256)] = []
+
+
+class CollectionPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Change a collection; what is None stays."""
+
+    name: CollectionName | None = None
+    folders: Annotated[list[Folder], msgspec.Meta(max_length=MOST_FOLDERS)] | None = None
+    is_served: bool | None = None
+    keys: Annotated[list[KeyName], msgspec.Meta(max_length=256)] | None = None
+
+
+class PassageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Search collections, by id or name."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
+    collections: Annotated[list[str], msgspec.Meta(min_length=1, max_length=MOST_COLLECTIONS)]
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_PASSAGES)] = 8
+
+
+class PassageResults(msgspec.Struct, frozen=True, kw_only=True):
+    """The passages, the best first, and how they were found. `note` says what was missing for more."""
+
+    passages: list[Passage]
+    means: list[SearchMeans] = []
+    note: str = ""
+    seconds: float = 0.0
+
+
+class DocumentText(msgspec.Struct, frozen=True, kw_only=True):
+    """The text of a file as it is now, which the places of passages count in."""
+
+    path: str
+    text: str

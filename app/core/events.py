@@ -173,6 +173,10 @@ class McpServersChanged(msgspec.Struct, frozen=True, kw_only=True, tag="mcp_serv
     """A server of tools was added, changed or removed, or does something else than before."""
 
 
+class CollectionsChanged(msgspec.Struct, frozen=True, kw_only=True, tag="collections"):
+    """A collection of documents was added, changed or removed, or is further than before."""
+
+
 Event = (
     EngineChanged
     | ModelsChanged
@@ -198,4 +202,5 @@ Event = (
     | ConnectionChanged
     | ConnectionsForgotten
     | McpServersChanged
+    | CollectionsChanged
 )

@@ -7,13 +7,24 @@ programs keep what they installed.
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from app.core.documents import DocumentFile
 
 MOST_FILES = 200_000
 """Of a collection; what a look finds after them is left out."""
+_NO_TEXT = (
+    frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".heic", ".heif", ".avif", ".ico"})
+    | frozenset({".psd", ".raw", ".cr2", ".nef", ".arw", ".dng", ".blend", ".stl", ".ttf", ".otf", ".woff", ".woff2"})
+    | frozenset({".mp3", ".wav", ".flac", ".ogg", ".oga", ".opus", ".m4a", ".aac", ".wma", ".aiff", ".mid"})
+    | frozenset({".mp4", ".m4v", ".mkv", ".mov", ".avi", ".webm", ".wmv", ".flv", ".mpg", ".mpeg"})
+    | frozenset({".zip", ".gz", ".bz2", ".xz", ".zst", ".7z", ".rar", ".tar", ".tgz", ".iso", ".dmg", ".img"})
+    | frozenset({".exe", ".dll", ".so", ".dylib", ".o", ".a", ".lib", ".pyc", ".class", ".jar", ".wasm", ".bin"})
+    | frozenset({".dat", ".db", ".sqlite", ".sqlite3", ".parquet", ".arrow", ".npy", ".npz", ".deb", ".rpm", ".apk"})
+    | frozenset({".gguf", ".safetensors", ".onnx", ".pt", ".pth", ".ckpt"})
+)
+"""Endings of files that have no text; in a folder they are no mistake."""
 _OWN_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 
 
@@ -30,14 +41,17 @@ def file_id(path: str) -> str:
     return f"file-{hashlib.sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
 
-def compare_folders(folders: Iterable[str], index: Iterable[DocumentFile]) -> FolderChanges:
-    """Return what to read and to forget. Reads folders, no files."""
+def compare_folders(
+    folders: Iterable[str], index: Iterable[DocumentFile], *, excluded: Iterable[Path] = ()
+) -> FolderChanges:
+    """Return what to read and to forget; `excluded` folders are left out. Reads folders, no files."""
+    left_out = frozenset(map(str, excluded))
     there: dict[str, DocumentFile] = {}
     missing = []
     for folder in folders:
         if not Path(folder).is_dir():
             missing.append(folder)
-        for file in _walk(folder):
+        for file in _walk(folder, left_out):
             if len(there) >= MOST_FILES:
                 break
             there[file.path] = file
@@ -55,7 +69,7 @@ def _is_within(path: str, folder: str) -> bool:
     return Path(path).is_relative_to(folder)
 
 
-def _walk(folder: str) -> Iterator[DocumentFile]:
+def _walk(folder: str, left_out: frozenset[str]) -> Iterator[DocumentFile]:
     waiting = [folder]
     while waiting:
         try:
@@ -64,7 +78,7 @@ def _walk(folder: str) -> Iterator[DocumentFile]:
         except OSError:  # gone meanwhile, or not ours to read
             continue
         for entry in listing:
-            if entry.name.startswith(".") or entry.name in _OWN_FOLDERS:
+            if entry.name.startswith(".") or entry.name in _OWN_FOLDERS or entry.path in left_out:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
@@ -78,6 +92,8 @@ def _describe(entry: os.DirEntry[str]) -> DocumentFile | None:
     except OSError:
         return None
     path = entry.path
+    if PurePath(entry.name).suffix.casefold() in _NO_TEXT:
+        return None
     if not _is_text(path):  # a name in no encoding: it could be told to nobody
         return None
     return DocumentFile(id=file_id(path), path=path, size_bytes=facts.st_size, modified_ns=facts.st_mtime_ns)

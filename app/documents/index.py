@@ -355,8 +355,9 @@ class IndexWriter(IndexReader):
         return facts["last_generation"] if model else 0
 
     def list_unembedded(self, count: int) -> list[PassageText]:
-        """Return some passages without a vector."""
-        generation, _ = self.generation()
+        """Return some passages without a vector of the model; without one, of any."""
+        generation, model = self.generation()
+        generation = generation if model else -1
         # Two ranges of an index: a condition of inequality would walk through all that have one.
         statement = (
             "SELECT place, heading, text FROM passages WHERE generation < ?1 "

@@ -5,7 +5,7 @@ from pathlib import PurePath
 
 from app.core.attachments import AttachmentKind, Extraction
 from app.extraction.plain_text import decode_text, read_notebook, read_page, read_rich_text, unknown_problem
-from app.extraction.problems import password_problem
+from app.extraction.problems import UnreadableFile, password_problem
 from app.extraction.sounds import is_sound, read_sound
 
 _PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*")
@@ -52,6 +52,27 @@ def read_file(name: str, content: bytes) -> Extraction:
     return _read_text(name, content)
 
 
+def read_plain_text(name: str, content: bytes) -> Extraction | None:
+    """Return what a file of plain text gives; None for all that takes a parser, or gives nothing."""
+    takes_parser = (
+        _is_picture(content)
+        or b"%PDF-" in content[:_PDF_WITHIN]
+        or content.startswith((b"PK\x03\x04", b"PK\x05\x06", b"{\\rtf"))
+        or is_sound(content)
+        or PurePath(name).suffix.casefold() in {".ipynb", *_PAGES}
+    )
+    if takes_parser or not content.strip():
+        return None
+    try:
+        _refuse_known(content)
+        text = decode_text(content)
+    except UnreadableFile:
+        return None
+    if _is_page(text):
+        return None
+    return Extraction(kind=AttachmentKind.TEXT, media_type=_type_of_text(name), text=text)
+
+
 def _is_picture(content: bytes) -> bool:
     if content[4:8] == b"ftyp":
         return content[8:12] in _PICTURE_BRANDS
@@ -77,9 +98,18 @@ def _refuse_known(content: bytes) -> None:
 def _read_text(name: str, content: bytes) -> Extraction:
     ending = PurePath(name).suffix.casefold()
     text = decode_text(content)
-    media_type = _TEXT_TYPES.get(ending) or mimetypes.guess_type(f"x{ending}")[0] or "text/plain"
+    media_type = _type_of_text(name)
     if ending == ".ipynb":
         return Extraction(kind=AttachmentKind.DOCUMENT, media_type=media_type, text=read_notebook(text.encode()))
-    if ending in _PAGES or text.lstrip()[:_HEAD_CHARACTERS].casefold().startswith(_PAGE_MARKS):
+    if ending in _PAGES or _is_page(text):
         return Extraction(kind=AttachmentKind.DOCUMENT, media_type="text/html", text=read_page(text))
     return Extraction(kind=AttachmentKind.TEXT, media_type=media_type, text=text)
+
+
+def _type_of_text(name: str) -> str:
+    ending = PurePath(name).suffix.casefold()
+    return _TEXT_TYPES.get(ending) or mimetypes.guess_type(f"x{ending}")[0] or "text/plain"
+
+
+def _is_page(text: str) -> bool:
+    return text.lstrip()[:_HEAD_CHARACTERS].casefold().startswith(_PAGE_MARKS)

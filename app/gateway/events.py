@@ -13,6 +13,7 @@ from typing import Any, Self
 from app.core.events import (
     ChatChanged,
     ChatFoldersChanged,
+    CollectionsChanged,
     ConnectionChanged,
     DownloadChanged,
     DownloadRemoved,
@@ -125,6 +126,7 @@ _SUBJECTS: Mapping[type, Callable[[Any], Hashable]] = {
     ModelsChanged: lambda _event: "",
     ChatChanged: lambda event: event.chat,
     ChatFoldersChanged: lambda _event: "",
+    CollectionsChanged: lambda _event: "",
     SettingChanged: lambda event: event.name,
     EnginesChanged: lambda event: event.engine,
     EngineJobChanged: lambda event: event.job.id,

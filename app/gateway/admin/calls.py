@@ -22,6 +22,8 @@ from app.gateway.attachments.reading_child import FileReader
 from app.gateway.background import BACKGROUND, Background
 from app.gateway.benchmarking.job import Benchmarks
 from app.gateway.chats.answers import ChatAnswers
+from app.gateway.documents.collections import Collections
+from app.gateway.documents.searching import PassageSearch
 from app.gateway.entry.access import KEY_NAME, MAY_MANAGE
 from app.gateway.entry.bodies import read_body, read_json
 from app.gateway.entry.event_stream import send_events
@@ -80,6 +82,8 @@ CALIBRATOR = web.AppKey("calibrator", Calibrator)
 DRAFT_TRIALS = web.AppKey("draft_trials", DraftTrials)
 ENGINES = web.AppKey("engines", LazyEngineStore)
 FILES = web.AppKey("files", FileReader)
+COLLECTIONS = web.AppKey("collections", Collections)
+PASSAGES = web.AppKey("passages", PassageSearch)
 MCP_SERVERS = web.AppKey("mcp_servers", McpServers)
 
 
@@ -111,6 +115,8 @@ class AdminCall(Generic[B_co, Q_co]):
     updates: Updates
     files: FileReader
     mcp: McpServers
+    collections: Collections
+    passages: PassageSearch
     key_name: str
     """Of the access key that let it in; empty for the window and the command line of this account."""
     body: B_co
@@ -219,6 +225,8 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         updates=request.app[UPDATES],
         files=request.app[FILES],
         mcp=request.app[MCP_SERVERS],
+        collections=request.app[COLLECTIONS],
+        passages=request.app[PASSAGES],
         key_name=request.get(KEY_NAME, ""),
         body=await _read_call_body(request, endpoint.body),
         query=_parse_query(endpoint.query, request),

@@ -26,6 +26,7 @@ from app.gateway.admin import (
     attachments,
     benchmarks,
     chats,
+    documents,
     engines,
     gateway,
     hub,
@@ -42,10 +43,12 @@ from app.gateway.admin.calls import (
     BENCHMARKS,
     BINARY,
     CALIBRATOR,
+    COLLECTIONS,
     DRAFT_TRIALS,
     ENGINES,
     FILES,
     MCP_SERVERS,
+    PASSAGES,
     AdminEndpoint,
     LazyEngineStore,
     check_manager,
@@ -59,6 +62,9 @@ from app.gateway.background import BACKGROUND, Background
 from app.gateway.benchmarking.job import Benchmarks
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.chats.tidying import keep_chats_tidy
+from app.gateway.documents.collections import Collections
+from app.gateway.documents.model_calls import DocumentModels
+from app.gateway.documents.searching import PassageSearch
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.mcp.servers import McpServers
 from app.gateway.services import SERVICES
@@ -78,6 +84,7 @@ TABLES = (
     benchmarks.routes,
     tools.routes,
     mcp.routes,
+    documents.routes,
     traffic.routes,
 )
 ENDPOINTS: tuple[AdminEndpoint, ...] = tuple(row for table in TABLES for row in table.endpoints)
@@ -107,6 +114,13 @@ def add_routes(app: web.Application) -> None:
     app[BACKGROUND] = Background()
     app[FILES] = FileReader()
     app[MCP_SERVERS] = McpServers(app[SERVICES].paths, app[SERVICES].events)
+    app[COLLECTIONS] = Collections(
+        app[SERVICES].paths,
+        app[SERVICES].events,
+        app[FILES],
+        DocumentModels(app[SERVICES], app[ENGINE_ACCESS]),
+    )
+    app[PASSAGES] = PassageSearch(app[COLLECTIONS])
     app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS], app[MCP_SERVERS])
     app[BENCHMARKS] = Benchmarks(app[SERVICES])
     app[CALIBRATOR] = Calibrator(app[SERVICES])
@@ -114,6 +128,7 @@ def add_routes(app: web.Application) -> None:
     app[ENGINES] = LazyEngineStore(app[SERVICES])
     app.on_startup.append(_watch_idle)
     app.on_startup.append(_keep_tidy)
+    app.on_startup.append(_keep_collections)
     app.on_shutdown.append(_close_services)
     for endpoint in ENDPOINTS:
         # Names of models may hold slashes; clients quote them, and the ones people type by hand do not.
@@ -136,12 +151,17 @@ async def _keep_tidy(app: web.Application) -> None:
     app[BACKGROUND].spawn(keep_chats_tidy(app[SERVICES].chats, app[SERVICES].events))
 
 
+async def _keep_collections(app: web.Application) -> None:
+    app[BACKGROUND].spawn(app[COLLECTIONS].keep_up_to_date())
+
+
 async def _close_services(app: web.Application) -> None:
     await app[BENCHMARKS].stop()
     await app[CALIBRATOR].stop()
     await app[DRAFT_TRIALS].stop()
     await app[ENGINES].close()
     await app[ANSWERS].close()
+    await app[COLLECTIONS].close()
     await app[MCP_SERVERS].close()
     await app[BACKGROUND].join(cancel=True)
 

@@ -170,6 +170,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     attachments_answer_as_they_say(call)
     presets_answer_as_they_say(call)
     mcp_servers_answer_as_they_say(call)
+    collections_answer_as_they_say(call, tmp_path)
     models_answer_as_they_say(call, TinyLlama().write(tmp_path / "a model:1.gguf"))
     advice_answers_as_it_says(call)
     keys_answer_as_they_say(call)
@@ -354,6 +355,23 @@ def mcp_servers_answer_as_they_say(call: Checked) -> None:
     text = json.dumps({"mcpServers": {"fake": settings}})
     assert call("POST", "/mcp/servers/import", {"text": text}) == {"added": [], "skipped": ["fake"]}
     call("DELETE", "/mcp/servers/{server}", server="fake")
+
+
+def collections_answer_as_they_say(call: Checked, folder: Path) -> None:
+    (folder / "note.txt").write_text("The locomotive stood in the roundhouse.")
+    added = call("POST", "/collections", {"name": "notes of a test", "folders": [str(folder)]})
+    names = {"collection": added["id"]}
+    deadline = time.monotonic() + PATIENCE_S
+    while call("GET", "/collections/{collection}", **names)["stage"] != "ready":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert added["id"] in {item["id"] for item in call("GET", "/collections")}
+    (file,) = call("GET", "/collections/{collection}/files", **names, limit="5")
+    assert call("GET", "/collections/{collection}/files/{file}/text", **names, file=file["id"])["text"]
+    assert call("POST", "/collections/search", {"text": "locomotive", "collections": [added["id"]]})["passages"]
+    assert call("PATCH", "/collections/{collection}", {"is_served": True}, **names)["is_served"]
+    call("POST", "/collections/{collection}/index", **names)
+    call("DELETE", "/collections/{collection}", **names)
 
 
 def presets_answer_as_they_say(call: Checked) -> None:

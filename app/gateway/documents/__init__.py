@@ -1,0 +1,1 @@
+"""Collections: kept, brought up to date, embedded by models here, and searched."""

@@ -1,0 +1,106 @@
+"""Passages for a question: by its words, by what it means where a model embeds, in the order of a reranker if any."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from app.core.documents import LONGEST_QUERY, Passage, PassageResults, SearchMeans
+from app.core.errors import RoundhouseError
+from app.documents.index import IndexFigures
+from app.documents.vectors import quantise
+from app.gateway.documents.collections import Collections
+from app.gateway.documents.records import CollectionRecord
+
+log = logging.getLogger(__name__)
+
+_RERANKED = 24
+"""Passages that a reranker is given: each takes as long as a short prompt."""
+NO_EMBEDDING_MODEL = (
+    "No embedding model is on this computer, so passages are found by their words only. "
+    "`roundhouse search --best embedding` shows those that suit it."
+)
+_NOT_COMPLETE = "What passages mean is still being worked out; the others are found by their words only."
+_MODEL_FAILED = "Passages were found by their words only, since the embedding model could not be asked: {reason}"
+_RERANKER_FAILED = "The reranker could not be asked: {reason}"
+
+
+class PassageSearch:
+    """Searches collections."""
+
+    def __init__(self, collections: Collections) -> None:
+        self._collections, self._models = collections, collections.models
+
+    async def search(
+        self, records: Sequence[CollectionRecord], question: str, *, count: int, files: Sequence[str] | None = None
+    ) -> PassageResults:
+        """Return the best passages of these collections. Raises StorageFault."""
+        began = time.perf_counter()
+        question = question[:LONGEST_QUERY].strip()
+        notes: list[str] = []
+        reranker = await self._models.find_reranker()
+        most = max(count, _RERANKED) if reranker else count
+        per_collection = [await self._search_one(record, question, most, files, notes) for record in records]
+        passages = sorted((item for some in per_collection for item in some), key=lambda item: -item.score)[:most]
+        means = [mean for mean, is_so in _means_of(passages).items() if is_so]
+        if reranker and passages:
+            try:
+                passages = await self._rerank(reranker, question, passages)
+                means.append(SearchMeans.RERANKER)
+            except RoundhouseError as error:
+                notes.append(_RERANKER_FAILED.format(reason=error.body.text))
+        return PassageResults(
+            passages=passages[:count],
+            means=means,
+            note=" ".join(dict.fromkeys(notes)),
+            seconds=time.perf_counter() - began,
+        )
+
+    async def _search_one(
+        self, record: CollectionRecord, question: str, count: int, files: Sequence[str] | None, notes: list[str]
+    ) -> list[Passage]:
+        vector = await self._question_vector(record, question, notes)
+        return await asyncio.to_thread(self._read_index, record.id, question, vector, count, files)
+
+    def _read_index(
+        self, collection: str, question: str, vector: bytes, count: int, files: Sequence[str] | None
+    ) -> list[Passage]:
+        with self._collections.index_of(collection).read() as reader:
+            return reader.search(collection, question, vector, count=count, files=files)
+
+    async def _question_vector(self, record: CollectionRecord, question: str, notes: list[str]) -> bytes:
+        """Return the vector of a question for one collection; nothing where there is none, and why in `notes`."""
+        figures = await asyncio.to_thread(self._figures_of, record.id)
+        model = await self._models.find_embedder(figures.model)
+        if model is None:
+            notes.append(NO_EMBEDDING_MODEL)
+            return b""
+        if figures.embedded < figures.passages or figures.model != model.identity:
+            notes.append(_NOT_COMPLETE)
+        if not figures.embedded or figures.model != model.identity:
+            return b""
+        try:
+            return quantise(await self._models.embed_question(model.name, question))
+        except (RoundhouseError, ValueError) as error:
+            reason = error.body.text if isinstance(error, RoundhouseError) else str(error)
+            notes.append(_MODEL_FAILED.format(reason=reason))
+            return b""
+
+    def _figures_of(self, collection: str) -> IndexFigures:
+        with self._collections.index_of(collection).read() as reader:
+            return reader.figures()
+
+    async def _rerank(self, model: str, question: str, passages: Sequence[Passage]) -> list[Passage]:
+        texts = [f"{item.heading}\n{item.text}" if item.heading else item.text for item in passages]
+        scores = await self._models.rerank(model, question, texts)
+        ranked = sorted(zip(scores, passages, strict=True), key=lambda pair: -pair[0])
+        return [replace(passage, score=score) for score, passage in ranked]
+
+
+def _means_of(passages: Sequence[Passage]) -> dict[SearchMeans, bool]:
+    return {
+        SearchMeans.WORDS: any(passage.word_rank for passage in passages),
+        SearchMeans.MEANING: any(passage.meaning_rank for passage in passages),
+    }

@@ -1,0 +1,63 @@
+"""Collections in the terminal: the real command line and the real service; without an embedding model."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.conftest import Roundhouse
+
+pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("client")]
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("documents")
+    (folder / "trains.md").write_text("# Trains\n\nThe locomotive stood in the \x1b[2Jroundhouse.\n")
+    (folder / "bread.txt").write_text("Yeast makes the dough rise.\n")
+    return folder
+
+
+def test_a_collection_is_made_shown_searched_brought_up_to_date_and_removed(
+    roundhouse: Roundhouse, folder: Path
+) -> None:
+    roundhouse("collections", "remove", "docs")  # of a test before
+    assert "There are no collections" in roundhouse("collections").stdout
+    added = json.loads(roundhouse("collections", "add", "docs", str(folder), "--json").stdout)["collection"]
+    assert (added["files"], added["passages"], added["stage"]) == (2, 2, "ready")
+
+    hit = roundhouse("collections", "search", "docs", "which", "locomotive")
+    assert (hit.returncode, "trains.md (Trains)" in hit.stdout, "\x1b[2J" in hit.stdout) == (0, True, False)
+    assert "by their words only" in hit.stderr
+
+    (folder / "later.txt").write_text("An okapi came by.")
+    assert roundhouse("collections", "index", "docs").returncode == 0
+    passages = json.loads(roundhouse("collections", "search", "docs", "okapi", "--json").stdout)["passages"]["passages"]
+    assert [passage["text"] for passage in passages] == ["An okapi came by."]
+
+    shown = roundhouse("collections", "show", "docs").stdout
+    assert ("later.txt" in shown, str(folder) in shown) == (True, True)
+    assert "Animals" in roundhouse("collections", "change", "docs", "--rename", "Animals", "--served").stdout
+    assert json.loads(roundhouse("collections", "list", "--json").stdout)["collections"][0]["is_served"]
+    assert "was removed" in roundhouse("collections", "remove", "animals").stdout
+    assert (folder / "later.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("add", "a", "/no/such/folder"), "does not exist"),
+        (("add", "a"), "Missing argument"),
+        (("add", "a/b", "."), "not as expected"),
+        (("show", "nobody"), "There is no collection 'nobody'"),
+        (("search", "nobody", "x"), "There is no collection 'nobody'"),
+        (("index", "nobody"), "There is no collection 'nobody'"),
+        (("remove", "nobody"), "There is no collection 'nobody'"),
+        (("change", "nobody", "--key", "a", "--no-keys"), "contradict"),
+    ],
+)
+def test_what_cannot_be_done_is_a_sentence(roundhouse: Roundhouse, arguments: tuple[str, ...], sentence: str) -> None:
+    done = roundhouse("collections", *arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
