@@ -5,7 +5,7 @@ from html import escape
 
 import msgspec
 
-from app.benchmark.markdown import HEAD, level_cells, summary_lines
+from app.benchmark.markdown import DISTURBED, HEAD, level_cells, summary_lines
 from app.benchmark.plots import make_plots, svg_of
 from app.core.benchmarks import BenchmarkReceipt
 
@@ -47,7 +47,7 @@ def _receipt_parts(receipt: BenchmarkReceipt) -> Iterator[str]:
         yield "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in level_cells(level)) + "</tr>"
     yield "</table>"
     for line in rest:
-        mark = ' class="warn"' if line.startswith("Disturbed") else ""
+        mark = ' class="warn"' if line.startswith(DISTURBED) else ""
         yield f"<p{mark}>{escape(line)}</p>"
     yield "<details><summary>How it was measured</summary><table>"
     for name, value in _facts(receipt):

@@ -6,6 +6,8 @@ from app.benchmark.comparison import ReceiptComparison
 from app.core import words
 from app.core.benchmarks import BenchmarkLevel, BenchmarkReceipt, Distribution, Figure
 
+DISTURBED = "Disturbed: "
+"""Begins the sentences of a summary that say why a result is not the computer's own."""
 _MS = 1e3
 _SHORT_S = 10.0
 HEAD = (
@@ -46,9 +48,9 @@ def level_cells(level: BenchmarkLevel) -> list[str]:
 
 
 def format_seconds(duration_s: float) -> str:
-    """Return a time as people compare it: milliseconds below ten seconds."""
-    if duration_s >= _SHORT_S:
-        return f"{duration_s:.1f} s"
+    """Return a time in three digits or so: milliseconds below a second."""
+    if duration_s >= 1:
+        return f"{duration_s:.1f} s" if duration_s >= _SHORT_S else f"{duration_s:.2f} s"
     milliseconds = duration_s * _MS
     return f"{milliseconds:.0f} ms" if milliseconds >= 100 else f"{milliseconds:.1f} ms"  # noqa: PLR2004 -- three digits
 
@@ -81,7 +83,7 @@ def summary_lines(receipt: BenchmarkReceipt) -> Iterator[str]:
         yield f"{failures} requests failed and are in no figure."
     yield from receipt.notes
     for sentence in receipt.disturbances:
-        yield f"Disturbed: {sentence}"
+        yield DISTURBED + sentence
 
 
 def _prefix_lines(receipt: BenchmarkReceipt) -> Iterator[str]:

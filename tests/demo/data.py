@@ -34,7 +34,7 @@ from app.core.models import (
     ModelSampling,
     ModelSettings,
 )
-from tests.demo import advice, connections, disk, engines, hub, machines, mcp, requests, tools, updates
+from tests.demo import advice, benchmarks, connections, disk, engines, hub, machines, mcp, requests, tools, updates
 from tests.demo.machines import GIB, NOON
 
 OFFLINE = ErrorBody(
@@ -385,6 +385,7 @@ def gateway_replies(
         "POST /unload": READY,
         "PATCH /settings": lambda _body: default_settings(),
         **requests.request_replies(),
+        **benchmarks.benchmark_replies(),
         **connections.connection_replies(),
         **mcp.mcp_replies(),
         **hub.hub_replies(),

@@ -16,6 +16,7 @@ from app.gui.shell.quit_flow import QuitContext, QuitFlow, ServiceOwner
 from app.gui.shell.window import MainWindow
 from tests.demo import data
 from tests.demo.api import DemoApi
+from tests.demo.benchmark_scenes import benchmark_scenes
 from tests.demo.chat_scenes import chat_scenes, open_chat, with_chat
 from tests.demo.machine_scenes import machine_scenes
 from tests.demo.model_scenes import model_scenes
@@ -36,6 +37,7 @@ def all_scenes() -> Iterator[Scene]:
     yield from server_scenes(usual, much)
     yield from connect_scenes(usual)
     yield from machine_scenes(usual, much)
+    yield from benchmark_scenes(usual)
     yield from engine_scenes(usual)
     yield from connection_scenes(usual)
     yield from settings_scenes(usual)

@@ -113,6 +113,7 @@ class WindowCommands:
         return [
             MenuAction(menu, tr("Detect this machine again"), partial(ask, Task.LOOK_AGAIN), "refresh-cw"),
             MenuAction(menu, tr("Calibrate this machine"), partial(ask, Task.CALIBRATE), "gauge"),
+            MenuAction(menu, tr("Measure a model"), partial(self._shell.show_page, PageId.BENCHMARKS), "gauge"),
             MenuAction(menu, tr("Save a report on this machine"), partial(ask, Task.REPORT), "file-text"),
         ]
 

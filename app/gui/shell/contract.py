@@ -21,9 +21,10 @@ class PageId(StrEnum):
     SETTINGS = "settings"
     CONNECTIONS = "connections"
     MCP = "mcp"
+    BENCHMARKS = "benchmarks"
 
 
-RAIL = tuple(page for page in PageId if page not in {PageId.CONNECTIONS, PageId.MCP})
+RAIL = tuple(page for page in PageId if page not in {PageId.CONNECTIONS, PageId.MCP, PageId.BENCHMARKS})
 """Those on the rail, in its order; Ctrl 1 to 7. The others are reached from one of them."""
 
 

@@ -55,6 +55,21 @@ def make_builders(
 
         return SettingsScreen(theme, stores, shell, restart=restart)
 
+    return {
+        PageId.CHAT: build_chat,
+        PageId.MODELS: build_models,
+        PageId.SERVER: build_server,
+        PageId.CONNECT: build_connect,
+        PageId.MACHINE: build_machine,
+        PageId.ENGINES: build_engines,
+        PageId.SETTINGS: build_settings,
+        **_make_other_builders(theme, stores, shell),
+    }
+
+
+def _make_other_builders(theme: Theme, stores: Stores, shell: Shell) -> Mapping[PageId, Callable[[], QWidget]]:
+    """Return the makers of the pages that are not on the rail."""
+
     def build_connections() -> QWidget:
         from app.gui.screens.connections.view import ConnectionsScreen  # noqa: PLC0415 -- imported when first shown
 
@@ -65,16 +80,15 @@ def make_builders(
 
         return McpScreen(theme, stores, shell)
 
+    def build_benchmarks() -> QWidget:
+        from app.gui.screens.benchmarks.view import BenchmarksScreen  # noqa: PLC0415 -- imported when first shown
+
+        return BenchmarksScreen(theme, stores, shell)
+
     return {
-        PageId.CHAT: build_chat,
-        PageId.MODELS: build_models,
-        PageId.SERVER: build_server,
-        PageId.CONNECT: build_connect,
-        PageId.MACHINE: build_machine,
-        PageId.ENGINES: build_engines,
-        PageId.SETTINGS: build_settings,
         PageId.CONNECTIONS: build_connections,
         PageId.MCP: build_mcp,
+        PageId.BENCHMARKS: build_benchmarks,
     }
 
 

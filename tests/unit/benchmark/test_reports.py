@@ -101,6 +101,6 @@ def test_what_is_the_matter_is_in_the_summary() -> None:
         ),
     )
     lines = list(summary_lines(receipt))
-    assert "Loaded in 1500 ms." in lines
+    assert "Loaded in 1.50 s." in lines
     assert "Disturbed: Other programs ran." in lines
     assert any("900 tokens" in line for line in lines)

@@ -1,5 +1,7 @@
 """The machine page: the computer drawn to scale, what it should run and why, what-if, and how true predictions were."""
 
+from functools import partial
+
 import msgspec
 from PySide6.QtCore import QDateTime, QLocale, Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
@@ -19,7 +21,7 @@ from app.gui.screens.machine.model import MachineModel
 from app.gui.screens.machine.pools import notes_on
 from app.gui.screens.machine.report_view import ReportPanel
 from app.gui.screens.machine.what_if import AUTOMATIC, INTENTS, KV_TYPES, MOST_PEOPLE, PlanForm, WhatIf, context_options
-from app.gui.shell.contract import Shell, Task
+from app.gui.shell.contract import PageId, Shell, Task
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook
 from app.gui.widgets.fields import Combo, Stepper
@@ -46,6 +48,10 @@ class MachineScreen(PageFrame):
         box = VBox(theme, self._content, gap=16)
         self.drawing = MachineDrawing(theme)
         self.calibration = CalibrationSection(theme, self.model.calibration)
+        measure = partial(shell.show_page, PageId.BENCHMARKS)
+        self.calibration.head.addWidget(
+            Button(theme, tr("Measure a model"), look=ButtonLook.QUIET, icon="gauge", action=measure)
+        )
         self.load_accuracy = LoadAccuracy(theme, self.model.loads)
         self.facts_panel = FactsPanel(theme)
         for part in (self.drawing, self._what_if_section(), self.load_accuracy, self.calibration, self.facts_panel):

@@ -1,0 +1,233 @@
+"""State of the benchmarks page: what is to be measured, the run under way, and results, of which up to two are shown.
+
+A list of results has no single requests; those of a shown result are fetched with it.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import NoneType
+
+import msgspec
+
+from app.benchmark.comparison import ReceiptComparison, compare_receipts
+from app.benchmark.html import html_report
+from app.benchmark.markdown import markdown_row
+from app.benchmark.plots import BenchmarkPlot, make_plots
+from app.core import words
+from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, StartBenchmark, Workload
+from app.core.errors import ErrorBody
+from app.core.events import BenchmarkChanged, Event
+from app.core.translation import LazyText, tr
+from app.gui import phrases
+from app.gui.net.remote import RemoteList
+from app.gui.net.remote_lists import Stores
+from app.gui.shell.contract import Command, Shell
+
+WORKLOADS = {
+    Workload.CHAT: LazyText("Chat"),
+    Workload.CODE: LazyText("Code completion"),
+    Workload.AGENT: LazyText("Agent"),
+    Workload.RAG: LazyText("Long documents"),
+    Workload.BATCH: LazyText("Many short texts"),
+    Workload.STRUCTURED: LazyText("Structured output"),
+}
+LEVELS = ("1", "1,2,4", "1,4,16", "1,8,64")
+_KEPT = 100
+
+
+class BenchmarksModel(RemoteList[BenchmarkReceipt]):
+    """Results, newest first. `problem` is why the last thing that was asked for came to nothing."""
+
+    def __init__(self, stores: Stores, shell: Shell, clock: Callable[[], float] = time.time) -> None:
+        self._clock, self._shell = clock, shell
+        self.stores = stores
+        self.progress: BenchmarkChanged | None = None
+        """How the run under way has come; None when none is."""
+        self.problem: ErrorBody | None = None
+        self.model, self.workload, self.levels = "", Workload.CHAT.value, LEVELS[0]
+        self.keeps_disturbed = False
+        self.shown: dict[str, BenchmarkReceipt] = {}
+        """Whole results that are shown, by id: the first, and the one it is compared with."""
+        super().__init__(stores.api, shell, f"/benchmarks?limit={_KEPT}", list[BenchmarkReceipt])
+        stores.library.changed.connect(self.changed)
+
+    def is_outdated_by(self, event: Event) -> bool:
+        """Tell whether another result is there."""
+        return isinstance(event, BenchmarkChanged) and event.done and bool(event.receipt)
+
+    def take(self, event: Event) -> None:
+        """Follow a run."""
+        if isinstance(event, BenchmarkChanged):
+            self._follow_run(event)
+        super().take(event)
+
+    def _follow_run(self, event: BenchmarkChanged) -> None:
+        was_running = self.progress is not None
+        self.progress = None if event.done else event
+        if event.done and event.error and was_running:
+            self.problem = ErrorBody(code=event.code, sentence=event.error)
+        elif event.receipt and was_running:
+            self.show_receipt(event.receipt)
+        self.changed.emit()
+
+    @property
+    def model_options(self) -> list[tuple[str, str]]:
+        """Models that can be measured, with their words."""
+        return [
+            (model.name, phrases.model_label(model))
+            for model in self.stores.library.items
+            if model.chats and not model.problem and not model.is_reranker
+        ]
+
+    @property
+    def chosen_model(self) -> str:
+        """The model that would be measured; the first until somebody chooses."""
+        names = [name for name, _ in self.model_options]
+        return self.model if self.model in names else next(iter(names), "")
+
+    def choose(self, **choices: object) -> None:
+        """Choose model, workload, levels, or whether a disturbed result is kept."""
+        for name, value in choices.items():
+            setattr(self, name, value)
+        self.changed.emit()
+
+    def start(self) -> None:
+        """Begin, unless one runs."""
+        if self.progress is not None or not self.chosen_model:
+            return
+        self.problem = None
+        self.progress = BenchmarkChanged(model=self.chosen_model, stage=tr("Getting ready"), fraction=0.0)
+        self.changed.emit()
+        request = StartBenchmark(
+            model=self.chosen_model,
+            settings=BenchmarkSettings(
+                workload=Workload(self.workload), concurrency=[int(level) for level in self.levels.split(",")]
+            ),
+            keeps_disturbed=self.keeps_disturbed,
+        )
+        self.api.post("/benchmarks", request, kind=BenchmarkChanged, then=lambda _: None, failed=self._store_problem)
+
+    def cancel(self) -> None:
+        """Stop the run."""
+        self.api.send_request(
+            "DELETE", "/benchmarks/job", None, kind=NoneType, then=self._finish_cancel, failed=self._store_problem
+        )
+
+    def _finish_cancel(self, _nothing: None) -> None:
+        self.progress = self.problem = None
+        self.changed.emit()
+
+    def show_receipt(self, receipt_id: str) -> None:
+        """Show one result instead of those that are shown."""
+        self.shown.clear()
+        self._fetch(receipt_id)
+
+    def compare_with(self, receipt_id: str) -> None:
+        """Show another result beside the first; an empty id takes it away."""
+        first = next(iter(self.shown), "")
+        for name in list(self.shown)[1:]:
+            del self.shown[name]
+        if receipt_id and receipt_id != first:
+            self._fetch(receipt_id)
+        self.changed.emit()
+
+    def _fetch(self, receipt_id: str) -> None:
+        def store(receipt: BenchmarkReceipt) -> None:
+            self.shown[receipt.id] = receipt
+            self.changed.emit()
+
+        self.api.get(f"/benchmarks/{receipt_id}", BenchmarkReceipt, store, self._store_problem)
+
+    @property
+    def first(self) -> BenchmarkReceipt | None:
+        """The result that is shown."""
+        return next(iter(self.shown.values()), None)
+
+    @property
+    def comparison(self) -> ReceiptComparison | None:
+        """The two that are shown against each other; None while it is one."""
+        both = list(self.shown.values())
+        return compare_receipts(both[0], both[1]) if len(both) > 1 else None
+
+    @property
+    def plots(self) -> list[BenchmarkPlot]:
+        """What is drawn of the results that are shown."""
+        return make_plots(list(self.shown.values()))
+
+    @property
+    def comparison_options(self) -> list[tuple[str, str]]:
+        """What the first can be compared with."""
+        others = [item for item in self.items if item.id not in list(self.shown)[:1]]
+        return [("", tr("Compare with …")), *((item.id, self.row_texts(item)[0]) for item in others)]
+
+    def row_texts(self, receipt: BenchmarkReceipt) -> tuple[str, str]:
+        """Return the strong and the quiet line of a result in a list."""
+        level, settings = receipt.first_level, receipt.settings
+        target = receipt.target
+        workload = WORKLOADS[settings.workload].tr() if settings.workload in WORKLOADS else tr("Own prompts")
+        strong = " · ".join(filter(None, [target.model or target.url, target.engine, workload]))
+        facts = [
+            tr("{rate} per answer", rate=words.format_rate(level.decode_tokens_s.value)),
+            tr("first token after {duration}", duration=words.format_duration(level.ttft_s.median.value)),
+            target.engine_version and f"{target.engine} {target.engine_version}",
+            phrases.time_ago(self._clock() - receipt.at),
+            tr("disturbed") if receipt.disturbances else "",
+        ]
+        return strong, " · ".join(filter(None, facts))
+
+    def forget(self, receipt: BenchmarkReceipt) -> None:
+        """Delete a result, once that was confirmed."""
+        strong, _ = self.row_texts(receipt)
+        self._shell.confirm(
+            tr("Delete this result?"),
+            tr("{title} is deleted. This cannot be undone.", title=strong),
+            Command(tr("Delete"), lambda: self._delete(receipt.id), "trash-2"),
+        )
+
+    def _delete(self, receipt_id: str) -> None:
+        def finish_deletion() -> None:
+            self.shown.pop(receipt_id, None)
+            self.read()
+
+        self.api.delete(f"/benchmarks/{receipt_id}", finish_deletion, self._store_problem)
+
+    def copy_markdown(self) -> None:
+        """Put the shown results on the clipboard, as a table to be posted."""
+        rows = [markdown_row(receipt) for receipt in self.shown.values()]
+        if rows:
+            lines = [*rows[0][:2], *(line for row in rows for line in row[2:])]
+            self._shell.copy_text("\n".join(lines), tr("The table was copied."))
+
+    @property
+    def file_name(self) -> str:
+        """A name to keep the report under."""
+        return f"benchmark-{'-'.join(self.shown)}.html"
+
+    def save_report(self, file: Path) -> None:
+        """Write the shown results: as JSON under a name that says so, else as a page with plots."""
+        receipts = list(self.shown.values())
+        is_json = file.suffix.lower() == ".json" and receipts
+        text = msgspec.json.encode(receipts[0]).decode() if is_json else html_report(receipts)
+        try:
+            file.write_text(text, encoding="utf-8")
+        except OSError as problem:
+            self._store_problem(
+                ErrorBody(
+                    code="storage",
+                    sentence=tr("The report could not be saved in {folder}.", folder=file.parent),
+                    hint=tr("Choose another folder."),
+                    detail=str(problem),
+                )
+            )
+            return
+        self._shell.show_toast(tr("{name} was saved.", name=file.name))
+
+    def dismiss_problem(self) -> None:
+        """Say no more about what went wrong."""
+        self.problem = None
+        self.changed.emit()
+
+    def _store_problem(self, error: ErrorBody) -> None:
+        self.problem, self.progress = error, None
+        self.changed.emit()

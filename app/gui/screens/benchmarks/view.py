@@ -1,0 +1,233 @@
+"""The benchmarks page: what to measure, the run under way, the result in figures and plots, and earlier results."""
+
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtWidgets import QFileDialog, QSizePolicy, QWidget
+
+from app.benchmark.markdown import DISTURBED, comparison_rows, format_seconds, summary_lines
+from app.core import words
+from app.core.benchmarks import BenchmarkLevel, BenchmarkReceipt
+from app.core.translation import LazyText, tr
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.benchmarks.model import LEVELS, WORKLOADS, BenchmarksModel
+from app.gui.screens.benchmarks.plot_view import PlotCard
+from app.gui.shell.contract import PageId, Shell
+from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button, ButtonLook, Chip
+from app.gui.widgets.flow_layout import FlowLayout
+from app.gui.widgets.layout import HBox, Surface, VBox, clear_layout
+from app.gui.widgets.menus import DropDown
+from app.gui.widgets.panels import EmptyState, ErrorPanel, PageFrame, Section
+from app.gui.widgets.rows import ListRow, RowList
+from app.gui.widgets.status import ProgressBar, Skeleton
+from app.gui.widgets.text import ElidedLabel, FigureView, Label, Paragraph
+
+_ABOUT = LazyText(
+    "Loads the model beside what runs and asks it as a real program would, several times in a drawn order. While other "
+    "programs are busy it waits; a result they disturb is not kept."
+)
+_NOTHING = LazyText("No results yet")
+_ABOUT_NOTHING = LazyText("Choose a model above and measure how fast it answers on this computer.")
+_WIDEST = 320
+_COLUMN = 110
+
+
+class BenchmarksScreen(PageFrame):
+    """Shows a `BenchmarksModel`."""
+
+    def __init__(self, theme: Theme, stores: Stores, shell: Shell) -> None:
+        super().__init__(theme, tr("Benchmarks"))
+        self.model = BenchmarksModel(stores, shell)
+        back = partial(shell.show_page, PageId.MACHINE)
+        self.head.addWidget(Button(theme, tr("Machine"), look=ButtonLook.QUIET, icon="chevron-left", action=back))
+        self.error, self._skeleton = ErrorPanel(theme), Skeleton(theme, 4, is_card=True)
+        self.form = BenchmarkForm(theme, self.model)
+        self.result = ResultSection(theme, self.model)
+        self._nothing = EmptyState(theme, "gauge", _NOTHING.tr(), _ABOUT_NOTHING.tr())
+        self._earlier = Section(theme, tr("Results"))
+        self.rows = RowList(theme, tr("Results"))
+        self._earlier.body.addWidget(self.rows)
+        for widget in (self.error, self.form, self.result, self._skeleton, self._nothing, self._earlier):
+            self.body.addWidget(widget)
+        self.body.addStretch(1)
+        self.model.changed.connect(self._show_state)
+        self._show_state()
+
+    def _show_state(self) -> None:
+        model = self.model
+        if model.problem is not None:
+            self.error.show_error(model.problem, tr("Dismiss"), model.dismiss_problem)
+        elif model.error is not None:
+            self.error.show_error(model.error, tr("Try again"), model.read)
+        else:
+            self.error.hide()
+        self.form.show_form()
+        self.result.show_result()
+        self._skeleton.setVisible(not model.is_known and model.error is None)
+        self._nothing.setVisible(model.is_known and not model.items)
+        self._earlier.setVisible(bool(model.items))
+        self.rows.sync({item.id: item for item in model.items}, self._make_row, self._show_row)
+
+    def _make_row(self, receipt: BenchmarkReceipt) -> ListRow:
+        row = ListRow(self.theme)
+        title, _ = self.model.row_texts(receipt)
+        show = partial(self.model.show_receipt, receipt.id)
+        row.tail.addWidget(Button(self.theme, tr("Show"), name=tr("Show {title}", title=title), action=show))
+        name, forget = tr("Delete {title}", title=title), partial(self.model.forget, receipt)
+        row.tail.addWidget(Button(self.theme, tr("Delete"), look=ButtonLook.QUIET, name=name, action=forget))
+        return row
+
+    def _show_row(self, row: ListRow, receipt: BenchmarkReceipt) -> None:
+        row.show_text(*self.model.row_texts(receipt))
+
+
+class BenchmarkForm(Surface):
+    """What is to be measured, and the run under way."""
+
+    def __init__(self, theme: Theme, model: BenchmarksModel) -> None:
+        super().__init__(theme)
+        self._model = model
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        box = VBox(theme, self, margins=(24, 16, 24, 16), gap=12)
+        box.addWidget(Paragraph(theme, _ABOUT.tr(), color="ink-2"))
+        fields = FlowLayout(theme, gap=8, line_gap=8)
+        self.models = DropDown(theme, tr("Model to measure"), model.model_options, widest=_WIDEST)
+        workloads = [(workload.value, title.tr()) for workload, title in WORKLOADS.items()]
+        self.workloads = DropDown(theme, tr("Workload"), workloads)
+        levels = [(level, _levels_text(level)) for level in LEVELS]
+        self.levels = DropDown(theme, tr("Requests at once"), levels)
+        self.keeps = Chip(theme, tr("Keep even if disturbed"))
+        self.start = Button(theme, tr("Measure"), look=ButtonLook.PRIMARY, icon="gauge", action=model.start)
+        for widget in (self.models, self.workloads, self.levels, self.keeps, self.start):
+            fields.addWidget(widget)
+        box.addLayout(fields)
+        self._under_way = QWidget()
+        line = HBox(theme, self._under_way, gap=12)
+        column = VBox(theme, gap=6)
+        self._stage = ElidedLabel(theme, role="meta", color="ink-2")
+        self._bar = ProgressBar(theme, tr("Measuring"))
+        column.addWidget(self._stage)
+        column.addWidget(self._bar)
+        line.addLayout(column, 1)
+        line.addWidget(Button(theme, tr("Cancel"), name=tr("Cancel the benchmark"), action=model.cancel))
+        box.addWidget(self._under_way)
+        self.models.chosen.connect(lambda value: model.choose(model=value))
+        self.workloads.chosen.connect(lambda value: model.choose(workload=value))
+        self.levels.chosen.connect(lambda value: model.choose(levels=value))
+        self.keeps.toggled.connect(lambda is_on: model.choose(keeps_disturbed=is_on))
+
+    def show_form(self) -> None:
+        """Show what is chosen, and how far a run is."""
+        model, progress = self._model, self._model.progress
+        self.models.set_options(model.model_options)
+        self.models.set_value(model.chosen_model)
+        self.workloads.set_value(model.workload)
+        self.levels.set_value(model.levels)
+        self.start.setEnabled(progress is None and bool(model.chosen_model))
+        self._under_way.setVisible(progress is not None)
+        if progress is not None:
+            self._stage.setText(f"{progress.model} · {progress.stage}")
+            self._bar.set_fraction(progress.fraction)
+
+
+class ResultSection(Section):
+    """The result that is shown, alone or beside another."""
+
+    def __init__(self, theme: Theme, model: BenchmarksModel) -> None:
+        super().__init__(theme, tr("Result"))
+        self._theme, self._model = theme, model
+        self._drawn: list[str] = []
+        self.others = DropDown(theme, tr("Compare with"), [("", tr("Compare with …"))], widest=_WIDEST)
+        self.others.chosen.connect(model.compare_with)
+        copy = Button(theme, tr("Copy as Markdown"), look=ButtonLook.QUIET, icon="copy", action=model.copy_markdown)
+        save = Button(theme, tr("Save a report"), look=ButtonLook.QUIET, icon="file-text", action=self._save)
+        tools = FlowLayout(theme, gap=8, line_gap=8)
+        for widget in (self.others, copy, save):
+            tools.addWidget(widget)
+        self.body.addLayout(tools)
+        self._cards = VBox(theme, gap=16)
+        self.body.addLayout(self._cards)
+
+    def show_result(self) -> None:
+        """Show what the model has."""
+        model = self._model
+        self.setVisible(model.first is not None)
+        self.others.set_options(model.comparison_options)
+        shown = list(model.shown)
+        self.others.set_value(shown[1] if len(shown) > 1 else "")
+        if shown != self._drawn:
+            self._drawn = shown
+            clear_layout(self._cards)
+            self._draw()
+
+    def _draw(self) -> None:
+        theme, model = self._theme, self._model
+        for receipt in model.shown.values():
+            self._cards.addWidget(ResultCard(theme, receipt))
+        if (comparison := model.comparison) is not None:
+            rows = RowList(theme, tr("Comparison"))
+            texts = {f"{row[1]} {row[0]}": row for row in comparison_rows(comparison)}
+            rows.sync(texts, lambda _: ListRow(theme), _show_comparison_row)
+            self._cards.addWidget(rows)
+        for plot in model.plots:
+            self._cards.addWidget(PlotCard(theme, plot))
+
+    def _save(self) -> None:
+        start = str(Path.home() / self._model.file_name)
+        name, _ = QFileDialog.getSaveFileName(self, tr("Save a report"), start, tr("Web page (*.html);;JSON (*.json)"))
+        if name:
+            self._model.save_report(Path(name))
+
+
+class ResultCard(Surface):
+    """One result: figures of its first level, a line for each level, and what else is to be said."""
+
+    def __init__(self, theme: Theme, receipt: BenchmarkReceipt) -> None:
+        super().__init__(theme)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        box = VBox(theme, self, margins=(24, 16, 24, 16), gap=12)
+        title, *sentences = summary_lines(receipt)
+        box.addWidget(Paragraph(theme, title, weight=500))
+        for level in receipt.levels:
+            if len(receipt.levels) > 1:
+                box.addWidget(Label(theme, _level_title(level), role="meta", color="ink-2"))
+            figures = FlowLayout(theme, gap=16, line_gap=8)
+            for name, value, more in _figures(level):
+                figure = FigureView(theme, name, width=_COLUMN)
+                figure.show_value(value, more=more)
+                figures.addWidget(figure)
+            box.addLayout(figures)
+        for sentence in sentences:
+            color = "warn" if sentence.startswith(DISTURBED) else "ink-2"
+            box.addWidget(Paragraph(theme, sentence, role="meta", color=color))
+
+
+def _show_comparison_row(row: ListRow, cells: list[str]) -> None:
+    level, name, first, second, ratio, verdict = cells
+    row.show_text(
+        tr("{name} with {level} at once: {verdict}", name=name, level=level, verdict=verdict),
+        tr("{first} against {second}, {ratio} times", first=first, second=second, ratio=ratio),
+    )
+
+
+def _figures(level: BenchmarkLevel) -> list[tuple[str, str, str]]:
+    """Return name, value and the quiet line of each figure."""
+    ttft, tpot, e2e, decode = level.ttft_s, level.tpot_s, level.e2e_s, level.decode_tokens_s
+    interval = tr("{low:.1f} to {high:.1f}", low=decode.low, high=decode.high)
+    return [
+        (tr("First token"), format_seconds(ttft.median.value), tr("p99 {value}", value=format_seconds(ttft.p99))),
+        (tr("Per token"), format_seconds(tpot.median.value), tr("p99 {value}", value=format_seconds(tpot.p99))),
+        (tr("Whole answer"), format_seconds(e2e.median.value), tr("p99 {value}", value=format_seconds(e2e.p99))),
+        (tr("Writing"), words.format_rate(decode.value), interval),
+        (tr("Reading the prompt"), words.format_rate(level.prefill_tokens_s.value), ""),
+        (tr("All requests together"), words.format_rate(level.answer_tokens_s.value), ""),
+    ]
+
+
+def _level_title(level: BenchmarkLevel) -> str:
+    return tr("{count} at once", count=level.concurrency)
+
+
+def _levels_text(levels: str) -> str:
+    return tr("{levels} at once", levels=levels.replace(",", ", "))

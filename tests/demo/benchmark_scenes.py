@@ -1,0 +1,68 @@
+"""What is photographed of the benchmarks page: empty, a run, a result, two against each other, and a refusal."""
+
+from collections.abc import Iterator
+
+from PySide6.QtWidgets import QApplication
+
+from app.core.events import BenchmarkChanged
+from app.gui.screens.benchmarks.plot_view import PlotCard
+from app.gui.screens.benchmarks.view import BenchmarksScreen, ResultSection
+from app.gui.shell.contract import PageId
+from app.gui.shell.window import MainWindow
+from tests.demo import benchmarks
+from tests.demo.api import DemoApi
+from tests.demo.scene import BOTH, EVERY_LOOK, Replies, Scene, SceneLook, scroll_to
+
+
+def benchmark_scenes(usual: Replies) -> Iterator[Scene]:
+    """Yield what the benchmarks page shows beside its usual state."""
+    page = PageId.BENCHMARKS
+    yield Scene("benchmarks-empty", page, {**usual, "GET /benchmarks": []})
+    yield Scene("benchmarks-running", page, usual, start_run, looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("benchmarks-result", page, usual, show_first, looks=(*BOTH, *EVERY_LOOK, SceneLook(is_mirrored=True)))
+    yield Scene("benchmarks-compared", page, usual, show_both, looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("benchmarks-plots", page, usual, show_plots, looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("benchmarks-refused", page, usual, refuse_run)
+
+
+def start_run(window: MainWindow, api: DemoApi) -> None:
+    """Begin, and come half of the way."""
+    page = window.pages.currentWidget()
+    if isinstance(page, BenchmarksScreen):
+        page.model.start()
+        api.flush()
+        window.shell.broadcast_event(benchmarks.RUNNING)
+
+
+def show_first(window: MainWindow, api: DemoApi) -> None:
+    """Show the newest result."""
+    page = window.pages.currentWidget()
+    if isinstance(page, BenchmarksScreen):
+        page.model.show_receipt(benchmarks.RECEIPTS[0].id)
+        api.flush()
+
+
+def show_both(window: MainWindow, api: DemoApi) -> None:
+    """Show two results against each other."""
+    show_first(window, api)
+    page = window.pages.currentWidget()
+    if isinstance(page, BenchmarksScreen):
+        page.model.compare_with(benchmarks.RECEIPTS[1].id)
+        api.flush()
+    scroll_to(ResultSection)(window, api)
+
+
+def show_plots(window: MainWindow, api: DemoApi) -> None:
+    """Show what is drawn of two results."""
+    show_both(window, api)
+    QApplication.sendPostedEvents()
+    scroll_to(PlotCard)(window, api)
+
+
+def refuse_run(window: MainWindow, api: DemoApi) -> None:
+    """Have a run refused because it was disturbed."""
+    start_run(window, api)
+    sentence = f"The benchmark was disturbed, so it has no result. {benchmarks.RECEIPTS[2].disturbances[0]}"
+    window.shell.broadcast_event(
+        BenchmarkChanged(model="m", stage="Ended", done=True, error=sentence, code="benchmark_disturbed")
+    )

@@ -1,0 +1,108 @@
+"""Results of benchmarks as the demo gateway lists them. Invented, and only shown in screenshots."""
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from app.benchmark.results import BenchmarkRound, RequestTiming, summarize_level
+from app.core.benchmarks import (
+    BenchmarkMachine,
+    BenchmarkMemory,
+    BenchmarkMessage,
+    BenchmarkPrediction,
+    BenchmarkPrompt,
+    BenchmarkReceipt,
+    BenchmarkSample,
+    BenchmarkSettings,
+    BenchmarkTarget,
+    Correctness,
+    Figure,
+    PrefixReuse,
+    Workload,
+)
+from app.core.events import BenchmarkChanged
+
+_PROMPT = BenchmarkPrompt(messages=[BenchmarkMessage(role="user", content="Why is the sky blue?")])
+_MACHINE = BenchmarkMachine(
+    system="Linux 6.8 x86_64", processor="AMD Ryzen 7 7840U", cores=8, summary="AMD Ryzen 7 7840U, 32.0 GiB of memory"
+)
+
+
+def _make_request(draw: random.Random, level: int, token_s: float) -> RequestTiming:
+    prompt, tokens = draw.randint(200, 4000), 96
+    pace = token_s * (1 + prompt / 16_000) * draw.gauss(1, 0.02) * level**0.6
+    first = prompt / 900 * level**0.5 * draw.gauss(1, 0.05)
+    sample = BenchmarkSample(
+        concurrency=level,
+        round=0,
+        prompt_tokens=prompt,
+        cached_tokens=0,
+        answer_tokens=tokens,
+        ttft_s=first,
+        e2e_s=first + pace * (tokens - 1),
+        prefill_s=first,
+    )
+    return RequestTiming(sample=sample, gaps_s=[pace] * (tokens - 1), answer="", prompt=_PROMPT)
+
+
+def _make_receipt(number: int, engine: str, token_s: float, levels: Sequence[int], hours: float) -> BenchmarkReceipt:
+    draw = random.Random(number)  # noqa: S311 -- invented figures
+    rounds = {
+        level: [
+            BenchmarkRound(
+                concurrency=level,
+                duration_s=sum(request.sample.e2e_s for request in requests) / level,
+                requests=requests,
+            )
+            for requests in ([_make_request(draw, level, token_s) for _ in range(max(6, level))] for _ in range(3))
+        ]
+        for level in levels
+    }
+    return BenchmarkReceipt(
+        id=f"bench{number}",
+        at=time.time() - hours * 3600,
+        roundhouse="0.1.0",
+        target=BenchmarkTarget(
+            model="unsloth/Qwen3-8B-GGUF:Q4_K_M", engine=engine, engine_version="2026.4", backend="cpu"
+        ),
+        machine=_MACHINE,
+        settings=BenchmarkSettings(workload=Workload.RAG, concurrency=list(levels)),
+        prompts_sha256="0" * 64,
+        levels=[summarize_level(parts) for parts in rounds.values()],
+        prefix=PrefixReuse(
+            prompt_tokens=1844,
+            cold_ttft_s=Figure(value=2.1, low=2.0, high=2.2),
+            warm_ttft_s=Figure(value=0.06, low=0.05, high=0.07),
+        ),
+        load_s=2.4,
+        memory=BenchmarkMemory(peak_bytes=6 << 30, engine_bytes=5 << 30, estimate_bytes=int(5.9 * (1 << 30))),
+        prediction=BenchmarkPrediction(decode_tokens_s=0.95 / token_s),
+        correctness=Correctness(equal_answers=1.0),
+        samples=[request.sample for parts in rounds.values() for part in parts for request in part.requests],
+    )
+
+
+RECEIPTS = [
+    _make_receipt(1, "llama.cpp", 0.085, (1, 2, 4), 0.2),
+    _make_receipt(2, "openvino", 0.097, (1, 2, 4), 3),
+    msgspec.structs.replace(
+        _make_receipt(3, "llama.cpp", 0.12, (1,), 50),
+        disturbances=["With 1 at once, other programs used 41 % of the processors."],
+    ),
+]
+RUNNING = BenchmarkChanged(model="unsloth/Qwen3-8B-GGUF:Q4_K_M", stage="Round 2 with 4 at once", fraction=0.46)
+
+
+def benchmark_replies() -> Mapping[str, object]:
+    """Return what the demo gateway answers about benchmarks."""
+    listed = [msgspec.structs.replace(receipt, samples=[]) for receipt in RECEIPTS]
+    whole = {f"GET /benchmarks/{receipt.id}": receipt for receipt in RECEIPTS}
+    return {
+        "GET /benchmarks": listed,
+        **whole,
+        **{f"DELETE /benchmarks/{receipt.id}": None for receipt in RECEIPTS},
+        "POST /benchmarks": RUNNING,
+        "DELETE /benchmarks/job": None,
+    }
