@@ -14,11 +14,13 @@ from app.cli.gateway import connect_gateway
 from app.cli.loading import load_model, resolve_model_name
 from app.cli.output import json_option, print_note, show_result, write_json
 from app.cli.presets import PRESET_MODEL, read_preset, require_model
+from app.cli.question_passages import QuestionCollections, source_lines, with_passages
 from app.cli.question_tokens import count_question
 from app.client.endpoint import AnswerStream, ContentPart, EndpointMessage, EndpointTool, TextPart
 from app.client.http import GatewayClient
 from app.core import words
 from app.core.chats import Sampling, Timings
+from app.core.documents import AnswerDocuments
 from app.core.errors import BadRequest, RoundhouseError
 
 
@@ -36,6 +38,9 @@ from app.core.errors import BadRequest, RoundhouseError
 @click.option(
     "--mcp", "servers", multiple=True, metavar="SERVER", help="MCP server whose tools it may call; repeatable."
 )
+@click.option(
+    "--collection", "collections", multiple=True, metavar="NAME", help="Collection to look it up in; repeatable."
+)
 @with_answer_options
 @json_option
 def run(  # noqa: PLR0913 -- click passes each option by itself
@@ -49,6 +54,7 @@ def run(  # noqa: PLR0913 -- click passes each option by itself
     images: tuple[str, ...],
     count: bool,
     servers: tuple[str, ...],
+    collections: tuple[str, ...],
     as_json: bool,
     **chosen: Any,  # noqa: ANN401 -- options of every type
 ) -> None:
@@ -74,11 +80,13 @@ def run(  # noqa: PLR0913 -- click passes each option by itself
         if parts:
             print_note(count_question(client, name, (system, question), attached).describe())
         ask = _make_asker(client, name, sampling, servers)
+        library = QuestionCollections(client, collections)
         if question:
-            asking = EndpointMessage("user", _with_parts(parts, question))
-            _answer_once(ask, name, [*opening, asking], as_json=as_json)
+            documents = library.find(question)
+            asking = EndpointMessage("user", _with_parts(parts, with_passages(documents, question)))
+            _answer_once(ask, name, [*opening, asking], documents, as_json=as_json)
         else:
-            _converse(ask, name, opening, parts)
+            _converse(ask, name, opening, parts, library)
 
 
 Answer = AnswerStream | AnswerWithTools
@@ -121,25 +129,42 @@ def _question_from_stdin() -> str:
     return question
 
 
-def _answer_once(ask: Asker, model: str, messages: list[EndpointMessage], *, as_json: bool) -> None:
+def _answer_once(
+    ask: Asker, model: str, messages: list[EndpointMessage], documents: AnswerDocuments, *, as_json: bool
+) -> None:
     answer = ask(messages)
     if as_json:
         text = "".join(answer)
-        write_json("answer", {"model": model, "content": text, "timings": answer.timings})
+        reply = {"model": model, "content": text, "timings": answer.timings}
+        write_json("answer", {**reply, "sources": documents.sources} if documents.sources else reply)
         return
-    print_answer(answer)
+    _print_sources(documents, print_answer(answer))
     print_note(cost_line(answer.timings))
 
 
-def _converse(ask: Asker, model: str, messages: list[EndpointMessage], parts: Sequence[ContentPart]) -> None:
-    """Talk; files go with the first question that is answered."""
+def _print_sources(documents: AnswerDocuments, answer: str) -> None:
+    for line in source_lines(documents, answer):
+        print_note(line)
+
+
+def _converse(
+    ask: Asker,
+    model: str,
+    messages: list[EndpointMessage],
+    parts: Sequence[ContentPart],
+    library: QuestionCollections,
+) -> None:
+    """Talk; files go with the first question that is answered, passages with each."""
     print_note(f"Chatting with {model}. Ctrl-D ends the chat, Ctrl-C stops an answer.")
     for question in _questions():
         has_answers = any(message.role == "assistant" for message in messages)
-        messages.append(EndpointMessage("user", question if has_answers else _with_parts(parts, question)))
+        documents = library.find(question)
+        asking = with_passages(documents, question)
+        messages.append(EndpointMessage("user", asking if has_answers else _with_parts(parts, asking)))
         answer = ask(messages)
         try:
             messages.append(EndpointMessage("assistant", print_answer(answer)))
+            _print_sources(documents, str(messages[-1].content))
             print_note(cost_line(answer.timings))
         except KeyboardInterrupt:
             print_note("\nStopped.")

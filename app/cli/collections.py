@@ -13,6 +13,7 @@ from app.cli.output import format_table, json_option, print_note, show_result
 from app.client.http import GatewayClient, quote_segment
 from app.core.documents import (
     MOST_PASSAGES,
+    AnswerSource,
     Collection,
     CollectionPatch,
     CollectionStage,
@@ -243,7 +244,7 @@ def _passage_lines(results: PassageResults) -> Iterator[str]:
     yield f"Found {means}, in {results.seconds * 1000:.0f} ms."
 
 
-def describe_place(passage: Passage) -> str:
+def describe_place(passage: Passage | AnswerSource) -> str:
     """Return where a passage is, in a line."""
     page = f", page {passage.page}" if passage.page else ""
     heading = f" ({passage.heading})" if passage.heading else ""

@@ -64,6 +64,7 @@ def _candidate_paths(paths: Paths) -> Iterator[OwnedPath]:
         data / "engines": "installed engines",
         paths.hub_answers: "what the hub said about models",
         paths.updates: "downloaded updates",
+        paths.attachment_indexes: "indexes of files of conversations",
     }
     foreign = set(list_foreign_paths(paths))
     for path in _whole_or_parts(paths.state, foreign):
@@ -125,7 +126,7 @@ _DATA = (
     *("roundhouse.db*", "downloads.json*", "models.json*", "memory-bandwidth.json*", "headers.bin*", ".roundhouse"),
     *("engines", "engine-homes", "hub-answers", "updates", "models", "hub", "blobs", "created", "connect", "attached"),
     "mcp-homes",
-    "collections",
+    *("collections", "attachment-indexes"),
     "attachments*",
 )
 _STATE = (

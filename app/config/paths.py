@@ -102,6 +102,11 @@ class Paths:
         return self.data / "collections"
 
     @property
+    def attachment_indexes(self) -> Path:
+        """Indexes of files of chats that are too long to be given whole; they are made again if need be."""
+        return self.data / "attachment-indexes"
+
+    @property
     def keys_file(self) -> Path:
         """The access keys, hashed, mode 0600. Not in the database: see `gateway.keys`."""
         return self.config / "keys.json"

@@ -139,6 +139,12 @@ def describe_pages(attachment: Attachment, count: int) -> str:
     return f'[Pictures of the pages of "{name}" follow: {count}.{rest}]'
 
 
+def name_long_file(attachment: Attachment) -> str:
+    """Return what stands in a prompt for a file that is too long to be given whole."""
+    name = attachment.name.replace('"', "'")
+    return f'[The file "{name}" is too long to be given whole. Passages are chosen from it for each question.]'
+
+
 def decode_pages(content: bytes) -> list[bytes]:
     """Return the pictures of `AttachmentPart.PAGES`."""
     return msgspec.msgpack.decode(content, type=list[bytes])

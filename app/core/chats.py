@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 
 from app.core.attachments import MOST_ATTACHMENTS, Attachment
+from app.core.documents import MOST_CHAT_COLLECTIONS, AnswerDocuments
 from app.core.errors import BadRequest
 from app.core.grammars import check_grammar
 from app.core.json_schemas import check_schema
@@ -21,6 +22,11 @@ MOST_STOPS = 16
 LONGEST_STOP = 200
 MOST_THINKING = 1_000_000
 """Tokens; more than any context here has."""
+
+
+ChatCollections = Annotated[
+    list[Annotated[str, msgspec.Meta(min_length=1, max_length=64)]], msgspec.Meta(max_length=MOST_CHAT_COLLECTIONS)
+]
 
 
 class Role(StrEnum):
@@ -138,6 +144,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     """What stood for them."""
     calls: list[AnswerToolCall] = []
     """Calls of tools in an answer, in the order in which they were made."""
+    documents: AnswerDocuments = AnswerDocuments()
+    """Passages of documents that an answer was given."""
 
 
 class ChatSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,6 +243,8 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True):
     tags: list[str] = []
     overflow: OverflowRule = OverflowRule.DEFAULT
     tools: ChatTools = ChatTools()
+    collections: ChatCollections = []
+    """Ids of the collections in which passages are looked up for its questions."""
 
 
 class NewChat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -251,6 +261,7 @@ class NewChat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tags: list[str] = []
     overflow: OverflowRule = OverflowRule.DEFAULT
     tools: ChatTools = ChatTools()
+    collections: ChatCollections = []
 
 
 class ChatPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -269,6 +280,7 @@ class ChatPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """All of its tags from now on."""
     overflow: OverflowRule | None = None
     tools: ChatTools | None = None
+    collections: ChatCollections | None = None
 
 
 class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -27,6 +27,7 @@ from app.core.chats import (
     Timings,
     Turn,
 )
+from app.core.documents import AnswerDocuments
 from app.core.errors import BadRequest, Conflict, NotFound
 from app.core.tool_calls import AnswerToolCall, ChatToolPermission, ChatTools, end_open_calls
 from app.store import folders
@@ -35,11 +36,11 @@ from app.store.opening import transaction
 
 _MESSAGE = (
     "id, chat, parent, role, content, reasoning, status, model, engine, timings, finish_reason, error, created_at,"
-    " is_edited, left_out, summary, calls, deleted_at"
+    " is_edited, left_out, summary, calls, documents, deleted_at"
 )
 _CHAT = (
     "id, title, model, system_prompt, sampling, head, created_at, updated_at, is_pinned, is_archived, folder, overflow,"
-    " tools"
+    " tools, collections"
 )
 _FIELDS = [name.strip() for name in _MESSAGE.split(",")]
 _ADD_MESSAGE = (
@@ -70,9 +71,9 @@ def add_chat(connection: sqlite3.Connection, new: NewChat) -> Chat:
         chat = new_id()
         values = (chat, new.title.strip(), new.model or folder.model, prompt, encode_json(new.sampling), None, now, now)
         connection.execute(
-            f"INSERT INTO chats ({_CHAT}, title_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?, ?)",  # noqa: S608 -- constant names
+            f"INSERT INTO chats ({_CHAT}, title_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?)",  # noqa: S608 -- constant names
             (
-                *(*values, new.folder or None, new.overflow, _encode_tools(new.tools)),
+                *(*values, new.folder or None, new.overflow, _encode_tools(new.tools), _encode_list(new.collections)),
                 "person" if new.title.strip() else "question",
             ),
         )
@@ -99,6 +100,7 @@ def read_chat(connection: sqlite3.Connection, chat: str, *, with_messages: bool 
         folder=row[10] or "",
         overflow=OverflowRule(row[11]),
         tools=msgspec.json.decode(row[12], type=ChatTools) if row[12] else ChatTools(),
+        collections=msgspec.json.decode(row[13], type=list[str]) if row[13] else [],
         tags=folders.tags_of(connection, chat),
         messages=_read_messages(connection, chat) if with_messages else [],
     )
@@ -134,11 +136,14 @@ def change_chat(connection: sqlite3.Connection, chat: str, patch: ChatPatch) -> 
             " system_prompt = coalesce(?, system_prompt), sampling = coalesce(?, sampling),"
             " is_pinned = coalesce(?, is_pinned), is_archived = coalesce(?, is_archived),"
             " overflow = coalesce(?, overflow), tools = coalesce(?, tools),"
+            " collections = coalesce(?, collections),"
             " title_by = iif(? IS NULL, title_by, 'person') WHERE id = ?",
             (
                 *(title, patch.model, patch.head, patch.system_prompt, sampling),
                 *(patch.is_pinned, patch.is_archived, patch.overflow),
-                *(None if patch.tools is None else _encode_tools(patch.tools), title, chat),
+                None if patch.tools is None else _encode_tools(patch.tools),
+                None if patch.collections is None else _encode_list(patch.collections),
+                *(title, chat),
             ),
         )
     return read_chat(connection, chat)
@@ -157,6 +162,14 @@ def _encode_tools(tools: ChatTools) -> str:
 
 def _encode_calls(calls: Sequence[AnswerToolCall]) -> str:
     return msgspec.json.encode(calls).decode() if calls else ""
+
+
+def _encode_list(names: Sequence[str]) -> str:
+    return msgspec.json.encode(names).decode() if names else ""
+
+
+def _encode_documents(documents: AnswerDocuments) -> str:
+    return "" if documents == AnswerDocuments() else encode_json(documents)
 
 
 def _move_chat(connection: sqlite3.Connection, chat: str, folder: str) -> None:
@@ -234,14 +247,14 @@ def add_message(connection: sqlite3.Connection, message: Message) -> None:
     """Store a finished message without its files. In the caller's transaction; IntegrityError if its id is taken."""
     connection.execute(
         "INSERT INTO messages (id, chat, parent, role, content, reasoning, status, model, engine, timings,"
-        " finish_reason, error, created_at, is_edited, left_out, summary, calls)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " finish_reason, error, created_at, is_edited, left_out, summary, calls, documents)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *(message.id, message.chat, message.parent, message.role, message.content, message.reasoning),
             *(message.status, message.model, message.engine),
             None if message.timings is None else encode_json(message.timings),
             *(message.finish_reason, message.error, message.created_at, message.is_edited),
-            *(message.left_out, message.summary, _encode_calls(message.calls)),
+            *(message.left_out, message.summary, _encode_calls(message.calls), _encode_documents(message.documents)),
         ),
     )
 
@@ -257,8 +270,9 @@ def copy_chat(connection: sqlite3.Connection, chat: str, title: str) -> str:
     copied, now = new_id(), unused_time(connection)
     connection.execute(
         "INSERT INTO chats (id, title, model, system_prompt, sampling, head, created_at, updated_at, folder,"
-        " overflow, title_by) SELECT ?, iif(? = '', title, ?), model, system_prompt, sampling, NULL, ?, ?, folder,"
-        " overflow, 'person' FROM chats WHERE id = ?",
+        " overflow, collections, title_by)"
+        " SELECT ?, iif(? = '', title, ?), model, system_prompt, sampling, NULL, ?, ?, folder,"
+        " overflow, collections, 'person' FROM chats WHERE id = ?",
         (copied, title.strip(), title.strip(), now, now, chat),
     )
     servers = read_chat(connection, chat, with_messages=False).tools.servers  # what was allowed was for that chat
@@ -281,10 +295,11 @@ def finish_answer(connection: sqlite3.Connection, answer: Message) -> Message:
         timings = None if answer.timings is None else encode_json(answer.timings)
         row_count = connection.execute(
             "UPDATE messages SET content = ?, reasoning = ?, status = ?, engine = ?, timings = ?, finish_reason = ?,"
-            " error = ?, left_out = ?, summary = ?, calls = ? WHERE id = ? AND status = 'generating'",
+            " error = ?, left_out = ?, summary = ?, calls = ?, documents = ? WHERE id = ? AND status = 'generating'",
             (
                 *(answer.content, answer.reasoning, answer.status, answer.engine, timings, answer.finish_reason),
-                *(answer.error, answer.left_out, answer.summary, _encode_calls(answer.calls), answer.id),
+                *(answer.error, answer.left_out, answer.summary, _encode_calls(answer.calls)),
+                *(_encode_documents(answer.documents), answer.id),
             ),
         ).rowcount
         if row_count:
@@ -396,6 +411,8 @@ def _parse_message(row: Row) -> Message:
     fields["is_edited"] = bool(fields["is_edited"])
     calls = msgspec.json.decode(str(fields["calls"]), type=list[AnswerToolCall]) if fields["calls"] else []
     fields["calls"] = calls if fields["status"] == MessageStatus.GENERATING else end_open_calls(calls)
+    stored = fields["documents"]
+    fields["documents"] = msgspec.json.decode(str(stored), type=AnswerDocuments) if stored else AnswerDocuments()
     fields["timings"] = None if fields["timings"] is None else msgspec.json.decode(str(fields["timings"]), type=Timings)
     return msgspec.convert(fields, Message)
 

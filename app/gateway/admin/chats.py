@@ -1,6 +1,6 @@
 """Chats over HTTP. Whatever changes a chat is told to every window; an answer goes on when its follower leaves."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -80,7 +80,8 @@ async def create(call: AdminCall[NewChat, NoQuery]) -> Chat:
     call.body.sampling.check_forms()
     if call.body.tools != ChatTools():
         _require_person(call, "give a chat tools")
-    return _publish_change(call, await call.services.chats.create_chat(call.body))
+    new = msgspec.structs.replace(call.body, collections=await _collection_ids(call, call.body.collections))
+    return _publish_change(call, await call.services.chats.create_chat(new))
 
 
 @routes.add("POST", "/chats/import")
@@ -149,10 +150,13 @@ async def change(call: AdminCall[ChatPatch, NoQuery]) -> Chat:
         call.body.sampling.check_forms()
     if call.body.tools is not None:
         _require_person(call, "give a chat tools")
-    if call.body.folder == "" or call.body.tags is not None:
+    patch = call.body
+    if patch.collections is not None:
+        patch = msgspec.structs.replace(patch, collections=await _collection_ids(call, patch.collections))
+    if patch.folder == "" or patch.tags is not None:
         call.services.events.publish(ChatFoldersChanged())
     return call.answers.overlay_live(
-        _publish_change(call, await call.services.chats.change_chat(call.names["id"], call.body))
+        _publish_change(call, await call.services.chats.change_chat(call.names["id"], patch))
     )
 
 
@@ -212,6 +216,9 @@ async def restore_message(call: AdminCall[None, NoQuery]) -> Chat:
 @routes.add("POST", "/chats/{id}/turns")
 async def ask(call: AdminCall[NewTurn, NoQuery]) -> Turn:
     """Ask and be answered, or have a question answered again."""
+    if call.key_name:  # it may ask only in chats whose collections it may search
+        chat = await call.services.chats.read_chat(call.names["id"], with_messages=False)
+        await _collection_ids(call, chat.collections)
     return await call.answers.start(call.names["id"], call.body)
 
 
@@ -249,6 +256,15 @@ def _require_person(call: AdminCall[Any, NoQuery], what: str) -> None:
             hint="Use the window, or `roundhouse` on this computer.",
             code="chat_tools_need_person",
         )
+
+
+async def _collection_ids(
+    call: AdminCall[NewChat, NoQuery] | AdminCall[ChatPatch, NoQuery] | AdminCall[NewTurn, NoQuery],
+    names: Sequence[str],
+) -> list[str]:
+    """Return the ids of collections, each once. Raises NotFound, also for what a key may not search."""
+    records = [await call.collections.find_record(name, call.key_name) for name in names]
+    return list(dict.fromkeys(record.id for record in records))
 
 
 def _publish_change(call: AdminCall[object, NoQuery], chat: Chat) -> Chat:

@@ -60,8 +60,11 @@ from app.gateway.advising.idle_trials import IdleTrials
 from app.gateway.attachments.reading_child import FileReader
 from app.gateway.background import BACKGROUND, Background
 from app.gateway.benchmarking.job import Benchmarks
+from app.gateway.chats.answer_writer import AnswerHelpers
 from app.gateway.chats.answers import ChatAnswers
+from app.gateway.chats.sources import SourceFinder
 from app.gateway.chats.tidying import keep_chats_tidy
+from app.gateway.documents.attached_files import AttachmentIndexes
 from app.gateway.documents.collections import Collections
 from app.gateway.documents.model_calls import DocumentModels
 from app.gateway.documents.searching import PassageSearch
@@ -121,7 +124,7 @@ def add_routes(app: web.Application) -> None:
         DocumentModels(app[SERVICES], app[ENGINE_ACCESS]),
     )
     app[PASSAGES] = PassageSearch(app[COLLECTIONS])
-    app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS], app[MCP_SERVERS])
+    app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS], _answer_helpers(app))
     app[BENCHMARKS] = Benchmarks(app[SERVICES])
     app[CALIBRATOR] = Calibrator(app[SERVICES])
     app[DRAFT_TRIALS] = DraftTrials(app[SERVICES])
@@ -136,6 +139,12 @@ def add_routes(app: web.Application) -> None:
             endpoint.method, PREFIX + endpoint.path.replace("{name}", "{name:.+}"), make_handler(endpoint)
         )
     app.router.add_route("GET", f"{PREFIX}/openapi.json", _serve_openapi)
+
+
+def _answer_helpers(app: web.Application) -> AnswerHelpers:
+    indexes = AttachmentIndexes(app[SERVICES].paths, app[COLLECTIONS].models)
+    finder = SourceFinder(app[SERVICES].chats, app[COLLECTIONS], app[PASSAGES], indexes)
+    return AnswerHelpers(app[MCP_SERVERS], finder)
 
 
 async def _serve_openapi(request: web.Request) -> web.Response:

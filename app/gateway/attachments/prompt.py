@@ -11,6 +11,7 @@ from app.core.attachments import (
     AttachmentPart,
     decode_pages,
     describe_pages,
+    name_long_file,
     picture_type,
     quote_file,
 )
@@ -62,12 +63,23 @@ async def _other_model_hint(services: Services, need: Capability) -> str:
 
 
 async def attachment_parts(
-    chats: ChatStore, path: Iterable[Message], *, senses: Collection[Capability]
+    chats: ChatStore, path: Iterable[Message], *, senses: Collection[Capability], left_out: Collection[str] = ()
 ) -> Mapping[str, tuple[Part, ...]]:
-    """Return what the questions of a path bring along beside their words, by message."""
+    """Return what the questions of a path bring along beside their words, by message.
+
+    Files with a hash of `left_out` are only named: passages are chosen from them.
+    """
     return {
         message.id: tuple(
-            [part for attachment in message.attachments for part in await _parts_of(chats, attachment, senses)]
+            [
+                part
+                for attachment in message.attachments
+                for part in (
+                    [Text(name_long_file(attachment))]
+                    if attachment.hash in left_out
+                    else await _parts_of(chats, attachment, senses)
+                )
+            ]
         )
         for message in path
         if message.attachments

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from app.core.attachments import Attachment
 from app.core.chats import Chat, Message
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed, RoundhouseError
@@ -32,6 +33,7 @@ from app.gateway.chats.chat_request import AttachmentParts, chat_request
 from app.gateway.chats.live_answer import LiveAnswer
 from app.gateway.chats.model_requests import ModelRequests
 from app.gateway.chats.overflow import OverflowTrimming, overflow_rule
+from app.gateway.chats.sources import SourceFinder, with_sources
 from app.gateway.chats.tool_session import MOST_ROUNDS, ToolSession
 from app.gateway.events import EventHub
 from app.gateway.exchange.capability_fallback import with_plan
@@ -65,14 +67,26 @@ class AnswerJob:
     """The answer whose text is gone on with."""
 
 
+class AnswerHelpers(NamedTuple):
+    """What answers may be given beside the conversation: tools, and passages of documents."""
+
+    mcp: McpServers
+    finder: SourceFinder
+
+
 class AnswerWriter:
     """Has answers written."""
 
     def __init__(
-        self, services: Services, engines: EngineAccess, requests: ModelRequests, mcp: McpServers, observers: Observers
+        self,
+        services: Services,
+        engines: EngineAccess,
+        requests: ModelRequests,
+        helpers: AnswerHelpers,
+        observers: Observers,
     ) -> None:
         self._services, self._engines, self._requests = services, engines, requests
-        self._mcp, self._observers = mcp, observers
+        self._mcp, self._finder, self._observers = helpers.mcp, helpers.finder, observers
 
     async def write(self, job: AnswerJob, live: LiveAnswer, observation: Observation) -> None:
         """Fill `live`. Raises EngineFailed or Unavailable; what was written until then is in `live`."""
@@ -88,7 +102,7 @@ class AnswerWriter:
         self, job: AnswerJob, live: LiveAnswer, observation: Observation, path: Sequence[Message]
     ) -> None:
         """Have the model answer until it calls no tool any more. Raises EngineFailed for one that never stops."""
-        parts = await self._read_attachments(job, path)
+        parts = await self._read_documents(job, live, path)
         tools = ToolSession(self._mcp, self._services.chats, job.chat, live)
         calls = await self._write_round(job, live, observation, _Round(path, parts, await _offer(job, tools)))
         for _ in range(MOST_ROUNDS):
@@ -156,11 +170,23 @@ class AnswerWriter:
         )
         return await with_plan(services, blank, ResolvedModel(job.model, job.load), request)
 
-    async def _read_attachments(self, job: AnswerJob, path: Sequence[Message]) -> AttachmentParts:
+    async def _read_documents(self, job: AnswerJob, live: LiveAnswer, path: Sequence[Message]) -> AttachmentParts:
+        """Return what questions bring along: files, whole where they fit, and passages of those that do not."""
+        context = self._requests.context_of(ResolvedModel(job.model, job.load))
+        long_files = self._finder.choose_long_files(path, context)
+        parts = await self._read_attachments(job, path, long_files)
+        if job.continues is None:
+            live.note_sources(await self._finder.find_sources(job.chat, path, long_files, context, live))
+        return with_sources(parts, path, live.documents.sources)
+
+    async def _read_attachments(
+        self, job: AnswerJob, path: Sequence[Message], long_files: Sequence[Attachment]
+    ) -> AttachmentParts:
         if not any(message.attachments for message in path):
             return {}
         senses = await senses_of(self._services, job.model)
-        return await attachment_parts(self._services.chats, path, senses=senses)
+        long_hashes = {file.hash for file in long_files}
+        return await attachment_parts(self._services.chats, path, senses=senses, left_out=long_hashes)
 
 
 class _Round(NamedTuple):

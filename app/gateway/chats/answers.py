@@ -32,7 +32,7 @@ from app.core.tool_calls import ToolDecision
 from app.gateway.attachments.prompt import check_senses
 from app.gateway.background import Background
 from app.gateway.chats.answer_form import check_answer_form
-from app.gateway.chats.answer_writer import AnswerJob, AnswerWriter
+from app.gateway.chats.answer_writer import AnswerHelpers, AnswerJob, AnswerWriter
 from app.gateway.chats.live_answer import LiveAnswer
 from app.gateway.chats.model_requests import ModelRequests
 from app.gateway.chats.text_tokens import count_text
@@ -40,7 +40,6 @@ from app.gateway.exchange.observer import Caller, ExchangeOutcome, Observation, 
 from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.loading.launch import resolve_model
 from app.gateway.loading.requested_model import ResolvedModel
-from app.gateway.mcp.servers import McpServers
 from app.gateway.services import Services
 from app.store.rows import new_id
 from engines.api import Route
@@ -59,12 +58,12 @@ _OUTCOMES = {MessageStatus.COMPLETE: ExchangeOutcome.OK, MessageStatus.FAILED: E
 class ChatAnswers:
     """Every answer being written. Belongs to the event loop's thread."""
 
-    def __init__(self, services: Services, engines: EngineAccess, mcp: McpServers) -> None:
+    def __init__(self, services: Services, engines: EngineAccess, helpers: AnswerHelpers) -> None:
         self._services = services
         self._engines = engines
         self._observers = Observers((services.metrics, services.measuring))
         self._requests = ModelRequests(services, engines, self._observers)
-        self._writer = AnswerWriter(services, engines, self._requests, mcp, self._observers)
+        self._writer = AnswerWriter(services, engines, self._requests, helpers, self._observers)
         self._titles: set[asyncio.Task[None]] = set()
         self._live: dict[str, LiveAnswer] = {}
         self._background = Background()
@@ -94,7 +93,9 @@ class ChatAnswers:
         await check_answer_form(self._services, target, about, continues=cut is not None)
         unwritten = replace(_UNWRITTEN, id=new_id(), chat=chat, model=target.model.name, engine=target.load.engine)
         if cut is not None:
-            unwritten = replace(unwritten, content=cut.content, reasoning=cut.reasoning, calls=cut.calls)
+            unwritten = replace(
+                unwritten, content=cut.content, reasoning=cut.reasoning, calls=cut.calls, documents=cut.documents
+            )
         # Shielded: a question that was stored must get its answer, even if the one who asked leaves right now.
         return await asyncio.shield(self._background.spawn(self._begin(turn, about, target, LiveAnswer(unwritten))))
 

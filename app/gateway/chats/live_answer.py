@@ -6,7 +6,7 @@ the engine writes. The last event of every reader is the finished message.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from app.core.chats import (
     MessageStatus,
     Timings,
 )
+from app.core.documents import AnswerSource
 from app.core.errors import Conflict, NotFound
 from app.core.tool_calls import AnswerToolCall, ToolDecision, end_open_calls
 from app.gateway.canonical.events import (
@@ -57,6 +58,8 @@ class LiveAnswer:
         """Why it ends early, if it does: `stopped` by a reader, `interrupted` by the gateway going down."""
         self._writing: asyncio.Task[None] | None = None
         self._decisions: dict[str, asyncio.Future[ToolDecision]] = {}
+        self.documents = message.documents
+        """Passages of documents that it is given."""
         self._is_new_text = self._is_new_thought = False
 
     @property
@@ -69,7 +72,13 @@ class LiveAnswer:
         """The message as it is now."""
         if self._finished.is_set():
             return self._message
-        return replace(self._message, content=self.content, reasoning=self.reasoning, calls=list(self.calls.values()))
+        return replace(
+            self._message,
+            content=self.content,
+            reasoning=self.reasoning,
+            calls=list(self.calls.values()),
+            documents=self.documents,
+        )
 
     @property
     def cost(self) -> "AnswerCost":
@@ -138,6 +147,15 @@ class LiveAnswer:
     def note_omitted(self, omitted: Omission) -> None:
         """Note what it is made without."""
         self.omitted = omitted
+
+    def note_sources(self, sources: Sequence[AnswerSource]) -> None:
+        """Note what it is given of documents."""
+        self.documents = replace(self.documents, sources=list(sources))
+
+    def note_source_problem(self, sentence: str) -> None:
+        """Note why it is not given more of documents, or could have been given better passages."""
+        if sentence not in self.documents.note:
+            self.documents = replace(self.documents, note=f"{self.documents.note} {sentence}".strip())
 
     def note_finish(self, end: AnswerFinished, timings: Mapping[str, float]) -> None:
         """Note how the engine ended it, and what it says of its own times, by its names."""

@@ -71,10 +71,10 @@ class ModelRequests:
         return summary
 
     def context_of(self, target: ResolvedModel) -> int:
-        """Return how much a model keeps, in tokens; a small figure where it is not loaded."""
+        """Return how much a model keeps, in tokens; where it is not loaded what it would, if that is known."""
         running = self._services.supervisor.list_statuses()
         known = [status.context for status in running if status.model == target.load.source.name]
-        return next(filter(None, known), _UNKNOWN_CONTEXT)
+        return next(filter(None, known), None) or target.load.options.context or _UNKNOWN_CONTEXT
 
     async def _ask_model(self, target: ResolvedModel, question: str, most_tokens: int) -> str:
         request = canonical.ConversationRequest(

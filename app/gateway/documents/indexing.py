@@ -15,7 +15,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
-from app.core.attachments import LONGEST_TEXT, AttachmentKind, Extraction, ExtractionProblem, FileProblem
+from app.core.attachments import LONGEST_TEXT, Attachment, AttachmentKind, Extraction, ExtractionProblem, FileProblem
 from app.core.documents import CollectionStage, DocumentFile
 from app.core.errors import RoundhouseError
 from app.documents.folders import FolderChanges, compare_folders
@@ -42,6 +42,18 @@ Report = Callable[[CollectionStage, int, int], None]
 """Told what is done, how much of it, and of how much."""
 
 
+class WriterThread:
+    """An index and the only thread that may touch it."""
+
+    def __init__(self, thread: ThreadPoolExecutor, writer: IndexWriter) -> None:
+        self._thread, self._writer = thread, writer
+
+    async def call(self, job: Callable[Concatenate[IndexWriter, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return what `job` makes of the index."""
+        work = functools.partial(job, self._writer, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
 class IndexUpdate:
     """One round over one collection."""
 
@@ -50,28 +62,17 @@ class IndexUpdate:
 
     async def run(self, folders: Sequence[str], excluded: Sequence[Path]) -> FolderChanges:
         """Bring the index up to date, and return what differed. Raises StorageFault, and what models raise."""
-        async with self._open_writer() as writer:
+        async with open_writer(self._index) as writer:
             changes = await writer.call(_compare, folders, excluded)
             for path in changes.gone:
                 await writer.call(IndexWriter.remove_file, path)
             for done, file in enumerate(changes.to_read):
                 self._report(CollectionStage.READING, done, len(changes.to_read))
                 await self._read_file(writer, file)
-            await self._embed_all(writer)
+            await embed_all(writer, self._models, self._report)
         return changes
 
-    @asynccontextmanager
-    async def _open_writer(self) -> AsyncIterator["_WriterThread"]:
-        with ThreadPoolExecutor(1, "documents") as thread:
-            loop = asyncio.get_running_loop()
-            context = self._index.write()
-            writer = await loop.run_in_executor(thread, context.__enter__)
-            try:
-                yield _WriterThread(thread, writer)
-            finally:
-                await loop.run_in_executor(thread, context.__exit__, None, None, None)
-
-    async def _read_file(self, writer: "_WriterThread", file: DocumentFile) -> None:
+    async def _read_file(self, writer: WriterThread, file: DocumentFile) -> None:
         extraction = await writer.call(lambda _writer: _read_plain(file))
         if isinstance(extraction, bytes):
             extraction = await self._files.read(Path(file.path).name, extraction)
@@ -82,33 +83,36 @@ class IndexUpdate:
         else:
             await writer.call(_put_text, file, extraction)
 
-    async def _embed_all(self, writer: "_WriterThread") -> None:
-        _, present = await writer.call(IndexWriter.generation)
-        model = await self._models.find_embedder(present.identity if present else "")
-        if model is None:
-            await writer.call(IndexWriter.use_model, None)
-            return
-        if present is not None and present.identity != model.identity:
-            await writer.call(IndexWriter.use_model, None)
-        figures = await writer.call(IndexWriter.figures)
-        done = figures.embedded
-        while passages := await writer.call(IndexWriter.list_unembedded, _BATCH):
-            self._report(CollectionStage.EMBEDDING, done, figures.passages)
-            vectors = await self._models.embed_passages(model.name, [passage.text for passage in passages])
-            await writer.call(_save_vectors, model, passages, vectors)
-            done += len(passages)
+
+@asynccontextmanager
+async def open_writer(index: DocumentIndex) -> AsyncIterator[WriterThread]:
+    """Have an index written in a thread of its own while the block runs. Raises StorageFault."""
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(1, "documents") as thread:
+        context = index.write()
+        writer = await loop.run_in_executor(thread, context.__enter__)
+        try:
+            yield WriterThread(thread, writer)
+        finally:
+            await loop.run_in_executor(thread, context.__exit__, None, None, None)
 
 
-class _WriterThread:
-    """An index and the only thread that may touch it."""
-
-    def __init__(self, thread: ThreadPoolExecutor, writer: IndexWriter) -> None:
-        self._thread, self._writer = thread, writer
-
-    async def call(self, job: Callable[Concatenate[IndexWriter, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return what `job` makes of the index."""
-        work = functools.partial(job, self._writer, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+async def embed_all(writer: WriterThread, models: DocumentModels, report: Report) -> None:
+    """Give each passage that has none a vector, if a model embeds. Raises StorageFault, and what models raise."""
+    _, present = await writer.call(IndexWriter.generation)
+    model = await models.find_embedder(present.identity if present else "")
+    if model is None:
+        await writer.call(IndexWriter.use_model, None)
+        return
+    if present is not None and present.identity != model.identity:
+        await writer.call(IndexWriter.use_model, None)
+    figures = await writer.call(IndexWriter.figures)
+    done = figures.embedded
+    while passages := await writer.call(IndexWriter.list_unembedded, _BATCH):
+        report(CollectionStage.EMBEDDING, done, figures.passages)
+        vectors = await models.embed_passages(model.name, [passage.text for passage in passages])
+        await writer.call(_save_vectors, model, passages, vectors)
+        done += len(passages)
 
 
 def _compare(writer: IndexWriter, folders: Sequence[str], excluded: Sequence[Path]) -> FolderChanges:
@@ -131,8 +135,13 @@ def _read_plain(file: DocumentFile) -> Extraction | ExtractionProblem | bytes:
 
 def _put_text(writer: IndexWriter, file: DocumentFile, extraction: Extraction) -> None:
     text = extraction.text[:LONGEST_TEXT].encode(errors="replace").decode()
-    is_marked_up = extraction.kind is AttachmentKind.DOCUMENT or extraction.media_type in _MARKED_UP
+    is_marked_up = has_markup(extraction)
     writer.put_file(file, text, split_text(text, is_marked_up=is_marked_up))
+
+
+def has_markup(source: Extraction | Attachment) -> bool:
+    """Tell whether a text has Markdown's headings, and marks before its pages."""
+    return source.kind is AttachmentKind.DOCUMENT or source.media_type in _MARKED_UP
 
 
 def _save_vectors(

@@ -3,13 +3,13 @@
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from app.core.documents import LONGEST_QUERY, Passage, PassageResults, SearchMeans
 from app.core.errors import RoundhouseError
-from app.documents.index import IndexFigures
+from app.documents.index import DocumentIndex, IndexFigures
 from app.documents.vectors import quantise
 from app.gateway.documents.collections import Collections
 from app.gateway.documents.records import CollectionRecord
@@ -37,13 +37,26 @@ class PassageSearch:
         self, records: Sequence[CollectionRecord], question: str, *, count: int, files: Sequence[str] | None = None
     ) -> PassageResults:
         """Return the best passages of these collections. Raises StorageFault."""
+        indexes = {record.id: self._collections.index_of(record.id) for record in records}
+        return await self._search_all(indexes, question, count=count, files=files)
+
+    async def search_index(self, index: DocumentIndex, question: str, *, count: int) -> PassageResults:
+        """Return the best passages of one index that is no collection's. Raises StorageFault."""
+        return await self._search_all({"": index}, question, count=count, files=None)
+
+    async def _search_all(
+        self, indexes: Mapping[str, DocumentIndex], question: str, *, count: int, files: Sequence[str] | None
+    ) -> PassageResults:
         began = time.perf_counter()
         question = question[:LONGEST_QUERY].strip()
         notes: list[str] = []
         reranker = await self._models.find_reranker()
         most = max(count, _RERANKED) if reranker else count
-        per_collection = [await self._search_one(record, question, most, files, notes) for record in records]
-        passages = sorted((item for some in per_collection for item in some), key=lambda item: -item.score)[:most]
+        found: list[Passage] = []
+        for collection, index in indexes.items():
+            vector = await self._question_vector(index, question, notes)
+            found += await asyncio.to_thread(_read_index, index, collection, question, vector, (most, files))
+        passages = sorted(found, key=lambda item: -item.score)[:most]
         means = [mean for mean, is_so in _means_of(passages).items() if is_so]
         if reranker and passages:
             try:
@@ -58,21 +71,9 @@ class PassageSearch:
             seconds=time.perf_counter() - began,
         )
 
-    async def _search_one(
-        self, record: CollectionRecord, question: str, count: int, files: Sequence[str] | None, notes: list[str]
-    ) -> list[Passage]:
-        vector = await self._question_vector(record, question, notes)
-        return await asyncio.to_thread(self._read_index, record.id, question, vector, count, files)
-
-    def _read_index(
-        self, collection: str, question: str, vector: bytes, count: int, files: Sequence[str] | None
-    ) -> list[Passage]:
-        with self._collections.index_of(collection).read() as reader:
-            return reader.search(collection, question, vector, count=count, files=files)
-
-    async def _question_vector(self, record: CollectionRecord, question: str, notes: list[str]) -> bytes:
-        """Return the vector of a question for one collection; nothing where there is none, and why in `notes`."""
-        figures = await asyncio.to_thread(self._figures_of, record.id)
+    async def _question_vector(self, index: DocumentIndex, question: str, notes: list[str]) -> bytes:
+        """Return the vector of a question for one index; nothing where there is none, and why in `notes`."""
+        figures = await asyncio.to_thread(_figures_of, index)
         model = await self._models.find_embedder(figures.model)
         if model is None:
             notes.append(NO_EMBEDDING_MODEL)
@@ -88,15 +89,24 @@ class PassageSearch:
             notes.append(_MODEL_FAILED.format(reason=reason))
             return b""
 
-    def _figures_of(self, collection: str) -> IndexFigures:
-        with self._collections.index_of(collection).read() as reader:
-            return reader.figures()
-
     async def _rerank(self, model: str, question: str, passages: Sequence[Passage]) -> list[Passage]:
         texts = [f"{item.heading}\n{item.text}" if item.heading else item.text for item in passages]
         scores = await self._models.rerank(model, question, texts)
         ranked = sorted(zip(scores, passages, strict=True), key=lambda pair: -pair[0])
         return [replace(passage, score=score) for score, passage in ranked]
+
+
+def _figures_of(index: DocumentIndex) -> IndexFigures:
+    with index.read() as reader:
+        return reader.figures()
+
+
+def _read_index(
+    index: DocumentIndex, collection: str, question: str, vector: bytes, limits: tuple[int, Sequence[str] | None]
+) -> list[Passage]:
+    count, files = limits
+    with index.read() as reader:
+        return reader.search(collection, question, vector, count=count, files=files)
 
 
 def _means_of(passages: Sequence[Passage]) -> dict[SearchMeans, bool]:

@@ -1,7 +1,7 @@
 import asyncio
 import json
 import logging
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
@@ -19,7 +19,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed, Unavailable
 from app.core.events import ChatChanged, EngineChanged, Event
 from app.gateway.chats import answers
-from app.gateway.chats.answer_writer import AnswerWriter
+from app.gateway.chats.answer_writer import AnswerHelpers, AnswerWriter
 from app.gateway.loading.launch import resolve_model as resolve_at_once
 from app.gateway.mcp.servers import McpServers
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk, reasoning, text_and_end, text_until
@@ -400,8 +400,8 @@ async def test_a_question_that_comes_while_we_end_is_turned_away(api: Api, monke
 
     monkeypatch.setattr(answers, "resolve_model", slowly)
     services = api.gateway.services
-    mcp = McpServers(services.paths, services.events)
-    ours = answers.ChatAnswers(services, api.gateway.engines, mcp)
+    helpers = AnswerHelpers(McpServers(services.paths, services.events), cast("Any", None))
+    ours = answers.ChatAnswers(services, api.gateway.engines, helpers)
     asking = asyncio.create_task(ours.start(chat.id, NewTurn(content="Why?")))
     await asyncio.wait({asking}, timeout=0.05)
     await ours.close()
