@@ -1,10 +1,10 @@
 """A gateway on a real socket, in front of an engine that the test plays itself (see `played.py`)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from aiohttp import web
+from aiohttp import web, web_app
 
 from app.config.paths import Paths
 from app.gateway.services import Limits, Services
@@ -16,6 +16,13 @@ from tests.gateway.played import Gateway, Upstream, played_services, served
 def unreachable_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test asks the real hub for anything, whatever it pulls."""
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+
+
+@pytest.fixture(autouse=True)
+def gateways_released() -> Iterator[None]:
+    """Let go of a test's gateway: aiohttp remembers a thousand handlers with their middlewares, and so 2 MB of each."""
+    yield
+    web_app._cached_build_middleware.cache_clear()
 
 
 @pytest.fixture
