@@ -13,6 +13,7 @@ from app.cli.output import format_table, json_option, print_note, report_errors,
 from app.client.http import GatewayClient, quote_segment
 from app.core.errors import BadRequest
 from app.core.mcp import (
+    BuiltinServer,
     McpCall,
     McpImportResult,
     McpPermission,
@@ -59,6 +60,11 @@ def list_servers(*, with_tools: bool, as_json: bool) -> None:
 @mcp.command("add")
 @click.argument("name")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option(
+    "--builtin",
+    type=click.Choice([each.value for each in BuiltinServer]),
+    help="A server that comes with Roundhouse, instead of a command.",
+)
 @click.option("--url", default="", help="The address of a server that runs elsewhere, instead of a command.")
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="Sent with each request to --url.")
 @click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable of its environment.")
@@ -75,6 +81,7 @@ def add_server(  # noqa: PLR0913 -- one option each
     *,
     name: str,
     command: tuple[str, ...],
+    builtin: str | None,
     url: str,
     headers: tuple[str, ...],
     variables: tuple[str, ...],
@@ -84,9 +91,13 @@ def add_server(  # noqa: PLR0913 -- one option each
 ) -> None:
     """Add the server NAME: what starts it comes after --, or its address with --url.
 
-    On Linux it can read and change only the folders that its command names or --folder gives.
+    On Linux it can read and change only the folders that its command names or --folder gives. Of those that come with
+    Roundhouse, `calculator` also knows dates, `files` reads the folders of --folder and changes nothing, `python` runs
+    programs that the model writes, without network, and `web-search` asks the SearXNG of --env SEARXNG_URL=ADDRESS, or
+    Brave with --env BRAVE_API_KEY=KEY.
     """
     settings = McpServerSettings(
+        builtin=None if builtin is None else BuiltinServer(builtin),
         command=command[0] if command else "",
         args=list(command[1:]),
         env=_read_pairs(variables, "--env"),
@@ -295,6 +306,8 @@ def describe_reach(server: McpServer) -> str:
 
 
 def _describe_start(server: McpServer) -> str:
+    if server.builtin is not None:
+        return f"built in: {server.builtin}"
     return server.url or shlex.join([server.command, *server.args])
 
 

@@ -117,3 +117,9 @@ def predecessor_service(environ: Mapping[str, str] | None = None) -> int | None:
 def forbids_color() -> bool:
     """Whether `NO_COLOR` asks for plain text (https://no-color.org): its value does not matter, unless it is empty."""
     return bool(os.environ.get("NO_COLOR"))
+
+
+def search_endpoint(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
+    """Return the address of the SearXNG and the key for Brave Search that a server of tools was started with."""
+    source = os.environ if environ is None else environ
+    return source.get("SEARXNG_URL", ""), source.get("BRAVE_API_KEY", "")

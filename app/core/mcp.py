@@ -26,9 +26,29 @@ _Texts = Annotated[list[_Text], msgspec.Meta(max_length=256)]
 _Variables = Annotated[dict[_Text, _Text], msgspec.Meta(max_length=256)]
 
 
-class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How a server is started, or where it is. Exactly one of `command` and `url` is there."""
+class BuiltinServer(StrEnum):
+    """Servers that come with Roundhouse.
 
+    calculator  arithmetic and dates
+    files       read the files of its folders, and search in them
+    python      run a program that the model writes; only where the system confines it
+    web-search  search by the SearXNG at SEARXNG_URL, or by Brave with BRAVE_API_KEY, of its `env`
+    """
+
+    CALCULATOR = "calculator"
+    FILES = "files"
+    PYTHON = "python"
+    WEB_SEARCH = "web-search"
+
+
+SEARXNG_URL, BRAVE_API_KEY = "SEARXNG_URL", "BRAVE_API_KEY"
+"""Variables of the server that searches the web."""
+
+
+class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a server is started, or where it is. Exactly one of `command`, `url` and `builtin` is there."""
+
+    builtin: BuiltinServer | None = None
     command: _Text = ""
     args: _Texts = []
     env: _Variables = {}
@@ -42,14 +62,34 @@ class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     unconfirmed: bool = False
     """Whether a person has yet to confirm it in the window or the terminal: a program added it with a key."""
 
+    @property
+    def has_network(self) -> bool:
+        """Whether a program on this computer may connect to others: it was let, or comes for that."""
+        return self.network or self.builtin is BuiltinServer.WEB_SEARCH
+
     def check(self) -> None:
         """Return if it can be started. Raises BadRequest."""
-        if bool(self.command.strip()) == bool(self.url.strip()):
+        if [bool(self.command.strip()), bool(self.url.strip()), self.builtin is not None].count(True) != 1:
             raise BadRequest("An MCP server has a command or a URL, and not both.", code="invalid_value")
+        self._check_builtin()
         if self.url and not self.url.startswith(("http://", "https://")):
             raise BadRequest("The URL of an MCP server begins with http:// or https://.", code="invalid_value")
         if any(not folder.startswith("/") and folder[1:2] != ":" for folder in self.folders):
             raise BadRequest("Folders are given as absolute paths.", code="invalid_value")
+
+    def _check_builtin(self) -> None:
+        if self.builtin is BuiltinServer.FILES and not self.folders:
+            raise BadRequest("Choose the folders whose files may be read.", code="invalid_value")
+        if self.builtin is BuiltinServer.WEB_SEARCH:
+            url = self.env.get(SEARXNG_URL, "")
+            if not url and not self.env.get(BRAVE_API_KEY):
+                raise BadRequest(
+                    f"Searching the web needs the address of a SearXNG ({SEARXNG_URL}), or a key of Brave's "
+                    f"({BRAVE_API_KEY}).",
+                    code="invalid_value",
+                )
+            if url and not url.startswith(("http://", "https://")):
+                raise BadRequest("The address of a SearXNG begins with http:// or https://.", code="invalid_value")
 
 
 class McpServerState(StrEnum):
@@ -130,6 +170,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server as every program sees it: values of `env` and `headers` are kept, and never told."""
 
     name: str
+    builtin: BuiltinServer | None = None
     command: str = ""
     args: list[str] = []
     url: str = ""

@@ -12,6 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.core.errors import ErrorBody
 from app.core.events import McpServersChanged
 from app.core.mcp import (
+    BuiltinServer,
     McpPermission,
     McpServerPatch,
     McpServerSettings,
@@ -101,6 +102,33 @@ def test_what_is_typed_is_checked_first(page: McpScreen, api: DemoApi) -> None:
     assert api.bodies_of("POST", "/mcp/servers") == []
     address = parse_new_server("fine", "https://tools.example/mcp")
     assert address == NewMcpServer(name="fine", settings=McpServerSettings(url="https://tools.example/mcp"))
+
+
+def test_what_comes_with_the_product_is_one_press_away(
+    page: McpScreen, api: DemoApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: "/home/ada/notes")
+    for builtin in (BuiltinServer.CALCULATOR, BuiltinServer.FILES, BuiltinServer.PYTHON):
+        page.form.builtin[builtin].click()
+    folders = {BuiltinServer.FILES: ["/home/ada/notes"]}
+    assert api.bodies_of("POST", "/mcp/servers") == [
+        NewMcpServer(name=each, settings=McpServerSettings(builtin=each, folders=folders.get(each, [])))
+        for each in (BuiltinServer.CALCULATOR, BuiltinServer.FILES, BuiltinServer.PYTHON)
+    ]
+    api.replies["GET /mcp/servers"] = [replace(FILES, name=builtin) for builtin in BuiltinServer]
+    api.flush()
+    assert page.form._builtin_place.isHidden(), "all of them are there"
+
+
+@pytest.mark.parametrize(
+    ("typed", "variable"), [("https://searx.example", "SEARXNG_URL"), ("BSA-123", "BRAVE_API_KEY")]
+)
+def test_the_web_is_searched_by_an_address_or_a_key(page: McpScreen, api: DemoApi, typed: str, variable: str) -> None:
+    page.form.builtin[BuiltinServer.WEB_SEARCH].click()
+    page.form.start.setText(typed)
+    page.form.add.click()
+    settings = McpServerSettings(builtin=BuiltinServer.WEB_SEARCH, env={variable: typed})
+    assert api.bodies_of("POST", "/mcp/servers") == [NewMcpServer(name="web-search", settings=settings)]
 
 
 def test_a_configuration_is_pasted_or_read_from_a_file(

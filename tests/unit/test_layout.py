@@ -40,6 +40,7 @@ MAY_IMPORT = {
     "gateway": LOW | PARTS | {"benchmark"},
     "mcp_server": LOW | {"client"},
     "mcp_host": LOW,
+    "mcp_tools": LOW | {"config"},
     "cli": LOW | {"client", "config", "chat_files", "benchmark", "mcp_server"},
     "gui": LOW | {"client", "config", "chat_files", "benchmark", "markdown"},
 }

@@ -20,7 +20,7 @@ from app.confinement.policy import PLAIN_DEVICES, PROGRAMS, SYSTEM_FACTS
 from app.confinement.rules import ConfinementRules, LaunchOrder, PortRange
 from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import NotFound
-from app.core.mcp import HostOrder, McpServerSettings
+from app.core.mcp import SEARXNG_URL, BuiltinServer, HostOrder, McpServerSettings
 from app.network.egress import egress_gate
 from engines.api import EngineInstallation
 from engines.environment import engine_environment
@@ -31,6 +31,7 @@ _TOOL_FACTS = tuple(f"/etc/{name}" for name in ("gitconfig", "npmrc", "pip.conf"
 """Settings of the whole computer for programs that servers start: git ends where it may not read its own."""
 _SCRIPTS = frozenset({".js", ".mjs", ".cjs", ".ts", ".py"})
 _PROJECT_MARKS = ("package.json", "pyproject.toml", ".git")
+BRAVE_SEARCH = "https://api.search.brave.com"
 _WEB_PORTS = (53, 80, 443)
 """Names, HTTP and HTTPS."""
 
@@ -40,9 +41,13 @@ def host_order(name: str, settings: McpServerSettings, home: Path) -> HostOrder:
     if settings.url:
         note_call(name, settings.url)
         return HostOrder(url=settings.url, headers=settings.headers)
-    command = find_program(settings)
     environment = {**engine_environment(), **_own_environment(settings, home), **settings.env}
-    return HostOrder(command=command, args=settings.args, env=environment, cwd=str(home))
+    if settings.builtin is not None:
+        if settings.builtin is BuiltinServer.WEB_SEARCH:
+            note_call(name, settings.env.get(SEARXNG_URL, BRAVE_SEARCH))
+        command, *arguments = module_command("app.mcp_tools", settings.builtin.value, *settings.folders)
+        return HostOrder(command=command, args=arguments, env=environment, cwd=str(home))
+    return HostOrder(command=find_program(settings), args=settings.args, env=environment, cwd=str(home))
 
 
 def note_call(name: str, url: str) -> None:
@@ -84,13 +89,15 @@ def confine_server(settings: McpServerSettings, order: HostOrder, home: Path) ->
     program = Path(order.command) if order.command else None
     installation = EngineInstallation(engine="", version="", backend="cpu", python=python, executable=program)
     has_network = has_network_access(settings)
+    folders = tuple(str(path) for path in server_folders(settings))
+    reads_only = settings.builtin is not None
     return ConfinementRules(
         list=(str(PROGRAM),),
-        read=(*SYSTEM_FACTS, *_TOOL_FACTS, *map(str, script_folders(settings))),
+        read=(*SYSTEM_FACTS, *_TOOL_FACTS, *map(str, script_folders(settings)), *(folders if reads_only else ())),
         run=(*PROGRAMS, *own, *program_paths(installation, {}), *_packages_beside(program), str(home)),
-        write=(str(home), *(str(path) for path in server_folders(settings))),
+        write=(str(home), *(() if reads_only else folders)),
         devices=PLAIN_DEVICES,
-        connect=tuple(PortRange(port, port) for port in _WEB_PORTS) if has_network else (),
+        connect=tuple(PortRange(port, port) for port in (*_WEB_PORTS, *_own_ports(settings))) if has_network else (),
         is_alone=not has_network,
         tasks=_TASKS,
     )
@@ -98,7 +105,14 @@ def confine_server(settings: McpServerSettings, order: HostOrder, home: Path) ->
 
 def has_network_access(settings: McpServerSettings) -> bool:
     """Tell whether a server may connect to other computers now."""
-    return settings.network and not egress_gate.is_closed
+    return settings.has_network and not egress_gate.is_closed
+
+
+def _own_ports(settings: McpServerSettings) -> Iterator[int]:
+    """Yield the port of a search endpoint, which may be another than the web's usual ones."""
+    port = urlsplit(settings.env.get(SEARXNG_URL, "")).port if settings.builtin is not None else None
+    if port is not None:
+        yield port
 
 
 def script_folders(settings: McpServerSettings) -> Iterator[Path]:

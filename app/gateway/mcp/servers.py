@@ -21,6 +21,7 @@ from app.core.errors import Conflict, Forbidden, NotFound, RoundhouseError, quot
 from app.core.events import McpServersChanged
 from app.core.mcp import (
     MOST_SERVERS,
+    BuiltinServer,
     HostOrder,
     McpImportResult,
     McpPermission,
@@ -85,13 +86,14 @@ class McpServers:
         can_be_confined = await asyncio.to_thread(can_confine)
         return McpServer(
             name=name,
+            builtin=settings.builtin,
             command=settings.command,
             args=settings.args,
             url=settings.url,
             env=sorted(settings.env),
             headers=sorted(settings.headers),
             folders=settings.folders,
-            network=settings.network,
+            network=settings.has_network,
             is_enabled=not settings.disabled,
             is_confirmed=not settings.unconfirmed,
             is_confined=can_be_confined and not settings.url,
@@ -189,7 +191,7 @@ class McpServers:
         """End the servers that may reach other computers: nothing is to go out any more."""
         for name in self._running:
             settings = self._settings.get(name)
-            if settings is not None and (settings.url or settings.network):
+            if settings is not None and (settings.url or settings.has_network):
                 self._background.spawn(self._stop_server(name))
 
     async def close(self) -> None:
@@ -234,6 +236,12 @@ class McpServers:
             )
         if settings.disabled:
             raise Conflict(f"{name} is switched off.", hint="Switch it on first.", code="mcp_disabled")
+        if settings.builtin is BuiltinServer.PYTHON and not await asyncio.to_thread(can_confine):
+            raise Forbidden(
+                "Python that models write runs only where the system can confine it, and this one cannot.",
+                hint="A Linux kernel with Landlock can.",
+                code="mcp_not_confined",
+            )
         running = self._running.setdefault(name, _RunningServer())
         async with running.starting:
             if running.host is not None and running.host.is_running:

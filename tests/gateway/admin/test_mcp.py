@@ -19,6 +19,8 @@ from app.core.events import Event, McpServersChanged
 from app.core.keys import NewKey, Scope
 from app.core.mcp import (
     MOST_TOOLS,
+    BuiltinServer,
+    HostOrder,
     McpCall,
     McpImportResult,
     McpPermission,
@@ -31,8 +33,9 @@ from app.core.mcp import (
     McpToolDescription,
     NewMcpServer,
 )
-from app.gateway.mcp import host
+from app.gateway.mcp import host, servers
 from app.gateway.mcp.host import McpHost
+from app.gateway.mcp.launch import confine_server
 from app.gateway.mcp.servers import McpServers, can_confine
 from tests.fake_mcp import server as fake
 from tests.gateway.admin.conftest import Api
@@ -289,3 +292,75 @@ async def test_nothing_is_left_of_a_server_when_the_gateway_ends(paths: Paths, a
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)
     await asyncio.sleep(0)
+
+
+async def test_a_calculator_comes_with_the_product(api: Api) -> None:
+    await add(api, "sums", McpServerSettings(builtin=BuiltinServer.CALCULATOR))
+    ready = await start(api, "sums")
+    assert ready.builtin is BuiltinServer.CALCULATOR
+    assert [tool.about.name for tool in ready.tools] == ["calculate", "now", "days_between", "add_to_date"]
+    assert (await call(api, "sums", "calculate", expression="2 ** 10")).text == "1024"
+    assert (await call(api, "sums", "calculate", expression="2 **")).is_error
+
+
+@confined
+async def test_built_in_files_are_read_and_never_changed(api: Api, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.txt").write_text("milk", "utf-8")
+    (tmp_path / "secret.txt").write_text("secret", "utf-8")
+    await add(api, "notes", McpServerSettings(builtin=BuiltinServer.FILES, folders=[str(folder)]))
+    assert (await call(api, "notes", "read_file", path="a.txt")).text == "1: milk"
+    assert (await call(api, "notes", "read_file", path=str(tmp_path / "secret.txt"))).is_error
+    rules = confine_server(
+        McpServerSettings(builtin=BuiltinServer.FILES, folders=[str(folder)]), HostOrder(), tmp_path / "home"
+    )
+    assert str(folder) in rules.read
+    assert rules.write == (str(tmp_path / "home"),)
+
+
+@confined
+async def test_python_that_a_model_writes_reaches_nothing(api: Api, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("password", "utf-8")
+    await add(api, "code", McpServerSettings(builtin=BuiltinServer.PYTHON))
+    assert (await call(api, "code", "run_python", code="print(6 * 7)")).text == "42\n"
+    for escape in (
+        f"print(open({str(tmp_path / 'secret.txt')!r}).read())",
+        f"open({str(tmp_path / 'new.txt')!r}, 'w')",
+        f"import socket; socket.create_connection(('127.0.0.1', {api.gateway.port}), 2)",
+    ):
+        result = await call(api, "code", "run_python", code=escape)
+        assert (result.is_error, "password" in result.text) == (True, False), result.text
+    assert not (tmp_path / "new.txt").exists()
+
+
+async def test_python_is_not_run_where_nothing_confines_it(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "can_confine", lambda: False)
+    await add(api, "code", McpServerSettings(builtin=BuiltinServer.PYTHON))
+    assert await api.refused("POST", "/mcp/servers/code/start") == (403, "mcp_not_confined")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        McpServerSettings(builtin=BuiltinServer.FILES),
+        McpServerSettings(builtin=BuiltinServer.WEB_SEARCH),
+        McpServerSettings(builtin=BuiltinServer.WEB_SEARCH, env={"SEARXNG_URL": "file:///etc"}),
+        McpServerSettings(builtin=BuiltinServer.CALCULATOR, command="x"),
+    ],
+)
+async def test_what_a_built_in_server_lacks_is_said(api: Api, settings: McpServerSettings) -> None:
+    assert await api.refused("POST", "/mcp/servers", NewMcpServer(name="a", settings=settings)) == (
+        400,
+        "invalid_value",
+    )
+
+
+async def test_a_search_is_noted_as_a_connection_and_reaches_its_port(api: Api, tmp_path: Path) -> None:
+    settings = McpServerSettings(builtin=BuiltinServer.WEB_SEARCH, env={"SEARXNG_URL": "http://127.0.0.1:8888"})
+    added = await add(api, "search", settings)
+    assert (added.network, added.env) == (True, ["SEARXNG_URL"])
+    rules = confine_server(settings, HostOrder(), tmp_path)
+    assert [port.first for port in rules.connect] == [53, 80, 443, 8888]
+    result = await call(api, "search", "search_web", query="x")
+    assert (result.is_error, "could not be reached" in result.text) == (True, True)

@@ -1,6 +1,7 @@
 """What the page of MCP servers knows and does: servers are added, allowed, started and removed through the gateway."""
 
 import shlex
+from collections.abc import Sequence
 from types import NoneType
 
 import msgspec
@@ -9,6 +10,9 @@ from PySide6.QtCore import QObject, Signal
 from app.client.http import quote_segment
 from app.core.errors import ErrorBody
 from app.core.mcp import (
+    BRAVE_API_KEY,
+    SEARXNG_URL,
+    BuiltinServer,
     McpImportResult,
     McpPermission,
     McpServer,
@@ -49,6 +53,15 @@ class McpModel(QObject):
     def add_server(self, settings: NewMcpServer) -> None:
         """Add a server, which is started to see that it works."""
         self._api.post("/mcp/servers", settings, kind=McpServer, then=self._finish_adding, failed=self._refuse)
+
+    def add_builtin(self, builtin: BuiltinServer, folders: Sequence[str] = ()) -> None:
+        """Add a server that comes with the product, under its own name."""
+        settings = McpServerSettings(builtin=builtin, folders=list(folders))
+        self.add_server(NewMcpServer(name=builtin.value, settings=settings))
+
+    def has_server(self, name: str) -> bool:
+        """Tell whether there is a server of this name."""
+        return any(server.name == name for server in self.servers)
 
     def import_servers(self, text: str) -> None:
         """Add the servers of another program's file, or of a part of one that was copied."""
@@ -125,23 +138,28 @@ class McpModel(QObject):
         self.changed.emit()
 
 
-def parse_new_server(name: str, start: str) -> NewMcpServer | str:
+def parse_new_server(name: str, start: str, *, is_search: bool = False) -> NewMcpServer | str:
     """Return the server that somebody described by a command or an address, or what is wrong with that."""
     start = start.strip()
     try:
-        words = [] if is_address(start) else shlex.split(start)
-        settings = (
-            McpServerSettings(url=start)
-            if is_address(start)
-            else McpServerSettings(command=words[0] if words else "", args=words[1:])
-        )
-        if not start:
-            return tr("Write the command that starts it, or its address.")
-        return msgspec.convert(
-            {"name": " ".join(name.split()), "settings": msgspec.to_builtins(settings)}, NewMcpServer
-        )
+        settings = search_settings(start) if is_search else _settings_of(start)
+        new = {"name": " ".join(name.split()), "settings": msgspec.to_builtins(settings)}
+        return msgspec.convert(new, NewMcpServer)
     except ValueError:
         return tr("A quotation mark is not closed, or the name has characters other than letters, digits, . _ and -.")
+
+
+def _settings_of(start: str) -> McpServerSettings:
+    if is_address(start):
+        return McpServerSettings(url=start)
+    command, *arguments = shlex.split(start) or [""]
+    return McpServerSettings(command=command, args=arguments)
+
+
+def search_settings(start: str) -> McpServerSettings:
+    """Return the server that searches the web: by the SearXNG at an address, else by Brave with this key."""
+    variable = SEARXNG_URL if is_address(start) else BRAVE_API_KEY
+    return McpServerSettings(builtin=BuiltinServer.WEB_SEARCH, env={variable: start.strip()})
 
 
 def is_address(start: str) -> bool:
@@ -155,7 +173,9 @@ def is_configuration(text: str) -> bool:
 
 
 def command_line(server: McpServer) -> str:
-    """Return how a server is started, or where it is."""
+    """Return how a server is started, or where it is; nothing for one that comes with the product."""
+    if server.builtin is not None:
+        return ""
     return server.url or shlex.join([server.command, *server.args])
 
 

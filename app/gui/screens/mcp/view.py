@@ -7,7 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import QDir, QPoint, Qt
 from PySide6.QtWidgets import QFileDialog, QSizePolicy, QWidget
 
-from app.core.mcp import McpPermission, McpServer, McpServerPatch, McpServerState, McpTool
+from app.core.mcp import BuiltinServer, McpPermission, McpServer, McpServerPatch, McpServerState, McpTool
 from app.core.translation import LazyText, tr, tr_plural
 from app.gui.net.remote_lists import Stores
 from app.gui.phrases import describe_mcp_server
@@ -116,7 +116,7 @@ class ServerForm(Surface):
 
     def __init__(self, theme: Theme, model: McpModel) -> None:
         super().__init__(theme)
-        self._model = model
+        self._theme, self._model, self._is_search = theme, model, False
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         box = VBox(theme, self, margins=(16, 12, 16, 12), gap=8)
         box.addWidget(Label(theme, tr("Add a server"), weight=500))
@@ -136,9 +136,48 @@ class ServerForm(Surface):
         self._wrong.hide()
         box.addWidget(self._wrong)
         help_ = tr("The command that starts it, its address, or the “mcpServers” text from its instructions.")
-        box.addWidget(Paragraph(theme, help_, role="meta", color="ink-2"))
+        self._help = Paragraph(theme, help_, role="meta", color="ink-2")
+        box.addWidget(self._help)
+        self._builtin_place = QWidget()
+        place = VBox(theme, self._builtin_place, margins=(0, 4, 0, 0), gap=4)
+        place.addWidget(Label(theme, tr("Tools that come with Roundhouse"), role="meta", color="ink-2"))
+        flow = FlowLayout(theme, gap=8)
+        place.addLayout(flow)
+        self.builtin = {
+            BuiltinServer.CALCULATOR: self._make_builtin(tr("Calculator and dates"), self._add_calculator),
+            BuiltinServer.FILES: self._make_builtin(tr("Files of a folder…"), self._add_files),
+            BuiltinServer.PYTHON: self._make_builtin(tr("Python"), partial(model.add_builtin, BuiltinServer.PYTHON)),
+            BuiltinServer.WEB_SEARCH: self._make_builtin(tr("Web search…"), self._begin_search),
+        }
+        for button in self.builtin.values():
+            flow.addWidget(button)
+        box.addWidget(self._builtin_place)
         model.added.connect(self._clear)
+        model.changed.connect(self._show_builtin)
         self._show_button()
+
+    def _make_builtin(self, words: str, action: Callable[[], object]) -> Button:
+        return Button(self._theme, words, look=ButtonLook.PLAIN, icon="plus", action=action)
+
+    def _add_calculator(self) -> None:
+        self._model.add_builtin(BuiltinServer.CALCULATOR)
+
+    def _add_files(self) -> None:
+        folder = QFileDialog.getExistingDirectory(self, tr("A folder whose files models may read"))
+        if folder:
+            self._model.add_builtin(BuiltinServer.FILES, [folder])
+
+    def _begin_search(self) -> None:
+        """Have the form ask where to search."""
+        self._is_search = True
+        self.name.setText(BuiltinServer.WEB_SEARCH.value)
+        self.start.setPlaceholderText(tr("Address of a SearXNG, or a key for Brave Search"))
+        self.start.setFocus()
+
+    def _show_builtin(self) -> None:
+        for builtin, button in self.builtin.items():
+            button.setVisible(not self._model.has_server(builtin.value))
+        self._builtin_place.setVisible(any(not button.isHidden() for button in self.builtin.values()))
 
     def _submit(self) -> None:
         if is_configuration(self.start.text()):
@@ -148,7 +187,7 @@ class ServerForm(Surface):
         if not self.name.text().strip() or not self.start.text().strip():
             (self.name if not self.name.text().strip() else self.start).setFocus()
             return
-        new = parse_new_server(self.name.text(), self.start.text())
+        new = parse_new_server(self.name.text(), self.start.text(), is_search=self._is_search)
         self._say_wrong(new if isinstance(new, str) else "")
         if not isinstance(new, str):
             self._model.add_server(new)
@@ -162,6 +201,8 @@ class ServerForm(Surface):
         self.add.setEnabled(has_start and (bool(self.name.text().strip()) or is_configuration(self.start.text())))
 
     def _clear(self) -> None:
+        self._is_search = False
+        self.start.setPlaceholderText(_EXAMPLE)
         self.name.clear()
         self.start.clear()
 
@@ -220,6 +261,7 @@ class ServerCard(Surface):
         self.switch.setChecked(server.is_enabled)
         self.switch.setVisible(server.is_confirmed)
         self._command.setText(command_line(server))
+        self._command.setVisible(bool(self._command.text()))
         self._reach.setText(describe_folders(server))
         self._reach.setVisible(bool(self._reach.text()))
         self._warning.setVisible(not server.is_confirmed)
@@ -289,7 +331,9 @@ def describe_folders(server: McpServer) -> str:
     """Return what a server may use beside its own program, and which secrets it gets."""
     parts = []
     if server.folders:
-        parts.append(tr("May read and change {folders}.", folders=", ".join(server.folders)))
+        folders = ", ".join(server.folders)
+        reads = tr("Reads {folders}.", folders=folders)
+        parts.append(reads if server.builtin else tr("May read and change {folders}.", folders=folders))
     if server.env:
         parts.append(tr("Gets the variables {names}.", names=", ".join(server.env)))
     if server.headers:

@@ -1,0 +1,1 @@
+"""Tools that come with Roundhouse, as MCP servers: they are confined, request for and allowed like everybody else's."""
