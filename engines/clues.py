@@ -324,6 +324,7 @@ _HARMLESS = (
     r"^Failed to import from vllm\._C\w*: ModuleNotFoundError",  # vLLM, for a platform its wheel is not for
     r"^warning: (\S{0,200}gdbinit|opening /proc/)",  # gdb, which ggml starts for a trace; it may do little
     r"^\d{1,7}\s\S{1,300}: No such file or directory\.$",  # its sources, which nobody has here
+    r"\b401 Client Error.{0,200}/freeze_gc\b",  # SGLang asks itself without our key, and goes on
     r"\bretrying (without|with|in)\b",  # llama.cpp does without what it could not allocate
 )
 HARMLESS = re.compile("|".join(_HARMLESS))

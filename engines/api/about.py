@@ -139,6 +139,9 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     restarted. Many answer between parts of a prompt only, and a part may take minutes on a slow processor."""
     frozen_s: float = 60.0
     """The same for one that does not use the processor either."""
+    loosens_calls: bool = False
+    """Whether a call that must be made may lack what its tool's schema requires. Such a call is held to the schema as
+    for an engine without tools."""
     probe_path: str = ""
     """Where it is asked for a token when it may be stuck: of one whose server answers other questions although the
     process that computes is gone. Empty: the other questions tell."""

@@ -40,6 +40,7 @@ DESCRIPTOR = Descriptor(
     platforms=frozenset({"linux"}),
     has_helpers=True,
     accelerators=("cuda",),
+    loosens_calls=VLLM.loosens_calls,
     probe_path="/v1/completions",
     metrics_path="/metrics",
     metrics={

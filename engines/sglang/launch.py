@@ -77,7 +77,7 @@ TABLE = FlagTable(
         | {"--enable-custom-logit-processor", "--forward-hooks", "--custom-weight-loader"}
     ),
     reserved_env=frozenset(
-        {"HF_HUB_OFFLINE", "ROUNDHOUSE_WORKER_KEY", "SGL_FORCE_SHUTDOWN"}
+        {"HF_HUB_OFFLINE", "ROUNDHOUSE_WORKER_KEY", "SGL_FORCE_SHUTDOWN", "SGLANG_FORCE_SHUTDOWN"}
         | {"SGLANG_GRPC_PORT", "SGLANG_RUST_SERVER"}  # servers that are not uvicorn ask nobody for our key
     ),
 )
@@ -154,6 +154,6 @@ ADAPTER = ServerAdapter(
         program="sglang",
         log=LOG,
         readiness=Readiness(path="/health", interval_s=2.0, stall_s=600.0),
-        env={"SGL_FORCE_SHUTDOWN": "1"},
+        env={"SGL_FORCE_SHUTDOWN": "1"},  # 0.5.23 warns that the name is old, and still reads no other
     )
 )

@@ -90,6 +90,7 @@ DESCRIPTOR = Descriptor(
     platforms=frozenset({"linux"}),
     has_helpers=True,
     accelerators=("cuda", "rocm", "cpu"),
+    loosens_calls=True,  # 0.32.0 wrote {} for a tool with a required property, unless the tool was marked strict
     probe_path="/v1/completions",
     metrics_path="/metrics",
     metrics={
@@ -103,14 +104,17 @@ DESCRIPTOR = Descriptor(
     },
     least_version="0.18",  # CVE-2026-22807, 22778, 24779 and 27893: a model's own code, and addresses of media
     verified=(
-        "Its options, what they come to, its parsers of tool calls and its ends without a GPU are those of vLLM "
-        "0.32.0, installed by its lock. Its server, behind the key guard, answered chat, completions, responses, "
-        "messages, embeddings, ranking, tokens and metrics, on the processor and with kernels replaced by "
-        "stand-ins; all it started ended with its lifeline. What takes a GPU is played: log lines, ends for lack of "
-        "memory."
+        "Run for real on Linux x86-64 on the CPU in November 2026 with vLLM 0.32.0, with the Guide: found on PATH and "
+        "loaded by its plan; chat, completions, streams, responses, messages and Ollama's chat, log probabilities, "
+        "biased tokens, calls that must be made, prompts too long, cancelling, a killed worker, too little memory, "
+        "no compiler. Its options, what they come to, its parsers of tool calls and its ends without a GPU are those "
+        "of 0.32.0, installed by its lock, whose server also answered embeddings, ranking, tokens and metrics. What "
+        "takes a GPU is played: log lines, ends for lack of its memory."
     ),
     unverified=(
-        "Never run with this adapter on a GPU: it needs an NVIDIA or AMD GPU under Linux. Images, transcription, "
+        "Never run with this adapter on a GPU. The build for processors was somebody's from PyPI, with PyTorch's for "
+        "cards and stand-ins for NVIDIA's libraries: Roundhouse installs none, since the PyTorch it asks for is not "
+        "on PyPI; one that you installed is used. Images, transcription, "
         "adapters, drafts and sleep were not tried at all. Without a GPU its help does not come, and was read as "
         "for a processor. Which of its parsers of tool calls belongs to which chat template is read from its "
         "wheel."

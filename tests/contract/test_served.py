@@ -319,3 +319,9 @@ def test_vllm_s_lines_on_a_processor_are_understood() -> None:
 )
 def test_a_build_on_path_says_what_it_computes_with(versions: tuple[str, str], backend: str) -> None:
     assert VLLM._backend_of(*versions) == backend
+
+
+def test_what_sglang_asks_itself_without_our_key_is_no_cause() -> None:
+    line = "requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: http://127.0.0.1:50001/freeze_gc"
+    assert not SGLANG.read_log(line)
+    assert SGLANG.read_log(line.replace("127.0.0.1:50001/freeze_gc", "huggingface.co/api/models"))

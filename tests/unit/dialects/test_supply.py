@@ -27,7 +27,7 @@ from app.gateway.canonical.request import (
 )
 from app.gateway.exchange.engine.capability import SUPPLY, Fulfilment, RequestNeed, fulfilment_of, needs_of
 from app.gateway.exchange.engine.planning import UpstreamPlan, may_call, plan_request
-from engines.api import Descriptor
+from engines.api import Descriptor, Feature
 from engines.registry import ADAPTERS
 from tests.unit.dialects.outputs import OUTPUTS, TOOLS, WEATHER
 
@@ -100,7 +100,8 @@ def test_a_need_is_met_as_the_table_says(engine: str, need: RequestNeed) -> None
         return
     plan, _ = plan_of(engine, request)
     body, reading = plan.body.decode(), plan.reading
-    match fulfilment_of(need, descriptor.features):
+    is_loose = need is RequestNeed.TOOL_CHOICE and descriptor.loosens_calls
+    match fulfilment_of(need, descriptor.features - ({Feature.TOOLS} if is_loose else set())):
         case Fulfilment.ENGINE | Fulfilment.PASSED_ON:
             assert SAID[need] in body
         case Fulfilment.READ:
@@ -129,6 +130,13 @@ def test_usage_is_asked_for_where_the_engine_tells_it(engine: str) -> None:
     assert ("stream_options" in plan.body.decode()) is (
         fulfilment_of(RequestNeed.USAGE, descriptor.features) is Fulfilment.ENGINE
     )
+
+
+def test_vllm_is_held_to_the_schema_of_a_call_that_must_be_made_and_reads_others_itself() -> None:
+    plan, _ = plan_of("vllm", REQUESTS[RequestNeed.TOOL_CHOICE])
+    assert "response_format" in json.loads(plan.body)
+    plan, _ = plan_of("vllm", REQUESTS[RequestNeed.TOOLS])
+    assert "response_format" not in json.loads(plan.body)
 
 
 def test_every_need_is_in_the_table_and_tried() -> None:

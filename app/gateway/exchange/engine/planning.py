@@ -61,6 +61,7 @@ def reads_itself(descriptor: Descriptor) -> bool:
 def plan_request(request: Request, descriptor: Descriptor, family: ModelFamily, *, model: str) -> UpstreamPlan:
     """Return the plan for a chat or a bare prompt. Raises BadRequest (engine_cannot)."""
     check_needs(request, descriptor.features, engine=descriptor.name)
+    descriptor = _without_loose_calls(request, descriptor)
     if not isinstance(request, ConversationRequest) or reads_itself(descriptor):
         return UpstreamPlan(body=_body_for(request, model, descriptor, descriptor.features))
     fitted, reading = _fitted_request(request, descriptor, family)
@@ -69,6 +70,14 @@ def plan_request(request: Request, descriptor: Descriptor, family: ModelFamily, 
         insisting = with_system(fitted.messages, AGAIN)
         again = _request_body(msgspec.structs.replace(fitted, messages=insisting), model, descriptor)
     return UpstreamPlan(body=_request_body(fitted, model, descriptor), reading=reading, again=again)
+
+
+def _without_loose_calls(request: Request, descriptor: Descriptor) -> Descriptor:
+    """Return the engine as one without tools where a call must be made and it would not hold it to its schema."""
+    is_required = isinstance(request, ConversationRequest) and bool(request.tools) and request.tool_choice.is_required
+    if not (descriptor.loosens_calls and is_required):
+        return descriptor
+    return msgspec.structs.replace(descriptor, features=descriptor.features - {Feature.TOOLS})
 
 
 def _request_body(request: ConversationRequest, model: str, descriptor: Descriptor) -> bytes:
