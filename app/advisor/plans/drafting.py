@@ -41,9 +41,14 @@ def judge_head(facts: ModelFacts, setting: RunSetting) -> HeadVerdict | None:
     if setting.slots > 1:
         reason = "Its own head does not draft: several conversations at once leave it no time."
         return HeadVerdict(pays=False, reason=reason)
-    gain = EXPERT_GAIN if any(layer.experts for layer in facts.layers) else DENSE_GAIN
+    gain = head_gain(facts)
     text = f"Its own head drafts: people measured {gain:.2f} times the speed in the median; a trial here decides."
     return HeadVerdict(pays=True, reason=text)
+
+
+def head_gain(facts: ModelFacts) -> float:
+    """Return how many times as fast a model's own head makes it where it pays."""
+    return EXPERT_GAIN if any(layer.experts for layer in facts.layers) else DENSE_GAIN
 
 
 def pick_with_head(ask: EngineQuery, options: Sequence[ModelFacts], *, is_decided: bool) -> PlanPick:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from app.config.paths import Paths
 from app.config.store import SettingsStore
-from app.core.advice import Advice, FitVerdict, Intent, PlanRequest
+from app.core.advice import Advice, FitVerdict, Intent, Plan, PlanRequest
 from app.core.hub import CatalogueQuery, HubPick, HubUse, MachineAdvice
 from app.core.licences import commercial_use
 from app.gateway.hub.listing_cache import ListingTerms, keep_picks
@@ -62,8 +62,17 @@ async def plan_machine(services: Services, request: PlanRequest) -> MachineAdvic
         plans = await advice.make_plan(services, replace(request, model=recommended[0].installed))
     else:
         forms = await asyncio.to_thread(_forms_of, services.hub, services.settings, recommended[:1])
-        plans = await advice.make_plan(services, request, forms)
+        plans = _put_first(await advice.make_plan(services, request, forms), recommended[:1])
     return replace(_with_picks(plans, recommended), note=explain_absence(picks))
+
+
+def _put_first(plans: Advice, first: list[HubPick]) -> Advice:
+    """Return plans with the recommended form first: another may fit, but leave other programs too little memory."""
+
+    def is_other(plan: Plan) -> bool:
+        return not any((plan.format, plan.quantization) == (pick.card.format, pick.card.quantization) for pick in first)
+
+    return replace(plans, plans=sorted(plans.plans, key=is_other)) if first else plans
 
 
 def _with_picks(plans: Advice, recommended: list[HubPick]) -> MachineAdvice:

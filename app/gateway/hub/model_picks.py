@@ -13,13 +13,15 @@ from msgspec.structs import replace
 
 from app.advisor.choosing.targets import explain_lack
 from app.advisor.memory.placement import SYSTEM
-from app.advisor.plans.quantisations import quality_kept
+from app.advisor.plans.drafting import head_gain
+from app.advisor.plans.quantisations import USUAL, nominal_rate, quality_kept
 from app.advisor.plans.ranking import PlanInputs, build_advice
 from app.core import words
 from app.core.advice import TALK_TOKENS_PER_SECOND, EstimateConfidence, Intent, Plan
 from app.core.hub import HubCard, HubPick, HubSearchHit, HubUse
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
+from app.core.models import OWN_HEAD
 from app.gateway.hub.card_fits import with_fit
 from app.gateway.hub.entry_forms import FormBounds, estimate_download, list_forms
 from app.gateway.hub.named_models import FORMATS
@@ -44,6 +46,13 @@ _EQUAL = 0.95
 """Ranks no further apart count as equal: an index moves by a point or two between two readings of the same model."""
 _MOST_OF_SYSTEM = 0.8
 """Of the system's memory a model takes so much at most where it is recommended: people run other programs too."""
+_MOST_WIRED = 0.72
+"""The same where a graphics chip shares the memory: what is held for it is never swapped out. 105 GB of Qwen3.8 Flash
+Next are too much for a Mac of 128 GB, which runs it from a mapped file (ollama/ollama 18078, August 2026)."""
+_WHOLE_IS_WORTH = 0.8
+"""A model wholly on the cards goes before one with a part in system memory that is ranked higher by less, if it is the
+faster. Such a part slows down as the context fills (25 tok/s at 8k, 14 at 120k; ggml-org/llama.cpp 27742), and a
+model's own head does not pay with it; on cards of 16 to 96 GB people begin with what fits them (0xSero's registry)."""
 _LEFT_BYTES, _LEFT_SHARE = 6e9, 1 / 3
 """What a desktop and a browser take; of a small memory a third, whichever is less."""
 _FEWEST_BITS = 2.0
@@ -65,6 +74,10 @@ class _PickCandidate(NamedTuple):
     rank: float
     crowds: bool = False
     """Whether it leaves too little of the system's memory to other programs."""
+    is_parted: bool = False
+    """Whether a part of it lies in system memory beside a card."""
+    draft_gain: float = 1.0
+    """How many times as fast its own head makes it, where that drafts."""
 
     @property
     def sure_speed(self) -> float:
@@ -78,6 +91,11 @@ class _PickCandidate(NamedTuple):
     def speed(self) -> float:
         """Tokens per second; 0 where nobody can tell."""
         return self.card.decode.tokens_per_second if self.card.decode else 0.0
+
+    @property
+    def drafted_speed(self) -> float:
+        """The speed with its own head."""
+        return self.speed * self.draft_gain
 
 
 class _Ranking(NamedTuple):
@@ -129,16 +147,37 @@ def _judge_entries(
 
 def _judge_entry(entry: CatalogueEntry, use: HubUse, ground: FitContext, *, is_planned: bool) -> _PickCandidate:
     card, rank = catalogue_card(entry), float(entry.ranks[use.value])
-    if not is_planned:
-        return _PickCandidate(entry, with_fit(card, ground, entry), rank)
-    forms = list_forms(entry, _bounds_of(ground))
-    plan = _plan_forms(entry, forms, WRITING_USES[use], ground) if forms else None
+    forms = list_forms(entry, _bounds_of(ground)) if is_planned else ()
+    plan = _plan_roomy(entry, forms, WRITING_USES[use], ground) if forms else None
     if plan is None:
         return _PickCandidate(entry, with_fit(card, ground, entry), rank)
     facts = next(facts for facts in forms if _is_planned(facts, plan))
     card = replace(card, download_bytes=estimate_download(entry, facts))
-    kept = quality_kept(plan.format, plan.quantization)
-    return _PickCandidate(entry, _card_of_plan(card, plan), rank * kept, crowds=_crowds(plan, ground.machine))
+    return _PickCandidate(
+        entry,
+        _card_of_plan(card, plan),
+        rank * quality_kept(plan.format, plan.quantization),
+        crowds=_crowds(plan, ground.machine),
+        is_parted=_is_parted(plan),
+        draft_gain=head_gain(facts) if plan.draft == OWN_HEAD else 1.0,
+    )
+
+
+def _plan_roomy(entry: CatalogueEntry, forms: Sequence[ModelFacts], intent: Intent, ground: FitContext) -> Plan | None:
+    """Return the plan, or that of smaller forms with four bits at least where it leaves other programs too little."""
+    first = plan = _plan_forms(entry, forms, intent, ground)
+    while plan is not None and _crowds(plan, ground.machine):
+        largest = next(facts for facts in forms if _is_planned(facts, plan)).file_bytes
+        forms = [
+            facts for facts in forms if facts.file_bytes < largest and nominal_rate(facts.quantization, 0) >= USUAL
+        ]
+        plan = _plan_forms(entry, forms, intent, ground) if forms else None
+    return plan if plan is not None and plan.obtainable else first
+
+
+def _is_parted(plan: Plan) -> bool:
+    offload = plan.offload
+    return offload is not None and (offload.cpu_moe_layers > 0 or offload.gpu_layers < offload.layers)
 
 
 def _bounds_of(ground: FitContext) -> FormBounds:
@@ -156,11 +195,13 @@ def _pool_sizes(machine: Machine) -> list[int | None]:
 
 
 def _crowds(plan: Plan, machine: Machine) -> bool:
-    system = next((pool.physical.value for pool in machine.pools if pool.id == SYSTEM), None)
+    pool = next((pool for pool in machine.pools if pool.id == SYSTEM), None)
+    system = pool.physical.value if pool is not None else None
     taken = sum(pool.needed_bytes for pool in plan.estimate.pools if pool.id == SYSTEM) if plan.estimate else 0
-    if system is None:
+    if pool is None or system is None:
         return False
-    return taken > min(_MOST_OF_SYSTEM * system, system - min(_LEFT_BYTES, _LEFT_SHARE * system))
+    most = _MOST_WIRED if pool.is_unified and plan.offload is not None else _MOST_OF_SYSTEM
+    return taken > min(most * system, system - min(_LEFT_BYTES, _LEFT_SHARE * system))
 
 
 def _might_fit(entry: CatalogueEntry, ground: FitContext) -> bool:
@@ -238,7 +279,7 @@ def _rank_models(judged: list[_PickCandidate], use: HubUse, least: float) -> _Ra
     else:
         floor, good = least, [model for model in judged if _runs_well(model, use, least)]
     if floor:
-        good = _fastest_of_equals(good, use)
+        good = _whole_before_parted(_fastest_of_equals(good, use), use)
     return _Ranking(judged, good, _find_fast(good, use) if floor else None, floor)
 
 
@@ -262,6 +303,23 @@ def _fastest_of_equals(good: list[_PickCandidate], use: HubUse) -> list[_PickCan
         and (use.value in model.entry.derived) == (use.value in first.entry.derived)
     ]
     chosen = max(equals, key=lambda model: model.speed, default=first)
+    return [chosen, *(model for model in good if model is not chosen)]
+
+
+def _whole_before_parted(good: list[_PickCandidate], use: HubUse) -> list[_PickCandidate]:
+    """Return them with the best that lies wholly on the cards first, if it is hardly worse and the faster."""
+    if not good or not good[0].is_parted:
+        return good
+    first = good[0]
+    whole = (
+        model
+        for model in good
+        if not model.is_parted
+        and model.rank >= _WHOLE_IS_WORTH * first.rank
+        and model.drafted_speed > first.drafted_speed
+        and (use.value in model.entry.derived) == (use.value in first.entry.derived)
+    )
+    chosen = next(whole, first)
     return [chosen, *(model for model in good if model is not chosen)]
 
 
@@ -327,14 +385,20 @@ def _reasons(ranking: _Ranking, usable: Sequence[_PickCandidate], use: HubUse) -
         for model in ranking.judged
         if model.rank > best.rank and model not in good and use.value not in model.entry.derived
     ]
-    equal = next((model for model in good if model.rank > best.rank), None)
+    equal = next((model for model in good if model.rank > best.rank and use.value not in model.entry.derived), None)
     return " ".join(filter(None, (sentence, _explain_equal(equal), _explain_next(better[-1:], least)))), fast
 
 
 def _explain_equal(model: _PickCandidate | None) -> str:
     if model is None:
         return ""
-    return f"{model.entry.title} is ranked hardly higher, and would write {words.format_rate(model.speed)}."
+    speed = words.format_rate(model.speed)
+    if model.is_parted:
+        return (
+            f"{model.entry.title} is ranked higher, but a part of it would lie in the system's memory: it would write "
+            f"{speed}, less in long conversations."
+        )
+    return f"{model.entry.title} is ranked hardly higher, and would write {speed}."
 
 
 def _explain_next(better: Sequence[_PickCandidate], least: float) -> str:

@@ -64,6 +64,11 @@ class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Download sizes that somebody measured where they do not follow from the bits: "gguf Q4_K_M"."""
     layers: int = 0
     hidden: int = 0
+    vocabulary: int = 0
+    experts: int = 0
+    """In each layer; stated with `experts_used` and `expert_width`, or not at all."""
+    experts_used: int = 0
+    expert_width: int = 0
     kv_heads: int = 0
     head_dim: int = 0
     attention: CatalogueAttention = CatalogueAttention.UNKNOWN

@@ -65,8 +65,6 @@ def with_head(entry: CatalogueEntry, facts: ModelFacts) -> ModelFacts:
         return facts
     layer = msgspec.structs.replace(attending, is_draft=True, window=0, experts=0, experts_used=0)
     drafting = msgspec.structs.replace(facts, layers=[*facts.layers, layer])
-    if drafting.has_draft_head:  # its weights are among those that the entry states
-        return drafting
     size = round(entry.draft_parameters * _DRAFT_BITS.get(facts.format, _PLAIN_BITS) / 8)
     head = msgspec.structs.replace(
         _group(WeightKind.DRAFT, None, entry.draft_parameters), type="draft", bytes=size, padded_bytes=size
@@ -127,7 +125,7 @@ def _entry_facts(entry: CatalogueEntry) -> ModelFacts | None:
         hidden=entry.hidden,
         vocabulary=_embedding_elements(entry) // entry.hidden,
         file_bytes=sum(group.padded_bytes for group in weights),
-        parameters=entry.parameters,
+        parameters=entry.parameters - entry.draft_parameters,
         active_parameters=entry.active_parameters or entry.parameters,
         tied_embeddings=_is_tied(entry),
         trained_context=entry.context or None,
@@ -154,6 +152,8 @@ class _LayerSizes(NamedTuple):
 def _layer_sizes(entry: CatalogueEntry) -> _LayerSizes:
     """Divide a layer so that as much is in it, and as much of it is read, as the entry says."""
     body, column = _body_elements(entry) // entry.layers, 3 * entry.hidden
+    if entry.experts:
+        return _stated_sizes(entry, body, column)
     mixing = min(entry.hidden * (2 * entry.hidden + 2 * entry.kv_heads * entry.head_dim), body // 2)
     active = (entry.active_parameters - _embedding_elements(entry)) // entry.layers
     if not entry.active_parameters or active >= body:
@@ -172,6 +172,19 @@ def _layer_sizes(entry: CatalogueEntry) -> _LayerSizes:
         width=_EXPERT_WIDTH,
         experts=experts,
         experts_used=max(1, round(share * experts)),
+    )
+
+
+def _stated_sizes(entry: CatalogueEntry, body: int, column: int) -> _LayerSizes:
+    """Return the division that the entry's experts leave: the rest is read for every token."""
+    routed = min(body, entry.experts * entry.expert_width * column)
+    return _LayerSizes(
+        mixing=body - routed,
+        routed=routed,
+        dense=0,
+        width=entry.expert_width,
+        experts=entry.experts,
+        experts_used=entry.experts_used,
     )
 
 
@@ -217,8 +230,6 @@ def _list_weights(entry: CatalogueEntry, layers: list[Layer]) -> Iterator[Weight
         yield _group(WeightKind.OUTPUT, None, embedding)
     if entry.table_parameters:
         yield _group(WeightKind.LOOKUP_TABLE, None, entry.table_parameters)
-    if entry.draft_parameters:
-        yield _group(WeightKind.DRAFT, None, entry.draft_parameters)
     sizes = _layer_sizes(entry)
     for index, layer in enumerate(layers):
         is_attending = layer.attention is not AttentionKind.NONE
@@ -240,7 +251,7 @@ def _group(kind: WeightKind, layer: int | None, elements: int) -> WeightGroup:
 
 
 def _embedding_elements(entry: CatalogueEntry) -> int:
-    rows = min(_VOCABULARY, int(_MOST_EMBEDDING * entry.parameters / entry.hidden))
+    rows = entry.vocabulary or min(_VOCABULARY, int(_MOST_EMBEDDING * entry.parameters / entry.hidden))
     return rows // 32 * 32 * entry.hidden  # whole blocks of every quantisation
 
 

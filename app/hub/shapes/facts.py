@@ -265,6 +265,8 @@ def _converter_storage(model_format: str, quantization: str) -> WeightStorage:
 
 _FULL_PRECISION = frozenset({"F32", "F16", "BF16"})
 _KEPT = frozenset({WeightKind.NORM, WeightKind.ROUTER, WeightKind.OTHER, WeightKind.PROJECTOR})
+_NGRAM_TABLE, _NGRAM_ROW = 10_000_000_000, 160
+"""Larger tables hold n-grams; Qwen3.8 Flash Next's is [160, 320001536]."""
 _END_NAMES = {
     WeightKind.INPUT_EMBEDDING: "token_embd",
     WeightKind.LOOKUP_TABLE: "per_layer_token_embd",
@@ -324,7 +326,9 @@ def _outline_group(group: WeightGroup, facts: ModelFacts) -> Iterator[TensorOutl
 
 def _outline_ends(group: WeightGroup, facts: ModelFacts) -> Iterator[TensorOutline]:
     """Yield the embedding, a table beside it, or the output."""
-    yield _outline_matrix(f"{_END_NAMES.get(group.kind, 'other')}.weight", facts.hidden, group.elements)
+    is_ngrams = group.kind is WeightKind.LOOKUP_TABLE and group.elements > _NGRAM_TABLE
+    row = _NGRAM_ROW if is_ngrams else facts.hidden
+    yield _outline_matrix(f"{_END_NAMES.get(group.kind, 'other')}.weight", row, group.elements)
 
 
 def _outline_attention(group: WeightGroup, layer: Layer, block: str, hidden: int) -> Iterator[TensorOutline]:

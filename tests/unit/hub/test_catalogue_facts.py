@@ -6,7 +6,7 @@ import pytest
 from app.core.model_facts import AttentionKind, ModelFacts, WeightGroup, WeightKind
 from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
 from app.hub.repositories.catalogue_entry import CatalogueAttention, CatalogueEntry
-from app.hub.repositories.catalogue_facts import catalogue_facts, shape_of_entry
+from app.hub.repositories.catalogue_facts import catalogue_facts, shape_of_entry, with_head
 
 ENTRIES = {entry.title: entry for entry in parse_catalogue(SHIPPED.read_bytes()).models}
 OWN = [entry for entry in ENTRIES.values() if shape_of_entry(entry) is None and entry.parameters and entry.layers]
@@ -41,7 +41,8 @@ def test_all_that_state_enough_have_facts() -> None:
 def test_as_many_parameters_are_there_and_read_as_stated(entry: CatalogueEntry) -> None:
     facts = catalogue_facts(entry, "Q4_K_M")
     assert facts is not None
-    assert sum(group.elements for group in facts.weights) == pytest.approx(entry.parameters, rel=0.01)
+    stated = entry.parameters - entry.draft_parameters
+    assert sum(group.elements for group in facts.weights) == pytest.approx(stated, rel=0.01)
     if entry.active_parameters > _LARGE:
         assert sum(_elements_read(group, facts) for group in facts.weights) == pytest.approx(
             entry.active_parameters, rel=0.15
@@ -77,12 +78,27 @@ def test_layers_keep_of_the_past_what_the_entry_says() -> None:
     assert {layer.latent_dim for layer in latent.layers} == {576}
 
 
-def test_tables_and_draft_heads_stand_apart() -> None:
-    flash = catalogue_facts(ENTRIES["Qwen3.8 Flash Next 125B-A6B"], "Q4_K_M")
+@pytest.mark.parametrize(("kind", "quantization", "head"), [("gguf", "Q4_K_M", 0), ("exl3", "4.05bpw", 4e9)])
+def test_tables_and_draft_heads_stand_apart(kind: str, quantization: str, head: float) -> None:
+    """The head is where somebody publishes it: no GGUF file has this model's."""
+    entry = ENTRIES["Qwen3.8 Flash Next 125B-A6B"]
+    flash = catalogue_facts(entry, quantization, format=kind)
     assert flash is not None
+    flash = with_head(entry, flash)
     by_kind = {kind: sum(group.elements for group in flash.weights if group.kind is kind) for kind in WeightKind}
     assert by_kind[WeightKind.LOOKUP_TABLE] == pytest.approx(51e9, rel=0.01)
-    assert by_kind[WeightKind.DRAFT] == pytest.approx(4e9, rel=0.01)
+    assert by_kind[WeightKind.DRAFT] == head
+    assert flash.parameters == entry.parameters - entry.draft_parameters + head
+
+
+def test_experts_that_are_stated_have_the_rows_they_are_stored_in() -> None:
+    """Rows of 640 are no multiple of 256, so what leaves an expert is stored in more bits; n-grams in 4.5."""
+    flash = catalogue_facts(ENTRIES["Qwen3.8 Flash Next 125B-A6B"], "UD-Q2_K_XL")
+    assert flash is not None
+    experts = {group.type for group in flash.weights if group.kind is WeightKind.EXPERTS}
+    tables = {group.type for group in flash.weights if group.kind is WeightKind.LOOKUP_TABLE}
+    assert (experts, tables) == ({"Q2_K", "Q4_0", "Q5_0"}, {"IQ4_NL"})
+    assert {(layer.experts, layer.experts_used, layer.feed_forward) for layer in flash.layers} == {(512, 10, 640)}
 
 
 def test_a_shape_that_the_entry_speaks_against_is_not_taken() -> None:
