@@ -112,7 +112,7 @@ DESCRIPTOR = Descriptor(
         "takes a GPU is played: log lines, ends for lack of its memory."
     ),
     unverified=(
-        "Never run with this adapter on a GPU. The build for processors was somebody's from PyPI, with PyTorch's for "
+        "Not run with this adapter on a GPU. The build for processors was somebody's from PyPI, with PyTorch's for "
         "cards and stand-ins for NVIDIA's libraries: Roundhouse installs none, since the PyTorch it asks for is not "
         "on PyPI; one that you installed is used. Images, transcription, "
         "adapters, drafts and sleep were not tried at all. Without a GPU its help does not come, and was read as "

@@ -20,7 +20,13 @@ def test_an_engine_says_how_it_ran_for_real_and_what_of_it_did_not_or_that_it_ne
         assert about.unverified.startswith(NEVER)
 
 
-@pytest.mark.parametrize("engine", ["llama.cpp", "attached", "openvino", "onnxruntime-genai", "mlx-lm", "mlx-vlm"])
+@pytest.mark.parametrize(
+    "engine",
+    [
+        *("llama.cpp", "attached", "openvino", "onnxruntime-genai", "mlx-lm", "mlx-vlm"),
+        *("mistral.rs", "vllm"),
+    ],
+)
 def test_what_was_run_for_real_is_not_forgotten(engine: str) -> None:
     assert ADAPTERS[engine].descriptor.verified.startswith(RAN)
 
