@@ -6,13 +6,19 @@ Small, with weights of zeros; what its configuration and headers say is as the t
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tests.fake_hub.hub import FakeHub
 from tests.gguf_files import TinyLlama, gguf_bytes
 from tests.safetensors_files import Tensors, header_bytes
 
+_TINY = Path(__file__).parents[1] / "fixtures" / "models" / "tiny-qwen2"
+_OV_BYTES, _ONNX_BYTES = 459_045, 174_848
+"""Of the weights, which the fixtures leave out."""
 Shape = tuple[int, int]
+GENAI, GENAI_FOLDER = "microsoft/Phi-4-mini-instruct-onnx", "cpu_and_mobile/cpu-int4-rtn-block-32-acc-level-4"
+"""ONNX Runtime GenAI's folders lie below the device that they are for."""
 HIDDEN, INNER, LAYERS, VOCABULARY, GROUP = 128, 256, 2, 320, 64
 _LINEAR: Mapping[str, Shape] = {
     "self_attn.q_proj": (128, HIDDEN),
@@ -61,12 +67,21 @@ def publish_all(hub: FakeHub) -> None:
         "nvidia/Qwen3-30B-A3B-NVFP4",
         {**folder(nvfp4_stated, nvfp4), "hf_quant_config.json": json.dumps(NVFP4_CONFIG).encode()},
     )
+    hub.add("OpenVINO/Qwen3-8B-int4-ov", _read_folder(_TINY / "ov") | {"openvino_model.bin": b"\0" * _OV_BYTES})
+    converted = _read_folder(_TINY / "onnx") | {"model.onnx.data": b"\0" * _ONNX_BYTES}
+    hub.add(
+        GENAI, {"README.md": b"# ONNX"} | {f"{GENAI_FOLDER}/{name}": content for name, content in converted.items()}
+    )
     publish_exl3(hub, "turboderp/Qwen3-8B-exl3", {"3.0bpw": 3.0, "4.0bpw": 4.0, "6.0bpw": 6.0})
     publish_exl3(
         hub,
         "turboderp/Qwen3.8-27B-exl3",
         {"SC_2.20bpw_H3": 2.2, "SC_2.20bpw_H3_V3": 2.2, "4.00bpw": 4.0, "SC_4.00bpw_H5_V6": 4.0, "6.00bpw": 6.0},
     )
+
+
+def _read_folder(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 def publish_exl3(hub: FakeHub, name: str, rates: Mapping[str, float]) -> None:

@@ -10,6 +10,8 @@ from app.core.models import ModelInfo
 _NOT_MODELS = frozenset({"adapter", "imatrix", "mmproj", "dataset", "controlvector"})
 """`general.type` of GGUF files that no engine loads as a model."""
 _PROJECTOR_ARCHITECTURE = "clip"
+_BRANCHES = "snapshots"
+"""Where the hub's cache has each branch of a repository: a folder whose name tells nothing."""
 GENERATION_CONFIG = "generation_config.json"
 """Where the makers of a model recommend how its tokens are chosen."""
 
@@ -40,7 +42,7 @@ def rename_model(model: ModelInfo, name: str, *, title: str = "", is_builtin: bo
 
 
 def with_unique_names(models: Iterable[ModelInfo], *, taken: Iterable[str]) -> list[ModelInfo]:
-    """Give each model a name of its own: a second one of a name gets its folder's name added, then a number."""
+    """Give each model a name of its own: a second of a name gets its quantisation or folder added, then a number."""
     used = {fold_name(name) for name in taken}
     with_names: list[ModelInfo] = []
     for model in models:
@@ -52,7 +54,10 @@ def with_unique_names(models: Iterable[ModelInfo], *, taken: Iterable[str]) -> l
 
 def _possible_names(model: ModelInfo) -> Iterable[str]:
     yield model.name
-    longer = f"{model.name}@{Path(model.path).parent.name}"
+    folder = Path(model.path).parent.name
+    if folder == _BRANCHES and model.quantization:
+        yield f"{model.name}-{model.quantization}"
+    longer = f"{model.name}@{folder}"
     yield longer
     number = 2
     while True:

@@ -11,7 +11,7 @@ from app.core.models import ModelInfo
 from app.hub.facts import read_facts
 from app.hub.library.library import Library
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.published import PARAMETERS, publish_all
+from tests.fake_hub.published import GENAI, PARAMETERS, publish_all
 from tests.fake_hub.server import serving
 from tests.gateway.hub.test_downloads import asked, over
 from tests.gateway.played import Gateway
@@ -124,6 +124,37 @@ async def test_of_several_branches_of_a_bit_rate_that_of_the_catalogue_comes(
     assert ended["revision"] == branch
     (model,) = list_library(paths)
     assert model.quantization == f"{float(branch.removeprefix('SC_')[:4])}bpw"
+
+
+CONVERTED = [
+    FormatCase("qwen3:8b", "openvino", "OpenVINO/Qwen3-8B-int4-ov", "F32"),
+    FormatCase(GENAI, "onnx-genai", GENAI, "INT4"),
+]
+
+
+@pytest.mark.parametrize("case", CONVERTED, ids=lambda case: case.format)
+async def test_folders_that_were_converted_come_whole_and_are_recognised(
+    gateway: Gateway, hub: FakeHub, paths: Paths, case: FormatCase
+) -> None:
+    ended = await pull(gateway, model=case.name, **({} if case.name == GENAI else {"format": case.format}))
+    assert ended["repository"] == case.repository
+    stored = hub.repositories[ended["repository"]].branches["main"]
+    weights = {name for name in stored if name.endswith((".bin", ".xml", ".onnx", ".onnx.data", "_config.json"))}
+    assert weights <= {*ended["files"]}
+    assert ended["total_bytes"] == sum(len(stored[name]) for name in ended["files"])
+    (model,) = list_library(paths)
+    assert (model.format, model.problem, model.quantization) == (case.format, "", case.quantization)
+    facts = read_facts(Path(model.path))
+    assert (facts.format, facts.architecture) == (case.format, "qwen2")
+
+
+async def test_two_bit_rates_of_a_model_are_told_apart_by_name(gateway: Gateway, paths: Paths) -> None:
+    for rate in ("3.0bpw", "4.0bpw", "6.0bpw"):
+        await pull(gateway, model=f"turboderp/Qwen3-8B-exl3:{rate}")
+    plain, *others = sorted(list_library(paths), key=lambda model: len(model.name))
+    assert plain.name == "Qwen3-8B-exl3"
+    assert [model.name for model in others] == [f"Qwen3-8B-exl3-{model.quantization}" for model in others]
+    assert len({model.quantization for model in (plain, *others)}) == 3
 
 
 async def test_a_bit_rate_is_chosen_where_none_is_named(gateway: Gateway, hub: FakeHub) -> None:
