@@ -79,5 +79,5 @@ def test_the_makers_effort_counts_unless_somebody_chose(hub: HubMemory, tmp_path
 
 def test_sampling_that_nobody_compared_is_marked(hub: HubMemory, tmp_path: Path) -> None:
     compared = find_recommendation(hub, model_from(tmp_path, "unsloth/Qwen3-8B-GGUF"))
-    guessed = find_recommendation(hub, model_from(tmp_path, "unsloth/Llama-3.3-70B-Instruct-GGUF"))
+    guessed = find_recommendation(hub, model_from(tmp_path, "unsloth/Llama-3.2-1B-Instruct-GGUF"))
     assert (compared.is_unchecked, guessed.is_unchecked) == (False, True)
