@@ -2,7 +2,7 @@
 
 PASSAGES = (
     (
-        "A roundhouse is a building in which locomotives are kept. Its tracks meet at a turntable in the "
+        "A locomotive shed is a building in which locomotives are kept. Its tracks meet at a turntable in the "
         "middle, a bridge on a pivot that turns until it points at the track that is asked for. The shape "
         "saves land, since every engine can leave without another being moved, and it saves time, since a "
         "single person at the lever can serve forty stalls."

@@ -11,8 +11,8 @@ from app.cli.output import print_note
 from app.client.endpoint import AnswerStream, EndpointFunction, EndpointMessage, EndpointTool, EndpointToolCall
 from app.client.http import GatewayClient, quote_segment
 from app.core.chats import Timings
-from app.core.errors import EngineFailed, RoundhouseError
-from app.core.mcp import McpCall, McpPermission, McpResult, McpServer, McpTool, tools_by_function
+from app.core.errors import Conflict, EngineFailed, RoundhouseError
+from app.core.mcp import McpCall, McpPermission, McpResult, McpServer, McpServerState, McpTool, tools_by_function
 
 _START_S = _CALL_S = 150.0
 _MOST_ROUNDS = 16
@@ -48,6 +48,9 @@ class ChatTools:
     def _start_servers(self, servers: Sequence[str]) -> Iterator[McpTool]:
         for server in servers:
             started = self._client.post(f"{_server_path(server)}/start", None, McpServer, timeout_s=_START_S)
+            if started.state is McpServerState.SIGN_IN:
+                hint = f"`roundhouse mcp sign-in {server}` opens its page."
+                raise Conflict(f"{server} asks you to sign in.", hint=hint, code="mcp_sign_in")
             for tool in started.tools:
                 if tool.permission is not McpPermission.BLOCK:
                     yield tool

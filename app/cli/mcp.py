@@ -2,6 +2,8 @@
 
 import shlex
 import sys
+import time
+import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import msgspec
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, print_note, report_errors, show_result
 from app.client.http import GatewayClient, quote_segment
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, Conflict, EngineFailed
 from app.core.mcp import (
     BuiltinServer,
     McpCall,
@@ -22,6 +24,7 @@ from app.core.mcp import (
     McpServerPatch,
     McpServerSettings,
     McpServersImport,
+    McpServerState,
     McpTool,
     NewMcpServer,
     SetMcpPermission,
@@ -30,6 +33,7 @@ from app.core.mcp import (
 _START_S = 150.0
 """A runner downloads the server's package first."""
 _CALL_S = 150.0
+_POLL_S = 0.5
 _LONGEST_SENTENCE = 160
 _RUNNERS = frozenset({"npx", "bunx", "uvx", "pipx"})
 
@@ -136,6 +140,32 @@ def confirm_server(*, name: str, yes: bool, as_json: bool) -> None:
         click.echo(_describe_start(server), err=True)
         click.confirm("Let it run on this computer?", abort=True, err=True)
     _change(client, name, McpServerPatch(is_confirmed=True), as_json=as_json)
+
+
+@mcp.command("sign-in")
+@click.argument("name")
+@click.option("--no-browser", is_flag=True, help="Only print the page's address.")
+@json_option
+def sign_in(*, name: str, no_browser: bool, as_json: bool) -> None:
+    """Sign in to the server NAME: its own page opens in the browser, and this waits until you are done."""
+    client = connect_gateway()
+    server = _start(client, name, may_wait=True)
+    if server.state is McpServerState.SIGN_IN:
+        print_note(f"Sign in here: {server.sign_in_url}")
+        if not no_browser:
+            webbrowser.open(server.sign_in_url)
+        server = _wait_for_sign_in(client, name)
+    show_result("server", server, as_json=as_json, text=lambda ready: _server_lines([ready]))
+
+
+def _wait_for_sign_in(client: GatewayClient, name: str) -> McpServer:
+    while True:
+        server = client.get(f"/mcp/servers/{quote_segment(name)}", McpServer)
+        if server.state is McpServerState.READY:
+            return server
+        if server.state is not McpServerState.SIGN_IN:
+            raise EngineFailed(server.problem or f"{name} was stopped.", code="mcp_sign_in")
+        time.sleep(_POLL_S)
 
 
 @mcp.command("enable")
@@ -251,8 +281,14 @@ def _show_servers(servers: list[McpServer], *, as_json: bool) -> None:
     show_result("servers", servers, as_json=as_json, text=_server_lines)
 
 
-def _start(client: GatewayClient, name: str) -> McpServer:
-    return client.post(f"/mcp/servers/{quote_segment(name)}/start", None, McpServer, timeout_s=_START_S)
+def _start(client: GatewayClient, name: str, *, may_wait: bool = False) -> McpServer:
+    """Start a server. Raises Conflict for one that waits for a person, unless it `may_wait`."""
+    server = client.post(f"/mcp/servers/{quote_segment(name)}/start", None, McpServer, timeout_s=_START_S)
+    if server.state is McpServerState.SIGN_IN and not may_wait:
+        raise Conflict(
+            f"{name} asks you to sign in.", hint=f"`roundhouse mcp sign-in {name}` opens its page.", code="mcp_sign_in"
+        )
+    return server
 
 
 def _change(client: GatewayClient, name: str, patch: McpServerPatch, *, as_json: bool) -> None:

@@ -92,6 +92,11 @@ class Paths:
         return self.config / "mcp-permissions.json"
 
     @property
+    def mcp_sign_ins_file(self) -> Path:
+        """What servers of tools trust this installation with, after a person signed in to them."""
+        return self.config / "mcp-sign-ins.json"
+
+    @property
     def mcp_homes(self) -> Path:
         """What servers of tools keep between runs: a folder for each."""
         return self.data / "mcp-homes"

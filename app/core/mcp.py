@@ -97,12 +97,14 @@ class McpServerState(StrEnum):
 
     stopped    it is started when a chat first uses it
     starting   its tools are not known yet
+    sign_in    it waits until a person has signed in at `sign_in_url`
     ready      its tools can be called
     failed     it did not start, or ended: `problem` says why; the next use tries again
     """
 
     STOPPED = "stopped"
     STARTING = "starting"
+    SIGN_IN = "sign_in"
     READY = "ready"
     FAILED = "failed"
 
@@ -184,6 +186,8 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     is_confined: bool = False
     """Whether the system holds it to its folders and the network it was given."""
     state: McpServerState = McpServerState.STOPPED
+    sign_in_url: str = ""
+    """The server's own page, while it waits for a person to sign in there."""
     problem: str = ""
     tools: list[McpTool] = []
     """Known once it has been started."""
@@ -249,6 +253,8 @@ class HostOrder(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = ""
     url: str = ""
     headers: dict[str, str] = {}
+    sign_in: str = ""
+    """What was last sent as a `HostSignInState`."""
 
 
 class HostCall(msgspec.Struct, frozen=True, kw_only=True, tag="call"):
@@ -280,6 +286,18 @@ class HostResult(msgspec.Struct, frozen=True, kw_only=True, tag="result"):
     result: McpResult
 
 
+class HostSignIn(msgspec.Struct, frozen=True, kw_only=True, tag="sign_in"):
+    """A person has to sign in at this page of the server's."""
+
+    url: str
+
+
+class HostSignInState(msgspec.Struct, frozen=True, kw_only=True, tag="sign_in_state"):
+    """What the server trusts us with, to be kept and handed over at the next start. It is secret."""
+
+    state: str
+
+
 class HostFailure(msgspec.Struct, frozen=True, kw_only=True, tag="failure"):
     """The server did not start, or broke the protocol; the program ends."""
 
@@ -287,4 +305,4 @@ class HostFailure(msgspec.Struct, frozen=True, kw_only=True, tag="failure"):
 
 
 HostRequest = HostCall | HostCancel
-HostReply = HostTools | HostResult | HostFailure
+HostReply = HostTools | HostResult | HostFailure | HostSignIn | HostSignInState

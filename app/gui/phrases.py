@@ -234,6 +234,7 @@ def describe_mcp_server(server: McpServer) -> str:
     count = len(server.tools)
     about = {
         McpServerState.STARTING: tr("Starting"),
+        McpServerState.SIGN_IN: tr("Waits until you sign in"),
         McpServerState.READY: tr_plural("{count} tool", "{count} tools", count),
     }.get(server.state, tr("Starts when it is first used"))
     return " · ".join(filter(None, (about, _describe_mcp_reach(server))))

@@ -40,6 +40,7 @@ from app.core.mcp import (
     McpResult,
     McpToolDescription,
 )
+from app.mcp_host.sign_in import make_sign_in
 
 _REQUESTS: msgspec.json.Decoder[HostRequest] = msgspec.json.Decoder(HostRequest)
 _LONGEST_LINE = 8 * 1024 * 1024
@@ -89,7 +90,9 @@ async def _connect(order: HostOrder, changes: asyncio.Event) -> AsyncIterator[Cl
 
     async with AsyncExitStack() as stack:
         if order.url:
-            http = await stack.enter_async_context(httpx2.AsyncClient(headers=order.headers, timeout=None))
+            has_key = any(name.casefold() == "authorization" for name in order.headers)
+            auth = None if has_key else make_sign_in(order.url, order.sign_in, send)
+            http = await stack.enter_async_context(httpx2.AsyncClient(headers=order.headers, timeout=None, auth=auth))
             transport = streamable_http_client(order.url, http_client=http)
         else:
             parameters = StdioServerParameters(

@@ -1,8 +1,12 @@
 """Tools in the terminal and in chats: a server of tools, and the real engine with a model that calls one."""
 
+import contextlib
 import json
+import socket
+import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
 
@@ -12,8 +16,10 @@ from app.core.chats import Chat, MessageStatus, NewChat, NewTurn, Turn
 from app.core.tool_calls import ChatTools, ToolCallState
 from app.gateway.chats.tool_session import MOST_ROUNDS
 from tests.end_to_end.conftest import Roundhouse
+from tests.fake_mcp import oauth_server
 from tests.fake_mcp import server as fake
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 from tests.scripted_gguf import ScriptedLlama
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("client")]
@@ -85,3 +91,26 @@ def test_a_chat_calls_tools_with_the_real_engine(roundhouse: Roundhouse, client:
     assert 2 < len(answer.calls) <= MOST_ROUNDS
     assert {(call.state, call.result) for call in answer.calls} == {(ToolCallState.ANSWERED, "hello")}
     assert answer.status is MessageStatus.FAILED, "this model knows nothing else, until its context is full"
+
+
+def test_a_server_is_signed_in_to_from_the_terminal(roundhouse: Roundhouse) -> None:
+    port = free_port()
+    server = subprocess.Popen([sys.executable, oauth_server.__file__, str(port)])
+    try:
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            time.sleep(0.05)
+        roundhouse("mcp", "add", "guarded", "--url", f"http://127.0.0.1:{port}/mcp")
+        refused = roundhouse("mcp", "tools", "guarded")
+        assert "guarded asks you to sign in" in refused.stderr
+        page = json.loads(roundhouse("mcp", "list", "--json").stdout)["servers"]
+        (address,) = [listed["sign_in_url"] for listed in page if listed["name"] == "guarded"]
+        with urllib.request.urlopen(address) as reply:  # noqa: S310 -- of our own server
+            assert b"You are signed in" in reply.read()
+        done = roundhouse("mcp", "sign-in", "guarded", "--no-browser")
+        assert (done.returncode, "ready" in done.stdout) == (0, True)
+        assert roundhouse("mcp", "call", "guarded", "whoami").stdout.strip() == "a friend"
+    finally:
+        server.kill()
+        server.wait()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
@@ -17,6 +18,7 @@ from app.core.mcp import (
     McpServerPatch,
     McpServerSettings,
     McpServersImport,
+    McpServerState,
     NewMcpServer,
     SetMcpPermission,
 )
@@ -215,3 +217,24 @@ def test_what_went_wrong_is_said_and_dismissed(page: McpScreen, api: DemoApi) ->
 def test_the_page_is_reached_from_the_settings(page: McpScreen, shell: QuietShell) -> None:
     page.head.itemAt(0).widget().click()  # type: ignore[union-attr] # the button
     assert shell.pages == [PageId.SETTINGS]
+
+
+def test_a_person_is_led_to_the_servers_own_page(
+    page: McpScreen, api: DemoApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toString()))
+    address = "https://tracker.example/authorize?state=x"
+    waiting = replace(TRACKER, state=McpServerState.SIGN_IN, problem="", sign_in_url=address)
+    api.replies["GET /mcp/servers"] = [waiting, FILES]
+    page.model.store.read()
+    api.flush()
+    card = page.find_card("tracker")
+    assert card.row.accessibleDescription().startswith("Waits until you sign in")
+    assert page.find_card("files").sign_in.isHidden()
+    card.sign_in.click()
+    api.replies["GET /mcp/servers"] = [replace(waiting, sign_in_url="file:///etc/passwd")]
+    page.model.store.read()
+    api.flush()
+    page.find_card("tracker").sign_in.click()
+    assert opened == [address], "nothing but web pages is opened"

@@ -10,8 +10,7 @@ import itertools
 import logging
 import subprocess
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -25,6 +24,8 @@ from app.core.mcp import (
     HostOrder,
     HostReply,
     HostResult,
+    HostSignIn,
+    HostSignInState,
     HostTools,
     McpResult,
     McpToolDescription,
@@ -32,6 +33,8 @@ from app.core.mcp import (
 
 log = logging.getLogger(__name__)
 
+SIGN_IN_S = 600.0
+"""How long a person may take to sign in."""
 READY_S = 120.0
 """A runner such as npx downloads the server's package first."""
 _LONGEST_LINE = 4 * 1024 * 1024
@@ -48,11 +51,21 @@ class McpServerFailed(EnvironmentFault):
     status = 502
 
 
-class McpHost:
-    """Talks to one server. Belongs to the event loop; `on_tools` is called when the server lists other tools."""
+class HostListener(Protocol):
+    """Who is told what a server says by itself."""
 
-    def __init__(self, name: str, on_tools: Callable[[list[McpToolDescription]], None]) -> None:
-        self._name, self._on_tools = name, on_tools
+    def take_tools(self, tools: list[McpToolDescription]) -> None:
+        """Take the tools that the server lists now."""
+
+    def keep_sign_in(self, state: str) -> None:
+        """Keep what the server trusts us with, for the next start."""
+
+
+class McpHost:
+    """Talks to one server. Belongs to the event loop."""
+
+    def __init__(self, name: str, listener: "HostListener") -> None:
+        self._name, self._listener = name, listener
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -60,6 +73,9 @@ class McpHost:
         self._numbers = itertools.count(1)
         self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._is_stopped = False
+        self._has_news = asyncio.Event()
+        self.sign_in_url = ""
+        """Where a person has to sign in before the server is ready."""
         self.tools: list[McpToolDescription] = []
 
     @property
@@ -72,8 +88,11 @@ class McpHost:
         """Whether a call is on its way."""
         return bool(self._calls)
 
-    async def start(self, launch: LaunchOrder, order: HostOrder) -> None:
-        """Start the server and return once its tools are known. Raises McpServerFailed."""
+    async def start(self, launch: LaunchOrder, order: HostOrder) -> bool:
+        """Start the server and return once its tools are known: True. Raises McpServerFailed.
+
+        False where a person has to sign in first; then `wait_until_ready` waits for that.
+        """
         try:
             with launcher_command(launch) as command:
                 self._process = await asyncio.create_subprocess_exec(
@@ -97,6 +116,9 @@ class McpHost:
         self._send(order)
         try:
             async with asyncio.timeout(READY_S):
+                await self._has_news.wait()
+                if self.sign_in_url and not self._ready.done():
+                    return False
                 await asyncio.shield(self._ready)
         except TimeoutError:
             await self.stop()
@@ -106,6 +128,17 @@ class McpHost:
         except BaseException:
             await self.stop()
             raise
+        return True
+
+    async def wait_until_ready(self) -> None:
+        """Wait for a person to sign in. Raises McpServerFailed."""
+        try:
+            async with asyncio.timeout(SIGN_IN_S):
+                await asyncio.shield(self._ready)
+        except TimeoutError:
+            await self.stop()
+            raise McpServerFailed(f"Nobody signed in to {self._name}.", code="mcp_sign_in") from None
+        self.sign_in_url = ""
 
     async def call(self, tool: str, arguments: dict[str, object], limit_s: float) -> McpResult:
         """Return what a tool returns. Cancelling calls it off. Raises McpServerFailed."""
@@ -171,9 +204,15 @@ class McpHost:
         match reply:
             case HostTools(tools=tools):
                 self.tools = tools
-                self._on_tools(tools)
+                self._listener.take_tools(tools)
                 if not self._ready.done():
                     self._ready.set_result(None)
+                self._has_news.set()
+            case HostSignIn(url=url):
+                self.sign_in_url = url
+                self._has_news.set()
+            case HostSignInState(state=state):
+                self._listener.keep_sign_in(state)
             case HostResult(id=number, result=result):
                 answer = self._calls.get(number)
                 if answer is not None and not answer.done():
@@ -198,6 +237,7 @@ class McpHost:
         for waiting in everyone:
             if not waiting.done():
                 waiting.set_exception(error)
+        self._has_news.set()
         if self._ready.done() and not self._ready.cancelled():
             self._ready.exception()  # somebody may have stopped waiting: it is no surprise to the loop
         if self._process is not None:

@@ -36,11 +36,11 @@ _WEB_PORTS = (53, 80, 443)
 """Names, HTTP and HTTPS."""
 
 
-def host_order(name: str, settings: McpServerSettings, home: Path) -> HostOrder:
+def host_order(name: str, settings: McpServerSettings, home: Path, sign_in: str = "") -> HostOrder:
     """Return what the host is told. Raises NotFound for a program that is not here, Offline for another computer."""
     if settings.url:
         note_call(name, settings.url)
-        return HostOrder(url=settings.url, headers=settings.headers)
+        return HostOrder(url=settings.url, headers=settings.headers, sign_in=sign_in)
     environment = {**engine_environment(), **_own_environment(settings, home), **settings.env}
     if settings.builtin is not None:
         if settings.builtin is BuiltinServer.WEB_SEARCH:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from app.config.paths import Paths
 from app.confinement.rules import LaunchOrder
 from app.confinement.support import read_kernel_offer
-from app.core.errors import Conflict, Forbidden, NotFound, RoundhouseError, quote_value
+from app.core.errors import Conflict, Forbidden, NotFound, RoundhouseError, StorageFault, quote_value
 from app.core.events import McpServersChanged
 from app.core.mcp import (
     MOST_SERVERS,
@@ -37,7 +37,7 @@ from app.gateway.background import Background
 from app.gateway.events import EventHub
 from app.gateway.mcp.host import McpHost, McpServerFailed
 from app.gateway.mcp.launch import host_launch, host_order
-from app.gateway.mcp.settings_file import KeptPermission, McpSettingsFile, read_servers
+from app.gateway.mcp.settings_file import KeptPermission, KeptSignIn, McpSettingsFile, read_servers
 from app.network.egress import egress_gate
 
 log = logging.getLogger(__name__)
@@ -47,6 +47,17 @@ IDLE_S = 300.0
 CALL_S = 120.0
 """How long one call may take."""
 _LOOK_S = 15.0
+
+
+class SignInNeeded(Conflict):
+    """A server's tools cannot be used before a person has signed in to it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} asks you to sign in.",
+            hint=f"`roundhouse mcp sign-in {name}` opens its page; in the window, Tools for models does.",
+            code="mcp_sign_in",
+        )
 
 
 class _RunningServer:
@@ -65,7 +76,7 @@ class McpServers:
     """All servers. Belongs to the event loop; its files are written in threads."""
 
     def __init__(self, paths: Paths, events: EventHub, clock: Callable[[], float] = time.monotonic) -> None:
-        self._file = McpSettingsFile(paths.mcp_file, paths.mcp_permissions_file)
+        self._file = McpSettingsFile(paths.mcp_file, paths.mcp_permissions_file, paths.mcp_sign_ins_file)
         self._homes, self._events, self._clock = paths.mcp_homes, events, clock
         self._settings = self._file.list_servers()
         self._running: dict[str, _RunningServer] = {}
@@ -98,6 +109,7 @@ class McpServers:
             is_confirmed=not settings.unconfirmed,
             is_confined=can_be_confined and not settings.url,
             state=running.state if running else McpServerState.STOPPED,
+            sign_in_url=running.host.sign_in_url if running and running.host else "",
             problem=running.problem if running else "",
             tools=[self._judge_tool(name, tool) for tool in running.tools] if running else [],
         )
@@ -156,8 +168,12 @@ class McpServers:
         return self._judge_tool(name, about)
 
     async def start_server(self, name: str) -> McpServer:
-        """Start a server that does not run, and return it with its tools. Raises what `_host_of` does."""
-        await self._host_of(name)
+        """Start a server that does not run, and return it with its tools. Raises what `_host_of` does.
+
+        One that asks a person to sign in is returned with the page for that.
+        """
+        with contextlib.suppress(SignInNeeded):
+            await self._host_of(name)
         return await self.read_server(name)
 
     async def list_tools(self, name: str) -> list[McpTool]:
@@ -246,33 +262,66 @@ class McpServers:
         async with running.starting:
             if running.host is not None and running.host.is_running:
                 return running.host
-            return await self._start(name, settings, running)
+            host = running.host
+            if host is None or not host.sign_in_url:
+                host = await self._start(name, settings, running)
+            if host.sign_in_url:
+                raise SignInNeeded(name)
+            return host
 
     async def _start(self, name: str, settings: McpServerSettings, running: _RunningServer) -> McpHost:
         self._note_state(running, McpServerState.STARTING)
-        host = running.host = McpHost(name, lambda tools: self._note_tools(running, tools))
+        host = running.host = McpHost(name, _ServerListener(self, name, settings.url, running))
         home = self._homes / _folder_name(name)
         try:
-            order = host_order(name, settings, home)
-            await host.start(await asyncio.to_thread(_launch, settings, order, home), order)
+            order = host_order(name, settings, home, self._file.sign_in_of(name, settings.url))
+            is_ready = await host.start(await asyncio.to_thread(_launch, settings, order, home), order)
         except (RoundhouseError, OSError) as error:
             self._note_state(running, McpServerState.FAILED, str(error))
             if isinstance(error, OSError):
                 raise McpServerFailed(f"{name} could not be started: {error}.") from error
             raise
-        running.used_at = self._clock()
-        self._note_state(running, McpServerState.READY)
         if self._idle_watch is None:
             self._idle_watch = asyncio.create_task(self._end_idle_servers())
+        if is_ready:
+            self._note_ready(running)
+        else:
+            self._note_state(running, McpServerState.SIGN_IN)
+            self._background.spawn(self._wait_for_sign_in(host, running))
         return host
+
+    async def _wait_for_sign_in(self, host: McpHost, running: _RunningServer) -> None:
+        try:
+            await host.wait_until_ready()
+        except RoundhouseError as error:
+            if running.host is host:
+                running.host = None
+                self._note_state(running, McpServerState.FAILED, str(error))
+            return
+        self._note_ready(running)
+
+    def _note_ready(self, running: _RunningServer) -> None:
+        running.used_at = self._clock()
+        self._note_state(running, McpServerState.READY)
 
     def _note_state(self, running: _RunningServer, state: McpServerState, problem: str = "") -> None:
         running.state, running.problem = state, problem
         self._events.publish(McpServersChanged())
 
-    def _note_tools(self, running: _RunningServer, tools: list[McpToolDescription]) -> None:
+    def note_tools(self, running: _RunningServer, tools: list[McpToolDescription]) -> None:
+        """Take the tools that a server lists now."""
         running.tools = tools
         self._events.publish(McpServersChanged())
+
+    def keep_sign_in(self, name: str, kept: KeptSignIn) -> None:
+        """Keep what a server trusts us with, for its next start."""
+        self._background.spawn(self._keep_sign_in(name, kept))
+
+    async def _keep_sign_in(self, name: str, kept: KeptSignIn) -> None:
+        try:
+            await asyncio.to_thread(self._file.save_sign_in, name, kept)
+        except StorageFault as fault:
+            log.warning("%s has to be signed in to again: %s", name, fault)
 
     async def _stop_server(self, name: str) -> None:
         running = self._running.get(name)
@@ -290,6 +339,19 @@ class McpServers:
                     continue
                 with contextlib.suppress(OSError):
                     await self._stop_server(name)
+
+
+class _ServerListener:
+    """Notes what one server says by itself."""
+
+    def __init__(self, servers: McpServers, name: str, url: str, running: _RunningServer) -> None:
+        self._servers, self._name, self._url, self._running = servers, name, url, running
+
+    def take_tools(self, tools: list[McpToolDescription]) -> None:
+        self._servers.note_tools(self._running, tools)
+
+    def keep_sign_in(self, state: str) -> None:
+        self._servers.keep_sign_in(self._name, KeptSignIn(self._url, state))
 
 
 def _launch(settings: McpServerSettings, order: HostOrder, home: Path) -> LaunchOrder:

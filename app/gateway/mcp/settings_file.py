@@ -1,6 +1,6 @@
-"""`mcp.json`: the servers a person set up, in the form that other programs share, and `mcp-permissions.json`.
+"""`mcp.json`: the servers a person set up, in the form that other programs share; what was allowed and signed in to.
 
-Keys of other programs in an entry are kept as they are. The first may hold secrets of servers: both are mode 0600.
+Keys of other programs in an entry are kept as they are. The files hold secrets of servers: all are mode 0600.
 """
 
 from pathlib import Path
@@ -27,16 +27,24 @@ class KeptPermission(msgspec.Struct, frozen=True):
     fingerprint: str
 
 
+class KeptSignIn(msgspec.Struct, frozen=True):
+    """What the server at an address trusts us with: opaque, and secret."""
+
+    url: str
+    state: str
+
+
 class McpSettingsFile:
     """The servers by name. One owner: the gateway. A file with mistakes stops nothing: `problems` has them."""
 
-    def __init__(self, file: Path, permissions: Path) -> None:
-        self._file, self._permissions_file = file, permissions
+    def __init__(self, file: Path, permissions: Path, sign_ins: Path) -> None:
+        self._file, self._permissions_file, self._sign_ins_file = file, permissions, sign_ins
         self.problems: list[str] = []
         self._mistake = ""
         """Why the file of servers cannot be read."""
         self._entries = self._read_entries()
         self._permissions = self._read_permissions()
+        self._sign_ins = self._read_sign_ins()
 
     def list_servers(self) -> dict[str, McpServerSettings]:
         """Return the servers whose entries can be used."""
@@ -56,8 +64,19 @@ class McpSettingsFile:
     def remove_server(self, name: str) -> None:
         """Forget a server and what was allowed of it. Raises StorageFault."""
         self._write_entries({key: entry for key, entry in self._entries.items() if key != name})
+        if name in self._sign_ins:
+            self._write_sign_ins({key: kept for key, kept in self._sign_ins.items() if key != name})
         if name in self._permissions:
             self._write_permissions({key: kept for key, kept in self._permissions.items() if key != name})
+
+    def sign_in_of(self, server: str, url: str) -> str:
+        """Return what a server trusts us with; nothing where it was given for another address."""
+        kept = self._sign_ins.get(server)
+        return kept.state if kept is not None and kept.url == url else ""
+
+    def save_sign_in(self, server: str, kept: "KeptSignIn") -> None:
+        """Keep what a server trusts us with. Raises StorageFault."""
+        self._write_sign_ins({**self._sign_ins, server: kept})
 
     def permission_of(self, server: str, tool: str) -> KeptPermission | None:
         """Return what was decided of a tool."""
@@ -94,6 +113,19 @@ class McpSettingsFile:
         except (OSError, msgspec.MsgspecError):  # then a person is asked again
             self.problems.append(f"{self._permissions_file.name} cannot be read: every tool asks again")
             return {}
+
+    def _read_sign_ins(self) -> dict[str, "KeptSignIn"]:
+        try:
+            return msgspec.json.decode(self._sign_ins_file.read_bytes(), type=dict[str, KeptSignIn])
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.MsgspecError):  # then a person signs in again
+            self.problems.append(f"{self._sign_ins_file.name} cannot be read: servers ask to sign in again")
+            return {}
+
+    def _write_sign_ins(self, sign_ins: dict[str, "KeptSignIn"]) -> None:
+        save_private(self._sign_ins_file, msgspec.json.encode(sign_ins), self._sign_ins_file.name)
+        self._sign_ins = sign_ins
 
     def _write_entries(self, entries: dict[str, _Entry]) -> None:
         self.check_readable()

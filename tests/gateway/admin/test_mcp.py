@@ -143,9 +143,10 @@ async def test_a_tool_that_is_described_otherwise_than_when_it_was_allowed_asks_
 ) -> None:
     tools = [McpToolDescription(name=name, description="Does as it says.") for name in ("keep", "change", "stop")]
 
-    async def start_host(self: McpHost, launch: object, order: object) -> None:
+    async def start_host(self: McpHost, launch: object, order: object) -> bool:
         del launch, order
-        self._on_tools(tools)
+        self._listener.take_tools(tools)
+        return True
 
     monkeypatch.setattr(McpHost, "start", start_host)
     monkeypatch.setattr(McpHost, "is_running", True)

@@ -15,10 +15,10 @@ from app.gui.screens.chat.transcript.box import Spot, Verb
 from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.screens.chat.transcript.mouse import word_around
 from app.gui.screens.chat.transcript.note_boxes import FootBox, TroubleBox
-from app.gui.screens.chat.transcript.scroll_area import open_link
 from app.gui.screens.chat.transcript.transcript import Transcript
 from app.gui.screens.chat.turns import AnswerTrouble, LiveText, TroubleRemedy, TurnView
 from app.gui.theme.theme import Theme
+from app.gui.widgets.links import open_link
 from tests.demo import long_chat
 
 WORDS = "Some words that take a line or two, and then a little more of the same. "

@@ -19,6 +19,7 @@ from app.gui.widgets.buttons import Button, ButtonLook, IconButton, Toggle
 from app.gui.widgets.fields import Field
 from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import HBox, Surface, VBox
+from app.gui.widgets.links import open_link
 from app.gui.widgets.menus import DropDown, Menu
 from app.gui.widgets.panels import EmptyState, ErrorPanel, Fold, PageFrame
 from app.gui.widgets.rows import ListRow, RowList
@@ -36,6 +37,7 @@ _LARGEST_FILE = 1_000_000
 _STATES = {
     McpServerState.READY: "ok",
     McpServerState.STARTING: "accent",
+    McpServerState.SIGN_IN: "warn",
     McpServerState.FAILED: "bad",
     McpServerState.STOPPED: "edge",
 }
@@ -244,6 +246,10 @@ class ServerCard(Surface):
         self.start = Button(
             theme, tr("Start"), icon="play", name=tr("Start {name}", name=name), action=partial(model.start, name)
         )
+        self.sign_in = Button(
+            theme, tr("Sign in"), icon="external-link", name=tr("Sign in to {name}", name=name), action=self._sign_in
+        )
+        buttons.addWidget(self.sign_in)
         buttons.addWidget(self.confirm)
         buttons.addWidget(self.start)
         self.tools = RowList(theme, tr("Tools of {name}", name=name))
@@ -267,7 +273,9 @@ class ServerCard(Surface):
         self._warning.setVisible(not server.is_confirmed)
         self.confirm.setVisible(not server.is_confirmed)
         self.start.setVisible(can_run and server.state in {McpServerState.STOPPED, McpServerState.FAILED})
-        self._buttons.setVisible(self.confirm.isVisibleTo(self._buttons) or self.start.isVisibleTo(self._buttons))
+        self.sign_in.setVisible(can_run and server.state is McpServerState.SIGN_IN)
+        buttons = (self.confirm, self.start, self.sign_in)
+        self._buttons.setVisible(any(not button.isHidden() for button in buttons))
         self.fold.set_title(tr_plural("{count} tool", "{count} tools", len(server.tools)))
         self.fold.setVisible(bool(server.tools))
         self.tools.sync(
@@ -278,6 +286,9 @@ class ServerCard(Surface):
 
     def _change(self, patch: McpServerPatch) -> None:
         self._model.change(self._name, patch)
+
+    def _sign_in(self) -> None:
+        open_link(self._server.sign_in_url)
 
     def _open_menu(self) -> None:
         server, menu = self._server, Menu(self.row.theme, self, tr("More about {name}", name=self._name))

@@ -3,8 +3,7 @@
 The mouse and the keys steer this; the widget around them draws it.
 """
 
-from PySide6.QtCore import QPointF, QUrl, Signal
-from PySide6.QtGui import QDesktopServices
+from PySide6.QtCore import QPointF, Signal
 from PySide6.QtWidgets import QAbstractScrollArea
 
 from app.core.translation import tr
@@ -14,6 +13,7 @@ from app.gui.screens.chat.transcript.look import FindThumbnail, TranscriptLook, 
 from app.gui.screens.chat.transcript.table_box import csv_of, markdown_of
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import RoundButton
+from app.gui.widgets.links import open_link
 
 _MARGIN = 300
 """Unscaled pixels laid out above and below the view."""
@@ -121,10 +121,3 @@ class TranscriptScrollArea(QAbstractScrollArea):
         bar.setRange(0, lowest)
         bar.setValue(value)
         self.is_arranging = False
-
-
-def open_link(link: str) -> None:
-    """Open a web page in the browser; nothing but http and https."""
-    url = QUrl(link)
-    if url.scheme() in {"http", "https"}:
-        QDesktopServices.openUrl(url)
