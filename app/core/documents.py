@@ -258,7 +258,15 @@ def _attribute(value: object) -> str:
 _CITATION = re.compile(r"\[(\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
 
 
+def citations_in(text: str) -> list[tuple[str, int, int]]:
+    """Return the numbers in the citations of a text, with where each number begins and ends."""
+    return [
+        (part[0], match.start() + part.start(), match.start() + part.end())
+        for match in _CITATION.finditer(text)
+        for part in re.finditer(r"\d+", match[0])
+    ]
+
+
 def cited_numbers(text: str) -> list[int]:
     """Return the numbers of passages that a text cites, each once, in order."""
-    numbers = (int(part) for match in _CITATION.finditer(text) for part in re.findall(r"\d+", match[1]))
-    return list(dict.fromkeys(numbers))
+    return list(dict.fromkeys(int(number) for number, _, _ in citations_in(text)))

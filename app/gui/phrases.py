@@ -12,6 +12,7 @@ from app.core import words
 from app.core.api import GUIDE
 from app.core.capabilities import Capability
 from app.core.chats import Timings
+from app.core.documents import Collection, CollectionStage
 from app.core.downloads import Download, DownloadState
 from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.mcp import McpServer, McpServerState
@@ -238,6 +239,32 @@ def describe_mcp_server(server: McpServer) -> str:
         McpServerState.READY: tr_plural("{count} tool", "{count} tools", count),
     }.get(server.state, tr("Starts when it is first used"))
     return " · ".join(filter(None, (about, _describe_mcp_reach(server))))
+
+
+def describe_collection(collection: Collection) -> str:
+    """Return how far a collection is, and how large, in one line."""
+    if collection.stage is CollectionStage.WAITING:
+        return tr("Waiting")
+    if collection.stage is CollectionStage.READING and collection.total:
+        return tr("Reading file {done:,} of {total:,}", done=collection.done + 1, total=collection.total)
+    if collection.stage is CollectionStage.EMBEDDING and collection.total:
+        return tr("Comparing passage {done:,} of {total:,}", done=collection.done + 1, total=collection.total)
+    if collection.missing_folders:
+        return tr("Not there now: {folders}", folders=", ".join(collection.missing_folders))
+    files = tr_plural("{count} file", "{count} files", collection.files)
+    passages = tr_plural("{count} passage", "{count} passages", collection.passages)
+    unread = tr("{count} not read", count=collection.unread_files) if collection.unread_files else ""
+    return " · ".join(filter(None, (files, passages, unread)))
+
+
+def describe_collection_means(collection: Collection) -> str:
+    """Return how passages of a collection are found."""
+    if not collection.embedded:
+        return tr("Found by their words. An embedding model on this computer would find them by what they mean, too.")
+    model = collection.embedding_model.partition(", ")[0]
+    if collection.embedded < collection.passages:
+        return tr("Found by their words, and in part by what they mean ({model}).", model=model)
+    return tr("Found by their words, and by what they mean ({model}).", model=model)
 
 
 def _describe_mcp_reach(server: McpServer) -> str:

@@ -14,6 +14,7 @@ from app.gui.shell.window import MainWindow
 from app.gui.widgets.buttons import Chip
 from tests.demo import attachments, data, folders, hub, long_chat
 from tests.demo.api import DemoApi
+from tests.demo.document_scenes import document_chat_scenes
 from tests.demo.presets import preset_scenes
 from tests.demo.sampling_scenes import sampling_scenes
 from tests.demo.scene import USUAL_LOOKS, Replies, Scene, SceneLook
@@ -31,6 +32,7 @@ def chat_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
     yield from preset_scenes()
     yield from speech_scenes()
     yield from tool_scenes(with_chat(usual))
+    yield from document_chat_scenes(with_chat(usual))
     yield from message_scenes(much)
     yield from shelf_scenes(usual)
     yield from folder_scenes(much)

@@ -34,7 +34,20 @@ from app.core.models import (
     ModelSampling,
     ModelSettings,
 )
-from tests.demo import advice, benchmarks, connections, disk, engines, hub, machines, mcp, requests, tools, updates
+from tests.demo import (
+    advice,
+    benchmarks,
+    connections,
+    disk,
+    documents,
+    engines,
+    hub,
+    machines,
+    mcp,
+    requests,
+    tools,
+    updates,
+)
 from tests.demo.machines import GIB, NOON
 
 OFFLINE = ErrorBody(
@@ -388,6 +401,7 @@ def gateway_replies(
         **benchmarks.benchmark_replies(),
         **connections.connection_replies(),
         **mcp.mcp_replies(),
+        **documents.document_replies(),
         **hub.hub_replies(),
         **disk.disk_replies(),
     }

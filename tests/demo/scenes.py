@@ -18,6 +18,7 @@ from tests.demo import data
 from tests.demo.api import DemoApi
 from tests.demo.benchmark_scenes import benchmark_scenes
 from tests.demo.chat_scenes import chat_scenes, open_chat, with_chat
+from tests.demo.document_scenes import document_scenes
 from tests.demo.machine_scenes import machine_scenes
 from tests.demo.model_scenes import model_scenes
 from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Replies, Scene, SceneLook
@@ -42,6 +43,7 @@ def all_scenes() -> Iterator[Scene]:
     yield from connection_scenes(usual)
     yield from settings_scenes(usual)
     yield from mcp_scenes(usual)
+    yield from document_scenes(usual)
     yield from window_scenes(usual)
 
 

@@ -11,9 +11,11 @@ import msgspec
 from PySide6.QtCore import Signal
 
 from app.core.api import SettingInfo, SettingValue, Status
+from app.core.documents import Collection
 from app.core.downloads import Download, DownloadState
 from app.core.engines import EngineState, EngineStatus
 from app.core.events import (
+    CollectionsChanged,
     DownloadChanged,
     DownloadRemoved,
     EngineChanged,
@@ -181,6 +183,17 @@ class ToolServerStore(RemoteList[McpServer]):
         return isinstance(event, McpServersChanged)
 
 
+class CollectionStore(RemoteList[Collection]):
+    """The collections of documents, by name."""
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(api, shell, "/collections", list[Collection])
+
+    def is_outdated_by(self, event: Event) -> bool:
+        """Tell whether a collection is not what it was."""
+        return isinstance(event, CollectionsChanged)
+
+
 class Stores:
     """The stores of one window, and the gateway that they are about."""
 
@@ -197,6 +210,11 @@ class Stores:
     def tool_servers(self) -> ToolServerStore:
         """The servers of tools; read once a view shows them."""
         return ToolServerStore(self.api, self._shell)
+
+    @cached_property
+    def collections(self) -> CollectionStore:
+        """The collections of documents; read once a view shows them."""
+        return CollectionStore(self.api, self._shell)
 
     @cached_property
     def status(self) -> RemoteStore[Status]:

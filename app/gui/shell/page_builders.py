@@ -55,6 +55,11 @@ def make_builders(
 
         return SettingsScreen(theme, stores, shell, restart=restart)
 
+    def build_documents() -> QWidget:
+        from app.gui.screens.documents.view import DocumentsScreen  # noqa: PLC0415 -- imported when first shown
+
+        return DocumentsScreen(theme, stores, shell)
+
     return {
         PageId.CHAT: build_chat,
         PageId.MODELS: build_models,
@@ -75,6 +80,11 @@ def _make_other_builders(theme: Theme, stores: Stores, shell: Shell) -> Mapping[
 
         return ConnectionsScreen(theme, stores, shell)
 
+    def build_documents() -> QWidget:
+        from app.gui.screens.documents.view import DocumentsScreen  # noqa: PLC0415 -- imported when first shown
+
+        return DocumentsScreen(theme, stores, shell)
+
     def build_mcp() -> QWidget:
         from app.gui.screens.mcp.view import McpScreen  # noqa: PLC0415 -- imported when first shown
 
@@ -88,6 +98,7 @@ def _make_other_builders(theme: Theme, stores: Stores, shell: Shell) -> Mapping[
     return {
         PageId.CONNECTIONS: build_connections,
         PageId.MCP: build_mcp,
+        PageId.DOCUMENTS: build_documents,
         PageId.BENCHMARKS: build_benchmarks,
     }
 

@@ -22,7 +22,12 @@ TITLES = {
     PageId.ENGINES: (LazyText("Engines"), "train-front"),
     PageId.SETTINGS: (LazyText("Settings"), "settings"),
 }
-_REACHED_FROM = {PageId.CONNECTIONS: PageId.SETTINGS, PageId.MCP: PageId.SETTINGS, PageId.BENCHMARKS: PageId.MACHINE}
+_REACHED_FROM = {
+    PageId.CONNECTIONS: PageId.SETTINGS,
+    PageId.MCP: PageId.SETTINGS,
+    PageId.DOCUMENTS: PageId.SETTINGS,
+    PageId.BENCHMARKS: PageId.MACHINE,
+}
 _BUTTON = 40
 _PILL = 10
 _DOT = 8

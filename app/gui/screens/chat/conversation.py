@@ -69,6 +69,8 @@ class Conversation(QObject):
         self.sampling = Sampling()
         self.overflow = OverflowRule.DEFAULT
         self.tools = ChatTools()
+        self.collections: list[str] = []
+        """Ids of the collections in which passages are looked up."""
         self.comparing: str | None = None
         """The question whose answers are shown side by side."""
         self._other_models: list[str] = []
@@ -191,6 +193,7 @@ class Conversation(QObject):
                 sampling=self.sampling,
                 folder=self.folder,
                 tools=self.tools,
+                collections=self.collections,
             )
             self._api.post("/chats", body, kind=Chat, then=self._adopt_chat, failed=self._refuse_question)
         else:
@@ -317,6 +320,13 @@ class Conversation(QObject):
             self.changed.emit()
             self._patch_chat(ChatPatch(tools=tools))
 
+    def set_collections(self, collections: list[str]) -> None:
+        """Choose in which collections passages are looked up for this chat's questions."""
+        if collections != self.collections:
+            self.collections = collections
+            self.changed.emit()
+            self._patch_chat(ChatPatch(collections=collections))
+
     def decide_call(self, answer: str, call: str, decision: ToolDecision) -> None:
         """Say whether a tool may be called that an answer waits for."""
         self._api.post(
@@ -420,6 +430,7 @@ class Conversation(QObject):
         self.id, self.title, self.model = chat.id, chat.title, chat.model
         self.system_prompt, self.sampling = chat.system_prompt, chat.sampling
         self.folder, self.overflow, self.tools = chat.folder, chat.overflow, chat.tools
+        self.collections = list(chat.collections)
         self._tree = MessageTree.from_chat(chat)
         for message in chat.messages:
             if message.status is MessageStatus.GENERATING:

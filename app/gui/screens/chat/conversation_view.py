@@ -17,6 +17,7 @@ from app.core.presets import ChatPreset
 from app.core.translation import tr
 from app.gui import phrases
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight_code
+from app.gui.screens.chat.collections_panel import CollectionsPanel
 from app.gui.screens.chat.comparison import LEAST_MODELS, ComparisonView, ModelsPanel
 from app.gui.screens.chat.composer import Composer
 from app.gui.screens.chat.draft_files import DraftFile
@@ -26,6 +27,7 @@ from app.gui.screens.chat.find_bar import FindBar
 from app.gui.screens.chat.folder_panels import FolderLine, FolderPanel, TagsPanel, folder_words
 from app.gui.screens.chat.model import ChatModel, SightProblem
 from app.gui.screens.chat.options import SamplingPanel, SystemPromptPanel
+from app.gui.screens.chat.passage_panel import PassagePanel
 from app.gui.screens.chat.presets_panel import PresetsPanel
 from app.gui.screens.chat.tools_panel import ToolsPanel
 from app.gui.screens.chat.transcript.transcript import COLUMN, Transcript
@@ -39,7 +41,7 @@ from app.gui.widgets.text import ElidedLabel
 from app.markdown.formulas import draw_formula
 
 if TYPE_CHECKING:
-    from app.gui.net.remote_lists import ToolServerStore
+    from app.gui.net.remote_lists import CollectionStore, ToolServerStore
 
 _SHARE = 0.4
 """The composer grows to this share of the height."""
@@ -54,7 +56,17 @@ _OTHER_MODEL_HELPS = frozenset(
 )
 
 
-Panel = SystemPromptPanel | SamplingPanel | FolderPanel | TagsPanel | PresetsPanel | ModelsPanel | ToolsPanel
+Panel = (
+    SystemPromptPanel
+    | SamplingPanel
+    | FolderPanel
+    | TagsPanel
+    | PresetsPanel
+    | ModelsPanel
+    | ToolsPanel
+    | CollectionsPanel
+    | PassagePanel
+)
 
 
 class ConversationView(QWidget):
@@ -63,12 +75,15 @@ class ConversationView(QWidget):
     picker_requested = Signal()
     tools_requested = Signal()
     """The page of tools."""
+    documents_requested = Signal()
+    """The page of documents."""
 
     def __init__(self, theme: Theme, model: ChatModel) -> None:
         super().__init__()
         self._theme, self._model = theme, model
         self._is_at_start = True
         self._tool_servers: ToolServerStore | None = None
+        self._collections: CollectionStore | None = None
         self.transcript = Transcript(theme, model.thumbnails.find)
         self.find_bar = FindBar(theme, self.transcript)
         self.empty = EmptyChat(theme)
@@ -86,10 +101,18 @@ class ConversationView(QWidget):
         self._offer = _FileOffer(theme)
         self.presets = PresetsPanel(theme, lambda: self._show_panel(self.presets, is_open=False))
         self.tools_panel = ToolsPanel(theme, lambda: self._show_panel(self.tools_panel, is_open=False))
+        self.collections_panel = CollectionsPanel(
+            theme, lambda: self._show_panel(self.collections_panel, is_open=False)
+        )
+        self.passage_panel = PassagePanel(theme, model.api, lambda: self._show_panel(self.passage_panel, is_open=False))
         self.models_panel = ModelsPanel(theme, lambda: self._show_panel(self.models_panel, is_open=False))
         self.comparison = ComparisonView(theme, model.thumbnails.find)
         order_panels = (self.folder_panel, self.tags_panel)
-        self._panels = (self.models_panel, self.presets, self.tools_panel, self._system, self._sampling, *order_panels)
+        document_panels = (self.collections_panel, self.passage_panel)
+        self._panels = (
+            *(self.models_panel, self.presets, self.tools_panel, *document_panels),
+            *(self._system, self._sampling, *order_panels),
+        )
         self._stack = QStackedWidget()
         self._cold = list(COMMON_LANGUAGES)
         self._warm = QTimer(self, singleShot=True, interval=_WARM_AFTER_MS)
@@ -173,6 +196,23 @@ class ConversationView(QWidget):
         self._show_tools()
         self._toggle_panel(self.tools_panel)
 
+    def toggle_collections(self) -> None:
+        """Show or hide in which collections passages are looked up."""
+        if self._collections is None:
+            self._collections = self._model.collections
+            self._collections.changed.connect(self._show_collections)
+        self._show_collections()
+        self._toggle_panel(self.collections_panel)
+
+    def show_source(self, message: str, number: str) -> None:
+        """Open a passage that an answer was given, by the number under which it is cited."""
+        answer = self._model.conversation.find_message(message)
+        sources = answer.documents.sources if answer is not None else []
+        source = next((each for each in sources if str(each.number) == number), None)
+        if source is not None:
+            self.passage_panel.show_source(source)
+            self._show_panel(self.passage_panel, is_open=True)
+
     def use_preset(self, preset: ChatPreset) -> None:
         """Use a preset, after its variables were asked for."""
         if preset.variables:
@@ -198,7 +238,8 @@ class ConversationView(QWidget):
         self.folder_panel.limit_height(share)
         self.presets.limit_height(share)
         self.models_panel.limit_height(share)
-        self.tools_panel.limit_height(share)
+        for panel in (self.tools_panel, self.collections_panel, self.passage_panel):
+            panel.limit_height(share)
 
     def _lay_out(self) -> None:
         theme = self._theme
@@ -228,8 +269,16 @@ class ConversationView(QWidget):
         self._system_tool = self.composer.add_tool("scroll-text", tr("System prompt"), self.toggle_system_prompt)
         self._sampling_tool = self.composer.add_tool("sliders-horizontal", tr("Sampling"), self.toggle_sampling)
         self._tools_tool = self.composer.add_tool("wrench", tr("Tools"), self.toggle_tools)
+        self._documents_tool = self.composer.add_tool("book-open", tr("Documents"), self.toggle_collections)
         self._models_tool = self.composer.add_tool("columns-2", tr("Compare models"), self.toggle_models)
         self._presets_tool = self.composer.add_tool("bookmark", tr("Presets"), self.toggle_presets)
+
+    def _connect_panels(self) -> None:
+        conversation = self._model.conversation
+        self.tools_panel.chosen.connect(conversation.set_tools)
+        self.tools_panel.manage_requested.connect(self.tools_requested)
+        self.collections_panel.chosen.connect(conversation.set_collections)
+        self.collections_panel.manage_requested.connect(self.documents_requested)
 
     def _connect_signals(self) -> None:
         conversation = self._model.conversation
@@ -255,8 +304,7 @@ class ConversationView(QWidget):
         self.presets.export_requested.connect(self._export_presets)
         self._system.chosen.connect(conversation.set_system_prompt)
         self._sampling.chosen.connect(conversation.set_sampling)
-        self.tools_panel.chosen.connect(conversation.set_tools)
-        self.tools_panel.manage_requested.connect(self.tools_requested)
+        self._connect_panels()
         self.composer.question_submitted.connect(self._send_text)
         self.composer.stop_requested.connect(conversation.stop_answers)
         self.composer.edit_cancelled.connect(self._leave_edit)
@@ -313,6 +361,7 @@ class ConversationView(QWidget):
         self._system.show_prompt(conversation.system_prompt)
         self._sampling.show_sampling(conversation.sampling)
         self._show_tools()
+        self._show_collections()
         self._fetch_defaults()
         self._mark_tools()
         self._show_engine()
@@ -366,10 +415,16 @@ class ConversationView(QWidget):
         servers = self._tool_servers.items if self._tool_servers is not None else []
         self.tools_panel.show_tools(self._model.conversation.tools, servers)
 
+    def _show_collections(self) -> None:
+        collections = self._collections.items if self._collections is not None else []
+        self.collections_panel.show_collections(self._model.conversation.collections, collections)
+
     def _mark_tools(self) -> None:
         self._mark_models(self.models_panel.models)
         self._presets_tool.setChecked(not self.presets.isHidden())
         conversation = self._model.conversation
+        has_documents = bool(conversation.collections) or not self.collections_panel.isHidden()
+        self._documents_tool.setChecked(has_documents)
         self._tools_tool.setChecked(bool(conversation.tools.servers) or not self.tools_panel.isHidden())
         self._system_tool.setChecked(bool(conversation.system_prompt) or not self._system.isHidden())
         self._sampling_tool.setChecked(

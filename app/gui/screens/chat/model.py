@@ -24,7 +24,7 @@ from app.core.translation import tr
 from app.core.words import format_tokens
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
-from app.gui.net.remote_lists import BUSY_STATES, Stores, ToolServerStore
+from app.gui.net.remote_lists import BUSY_STATES, CollectionStore, Stores, ToolServerStore
 from app.gui.net.thumbnails import Thumbnails
 from app.gui.phrases import progress_words
 from app.gui.screens.chat.answer_streams import TimeLeft
@@ -129,6 +129,11 @@ class ChatModel(QObject):
     def tool_servers(self) -> ToolServerStore:
         """The servers of tools; read once somebody looks at them."""
         return self._stores.tool_servers
+
+    @property
+    def collections(self) -> CollectionStore:
+        """The collections of documents; read once somebody looks at them."""
+        return self._stores.collections
 
     @property
     def model(self) -> str:

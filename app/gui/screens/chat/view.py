@@ -83,6 +83,7 @@ class ChatScreen(QWidget):
         model.draft_changed.connect(self._show_meter)
         self.conversation_view.picker_requested.connect(self._toggle_picker)
         self.conversation_view.tools_requested.connect(partial(shell.show_page, PageId.MCP))
+        self.conversation_view.documents_requested.connect(partial(shell.show_page, PageId.DOCUMENTS))
         model.toast_requested.connect(shell.show_toast)
         model.failed.connect(self._show_error)
         self.transfer.toast_requested.connect(shell.show_toast)
@@ -487,6 +488,7 @@ class ChatScreen(QWidget):
             Verb.SUMMARISE: partial(conversation.answer_shortened, message, OverflowRule.SUMMARISE),
             Verb.LOAD_OTHERWISE: partial(conversation.load_with_remedy, message, value),
             Verb.MEND: partial(conversation.allow_auto_remedies, message),
+            Verb.OPEN_SOURCE: partial(self.conversation_view.show_source, message, value),
             Verb.DECIDE_CALL: partial(self._decide_call, message, value),
         }
         actions[Verb(verb)]()

@@ -16,6 +16,7 @@ from app.gui.shell.contract import Shell
 _SECTIONS = {
     "gateway": LazyText("Endpoint"),
     "chats": LazyText("Chats"),
+    "documents": LazyText("Documents"),
     "models": LazyText("Models"),
     "engine": LazyText("Engines"),
     "window": LazyText("Window"),

@@ -237,6 +237,13 @@ class SettingsScreen(PageFrame):
             self._lists[title] = RowList(self.theme, title)
             if title == section_title("network"):
                 section.head.addWidget(self._make_connections_button())
+            if title == section_title("documents"):
+                show = partial(self._shell.show_page, Pages.DOCUMENTS)
+                name = tr("Show collections of documents")
+                button = Button(
+                    self.theme, tr("Show collections"), look=ButtonLook.QUIET, icon="book-open", name=name, action=show
+                )
+                section.head.addWidget(button)
             section.body.addWidget(self._lists[title])
             self.body.insertWidget(self._end, section)
             self._end += 1

@@ -38,6 +38,8 @@ class Verb(StrEnum):
     FOLD = "fold"
     FOLD_CALL = "fold_call"
     DECIDE_CALL = "decide_call"
+    FOLD_SOURCES = "fold_sources"
+    OPEN_SOURCE = "open_source"
     COPY = "copy"
     READ_ALOUD = "read_aloud"
     EDIT = "edit"

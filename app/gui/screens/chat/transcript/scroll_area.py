@@ -80,7 +80,7 @@ class TranscriptScrollArea(QAbstractScrollArea):
         elif spot.verb in {Verb.COPY_TABLE, Verb.COPY_CSV}:
             write = markdown_of if spot.verb is Verb.COPY_TABLE else csv_of
             self.copy_requested.emit(write(entry.table_pieces(spot.value)))
-        elif spot.verb in {Verb.WRAP_CODE, Verb.FOLD, Verb.FOLD_CALL, Verb.SHOW_CAUSE}:
+        elif spot.verb in {Verb.WRAP_CODE, Verb.FOLD, Verb.FOLD_CALL, Verb.FOLD_SOURCES, Verb.SHOW_CAUSE}:
             self._toggle_spot(turn, spot)
         else:
             self.action_requested.emit(spot.verb.value, entry.view.message.id, spot.value)
@@ -106,6 +106,8 @@ class TranscriptScrollArea(QAbstractScrollArea):
             entry.toggle_fold()
         elif spot.verb is Verb.FOLD_CALL:
             entry.toggle_call(spot.value)
+        elif spot.verb is Verb.FOLD_SOURCES:
+            entry.toggle_sources()
         else:
             entry.toggle_cause()
         self.document.clear_selection()

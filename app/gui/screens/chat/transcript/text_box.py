@@ -6,6 +6,7 @@ from math import ceil
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
+from app.core.documents import citations_in
 from app.core.translation import tr
 from app.gui.markdown.pieces import LINE_BREAK, MarkdownPiece, PieceKind, RichText, rich_of
 from app.gui.screens.chat.transcript.box import Box, MatchMark, PaintState, Spot, Verb
@@ -46,6 +47,8 @@ class TextBox(Box):
         self._pills: list[QRectF] = []
         self._links: list[Spot] = []
         self._x = 0.0
+        self.citations: frozenset[str] = frozenset()
+        """Numbers that cite passages, where they stand in brackets."""
         self.prefix = f"{piece.marker} " if piece.marker else ""
         self.joint = "\n" if piece.is_first else "" if piece.is_glued else " "
 
@@ -87,7 +90,9 @@ class TextBox(Box):
         self.natural = lines.natural + indent
         self.height = lines.height
         self._pills = [area for span in code_spans(rich) for area in lines.range_areas(*span)]
-        self._links = self._find_links(lines)
+        citations = self._find_citations(lines)
+        self._pills += [spot.area.translated(-self._x, 0) for spot in citations]
+        self._links = [*self._find_links(lines), *citations]
 
     def drop_layout(self) -> None:
         """Forget the lines."""
@@ -133,6 +138,16 @@ class TextBox(Box):
             for span in self.rich.spans
             if span.link.startswith(_LINK_SCHEMES)
             for area in lines.range_areas(span.start, span.start + span.length)
+        ]
+
+    def _find_citations(self, lines: TextLines) -> list[Spot]:
+        if not self.citations:
+            return []
+        return [
+            Spot(area.translated(self._x, 0), Verb.OPEN_SOURCE, tr("Open passage {number}", number=number), number)
+            for number, start, end in citations_in(self.rich.text)
+            if number in self.citations
+            for area in lines.range_areas(start, end)
         ]
 
     def _paint_pills(self, painter: QPainter, look: TranscriptLook) -> None:

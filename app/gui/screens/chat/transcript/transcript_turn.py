@@ -22,6 +22,8 @@ from app.gui.screens.chat.transcript.code_box import CodeCard
 from app.gui.screens.chat.transcript.files_box import FilesBox
 from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.screens.chat.transcript.note_boxes import Action, FoldBox, FootBox, ProgressBox, TroubleBox
+from app.gui.screens.chat.transcript.sources_box import SourcesBox
+from app.gui.screens.chat.transcript.text_box import TextBox
 from app.gui.screens.chat.turns import TurnView
 from app.gui.theme.tokens import Radius
 
@@ -242,6 +244,14 @@ class TranscriptTurn:
         box.drop_layout()
         self._compose_boxes()
 
+    def toggle_sources(self) -> None:
+        """Show or hide the passages that the answer was given."""
+        for box in self._notes:
+            if isinstance(box, SourcesBox):
+                box.is_open = not box.is_open
+                box.drop_layout()
+        self._compose_boxes()
+
     def toggle_cause(self) -> None:
         """Show or hide why it failed."""
         for box in self._notes:
@@ -348,11 +358,20 @@ class TranscriptTurn:
         self._recompose_from(0)
 
     def _recompose_from(self, start: int) -> None:
+        self._mark_citations()
         head: list[Box] = []
         if self._thoughts.length:
             head = [self._fold, *(self._thoughts.boxes if self._is_open else ())]
         self.boxes = [*head, *self._body_with_calls(), *self._notes, self._foot]
         self.stack.replace_from(start, [self._box_extent(index) for index in range(start, len(self.boxes))])
+
+    def _mark_citations(self) -> None:
+        """Have the numbers of passages in the text open them."""
+        numbers = frozenset(str(source.number) for source in self.view.message.documents.sources)
+        for box in self._body.boxes if numbers else ():
+            if isinstance(box, TextBox) and box.citations != numbers:
+                box.citations = numbers
+                box.drop_layout()
 
     def _body_with_calls(self) -> list[Box]:
         """Return the boxes of the text with those of the calls where they were made."""
@@ -376,12 +395,20 @@ class TranscriptTurn:
             return [ProgressBox(view.live.progress)]
         if view.message.attachments:
             return [self._make_files_box()]
+        sources = self._make_sources_boxes()
         if view.trouble is None:
-            return []
+            return [*sources]
         trouble_box = next(
             (box for box in self._notes if isinstance(box, TroubleBox) and box.trouble == view.trouble), None
         )
-        return [trouble_box or TroubleBox(view.trouble)]
+        return [*sources, trouble_box or TroubleBox(view.trouble)]
+
+    def _make_sources_boxes(self) -> list[SourcesBox]:
+        documents = self.view.message.documents
+        if not documents.sources and not documents.note:
+            return []
+        box = next((box for box in self._notes if isinstance(box, SourcesBox) and box.documents == documents), None)
+        return [box or SourcesBox(documents)]
 
     def _make_files_box(self) -> FilesBox:
         files = self.view.message.attachments

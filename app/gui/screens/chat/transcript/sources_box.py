@@ -1,0 +1,121 @@
+"""What an answer was given of documents: a line that unfolds to its passages, each of which can be opened."""
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QPainter
+
+from app.core.documents import AnswerDocuments, AnswerSource, name_of_file
+from app.core.translation import tr, tr_plural
+from app.core.words import format_tokens
+from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb, is_lit
+from app.gui.screens.chat.transcript.look import TranscriptLook
+from app.gui.screens.chat.transcript.text_lines import TextLines
+from app.gui.theme.tokens import ICON_SIZE, Radius
+
+_ROW = 36
+_LINE = 30
+_PAD = 14
+_MIDDLE = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+
+
+def describe_source(source: AnswerSource) -> str:
+    """Return where a passage is, in a line."""
+    page = tr("page {number}", number=source.page) if source.page else ""
+    return " · ".join(filter(None, (name_of_file(source.path), page, source.heading)))
+
+
+class SourcesBox(Box):
+    """The passages of one answer, with about how many tokens they take."""
+
+    gap = 12
+
+    def __init__(self, documents: AnswerDocuments) -> None:
+        super().__init__()
+        self.documents = documents
+        self.is_open = False
+        self._spots: list[Spot] = []
+        self._note: tuple[TextLines, float] | None = None
+
+    @property
+    def title(self) -> str:
+        """How many passages there are, and their tokens."""
+        count = len(self.documents.sources)
+        if not count:
+            return tr("No passage of your documents was found")
+        passages = tr_plural("{count} passage of your documents", "{count} passages of your documents", count)
+        return tr("{passages} · ≈ {tokens} tokens", passages=passages, tokens=format_tokens(self.documents.tokens))
+
+    def guess_height(self, look: TranscriptLook, width: float) -> float:
+        """Return the height of a line."""
+        del width
+        return look.px(_ROW)
+
+    def lay_out(self, look: TranscriptLook, width: float) -> None:
+        """Set the line, then the passages below it."""
+        self.natural, self._note = width, None
+        name = (
+            tr("{title}: hide them", title=self.title) if self.is_open else tr("{title}: show them", title=self.title)
+        )
+        self._spots = [Spot(QRectF(0, 0, width, look.px(_ROW)), Verb.FOLD_SOURCES, name)]
+        y = float(look.px(_ROW))
+        if self.is_open:
+            for source in self.documents.sources:
+                area = QRectF(look.px(4), y, width - 2 * look.px(4), look.px(_LINE))
+                words = tr("Open passage {number}: {place}", number=source.number, place=describe_source(source))
+                self._spots.append(Spot(area, Verb.OPEN_SOURCE, words, str(source.number)))
+                y += look.px(_LINE)
+            if self.documents.note:
+                lines = TextLines(self.documents.note, look.meta, [], width=width - 2 * look.px(_PAD))
+                self._note = (lines, y + look.px(4))
+                y += lines.height + look.px(4)
+            y += look.px(8)
+        self.height = y
+
+    def paint(self, painter: QPainter, look: TranscriptLook, pose: PaintState) -> None:
+        """Draw the card, the line and the passages."""
+        radius, half = look.px(Radius.CARD), 0.5 / painter.device().devicePixelRatioF()
+        painter.setPen(look.hairline_pen("line"))
+        painter.setBrush(look.color("surface"))
+        painter.drawRoundedRect(
+            QRectF(0, 0, self._width, self.height).adjusted(half, half, -half, -half), radius, radius
+        )
+        for spot in self._spots:
+            if is_lit(spot, pose):
+                painter.setPen(Qt.PenStyle.NoPen)
+                painter.setBrush(look.color("hover"))
+                painter.drawRoundedRect(spot.area, radius, radius)
+        self._paint_head(painter, look)
+        for source, spot in zip(self.documents.sources, self._spots[1:], strict=False):
+            self._paint_source(painter, look, source, spot.area)
+        if self._note is not None:
+            self._note[0].draw_at(painter, QPointF(look.px(_PAD), self._note[1]), look, None)
+
+    def list_spots(self) -> list[Spot]:
+        """Return the line and the passages."""
+        return self._spots
+
+    def _paint_head(self, painter: QPainter, look: TranscriptLook) -> None:
+        pad, side, ratio = look.px(_PAD), look.px(ICON_SIZE), painter.device().devicePixelRatioF()
+        row = look.px(_ROW)
+        middle = round((row - side) / 2)
+        painter.drawPixmap(QPointF(pad, middle), look.theme.pixmap("book-open", "ink-3", ratio=ratio))
+        chevron = "chevron-down" if self.is_open else "chevron-right"
+        right = self._width - pad - side
+        painter.drawPixmap(QPointF(round(right), middle), look.theme.pixmap(chevron, "ink-3", ratio=ratio))
+        left = pad + side + look.px(8)
+        painter.setFont(look.body.font)
+        painter.setPen(look.color("ink-2"))
+        room = max(0.0, right - look.px(8) - left)
+        words = look.body.metrics.elidedText(self.title, Qt.TextElideMode.ElideRight, room)
+        painter.drawText(QRectF(left, 0, room, row), _MIDDLE, words)
+
+    def _paint_source(self, painter: QPainter, look: TranscriptLook, source: AnswerSource, area: QRectF) -> None:
+        number = f"[{source.number}]"
+        left = look.px(_PAD)
+        wide = look.body.metrics.horizontalAdvance("[00]") + look.px(8)
+        painter.setFont(look.body.font)
+        painter.setPen(look.color("ink-3"))
+        painter.drawText(QRectF(left, area.top(), wide, area.height()), _MIDDLE, number)
+        painter.setPen(look.color("ink"))
+        room = max(0.0, self._width - left - wide - look.px(_PAD))
+        words = look.body.metrics.elidedText(describe_source(source), Qt.TextElideMode.ElideMiddle, room)
+        painter.drawText(QRectF(left + wide, area.top(), room, area.height()), _MIDDLE, words)

@@ -1,0 +1,1 @@
+"""The page of collections: folders of documents that chats are given passages of."""
