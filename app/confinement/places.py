@@ -109,17 +109,17 @@ def describe_machine() -> MachineFacts:
     return MachineFacts(
         cores=os.cpu_count() or 1,
         home=home_folder(),
-        devices=tuple(_existing_nodes(_DEVICE_NODES)),
-        passing_ports=_passing_ports(),
+        devices=tuple(_list_nodes(_DEVICE_NODES)),
+        passing_ports=_read_passing_ports(),
     )
 
 
-def _existing_nodes(patterns: Iterable[str]) -> Iterator[str]:
+def _list_nodes(patterns: Iterable[str]) -> Iterator[str]:
     for pattern in patterns:
         yield from map(str, sorted(Path("/dev").glob(pattern)))
 
 
-def _passing_ports() -> PortRange:
+def _read_passing_ports() -> PortRange:
     try:
         first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split())
     except (OSError, ValueError):

@@ -155,14 +155,14 @@ def order_variants(recipe: InstallRecipe, host: InstallHost) -> Sequence[EngineV
 
     Where the builds for a GPU want a newer C library, another way to that GPU comes before the processor alone.
     """
-    if not _outdated_builds(recipe, host):
+    if not _list_outdated_builds(recipe, host):
         return recipe.variants
     return sorted(recipe.variants, key=lambda variant: variant.backend == "cpu")
 
 
 def order_reason(recipe: InstallRecipe, host: InstallHost) -> str:
     """Return why the first variant on offer is not the makers' own build for this GPU; empty where it is."""
-    outdated, first = _outdated_builds(recipe, host), best_variant(recipe, host)
+    outdated, first = _list_outdated_builds(recipe, host), best_variant(recipe, host)
     if not outdated or first is None:
         return ""
     build, missing = outdated[0], _toolkit_candidate(recipe, host)
@@ -179,7 +179,7 @@ def order_reason(recipe: InstallRecipe, host: InstallHost) -> str:
     return f"{sentence} With {TOOLKITS[missing.toolkit].title} on this computer, one for {backend} is compiled instead."
 
 
-def _outdated_builds(recipe: InstallRecipe, host: InstallHost) -> list[EngineVariant]:
+def _list_outdated_builds(recipe: InstallRecipe, host: InstallHost) -> list[EngineVariant]:
     """Return the builds for a GPU of this computer that only its C library is too old for, if no other of them runs."""
     mine = [variant for variant in recipe.variants if is_built_for(variant, host) and variant.driver]
     running = {variant.backend for variant in mine if not variant.toolkit and not unfit_reason(variant, host)}

@@ -184,7 +184,7 @@ def _build_machine(description: MachineDescription) -> Machine:
     gpus = [_with_shared_memory(gpu, memory, system) for gpu in gpus]
     return with_pools(
         Machine(
-            os=_operating_system(description, system),
+            os=_parse_system(description, system),
             cpu=cpu,
             memory=memory,
             gpus=gpus,
@@ -217,7 +217,7 @@ def _guess_system(description: MachineDescription) -> str:
     return system or ("macos" if _guess_vendor(names) == "apple" else "linux")
 
 
-def _operating_system(description: MachineDescription, system: str) -> OperatingSystem:
+def _parse_system(description: MachineDescription, system: str) -> OperatingSystem:
     apple = system == "macos" and not re.search(r"intel|xeon", _cpu_name(description), re.IGNORECASE)
     arm = apple or re.search(
         r"snapdragon|ampere altra|graviton|grace|cortex|raspberry|gb10|spark|jetson|orin|xavier|thor",

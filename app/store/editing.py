@@ -17,12 +17,12 @@ from app.store.rows import (
     add_message,
     copy_chat,
     find_message,
+    find_unused_time,
     move_reader,
     new_id,
     read_chat,
     read_path,
     require_chat,
-    unused_time,
 )
 
 _BELOW = """
@@ -53,7 +53,7 @@ def add_version(connection: sqlite3.Connection, chat: str, message: str, content
             engine=original.engine,
             is_edited=is_answer,
             calls=original.calls,
-            created_at=unused_time(connection),
+            created_at=find_unused_time(connection),
         )
         add_message(connection, version)
         _copy_files(connection, original, version.id)

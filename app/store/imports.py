@@ -23,7 +23,7 @@ from app.core.errors import BadRequest
 from app.store.attachments import claim_attachments
 from app.store.folders import insert_folder, set_tags
 from app.store.opening import transaction
-from app.store.rows import add_message, encode_json, new_id, title_from, unused_time
+from app.store.rows import add_message, encode_json, find_unused_time, new_id, title_from
 
 _LONGEST_ID = 64
 _LONGEST_TITLE = 500
@@ -110,7 +110,7 @@ def _import_chat(connection: sqlite3.Connection, chat: Chat) -> str:
         return "unchanged"
     _add_messages(connection, chat, missing)
     if chat.updated_at > row[1]:
-        changed_at = unused_time(connection, chat.updated_at)
+        changed_at = find_unused_time(connection, chat.updated_at)
         connection.execute("UPDATE chats SET head = ?, updated_at = ? WHERE id = ?", (chat.head, changed_at, chat.id))
     return "extended"
 
@@ -118,7 +118,7 @@ def _import_chat(connection: sqlite3.Connection, chat: Chat) -> str:
 def _add_chat(connection: sqlite3.Connection, chat: Chat) -> None:
     first = next((message.content for message in chat.messages if message.role is Role.USER), "")
     title = chat.title.strip()[:_LONGEST_TITLE] or title_from(first)
-    changed_at = unused_time(connection, chat.updated_at)
+    changed_at = find_unused_time(connection, chat.updated_at)
     connection.execute(
         "INSERT INTO chats (id, title, model, system_prompt, sampling, head, created_at, updated_at, is_pinned,"
         " is_archived, folder, overflow) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

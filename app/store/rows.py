@@ -67,7 +67,7 @@ def add_chat(connection: sqlite3.Connection, new: NewChat) -> Chat:
     with transaction(connection):
         folder = folders.read_folder(connection, new.folder) if new.folder else _NO_FOLDER
         prompt = folder.system_prompt if new.system_prompt is None else new.system_prompt
-        now = unused_time(connection)
+        now = find_unused_time(connection)
         chat = new_id()
         values = (chat, new.title.strip(), new.model or folder.model, prompt, encode_json(new.sampling), None, now, now)
         connection.execute(
@@ -222,7 +222,7 @@ def begin_turn(connection: sqlite3.Connection, chat: str, turn: NewTurn, answer:
     with transaction(connection):
         require_chat(connection, chat)
         _check_parent(connection, chat, turn)
-        now = unused_time(connection)
+        now = find_unused_time(connection)
         question_id = find_message(connection, chat, turn.continues).parent if turn.continues else turn.parent
         if turn.content is not None:
             question_id = new_id()
@@ -261,13 +261,13 @@ def add_message(connection: sqlite3.Connection, message: Message) -> None:
 
 def move_reader(connection: sqlite3.Connection, chat: str, message: str) -> None:
     """Have a chat shown down to a message that is new. In the caller's transaction."""
-    values = (message, unused_time(connection), chat)
+    values = (message, find_unused_time(connection), chat)
     connection.execute("UPDATE chats SET head = ?, updated_at = ? WHERE id = ?", values)
 
 
 def copy_chat(connection: sqlite3.Connection, chat: str, title: str) -> str:
     """Store a chat with the settings, folder and tags of another; return its id. In the caller's transaction."""
-    copied, now = new_id(), unused_time(connection)
+    copied, now = new_id(), find_unused_time(connection)
     connection.execute(
         "INSERT INTO chats (id, title, model, system_prompt, sampling, head, created_at, updated_at, folder,"
         " overflow, collections, title_by)"
@@ -303,7 +303,7 @@ def finish_answer(connection: sqlite3.Connection, answer: Message) -> Message:
             ),
         ).rowcount
         if row_count:
-            now = unused_time(connection)
+            now = find_unused_time(connection)
             connection.execute("UPDATE chats SET updated_at = ? WHERE id = ?", (now, answer.chat))
             _add_usage(connection, answer, now)
     return find_message(connection, answer.chat, answer.id)
@@ -379,7 +379,7 @@ def _chat_not_found() -> NotFound:
     return NotFound("There is no such chat.", hint="It may have been deleted.", code="chat_not_found")
 
 
-def unused_time(connection: sqlite3.Connection, at: float | None = None) -> float:
+def find_unused_time(connection: sqlite3.Connection, at: float | None = None) -> float:
     """Return a time (None: now), moved on a little if a chat has it already: paging by `updated_at` must skip none."""
     wanted = time.time() if at is None else at
     if not connection.execute("SELECT 1 FROM chats WHERE updated_at = ?", (wanted,)).fetchone():

@@ -13,7 +13,7 @@ from app.core import words
 from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import Forbidden, RoundhouseError, StorageFault, Unauthorized, Unavailable
 from app.hub.download.transfer import TransferDeps, fetch_blob
-from app.hub.download.wire import HttpSource, unlimited_remote
+from app.hub.download.wire import HttpSource, remote_without_limit
 from app.hub.repositories.ranges import ReadBudget, RemoteHost
 from app.hub.repositories.repository import RepoFile
 from app.updates.manifest import MAX_BYTES, ReleaseFile, SignedManifest, UpdateRefused, file_address
@@ -67,7 +67,7 @@ def fetch_file(manifest_url: str, file: ReleaseFile, folder: Path, means: Transf
     _make_private(folder)
     check_room(folder, file.size)
     try:
-        wire = HttpSource(unlimited_remote(manifest_url, PURPOSE), file_address(manifest_url, file), size=file.size)
+        wire = HttpSource(remote_without_limit(manifest_url, PURPOSE), file_address(manifest_url, file), size=file.size)
         fetch_blob(place, repo_file, wire, means)
     except (Unauthorized, Forbidden) as error:
         raise _withheld_fault(error) from None

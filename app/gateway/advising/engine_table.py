@@ -52,7 +52,7 @@ def builds_of(recipes: Mapping[str, InstallRecipe], engines: Iterable[EngineInfo
 def _recipe_builds(recipe: InstallRecipe, host: InstallHost) -> Iterator[EngineBuild]:
     yield from (_variant_build(variant, host) for variant in recipe.variants)
     if recipe.bundled is not None:
-        yield from _bundled_builds(recipe.bundled)
+        yield from _list_bundled_builds(recipe.bundled)
 
 
 def _variant_build(variant: EngineVariant, host: InstallHost) -> EngineBuild:
@@ -64,7 +64,7 @@ def _variant_build(variant: EngineVariant, host: InstallHost) -> EngineBuild:
     )
 
 
-def _bundled_builds(bundled: BundledVersion) -> Iterator[EngineBuild]:
+def _list_bundled_builds(bundled: BundledVersion) -> Iterator[EngineBuild]:
     """Yield what comes with Roundhouse itself: wheels for processors, on Apple silicon for its GPU too."""
     for tag in bundled.wheels:
         system = next(name for prefix, name in _WHEEL_SYSTEMS.items() if tag.startswith(prefix))

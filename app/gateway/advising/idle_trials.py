@@ -71,10 +71,10 @@ class IdleTrials:
         return True
 
     async def _can_be_tried(self, name: str) -> bool:
-        load = await asyncio.to_thread(self._untried_load, name)
+        load = await asyncio.to_thread(self._find_untried_load, name)
         return load is not None and await self._has_room(load)
 
-    def _untried_load(self, name: str) -> LoadRequest | None:
+    def _find_untried_load(self, name: str) -> LoadRequest | None:
         model = self._services.library.find_model(name)
         if model.is_builtin or model.attached or self._services.tuning.settings_of(model.runs_as).draft is not None:
             return None

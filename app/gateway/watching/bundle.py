@@ -132,7 +132,7 @@ def _address(match: re.Match[str]) -> str:
 async def machine_report(catalogue: EngineCatalogue, settings: SettingsStore) -> DoctorReport:
     """Probe this computer now and report. Raises EnvironmentFault when nothing could be read."""
     engines, devices, confinement = await asyncio.gather(
-        asyncio.to_thread(installed_packages, catalogue),
+        asyncio.to_thread(list_packages, catalogue),
         asyncio.to_thread(devices_of, catalogue),
         asyncio.to_thread(confinement_report, settings),
     )
@@ -140,7 +140,7 @@ async def machine_report(catalogue: EngineCatalogue, settings: SettingsStore) ->
     return msgspec.structs.replace(report, confinement=confinement)
 
 
-def installed_packages(catalogue: EngineCatalogue) -> list[EngineBuild]:
+def list_packages(catalogue: EngineCatalogue) -> list[EngineBuild]:
     """Return the engines that are here."""
     return [
         EngineBuild(id=engine.id, version=engine.version, backend=engine.backend)
@@ -161,7 +161,7 @@ async def collect_bundle(
         _document_bytes(
             "settings.json", "The settings, without folders, names and addresses", _settings(services.settings)
         ),
-        _document_bytes("running.json", "The models loaded now", _running_engines(services.supervisor)),
+        _document_bytes("running.json", "The models loaded now", _list_engine_statuses(services.supervisor)),
         _document_bytes("requests.json", "The last requests: times and counts, no words", _requests(inspector)),
         _document_bytes(
             "loads.json", "Measured and predicted memory of loaded models", await services.chats.list_loads()
@@ -241,7 +241,7 @@ def _versions(catalogue: EngineCatalogue) -> dict[str, object]:
         "python": platform.python_version(),
         "system": platform.platform(),
         "packages": dict(_packages()),
-        "engines": msgspec.to_builtins(installed_packages(catalogue)),
+        "engines": msgspec.to_builtins(list_packages(catalogue)),
     }
 
 
@@ -255,15 +255,15 @@ def _packages() -> Iterator[tuple[str, str]]:
 
 def _settings(settings: SettingsStore) -> list[dict[str, object]]:
     return [
-        {"name": info.name, "value": _shown_setting(info), "source": info.source} for info in settings.describe_all()
+        {"name": info.name, "value": _describe_setting(info), "source": info.source} for info in settings.describe_all()
     ]
 
 
-def _shown_setting(info: SettingInfo) -> object:
+def _describe_setting(info: SettingInfo) -> object:
     return f"({len(info.value)})" if info.name in _PLACES and isinstance(info.value, list) else info.value
 
 
-def _running_engines(supervisor: Supervisor) -> list[object]:
+def _list_engine_statuses(supervisor: Supervisor) -> list[object]:
     """Return each engine's status. Its last lines, and what it said of its failure, are in its log."""
     statuses = [msgspec.to_builtins(status) for status in supervisor.list_statuses()]
     for status in statuses:
@@ -295,7 +295,7 @@ def _file_size(path: Path) -> int | None:
 
 def _logs(folder: Path, scrubber: Scrubber) -> list[BundleFile]:
     """Return the ends of the service's log and of the engines', cleaned."""
-    engines = sorted(folder.glob("engine-*.log"), key=lambda file: -(_modified_at(file)))[:ENGINE_LOGS]
+    engines = sorted(folder.glob("engine-*.log"), key=lambda file: -(_read_mtime(file)))[:ENGINE_LOGS]
     own = [("gateway.jsonl", "The service's log, its end"), ("gateway-start.log", "What the service said at its start")]
     log_files = [
         BundleFile(name=f"logs/{name}", why=why, text="\n".join(_own_lines(folder / name, scrubber)))
@@ -307,7 +307,7 @@ def _logs(folder: Path, scrubber: Scrubber) -> list[BundleFile]:
     return [file for file in log_files if file.text]
 
 
-def _modified_at(file: Path) -> float:
+def _read_mtime(file: Path) -> float:
     try:
         return file.stat().st_mtime
     except OSError:

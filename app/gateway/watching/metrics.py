@@ -164,7 +164,7 @@ class GatewayMetrics(ExchangeSink):
         `gauges` is what engines tell of themselves.
         """
         counted: Families = (self.requests, self.in_flight, self.tokens, *self._histograms)
-        families: Families = (*counted, *_request_gauges(live), *_engine_gauges(engines), *_reported_gauges(gauges))
+        families: Families = (*counted, *_request_gauges(live), *_engine_gauges(engines), *_build_own_gauges(gauges))
         return "".join(f"{line}\n" for family in families for line in family.format_lines())
 
 
@@ -232,7 +232,7 @@ _SAID: tuple[tuple[Gauge, str, str, str], ...] = (
 """What, under which name, of which kind, in words."""
 
 
-def _reported_gauges(gauges: Iterable[EngineGauges]) -> Iterator[MetricCounter]:
+def _build_own_gauges(gauges: Iterable[EngineGauges]) -> Iterator[MetricCounter]:
     engines = list(gauges)
     for gauge, name, kind, words in _SAID:
         family = MetricCounter(f"roundhouse_engine_{name}", words, ("model", "engine"), kind=kind)

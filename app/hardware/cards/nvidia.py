@@ -226,7 +226,7 @@ def _build_gpu(device: NvmlDevice, state: NvmlState, evidence: Evidence) -> Gpu:
         memory_free=pool_free(evidence.root) if is_shared else _free_memory(device),
         driver=_text_fact(state.driver),
         compute=_text_fact(device.compute),
-        integrated=_integrated_fact(device, is_shared=is_shared),
+        integrated=_find_integration(device, is_shared=is_shared),
         uuid=device.uuid,
         architecture=_architecture_fact(device.architecture),
         bandwidth_gb_s=_bandwidth_fact(device),
@@ -274,7 +274,7 @@ def _shares_memory(device: NvmlDevice) -> bool:
     return device.memory_total is None and not device.is_mig and (lacks or device.addressing_mode == _ATS)
 
 
-def _integrated_fact(device: NvmlDevice, *, is_shared: bool) -> Fact[bool]:
+def _find_integration(device: NvmlDevice, *, is_shared: bool) -> Fact[bool]:
     if is_shared:
         return derived_fact(
             value=True, source=_SOURCE, note="The driver states no memory of its own: it shares the system's."

@@ -327,7 +327,7 @@ def _build_gpu(device: VulkanDevice) -> Gpu:
         memory_free=_free_memory(heap),
         driver=measured_fact(f"{device.driver} {device.driver_info}".strip(), SOURCE),
         compute=unknown_fact(SOURCE, "Vulkan does not say."),
-        integrated=_integrated_fact(device),
+        integrated=_find_integration(device),
         uuid=device.uuid,
         addressable={"vulkan": total},
     )
@@ -345,7 +345,7 @@ def _free_memory(heap: VulkanHeap | None) -> Fact[int]:
     return derived_fact(free, "VK_EXT_memory_budget", unit="B", note="budget - use, of the largest device-local heap")
 
 
-def _integrated_fact(device: VulkanDevice) -> Fact[bool]:
+def _find_integration(device: VulkanDevice) -> Fact[bool]:
     if device.kind in {"integrated", "discrete"}:
         return measured_fact(device.kind == "integrated", SOURCE)
     return unknown_fact(SOURCE, f"The driver calls it {device.kind}.")

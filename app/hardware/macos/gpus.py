@@ -143,7 +143,7 @@ def _usable_gpus(cards: Sequence[dict[str, Any]], metal: dict[str, MetalDevice],
 
 
 def _apple_gpu(card: dict[str, Any], device: MetalDevice | None, memory: MacMemory) -> Gpu:
-    total = _working_set(device, memory)
+    total = _read_working_set(device, memory)
     cores = _core_count(card)
     return Gpu(
         id="apple-gpu",
@@ -182,7 +182,7 @@ def _of_intel_mac(card: dict[str, Any], device: MetalDevice | None, number: int)
 _RECOMMENDED = "Metal recommendedMaxWorkingSetSize"
 
 
-def _working_set(device: MetalDevice | None, memory: MacMemory) -> Fact[int]:
+def _read_working_set(device: MetalDevice | None, memory: MacMemory) -> Fact[int]:
     if memory.wired_limit:
         allowed = min(memory.wired_limit, memory.total or memory.wired_limit)
         return measured_fact(allowed, "sysctl iogpu.wired_limit_mb", unit="B", note="This limit was set by hand.")

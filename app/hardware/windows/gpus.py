@@ -49,7 +49,7 @@ def windows_gpus(
     return [
         _build_gpu(
             _AdapterRecord(identity, adapter, _driver_of(adapter, display), used.get(adapter.luid)),
-            _integrated_fact(adapter, carved, memory),
+            _find_integration(adapter, carved, memory),
             memory=memory,
         )
         for identity, adapter in known.items()
@@ -128,18 +128,18 @@ def _build_gpu(record: _AdapterRecord, integrated: Fact[bool], *, memory: Window
     )
 
 
-def _integrated_fact(adapter: DxgiAdapter, carved: DxgiAdapter | None, memory: WindowsMemory | None) -> Fact[bool]:
+def _find_integration(adapter: DxgiAdapter, carved: DxgiAdapter | None, memory: WindowsMemory | None) -> Fact[bool]:
     """Tell by what is certain first, then by which GPU's memory is missing from the system's."""
-    certain = _integrated_for_certain(adapter)
+    certain = _certain_integration(adapter)
     if certain is not None:
         return certain
     if memory is None or not memory.installed:
-        return _integrated_by_size(adapter)
+        return _guess_integration(adapter)
     note = "Its memory is missing from the system's." if adapter is carved else "Its memory is its own."
     return derived_fact(adapter is carved, "GetPhysicallyInstalledSystemMemory", note=note)
 
 
-def _integrated_for_certain(adapter: DxgiAdapter) -> Fact[bool] | None:
+def _certain_integration(adapter: DxgiAdapter) -> Fact[bool] | None:
     """Return what the system's own mark, the vendor, the bus or the product name leave no doubt about."""
     vendor, kind = _VENDORS[adapter.vendor_id], adapter.kind or 0
     if kind & (_HYBRID_DISCRETE | _HYBRID_INTEGRATED):
@@ -156,7 +156,7 @@ def _integrated_for_certain(adapter: DxgiAdapter) -> Fact[bool] | None:
 
 def _find_carve_out(adapters: Sequence[DxgiAdapter], memory: WindowsMemory | None) -> DxgiAdapter | None:
     """Return the adapter whose memory is set aside from the system's: the largest that fits what is missing there."""
-    certain = [_integrated_for_certain(adapter) for adapter in adapters]
+    certain = [_certain_integration(adapter) for adapter in adapters]
     if memory is None or any(fact and fact.value for fact in certain):
         return None
     missing = carve_out_bytes(memory) + _FIRMWARE_SLACK
@@ -165,7 +165,7 @@ def _find_carve_out(adapters: Sequence[DxgiAdapter], memory: WindowsMemory | Non
     return max(fitting, key=lambda adapter: adapter.dedicated_video, default=None)
 
 
-def _integrated_by_size(adapter: DxgiAdapter) -> Fact[bool]:
+def _guess_integration(adapter: DxgiAdapter) -> Fact[bool]:
     """Judge a GPU by its memory alone, where the firmware does not say how much is installed."""
     is_small = adapter.dedicated_video < _SMALLEST_CARD
     note = "It has next to no memory of its own." if is_small else "It has memory of its own."

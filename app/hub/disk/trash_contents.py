@@ -78,7 +78,7 @@ def delete_entries(
         report_result(deleted_files=files, reclaimed_bytes=freed)
         report(entry.original, before[1])
     if remaining:
-        raise _remaining_fault(remaining)
+        raise _make_trash_fault(remaining)
 
 
 def _delete_entry(trash: Trash, entry: TrashEntry) -> None:
@@ -89,7 +89,7 @@ def _delete_entry(trash: Trash, entry: TrashEntry) -> None:
         entry.note.unlink(missing_ok=True)
 
 
-def _remaining_fault(remaining: Sequence[tuple[TrashEntry, OSError]]) -> StorageFault:
+def _make_trash_fault(remaining: Sequence[tuple[TrashEntry, OSError]]) -> StorageFault:
     names = [entry.original.name for entry, _ in remaining]
     listed_names = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     why = remaining[0][1]

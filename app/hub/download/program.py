@@ -37,7 +37,7 @@ from app.hub.download.job import (
     SpeedLimit,
 )
 from app.hub.download.transfer import TransferDeps, fetch_blob
-from app.hub.download.wire import HttpSource, StreamSource, Throttle, unlimited_remote
+from app.hub.download.wire import HttpSource, StreamSource, Throttle, remote_without_limit
 from app.hub.download.xet import XetFile, grant_address, xet_hash
 from app.hub.repositories.repository import RepoFile, resolve_address
 from app.network.egress import egress_gate
@@ -49,7 +49,7 @@ class JobFetcher:
     def __init__(self, job: DownloadJob, deps: TransferDeps, say: Callable[[DownloadNote], None]) -> None:
         self._job, self._deps, self._say = job, deps, say
         purpose = Purpose(why=ConnectionReason.DOWNLOAD, about=job.repository, by=Program.DOWNLOADER)
-        self._remote = unlimited_remote(job.endpoint, purpose, token=job.token)
+        self._remote = remote_without_limit(job.endpoint, purpose, token=job.token)
         self._may_be_xet = job.xet
         self._library: xet.XetLibrary | None = None
 

@@ -134,7 +134,7 @@ class HttpSource:
         self._etag = self._etag or etag
 
 
-def unlimited_remote(endpoint: str, purpose: Purpose, *, token: str = "") -> RemoteHost:
+def remote_without_limit(endpoint: str, purpose: Purpose, *, token: str = "") -> RemoteHost:
     """Return an endpoint for whole files: reading one may cost what it costs."""
     budget = ReadBudget(max_bytes=_UNENDING, max_requests=_UNENDING, deadline_s=float("inf"))
     return RemoteHost(endpoint, purpose, token=token, budget=budget)

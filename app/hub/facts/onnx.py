@@ -122,7 +122,7 @@ class _ProtobufReader:
         name, kind, size = "", 0, 0
         for field, at, stop, value in self._iter_fields(start, end):
             if field == _DIMENSIONS:
-                dimensions += [value] if at == stop else self._packed_numbers(at, stop)
+                dimensions += [value] if at == stop else self._read_packed_numbers(at, stop)
             elif field == _TYPE:
                 kind = value
             elif field == _NAME:
@@ -143,7 +143,7 @@ class _ProtobufReader:
         is_length = len(texts) == 2 and texts[0] == b"length" and texts[1].isdigit()  # noqa: PLR2004 -- key, value
         return int(texts[1]) if is_length else 0
 
-    def _packed_numbers(self, at: int, end: int) -> list[int]:
+    def _read_packed_numbers(self, at: int, end: int) -> list[int]:
         numbers: list[int] = []
         while at < end and len(numbers) < 16:  # noqa: PLR2004 -- more dimensions than any tensor
             value, at = self._read_varint(at, end)

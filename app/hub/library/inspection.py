@@ -147,7 +147,7 @@ def _unusable_model(candidate: Candidate, stamps: Sequence[Stamp], problem: str)
         format=FORMAT,
         size_bytes=_total_size(stamps),
         problem=problem,
-        modified_at=_modified_at(stamps),
+        modified_at=_newest_mtime(stamps),
         store=candidate.store,
     )
 
@@ -168,7 +168,7 @@ def _build_model(candidate: Candidate, stamps: Sequence[Stamp], facts: Sequence[
         chats=SINGLE.isdisjoint(first.capabilities),
         capabilities=first.capabilities,
         problem=_find_problem(facts),
-        modified_at=_modified_at(stamps),
+        modified_at=_newest_mtime(stamps),
         store=candidate.store,
     )
 
@@ -188,5 +188,5 @@ def _total_size(stamps: Iterable[Stamp]) -> int:
     return sum(max(0, size) for size, _ in stamps)
 
 
-def _modified_at(stamps: Iterable[Stamp]) -> float:
+def _newest_mtime(stamps: Iterable[Stamp]) -> float:
     return max(0, *(changed for _, changed in stamps)) / 1e9

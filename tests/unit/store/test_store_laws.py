@@ -188,7 +188,7 @@ def test_no_two_chats_have_changed_at_the_same_time(times: Sequence[float]) -> N
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.execute("CREATE TABLE chats (updated_at REAL)")
     for at in times:
-        unused = rows.unused_time(connection, at)
+        unused = rows.find_unused_time(connection, at)
         assert at <= unused < at + 1
         connection.execute("INSERT INTO chats VALUES (?)", (unused,))
     assert connection.execute("SELECT count(DISTINCT updated_at) FROM chats").fetchone() == (len(times),)

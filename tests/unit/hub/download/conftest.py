@@ -9,7 +9,7 @@ import pytest
 from app.core.connections import ConnectionReason, Purpose
 from app.hub.download.cache import RepositoryCache
 from app.hub.download.transfer import TransferDeps, fetch_blob
-from app.hub.download.wire import HttpSource, unlimited_remote
+from app.hub.download.wire import HttpSource, remote_without_limit
 from app.hub.repositories.repository import RepoFile, read_repository, resolve_address
 from tests.fake_hub.faults import Fault
 from tests.fake_hub.hub import FakeHub
@@ -63,7 +63,7 @@ class Arena:
         """Fetch the file and return what is in the cache then."""
         file, commit = self.file, read_repository(self.hub.url, NAME).commit
         url = resolve_address(self.hub.url, NAME, commit, FILE)
-        remote = unlimited_remote(self.hub.url, Purpose(why=ConnectionReason.DOWNLOAD))
+        remote = remote_without_limit(self.hub.url, Purpose(why=ConnectionReason.DOWNLOAD))
         fetch_blob(self.cache, file, HttpSource(remote, url, size=file.size), self.means(**more))
         return self.cache.blob_path(file).read_bytes()
 
