@@ -122,6 +122,20 @@ def test_a_family_unfolds_and_folds_and_says_what_is_new_in_it(screen: ModelsScr
     assert not family.list.isVisible()
 
 
+def test_a_family_that_unfolds_is_laid_out_before_it_is_drawn(screen: ModelsScreen, api: DemoApi) -> None:
+    """Rows that came in one turn of the event loop were squeezed into seven pixels until further ones."""
+    family = catalogue_rows(screen, api)["Qwen3.6"]
+    assert isinstance(family, FamilyView)
+    QTest.qWait(50)
+    folded = family.height()
+    family.button.click()
+    rows = family.findChildren(PickRow)
+    assert rows
+    assert all(row.height() == row.sizeHint().height() for row in rows)
+    assert family.height() == folded + family._place.height()
+    assert family.list.height() >= sum(row.height() for row in rows)
+
+
 def test_a_row_says_what_it_is_for_how_it_runs_and_what_its_licence_allows(screen: ModelsScreen, api: DemoApi) -> None:
     views = catalogue_rows(screen, api)
     assert {name: views[name].row.accessibleDescription() for name in ("Command", "GLM", "Spark-X")} == {

@@ -1,6 +1,6 @@
 """Boxes whose margins and gaps grow with the theme's scale, and the surfaces things lie on."""
 
-from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -193,3 +193,20 @@ def outline_area(widget: QWidget) -> QRectF:
     """Return a widget's area, drawn in by half a device pixel so that an outline stays sharp."""
     half = 0.5 / widget.devicePixelRatioF()
     return QRectF(widget.rect()).adjusted(half, half, -half, -half)
+
+
+_LAYOUT_ROUNDS = 4
+"""A height that changes deep inside goes outwards one widget a round; a list in a list in a page takes three."""
+
+
+def settle_layouts(widget: QWidget) -> None:
+    """Show what a widget was just filled with, and lay it and what it lies in out, now.
+
+    Qt shows the widgets of a layout in a later turn of the event loop and lays them out in further ones; between those
+    a list inside a list is drawn with its rows squeezed into no height.
+    """
+    for part in widget.findChildren(QWidget):
+        if part.isHidden() and not part.testAttribute(Qt.WidgetAttribute.WA_WState_ExplicitShowHide):
+            part.show()
+    for _ in range(_LAYOUT_ROUNDS):
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest)

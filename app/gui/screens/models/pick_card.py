@@ -24,7 +24,7 @@ from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import Meter
 from app.gui.widgets.buttons import Button, ButtonLook, IconButton
 from app.gui.widgets.flow_layout import FlowLayout, PairLayout
-from app.gui.widgets.layout import Hairline, HBox, Surface, VBox
+from app.gui.widgets.layout import Hairline, HBox, Surface, VBox, settle_layouts
 from app.gui.widgets.menus import Menu
 from app.gui.widgets.rows import ListRow, RowList, Tag
 from app.gui.widgets.status import Dot
@@ -280,13 +280,16 @@ class FamilyView(QWidget):
             if is_open
             else tr("Show the models of {family}: {count}", family=family.name, count=count)
         )
-        self._place.setVisible(is_open)
         if is_open:
             self.list.sync(
                 {pick.pull: pick for pick in family.picks},
                 lambda pick: PickRow(self._theme, self._models, self._shell, pick),
                 lambda row, pick: row.show_pick(pick, best_quality),
             )
+        is_turned = self._place.isHidden() == is_open
+        self._place.setVisible(is_open)
+        if is_turned:
+            settle_layouts(self)
 
 
 class RecommendationCard(Surface):
