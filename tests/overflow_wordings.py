@@ -1,7 +1,8 @@
 """How engines say that a prompt is too long, and what it means. Document and status are those of a whole refusal.
 
-Only llama.cpp's words were observed by running the engine. The others come from the engines' sources and documentation,
-our own workers' included. LMDeploy's row is worded by assumption: LMDeploy 0.10 has no such words; the row has vLLM's.
+The words of llama.cpp, and of vLLM 0.32 and Dynamo 1.6 on a processor, were observed by running the engine. The others
+come from the engines' sources and documentation, our own workers' included. LMDeploy's row is worded by assumption:
+LMDeploy 0.10 has no such words; the row has vLLM's.
 """
 
 from typing import Any
@@ -44,6 +45,25 @@ _MAXIMUM = "This model's maximum context length is 1024 tokens."
 _SHORTER = "Please reduce the length of the"
 
 WORDINGS = [
+    Wording(
+        "Dynamo 1.6",
+        {
+            "message": "Invalid request",
+            "type": "Bad Request",
+            "code": 400,
+            "details": {"type": "context_length", "limit": 1024, "actual": 1872},
+        },
+        TOO_LONG,
+    ),
+    Wording(
+        "vLLM 0.32",
+        _nested(
+            "This model's maximum context length is 1024 tokens. However, your prompt contains at least 1025 input "
+            "tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input "
+            "prompt. (parameter=input_tokens, value=1025)"
+        ),
+        NO_PROMPT,
+    ),
     Wording(
         "llama.cpp",
         _llama(

@@ -50,15 +50,16 @@ DESCRIPTOR = Descriptor(
         Gauge.GENERATED_TOKENS: "dynamo_frontend_output_tokens_total",
     },
     verified=(
-        "Installed from its lock (1.6.0, Linux x86-64) and asked without a GPU: its frontend ran under the supervisor "
-        "with Dynamo's own mock worker in place of vLLM's (readiness, chat, errors, metrics, a killed worker, the "
-        "stop); its parsers read calls that a made-up worker wrote; its worker for vLLM took the plan's arguments, "
-        "with vLLM told of a GPU, and ended as recorded."
+        "Run for real on Linux x86-64 on the CPU in November 2026 with Dynamo 1.6.0 and a build of vLLM 0.31.0 for "
+        "processors as its worker, with the Guide: both started by the plan; chat, completions, log probabilities, "
+        "calls that must be made, prompts too long, a killed worker. Installed from its lock, its frontend ran under "
+        "the supervisor with Dynamo's own mock worker (readiness, chat, errors, metrics, a killed worker, the stop); "
+        "its parsers read calls that a made-up worker wrote."
     ),
     unverified=(
-        "Never run with a model: it needs NVIDIA GPUs under Linux, and shows its worth in several computers. It has no "
-        "access key: on the computer it runs on, every program can reach it. The mock worker published its events on "
-        "every network address, whatever it was told."
+        "Not run on a GPU, nor with a model over several computers, where it shows its worth. It passes over biased "
+        "tokens, so they are refused. It has no access key: on the computer it runs on, every program can reach it. "
+        "The mock worker published its events on every network address, whatever it was told."
     ),
     traits=TRAITS,
 )

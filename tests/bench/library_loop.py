@@ -1,13 +1,17 @@
-"""A library's own loop, run in its environment: `library_loop.py openvino|onnx|llama_cpp_python MODEL THREADS`.
+"""A library's own loop, run in its environment: `library_loop.py LIBRARY MODEL THREADS`, of `LOOPS`.
 
 Reads a number of streams a line, writes a line of JSON for each: how many tokens a second all streams had together,
 every token turned into text as soon as it is there. The prompt and the length are those of `worker_against_loop.py`.
 """
 
 import json
+import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 TOKENS = 400
@@ -106,6 +110,36 @@ def llama_cpp_python(file: str, threads: int) -> Callable[[int], int]:
     return run
 
 
+def mistral_rs(folder: str, threads: int) -> Callable[[int], int]:
+    """Return what runs streams with a thread each, which is how the library's own streams are read side by side."""
+    os.environ.update({"RAYON_NUM_THREADS": str(threads), "RUST_LOG": "error", "HF_HUB_OFFLINE": "1"})
+    import mistralrs  # noqa: PLC0415 -- as above
+
+    with tempfile.TemporaryDirectory() as own:
+        plain = Path(own) / "plain.jinja"
+        plain.write_text("{{ messages[0]['content'] }}")
+        which = mistralrs.Which.Plain(model_id=folder)
+        runner = mistralrs.Runner(which=which, max_seqs=SLOTS, token_source="none", jinja_explicit=str(plain))
+    request = mistralrs.ChatCompletionRequest(
+        messages=PROMPT, model="default", stream=True, max_tokens=TOKENS, ignore_eos=True, temperature=0.0
+    )
+
+    def read(stream: Any) -> int:  # noqa: ANN401 -- the library's own type
+        for chunk in stream:
+            if chunk.usage is not None:
+                return int(chunk.usage.completion_tokens)
+        return 0
+
+    def run(streams: int) -> int:
+        with ThreadPoolExecutor(streams) as pool:
+            return sum(pool.map(read, [runner.send_chat_completion_request(request) for _ in range(streams)]))
+
+    return run
+
+
+LOOPS = {"openvino": openvino, "onnx": onnx, "llama_cpp_python": llama_cpp_python, "mistral_rs": mistral_rs}
+
+
 def tell(**figures: float) -> None:
     """Write one line."""
     sys.stdout.write(f"{json.dumps(figures)}\n")
@@ -115,9 +149,7 @@ def tell(**figures: float) -> None:
 def main() -> None:
     """Load, then run as many streams as each line says."""
     began = time.perf_counter()
-    run = {"openvino": openvino, "onnx": onnx, "llama_cpp_python": llama_cpp_python}[sys.argv[1]](
-        sys.argv[2], int(sys.argv[3])
-    )
+    run = LOOPS[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
     tell(load_s=time.perf_counter() - began)
     for line in sys.stdin:
         began = time.perf_counter()

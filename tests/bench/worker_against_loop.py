@@ -17,6 +17,7 @@ from typing import IO, NamedTuple
 from app.config.paths import RESOURCES
 from engines.api import EngineAdapter, EngineInstallation, LaunchOptions
 from engines.llama_cpp.launch import ADAPTER as LLAMA_CPP
+from engines.mistral_rs.launch import ADAPTER as MISTRAL_RS
 from engines.onnx_genai.launch import ADAPTER as ONNX
 from engines.openvino.launch import ADAPTER as OPENVINO
 from tests.bench.library_loop import SLOTS, TOKENS
@@ -52,6 +53,7 @@ class Case(NamedTuple):
 CASES = (
     Case("OpenVINO GenAI", OPENVINO, "openvino", "openvino", "openvino"),
     Case("ONNX Runtime GenAI", ONNX, "onnx_genai", "onnx", "onnx"),
+    Case("mistral.rs", MISTRAL_RS, "mistral_rs", "hf", "mistral_rs"),
     Case("llama-cpp-python", LLAMA_CPP, "llama_cpp", "guide-q8_0.gguf", "llama_cpp_python", COMPILED),
 )
 

@@ -14,7 +14,7 @@ number, but is string". What they tell of the request is kept, and the rest left
 """
 
 import re
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -82,6 +82,15 @@ class _EngineError(msgspec.Struct, frozen=True):
     error: dict[str, msgspec.Raw] | str | None = None
     detail: msgspec.Raw = _NOTHING
     message: str = ""
+    details: msgspec.Raw = _NOTHING
+
+
+class _ExceededLimit(msgspec.Struct, frozen=True):
+    """What Dynamo's frontend says beside "Invalid request" of a prompt that is too long."""
+
+    type: Literal["context_length"]
+    limit: int
+    actual: int
 
 
 def parse_refusal(body: bytes, status: int) -> EngineRefusal:
@@ -89,9 +98,11 @@ def parse_refusal(body: bytes, status: int) -> EngineRefusal:
     document = _decode_document(body)
     error = document.error if document is not None and isinstance(document.error, dict) else None
     if error is None or "message" not in error:
-        return _classify_refusal(
-            EngineRefusal(status=status, message=_error_sentence(document, body), code="engine_error")
-        )
+        refusal = EngineRefusal(status=status, message=_error_sentence(document, body), code="engine_error")
+        limit = None if document is None else _exceeded_limit(document.details)
+        if limit is not None:
+            return _overflow_refusal(refusal, Overflow(context=limit.limit, prompt=limit.actual))
+        return _classify_refusal(refusal)
     message, kind = _text_in(error["message"]), _text_in(error.get("type"))
     if kind == _CONTEXT_TYPE or _text_in(error.get("code")) == ContextOverflow.default_code:
         counts = overflow_in(message) or Overflow()
@@ -102,6 +113,13 @@ def parse_refusal(body: bytes, status: int) -> EngineRefusal:
     return _classify_refusal(
         EngineRefusal(status=status, message=message, code=_error_code(error), param=param, kind=kind, extra=error)
     )
+
+
+def _exceeded_limit(details: msgspec.Raw) -> _ExceededLimit | None:
+    try:
+        return msgspec.json.decode(details, type=_ExceededLimit) if details else None
+    except msgspec.MsgspecError:
+        return None
 
 
 def _field_of(message: str) -> str | None:
