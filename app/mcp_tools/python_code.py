@@ -8,6 +8,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 from typing import Annotated
 
@@ -56,7 +57,7 @@ def run_python(request: RunPython, limit_s: float = _LIMIT_S) -> str:
 def _end_session(process: "subprocess.Popen[bytes]") -> None:
     """End a program and what it started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        if os.name == "posix":
+        if sys.platform != "win32":
             os.killpg(process.pid, signal.SIGKILL)
         else:
             process.kill()

@@ -1,7 +1,6 @@
 """The index of a collection: what is in it is found, what left is not, and a killed program leaves it whole."""
 
 import random
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -237,7 +236,7 @@ def test_a_killed_program_leaves_whole_files_and_vectors_that_are_theirs(tmp_pat
         time.sleep(0.02 * number)
         child.kill()
         child.communicate()
-        assert child.returncode == -signal.SIGKILL if sys.platform != "win32" else child.returncode
+        assert child.returncode, "it was killed"
         check_whole(folder)
     with DocumentIndex(folder).read() as reader:
         assert reader.figures().embedded > 0
