@@ -17,7 +17,8 @@ TRAITS = Traits(
     targets=(EngineTarget(backend="cuda", vendors=("nvidia",), systems=DESKTOP, architectures=(X86,), compute=VOLTA),),
     strength="serves many users at once with CUDA, also on Windows",
     needs="an NVIDIA GPU, Volta or newer (compute capability 7.0), and Linux or Windows on x86-64",
-    abilities=VLLM.abilities - {EngineAbility.WSL, EngineAbility.PIPELINE},
+    abilities=VLLM.abilities
+    - {EngineAbility.WSL, EngineAbility.PIPELINE, EngineAbility.OWN_HEAD},  # its heads are DeepSeek's (`deepseek_mtp`)
     most_slots=128,
     memory=ReservedMemory(fraction=0.8, is_of_rest=True),  # --cache-max-entry-count
     places={

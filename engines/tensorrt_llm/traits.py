@@ -19,7 +19,7 @@ TRAITS = Traits(
     strength="has the highest throughput on NVIDIA's own server GPUs",
     needs="Linux, NVIDIA's container and an NVIDIA GPU, Ampere or newer (compute capability 8.0)",
     limits="It is made for server GPUs and large set-ups, and comes as a container.",
-    abilities=VLLM.abilities - {EngineAbility.WSL},
+    abilities=VLLM.abilities - {EngineAbility.WSL, EngineAbility.OWN_HEAD},  # its MTP is for DeepSeek V3 and R1
     most_slots=256,
     memory=ReservedMemory(fraction=0.9, is_of_rest=True),  # --kv_cache_free_gpu_memory_fraction
     places={

@@ -88,6 +88,15 @@ def test_a_processor_and_many_people_leave_the_head_alone() -> None:
     assert (team.draft, team.parallelism.slots > 1) == ("", True)
 
 
+@pytest.mark.parametrize(
+    ("engine", "draft"), [("sglang", "mtp"), ("vllm", "mtp"), ("tensorrt-llm", ""), ("lmdeploy", "")]
+)
+def test_an_engine_whose_heads_are_of_other_models_is_not_planned_with_one(engine: str, draft: str) -> None:
+    """TensorRT-LLM's and LMDeploy's are documented for DeepSeek's models only; SGLang's and vLLM's for Qwen's too."""
+    server = {"os": "linux", "cpu": "AMD EPYC 9554", "ram_gb": 256, "gpus": ["H100"]}
+    assert plan_on(server, "Qwen3.8 27B", engine).draft == draft
+
+
 def test_what_a_person_or_a_trial_decided_stays() -> None:
     assert plan_on(CARD, "Qwen3.8 27B", "llama.cpp", drafts={"llama.cpp": "ngram"}).draft == "ngram"
     assert plan_on(CARD, "Qwen3.8 27B", "llama.cpp", drafts={"llama.cpp": ""}).draft == ""
