@@ -126,7 +126,7 @@ _DATA = (
     *("roundhouse.db*", "downloads.json*", "models.json*", "memory-bandwidth.json*", "headers.bin*", ".roundhouse"),
     *("engines", "engine-homes", "hub-answers", "updates", "models", "hub", "blobs", "created", "connect", "attached"),
     "mcp-homes",
-    *("collections", "attachment-indexes"),
+    *("collections", "endpoint-files", "attachment-indexes"),
     "attachments*",
 )
 _STATE = (
@@ -147,6 +147,7 @@ _NAMES = {
     "roundhouse.db": "conversations and usage",
     "connect": "the settings files of tools from before they were connected",
     "mcp-homes": "what servers of tools keep",
+    "endpoint-files": "files that programs uploaded at the endpoint",
     "collections": "collections of documents: their indexes, and files that programs gave them",
     "downloads.json": "the list of downloads",
     "models.json": "the list of models",

@@ -107,6 +107,11 @@ class Paths:
         return self.data / "collections"
 
     @property
+    def endpoint_files(self) -> Path:
+        """Files that programs uploaded at the endpoint."""
+        return self.data / "endpoint-files"
+
+    @property
     def attachment_indexes(self) -> Path:
         """Indexes of files of chats that are too long to be given whole; they are made again if need be."""
         return self.data / "attachment-indexes"

@@ -12,8 +12,10 @@ from app.gateway.dialects.llama_server import routes as llama_server
 from app.gateway.dialects.lmstudio import routes as lmstudio
 from app.gateway.dialects.ollama import pull as ollama_pull
 from app.gateway.dialects.ollama import routes as ollama
+from app.gateway.dialects.openai import files, vector_stores
 from app.gateway.dialects.openai import routes as openai
 from app.gateway.dialects.responses import routes as responses
+from app.gateway.documents.endpoint_files import EndpointFiles
 from app.gateway.entry.access import Access
 from app.gateway.entry.guard import Guard, is_wide
 from app.gateway.entry.keys import KeyStore
@@ -54,6 +56,8 @@ def build_app(services: Services) -> web.Application:
     app.on_response_prepare.append(add_headers)
     public.add_routes(app)
     openai.add_routes(app)
+    files.add_routes(app, EndpointFiles(services.paths.endpoint_files))
+    vector_stores.add_routes(app)
     responses.add_routes(app)
     ollama.add_routes(app)
     ollama_pull.add_routes(app)

@@ -22,8 +22,8 @@ from app.gateway.attachments.reading_child import FileReader
 from app.gateway.background import BACKGROUND, Background
 from app.gateway.benchmarking.job import Benchmarks
 from app.gateway.chats.answers import ChatAnswers
-from app.gateway.documents.collections import Collections
-from app.gateway.documents.searching import PassageSearch
+from app.gateway.documents.collections import COLLECTIONS, Collections
+from app.gateway.documents.searching import PASSAGES, PassageSearch
 from app.gateway.entry.access import KEY_NAME, MAY_MANAGE
 from app.gateway.entry.bodies import read_body, read_json
 from app.gateway.entry.event_stream import send_events
@@ -82,8 +82,6 @@ CALIBRATOR = web.AppKey("calibrator", Calibrator)
 DRAFT_TRIALS = web.AppKey("draft_trials", DraftTrials)
 ENGINES = web.AppKey("engines", LazyEngineStore)
 FILES = web.AppKey("files", FileReader)
-COLLECTIONS = web.AppKey("collections", Collections)
-PASSAGES = web.AppKey("passages", PassageSearch)
 MCP_SERVERS = web.AppKey("mcp_servers", McpServers)
 
 

@@ -43,12 +43,10 @@ from app.gateway.admin.calls import (
     BENCHMARKS,
     BINARY,
     CALIBRATOR,
-    COLLECTIONS,
     DRAFT_TRIALS,
     ENGINES,
     FILES,
     MCP_SERVERS,
-    PASSAGES,
     AdminEndpoint,
     LazyEngineStore,
     check_manager,
@@ -65,9 +63,9 @@ from app.gateway.chats.answers import ChatAnswers
 from app.gateway.chats.sources import SourceFinder
 from app.gateway.chats.tidying import keep_chats_tidy
 from app.gateway.documents.attached_files import AttachmentIndexes
-from app.gateway.documents.collections import Collections
+from app.gateway.documents.collections import COLLECTIONS, Collections
 from app.gateway.documents.model_calls import DocumentModels
-from app.gateway.documents.searching import PassageSearch
+from app.gateway.documents.searching import PASSAGES, PassageSearch
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.mcp.servers import McpServers
 from app.gateway.services import SERVICES

@@ -12,6 +12,7 @@ from collections.abc import Collection as AnyOf
 from collections.abc import Sequence
 from pathlib import Path
 
+from aiohttp import web
 from msgspec.structs import replace
 
 from app.config.paths import Paths, expand_path
@@ -339,3 +340,6 @@ def _check_folder(folder: str, own_folders: AnyOf[Path]) -> Path:
     if any(path.is_relative_to(own.resolve()) for own in own_folders):
         raise Forbidden("That folder is Roundhouse's own, and holds its keys.", code="own_folder")
     return path
+
+
+COLLECTIONS = web.AppKey("collections", Collections)

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 
+from aiohttp import web
 from msgspec.structs import replace
 
 from app.core.documents import LONGEST_QUERY, Passage, PassageResults, SearchMeans
@@ -114,3 +115,6 @@ def _means_of(passages: Sequence[Passage]) -> dict[SearchMeans, bool]:
         SearchMeans.WORDS: any(passage.word_rank for passage in passages),
         SearchMeans.MEANING: any(passage.meaning_rank for passage in passages),
     }
+
+
+PASSAGES = web.AppKey("passages", PassageSearch)
