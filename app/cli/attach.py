@@ -99,8 +99,12 @@ def add(  # noqa: PLR0913 -- one parameter per option
         "attached",
         added,
         as_json=as_json,
-        text=lambda models_found: [f"{model_found.name} was added." for model_found in models_found],
+        text=lambda models_found: [_added_line(model) for model in models_found],
     )
+
+
+def _added_line(model: ModelInfo) -> str:
+    return f"{model.name} was added{f', from {model.served_by}' if model.served_by else ''}."
 
 
 def _correct_model(name: str, can: str, context: int | None, *, as_json: bool) -> None:
@@ -153,10 +157,11 @@ def _model_lines(models: list[ModelInfo]) -> Iterator[str]:
         (
             model.name,
             model.attached,
+            model.served_by or "unknown",
             model.served_as,
             words.format_tokens(model.trained_context),
             words.format_capabilities(model.capabilities),
         )
         for model in models
     )
-    yield from format_table(("NAME", "ENDPOINT", "ITS NAME", "CONTEXT", "CAN"), rows)
+    yield from format_table(("NAME", "ENDPOINT", "SERVER", "ITS NAME", "CONTEXT", "CAN"), rows)

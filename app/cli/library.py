@@ -271,7 +271,8 @@ def _origin(model: ModelInfo) -> str:
     if model.preset is not None:
         return f"made from {model.preset.base}" if model.preset.base else "made from uploaded files"
     if model.attached:
-        return f"attached: {urlsplit(model.attached).netloc}"
+        where = urlsplit(model.attached).netloc
+        return f"attached: {where}, {model.served_by}" if model.served_by else f"attached: {where}"
     if model.store:
         return f"kept by {model.store}"
     return "tiny built-in help model" if model.is_builtin else ""

@@ -78,6 +78,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Base URL of the endpoint that serves it, if that is not this computer's doing."""
     served_as: str = ""
     """What that endpoint calls it."""
+    served_by: str = ""
+    """What program that endpoint is ("vLLM", "TabbyAPI"), as far as its answers tell."""
 
     @property
     def runs_as(self) -> str:

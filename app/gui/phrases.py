@@ -102,6 +102,8 @@ def model_origin(model: ModelInfo) -> str:
     """Return where a model is from if that is no file of its own: what it was made from, or who serves it."""
     if model.preset is not None:
         return tr("made from {base}", base=model.preset.base) if model.preset.base else tr("made from an uploaded file")
+    if model.served_by:
+        return tr("attached: {host}, {program}", host=model_host(model), program=model.served_by)
     return tr("attached: {host}", host=model_host(model)) if model.attached else ""
 
 

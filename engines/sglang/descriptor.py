@@ -89,6 +89,7 @@ DESCRIPTOR = Descriptor(
         "cuda",
         "rocm",
     ),
+    loosens_calls=True,  # 0.5.23 wrote a string in place of the arguments
     probe_path="/v1/completions",
     metrics_path="/metrics",
     metrics={
@@ -100,13 +101,16 @@ DESCRIPTOR = Descriptor(
         Gauge.PREFIX_HIT_RATE: "sglang:cache_hit_rate",
     },
     verified=(
+        "Run for real on Linux x86-64 on the CPU in November 2026 with SGLang 0.5.23, with one kernel stood in for, "
+        "with the Guide: chat, completions, log probabilities, biased tokens, prompts too long, a killed scheduler, "
+        "by the plan's arguments with `--device cpu --attention-backend torch_native`. "
         "Its options, parsers of tool calls and ends without a GPU are those of SGLang 0.5.23, installed by its "
         "lock. Its server, behind the key guard, answered chat, completions, responses, messages, embeddings, "
         "ranking (as a bare list), tokens and metrics, on the processor and with one kernel replaced. What takes "
         "a GPU is played by a stand-in: log lines, ends for lack of memory."
     ),
     unverified=(
-        "Never run with this adapter on a GPU: it needs an NVIDIA or AMD server GPU under Linux. Images, "
+        "Not run with this adapter on a GPU: it needs an NVIDIA or AMD server GPU under Linux. Images, "
         "transcription, adapters, drafts beyond their options, and sleep were not tried at all."
     ),
     traits=TRAITS,

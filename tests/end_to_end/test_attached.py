@@ -207,7 +207,7 @@ def test_the_commands_do_it_without_the_key_on_the_line(
     added = roundhouse(
         "attach", far.gateway.url, "--name", "by-hand", "--model", "guide", "--key-stdin", stdin=key + "\n"
     )
-    assert added.stdout == "by-hand was added.\n", added.stderr
+    assert added.stdout == "by-hand was added, from Roundhouse.\n", added.stderr
     assert "unencrypted" in added.stderr
     assert key not in added.stdout + added.stderr
     listed = roundhouse("attach", "list", "--json")

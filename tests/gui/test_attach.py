@@ -50,6 +50,8 @@ def fill(screen: ModelsScreen, url: str, name: str = "", key: str = "") -> None:
 
 def test_where_a_model_is_from_is_said_in_its_quiet_line() -> None:
     assert phrases.model_facts(FAR) == "attached: box:8000 · 32k context"
+    program = msgspec.structs.replace(FAR, served_by="TabbyAPI")
+    assert phrases.model_facts(program) == "attached: box:8000, TabbyAPI · 32k context"
     assert phrases.model_facts(MADE).startswith("made from qwen3-8b-q4_k_m · ")
     able = msgspec.structs.replace(FAR, capabilities=[*Capability][:3])
     assert phrases.model_facts(able).endswith("32k context · tools"), "that it chats is expected"

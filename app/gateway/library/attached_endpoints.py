@@ -212,7 +212,9 @@ def _name(model: RemoteModel, name: str, *, is_one: bool) -> str:
 
 def make_knowledge(model: RemoteModel, card: EndpointCard) -> EndpointKnowledge:
     """Return what is known of a model whose endpoint was asked just now."""
-    return EndpointKnowledge(cards=card.answers, context=card.context, digest=digest_of(model), read_at=time.time())
+    return EndpointKnowledge(
+        cards=card.answers, context=card.context, server=card.server, digest=digest_of(model), read_at=time.time()
+    )
 
 
 async def refresh_card(library: Library, model: ModelInfo, *, only_if_changed: bool = False) -> bool:

@@ -25,6 +25,16 @@ DETAILS_S = 4.0
 _SHOWN_AT_ONCE = 8
 _VERSIONED = re.compile(r"/v\d+$")
 _ROUNDHOUSE = "roundhouse"
+_TABBY = "TabbyAPI"
+_SERVERS = {
+    _ROUNDHOUSE: "Roundhouse",
+    "vllm": "vLLM",
+    "sglang": "SGLang",
+    "llamacpp": "llama-server",
+    "tabbyapi": _TABBY,
+    "ovms": "OpenVINO Model Server",
+}
+"""Whose lists name the program as the owner of every model."""
 _KINDS = SINGLE | {Capability.COMPLETION, Capability.CHAT, Capability.TRANSCRIPTION}
 """What a model is for. A list that names one of these names all that there are."""
 _ABILITIES = frozenset(Capability) - _KINDS
@@ -49,6 +59,8 @@ class EndpointCard(msgspec.Struct, frozen=True):
 
     answers: Answers = {}
     context: int | None = None
+    server: str = ""
+    """What program answers, as far as its answers tell."""
 
     @property
     def says_kind(self) -> bool:
@@ -57,7 +69,9 @@ class EndpointCard(msgspec.Struct, frozen=True):
 
     def with_fallback(self, other: "EndpointCard") -> "EndpointCard":
         """Return this one, with the other's answers where it has none."""
-        return EndpointCard({**other.answers, **self.answers}, self.context or other.context)
+        return EndpointCard(
+            {**other.answers, **self.answers}, self.context or other.context, self.server or other.server
+        )
 
 
 def root_of(base: str) -> str:
@@ -76,7 +90,8 @@ async def cards_of(endpoint: EngineEndpoint, models: Sequence[RemoteModel]) -> d
     cards = {model.id: card_from_entry(model) for model in models}
     silent = [name for name, card in cards.items() if not card.says_kind]
     if silent:
-        details = await _details(msgspec.structs.replace(endpoint, base_url=root_of(endpoint.base_url)), silent)
+        root = msgspec.structs.replace(endpoint, base_url=root_of(endpoint.base_url))
+        details = await _details(root, silent, has_tabby=any(card.server == _TABBY for card in cards.values()))
         cards |= {name: details[name].with_fallback(cards[name]) for name in silent if name in details}
     return cards
 
@@ -89,7 +104,8 @@ def card_from_entry(model: RemoteModel) -> EndpointCard:
     if parameters:
         answers |= {capability: name in parameters for name, capability in _PARAMETERS.items()}
     answers |= answers_in(model.capabilities, is_whole=model.owned_by == _ROUNDHOUSE)
-    return EndpointCard(answers if model.owned_by == _ROUNDHOUSE else _without_gaps(answers), model.context)
+    server = _SERVERS.get(str(model.owned_by).casefold(), "")
+    return EndpointCard(answers if model.owned_by == _ROUNDHOUSE else _without_gaps(answers), model.context, server)
 
 
 def _without_gaps(answers: Answers) -> Answers:
@@ -147,13 +163,15 @@ def _words(value: object) -> set[str]:
     return {word for word in value if isinstance(word, str)} if isinstance(value, list) else set()
 
 
-async def _details(root: EngineEndpoint, names: Sequence[str]) -> dict[str, EndpointCard]:
+async def _details(root: EngineEndpoint, names: Sequence[str], *, has_tabby: bool) -> dict[str, EndpointCard]:
     """Return what the routes beside the list say; those that answer in time."""
     cards: dict[str, EndpointCard] = {}
     with suppress(TimeoutError):
         async with asyncio.timeout(DETAILS_S), asyncio.TaskGroup() as asking:
             asking.create_task(_add_lm_studio_cards(root, cards))
             asking.create_task(_add_ollama_cards(root, names, cards))
+            if has_tabby:
+                asking.create_task(_add_tabby_card(root, cards))
             if len(names) == 1:  # which of several is meant it cannot be asked
                 asking.create_task(_add_llama_server_card(root, names[0], cards))
     return cards
@@ -183,7 +201,7 @@ async def _add_lm_studio_cards(root: EngineEndpoint, cards: dict[str, EndpointCa
             _add(
                 cards,
                 model.key or model.id,
-                EndpointCard(answers | says | _answers_of_type(model.type), model.max_context_length),
+                EndpointCard(answers | says | _answers_of_type(model.type), model.max_context_length, "LM Studio"),
             )
         if listed:
             return
@@ -213,7 +231,7 @@ async def _add_ollama_cards(root: EngineEndpoint, names: Sequence[str], cards: d
             shown = await _request_json(root, "POST", "/api/show", _ShowAnswer, body={"model": name})
         if shown is not None and shown.capabilities:
             answers = _without_gaps(answers_in(shown.capabilities, is_whole=True))
-            _add(cards, name, EndpointCard(answers, _context_of(shown.model_info)))
+            _add(cards, name, EndpointCard(answers, _context_of(shown.model_info), "Ollama"))
 
     await asyncio.gather(*map(add_shown_card, names))
 
@@ -221,6 +239,36 @@ async def _add_ollama_cards(root: EngineEndpoint, names: Sequence[str], cards: d
 def _context_of(model_info: Mapping[str, object]) -> int | None:
     lengths = (value for name, value in model_info.items() if name.endswith(".context_length"))
     return next((length for length in lengths if isinstance(length, int) and length > 0), None)
+
+
+class _TabbyParameters(msgspec.Struct, frozen=True, kw_only=True):
+    max_seq_len: int | None = None
+    use_vision: bool = False
+    prompt_template_content: str | None = None
+
+
+class _TabbyModel(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    parameters: _TabbyParameters = _TabbyParameters()
+
+
+async def _add_tabby_card(root: EngineEndpoint, cards: dict[str, EndpointCard]) -> None:
+    """Add what TabbyAPI says of the one model that it has loaded; the others of its list are folders."""
+    loaded = await _request_json(root, "GET", "/v1/model", _TabbyModel)
+    if loaded is None:
+        return
+    parameters = loaded.parameters
+    answers = _kind(Capability.CHAT) | {Capability.VISION: parameters.use_vision}
+    if parameters.prompt_template_content:
+        answers |= _answers_of_template(parameters.prompt_template_content)
+    _add(cards, loaded.id, EndpointCard(answers, parameters.max_seq_len, _TABBY))
+
+
+def _answers_of_template(template: str) -> Answers:
+    from app.hub.facts.capabilities import template_capabilities  # noqa: PLC0415 -- the gateway starts without it
+
+    present = template_capabilities(template)
+    return {capability: capability in present for capability in (Capability.TOOLS, Capability.THINKING)}
 
 
 class _Generation(msgspec.Struct, frozen=True):
@@ -237,14 +285,9 @@ async def _add_llama_server_card(root: EngineEndpoint, name: str, cards: dict[st
     props = await _request_json(root, "GET", "/props", _Props)
     if props is None:
         return
-    from app.hub.facts.capabilities import template_capabilities  # noqa: PLC0415 -- the gateway starts without it
-
     answers = answers_in(props.modalities)
     if props.chat_template:
-        template_answers = template_capabilities(props.chat_template)
-        answers |= {
-            capability: capability in template_answers for capability in (Capability.TOOLS, Capability.THINKING)
-        }
+        answers |= _answers_of_template(props.chat_template)
     if answers or props.default_generation_settings.n_ctx:
         _add(cards, name, EndpointCard(answers, props.default_generation_settings.n_ctx))
 

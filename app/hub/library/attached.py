@@ -42,6 +42,8 @@ class EndpointKnowledge(msgspec.Struct, frozen=True, kw_only=True):
     cards: dict[Capability, bool] = {}
     context: int | None = None
     probes: dict[Route, RouteProbe] = {}
+    server: str = ""
+    """What program answers there, as far as its answers tell."""
     digest: str = ""
     """Of the model's entry in the endpoint's list: with another one all of this is asked for anew."""
     read_at: float = 0.0
@@ -195,4 +197,5 @@ def _model_info(record: Path, attachment: Attachment) -> ModelInfo:
         modified_at=attachment.attached_at,
         attached=attachment.url,
         served_as=attachment.served_as,
+        served_by=attachment.known.server,
     )

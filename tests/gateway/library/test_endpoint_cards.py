@@ -112,6 +112,42 @@ async def test_lm_studios_lists_tell_its_kinds_and_what_they_can(far: Far) -> No
     assert (await card_of(far, "b")).answers[Capability.EMBEDDING]
 
 
+@pytest.mark.parametrize(
+    ("owner", "server"),
+    [
+        ("vllm", "vLLM"),
+        ("sglang", "SGLang"),
+        ("llamacpp", "llama-server"),
+        ("tabbyAPI", "TabbyAPI"),
+        ("OVMS", "OpenVINO Model Server"),
+        ("roundhouse", "Roundhouse"),
+        ("organization_owner", ""),
+        (None, ""),
+        (["vllm"], ""),
+    ],
+)
+def test_a_list_that_names_its_program_tells_which_it_is(owner: object, server: str) -> None:
+    assert card_from_entry(RemoteModel(id="x", owned_by=owner)).server == server
+
+
+async def test_tabby_tells_of_the_model_it_has_loaded_and_of_no_other(far: Far) -> None:
+    parameters = {"max_seq_len": 8192, "use_vision": True, "prompt_template_content": "{% if tools %}x{% endif %}"}
+    far.pages["/v1/model"] = {"id": "loaded", "owned_by": "tabbyAPI", "parameters": parameters}
+    listed = [RemoteModel(id=name, owned_by="tabbyAPI") for name in ("loaded", "folder")]
+    cards = await cards_of(EngineEndpoint(base_url=f"{far.url}/v1", key="k", served_name=""), listed)
+    assert (cards["loaded"].context, cards["loaded"].server) == (8192, "TabbyAPI")
+    assert cards["loaded"].answers[Capability.VISION]
+    assert cards["loaded"].answers[Capability.TOOLS]
+    assert cards["folder"] == EndpointCard(server="TabbyAPI")
+
+
+async def test_tabby_s_answer_that_makes_no_sense_tells_nothing(far: Far) -> None:
+    far.pages["/v1/model"] = {"id": 3, "parameters": []}
+    listed = [RemoteModel(id="a", owned_by="tabbyAPI")]
+    cards = await cards_of(EngineEndpoint(base_url=f"{far.url}/v1", key="k", served_name=""), listed)
+    assert cards["a"] == EndpointCard(server="TabbyAPI")
+
+
 async def test_its_older_list_does_too(far: Far) -> None:
     far.pages["/api/v0/models"] = {"data": [{"id": "a", "type": "vlm", "capabilities": ["tool_use"]}]}
     answers = (await card_of(far, "a")).answers
