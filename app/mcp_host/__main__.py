@@ -45,6 +45,7 @@ from app.mcp_host.sign_in import make_sign_in
 _REQUESTS: msgspec.json.Decoder[HostRequest] = msgspec.json.Decoder(HostRequest)
 _LONGEST_LINE = 8 * 1024 * 1024
 _LONGEST_REASON = 300
+_LISTING_S = 5.0
 _CUT = "\n[The rest of the result was left out: it is too long.]"
 
 
@@ -75,9 +76,10 @@ async def _read_line() -> bytes:
 async def _serve_tools(order: HostOrder, calls: asyncio.Queue[HostRequest]) -> None:
     changes = asyncio.Event()
     async with _connect(order, changes) as client, anyio.create_task_group() as group:
-        await _send_tools(client)
-        group.start_soon(_follow_changes, client, changes)
-        await _answer_calls(client, calls, group)
+        listing = ToolListing(client)
+        await listing.send_changes()
+        group.start_soon(_follow_changes, listing, changes)
+        await _answer_calls(CallAnswerer(client, listing), calls, group)
 
 
 @asynccontextmanager
@@ -102,15 +104,26 @@ async def _connect(order: HostOrder, changes: asyncio.Event) -> AsyncIterator[Cl
         yield await stack.enter_async_context(Client(transport, message_handler=note_change))
 
 
-async def _follow_changes(client: Client, changes: asyncio.Event) -> None:
+async def _follow_changes(listing: "ToolListing", changes: asyncio.Event) -> None:
     while True:
         await changes.wait()
         changes.clear()
-        await _send_tools(client)
+        await listing.send_changes()
 
 
-async def _send_tools(client: Client) -> None:
-    send(HostTools(tools=await _list_tools(client), server=_name_server(client)))
+class ToolListing:
+    """The tools as the server lists them, sent whenever they are others than before."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._sent: HostTools | None = None
+
+    async def send_changes(self) -> None:
+        """List the tools."""
+        tools = HostTools(tools=await _list_tools(self._client), server=_name_server(self._client))
+        if tools != self._sent:
+            self._sent = tools
+            send(tools)
 
 
 async def _list_tools(client: Client) -> list[McpToolDescription]:
@@ -141,30 +154,50 @@ def _name_server(client: Client) -> str:
     return f"{about.name} {about.version}".strip() if about is not None else ""
 
 
-async def _answer_calls(client: Client, calls: asyncio.Queue[HostRequest], group: TaskGroup) -> None:
-    scopes: dict[int, anyio.CancelScope] = {}
+async def _answer_calls(answerer: "CallAnswerer", calls: asyncio.Queue[HostRequest], group: TaskGroup) -> None:
     while True:
         match await calls.get():
             case HostCall() as call:
-                scopes[call.id] = anyio.CancelScope()
-                group.start_soon(_answer_call, client, call, scopes)
+                group.start_soon(answerer.answer_call, call, answerer.begin_call(call.id))
             case HostCancel(id=number):
-                if number in scopes:
-                    scopes[number].cancel()
+                answerer.cancel_call(number)
 
 
-async def _answer_call(client: Client, call: HostCall, scopes: dict[int, anyio.CancelScope]) -> None:
-    began = time.monotonic()
-    with scopes[call.id]:
-        try:
-            result = read_result(await client.call_tool(call.tool, call.arguments))
-        except Exception as error:
-            if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
-                raise  # nothing can be called any more
-            result = McpResult(text=describe_failure(error), is_error=True)
-        seconds = round(time.monotonic() - began, 3)
-        send(HostResult(id=call.id, result=msgspec.structs.replace(result, seconds=seconds)))
-    del scopes[call.id]
+class CallAnswerer:
+    """Makes calls, several at a time."""
+
+    def __init__(self, client: Client, listing: ToolListing) -> None:
+        self._client, self._listing = client, listing
+        self._scopes: dict[int, anyio.CancelScope] = {}
+
+    def begin_call(self, number: int) -> anyio.CancelScope:
+        """Return what a call can be cancelled by."""
+        scope = self._scopes[number] = anyio.CancelScope()
+        return scope
+
+    def cancel_call(self, number: int) -> None:
+        """Call off a call, if it goes on."""
+        if number in self._scopes:
+            self._scopes[number].cancel()
+
+    async def answer_call(self, call: HostCall, scope: anyio.CancelScope) -> None:
+        """Make a call and send what came of it.
+
+        Tools that are described otherwise since are told of first, so that they ask again: no server has to say so.
+        """
+        began = time.monotonic()
+        with scope:
+            try:
+                result = read_result(await self._client.call_tool(call.tool, call.arguments))
+            except Exception as error:
+                if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
+                    raise  # nothing can be called any more
+                result = McpResult(text=describe_failure(error), is_error=True)
+            seconds = round(time.monotonic() - began, 3)
+            with contextlib.suppress(MCPError), anyio.move_on_after(_LISTING_S):
+                await self._listing.send_changes()
+            send(HostResult(id=call.id, result=msgspec.structs.replace(result, seconds=seconds)))
+        del self._scopes[call.id]
 
 
 def read_result(reply: Any) -> McpResult:  # noqa: ANN401 -- a CallToolResult, or a request for input that we cannot fill

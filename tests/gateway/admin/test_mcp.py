@@ -32,6 +32,7 @@ from app.core.mcp import (
     McpServerState,
     McpToolDescription,
     NewMcpServer,
+    tools_by_function,
 )
 from app.gateway.mcp import host, servers
 from app.gateway.mcp.host import McpHost
@@ -365,3 +366,21 @@ async def test_a_search_is_noted_as_a_connection_and_reaches_its_port(api: Api, 
     assert [port.first for port in rules.connect] == [53, 80, 443, 8888]
     result = await call(api, "search", "search_web", query="x")
     assert (result.is_error, "could not be reached" in result.text) == (True, True)
+
+
+async def test_a_server_that_asks_for_secrets_gets_none(api: Api) -> None:
+    await add(api, "fake", fake_server())
+    asked = await call(api, "fake", "nosy")
+    assert asked.is_error
+    assert (await call(api, "fake", "echo", text="still here")).text == "still here"
+
+
+async def test_names_and_schemas_that_are_none_harm_nobody(api: Api) -> None:
+    await add(api, "odd", fake_server("odd"))
+    tools = {tool.about.name: tool for tool in (await start(api, "odd")).tools}
+    assert "deep" in tools
+    names = tools_by_function(tools.values())
+    assert len(names) == len(tools)
+    assert all(
+        len(name) <= 64 and name.isascii() and name.replace("_", "").replace("-", "").isalnum() for name in names
+    )
