@@ -101,7 +101,9 @@ def recommendation_lines(advice: MachineAdvice) -> Iterator[str]:
         return
     best, *others = advice.recommended
     yield f"{click.style(best.name, bold=True)}: {best.reason}"
-    yield _LABELLED.format("Get it", f"roundhouse pull {best.pull}")
+    is_here = bool(best.installed)
+    command = f"roundhouse run {best.installed}" if is_here else f"roundhouse pull {best.pull}"
+    yield _LABELLED.format("Run it" if is_here else "Get it", command)
     fast = next((pick for pick in others if pick.is_fast), None)
     if fast is not None:
         rate = f", {words.format_rate(fast.card.decode.tokens_per_second)}" if fast.card.decode else ""

@@ -299,11 +299,17 @@ def _fastest_of_equals(good: list[_PickCandidate], use: HubUse) -> list[_PickCan
         model
         for model in good
         if model.rank >= _EQUAL * first.rank
-        and model.speed >= _MUCH_FASTER * first.speed
+        and _is_much_faster(model, first)
         and (use.value in model.entry.derived) == (use.value in first.entry.derived)
     ]
     chosen = max(equals, key=lambda model: model.speed, default=first)
     return [chosen, *(model for model in good if model is not chosen)]
+
+
+def _is_much_faster(model: _PickCandidate, other: _PickCandidate) -> bool:
+    """Whether it is; with a part in system memory also of what the other's own head makes of it."""
+    speed = other.drafted_speed if model.is_parted else other.speed
+    return model.speed >= _MUCH_FASTER * speed
 
 
 def _whole_before_parted(good: list[_PickCandidate], use: HubUse) -> list[_PickCandidate]:
@@ -332,7 +338,7 @@ def _find_fast(good: Sequence[_PickCandidate], use: HubUse) -> _PickCandidate | 
         (
             model
             for model in good[1:]
-            if model.speed >= _MUCH_FASTER * best.speed
+            if _is_much_faster(model, best)
             and model.rank >= _GOOD_ENOUGH * best.rank
             and use.value not in model.entry.derived
         ),
