@@ -100,7 +100,7 @@ class DocumentIndex:
     @contextmanager
     def write(self) -> Iterator["IndexWriter"]:
         """Open it for its one writer; it is made if it is not there or of no use. Raises StorageFault."""
-        with self._translate_faults():
+        with self.translate_faults():
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with closing(self._open_writable()) as connection:
                 yield IndexWriter(connection, self._folder)
@@ -108,7 +108,7 @@ class DocumentIndex:
     @contextmanager
     def read(self) -> Iterator["IndexReader"]:
         """Open it for reading; an index that is not there is an empty one. Raises StorageFault."""
-        with self._translate_faults(), closing(self._open_readable()) as connection:
+        with self.translate_faults(), closing(self._open_readable()) as connection:
             yield IndexReader(connection, self._folder)
 
     def remove(self) -> None:
@@ -159,7 +159,8 @@ class DocumentIndex:
         return connection
 
     @contextmanager
-    def _translate_faults(self) -> Iterator[None]:
+    def translate_faults(self) -> Iterator[None]:
+        """Turn what goes wrong with the files of the index into a StorageFault, and have damage remembered."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:

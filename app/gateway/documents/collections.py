@@ -25,7 +25,7 @@ from app.core.documents import (
     DocumentText,
     NewCollection,
 )
-from app.core.errors import BadRequest, Conflict, Forbidden, NotFound, RoundhouseError, quote_value
+from app.core.errors import BadRequest, Bug, Conflict, Forbidden, NotFound, RoundhouseError, quote_value
 from app.core.events import CollectionsChanged
 from app.documents.index import DocumentIndex, IndexFigures
 from app.gateway.attachments.reading_child import FileReader
@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 30.0
 """How often folders are compared with the index; longer where that takes more than a small share of the time."""
 _TELL_EVERY_S = 0.5
+_BUG = Bug("It could not be read because of a mistake in Roundhouse.", hint="Please report this.")
 
 
 class CollectionWork:
@@ -253,6 +254,9 @@ class Collections:
         except RoundhouseError as error:
             work.problem = error.body.text
             log.info("A collection could not be brought up to date: %s", error.body.text)
+        except Exception:
+            log.exception("A collection could not be brought up to date")
+            work.problem = _BUG.body.text
         work.looked_at = time.time()
         work.figures = await self._read_figures(record.id)
         was = work.stage

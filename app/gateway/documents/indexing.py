@@ -5,11 +5,10 @@ in a child, as files of chats are.
 """
 
 import asyncio
-import functools
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -45,13 +44,17 @@ Report = Callable[[CollectionStage, int, int], None]
 class WriterThread:
     """An index and the only thread that may touch it."""
 
-    def __init__(self, thread: ThreadPoolExecutor, writer: IndexWriter) -> None:
-        self._thread, self._writer = thread, writer
+    def __init__(self, index: DocumentIndex, thread: ThreadPoolExecutor, writer: IndexWriter) -> None:
+        self._index, self._thread, self._writer = index, thread, writer
 
     async def call(self, job: Callable[Concatenate[IndexWriter, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return what `job` makes of the index."""
-        work = functools.partial(job, self._writer, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        """Return what `job` makes of the index. Raises StorageFault."""
+
+        def run() -> R:
+            with self._index.translate_faults():
+                return job(self._writer, *args, **kwargs)
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, run)
 
 
 class IndexUpdate:
@@ -87,14 +90,15 @@ class IndexUpdate:
 @asynccontextmanager
 async def open_writer(index: DocumentIndex) -> AsyncIterator[WriterThread]:
     """Have an index written in a thread of its own while the block runs. Raises StorageFault."""
+    thread, opened = ThreadPoolExecutor(1, "documents"), ExitStack()
     loop = asyncio.get_running_loop()
-    with ThreadPoolExecutor(1, "documents") as thread:
-        context = index.write()
-        writer = await loop.run_in_executor(thread, context.__enter__)
-        try:
-            yield WriterThread(thread, writer)
-        finally:
-            await loop.run_in_executor(thread, context.__exit__, None, None, None)
+    try:
+        writer = await loop.run_in_executor(thread, opened.enter_context, index.write())
+        yield WriterThread(index, thread, writer)
+    finally:
+        # The thread does one thing after another: also what was begun when this was called off is closed where it is.
+        await asyncio.shield(asyncio.wrap_future(thread.submit(opened.close)))
+        thread.shutdown(wait=False)
 
 
 async def embed_all(writer: WriterThread, models: DocumentModels, report: Report) -> None:

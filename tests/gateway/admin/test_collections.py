@@ -24,6 +24,7 @@ from app.core.documents import (
 from app.core.events import CollectionsChanged, Event
 from app.core.keys import NewKey, Scope
 from app.gateway.documents import collections as collections_module
+from app.gateway.documents.indexing import IndexUpdate
 from app.gateway.documents.model_calls import DocumentModels
 from tests.gateway.admin.conftest import Api
 from tests.gateway.played import Upstream
@@ -413,3 +414,31 @@ def wait_for_start(api: Api, paths: Paths) -> Callable[[], Awaitable[list[Collec
             await again.close()
 
     return start
+
+
+async def test_damage_that_shows_itself_is_said_and_mended_at_the_next_look(
+    api: Api, docs: Collection, paths: Paths, folder: Path
+) -> None:
+    database = paths.collections / docs.id / "index.db"
+    database.write_bytes(database.read_bytes()[:4096] + b"\xa5" * 200_000)
+
+    damaged = await index(api, docs.id)
+    mended = await index(api, docs.id)
+
+    assert (mended.files, mended.passages, mended.problem) == (2, 2, "")
+    assert damaged.stage is CollectionStage.READY
+    assert (await search(api, "locomotive")).passages[0].path == str(folder / "trains.md")
+
+
+async def test_a_mistake_of_ours_leaves_no_collection_unfinished(
+    api: Api, docs: Collection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stumble(*_args: object, **_kwargs: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(IndexUpdate, "run", stumble)
+    broken = await index(api, docs.id)
+
+    assert (broken.stage, "mistake in Roundhouse" in broken.problem) == (CollectionStage.READY, True)
+    assert "ZeroDivisionError" in caplog.text
+    caplog.clear()
