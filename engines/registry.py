@@ -24,6 +24,7 @@ _MODULES = MappingProxyType(
         "mlc-llm": "engines.mlc_llm.launch",
         "dynamo": "engines.dynamo.launch",
         "tgi": "engines.tgi.launch",
+        "smg": "engines.smg.launch",
     }
 )
 """Engine id -> module with a module-level `ADAPTER`."""

@@ -87,7 +87,7 @@ def add(  # noqa: PLR0913 -- one parameter per option
     request = AttachEndpoint(
         url=target,
         name=name,
-        key=key or _key(from_stdin=key_stdin, asks=ask_key),
+        key=key or read_key(from_stdin=key_stdin, asks=ask_key),
         models=[*models],
         can=_capabilities(can) or None,
         context=context or None,
@@ -137,7 +137,8 @@ def detach(name: str, *, as_json: bool) -> None:
     show_result("detached", name, as_json=as_json, text=lambda gone: [f"{gone} is no longer attached."])
 
 
-def _key(*, from_stdin: bool, asks: bool) -> str:
+def read_key(*, from_stdin: bool, asks: bool) -> str:
+    """Return the key a person gives in one of the ways that keep it off the command line."""
     if from_stdin:
         return sys.stdin.readline().strip()
     if asks:

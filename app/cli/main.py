@@ -46,6 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "update-models": ("pull:update_models", "Check the hub for newer files of your models."),
     "alias": ("aliases:alias", "Give a model another name, for programs that request it by that name."),
     "attach": ("attach:attach", "Make the models of another endpoint available through this one."),
+    "fleet": ("fleet:fleet", "Serve one model over several endpoints, with a router in front."),
     "detach": ("attach:detach", "Remove an attached model from the list."),
     "run": ("chat:run", "Ask a model, once or in a conversation."),
     "transcribe": ("speech:transcribe", "Write down what is said in a recording."),

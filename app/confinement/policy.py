@@ -77,7 +77,7 @@ def confine_engine(launch: LaunchFacts, machine: MachineFacts) -> ConfinementRul
         write=(launch.scratch, launch.home, launch.short, *((SHARED_MEMORY,) if shares_memory else ())),
         devices=(*PLAIN_DEVICES, *(machine.devices if uses_devices(launch.about, launch.backend) else ())),
         bind=(launch.port,) if alone else (launch.port, _ANY_FREE_PORT),
-        connect=() if alone else (PortRange(machine.passing_ports.first, _LAST_PORT),),
+        connect=() if alone else (PortRange(_first_port(launch.about, machine), _LAST_PORT),),
         is_alone=alone,
         tasks=_tasks(machine.cores, is_alone=alone),
     )
@@ -86,6 +86,11 @@ def confine_engine(launch: LaunchFacts, machine: MachineFacts) -> ConfinementRul
 _ANY_FREE_PORT = 0
 _LAST_PORT = 65535
 """Servers that choose their own ports count up from one they were given."""
+
+
+def _first_port(about: Descriptor, machine: MachineFacts) -> int:
+    """Return the least port an engine may connect to: a router's replicas listen on any, helpers on passing ones."""
+    return 1 if about.family is EngineFamily.ROUTER else machine.passing_ports.first
 
 
 def works_alone(about: Descriptor, options: LaunchOptions) -> bool:

@@ -51,6 +51,7 @@ from engines.api import (
     LaunchPlan,
     ListenOptions,
     LogEvent,
+    ModelSource,
     ProcessSpec,
     Readiness,
     ReadyWhen,
@@ -281,7 +282,7 @@ class EngineRun:
         installation = await asyncio.to_thread(adapter.probe)
         if isinstance(installation, Failure):
             raise StartFailed(installation)
-        self.facts.key = secrets.token_urlsafe(32)
+        self.facts.key = await asyncio.to_thread(_choose_key, self._request.source)
         net = ListenOptions(host=HOST, port=port, key=self.facts.key)
         try:
             plan = adapter.plan(self._request.source, self._request.options, net, installation)
@@ -440,6 +441,13 @@ class EngineRun:
         if all(end.done() for end in self._ends.values()):
             self._deps.records.remove_record(self._token)
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _choose_key(source: ModelSource) -> str:
+    """Return the key of this launch. A router passes on the key it is given: it has that of its replicas, if any."""
+    remote = source.remote
+    shared = remote.key_file.read_text("utf-8") if remote is not None and remote.replicas else ""
+    return shared or secrets.token_urlsafe(32)
 
 
 def resident_bytes(pids: Sequence[int]) -> int:

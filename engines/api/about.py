@@ -23,6 +23,8 @@ class EngineFamily(StrEnum):
     """A server in a container image that is here already; started and ended like any other."""
     EXTERNAL = "external"
     """An endpoint somebody else runs; attached, never launched."""
+    ROUTER = "router"
+    """A program in front of endpoints that serve one model alike: it has no weights, and connects to each of them."""
 
 
 class Route(StrEnum):

@@ -107,6 +107,10 @@ class RemoteEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     served_as: str
     key_file: Path
+    replicas: tuple[str, ...] = ()
+    """Addresses of endpoints that serve it alike, for a router in front of them; `url` is the first one's base."""
+    policy: str = ""
+    """How that router chooses among them, in its own words."""
 
 
 class ModelSource(msgspec.Struct, frozen=True, kw_only=True):

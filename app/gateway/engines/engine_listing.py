@@ -67,6 +67,7 @@ def _describe_engine(  # noqa: PLR0913 -- every one of them is a different thing
     adapter, recipe = catalogue.adapters[engine], catalogue.recipes.get(engine)
     about, manifests = adapter.descriptor, catalogue.shelf.list_manifests(engine)
     versions = versions_of(catalogue, engine)
+    role = _ROUTER if about.family is EngineFamily.ROUTER else about.legacy
     way = "" if versions or (rank is None and not about.legacy) else about.obtained
     offers = offers_of(recipe, host, manifests, catalogue.shelf.read_state(engine)) if recipe else []
     tried = {entry.variant for entry in versions} | {offer.variant for offer in offers if offer.problem}
@@ -79,7 +80,7 @@ def _describe_engine(  # noqa: PLR0913 -- every one of them is a different thing
         homepage=about.homepage,
         formats=sorted(kind.value for kind in about.formats),
         rank=rank,
-        advice=" ".join(filter(None, (about.legacy or _advice(about.name, rank, ranked, versions), way, gains, order))),
+        advice=" ".join(filter(None, (role or _advice(about.name, rank, ranked, versions), way, gains, order))),
         is_preferred=is_preferred,
         versions=versions,
         offers=offers,
@@ -88,6 +89,9 @@ def _describe_engine(  # noqa: PLR0913 -- every one of them is a different thing
         unverified=about.unverified,
         legacy=about.legacy,
     )
+
+
+_ROUTER = "It shares requests out over endpoints that serve one model alike: `roundhouse fleet`."
 
 
 def _advice(name: str, rank: int | None, ranked: RankedEngine | None, versions: Sequence[EngineVersion]) -> str:

@@ -39,7 +39,7 @@ def answer_choices(services: Services, model: ModelInfo, own: ModelSettings, fac
 
 def _descriptor_of(services: Services, model: ModelInfo, own: ModelSettings) -> Descriptor | None:
     if model.attached:
-        return services.adapters[ATTACHED].descriptor
+        return services.adapters[model.router or ATTACHED].descriptor
     try:
         return services.adapters[engine_for(services, model, own).id].descriptor
     except EngineFailed:

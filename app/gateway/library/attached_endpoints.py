@@ -46,7 +46,7 @@ _MOST_MODELS = 500
 
 async def attach(services: Services, request: AttachEndpoint) -> list[ModelInfo]:
     """List the endpoint's models here. Raises UserError, or Unavailable for an endpoint that does not answer."""
-    url, key = check_url(request.url, own=services.identity.url), _check_key(request.key)
+    url, key = check_url(request.url, own=services.identity.url), check_key(request.key)
     request = msgspec.structs.replace(request, can=_complete_capabilities(request.can))
     base, remote_models = await find_endpoint_models(url, key)
     chosen = _choose_models(remote_models, request.models)
@@ -132,7 +132,8 @@ def _address_error(url: str, hint: str) -> BadRequest:
     return BadRequest(f"{quote_value(url)} is not the address of an endpoint.", hint=hint, code="invalid_value")
 
 
-def _check_key(key: str) -> str:
+def check_key(key: str) -> str:
+    """Return the key without spaces around it. Raises BadRequest for one that no header can carry."""
     plain = key.strip()
     if len(plain) > _MOST_KEY or not (plain.isascii() and plain.isprintable()):
         raise BadRequest("The key contains characters that keys cannot contain.", code="invalid_value")

@@ -25,7 +25,7 @@ from app.gateway.loading.model_tuning import with_defaults, with_tuning
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.loading.template_trials import check_template_of
 from app.gateway.services import Services
-from app.hub.library.attached import KEY_SUFFIX
+from app.hub.library.attached import KEY_SUFFIX, Attachment
 from app.hub.library.library import Library
 from app.hub.library.naming import fold_name
 from app.network.egress import egress_gate
@@ -121,7 +121,7 @@ def load_request_for(
     Raises EngineFailed if no installed engine reads its format, NotFound or BadRequest for files that go with it.
     """
     if model.attached:
-        return _request_for_attached(model)
+        return _request_for_attached(model, services.library.find_attachment(model))
     own = services.tuning.settings_of(model.runs_as) if own is None else own
     engine = engine_for(services, model, own).id
     return LoadRequest(
@@ -131,21 +131,28 @@ def load_request_for(
     )
 
 
-def _request_for_attached(model: ModelInfo) -> LoadRequest:
-    """Return what has an endpoint watched: it takes no memory here, and has as many slots as it pleases.
+def _request_for_attached(model: ModelInfo, attachment: Attachment) -> LoadRequest:
+    """Return what has an endpoint watched, or a router started in front of several: neither takes memory to speak of.
 
     Raises Offline for an endpoint on another computer that must not be called.
     """
-    where = urlsplit(model.attached)
-    egress_gate.require_open(
-        where.hostname or "", where.port or 0, Purpose(why=ConnectionReason.ATTACHED, about=model.name)
-    )
+    for url in attachment.replicas or (model.attached,):
+        where = urlsplit(url)
+        egress_gate.require_open(
+            where.hostname or "", where.port or 0, Purpose(why=ConnectionReason.ATTACHED, about=model.name)
+        )
     record = Path(model.path)
-    remote = RemoteEndpoint(url=model.attached, served_as=model.served_as, key_file=record.with_suffix(KEY_SUFFIX))
+    remote = RemoteEndpoint(
+        url=model.attached,
+        served_as=model.served_as,
+        key_file=record.with_suffix(KEY_SUFFIX),
+        replicas=attachment.replicas,
+        policy=attachment.policy,
+    )
     # A made model shares the endpoint whatever its settings: nothing is loaded for it.
     name = model.preset.base if model.preset is not None else model.name
     return LoadRequest(
-        engine=ATTACHED,
+        engine=attachment.router or ATTACHED,
         source=ModelSource(name=name, path=record, format=ModelFormat.REMOTE, remote=remote),
         options=LaunchOptions(context=model.trained_context, slots=_ENDPOINTS_SLOTS),
         needs=MemoryNeeds(pools={PLACES: 0}),

@@ -77,6 +77,10 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     stated_context: int | None = None
     known: EndpointKnowledge = EndpointKnowledge()
     attached_at: float = 0.0
+    router: str = ""
+    """The engine that shares requests out over `replicas`; empty for a single endpoint."""
+    policy: str = ""
+    replicas: tuple[str, ...] = ()
 
     @property
     def capabilities(self) -> list[Capability]:
@@ -146,6 +150,11 @@ class AttachmentStore:
         known = self._records.get(record)
         return known if known is not None else _record_file(record).read_value()
 
+    def read_key(self, name: str) -> str:
+        """Return the key of one; empty where it has none."""
+        file = self._record_path(name).with_suffix(KEY_SUFFIX)
+        return file.read_text("utf-8") if file.is_file() else ""
+
     def remove_attachment(self, record: Path) -> None:
         """Forget one, and its key. Raises StorageFault."""
         try:
@@ -172,11 +181,16 @@ def with_free_name(attachment: Attachment, others: Mapping[str, ModelInfo]) -> A
         f"{name}@{urlsplit(attachment.url).netloc.replace(':', '-')}",
     ):
         taken = others.get(naming.fold_name(candidate_name))
-        if taken is None or (
-            taken.preset is None and (taken.attached, taken.served_as) == (attachment.url, attachment.served_as)
-        ):
+        if taken is None or (taken.preset is None and _is_same(taken, attachment)):
             return msgspec.structs.replace(attachment, name=candidate_name)
     raise Conflict(f"There is a model called {name} already.", hint="Attach it under another name.")
+
+
+def _is_same(taken: ModelInfo, attachment: Attachment) -> bool:
+    """Tell whether a model is attached anew: of the same endpoint, or a fleet whose replicas may be others."""
+    if taken.router or attachment.router:
+        return bool(taken.router and attachment.router)
+    return (taken.attached, taken.served_as) == (attachment.url, attachment.served_as)
 
 
 def _record_file(path: Path) -> JsonFile[Attachment]:
@@ -198,4 +212,5 @@ def _model_info(record: Path, attachment: Attachment) -> ModelInfo:
         attached=attachment.url,
         served_as=attachment.served_as,
         served_by=attachment.known.server,
+        router=attachment.router,
     )

@@ -319,7 +319,13 @@ def made_and_attached_models_answer_as_they_say(call: Checked) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Far) as far:
         threading.Thread(target=far.serve_forever, daemon=True).start()
         (attached,) = call("POST", "/attached", {"url": f"http://127.0.0.1:{far.server_port}", "name": "far"})
+        text = (
+            f'model = "several"\nserves = "{attached["served_as"]}"\nreplicas = ["http://127.0.0.1:{far.server_port}"]'
+        )
+        fleet = call("POST", "/fleets", {"text": text})
+        assert [one["model"] for one in call("GET", "/fleets")] == [fleet["name"]] == ["several"]
         far.shutdown()
+    call("DELETE", "/attached/{name}", name="several")
     assert call("GET", "/attached") == [attached]
     assert call("PATCH", "/attached/{name}", {"can": ["embedding"]}, name="far")["capabilities"] == ["embedding"]
     call("DELETE", "/attached/{name}", name="far")

@@ -1,0 +1,1 @@
+"""smg, the Shepherd Model Gateway: shares requests out over replicas of one model."""
