@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fleet": ("fleet:fleet", "Serve one model over several endpoints, with a router in front."),
     "detach": ("attach:detach", "Remove an attached model from the list."),
     "run": ("chat:run", "Ask a model, once or in a conversation."),
+    "ask": ("guide:ask", "Ask the Guide about Roundhouse or this computer; it looks the answer up."),
     "transcribe": ("speech:transcribe", "Write down what is said in a recording."),
     "speak": ("speech:speak", "Have a text read aloud into a file."),
     "chats": ("chats:chats", "List, search, continue, export, import and delete the window's chats."),

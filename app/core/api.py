@@ -131,6 +131,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     DELETE /benchmarks/job                     204, stops it
     GET    /benchmarks/{id}                    BenchmarkReceipt
     DELETE /benchmarks/{id}                    204
+    POST   /guide                AskGuide      GuideAnswer, from what was looked up
     GET    /tools                              list[ToolInfo], those found here first
     POST   /tools/{id}/preview   WireTool      ToolChange, nothing is written
     POST   /tools/{id}/connect   WireTool      ToolChange

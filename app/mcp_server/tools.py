@@ -19,7 +19,7 @@ from app.core.engines import EngineStatus
 from app.core.errors import BadRequest
 from app.core.hub import HubPick, HubResults, HubUse, MachineAdvice
 from app.core.models import LoadModel, LoadOptions, ModelInfo, UnloadModel
-from app.mcp_server.results import (
+from app.core.tool_results import (
     AnswerText,
     DownloadProgress,
     EstimateAnswer,

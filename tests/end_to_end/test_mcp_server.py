@@ -18,7 +18,7 @@ from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.config.programs import module_command
 from app.core.keys import KeyInfo, KeyWithSecret, NewKey, Scope
-from app.mcp_server.results import AnswerText, InstalledModels, ServiceStatus
+from app.core.tool_results import AnswerText, InstalledModels, ServiceStatus
 from app.mcp_server.tools import TOOLS
 
 pytestmark = pytest.mark.real_engine

@@ -16,7 +16,7 @@ CODE = ("app", "engines")
 LOW = {"core"}
 PARTS = {
     *("network", "supervisor", "engine_store", "hub", "store", "hardware", "advisor", "config", "connect"),
-    *("updates", "confinement", "extraction", "documents"),
+    *("updates", "confinement", "extraction", "documents", "guide"),
 }
 MAY_IMPORT = {
     "core": set(),
@@ -32,6 +32,7 @@ MAY_IMPORT = {
     "benchmark": LOW,
     "markdown": LOW,
     "network": LOW,
+    "guide": LOW,
     "hub": LOW | {"config", "network"},
     "hardware": LOW | {"config"},
     "engine_store": LOW | {"config", "network"},

@@ -27,6 +27,7 @@ from app.gateway.documents.searching import PASSAGES, PassageSearch
 from app.gateway.entry.access import KEY_NAME, MAY_MANAGE
 from app.gateway.entry.bodies import read_body, read_json
 from app.gateway.entry.event_stream import send_events
+from app.gateway.guide.answering import Guide
 from app.gateway.hub.downloads import DOWNLOADS, DownloadQueue
 from app.gateway.library.file_jobs import LIBRARY, FileJobs
 from app.gateway.mcp.servers import McpServers
@@ -82,6 +83,7 @@ CALIBRATOR = web.AppKey("calibrator", Calibrator)
 DRAFT_TRIALS = web.AppKey("draft_trials", DraftTrials)
 ENGINES = web.AppKey("engines", LazyEngineStore)
 FILES = web.AppKey("files", FileReader)
+GUIDE_ANSWERS = web.AppKey("guide_answers", Guide)
 MCP_SERVERS = web.AppKey("mcp_servers", McpServers)
 
 
@@ -115,6 +117,7 @@ class AdminCall(Generic[B_co, Q_co]):
     mcp: McpServers
     collections: Collections
     passages: PassageSearch
+    guide: Guide
     key_name: str
     """Of the access key that let it in; empty for the window and the command line of this account."""
     body: B_co
@@ -225,6 +228,7 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         mcp=request.app[MCP_SERVERS],
         collections=request.app[COLLECTIONS],
         passages=request.app[PASSAGES],
+        guide=request.app[GUIDE_ANSWERS],
         key_name=request.get(KEY_NAME, ""),
         body=await _read_call_body(request, endpoint.body),
         query=_parse_query(endpoint.query, request),

@@ -29,6 +29,7 @@ from app.gateway.admin import (
     documents,
     engines,
     gateway,
+    guide,
     hub,
     library,
     loading,
@@ -46,6 +47,7 @@ from app.gateway.admin.calls import (
     DRAFT_TRIALS,
     ENGINES,
     FILES,
+    GUIDE_ANSWERS,
     MCP_SERVERS,
     AdminEndpoint,
     LazyEngineStore,
@@ -67,6 +69,8 @@ from app.gateway.documents.collections import COLLECTIONS, Collections
 from app.gateway.documents.model_calls import DocumentModels
 from app.gateway.documents.searching import PASSAGES, PassageSearch
 from app.gateway.exchange.handling import ENGINE_ACCESS
+from app.gateway.guide.answering import Guide
+from app.gateway.hub.downloads import DOWNLOADS
 from app.gateway.mcp.servers import McpServers
 from app.gateway.services import SERVICES
 
@@ -82,6 +86,7 @@ TABLES = (
     attachments.routes,
     presets.routes,
     advice.routes,
+    guide.routes,
     benchmarks.routes,
     tools.routes,
     mcp.routes,
@@ -123,6 +128,7 @@ def add_routes(app: web.Application) -> None:
     )
     app[PASSAGES] = PassageSearch(app[COLLECTIONS])
     app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS], _answer_helpers(app))
+    app[GUIDE_ANSWERS] = Guide(app[SERVICES], lambda: app[DOWNLOADS].all())  # noqa: PLW0108 -- the queue is made after this table
     app[BENCHMARKS] = Benchmarks(app[SERVICES])
     app[CALIBRATOR] = Calibrator(app[SERVICES])
     app[DRAFT_TRIALS] = DraftTrials(app[SERVICES])

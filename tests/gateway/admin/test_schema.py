@@ -472,6 +472,7 @@ def advice_answers_as_it_says(call: Checked) -> None:
     machine = {"os": "linux", "ram_gb": 64, "gpus": [{"name": "RTX 4090"}]}
     assert call("POST", "/plan", {"model": "Qwen3 8B", "machine": machine})["plans"]
     assert call("POST", "/estimate", {"model": "Qwen3 8B", "machine": machine})["fits"]
+    assert call("POST", "/guide", {"question": "Which version is this?"})["topic"] == "version"
     assert call("GET", "/calibration") == []
     call("DELETE", "/calibration")
     call("POST", "/calibrate")

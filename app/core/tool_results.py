@@ -1,4 +1,4 @@
-"""What the tools answer: the few fields an agent decides by, made from the gateway's replies.
+"""What tools answer agents and the Guide: the few fields one decides by, made from the gateway's replies.
 
 Bytes are bytes, contexts tokens, rates tokens per second; an unknown figure is None.
 """

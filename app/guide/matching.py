@@ -1,0 +1,149 @@
+"""Which entry a question asks for: by the words it shares with ways of asking, each word weighed by how rare it is.
+
+A question is compared with every phrasing (cosine of weighted words), and its weight is compared with what an entry's
+words cover. A word that no entry knows weighs most of all, which is what keeps questions about other things out.
+"""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from app.guide.entries import EntryKind, GuideEntry
+from app.guide.words import content_words, near_word, normal_word
+
+LEAST_SCORE = 0.65
+"""A question below is about something else; chosen on tests/data/guide/tuning.toml."""
+_PHRASE_SHARE = 0.6
+"""How much the nearest phrasing counts against the words of all of them."""
+RULE_BASE = 0.5
+"""What it is worth that a question has the words that mean an entry, before the rest of it is looked at."""
+RULE_LESS = 0.05
+"""What a single word that means an entry counts less than two."""
+_UNKNOWN_COUNT = 0.3
+"""In how many entries a word that is in none of them is taken to be."""
+_EXPLAINING = re.compile(
+    r"\W*(?:so\W+)?(?:what(?:.?s)?|why|explain|define|describe|when|which|who|is|are|does|do|tell me"
+    r"|how (?:much|many|long|fast|big|good|does|do|is)|difference|\w+ (?:or|vs|versus)|meaning)\b",
+    re.IGNORECASE,
+)
+"""How a question begins that wants something explained."""
+_NOT_EXPLAINED = 0.85
+"""What an explanation is worth to a question that wants something done."""
+
+
+class EntryMatch(NamedTuple):
+    """An entry, and how well a question asks for it: 0 to 1."""
+
+    entry: GuideEntry
+    score: float
+
+
+class _Phrase(NamedTuple):
+    entry: int
+    words: dict[str, float]
+    norm: float
+
+
+class _Rule(NamedTuple):
+    entry: int
+    groups: tuple[frozenset[str], ...]
+
+
+class QuestionIndex:
+    """All phrasings, to find the nearest of a question."""
+
+    def __init__(self, entries: Sequence[GuideEntry]) -> None:
+        self._entries = entries
+        words = [[content_words(phrase) for phrase in entry.ask] for entry in entries]
+        self._vocabulary = [set().union(*phrases) for phrases in words]
+        counts: dict[str, int] = defaultdict(int)
+        for vocabulary in self._vocabulary:
+            for word in vocabulary:
+                counts[word] += 1
+        self._rarity = {word: math.log(1 + len(entries) / count) for word, count in counts.items()}
+        self._unknown = math.log(1 + len(entries) / _UNKNOWN_COUNT)
+        self._rules = [
+            _Rule(number, tuple(frozenset(map(normal_word, group.split("|"))) for group in rule.split()))
+            for number, entry in enumerate(entries)
+            for rule in entry.when
+        ]
+        self._phrases: list[_Phrase] = []
+        self._by_word: dict[str, list[int]] = defaultdict(list)
+        for number, phrases in enumerate(words):
+            for phrase in phrases:
+                self._add_phrase(number, phrase)
+
+    def rank(self, question: str, names: Iterable[str] = ()) -> list[EntryMatch]:
+        """Return the entries that a question may ask for, the best first. `names` are the kinds of names it has."""
+        kinds = set(names)
+        weights = self._weigh(self._repair(content_words(question)))
+        norm = math.hypot(*weights.values()) if weights else 0.0
+        if not norm:
+            return []
+        best: dict[int, float] = {}
+        for phrase in self._candidates(weights):
+            if self._is_meant(phrase.entry, kinds):
+                cosine = (
+                    sum(weights.get(word, 0.0) * weight for word, weight in phrase.words.items()) / norm / phrase.norm
+                )
+                best[phrase.entry] = max(cosine, best.get(phrase.entry, 0.0))
+        whole, wants_doing = norm * norm, not _EXPLAINING.match(question)
+        scores = {
+            number: (_PHRASE_SHARE * cosine + (1 - _PHRASE_SHARE) * self._weigh_overlap(number, weights) / whole)
+            * (_NOT_EXPLAINED if wants_doing and self._entries[number].kind is EntryKind.EXPLANATION else 1.0)
+            for number, cosine in best.items()
+        }
+        for number, score in self._score_rules(weights, kinds):
+            scores[number] = max(score, scores.get(number, 0.0))
+        matches = [EntryMatch(self._entries[number], score) for number, score in scores.items()]
+        return sorted(matches, key=lambda match: -match.score)
+
+    def recognise(self, question: str, names: Iterable[str] = ()) -> EntryMatch | None:
+        """Return what a question asks for; None for one that asks for nothing the Guide knows."""
+        matches = self.rank(question, names)
+        if not matches or matches[0].score < LEAST_SCORE or matches[0].entry.kind is EntryKind.REFUSAL:
+            return None
+        return matches[0]
+
+    def _score_rules(self, weights: dict[str, float], kinds: set[str]) -> Iterator[tuple[int, float]]:
+        """Yield how well the words fit that mean an entry: what they leave of the question counts against it."""
+        words = {word: weight for word, weight in weights.items() if " " not in word}
+        whole = sum(weight * weight for weight in words.values())
+        for rule in self._rules:
+            if not self._is_meant(rule.entry, kinds) or not all(group & words.keys() for group in rule.groups):
+                continue
+            known = frozenset().union(*rule.groups) | self._vocabulary[rule.entry]
+            covered = sum(weight * weight for word, weight in words.items() if word in known) / whole
+            yield rule.entry, RULE_BASE + (1 - RULE_BASE) * covered - RULE_LESS / len(rule.groups)
+
+    def _add_phrase(self, entry: int, words: dict[str, float]) -> None:
+        weights = self._weigh(words)
+        phrase = _Phrase(entry, weights, math.hypot(*weights.values()) or 1.0)
+        for word in weights:
+            self._by_word[word].append(len(self._phrases))
+        self._phrases.append(phrase)
+
+    def _weigh(self, words: dict[str, float]) -> dict[str, float]:
+        return {word: share * self._rarity.get(word, self._unknown) for word, share in words.items()}
+
+    def _repair(self, words: dict[str, float]) -> dict[str, float]:
+        """Return words with slips of the finger put right, without the pairs that nobody knows."""
+        return {
+            word if word in self._rarity else near_word(word, self._rarity): share
+            for word, share in words.items()
+            if word in self._rarity or " " not in word
+        }
+
+    def _candidates(self, weights: dict[str, float]) -> list[_Phrase]:
+        numbers = {number for word in weights for number in self._by_word.get(word, ())}
+        return [self._phrases[number] for number in sorted(numbers)]
+
+    def _weigh_overlap(self, entry: int, weights: dict[str, float]) -> float:
+        vocabulary = self._vocabulary[entry]
+        return sum(weight * weight for word, weight in weights.items() if word in vocabulary)
+
+    def _is_meant(self, entry: int, kinds: set[str]) -> bool:
+        needs = self._entries[entry].needs
+        return not needs or needs in kinds
