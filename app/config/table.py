@@ -189,6 +189,16 @@ SETTINGS: tuple[Setting, ...] = (
         default="",
     ),
     Setting(
+        name="models.check_calls",
+        title="Check tool calls",
+        help=(
+            "A tool call whose arguments its tool would refuse, and an answer of nothing, are asked for once more, "
+            "with what is wrong. Calls arrive whole then, but for long ones. Attached endpoints are not checked."
+        ),
+        kind=SettingKind.BOOL,
+        default=True,
+    ),
+    Setting(
         name="models.folders",
         title="Model folders",
         help="Folders to search for model files, besides Roundhouse's own. Files are used in place, not copied.",

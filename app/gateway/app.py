@@ -110,6 +110,7 @@ def _observe(app: web.Application, services: Services) -> Observers:
         services.adapters,
         services.connections,
         prompt_caches=PromptCaches(partial(services.settings.get_flag, "engine.share_cache")),
+        unreadable=services.unreadable,
     )
 
     async def close(_app: web.Application) -> None:

@@ -103,6 +103,8 @@ class Services:
     """What is done once all this has ended."""
     shared: SharedWork = field(default_factory=SharedWork)
     """Questions to attached endpoints, asked once for all requests that wait for the answer."""
+    unreadable: set[str] = field(default_factory=set)
+    """Models of which an engine could not read an answer: from then on their answers are translated, and repaired."""
     hub: HubMemory = field(init=False)
     """What is remembered of the hub."""
     drafts: DraftTrialFile = field(init=False)

@@ -311,7 +311,9 @@ class Gateway:
     def engines(self) -> EngineAccess:
         """What answers in chats are written with."""
         services = self.services
-        return EngineAccess(services.supervisor, services.adapters, services.connections)
+        return EngineAccess(
+            services.supervisor, services.adapters, services.connections, unreadable=services.unreadable
+        )
 
     async def chat(self, **fields: object) -> tuple[int, Any]:
         """Ask for a chat completion; return status and decoded body."""

@@ -40,6 +40,7 @@ from app.gateway.exchange.capability_fallback import with_plan
 from app.gateway.exchange.connections import ReadFlow
 from app.gateway.exchange.engine.error_document import NO_REASON
 from app.gateway.exchange.observer import Caller, ExchangeOutcome, Observation, Observers
+from app.gateway.exchange.repairs import without_checks
 from app.gateway.exchange.translating import translate_answer
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.loading.requested_model import ResolvedModel
@@ -51,7 +52,7 @@ from engines.api import Route
 
 _LOADING = frozenset({EngineState.STARTING, EngineState.LOADING})
 _LOOK_AT_MEMORY_S = 0.5
-_ENGINES_WORDS = frozenset({"engine_refused", "engine_error", "engine_busy"})
+_ENGINES_WORDS = frozenset({"engine_refused", "engine_error", "engine_busy", "unparsed_answer"})
 _LONGEST_TEXT = 500
 
 
@@ -168,7 +169,8 @@ class AnswerWriter:
             body=b"",
             model=job.model.name,
         )
-        return await with_plan(services, blank, ResolvedModel(job.model, job.load), request)
+        # What is wrong with a call is its result here, which the window shows, and the model reads next.
+        return without_checks(await with_plan(services, blank, ResolvedModel(job.model, job.load), request))
 
     async def _read_documents(self, job: AnswerJob, live: LiveAnswer, path: Sequence[Message]) -> AttachmentParts:
         """Return what questions bring along: files, whole where they fit, and passages of those that do not."""

@@ -20,7 +20,7 @@ from app.gateway.canonical.request import ConversationMessage, ConversationReque
 from app.gateway.entry.bodies import call_off_loop
 from app.gateway.exchange.engine.answers import TemplateReply, TokenizeReply, decode_reply
 from app.gateway.exchange.engine.capability import RequestNeed, needs_of
-from app.gateway.exchange.engine.planning import UpstreamPlan, plan_request, reads_itself
+from app.gateway.exchange.engine.planning import AnswerRepairs, UpstreamPlan, plan_request, reads_itself
 from app.gateway.exchange.engine.request import route_of
 from app.gateway.exchange.presets import apply_preset, with_default_thinking
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
@@ -35,6 +35,8 @@ from engines.parsers import with_parser_features
 
 T = TypeVar("T")
 
+CHECK_CALLS = "models.check_calls"
+"""The setting."""
 _NO_FAMILY = ModelFamily()
 _FAMILIES: dict[tuple[str, str], ModelFamily] = {}
 _MOST_FAMILIES = 64
@@ -59,14 +61,35 @@ async def plan_fallbacks(services: Services, target: ResolvedModel, request: Req
     if isinstance(request, ConversationRequest):
         request = with_default_thinking(request, target.model.preset)
     family = _NO_FAMILY
-    if isinstance(request, ConversationRequest) and not reads_itself(descriptor):
+    is_readable = not getattr(request, "tools", ()) and target.load.source.name not in services.unreadable
+    if isinstance(request, ConversationRequest) and not (is_readable and reads_itself(descriptor)):
         family = await family_for(services.facts, services.tuning, target.model)
-    plan = plan_request(request, descriptor, family, model=target.model.name)
+    plan = plan_request(request, descriptor, family, model=target.model.name, is_readable=is_readable)
+    if plan.repairs is not None:
+        plan = msgspec.structs.replace(plan, repairs=_repairs_for(services, target.model, plan.repairs))
     if target.model.preset is None:
         return plan
     route = route_of(request)
     again = None if plan.again is None else apply_preset(plan.again, target.model, route)
     return msgspec.structs.replace(plan, body=apply_preset(plan.body, target.model, route), again=again)
+
+
+def _repairs_for(services: Services, model: ModelInfo, repairs: AnswerRepairs) -> AnswerRepairs:
+    """Return what is done about answers that cannot be used, as the settings and a made model have it."""
+
+    def write(request: Request) -> bytes:
+        return apply_preset(repairs.write(request), model, route_of(request))
+
+    checks_calls = bool(repairs.tools) and services.settings.get_flag(CHECK_CALLS)
+    return msgspec.structs.replace(repairs, write=write, checks_calls=checks_calls)
+
+
+def checks_calls(services: Services, target: ResolvedModel) -> bool:
+    """Tell whether calls of a model's are checked before a client gets them: of engines of ours, unless set otherwise.
+
+    What an endpoint of somebody else's answers in its own dialect is passed on as it is.
+    """
+    return target.load.source.remote is None and services.settings.get_flag(CHECK_CALLS)
 
 
 def running_descriptor(adapters: Mapping[str, EngineAdapter], supervisor: Supervisor, load: LoadRequest) -> Descriptor:

@@ -11,7 +11,12 @@ from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.dialects.raw_fields import ABSENT
 from app.gateway.exchange.observer import OBSERVATION, Observation
 from app.gateway.exchange.passing import pass_on
-from app.gateway.exchange.upstream import CacheFieldDroppedError, EngineAccess, UpstreamRequest
+from app.gateway.exchange.upstream import (
+    CacheFieldDroppedError,
+    EngineAccess,
+    UnreadableAnswerError,
+    UpstreamRequest,
+)
 from app.gateway.library.endpoint_routes import routes_of
 from app.gateway.loading.requested_model import ResolvedModel, is_able, media_hint
 from app.gateway.services import Services
@@ -28,7 +33,8 @@ AnswerHandler = Callable[[web.Request, EngineAccess, Observation], Awaitable[web
 class RequestJob(msgspec.Struct, frozen=True):
     """A request understood. Without an `answer` of its own the engine's bytes are passed on.
 
-    `detour` does the same by a route that can go without the prompt cache, where the engine's own for it cannot.
+    `detour` does the same by a route that can go without the prompt cache, where the engine's own for it cannot, and
+    that puts answers right which the engine could not read.
     """
 
     upstream: UpstreamRequest
@@ -71,6 +77,10 @@ async def answer_request(request: web.Request, route: str, understand: Understan
             except CacheFieldDroppedError:
                 if job.detour is None:
                     raise
+                answer = await job.detour()
+            except UnreadableAnswerError as error:
+                if job.detour is None:
+                    return error.refusal
                 answer = await job.detour()
         return await answer(request, engines, observed)
 

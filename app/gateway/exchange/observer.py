@@ -304,6 +304,10 @@ class Observation:
         self.outcome = ExchangeOutcome.ENGINE_FAILED if is_engines else ExchangeOutcome.REFUSED
         self.error, self.code_in_stream = sentence, code
 
+    def forget_failure(self) -> None:
+        """Forget why an answer failed that was put right."""
+        self.error = self.code_in_stream = ""
+
     def stop(self) -> None:
         """End it: the engine's connection ends, and whoever reads from it says so to the client in its dialect."""
         if self.is_stopped or self.is_over:

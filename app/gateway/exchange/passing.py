@@ -3,6 +3,7 @@
 A stream never ends silently: if the engine dies in the middle, an error event follows what was sent.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,14 +14,23 @@ from app.gateway.dialects.form import AnswerForm
 from app.gateway.entry.responses import send_whole
 from app.gateway.exchange.client_stream import SSE_HEADERS, ClientStream, KeepAlivePlan
 from app.gateway.exchange.connections import ReadFlow, Relay
+from app.gateway.exchange.engine.error_document import UNPARSED_WORDS
 from app.gateway.exchange.framing import size_line
 from app.gateway.exchange.observer import ExchangeOutcome, Observation
-from app.gateway.exchange.upstream import EngineAccess, EngineAnswer, UpstreamRequest, too_long_error
+from app.gateway.exchange.upstream import (
+    EngineAccess,
+    EngineAnswer,
+    UnreadableAnswerError,
+    UpstreamRequest,
+    too_long_error,
+)
 
 EVENT_STREAM = "text/event-stream"
 _END_OF_CHUNK = b"\n\r\n"
 """What a chunk ends with that ends a line."""
 _JSON = "application/json"
+_UNPARSED = re.compile(rb'"error":.{0,99}' + UNPARSED_WORDS.encode(), re.DOTALL)
+"""Inside a text the quotes would have backslashes before them."""
 LONGEST_LINE = 8 * 1024 * 1024
 """Bytes of a stream without an end of line: a token takes some hundred, a picture as text a few million."""
 
@@ -62,7 +72,11 @@ async def pass_on(
         if client is not None and await client.stop_keep_alive():  # it was kept waiting in a stream, and gets it there
             return await client.close(upstream.form.event(whole.body))
         if answer.is_refusal:
-            return web.Response(status=whole.status, body=whole.body, headers=whole.headers)
+            refusal = web.Response(status=whole.status, body=whole.body, headers=whole.headers)
+            if _UNPARSED.search(whole.body):
+                answer.note_unreadable()
+                raise UnreadableAnswerError(refusal)
+            return refusal
         return await send_whole(request, whole.status, whole.headers, whole.body)
     except RoundhouseError as error:
         if client is None or not await client.stop_keep_alive():
@@ -96,8 +110,11 @@ async def _pass_stream(
     try:
         relay = _make_relay(client, bound, form.edit_marks, observed) if client.is_chunked else None
         is_whole = await answer.hand_on(take_piece, client.drain, relay)
-        if not is_whole or not form.is_complete(observed.tail):
+        tail = observed.tail
+        if not is_whole or not form.is_complete(tail):
             error = await answer.why_broken()
+        elif _UNPARSED.search(tail):
+            answer.note_unreadable()
     except EngineFailed as nonsense:
         error = nonsense
     if error is None:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -33,47 +34,16 @@ from app.gateway.canonical.truncation import truncate_request
 from app.gateway.exchange.capability_fallback import AnswerTokenCounter
 from app.gateway.exchange.client_stream import SSE_HEADERS, ClientStream, KeepAlivePlan
 from app.gateway.exchange.connections import ReadFlow
-from app.gateway.exchange.engine.error_document import error_from_refusal
+from app.gateway.exchange.engine.error_document import UNPARSED, error_from_refusal
 from app.gateway.exchange.engine.stream import StreamReader
+from app.gateway.exchange.event_receivers import CollectingReceiver, End, EventReceiver
 from app.gateway.exchange.observer import Observation, RequestStopped
 from app.gateway.exchange.passing import LineLimit
+from app.gateway.exchange.repairs import repair_answer
 from app.gateway.exchange.upstream import EngineAccess, EngineAnswer, UpstreamRequest
 from app.supervisor.lease import Lease
 
 log = logging.getLogger(__name__)
-
-End = AnswerFinished | AnswerFailed
-
-
-class EventReceiver(Protocol):
-    """Who takes an answer's events."""
-
-    async def open(self) -> None:
-        """Note that the engine has begun to answer."""
-
-    def take_events(self, events: Sequence[Event]) -> ReadFlow:
-        """Take what a piece of the answer says. Returns PAUSE where they come faster than they are taken."""
-
-    async def drain(self) -> None:
-        """Wait until there is room for more."""
-
-
-class CollectingReceiver:
-    """Keeps an answer's events until all are there."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    async def open(self) -> None:
-        """Begin."""
-
-    def take_events(self, events: Sequence[Event]) -> ReadFlow:
-        """Keep them."""
-        self.events += events
-        return ReadFlow.MORE
-
-    async def drain(self) -> None:
-        """Go on."""
 
 
 class TrimOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,12 +71,13 @@ async def translate_answer(
     """
     must_call = upstream.plan is not None and upstream.plan.reading is not None and upstream.plan.reading.must_call
     once = _retry_until_tool_call if must_call else _translate_once
+    ask = once if upstream.plan is None or upstream.plan.repairs is None else partial(repair_answer, once)
     if trimming is None:
-        return await once(engines, upstream, observed, receiver)
+        return await ask(engines, upstream, observed, receiver)
     work, dropped = trimming.work, 0
     while True:
         try:
-            return await once(engines, upstream, observed, receiver)
+            return await ask(engines, upstream, observed, receiver)
         except ContextOverflow as error:
             trim = truncate_request(work, prompt_tokens=error.prompt_tokens or 0, context=error.context or 0)
             if trim is None:
@@ -138,7 +109,10 @@ async def fetch_body(engines: EngineAccess, upstream: UpstreamRequest, observed:
 
 
 def _refusal_error(answer: EngineAnswer, body: bytes) -> RoundhouseError:
-    return error_from_refusal(body, answer.head.status, retry_after=answer.head.headers.get("retry-after", ""))
+    error = error_from_refusal(body, answer.head.status, retry_after=answer.head.headers.get("retry-after", ""))
+    if error.code == UNPARSED:
+        answer.note_unreadable()
+    return error
 
 
 async def _translate_once(
@@ -157,9 +131,12 @@ async def _translate_once(
         except RoundhouseError as error:
             end = failure_event(error)
         if isinstance(end, AnswerFailed):
-            observed.note_stream_failure(end.error.sentence, end.error.code)
+            if end.error.code == UNPARSED:
+                answer.note_unreadable()
+            if end.error.code != UNPARSED or upstream.plan is None or upstream.plan.repairs is None:
+                observed.note_stream_failure(end.error.sentence, end.error.code)
             return end
-        if reading is not None:
+        if upstream.plan is not None and upstream.plan.counts_tokens:
             end = await AnswerTokenCounter(engines, answer.lease, upstream).count_tokens(end, events.text)
         observed.note_answer(answer.lease)
         return _with_timings(end, observed, answer.lease)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NoReturn, Self
 from urllib.parse import urlsplit
 
 import msgspec
+from aiohttp import web
 
 from app.core.errors import EngineFailed, RoundhouseError
 from app.gateway.background import Background
@@ -198,6 +199,8 @@ class EngineAccess:
     connections: EngineConnections
     stuck_checks: StuckChecks = field(default_factory=StuckChecks)
     prompt_caches: PromptCaches = field(default_factory=PromptCaches)
+    unreadable: set[str] = field(default_factory=set)
+    """`Services.unreadable`."""
 
     async def ask_engine(
         self, engine: Lease | ReadyEndpoint, path: str, body: bytes | None = None
@@ -264,6 +267,14 @@ class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 class CacheFieldDroppedError(Exception):
     """A request has to go without the prompt cache, and its route cannot say so. Nothing was sent."""
+
+
+class UnreadableAnswerError(Exception):
+    """The engine could not read an answer of its model, of which nothing was sent. `refusal` is what it says."""
+
+    def __init__(self, refusal: web.Response) -> None:
+        super().__init__()
+        self.refusal = refusal
 
 
 class EngineLostError(Exception):
@@ -388,6 +399,10 @@ class EngineAnswer:
         except EngineDisconnected:
             return False
         return True
+
+    def note_unreadable(self) -> None:
+        """Note that the engine could not read what its model wrote."""
+        self._engines.unreadable.add(self.request.load.source.name)
 
     async def why_broken(self) -> RoundhouseError:
         """Return why an answer broke off: somebody stopped it, the engine ended, or nobody knows."""

@@ -26,7 +26,7 @@ FILES_KEPT = 3
 HIDDEN = "(hidden)"
 LONGEST_TEXT = 4096
 """Clients name models and options as they like: one of 30 MB would fill the file."""
-QUOTING = frozenset({"engine_error", "engine_refused", "engine_busy"})
+QUOTING = frozenset({"engine_error", "engine_refused", "engine_busy", "unparsed_answer"})
 """Codes of errors whose sentence is an engine's: llama-server's ends with the answer it could not parse."""
 WITHOUT_WORDS = "An engine answered with an error; whoever asked was told its words."
 _LONGEST_TRACEBACK = 64 * 1024

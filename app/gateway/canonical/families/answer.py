@@ -26,6 +26,7 @@ from app.gateway.canonical.families.call_cutter import CallCutter, Piece
 from app.gateway.canonical.families.calls import ParsedCall
 from app.gateway.canonical.families.family import ModelFamily
 from app.gateway.canonical.families.marks import (
+    CHANNEL_MARKS,
     ENDS_OF_TURN,
     ReasoningSplitter,
     TurnEndStripper,
@@ -34,7 +35,6 @@ from app.gateway.canonical.families.marks import (
 )
 from app.gateway.canonical.request import ToolDefinition
 
-_CHANNEL_MARKS = ("<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|return|>", "<|call|>")
 _RECIPIENT = re.compile(r"\bto=(?:functions\.)?([\w.-]+)")
 
 
@@ -60,12 +60,12 @@ class HarmonySplitter:
         """Return what is surely said, and what it is."""
         self._rest += text
         parts: list[AnswerPart] = []
-        while mark_found := first_mark(self._rest, _CHANNEL_MARKS):
+        while mark_found := first_mark(self._rest, CHANNEL_MARKS):
             at, mark = mark_found
             self._take_text(self._rest[:at], parts)
             self._rest = self._rest[at + len(mark) :]
             self._take_mark(mark, parts)
-        cut = len(self._rest) - partial_mark_length(self._rest, _CHANNEL_MARKS)
+        cut = len(self._rest) - partial_mark_length(self._rest, CHANNEL_MARKS)
         self._take_text(self._rest[:cut], parts)
         self._rest = self._rest[cut:]
         return parts

@@ -165,21 +165,27 @@ def decode_schema(raw: msgspec.Raw | None) -> Schema:
 
 def fit_arguments(arguments: Mapping[str, object], schema: Schema) -> dict[str, object]:
     """Return the arguments with their values' types mended."""
-    arguments_fitted = _fit(dict(arguments), schema, _SchemaScope(schema))
+    arguments_fitted = _fit(dict(arguments), schema, SchemaScope(schema))
     return arguments_fitted if isinstance(arguments_fitted, dict) else dict(arguments)
 
 
-class _SchemaScope:
+class SchemaScope:
     """The document that references point into, and how far down a value lies."""
 
     def __init__(self, root: Schema, depth: int = 0) -> None:
         self._root = root
         self._depth = depth
 
-    def one_deeper(self) -> "_SchemaScope":
-        return _SchemaScope(self._root, self._depth + 1)
+    def one_deeper(self) -> "SchemaScope":
+        """Return the scope of what lies inside a value."""
+        return SchemaScope(self._root, self._depth + 1)
+
+    def types_of(self, schema: Schema) -> frozenset[str]:
+        """Return which types a value may have; empty for any."""
+        return _types(schema, self)
 
     def resolve_reference(self, schema: object) -> Schema:
+        """Return what a schema, or what it refers to, says; nothing where it is none or too far down."""
         if not isinstance(schema, Mapping) or self._depth > _DEEPEST_SCHEMA:
             return _NO_SCHEMA
         reference = schema.get("$ref")
@@ -191,10 +197,10 @@ class _SchemaScope:
         return target if isinstance(target, Mapping) else _NO_SCHEMA
 
 
-def _fit(value: object, schema: object, within: _SchemaScope) -> object:
+def _fit(value: object, schema: object, within: SchemaScope) -> object:
     schema = within.resolve_reference(schema)
     types = _types(schema, within)
-    if types and _kind(value) not in types:
+    if types and kind_of(value) not in types:
         value = _convert_value(value, types)
     match value:
         case dict():
@@ -206,7 +212,7 @@ def _fit(value: object, schema: object, within: _SchemaScope) -> object:
     return value
 
 
-def _types(schema: Schema, within: _SchemaScope) -> frozenset[str]:
+def _types(schema: Schema, within: SchemaScope) -> frozenset[str]:
     """Return which types a value may have; empty for any."""
     type_names = schema.get("type")
     if isinstance(type_names, str):
@@ -224,7 +230,8 @@ def _widen_types(types: set[str]) -> frozenset[str]:
     return frozenset(types | {"integer"} if "number" in types else types)
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """Return JSON schema's word for the type of a value."""
     for kind, name in ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (dict, "object")):
         if isinstance(value, kind):
             return name
@@ -249,7 +256,7 @@ def _from_text(text: str, types: frozenset[str]) -> object:
         return text
     if isinstance(value, float) and value.is_integer() and "integer" in types and "number" not in types:
         value = int(value)
-    return value if _kind(value) in types else text
+    return value if kind_of(value) in types else text
 
 
 def type_texts(texts: Mapping[str, str], schema: Schema) -> dict[str, object]:

@@ -106,7 +106,7 @@ def gemma_calls(text: str) -> list[ParsedCall]:
     return [ParsedCall(name=match[1], arguments=_decode_arguments(arguments_text))]
 
 
-def keyed_calls(text: str) -> list[ParsedCall]:
+def name_key_calls(text: str) -> list[ParsedCall]:
     """Read Apertus's calls: objects in which the tool's name is the key of its arguments."""
     entries = [entry for value in _values(text) for entry in (value if isinstance(value, list) else [value])]
     if not all(isinstance(entry, dict) for entry in entries):
@@ -224,7 +224,7 @@ MINIMAX_M3_MARK = "]<]minimax[>["
 _KEY_TAGS = re.compile(r"<([\w.-]++)>(.*?)(?:</\1>|\Z)", re.DOTALL)
 
 
-def nested_calls(text: str) -> list[ParsedCall]:
+def namespace_calls(text: str) -> list[ParsedCall]:
     """Read MiniMax M3's calls: `<invoke name="NAME"><KEY>value</KEY></invoke>`, a mark of its own before every tag."""
     plain = text.replace(MINIMAX_M3_MARK, "")
     return _require_calls([_texts(name, _KEY_TAGS.findall(body)) for name, body in _INVOKE.findall(plain)])

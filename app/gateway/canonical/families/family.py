@@ -18,14 +18,14 @@ from app.gateway.canonical.families.calls import (
     gemma_calls,
     invoke_calls,
     json_calls,
-    keyed_calls,
     kimi_calls,
     mistral_calls,
-    nested_calls,
+    name_key_calls,
+    namespace_calls,
     pythonic_calls,
     tag_calls,
 )
-from app.gateway.canonical.families.marks import ReasoningStyle
+from app.gateway.canonical.families.marks import CHANNEL_MARKS, ReasoningStyle
 
 
 class CallForm(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,11 +86,11 @@ DSML = CallForm(
 KIMI = CallForm(read=kimi_calls, opens=("<|tool_calls_section_begin|>",), closes=("<|tool_calls_section_end|>",))
 MINIMAX = CallForm(read=invoke_calls, opens=("<minimax:tool_call>",), closes=("</minimax:tool_call>",))
 MINIMAX_M3 = CallForm(
-    read=nested_calls, opens=(f"{MINIMAX_M3_MARK}<tool_call>",), closes=(f"{MINIMAX_M3_MARK}</tool_call>",)
+    read=namespace_calls, opens=(f"{MINIMAX_M3_MARK}<tool_call>",), closes=(f"{MINIMAX_M3_MARK}</tool_call>",)
 )
 SEED = CallForm(read=function_calls, opens=("<seed:tool_call>",), closes=("</seed:tool_call>",))
 LFM2 = CallForm(read=pythonic_calls, opens=("<|tool_call_start|>",), closes=("<|tool_call_end|>",))
-APERTUS = CallForm(read=keyed_calls, opens=("<|tools_prefix|>",), closes=("<|tools_suffix|>",))
+APERTUS = CallForm(read=name_key_calls, opens=("<|tools_prefix|>",), closes=("<|tools_suffix|>",))
 GIGACHAT = CallForm(read=json_calls, opens=("<|function_call|>", "<|message_sep|>\n\nfunction call<|role_sep|>\n"))
 MINICPM = CallForm(read=function_calls, opens=("<function name=",), closes=("</function>",), keeps_open=True)
 TOOL_CALLS = CallForm(read=json_calls, opens=("<tool_calls>",), closes=("</tool_calls>",))
@@ -118,6 +118,8 @@ class ModelFamily(msgspec.Struct, frozen=True, kw_only=True):
     """It writes gpt-oss's channels."""
     renders_tools: bool = False
     """Its template tells it of the tools; else the gateway has to."""
+    inner_marks: tuple[str, ...] = ()
+    """Marks within its calls, and of its channels."""
     id_length: int = 0
     """Letters and digits its template wants in a call's id; 0 for any number."""
 
@@ -196,6 +198,24 @@ _OPEN = re.compile(
 )
 _OFF_BY_DEFAULT = re.compile(r"\bif\s+(?:not\s+)?thinking\b|thinking\s+is\s+defined\s+and\s+thinking\b")
 _SWITCH = re.compile(r"\benable_thinking\b|\bthinking\b")
+_INNER_MARKS = (
+    "[ARGS]",
+    "[CALL_ID]",
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁call▁end｜>",
+    "<｜tool▁sep｜>",
+    "<|tool_call_begin|>",
+    "<|tool_call_argument_begin|>",
+    "<|tool_call_end|>",
+    "｜DSML｜",
+    '<|"|>',
+    "<escape>",
+    "<arg_key>",
+    "</arg_key>",
+    "<arg_value>",
+    "</arg_value>",
+    MINIMAX_M3_MARK,
+)
 _MISTRAL_ID = 9
 """Its templates refuse every other length."""
 
@@ -203,7 +223,7 @@ _MISTRAL_ID = 9
 def family_of(template: str, architecture: str = "") -> ModelFamily:
     """Return how a model with this chat template writes; `architecture` helps where there is no template."""
     if _CHANNELS in template and "<|start|>" in template:
-        return ModelFamily(channels=True, renders_tools=True)
+        return ModelFamily(channels=True, renders_tools=True, inner_marks=CHANNEL_MARKS)
     forms = _forms(template, architecture.lower())
     tail = _generation(template)
     is_open = _OPEN.search(tail) is not None
@@ -215,6 +235,7 @@ def family_of(template: str, architecture: str = "") -> ModelFamily:
         opens_when_on=is_open,
         can_switch=_SWITCH.search(template) is not None,
         renders_tools=_USES_TOOLS.search(template) is not None,
+        inner_marks=tuple(mark for mark in _INNER_MARKS if mark in template),
         id_length=_MISTRAL_ID if MISTRAL in forms else 0,
     )
 

@@ -55,6 +55,8 @@ class TurnEndStripper:
         return "" if kept in self._marks else kept
 
 
+CHANNEL_MARKS = ("<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|return|>", "<|call|>")
+"""Of gpt-oss's channels."""
 ENDS_OF_TURN = (
     "<|im_end|>",
     "<|endoftext|>",

@@ -26,7 +26,7 @@ from app.gateway.dialects.form import json_reply
 from app.gateway.entry.access import KEY_NAME
 from app.gateway.entry.bodies import call_off_loop, decode_body, read_body
 from app.gateway.entry.responses import REQUEST_ID
-from app.gateway.exchange.capability_fallback import renders_tools, running_descriptor, with_plan
+from app.gateway.exchange.capability_fallback import checks_calls, renders_tools, running_descriptor, with_plan
 from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.engine.planning import reads_itself
 from app.gateway.exchange.handling import (
@@ -78,7 +78,9 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
         target = await with_probes(services.library, services.shared, services.events, target, route)
     target = target._replace(load=await load_for_context(services, target, message_request.context))
     caches, key_name = request.app[ENGINE_ACCESS].prompt_caches, request.get(KEY_NAME, "")
-    is_apart = route is Route.MESSAGES and caches.will_skip(target.load.source.name, key_name)
+    name = target.load.source.name
+    is_unreadable = name in request.app[ENGINE_ACCESS].unreadable
+    is_apart = route is Route.MESSAGES and (is_unreadable or caches.will_skip(name, key_name))
     if is_apart or not await _can_pass(services, message_request, target, route):
         if route is Route.COUNT_TOKENS:
             return await _count_job(services, body, message_request, target)
@@ -122,7 +124,10 @@ async def _can_pass(services: Services, message_request: AnthropicRequest, targe
         return False
     if route is Route.MESSAGES and (wants_format(message_request) or not reads_itself(descriptor)):
         return False
-    return not message_request.tools or await renders_tools(services.facts, services.tuning, target.model)
+    if not message_request.tools:
+        return True
+    is_checked = route is Route.MESSAGES and checks_calls(services, target)
+    return not is_checked and await renders_tools(services.facts, services.tuning, target.model)
 
 
 async def _make_responder(

@@ -34,9 +34,10 @@ from app.gateway.dialects.lmstudio.stream import LmStudioEncoder
 from app.gateway.entry.bodies import call_off_loop, read_json
 from app.gateway.exchange.capability_fallback import plan_fallbacks
 from app.gateway.exchange.client_stream import KeepAlivePlan
+from app.gateway.exchange.event_receivers import End
 from app.gateway.exchange.handling import RequestJob, answer_request, engine_path, load_for_context
 from app.gateway.exchange.observer import Observation
-from app.gateway.exchange.translating import End, StreamCourse, StreamPart, stream_parts, translate_whole
+from app.gateway.exchange.translating import StreamCourse, StreamPart, stream_parts, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.loading.launch import resolve_model
 from app.gateway.loading.requested_model import ResolvedModel

@@ -30,8 +30,10 @@ from app.gateway.canonical.request import (
     image_of,
     text_of,
 )
+from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.dialects.raw_fields import ABSENT, is_set
 
+_LOAD_FIELDS = frozenset(ModelLoadFields.__struct_fields__)
 _MOST_LOGPROBS = 20
 MOST_CHOICES = 8
 """Answers to one request are written one after another."""
@@ -210,6 +212,20 @@ class OpenAIChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     def includes_usage(self) -> bool:
         """Whether a stream ends with the counts of tokens."""
         return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+
+_PASSED_OVER = frozenset(
+    ("metadata", "model", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user", "verbosity")
+)
+"""Fields without an effect on a model here."""
+_KEPT_APART = frozenset((*_UNSUPPORTED_FIELDS, "response_format", "json_schema", "n"))
+"""Fields with which an engine's own way is kept."""
+
+
+def is_translatable(body: bytes) -> bool:
+    """Tell whether nothing of a request is lost when it is written anew: whether all that is in it is known here."""
+    names = msgspec.json.decode(body, type=dict[str, msgspec.Raw]).keys() - _PASSED_OVER - _LOAD_FIELDS
+    return names <= frozenset(OpenAIChatRequest.__struct_fields__) - _KEPT_APART
 
 
 def to_canonical_request(request: OpenAIChatRequest) -> ConversationRequest:

@@ -23,7 +23,11 @@ from app.gateway.dialects.form import AnswerForm, StreamEditor, json_reply
 from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.dialects.openai import checks, embeddings, infill, multi_choice, rerank
 from app.gateway.dialects.openai.answers import CHAT, ONE_CALL, OpenAICompletionForm
-from app.gateway.dialects.openai.chat_request import OpenAIChatRequest, to_canonical_request
+from app.gateway.dialects.openai.chat_request import (
+    OpenAIChatRequest,
+    is_translatable,
+    to_canonical_request,
+)
 from app.gateway.dialects.openai.checks import ChoiceCount, OpenAIChatOptions, OpenAICompletionOptions
 from app.gateway.dialects.openai.form import OPENAI, OpenAIForm
 from app.gateway.dialects.openai.record import OPENAI_DIALECT
@@ -38,10 +42,17 @@ from app.gateway.dialects.openai.stream import (
 )
 from app.gateway.dialects.raw_fields import ABSENT, is_set
 from app.gateway.entry.bodies import call_off_loop, decode_body, read_body
-from app.gateway.exchange.capability_fallback import can_pass_bytes, running_descriptor, with_plan
+from app.gateway.exchange.capability_fallback import (
+    can_pass_bytes,
+    checks_calls,
+    running_descriptor,
+    with_plan,
+)
 from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.engine.capability import Fulfilment, RequestNeed, cannot_error, fulfilment_of, needs_of
 from app.gateway.exchange.handling import (
+    ENGINE_ACCESS,
+    AnswerHandler,
     RequestJob,
     client_header_lines,
     engine_path,
@@ -185,7 +196,11 @@ async def _can_pass(services: Services, target: ResolvedModel, body: bytes, opti
     if options.thinking_budget_tokens is not None and Feature.THINKING_BUDGET not in descriptor.features:
         raise cannot_error(RequestNeed.THINKING_BUDGET, descriptor.name)
     if descriptor.features >= _ALL_FEATURES:
-        return not options.has_tools or await can_pass_bytes(services, target, has_tools=True)
+        if not options.has_tools:
+            return True
+        if checks_calls(services, target) and await call_off_loop(body, is_translatable, body):
+            return False
+        return await can_pass_bytes(services, target, has_tools=True)
     if not await can_pass_bytes(services, target, has_tools=options.has_tools):
         return False
     chat_request = await call_off_loop(body, decode_body, body, OpenAIChatRequest)
@@ -207,7 +222,9 @@ class _ChatTranslation(NamedTuple):
     terms: LeaseOptions = LeaseOptions()
 
 
-async def _make_translated_job(services: Services, target: ResolvedModel, chat: _ChatTranslation) -> RequestJob:
+async def _translate_chat(
+    services: Services, target: ResolvedModel, chat: _ChatTranslation
+) -> tuple[UpstreamRequest, AnswerHandler]:
     """Return what asks the engine for a chat, and answers with it. Raises BadRequest for what cannot be asked."""
     chat_request = await call_off_loop(chat.body, decode_body, chat.body, OpenAIChatRequest)
     conversation = await call_off_loop(chat.body, to_canonical_request, chat_request)
@@ -225,7 +242,7 @@ async def _make_translated_job(services: Services, target: ResolvedModel, chat: 
     ]
     about = OpenAIAnswerInfo(id=f"chatcmpl-{secrets.token_hex(12)}", model=chat.name, created=int(time.time()))
     answers = _ChatResponder(upstreams=tuple(upstreams), about=about, includes_usage=chat_request.includes_usage)
-    return RequestJob(upstreams[0], answers.answer_stream if chat_request.stream else answers.answer_whole)
+    return upstreams[0], answers.answer_stream if chat_request.stream else answers.answer_whole
 
 
 def _request_per_choice(request: ConversationRequest, count: int) -> Iterator[ConversationRequest]:
@@ -305,13 +322,23 @@ async def prepare_chat_job(request: web.Request, put: FormWrapper | None = None)
         services.connections.dial_ahead(services.supervisor, target.load.source.name)
     if options.context is not None:
         target = target._replace(load=await load_for_context(services, target, options.context))
-    if not await _can_pass(services, target, body, options):
+
+    async def translate() -> tuple[UpstreamRequest, AnswerHandler]:
         form = None if put is None else put(engine_request.form, Route.CHAT, target)
         name = name_in_answer(options.model, target.model)
-        return await _make_translated_job(
-            services, target, _ChatTranslation(body, name, form, lease_options(options, Route.CHAT))
-        )
-    return RequestJob(await call_off_loop(body, _build_upstream, request, target, engine_request, options, put))
+        translation = _ChatTranslation(body, name, form, lease_options(options, Route.CHAT))
+        return await _translate_chat(services, target, translation)
+
+    async def translate_instead() -> AnswerHandler:
+        return (await translate())[1]
+
+    is_unreadable = target.load.source.name in request.app[ENGINE_ACCESS].unreadable
+    if is_unreadable and await call_off_loop(body, is_translatable, body):
+        return RequestJob(*await translate())
+    if not await _can_pass(services, target, body, options):
+        return RequestJob(*await translate())
+    upstream = await call_off_loop(body, _build_upstream, request, target, engine_request, options, put)
+    return RequestJob(upstream, detour=translate_instead)
 
 
 async def prepare_job(request: web.Request, route: Route, put: FormWrapper | None = None) -> RequestJob:

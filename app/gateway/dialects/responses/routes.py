@@ -22,10 +22,11 @@ from app.gateway.dialects.responses.stored import keep_response, track_response
 from app.gateway.entry.bodies import read_body, read_json
 from app.gateway.exchange.capability_fallback import with_plan
 from app.gateway.exchange.client_stream import KeepAlivePlan
+from app.gateway.exchange.event_receivers import End
 from app.gateway.exchange.handling import RequestJob, answer_request, lease_options, load_for_context
 from app.gateway.exchange.observer import Observation
 from app.gateway.exchange.token_count import token_counter
-from app.gateway.exchange.translating import End, StreamCourse, StreamPart, TrimOptions, stream_parts, translate_whole
+from app.gateway.exchange.translating import StreamCourse, StreamPart, TrimOptions, stream_parts, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.loading.launch import resolve_model
 from app.gateway.services import SERVICES, Services

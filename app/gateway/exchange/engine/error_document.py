@@ -50,6 +50,11 @@ _MISTAKES = (
 )
 
 
+UNPARSED = "unparsed_answer"
+"""The code of an error that is the engine's alone: the model wrote, and the engine could not read it."""
+UNPARSED_WORDS = r"(?:The model produced output that does not match|Failed to parse input at pos \d)"
+"""llama.cpp's, as its versions have them."""
+_UNPARSED = re.compile(UNPARSED_WORDS)
 _FIELD = re.compile(r"^Field '(\w+)': ")
 """How llama-server begins a sentence about one field."""
 
@@ -134,7 +139,9 @@ def _classify_refusal(refused: EngineRefusal) -> EngineRefusal:
         return _overflow_refusal(refused, overflow)
     if (most := answer_limit_in(refused.message)) is not None:
         refused = msgspec.structs.replace(refused, most_answer=most)
-    if refused.status >= _SERVER_ERROR:
+    if refused.status >= _SERVER_ERROR and _UNPARSED.search(refused.message):
+        refused = msgspec.structs.replace(refused, code=UNPARSED)
+    elif refused.status >= _SERVER_ERROR:
         for pattern, mistake in _MISTAKES:
             if pattern.search(refused.message):
                 changed = {"status": _BAD_REQUEST, "code": mistake.code, "param": mistake.param, "kind": ""}
@@ -210,7 +217,7 @@ def error_from_refusal(body: bytes, status: int = _SERVER_ERROR, *, retry_after:
         return TooManyRequests(sentence, code="engine_busy", retry_after=retry_after)
     if status < _SERVER_ERROR or status == _NOT_IMPLEMENTED:
         return BadRequest(sentence, code=str(refusal.code) if refusal.param and refusal.code else "engine_refused")
-    return EngineFailed(sentence, code="engine_error")
+    return EngineFailed(sentence, code=UNPARSED if refusal.code == UNPARSED else "engine_error")
 
 
 _JSON = re.compile(r"(?:Field '(?P<field>\w+)': )?\[json\.exception\.\w+\.\d+\] (?P<said>.*)", re.DOTALL)

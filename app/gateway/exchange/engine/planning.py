@@ -12,7 +12,8 @@ The tags are those most models have seen. Earlier calls and their results are pu
 has no turns for them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -21,6 +22,7 @@ from app.gateway.canonical.families.answer import ReadingOptions
 from app.gateway.canonical.families.arguments import decode_schema
 from app.gateway.canonical.families.family import PLAIN_JSON, TAGGED, ModelFamily
 from app.gateway.canonical.request import (
+    CompletionRequest,
     ConversationMessage,
     ConversationRequest,
     MessageRole,
@@ -42,6 +44,76 @@ _CONSTRAINED = ModelFamily(forms=(PLAIN_JSON,))
 """An answer held to a schema from its first token: it cannot hold reasoning, nor marks."""
 
 
+class AnswerRepairs(msgspec.Struct, frozen=True, kw_only=True):
+    """What is done about an answer that cannot be used. `request` is what the engine was asked, as it was put to it.
+
+    With `checks_calls` a call that its tool would refuse, and an answer of nothing, are asked for once more.
+    """
+
+    request: ConversationRequest
+    write: Callable[[Request], bytes]
+    """Writes a body for the same engine."""
+    family: ModelFamily
+    tools: tuple[ToolDefinition, ...] = ()
+    is_open: bool = False
+    """The prompt opens the reasoning."""
+    checks_calls: bool = False
+
+    @property
+    def raw_body(self) -> bytes:
+        """What has the engine write on after a prompt, without reading it; the prompt is filled in by who sends it."""
+        request = self.request
+        return self.write(CompletionRequest(prompt="", sampling=request.sampling, limits=request.limits))
+
+    @property
+    def raw_reading(self) -> ReadingOptions:
+        """How what the model writes then is read."""
+        return ReadingOptions(
+            family=self.family,
+            tools=self.tools,
+            is_open=self.is_open,
+            one_at_a_time=self.request.tool_choice.one_at_a_time,
+        )
+
+    def correction_body(self, calls: Sequence[ToolCall], faults: Sequence[Sequence[str]]) -> bytes:
+        """Return what asks again for calls that are wrong, each with what is wrong with it; none where nothing is."""
+        refused = [_call_to_show(call, sentences) for call, sentences in zip(calls, faults, strict=True)]
+        results = [
+            ToolResult(
+                call_id=call.id, name=call.name, text=CALL_AGAIN.format(faults=" ".join(sentences)), is_error=True
+            )
+            if sentences
+            else ToolResult(call_id=call.id, name=call.name, text=NOT_RUN, is_error=True)
+            for call, sentences in zip(refused, faults, strict=True)
+        ]
+        turns = [
+            ConversationMessage(MessageRole.ASSISTANT, tuple(refused)),
+            *(ConversationMessage(MessageRole.TOOL, (result,)) for result in results),
+        ]
+        if not self.family.renders_tools:
+            turns = [_plain_message(turn) for turn in turns]
+        return self.write(msgspec.structs.replace(self.request, messages=(*self.request.messages, *turns)))
+
+    @property
+    def retry_body(self) -> bytes:
+        """What asks again for an answer that was empty."""
+        *before, last = self.request.messages
+        if last.role is MessageRole.USER:
+            turns = (*before, ConversationMessage(MessageRole.USER, (*last.parts, Text(f"\n\n{NOT_EMPTY}"))))
+        else:
+            turns = (*before, last, ConversationMessage(MessageRole.USER, (Text(NOT_EMPTY),)))
+        return self.write(msgspec.structs.replace(self.request, messages=turns, thinking=ThinkingLevel.OFF))
+
+
+def _call_to_show(call: ToolCall, faults: Sequence[str]) -> ToolCall:
+    """Return a call as templates can show it: arguments that are no JSON are said in the result instead."""
+    try:
+        is_object = isinstance(msgspec.json.decode(call.arguments or "{}"), dict)
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        is_object = False
+    return call if is_object or not faults else msgspec.structs.replace(call, arguments="{}")
+
+
 class UpstreamPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The body to send. `reading` is None where the engine tells everything apart itself.
 
@@ -51,6 +123,10 @@ class UpstreamPlan(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     reading: ReadingOptions | None = None
     again: bytes | None = None
+    repairs: AnswerRepairs | None = None
+    """Set for chats of which something may have to be put right."""
+    counts_tokens: bool = False
+    """Whether the engine's tokenizer is asked for counts that its stream lacks."""
 
 
 def reads_itself(descriptor: Descriptor) -> bool:
@@ -58,29 +134,62 @@ def reads_itself(descriptor: Descriptor) -> bool:
     return {Feature.TOOLS, Feature.REASONING} <= descriptor.features
 
 
-def plan_request(request: Request, descriptor: Descriptor, family: ModelFamily, *, model: str) -> UpstreamPlan:
-    """Return the plan for a chat or a bare prompt. Raises BadRequest (engine_cannot)."""
+def plan_request(
+    request: Request, descriptor: Descriptor, family: ModelFamily, *, model: str, is_readable: bool = False
+) -> UpstreamPlan:
+    """Return the plan for a chat or a bare prompt. Raises BadRequest (engine_cannot).
+
+    `is_readable`: nothing will have to be put right of what an engine reads itself.
+    """
     check_needs(request, descriptor.features, engine=descriptor.name)
-    descriptor = _without_loose_calls(request, descriptor)
-    if not isinstance(request, ConversationRequest) or reads_itself(descriptor):
+    if descriptor.loosens_calls:
+        descriptor = _without_loose_calls(request, descriptor)
+    if not isinstance(request, ConversationRequest) or (is_readable and reads_itself(descriptor)):
         return UpstreamPlan(body=_body_for(request, model, descriptor, descriptor.features))
+    if reads_itself(descriptor):
+        return _plan_second_reading(request, descriptor, family, model=model)
     fitted, reading = _fitted_request(request, descriptor, family)
     again = None
     if reading.must_call:
         insisting = with_system(fitted.messages, AGAIN)
         again = _request_body(msgspec.structs.replace(fitted, messages=insisting), model, descriptor)
-    return UpstreamPlan(body=_request_body(fitted, model, descriptor), reading=reading, again=again)
+    repairs = AnswerRepairs(
+        request=fitted,
+        write=partial(_request_body, model=model, descriptor=descriptor),
+        family=family,
+        tools=reading.tools,
+    )
+    return UpstreamPlan(body=repairs.write(fitted), reading=reading, again=again, repairs=repairs, counts_tokens=True)
 
 
 def _without_loose_calls(request: Request, descriptor: Descriptor) -> Descriptor:
-    """Return the engine as one without tools where a call must be made and it would not hold it to its schema."""
+    """Return an engine that does not hold calls to their schema as one without tools, where a call must be made."""
     is_required = isinstance(request, ConversationRequest) and bool(request.tools) and request.tool_choice.is_required
-    if not (descriptor.loosens_calls and is_required):
+    if not is_required:
         return descriptor
     return msgspec.structs.replace(descriptor, features=descriptor.features - {Feature.TOOLS})
 
 
-def _request_body(request: ConversationRequest, model: str, descriptor: Descriptor) -> bytes:
+def _plan_second_reading(
+    request: ConversationRequest, descriptor: Descriptor, family: ModelFamily, *, model: str
+) -> UpstreamPlan:
+    """Return the plan for an engine that reads calls itself: those that it took for text are read here."""
+    tools = _offered_tools(request)
+    repairs = AnswerRepairs(
+        request=request,
+        write=lambda each: _body_for(each, model, descriptor, descriptor.features),
+        family=family,
+        tools=tools,
+        is_open=_is_open(family, request.thinking),
+    )
+    reading = None
+    if tools and request.response_format.shape is ResponseShape.TEXT:
+        one_at_a_time = request.tool_choice.one_at_a_time
+        reading = ReadingOptions(family=family, tools=tools, reads_thoughts=False, one_at_a_time=one_at_a_time)
+    return UpstreamPlan(body=repairs.write(request), reading=reading, repairs=repairs)
+
+
+def _request_body(request: Request, model: str, descriptor: Descriptor) -> bytes:
     return _body_for(request, model, descriptor, descriptor.features | {Feature.TOOLS})
 
 
@@ -239,6 +348,9 @@ _OFFER = (
 )
 MUST = "Answer with a tool call now, and with nothing else."
 MUST_NAMED = "Call the tool {name} now, and answer with nothing else."
+CALL_AGAIN = "This call was not run. {faults} Call the tool again with arguments that are right."
+NOT_RUN = "This call was not run, because another of the same answer was wrong. Call it again."
+NOT_EMPTY = "The last answer was empty. Answer in words, or call a tool."
 AGAIN = "The last answer held no tool call. Do not explain anything: write the call itself."
 
 

@@ -1,0 +1,65 @@
+"""llama.cpp cannot read what the Guide writes by a template that it was never taught: the text is read all the same."""
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from app.client.http import GatewayClient
+
+pytestmark = pytest.mark.real_engine
+TEMPLATE = (
+    "{#- <|channel|>analysis<|message|> -#}{%- for message in messages -%}"
+    "<|start|>{{ message.role }}<|message|>{{ message.content }}<|end|>{%- endfor -%}"
+    "{%- if tools %}{% for tool in tools %}{{ tool.function.name }} {% endfor %}{% endif -%}"
+    "{%- if add_generation_prompt %}<|start|>assistant{% endif -%}"
+)
+"""llama.cpp takes it for gpt-oss's, whose answers come in channels."""
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+FUNCTION = {"name": "get_weather", "description": "Tell the weather", "parameters": SCHEMA}
+QUESTION = [{"role": "user", "content": "What is Roundhouse?"}]
+
+
+@pytest.fixture(scope="module")
+def strange(client: GatewayClient, roundhouse: Any, tmp_path_factory: pytest.TempPathFactory) -> GatewayClient:  # noqa: ANN401 -- a fixture's function
+    file = tmp_path_factory.mktemp("template") / "strange.jinja"
+    file.write_text(TEMPLATE, encoding="utf-8")
+    done = roundhouse("tune", "guide", "--template", str(file))
+    assert done.returncode == 0, done.stderr
+    return client
+
+
+def ask(client: GatewayClient, path: str, body: dict[str, object]) -> tuple[int, str]:
+    data = json.dumps({"model": "guide", **body}).encode()
+    request = urllib.request.Request(client.gateway.url + path, data, {"Content-Type": "application/json"})  # noqa: S310 -- loopback
+    try:
+        with urllib.request.urlopen(request, timeout=120) as reply:  # noqa: S310 -- loopback
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", {"messages": QUESTION, "tools": [{"type": "function", "function": FUNCTION}]}),
+        (
+            "/v1/messages",
+            {"messages": QUESTION, "max_tokens": 40, "tools": [{"name": "get_weather", "input_schema": SCHEMA}]},
+        ),
+        ("/api/chat", {"messages": QUESTION, "tools": [{"type": "function", "function": FUNCTION}]}),
+        ("/v1/responses", {"input": "What is Roundhouse?", "tools": [{"type": "function", **FUNCTION}]}),
+        ("/v1/messages", {"messages": QUESTION, "max_tokens": 40}),
+    ],
+)
+def test_an_answer_that_llama_cpp_cannot_read_is_an_answer(
+    strange: GatewayClient, path: str, body: dict[str, object], *, stream: bool
+) -> None:
+    if "tools" not in body:  # a first whole answer is what tells of the model
+        ask(strange, path, {**body, "stream": False})
+    status, text = ask(strange, path, {**body, "stream": stream, "temperature": 0})
+    assert status == 200, text
+    assert "does not match" not in text
