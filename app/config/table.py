@@ -156,6 +156,14 @@ SETTINGS: tuple[Setting, ...] = (
         default=False,
     ),
     Setting(
+        name="chats.tool_servers",
+        title="Tools of new chats",
+        help="Names of MCP servers whose tools the model of a new chat may call. You are asked before each call.",
+        kind=SettingKind.LIST,
+        default=[],
+        separator=",",
+    ),
+    Setting(
         name="documents.embedding_model",
         title="Model that compares documents by meaning",
         help="An embedding model. Empty uses one that is on this computer; none finds documents by their words only. "

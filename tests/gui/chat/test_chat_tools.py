@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 
 from app.core.chats import AnswerCallChanged, AnswerDelta, AnswerDone, ChatPatch
-from app.core.events import McpServersChanged
+from app.core.events import McpServersChanged, SettingChanged
 from app.core.mcp import McpServerState
 from app.core.tool_calls import ChatTools, DecideToolCall, ToolCallState, ToolDecision
 from app.gui.net.remote_lists import Stores
@@ -17,6 +17,7 @@ from app.gui.screens.chat.transcript.transcript_turn import TranscriptTurn
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import PageId
 from app.gui.theme.theme import Theme
+from tests.demo import data
 from tests.demo.api import DemoApi
 from tests.demo.mcp import FILES, SERVERS, TIME, TRACKER
 from tests.demo.tool_scenes import TOOLS, make_tool_chat
@@ -157,3 +158,24 @@ def test_a_new_chat_is_made_with_the_tools_that_were_chosen(screen: ChatScreen, 
     screen.model.conversation.send("What time is it?")
     (body,) = api.bodies_of("POST", "/chats")
     assert getattr(body, "tools", None) == ChatTools(servers=["time"])
+
+
+def test_new_chats_begin_with_the_servers_that_are_usual(screen: ChatScreen, api: DemoApi, shell: QuietShell) -> None:
+    conversation, panel = screen.model.conversation, screen.conversation_view.tools_panel
+    screen.conversation_view.toggle_tools()
+    api.flush()
+    panel.make_usual.click()
+    assert api.bodies_of("PATCH", "/settings") == [{"chats.tool_servers": ["files", "time"]}]
+    screen.model.new_chat()
+    assert conversation.tools == ChatTools()
+    name = "chats.tool_servers"
+    settings = [data.with_value(row, ["time"]) if row.name == name else row for row in data.default_settings()]
+    api.replies["GET /settings"] = settings
+    shell.broadcast_event(SettingChanged(name="chats.tool_servers"))
+    api.flush()
+    assert conversation.tools == ChatTools(servers=["time"]), "it is empty, and nobody chose others"
+    conversation.set_tools(ChatTools(servers=["files"]))
+    api.replies["GET /settings"] = data.default_settings()
+    shell.broadcast_event(SettingChanged(name="chats.tool_servers"))
+    api.flush()
+    assert conversation.tools == ChatTools(servers=["files"])

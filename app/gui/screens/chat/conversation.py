@@ -36,6 +36,7 @@ from app.gui.screens.chat.answer_troubles import trouble_from, trouble_of
 from app.gui.screens.chat.message_tree import MessageTree, estimate_thought_s, was_cut
 from app.gui.screens.chat.turns import AnswerTrouble, LiveText, TurnProgress, TurnView
 
+_NO_TOOLS = ChatTools()
 _PENDING_QUESTION, _PENDING_ANSWER = "asked", "awaited"
 """Names of the two messages shown until the gateway has stored them."""
 
@@ -69,6 +70,8 @@ class Conversation(QObject):
         self.sampling = Sampling()
         self.overflow = OverflowRule.DEFAULT
         self.tools = ChatTools()
+        self._has_usual_tools = False
+        """Whether the tools are those of every new chat: nobody chose others for this one."""
         self.collections: list[str] = []
         """Ids of the collections in which passages are looked up."""
         self.comparing: str | None = None
@@ -131,7 +134,7 @@ class Conversation(QObject):
             ]
         return views if self._pending_text is None else [*views, *self._make_pending_turns(self._pending_text)]
 
-    def start_chat(self, model: str, folder: ChatFolder | None = None) -> None:
+    def start_chat(self, model: str, folder: ChatFolder | None = None, tools: ChatTools = _NO_TOOLS) -> None:
         """Show a new, empty chat, with the system prompt of the folder that it will be in."""
         self._leave_chat()
         self._set_chat(
@@ -146,8 +149,10 @@ class Conversation(QObject):
                 created_at=0,
                 updated_at=0,
                 messages=[],
+                tools=tools,
             )
         )
+        self._has_usual_tools = True
         self.chat_opened.emit()
 
     def open_chat(self, chat: str, message: str = "") -> None:
@@ -316,6 +321,7 @@ class Conversation(QObject):
     def set_tools(self, tools: ChatTools) -> None:
         """Choose whose tools the model of this chat may call."""
         if tools != self.tools:
+            self._has_usual_tools = False
             self.tools = tools
             self.changed.emit()
             self._patch_chat(ChatPatch(tools=tools))
@@ -326,6 +332,12 @@ class Conversation(QObject):
             self.collections = collections
             self.changed.emit()
             self._patch_chat(ChatPatch(collections=collections))
+
+    def use_usual_tools(self, tools: ChatTools) -> None:
+        """Give a chat that is still empty the tools of every new chat, unless others were chosen for it."""
+        if self.is_new and self._has_usual_tools and tools != self.tools:
+            self.tools = tools
+            self.changed.emit()
 
     def decide_call(self, answer: str, call: str, decision: ToolDecision) -> None:
         """Say whether a tool may be called that an answer waits for."""

@@ -277,6 +277,8 @@ class ConversationView(QWidget):
         conversation = self._model.conversation
         self.tools_panel.chosen.connect(conversation.set_tools)
         self.tools_panel.manage_requested.connect(self.tools_requested)
+        self.tools_panel.usual_requested.connect(self._model.make_tools_usual)
+        self._model.models_changed.connect(self._show_tools)
         self.collections_panel.chosen.connect(conversation.set_collections)
         self.collections_panel.manage_requested.connect(self.documents_requested)
 
@@ -413,7 +415,7 @@ class ConversationView(QWidget):
 
     def _show_tools(self) -> None:
         servers = self._tool_servers.items if self._tool_servers is not None else []
-        self.tools_panel.show_tools(self._model.conversation.tools, servers)
+        self.tools_panel.show_tools(self._model.conversation.tools, servers, self._model.usual_tools())
 
     def _show_collections(self) -> None:
         collections = self._collections.items if self._collections is not None else []

@@ -20,6 +20,7 @@ from app.core.errors import ErrorBody, write_fault
 from app.core.events import ChatChanged, Event, SettingChanged
 from app.core.models import AnswerChoices, ModelChoices, ModelInfo, ModelSampling, RegisterModel
 from app.core.tokens import TextTokens
+from app.core.tool_calls import ChatTools
 from app.core.translation import tr
 from app.core.words import format_tokens
 from app.gui import phrases
@@ -39,6 +40,7 @@ from app.gui.speech.dictation import Dictation, choose_transcriber
 from app.gui.speech.read_aloud import ReadAloud
 
 _LARGEST_FILE_MIB = 32
+TOOL_SERVERS = "chats.tool_servers"
 """Until the settings were read: their default."""
 
 
@@ -101,6 +103,7 @@ class ChatModel(QObject):
         for signal in (self.library.changed, self.running.changed):
             signal.connect(self.models_changed)
         self._preferences.changed.connect(self.models_changed)
+        self._preferences.changed.connect(lambda: self.conversation.use_usual_tools(self.usual_tools()))
         self.running.changed.connect(self._engines_changed)
         self.conversation.chat_created.connect(self._register_chat)
         self.conversation.files_returned.connect(self._put_files_back)
@@ -124,6 +127,16 @@ class ChatModel(QObject):
         shell.connected.connect(self._read_again)
         shell.event_received.connect(self._handle_event)
         shell.event_received.connect(self.default_sampling.handle_event)
+
+    def usual_tools(self) -> ChatTools:
+        """Return the tools that a new chat begins with."""
+        servers = self._preferences.get(TOOL_SERVERS, [])
+        return ChatTools(servers=servers if isinstance(servers, list) else [])
+
+    def make_tools_usual(self) -> None:
+        """Have new chats begin with the servers of this one."""
+        servers: list[str] = list(self.conversation.tools.servers)
+        self._preferences.change(TOOL_SERVERS, servers, self.conversation.failed.emit)
 
     @property
     def tool_servers(self) -> ToolServerStore:
@@ -302,7 +315,7 @@ class ChatModel(QObject):
         """Show an empty chat with a model, or the usual one; in a folder with what that gives."""
         value = self.chat_list.folders.find_folder(folder)
         self._wanted = model or (value.model if value else "")
-        self.conversation.start_chat(self._wanted, value)
+        self.conversation.start_chat(self._wanted, value, self.usual_tools())
         if value is not None or any(file.is_sent for file in self.files.items):
             self.files.put_attachments(value.files if value else [], is_sent=True)
 

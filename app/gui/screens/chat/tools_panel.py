@@ -27,6 +27,8 @@ class ToolsPanel(OptionsPanel):
 
     chosen = Signal(object)
     manage_requested = Signal()
+    usual_requested = Signal()
+    """New chats are to begin with these servers."""
 
     def __init__(self, theme: Theme, close: Callable[[], object]) -> None:
         quiet = tr("You are asked before each call, unless you allowed the tool.")
@@ -48,9 +50,13 @@ class ToolsPanel(OptionsPanel):
         self.forget = Button(
             theme, tr("Ask again"), look=ButtonLook.QUIET, icon="rotate-ccw", action=self._forget_permissions
         )
+        self.make_usual = Button(
+            theme, tr("Use in new chats"), look=ButtonLook.QUIET, icon="check", action=self.usual_requested.emit
+        )
         for widget in (self._nothing, self._list, self._kept):
             box.addWidget(widget)
-        box.addWidget(self.forget, 0, Qt.AlignmentFlag.AlignLeft)
+        for button in (self.forget, self.make_usual):
+            box.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         self._scroller = Scroller(page, tr("Tools"))
         self.box.addWidget(self._scroller)
 
@@ -64,7 +70,7 @@ class ToolsPanel(OptionsPanel):
         """Scroll what is higher than this."""
         self._scroller.setMaximumHeight(max(self.theme.px(_LEAST), height - self.theme.px(_HEAD)))
 
-    def show_tools(self, tools: ChatTools, servers: Sequence[McpServer]) -> None:
+    def show_tools(self, tools: ChatTools, servers: Sequence[McpServer], usual: ChatTools) -> None:
         """Show which of the servers a chat uses; one that is not there any more is left out when another is chosen."""
         self._tools = tools
         self._list.sync(
@@ -77,6 +83,7 @@ class ToolsPanel(OptionsPanel):
         self._kept.setText(_describe_permissions(tools))
         self._kept.setVisible(bool(tools.permissions))
         self.forget.setVisible(bool(tools.permissions))
+        self.make_usual.setVisible(bool(servers) and sorted(tools.servers) != sorted(usual.servers))
 
     def _make_row(self, server: McpServer) -> "ServerRow":
         row = ServerRow(self.theme, server.name)
