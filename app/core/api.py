@@ -125,13 +125,17 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /loads                              list[EstimateAccuracy], newest first
     GET    /doctor                             the report, see docs/reference/advisor.md
     GET    /bundle                             DiagnosticBundle, with the report in it, see docs/guide/security.md
+    POST   /guide                AskGuide      GuideAnswer, from what was looked up
     GET    /benchmarks[?model=&limit=]         list[BenchmarkReceipt], newest first, without single requests
     POST   /benchmarks         StartBenchmark  BenchmarkChanged; /events say how far it is
     GET    /benchmarks/job                     BenchmarkChanged or null: what runs, or ran last
     DELETE /benchmarks/job                     204, stops it
     GET    /benchmarks/{id}                    BenchmarkReceipt
     DELETE /benchmarks/{id}                    204
-    POST   /guide                AskGuide      GuideAnswer, from what was looked up
+    GET    /races/plan?model=                  RacePlan: who could run it here, and what installing the others takes
+    POST   /races            StartRace         RaceChanged; /events say how far it is
+    GET    /races/job                          RaceChanged or null: what runs, or ran last, with its result
+    DELETE /races/job                          204, stops it
     GET    /tools                              list[ToolInfo], those found here first
     POST   /tools/{id}/preview   WireTool      ToolChange, nothing is written
     POST   /tools/{id}/connect   WireTool      ToolChange

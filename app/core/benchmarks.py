@@ -267,3 +267,58 @@ class BenchmarkReceipt(msgspec.Struct, frozen=True, kw_only=True):
     def first_level(self) -> BenchmarkLevel:
         """The level with the fewest requests at once."""
         return min(self.levels, key=lambda level: level.concurrency)
+
+
+class RaceCandidate(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine that reads a model's files here; what installing it takes, where it is not installed."""
+
+    engine: str
+    name: str
+    version: str = ""
+    is_installed: bool = False
+    is_current: bool = False
+    """Whether it runs the model now."""
+    download_bytes: int = 0
+    disk_bytes: int = 0
+
+
+class RacePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Who could run in a race. Only installed engines do, unless others are named to be installed."""
+
+    model: str
+    candidates: list[RaceCandidate]
+
+
+class StartRace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for the fastest engine of a model, by `settings`. `installs` are engines to be installed first."""
+
+    model: Annotated[str, msgspec.Meta(max_length=500)]
+    settings: BenchmarkSettings = BenchmarkSettings()
+    installs: Annotated[list[str], msgspec.Meta(max_length=20)] = []
+
+
+class RaceEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """How one engine did; without a receipt, why it came to nothing."""
+
+    engine: str
+    receipt: str = ""
+    e2e_s: float | None = None
+    """Median of a whole answer, with the fewest requests at once."""
+    ratio: Figure | None = None
+    """To the engine of before: below 1 is faster."""
+    problem: str = ""
+    note: str = ""
+    """What changed since it was last measured in another version."""
+
+
+class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a race: `winner` is used for the model from its next load on, if it `is_change`."""
+
+    model: str
+    engine_before: str
+    set_before: str | None
+    """The engine that was set for the model; None for none. Set again, it undoes the race."""
+    winner: str
+    is_change: bool
+    sentence: str
+    entries: list[RaceEntry]

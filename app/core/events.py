@@ -7,6 +7,7 @@ event name too.
 
 import msgspec
 
+from app.core.benchmarks import RaceResult
 from app.core.connections import Connection
 from app.core.downloads import Download
 from app.core.engine_store import EngineJob
@@ -103,6 +104,18 @@ class BenchmarkChanged(msgspec.Struct, frozen=True, kw_only=True, tag="benchmark
     """The id of what came of it."""
 
 
+class RaceChanged(msgspec.Struct, frozen=True, kw_only=True, tag="race"):
+    """A race of engines has come further, or has ended; fields as for `CalibrationChanged`."""
+
+    model: str
+    stage: str
+    fraction: float | None = None
+    done: bool = False
+    error: str = ""
+    code: str = ""
+    result: RaceResult | None = None
+
+
 class EnginesChanged(msgspec.Struct, frozen=True, kw_only=True, tag="engines"):
     """The versions of an engine here, or which of them is used, are not what they were."""
 
@@ -189,6 +202,7 @@ Event = (
     | CalibrationChanged
     | DraftTrialChanged
     | BenchmarkChanged
+    | RaceChanged
     | EnginesChanged
     | EngineJobChanged
     | DownloadChanged

@@ -28,6 +28,7 @@ MEASUREMENTS = (
     Measurement("advice", "tests.bench.advice:measure"),
     Measurement("library", "tests.bench.indexing:measure"),
     Measurement("memory", "tests.bench.memory_accuracy:measure"),
+    Measurement("tools", "tests.bench.field_tools:measure"),
     Measurement("speed", "tests.bench.speed_accuracy:measure"),
 )
 """Add a line to have something measured by `make bench`."""

@@ -4,9 +4,12 @@ from typing import Annotated
 
 import msgspec
 
-from app.core.benchmarks import BenchmarkReceipt, StartBenchmark
-from app.core.events import BenchmarkChanged
+from app.core.benchmarks import BenchmarkReceipt, RacePlan, StartBenchmark, StartRace
+from app.core.engine_store import InstallEngine
+from app.core.errors import EngineFailed
+from app.core.events import BenchmarkChanged, RaceChanged
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
+from app.gateway.benchmarking.race import plan_race
 
 routes = RouteTable()
 
@@ -28,6 +31,7 @@ async def benchmarks(call: AdminCall[None, ReceiptQuery]) -> list[BenchmarkRecei
 @routes.add("POST", "/benchmarks", status=202)
 async def start_benchmark(call: AdminCall[StartBenchmark, NoQuery]) -> BenchmarkChanged:
     """Measure a model or an endpoint; takes a minute or more, and events say how far it is."""
+    call.races.job.check_idle()
     return await call.benchmarks.start(call.body)
 
 
@@ -53,3 +57,45 @@ async def benchmark(call: AdminCall[None, NoQuery]) -> BenchmarkReceipt:
 async def delete_benchmark(call: AdminCall[None, NoQuery]) -> None:
     """Forget one receipt."""
     await call.services.chats.delete_benchmark(call.names["id"])
+
+
+class RaceQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose race."""
+
+    model: str
+
+
+@routes.add("GET", "/races/plan")
+async def race_plan(call: AdminCall[None, RaceQuery]) -> RacePlan:
+    """Say which engines could run a model here, and what installing the others takes."""
+    return await plan_race(call.services, call.query.model)
+
+
+@routes.add("POST", "/races", status=202)
+async def start_race(call: AdminCall[StartRace, NoQuery]) -> RaceChanged:
+    """Find the fastest engine of a model and use it from its next load on; takes minutes, and events say how far it is.
+
+    Nothing is installed but what is named.
+    """
+    call.benchmarks.job.check_idle()
+
+    async def install(engine: str) -> None:
+        jobs = call.engines.store.jobs
+        await call.engines.store.install(engine, InstallEngine())
+        await jobs.wait()
+        if jobs.last is not None and jobs.last.error is not None:
+            raise EngineFailed(jobs.last.error.sentence, hint=jobs.last.error.hint, code=jobs.last.error.code)
+
+    return await call.races.start(call.body, install)
+
+
+@routes.add("GET", "/races/job")
+async def race_job(call: AdminCall[None, NoQuery]) -> RaceChanged | None:
+    """Say what runs, or ran last, and what came of it."""
+    return call.races.job.last
+
+
+@routes.add("DELETE", "/races/job")
+async def stop_race(call: AdminCall[None, NoQuery]) -> None:
+    """Stop the one that runs; nothing is changed."""
+    await call.races.stop()

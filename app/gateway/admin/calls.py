@@ -21,6 +21,7 @@ from app.gateway.advising.draft_trials import DraftTrials
 from app.gateway.attachments.reading_child import FileReader
 from app.gateway.background import BACKGROUND, Background
 from app.gateway.benchmarking.job import Benchmarks
+from app.gateway.benchmarking.race import Races
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.documents.collections import COLLECTIONS, Collections
 from app.gateway.documents.searching import PASSAGES, PassageSearch
@@ -84,6 +85,7 @@ DRAFT_TRIALS = web.AppKey("draft_trials", DraftTrials)
 ENGINES = web.AppKey("engines", LazyEngineStore)
 FILES = web.AppKey("files", FileReader)
 GUIDE_ANSWERS = web.AppKey("guide_answers", Guide)
+RACES = web.AppKey("races", Races)
 MCP_SERVERS = web.AppKey("mcp_servers", McpServers)
 
 
@@ -104,6 +106,7 @@ class AdminCall(Generic[B_co, Q_co]):
     answers: ChatAnswers
     background: Background
     benchmarks: Benchmarks
+    races: Races
     calibrator: Calibrator
     drafts: DraftTrials
     engines: LazyEngineStore
@@ -215,6 +218,7 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         answers=request.app[ANSWERS],
         background=request.app[BACKGROUND],
         benchmarks=request.app[BENCHMARKS],
+        races=request.app[RACES],
         calibrator=request.app[CALIBRATOR],
         drafts=request.app[DRAFT_TRIALS],
         engines=request.app[ENGINES],

@@ -166,6 +166,8 @@ async def _stream_events(call: AdminCall[None, EventsQuery]) -> AsyncGenerator[E
             yield call.calibrator.job.last
         if call.benchmarks.job.last is not None:
             yield call.benchmarks.job.last
+        if call.races.job.last is not None:
+            yield call.races.job.last
         if call.drafts.job.last is not None:
             yield call.drafts.job.last
         if call.engines.last_job is not None:

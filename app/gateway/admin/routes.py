@@ -49,6 +49,7 @@ from app.gateway.admin.calls import (
     FILES,
     GUIDE_ANSWERS,
     MCP_SERVERS,
+    RACES,
     AdminEndpoint,
     LazyEngineStore,
     check_manager,
@@ -60,6 +61,7 @@ from app.gateway.advising.idle_trials import IdleTrials
 from app.gateway.attachments.reading_child import FileReader
 from app.gateway.background import BACKGROUND, Background
 from app.gateway.benchmarking.job import Benchmarks
+from app.gateway.benchmarking.race import Races
 from app.gateway.chats.answer_writer import AnswerHelpers
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.chats.sources import SourceFinder
@@ -130,6 +132,7 @@ def add_routes(app: web.Application) -> None:
     app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS], _answer_helpers(app))
     app[GUIDE_ANSWERS] = Guide(app[SERVICES], lambda: app[DOWNLOADS].all())  # noqa: PLW0108 -- the queue is made after this table
     app[BENCHMARKS] = Benchmarks(app[SERVICES])
+    app[RACES] = Races(app[SERVICES])
     app[CALIBRATOR] = Calibrator(app[SERVICES])
     app[DRAFT_TRIALS] = DraftTrials(app[SERVICES])
     app[ENGINES] = LazyEngineStore(app[SERVICES])
@@ -170,6 +173,7 @@ async def _keep_collections(app: web.Application) -> None:
 
 async def _close_services(app: web.Application) -> None:
     await app[BENCHMARKS].stop()
+    await app[RACES].stop()
     await app[CALIBRATOR].stop()
     await app[DRAFT_TRIALS].stop()
     await app[ENGINES].close()

@@ -191,7 +191,12 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     """What needs a model that calls tools: `test_chat_tools`."""
     elsewhere.add(("POST", "/draft-trials"))
     """What needs an engine that drafts: `test_draft_trials`."""
-    elsewhere |= {("POST", "/benchmarks"), ("GET", "/benchmarks/{id}"), ("DELETE", "/benchmarks/{id}")}
+    elsewhere |= {
+        ("POST", "/benchmarks"),
+        ("POST", "/races"),
+        ("GET", "/benchmarks/{id}"),
+        ("DELETE", "/benchmarks/{id}"),
+    }
     """What needs an engine to be timed: `test_benchmarks`."""
     elsewhere.add(("POST", "/hub/catalogue"))
     """What needs a signed list: `test_hub`."""
@@ -481,6 +486,9 @@ def advice_answers_as_it_says(call: Checked) -> None:
     assert call("GET", "/benchmarks") == []
     assert call("GET", "/benchmarks/job") is None
     call("DELETE", "/benchmarks/job")
+    assert call("GET", "/races/plan", model="quick")["model"] == "quick"
+    assert call("GET", "/races/job") is None
+    call("DELETE", "/races/job")
     assert call("GET", "/draft-trials") == []
     assert isinstance(call("GET", "/loads"), list)
     assert call("GET", "/doctor")["confinement"] == call("GET", "/engines/confinement")

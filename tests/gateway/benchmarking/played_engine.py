@@ -21,6 +21,8 @@ class PlayedEngine:
         self.bodies: list[dict[str, Any]] = []
         self.in_flight = self.most_in_flight = 0
         self.status = 200
+        self.together: tuple[int, asyncio.Barrier] | None = None
+        """Answers of this length, but for the first, begin once as many requests wait as the barrier has places."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         if request.path.endswith("/models"):
@@ -42,6 +44,8 @@ class PlayedEngine:
         await response.prepare(request)
         await asyncio.sleep(self.first_s)
         tokens = body["max_tokens"]
+        if self.together is not None and tokens == self.together[0] and len(self.bodies) > 1:
+            await self.together[1].wait()
         for _ in range(tokens):
             await _send(response, {"choices": [{"delta": {"content": self.text}}]})
             if self.token_s:

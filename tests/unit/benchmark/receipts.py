@@ -37,7 +37,12 @@ def make_round(requests: Sequence[RequestTiming], *, concurrency: int = 1, **wat
 
 
 def make_receipt(
-    token_s: Sequence[float], *, model: str = "m", engine: str = "llama.cpp", levels: Sequence[int] = (1,)
+    token_s: Sequence[float],
+    *,
+    model: str = "m",
+    engine: str = "llama.cpp",
+    version: str = "1",
+    levels: Sequence[int] = (1,),
 ) -> BenchmarkReceipt:
     """Return a receipt of three rounds per level, whose requests took so long per token, one after the other."""
     rounds = {
@@ -48,7 +53,9 @@ def make_receipt(
         id="abc",
         at=1.7e9,
         roundhouse="1.0",
-        target=BenchmarkTarget(model=model, engine=engine, engine_version="1", backend="cpu", quantization="Q4_K_M"),
+        target=BenchmarkTarget(
+            model=model, engine=engine, engine_version=version, backend="cpu", quantization="Q4_K_M"
+        ),
         machine=BenchmarkMachine(
             system="Linux", processor="A <processor>", summary="A <processor>, 16.0 GiB of memory"
         ),

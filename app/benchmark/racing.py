@@ -1,0 +1,60 @@
+"""Who won: the engine whose whole answers come sooner than those of the engine of before, by more than noise.
+
+A challenger has to be faster with 95 % confidence, by bootstrap over single requests, and by enough to be worth it.
+Otherwise the engine of before stays.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from app.benchmark.statistics import bootstrap_ratio
+from app.core.benchmarks import BenchmarkReceipt, Figure, RaceEntry
+
+LEAST_GAIN = 0.05
+"""A twentieth: less is not felt, and changes with the weather of a computer."""
+
+
+def race_entry(receipt: BenchmarkReceipt, before: BenchmarkReceipt | None, *, note: str = "") -> RaceEntry:
+    """Return how an engine did against that of before; None where that came to nothing."""
+    ratio: Figure | None = None
+    if before is not None:
+        ratio = bootstrap_ratio(_answer_times(before), _answer_times(receipt), seed=receipt.settings.seed)
+    return RaceEntry(
+        engine=receipt.target.engine,
+        receipt=receipt.id,
+        e2e_s=receipt.first_level.e2e_s.median.value,
+        ratio=ratio,
+        note=note,
+    )
+
+
+def pick_winner(entries: Sequence[RaceEntry], before: str) -> str:
+    """Return the engine to use: that of before unless another is clearly faster, or that came to nothing."""
+    finished = [entry for entry in entries if entry.e2e_s is not None]
+    if not any(entry.engine == before for entry in finished):
+        return min(finished, key=_answer_time).engine if finished else before
+    faster = [entry for entry in finished if entry.engine != before and _is_clearly_faster(entry)]
+    return min(faster, key=_answer_time).engine if faster else before
+
+
+def describe_race(entries: Sequence[RaceEntry], before: str, winner: str, names: Mapping[str, str]) -> str:
+    """Return what came of a race, in a sentence."""
+    entry = next((entry for entry in entries if entry.engine == winner), None)
+    name, old = names.get(winner, winner), names.get(before, before)
+    if winner == before:
+        return f"{old} stays: no other engine is faster by more than noise."
+    if entry is None or entry.ratio is None:
+        return f"{name} is used from now on: {old} could not be measured."
+    return f"{name} is used from now on: it answers in {entry.ratio.value:.2f} times the time of {old}."
+
+
+def _is_clearly_faster(entry: RaceEntry) -> bool:
+    return entry.ratio is not None and entry.ratio.high < 1 and entry.ratio.value <= 1 - LEAST_GAIN
+
+
+def _answer_time(entry: RaceEntry) -> float:
+    return entry.e2e_s if entry.e2e_s is not None else float("inf")
+
+
+def _answer_times(receipt: BenchmarkReceipt) -> list[float]:
+    level = receipt.first_level.concurrency
+    return [sample.e2e_s for sample in receipt.samples if sample.concurrency == level]

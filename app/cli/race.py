@@ -1,0 +1,83 @@
+"""`roundhouse race`: engines on the same model, one after the other; the fastest is used, if it is clearly faster."""
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import click
+
+from app.benchmark.markdown import format_seconds
+from app.cli.gateway import connect_gateway
+from app.cli.measuring import follow_job
+from app.cli.output import format_table, json_option, print_note, show_result
+from app.core import words
+from app.core.benchmarks import BenchmarkSettings, RacePlan, RaceResult, StartRace, Workload
+from app.core.errors import EngineFailed
+from app.core.events import RaceChanged
+
+_START_S = 60.0
+"""Looking for the model on a drive that slept."""
+
+
+@click.command()
+@click.argument("model")
+@click.option(
+    "--workload",
+    type=click.Choice([kind.value for kind in Workload if kind is not Workload.FILE]),
+    default=Workload.CHAT.value,
+    show_default=True,
+    help="What is asked.",
+)
+@click.option("--install", "installs", multiple=True, metavar="ENGINE", help="Also install this engine; repeatable.")
+@click.option("--yes", is_flag=True, help="Do not ask before installing.")
+@click.option("--plan", "only_plan", is_flag=True, help="Only list who could run, and what installing takes.")
+@json_option
+def race(  # noqa: PLR0913 -- the options of one command
+    model: str, *, workload: str, installs: tuple[str, ...], yes: bool, only_plan: bool, as_json: bool
+) -> None:
+    """Measure MODEL with every installed engine that reads it, and use the fastest from its next load on.
+
+    The engine of now stays unless another is faster by more than noise. Nothing is installed unless --install names it.
+    """
+    client = connect_gateway()
+    plan = client.get(f"/races/plan?model={quote(model, safe='')}", RacePlan, timeout_s=_START_S)
+    if only_plan:
+        show_result("race_plan", plan, as_json=as_json, text=_plan_lines)
+        return
+    missing = [part for part in plan.candidates if part.engine in installs and not part.is_installed]
+    if missing and not yes:
+        sizes = ", ".join(f"{part.name} ({words.format_bytes(part.download_bytes or None)})" for part in missing)
+        click.confirm(f"Install {sizes}?", abort=True, err=True)
+    settings = BenchmarkSettings(workload=Workload(workload))
+    request = StartRace(model=model, settings=settings, installs=[part.engine for part in missing])
+    client.post("/races", request, RaceChanged, timeout_s=_START_S)
+    result = follow_job(client, RaceChanged, stop="/races/job").result
+    if result is None:
+        raise EngineFailed("The race ended without a result.", code="race_failed")
+    show_result("race", result, as_json=as_json, text=_result_lines)
+    if result.is_change:
+        undo = f"--engine {result.set_before}" if result.set_before else "--unset engine"
+        print_note(f"To undo: roundhouse tune {model} {undo}")
+
+
+def _plan_lines(plan: RacePlan) -> Iterator[str]:
+    rows = [
+        (
+            part.engine,
+            part.version if part.is_installed else "not installed",
+            "used now" if part.is_current else "",
+            "" if part.is_installed else words.format_bytes(part.download_bytes or None),
+        )
+        for part in plan.candidates
+    ]
+    yield from format_table(("ENGINE", "VERSION", "", "DOWNLOAD"), rows)
+
+
+def _result_lines(result: RaceResult) -> Iterator[str]:
+    rows: list[tuple[str, ...]] = []
+    for entry in result.entries:
+        answer = "" if entry.e2e_s is None else format_seconds(entry.e2e_s)
+        figure = entry.ratio
+        ratio = "" if figure is None else f"{figure.value:.2f} ({figure.low:.2f} to {figure.high:.2f})"
+        rows.append((entry.engine, answer, ratio, entry.receipt, entry.problem or entry.note))
+    yield from format_table(("ENGINE", "WHOLE ANSWER", f"TO {result.engine_before}".upper(), "RESULT", ""), rows)
+    yield result.sentence

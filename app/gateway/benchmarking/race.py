@@ -1,0 +1,209 @@
+"""The race: engines on the same weights under the same workload, one after the other; the winner is used for the model.
+
+Only engines that are here run, unless a person names others to be installed. A race that other programs disturb changes
+nothing; an engine that cannot load the model is out of it.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from app.core.benchmarks import (
+    BenchmarkReceipt,
+    RaceCandidate,
+    RaceEntry,
+    RacePlan,
+    RaceResult,
+    StartBenchmark,
+    StartRace,
+)
+from app.core.errors import BadRequest, Conflict, EngineFailed, UserError
+from app.core.events import RaceChanged, SettingChanged
+from app.gateway.advising.measuring_job import MeasuringJob
+from app.gateway.advising.quiet_rounds import read_processor_times
+from app.gateway.loading.launch import engine_for, find_model
+from app.gateway.services import Services
+
+if TYPE_CHECKING:
+    from app.core.models import ModelInfo
+    from app.gateway.benchmarking.system_watch import ReadCounters
+
+InstallEngineNow = Callable[[str], Awaitable[None]]
+"""Installs an engine and returns once it is there. Raises RoundhouseError."""
+
+
+async def plan_race(services: Services, name: str) -> RacePlan:
+    """Return who could run. Raises NotFound, or BadRequest for a model that runs elsewhere."""
+    from app.engine_store.host import host_of, unfit_reason  # noqa: PLC0415 -- start-up must not pay for it
+
+    model = await _model_here(services, name)
+    readers = await asyncio.to_thread(services.catalogue.readers_of, model.format)
+    current = await asyncio.to_thread(_current_engine, services, model)
+    host = host_of(await services.machine.read())
+    candidates: list[RaceCandidate] = []
+    for reader in readers:
+        recipe = services.catalogue.recipes.get(reader.id)
+        variants = [variant for variant in recipe.variants if not unfit_reason(variant, host)] if recipe else []
+        if not reader.installed and not variants:
+            continue
+        variant = None if reader.installed else variants[0]
+        candidates.append(
+            RaceCandidate(
+                engine=reader.id,
+                name=reader.name,
+                version=reader.version,
+                is_installed=reader.installed,
+                is_current=reader.id == current,
+                download_bytes=variant.download_bytes if variant else 0,
+                disk_bytes=variant.disk_bytes if variant else 0,
+            )
+        )
+    return RacePlan(model=model.name, candidates=candidates)
+
+
+class Races(MeasuringJob[RaceChanged]):
+    """Runs one race at a time in the background. Belongs to the event loop's thread."""
+
+    def __init__(self, services: Services, read: "ReadCounters | None" = None) -> None:
+        super().__init__(
+            services,
+            read_processor_times,
+            title="The race",
+            conflict=lambda job: Conflict(f"A race with {job.model} goes on."),
+        )
+        self._read = read
+
+    async def start(self, request: StartRace, install: InstallEngineNow) -> RaceChanged:
+        """Begin. Raises NotFound, BadRequest where there is nobody to race against, Conflict while one runs."""
+        self.job.check_idle()
+        plan = await plan_race(self._services, request.model)
+        known = {candidate.engine: candidate for candidate in plan.candidates}
+        for name in request.installs:
+            if name not in known:
+                raise BadRequest(
+                    f"{name} cannot be installed here, or does not read this model.", code="engine_unusable"
+                )
+        names = [name for name, part in known.items() if part.is_installed or name in request.installs]
+        if len(names) < 2:  # noqa: PLR2004 -- a race has two
+            raise BadRequest(
+                f"Only {names[0] if names else 'no engine'} is installed that reads {plan.model}.",
+                hint=_install_hint(plan),
+                code="nobody_to_race",
+            )
+        missing = [name for name in names if not known[name].is_installed]
+        return self.job.start(
+            RaceChanged(model=plan.model, stage="Getting ready", fraction=0.0),
+            lambda: self._measure(self._run(request, plan, names, _Installer(install, missing))),
+        )
+
+    async def _run(self, request: StartRace, plan: RacePlan, names: list[str], installer: "_Installer") -> None:
+        for name in installer.missing:
+            self.job.tell(stage=f"Installing {name}", fraction=0.0)
+            await installer.install(name)
+        model = await _model_here(self._services, request.model)
+        before = await asyncio.to_thread(_current_engine, self._services, model)
+        order = list(names)
+        random.Random(request.settings.seed).shuffle(order)  # noqa: S311 -- drawn, so that nobody always comes first
+        receipts: dict[str, BenchmarkReceipt] = {}
+        problems: dict[str, str] = {}
+        for place, name in enumerate(order):
+            try:
+                receipts[name] = await self._measure_engine(request, name, (place, len(order)))
+            except (EngineFailed, UserError) as error:
+                if isinstance(error, Conflict):  # disturbed: nobody's figures could be set against the others'
+                    raise
+                problems[name] = str(error)
+        await self._conclude(model, before, receipts, problems, plan)
+
+    async def _measure_engine(self, request: StartRace, engine: str, place: tuple[int, int]) -> BenchmarkReceipt:
+        from app.gateway.benchmarking.run import BenchmarkRun  # noqa: PLC0415 -- start-up must not pay for it
+        from app.gateway.benchmarking.system_watch import read_counters  # noqa: PLC0415 -- as above
+
+        number, count = place
+
+        def publish(stage: str, fraction: float) -> None:
+            self.job.tell(stage=f"{engine}: {stage}", fraction=(number + fraction) / count)
+
+        settings = msgspec.structs.replace(request.settings, engine=engine)
+        run = BenchmarkRun(self._services, self.job.off, publish, self._read or read_counters)
+        return await run.measure(StartBenchmark(model=request.model, settings=settings))
+
+    async def _conclude(
+        self,
+        model: "ModelInfo",
+        before: str,
+        receipts: dict[str, BenchmarkReceipt],
+        problems: dict[str, str],
+        plan: RacePlan,
+    ) -> None:
+        """Keep what was measured, and use the winner."""
+        from app.benchmark.racing import describe_race, pick_winner, race_entry  # noqa: PLC0415 -- as above
+
+        services = self._services
+        if not receipts:
+            raise EngineFailed(f"No engine ran {model.name}: {'; '.join(problems.values())}", code="race_failed")
+        entries: list[RaceEntry] = []
+        for receipt in receipts.values():
+            note = await self._note_change(receipt)
+            entries.append(race_entry(receipt, receipts.get(before), note=note))
+            await services.chats.save_benchmark(receipt)
+        entries += [RaceEntry(engine=name, problem=problem) for name, problem in problems.items()]
+        winner = pick_winner(entries, before)
+        own = services.tuning.settings_of(model.runs_as)
+        if winner != before:
+            changed = msgspec.structs.replace(own, engine=winner)
+            await asyncio.to_thread(services.tuning.change_settings, model.runs_as, changed)
+            services.events.publish(SettingChanged(name=f"model.{model.runs_as}"))
+        titles = {candidate.engine: candidate.name for candidate in plan.candidates}
+        result = RaceResult(
+            model=model.name,
+            engine_before=before,
+            set_before=own.engine,
+            winner=winner,
+            is_change=winner != before,
+            sentence=describe_race(entries, before, winner, titles),
+            entries=entries,
+        )
+        self.job.keep(result=result)
+
+    async def _note_change(self, receipt: BenchmarkReceipt) -> str:
+        """Return how much slower this version is than the one measured before, in words; empty if it is not."""
+        from app.benchmark.comparison import compare_receipts  # noqa: PLC0415 -- as above
+
+        target = receipt.target
+        for earlier in await self._services.chats.list_benchmarks(model=target.model):
+            is_other_version = earlier.target.engine == target.engine
+            is_other_version = is_other_version and earlier.target.engine_version != target.engine_version
+            if is_other_version and earlier.settings == receipt.settings and not earlier.disturbances:
+                figures = compare_receipts(earlier, receipt).figures
+                slower = next((part for part in figures if part.name == "End to end" and part.ratio.low > 1), None)
+                if slower is None:
+                    return ""
+                return f"{slower.ratio.value:.2f} times as slow as version {earlier.target.engine_version}"
+        return ""
+
+
+class _Installer(msgspec.Struct, frozen=True):
+    """Who is to be installed, and how."""
+
+    install: InstallEngineNow
+    missing: list[str]
+
+
+def _install_hint(plan: RacePlan) -> str:
+    names = [candidate.engine for candidate in plan.candidates if not candidate.is_installed]
+    return f"Others that could be installed: {', '.join(names)}." if names else ""
+
+
+async def _model_here(services: Services, name: str) -> "ModelInfo":
+    model = await find_model(services, name)
+    if model.attached:
+        raise BadRequest(f"{model.name} runs elsewhere: its endpoint decides what runs it.", code="model_unusable")
+    return model
+
+
+def _current_engine(services: Services, model: "ModelInfo") -> str:
+    return engine_for(services, model, services.tuning.settings_of(model.runs_as)).id

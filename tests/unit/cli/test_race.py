@@ -1,0 +1,99 @@
+"""`roundhouse race` as a person uses it: the plan, the question before an install, the table, the way back."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from app.cli import race as command
+from app.cli.main import roundhouse
+from app.core.benchmarks import Figure, RaceCandidate, RaceEntry, RacePlan, RaceResult, StartRace
+from app.core.events import RaceChanged
+
+PLAN = RacePlan(
+    model="m",
+    candidates=[
+        RaceCandidate(engine="a", name="A", version="1", is_installed=True, is_current=True),
+        RaceCandidate(engine="b", name="B", download_bytes=80 << 20),
+    ],
+)
+RESULT = RaceResult(
+    model="m",
+    engine_before="a",
+    set_before=None,
+    winner="b",
+    is_change=True,
+    sentence="B is used from now on.",
+    entries=[
+        RaceEntry(engine="a", receipt="r1", e2e_s=1.0, ratio=Figure(value=1, low=1, high=1)),
+        RaceEntry(engine="b", receipt="r2", e2e_s=0.5, ratio=Figure(value=0.5, low=0.4, high=0.6)),
+        RaceEntry(engine="c", problem="It died."),
+    ],
+)
+
+
+class PlayedService:
+    """Answers as the gateway does, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.requests: list[StartRace] = []
+        self.result = RESULT
+
+    def get(self, _path: str, _kind: Any, **_: object) -> RacePlan:  # noqa: ANN401 -- of every type
+        return PLAN
+
+    def post(self, _path: str, body: StartRace, _kind: Any, **_: object) -> RaceChanged:  # noqa: ANN401 -- as above
+        self.requests.append(body)
+        return RaceChanged(model=body.model, stage="Getting ready")
+
+    def stream_events(self, *_: object, **__: object) -> Iterator[RaceChanged]:
+        yield RaceChanged(model="m", stage="a: Warming up")
+        yield RaceChanged(model="m", stage="Done", done=True, result=self.result)
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> PlayedService:
+    played = PlayedService()
+    monkeypatch.setattr(command, "connect_gateway", lambda: played)
+    return played
+
+
+def call(*args: str, typed: str = "") -> Result:
+    return CliRunner().invoke(roundhouse, ["race", *args], input=typed)
+
+
+def test_the_table_the_sentence_and_the_way_back_are_shown(service: PlayedService) -> None:
+    done = call("m")
+    assert done.exit_code == 0
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:4]] == ["a", "b", "c"]
+    assert "0.50 (0.40 to 0.60)" in done.stdout
+    assert "B is used from now on." in done.stdout
+    assert "roundhouse tune m --unset engine" in done.stderr
+    assert service.requests == [StartRace(model="m")]
+
+
+def test_the_way_back_is_the_engine_that_was_set(service: PlayedService) -> None:
+    service.result = msgspec.structs.replace(RESULT, set_before="a")
+    assert "roundhouse tune m --engine a" in call("m").stderr
+    service.result = msgspec.structs.replace(RESULT, is_change=False)
+    assert "undo" not in call("m").stderr
+
+
+def test_nothing_is_installed_before_a_person_agrees(service: PlayedService) -> None:
+    refused = call("m", "--install", "b", typed="n\n")
+    assert refused.exit_code == 1
+    assert "80.0 MiB" in refused.stderr
+    assert service.requests == []
+    call("m", "--install", "b", typed="y\n")
+    call("m", "--install", "b", "--yes")
+    assert [request.installs for request in service.requests] == [["b"], ["b"]]
+
+
+def test_the_plan_alone_starts_nothing(service: PlayedService) -> None:
+    done = call("m", "--plan")
+    assert "not installed" in done.stdout
+    assert json.loads(call("m", "--plan", "--json").stdout)["race_plan"]["model"] == "m"
+    assert service.requests == []
