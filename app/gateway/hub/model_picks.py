@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from app.advisor.choosing.targets import explain_lack
 from app.advisor.memory.placement import SYSTEM
 from app.advisor.plans.drafting import head_gain
+from app.advisor.plans.ordering import LEAST_LEAD
 from app.advisor.plans.quantisations import USUAL, nominal_rate, quality_kept
 from app.advisor.plans.ranking import PlanInputs, build_advice
 from app.core import words
@@ -307,9 +308,9 @@ def _fastest_of_equals(good: list[_PickCandidate], use: HubUse) -> list[_PickCan
 
 
 def _is_much_faster(model: _PickCandidate, other: _PickCandidate) -> bool:
-    """Whether it is; with a part in system memory also of what the other's own head makes of it."""
-    speed = other.drafted_speed if model.is_parted else other.speed
-    return model.speed >= _MUCH_FASTER * speed
+    """Whether it is; with a part in system memory it has to be faster than the other with its own head, too."""
+    is_clear = not model.is_parted or model.speed >= LEAST_LEAD * other.drafted_speed
+    return is_clear and model.speed >= _MUCH_FASTER * other.speed
 
 
 def _whole_before_parted(good: list[_PickCandidate], use: HubUse) -> list[_PickCandidate]:

@@ -105,6 +105,13 @@ def test_a_much_better_model_comes_first_though_its_experts_lie_in_system_memory
     assert (best.name, best.card.format) == ("Qwen3.6 35B-A3B", "gguf")
 
 
+def test_a_part_in_system_memory_is_no_fast_one_beside_a_model_that_drafts() -> None:
+    card = {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 64, "gpus": ["RTX 3090"]}
+    first, second = pick_models(parse_catalogue(SHIPPED.read_bytes()).models, HubUse.REASONING, ground_of(card), 10)[:2]
+    assert (first.name, second.is_fast) == ("Qwen3.8 27B", True)
+    assert second.name != "Qwen3 Next 80B-A3B Thinking", "50 GB of it would lie in system memory"
+
+
 def test_on_memory_that_a_graphics_chip_shares_no_form_is_taken_that_fills_it() -> None:
     best = picks_on({"os": "macos", "cpu": "Apple M4 Max", "ram_gb": 128})[0]
     assert (best.name, best.card.format) == ("Qwen3.8 Flash Next 125B-A6B", "gguf"), "MLX cannot map the table"
