@@ -28,11 +28,12 @@ from app.core.benchmarks import (
     StartBenchmark,
     Workload,
 )
-from app.core.errors import BadRequest, quote_value
+from app.core.errors import BadRequest, EngineFailed, quote_value
 from app.core.events import BenchmarkChanged
 
 _START_S = 60.0
 """Looking for the model on a drive that slept."""
+_REFUSED = frozenset({"benchmark_disturbed", "benchmark_noisy"})
 _SUFFIXES = (".json", ".jsonl")
 
 
@@ -187,7 +188,11 @@ def _read_prompt(line: str, place: str) -> BenchmarkPrompt:
 def _measure(client: GatewayClient, request: StartBenchmark) -> BenchmarkReceipt:
     """Begin, follow to the end, and pass Ctrl-C on. Raises EngineFailed with what went wrong."""
     client.post("/benchmarks", request, BenchmarkChanged, timeout_s=_START_S)
-    end = follow_job(client, BenchmarkChanged, stop="/benchmarks/job")
+    try:
+        end = follow_job(client, BenchmarkChanged, stop="/benchmarks/job")
+    except EngineFailed as error:
+        hint = "To keep it all the same: --keep-disturbed" if error.code in _REFUSED else ""
+        raise EngineFailed(str(error), hint=hint, code=error.code) from None
     return client.get(f"/benchmarks/{end.receipt}", BenchmarkReceipt)
 
 

@@ -296,7 +296,7 @@ def _refusal(disturbances: Sequence[str], rounds: dict[int, list[BenchmarkRound]
     return Conflict(
         f"The benchmark was {'disturbed' if is_busy else 'too noisy'}, so it has no result. {' '.join(disturbances)}",
         code="benchmark_disturbed" if is_busy else "benchmark_noisy",
-        hint="Close what is busy and try again, or keep it all the same with --keep-disturbed.",
+        hint="Close what is busy and try again.",
     )
 
 

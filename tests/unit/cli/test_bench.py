@@ -96,6 +96,7 @@ def test_a_run_that_is_refused_ends_with_its_sentence(service: PlayedService) ->
     done = call("m")
     assert done.exit_code == 1
     assert "It was disturbed." in done.stderr
+    assert "--keep-disturbed" in done.stderr
     assert json.loads(call("m", "--json").stdout)["error"]["code"] == "benchmark_disturbed"
 
 
