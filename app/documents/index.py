@@ -23,7 +23,7 @@ FORMAT = 1
 _BUSY_S = 30.0
 _CACHE_KIB = 8192
 """Of pages: rows of the full-text index are touched all over."""
-MOST_RANKED = 20_000
+MOST_RANKED = 8_000
 """Passages with the question's words that are put in order: more take too long, and common words say little."""
 _CANDIDATES = 50
 """Of each way of searching, before they become one list."""

@@ -1,7 +1,7 @@
 """Cut a text into passages at the best places: before a heading, else between paragraphs, lines, sentences, words.
 
 A passage overlaps with the one before it, so that what is said across a cut is whole in one of them; not across a
-heading. The sizes were chosen by recall (docs/internals/documents.md).
+heading. The sizes are what embedding models take.
 """
 
 import re

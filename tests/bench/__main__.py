@@ -26,6 +26,7 @@ MEASUREMENTS = (
     Measurement("help", "tests.bench.guide:measure_help"),
     Measurement("guide", "tests.bench.guide:measure"),
     Measurement("advice", "tests.bench.advice:measure"),
+    Measurement("retrieval", "tests.bench.retrieval:measure"),
     Measurement("library", "tests.bench.indexing:measure"),
     Measurement("memory", "tests.bench.memory_accuracy:measure"),
     Measurement("tools", "tests.bench.field_tools:measure"),
