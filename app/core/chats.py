@@ -13,6 +13,7 @@ from app.core.attachments import MOST_ATTACHMENTS, Attachment
 from app.core.documents import MOST_CHAT_COLLECTIONS, AnswerDocuments
 from app.core.errors import BadRequest
 from app.core.grammars import check_grammar
+from app.core.guide import AnswerAction
 from app.core.json_schemas import check_schema
 from app.core.thinking import ThinkingLevel
 from app.core.tool_calls import AnswerToolCall, ChatTools
@@ -146,6 +147,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     """Calls of tools in an answer, in the order in which they were made."""
     documents: AnswerDocuments = AnswerDocuments()
     """Passages of documents that an answer was given."""
+    actions: list[AnswerAction] = []
+    """What an answer of the Guide offers to do."""
 
 
 class ChatSummary(msgspec.Struct, frozen=True, kw_only=True):

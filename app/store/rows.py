@@ -29,6 +29,7 @@ from app.core.chats import (
 )
 from app.core.documents import AnswerDocuments
 from app.core.errors import BadRequest, Conflict, NotFound
+from app.core.guide import AnswerAction
 from app.core.tool_calls import AnswerToolCall, ChatToolPermission, ChatTools, end_open_calls
 from app.store import folders
 from app.store.attachments import attachments_of_messages, claim_attachments, read_attachments
@@ -36,7 +37,7 @@ from app.store.opening import transaction
 
 _MESSAGE = (
     "id, chat, parent, role, content, reasoning, status, model, engine, timings, finish_reason, error, created_at,"
-    " is_edited, left_out, summary, calls, documents, deleted_at"
+    " is_edited, left_out, summary, calls, documents, actions, deleted_at"
 )
 _CHAT = (
     "id, title, model, system_prompt, sampling, head, created_at, updated_at, is_pinned, is_archived, folder, overflow,"
@@ -160,6 +161,10 @@ def _encode_tools(tools: ChatTools) -> str:
     return "" if tools == ChatTools() else encode_json(tools)
 
 
+def _encode_actions(actions: Sequence[AnswerAction]) -> str:
+    return msgspec.json.encode(actions).decode() if actions else ""
+
+
 def _encode_calls(calls: Sequence[AnswerToolCall]) -> str:
     return msgspec.json.encode(calls).decode() if calls else ""
 
@@ -247,14 +252,15 @@ def add_message(connection: sqlite3.Connection, message: Message) -> None:
     """Store a finished message without its files. In the caller's transaction; IntegrityError if its id is taken."""
     connection.execute(
         "INSERT INTO messages (id, chat, parent, role, content, reasoning, status, model, engine, timings,"
-        " finish_reason, error, created_at, is_edited, left_out, summary, calls, documents)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " finish_reason, error, created_at, is_edited, left_out, summary, calls, documents, actions)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *(message.id, message.chat, message.parent, message.role, message.content, message.reasoning),
             *(message.status, message.model, message.engine),
             None if message.timings is None else encode_json(message.timings),
             *(message.finish_reason, message.error, message.created_at, message.is_edited),
             *(message.left_out, message.summary, _encode_calls(message.calls), _encode_documents(message.documents)),
+            _encode_actions(message.actions),
         ),
     )
 
@@ -295,11 +301,12 @@ def finish_answer(connection: sqlite3.Connection, answer: Message) -> Message:
         timings = None if answer.timings is None else encode_json(answer.timings)
         row_count = connection.execute(
             "UPDATE messages SET content = ?, reasoning = ?, status = ?, engine = ?, timings = ?, finish_reason = ?,"
-            " error = ?, left_out = ?, summary = ?, calls = ?, documents = ? WHERE id = ? AND status = 'generating'",
+            " error = ?, left_out = ?, summary = ?, calls = ?, documents = ?,"
+            " actions = ? WHERE id = ? AND status = 'generating'",
             (
                 *(answer.content, answer.reasoning, answer.status, answer.engine, timings, answer.finish_reason),
                 *(answer.error, answer.left_out, answer.summary, _encode_calls(answer.calls)),
-                *(_encode_documents(answer.documents), answer.id),
+                *(_encode_documents(answer.documents), _encode_actions(answer.actions), answer.id),
             ),
         ).rowcount
         if row_count:
@@ -411,6 +418,8 @@ def _parse_message(row: Row) -> Message:
     fields["is_edited"] = bool(fields["is_edited"])
     calls = msgspec.json.decode(str(fields["calls"]), type=list[AnswerToolCall]) if fields["calls"] else []
     fields["calls"] = calls if fields["status"] == MessageStatus.GENERATING else end_open_calls(calls)
+    actions = fields["actions"]
+    fields["actions"] = msgspec.json.decode(str(actions), type=list[AnswerAction]) if actions else []
     stored = fields["documents"]
     fields["documents"] = msgspec.json.decode(str(stored), type=AnswerDocuments) if stored else AnswerDocuments()
     fields["timings"] = None if fields["timings"] is None else msgspec.json.decode(str(fields["timings"]), type=Timings)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from app.core.chats import Chat, MessageStatus
+from app.core.guide import ActionKind, AnswerAction
 from app.core.mcp import McpPermission
 from app.core.tool_calls import AnswerToolCall, ChatToolPermission, ChatTools, ToolCallState
 from app.gui.screens.chat.transcript.box import Verb
@@ -71,6 +72,8 @@ def tool_scenes(replies: Replies) -> Iterator[Scene]:
     done: Replies = {**known, "GET /chats/c1": make_tool_chat(is_waiting=False)}
     yield Scene("chat-tool-waits", PageId.CHAT, waiting, open_tool_chat, looks=looks)
     yield Scene("chat-tool-calls", PageId.CHAT, done, unfold_call, looks=looks)
+    guide: Replies = {**known, "GET /chats/c1": make_guide_chat()}
+    yield Scene("chat-guide", PageId.CHAT, guide, open_tool_chat, looks=looks)
     yield Scene("chat-tools", PageId.CHAT, done, open_tools, looks=looks)
     yield Scene("chat-tools-none", PageId.CHAT, {**known, "GET /mcp/servers": []}, open_tools)
 
@@ -102,3 +105,23 @@ def open_tools(window: MainWindow, api: DemoApi) -> None:
     if isinstance(page, ChatScreen):
         page.conversation_view.toggle_tools()
         api.flush()
+
+
+def make_guide_chat() -> Chat:
+    """Return a chat in which the Guide looked up which model fits."""
+    question = long_chat.make_question(1, "Which model fits this computer?", None)
+    call = msgspec.structs.replace(
+        _DONE, at=0, server="roundhouse", tool="search", arguments='{"best": "chat"}', is_read_only=True,
+        result='{"recommended": [{"name": "Qwen3 8B", "pull": "qwen3:8b", "is_recommended": true}]}',
+    )  # fmt: skip
+    text = (
+        "**Qwen3 8B** suits this computer best: Q4_K_M, 6.2 GiB of memory, about 48 tok/s (39 to 57), 4.7 GiB to"
+        " download.\n\nOthers that run well: Gemma 3 4B (Q4_K_M, 3.9 GiB of memory, about 71 tok/s (58 to 84))."
+    )
+    actions = [
+        AnswerAction(kind=ActionKind.DOWNLOAD, target="qwen3:8b", title="Qwen3 8B", command="roundhouse pull qwen3:8b"),
+        AnswerAction(kind=ActionKind.OPEN_PAGE, target="models", task="discover"),
+    ]
+    answer = long_chat.make_answer(1, text, calls=[call], actions=actions, reasoning="", timings=None)
+    answer = msgspec.structs.replace(answer, model="guide", engine="")
+    return long_chat.make_chat([question, answer], title="Which model fits this computer?")

@@ -129,8 +129,8 @@ def add_routes(app: web.Application) -> None:
         DocumentModels(app[SERVICES], app[ENGINE_ACCESS]),
     )
     app[PASSAGES] = PassageSearch(app[COLLECTIONS])
-    app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS], _answer_helpers(app))
     app[GUIDE_ANSWERS] = Guide(app[SERVICES], lambda: app[DOWNLOADS].all())  # noqa: PLW0108 -- the queue is made after this table
+    app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS], _answer_helpers(app))
     app[BENCHMARKS] = Benchmarks(app[SERVICES])
     app[RACES] = Races(app[SERVICES])
     app[CALIBRATOR] = Calibrator(app[SERVICES])
@@ -151,7 +151,7 @@ def add_routes(app: web.Application) -> None:
 def _answer_helpers(app: web.Application) -> AnswerHelpers:
     indexes = AttachmentIndexes(app[SERVICES].paths, app[COLLECTIONS].models)
     finder = SourceFinder(app[SERVICES].chats, app[COLLECTIONS], app[PASSAGES], indexes)
-    return AnswerHelpers(app[MCP_SERVERS], finder)
+    return AnswerHelpers(app[MCP_SERVERS], finder, app[GUIDE_ANSWERS])
 
 
 async def _serve_openapi(request: web.Request) -> web.Response:

@@ -17,6 +17,7 @@ from app.core.chats import Chat, Message
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed, RoundhouseError
 from app.core.events import EngineChanged
+from app.core.guide import LONGEST_QUESTION
 from app.core.models import ModelInfo
 from app.gateway.attachments.prompt import attachment_parts, senses_of
 from app.gateway.canonical import request as canonical
@@ -25,6 +26,7 @@ from app.gateway.canonical.events import (
     ContextOverflow,
     Event,
     Overflow,
+    TextDelta,
     ToolCallAssembler,
     ToolCallDelta,
     failure_event,
@@ -43,6 +45,7 @@ from app.gateway.exchange.observer import Caller, ExchangeOutcome, Observation, 
 from app.gateway.exchange.repairs import without_checks
 from app.gateway.exchange.translating import translate_answer
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.guide.answering import Guide
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.mcp.servers import McpServers
 from app.gateway.services import Services
@@ -73,6 +76,8 @@ class AnswerHelpers(NamedTuple):
 
     mcp: McpServers
     finder: SourceFinder
+    guide: Guide | None = None
+    """Looks up what the built-in model is asked."""
 
 
 class AnswerWriter:
@@ -88,9 +93,13 @@ class AnswerWriter:
     ) -> None:
         self._services, self._engines, self._requests = services, engines, requests
         self._mcp, self._finder, self._observers = helpers.mcp, helpers.finder, observers
+        self._guide = helpers.guide
 
     async def write(self, job: AnswerJob, live: LiveAnswer, observation: Observation) -> None:
         """Fill `live`. Raises EngineFailed or Unavailable; what was written until then is in `live`."""
+        if self._guide is not None and job.model.is_builtin and job.continues is None:
+            await self._look_up(self._guide, job, live)
+            return
         live.report_progress("Waiting for the model")
         try:
             async with _report_loading(self._services.supervisor, self._services.events, job.load, live):
@@ -98,6 +107,16 @@ class AnswerWriter:
                 await self._write_rounds(job, live, observation, path)
         except RoundhouseError as error:
             raise error_for_reader(error) from error
+
+    async def _look_up(self, guide: Guide, job: AnswerJob, live: LiveAnswer) -> None:
+        """Answer as the Guide does: with what was looked up, the calls that did it, and what can be done."""
+        live.report_progress("Looking it up")
+        question = (await self._services.chats.read_message(job.chat.id, job.question)).content
+        answer = await guide.answer(question[:LONGEST_QUESTION])
+        for call in answer.calls:
+            live.note_call(call)
+        live.actions = answer.actions
+        live.add(TextDelta(answer.text))
 
     async def _write_rounds(
         self, job: AnswerJob, live: LiveAnswer, observation: Observation, path: Sequence[Message]

@@ -92,6 +92,8 @@ class ChatAnswers:
         await check_senses(self._services, target.model, await self._attachments_of(chat, turn))
         await check_answer_form(self._services, target, about, continues=cut is not None)
         unwritten = replace(_UNWRITTEN, id=new_id(), chat=chat, model=target.model.name, engine=target.load.engine)
+        if target.model.is_builtin and cut is None:
+            unwritten = replace(unwritten, engine="")  # looked up: no engine writes it
         if cut is not None:
             unwritten = replace(
                 unwritten, content=cut.content, reasoning=cut.reasoning, calls=cut.calls, documents=cut.documents

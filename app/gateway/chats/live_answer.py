@@ -58,6 +58,8 @@ class LiveAnswer:
         """Why it ends early, if it does: `stopped` by a reader, `interrupted` by the gateway going down."""
         self._writing: asyncio.Task[None] | None = None
         self._decisions: dict[str, asyncio.Future[ToolDecision]] = {}
+        self.actions = message.actions
+        """What it offers to do."""
         self.documents = message.documents
         """Passages of documents that it is given."""
         self._is_new_text = self._is_new_thought = False
@@ -78,6 +80,7 @@ class LiveAnswer:
             reasoning=self.reasoning,
             calls=list(self.calls.values()),
             documents=self.documents,
+            actions=self.actions,
         )
 
     @property

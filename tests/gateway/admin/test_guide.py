@@ -1,8 +1,14 @@
 """The Guide over HTTP: what is looked up is shown as calls, what it does not know it says."""
 
+import msgspec
+import pytest
+
+from app.core.api import GUIDE
+from app.core.chats import MessageStatus
 from app.core.guide import ActionKind, AskGuide, GuideAnswer, GuideOutcome
 from app.core.tool_calls import ToolCallState
 from tests.gateway.admin.conftest import Api
+from tests.gateway.played import Gateway
 
 
 async def ask(api: Api, question: str) -> GuideAnswer:
@@ -48,3 +54,20 @@ async def test_other_questions_and_false_premises_are_declined(api: Api) -> None
 async def test_bad_questions_are_refused(api: Api) -> None:
     for body in ({}, {"question": ""}, {"question": "x" * 4001}, {"question": 3}, {"question": "Hi", "more": 1}):
         assert (await api.raw("POST", "/guide", body))[0] == 400
+
+
+async def test_a_chat_with_the_guide_is_looked_up_and_keeps_calls_and_actions(
+    api: Api, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = gateway.services.library
+    models = [msgspec.structs.replace(model, is_builtin=model.name == GUIDE) for model in library.list_models()]
+    monkeypatch.setattr(library, "list_models", lambda: models)
+    monkeypatch.setattr(library, "find_model", lambda name: next(model for model in models if model.name == name))
+    turn = await api.ask((await api.chat(model=GUIDE)).id, "What is loaded?")
+    text, message = await api.followed(turn.answer)
+    assert text == message.content == "No model is in memory."
+    assert ([call.tool for call in message.calls], message.engine) == (["status"], "")
+    assert message.status is MessageStatus.COMPLETE
+    assert [action.target for action in message.actions] == ["models"]
+    stored = (await api.read(turn.answer.chat)).messages[-1]
+    assert stored == message

@@ -27,6 +27,7 @@ from app.core.chats import (
 )
 from app.core.engines import EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
+from app.core.guide import AnswerAction
 from app.core.models import LoadModel, LoadOptions
 from app.core.tool_calls import ChatTools, DecideToolCall, ToolDecision
 from app.core.translation import tr
@@ -382,6 +383,11 @@ class Conversation(QObject):
     def find_message(self, message: str) -> Message | None:
         """Return a message of this chat."""
         return self._tree.get(message)
+
+    def actions_of(self, message: str) -> list[AnswerAction]:
+        """Return what an answer of the Guide offers to do."""
+        entry = self._tree.get(message)
+        return entry.actions if entry else []
 
     def text_of(self, message: str) -> str:
         """Return a message as it was written."""

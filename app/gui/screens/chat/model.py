@@ -5,7 +5,7 @@ No widget in it. The view asks it what to show after `changed`, and tells it wha
 What an empty field of the sampling panel means: what is set for the model, what it recommends, the engine's own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -15,6 +15,7 @@ from app.client.http import quote_segment
 from app.core.attachments import Attachment
 from app.core.capabilities import Capability
 from app.core.chats import Chat, Role
+from app.core.downloads import Download, Pull
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody, write_fault
 from app.core.events import ChatChanged, Event, SettingChanged
@@ -362,6 +363,11 @@ class ChatModel(QObject):
         """Make the model ready before it is asked."""
         if self.model:
             self.running.load(self.model, self.failed.emit)
+
+    def download_model(self, name: str, then: Callable[[], object]) -> None:
+        """Begin to download a model, in the form that suits this computer."""
+        pull = Pull(model=name)
+        self.api.post("/downloads", pull, kind=Download, then=lambda _: then(), failed=self.failed.emit)
 
     def save_file(self, attachment: str, path: Path) -> None:
         """Write a copy of an attached file."""

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.core.chats import ChatShelf, ChatSummary, OverflowRule, Role
 from app.core.errors import ErrorBody
+from app.core.guide import ActionKind
 from app.core.tool_calls import ToolDecision
 from app.core.translation import LazyText, tr, tr_plural
 from app.gui import phrases
@@ -33,6 +34,7 @@ from app.gui.screens.chat.header import ChatHeader
 from app.gui.screens.chat.message_tree import was_cut
 from app.gui.screens.chat.model import ChatModel
 from app.gui.screens.chat.model_picker import ModelPicker
+from app.gui.screens.chat.transcript.actions_box import select_shown
 from app.gui.screens.chat.transcript.box import Verb
 from app.gui.shell.contract import Command, PageId, Shell, Task
 from app.gui.theme.theme import Theme
@@ -462,6 +464,23 @@ class ChatScreen(QWidget):
         ]
         self._shell.copy_text("\n\n".join(parts), tr("The chat is on the clipboard"))
 
+    def _do_action(self, message: str, value: str) -> None:
+        """Do what an answer of the Guide offers; its buttons are those that can be shown."""
+        action = select_shown(self.model.conversation.actions_of(message))[int(value)]
+        match action.kind:
+            case ActionKind.OPEN_PAGE if action.task:
+                self._shell.request_task(PageId(action.target), action.task)
+            case ActionKind.OPEN_PAGE:
+                self._shell.show_page(PageId(action.target))
+            case ActionKind.LOAD:
+                self.model.running.load(action.target, self.model.failed.emit)
+                self._shell.show_toast(tr("{model} is being loaded", model=action.title))
+            case ActionKind.UNLOAD:
+                then = partial(self._shell.show_toast, tr("{model} is unloaded", model=action.title))
+                self.model.running.unload(action.target, then, self.model.failed.emit)
+            case ActionKind.DOWNLOAD:
+                self.model.download_model(action.target, partial(self._shell.show_page, PageId.MODELS))
+
     def _decide_call(self, message: str, value: str) -> None:
         decision, _, call = value.partition(" ")
         self.model.conversation.decide_call(message, call, ToolDecision(decision))
@@ -490,6 +509,7 @@ class ChatScreen(QWidget):
             Verb.MEND: partial(conversation.allow_auto_remedies, message),
             Verb.OPEN_SOURCE: partial(self.conversation_view.show_source, message, value),
             Verb.DECIDE_CALL: partial(self._decide_call, message, value),
+            Verb.DO_ACTION: partial(self._do_action, message, value),
         }
         actions[Verb(verb)]()
 

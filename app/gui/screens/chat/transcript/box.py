@@ -38,6 +38,7 @@ class Verb(StrEnum):
     FOLD = "fold"
     FOLD_CALL = "fold_call"
     DECIDE_CALL = "decide_call"
+    DO_ACTION = "do_action"
     FOLD_SOURCES = "fold_sources"
     OPEN_SOURCE = "open_source"
     COPY = "copy"

@@ -15,6 +15,7 @@ from app.core.tool_calls import AnswerToolCall
 from app.core.translation import tr
 from app.gui.markdown.pieces import MarkdownPiece
 from app.gui.phrases import quiet_line, thinking_title
+from app.gui.screens.chat.transcript.actions_box import ActionsBox, select_shown
 from app.gui.screens.chat.transcript.box import Box, HeightStack, PaintState, Spot, Verb
 from app.gui.screens.chat.transcript.box_flow import BoxFlow
 from app.gui.screens.chat.transcript.call_box import CallBox
@@ -395,13 +396,18 @@ class TranscriptTurn:
             return [ProgressBox(view.live.progress)]
         if view.message.attachments:
             return [self._make_files_box()]
-        sources = self._make_sources_boxes()
+        sources = [*self._make_actions_boxes(), *self._make_sources_boxes()]
         if view.trouble is None:
             return [*sources]
         trouble_box = next(
             (box for box in self._notes if isinstance(box, TroubleBox) and box.trouble == view.trouble), None
         )
         return [*sources, trouble_box or TroubleBox(view.trouble)]
+
+    def _make_actions_boxes(self) -> list[Box]:
+        actions = select_shown(self.view.message.actions)
+        box = next((box for box in self._notes if isinstance(box, ActionsBox) and box.actions == actions), None)
+        return [box or ActionsBox(actions)] if actions else []
 
     def _make_sources_boxes(self) -> list[SourcesBox]:
         documents = self.view.message.documents

@@ -1,0 +1,57 @@
+"""The Guide's answers in the window: what was looked up, and the buttons that do what they offer."""
+
+import pytest
+from pytestqt.qtbot import QtBot
+
+from app.core.downloads import Pull
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.chat.transcript.box import Spot, Verb
+from app.gui.screens.chat.transcript.call_box import CallBox
+from app.gui.screens.chat.view import ChatScreen
+from app.gui.shell.contract import PageId
+from app.gui.theme.theme import Theme
+from tests.demo.api import DemoApi
+from tests.demo.tool_scenes import make_guide_chat
+from tests.gui.conftest import QuietShell
+
+
+@pytest.fixture
+def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> ChatScreen:
+    api.replies |= {"GET /chats/c1": make_guide_chat()}
+    screen = ChatScreen(theme, Stores(api, shell), shell)
+    qtbot.addWidget(screen)
+    screen.resize(1000, 800)
+    screen.show()
+    api.flush()
+    screen.model.open_chat("c1")
+    api.flush()
+    return screen
+
+
+def buttons(screen: ChatScreen) -> list[Spot]:
+    turn = screen.conversation_view.transcript.document.turns[1]
+    turn.lay_out_between(0, turn.height)
+    return [spot for spot in turn.spots_between(0, turn.height) if spot.verb is Verb.DO_ACTION]
+
+
+def press(screen: ChatScreen, spot: Spot) -> None:
+    screen.conversation_view.transcript.perform_action(1, spot)
+
+
+def test_an_answer_shows_what_was_looked_up_and_its_buttons(screen: ChatScreen) -> None:
+    assert [spot.name for spot in buttons(screen)] == ["Download Qwen3 8B", "Open Models"]
+    boxes = screen.conversation_view.transcript.document.turns[1].boxes
+    assert [box.call.tool for box in boxes if isinstance(box, CallBox)] == ["search"]
+
+
+def test_a_button_opens_its_page_with_its_task(screen: ChatScreen, shell: QuietShell) -> None:
+    tasks: list[str] = []
+    shell.task_requested.connect(tasks.append)
+    press(screen, buttons(screen)[1])
+    assert (shell.pages, tasks) == ([PageId.MODELS], ["discover"])
+
+
+def test_a_download_begins_only_when_its_button_is_pressed(screen: ChatScreen, api: DemoApi) -> None:
+    assert api.bodies_of("POST", "/downloads") == []
+    press(screen, buttons(screen)[0])
+    assert api.bodies_of("POST", "/downloads") == [Pull(model="qwen3:8b")]
