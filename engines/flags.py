@@ -61,6 +61,8 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
     since: str = ""
     until: str = ""
     """The last version that has it."""
+    renamed: Mapping[str, str] = {}
+    """What newer versions call a flag, where their help names it so."""
     can_do_without: bool = False
     """Left out, with a word about it, where the installed version lacks it."""
 
@@ -166,7 +168,7 @@ def build_arguments(table: FlagTable, options: LaunchOptions, installation: Engi
     for flag in table.flags:
         if getattr(options, flag.option) == getattr(_UNSET, flag.option):
             continue
-        words = tuple(flag.say(options))
+        words = tuple(_spell_flag(flag, word, installation) for word in flag.say(options))
         missing_flag = _first_missing_flag(flag, words, installation)
         if not missing_flag:
             args += words
@@ -222,7 +224,8 @@ def _is_number(token: str) -> bool:
 
 def _is_reserved(argument: str, table: FlagTable) -> bool:
     name = _canonical_flag(argument)
-    for reserved in map(_canonical_flag, (*table.reserved, *(name for flag in table.flags for name in flag.names))):
+    rows = (name for flag in table.flags for name in (*flag.names, *flag.renamed.values()))
+    for reserved in map(_canonical_flag, (*table.reserved, *rows)):
         is_joined = not name.startswith("--") and name.startswith(reserved)
         if name == reserved or (table.takes_abbreviations and (reserved.startswith(name) or is_joined)):
             return True
@@ -246,6 +249,11 @@ def _refuse_unknown(table: FlagTable, options: LaunchOptions) -> None:
     for option, words in WORDS.items():
         if option not in rows and getattr(options, option) != getattr(_UNSET, option):
             raise ValueError(f"{table.engine} has no setting for {words}.")
+
+
+def _spell_flag(flag: Flag, word: str, installation: EngineInstallation) -> str:
+    newer = flag.renamed.get(word, word)
+    return newer if newer in installation.flags else word
 
 
 def _first_missing_flag(flag: Flag, words: Sequence[str], installation: EngineInstallation) -> str:

@@ -99,11 +99,11 @@ def add(  # noqa: PLR0913 -- one parameter per option
         "attached",
         added,
         as_json=as_json,
-        text=lambda models_found: [_added_line(model) for model in models_found],
+        text=lambda models_found: [_line_of_attached(model) for model in models_found],
     )
 
 
-def _added_line(model: ModelInfo) -> str:
+def _line_of_attached(model: ModelInfo) -> str:
     return f"{model.name} was added{f', from {model.served_by}' if model.served_by else ''}."
 
 

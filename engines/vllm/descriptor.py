@@ -1,4 +1,4 @@
-"""What vLLM is and can do. From the package of 0.32.0, its server without a GPU, and the wheel of 0.33.0."""
+"""What vLLM is and can do. From the packages of 0.32.0 and 0.33.0, and 0.32.0 on a processor."""
 
 from engines.api import Descriptor, EngineFamily, Feature, Gauge, Route
 from engines.api.support import NameKind, NameSource
@@ -107,9 +107,9 @@ DESCRIPTOR = Descriptor(
         "Run for real on Linux x86-64 on the CPU in November 2026 with vLLM 0.32.0, with the Guide: found on PATH and "
         "loaded by its plan; chat, completions, streams, responses, messages and Ollama's chat, log probabilities, "
         "biased tokens, calls that must be made, prompts too long, cancelling, a killed worker, too little memory, "
-        "no compiler. Its options, what they come to, its parsers of tool calls and its ends without a GPU are those "
-        "of 0.32.0, installed by its lock, whose server also answered embeddings, ranking, tokens and metrics. What "
-        "takes a GPU is played: log lines, ends for lack of its memory."
+        "no compiler. Its options and parsers of tool calls are those of 0.33.0, which its lock installs; what they "
+        "come to and its ends without a GPU are those of 0.32.0, whose server also answered embeddings, ranking, "
+        "tokens and metrics. What takes a GPU is played: log lines, ends for lack of its memory."
     ),
     unverified=(
         "Not run with this adapter on a GPU. The build for processors was somebody's from PyPI, with PyTorch's for "

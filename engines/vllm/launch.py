@@ -57,6 +57,9 @@ _DATA_PARALLEL = frozenset(
 )
 """More than one copy means more than one server, each in a process of its own, where nobody asks for our key."""
 
+_NO_PREFIX_CACHE = "--no-enable-prefix-caching"
+_OF_033 = {_NO_PREFIX_CACHE: "--disable-prefix-caching"}
+"""What the help of 0.33 calls it, which takes the name of before as well."""
 TABLE = FlagTable(
     engine="vLLM",
     flags=(
@@ -87,7 +90,7 @@ TABLE = FlagTable(
         Flag(option="tool_parser", names=("--enable-auto-tool-choice", "--tool-call-parser"), say=tool_parser_flags),
         value_flag("reasoning_parser", "--reasoning-parser"),
         value_flag("max_batch_tokens", "--max-num-batched-tokens", can_do_without=True),
-        switch_flag("prefix_cache", off="--no-enable-prefix-caching", can_do_without=True),
+        switch_flag("prefix_cache", off=_NO_PREFIX_CACHE, renamed=_OF_033, can_do_without=True),
         switch_flag("trust_remote_code", on="--trust-remote-code"),
     ),
     reserved=frozenset(

@@ -60,7 +60,9 @@ def test_each_engine_has_a_record_of_the_version_it_is_installed_in() -> None:
 
 @EACH
 def test_it_has_every_flag_an_option_may_become(record: Record) -> None:
-    said = {name for flag in TABLES[record.engine].flags for name in flag.names}
+    rows = TABLES[record.engine].flags
+    named = [(name, flag.renamed.get(name, name)) for flag in rows for name in flag.names]
+    said = {name if name in record.flags else newer for name, newer in named}
     assert said <= record.flags, said - record.flags
 
 
@@ -128,3 +130,14 @@ def test_lmdeploy_takes_the_engine_that_heeds_drafts_and_adapters(options: dict[
     argv = adapter.plan(MODEL, LaunchOptions(**options), NET, found(record)).processes[0].argv
     assert argv[argv.index("--backend") + 1] == "pytorch"
     assert "--backend" not in adapter.plan(MODEL, LaunchOptions(), NET, found(record)).processes[0].argv
+
+
+def test_vllm_is_told_not_to_keep_prompts_as_its_version_calls_it() -> None:
+    (record,) = (record for record in RECORDS if record.engine == "vllm")
+    (process,) = ADAPTERS["vllm"].plan(MODEL, LaunchOptions(prefix_cache=False), NET, found(record)).processes
+    assert "--disable-prefix-caching" in process.argv
+    before = msgspec.structs.replace(found(record), flags=frozenset({"--no-enable-prefix-caching"}))
+    (process,) = ADAPTERS["vllm"].plan(MODEL, LaunchOptions(prefix_cache=False), NET, before).processes
+    assert "--no-enable-prefix-caching" in process.argv
+    with pytest.raises(ValueError, match="is Roundhouse's to set"):
+        check_extra_arguments(VLLM, LaunchOptions(extra_args=("--disable-prefix-caching",)), found(record))

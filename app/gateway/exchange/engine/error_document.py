@@ -90,7 +90,7 @@ class _EngineError(msgspec.Struct, frozen=True):
     details: msgspec.Raw = _NOTHING
 
 
-class _ExceededLimit(msgspec.Struct, frozen=True):
+class _ContextLimit(msgspec.Struct, frozen=True):
     """What Dynamo's frontend says beside "Invalid request" of a prompt that is too long."""
 
     type: Literal["context_length"]
@@ -104,7 +104,7 @@ def parse_refusal(body: bytes, status: int) -> EngineRefusal:
     error = document.error if document is not None and isinstance(document.error, dict) else None
     if error is None or "message" not in error:
         refusal = EngineRefusal(status=status, message=_error_sentence(document, body), code="engine_error")
-        limit = None if document is None else _exceeded_limit(document.details)
+        limit = None if document is None else _read_context_limit(document.details)
         if limit is not None:
             return _overflow_refusal(refusal, Overflow(context=limit.limit, prompt=limit.actual))
         return _classify_refusal(refusal)
@@ -120,9 +120,9 @@ def parse_refusal(body: bytes, status: int) -> EngineRefusal:
     )
 
 
-def _exceeded_limit(details: msgspec.Raw) -> _ExceededLimit | None:
+def _read_context_limit(details: msgspec.Raw) -> _ContextLimit | None:
     try:
-        return msgspec.json.decode(details, type=_ExceededLimit) if details else None
+        return msgspec.json.decode(details, type=_ContextLimit) if details else None
     except msgspec.MsgspecError:
         return None
 
