@@ -98,8 +98,10 @@ class AnswerWriter:
     async def write(self, job: AnswerJob, live: LiveAnswer, observation: Observation) -> None:
         """Fill `live`. Raises EngineFailed or Unavailable; what was written until then is in `live`."""
         if self._guide is not None and job.model.is_builtin and job.continues is None:
-            await self._look_up(self._guide, job, live)
-            return
+            question = await self._services.chats.read_message(job.chat.id, job.question)
+            if not question.attachments:  # files are read by the model
+                await self._look_up(self._guide, question.content, live)
+                return
         live.report_progress("Waiting for the model")
         try:
             async with _report_loading(self._services.supervisor, self._services.events, job.load, live):
@@ -108,10 +110,9 @@ class AnswerWriter:
         except RoundhouseError as error:
             raise error_for_reader(error) from error
 
-    async def _look_up(self, guide: Guide, job: AnswerJob, live: LiveAnswer) -> None:
+    async def _look_up(self, guide: Guide, question: str, live: LiveAnswer) -> None:
         """Answer as the Guide does: with what was looked up, the calls that did it, and what can be done."""
         live.report_progress("Looking it up")
-        question = (await self._services.chats.read_message(job.chat.id, job.question)).content
         answer = await guide.answer(question[:LONGEST_QUESTION])
         for call in answer.calls:
             live.note_call(call)

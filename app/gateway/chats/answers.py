@@ -89,10 +89,11 @@ class ChatAnswers:
             raise BadRequest(
                 f"{target.model.title} does not write text.", hint="Choose another model.", code="model_cannot"
             )
-        await check_senses(self._services, target.model, await self._attachments_of(chat, turn))
+        attachments = await self._attachments_of(chat, turn)
+        await check_senses(self._services, target.model, attachments)
         await check_answer_form(self._services, target, about, continues=cut is not None)
         unwritten = replace(_UNWRITTEN, id=new_id(), chat=chat, model=target.model.name, engine=target.load.engine)
-        if target.model.is_builtin and cut is None:
+        if target.model.is_builtin and cut is None and not attachments:
             unwritten = replace(unwritten, engine="")  # looked up: no engine writes it
         if cut is not None:
             unwritten = replace(
