@@ -27,6 +27,6 @@ DESCRIPTOR = Descriptor(
     ),
     unverified=(
         "Not run with replicas of vLLM or SGLang, over TLS, on Arm, or with prefill and decode apart. Its metrics are "
-        "not read: they need a second port."
+        "not read; they are on a second port of this computer alone, without a key, and name no prompts."
     ),
 )

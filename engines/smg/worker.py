@@ -3,6 +3,7 @@
 Started by its own command it would have its key in argv, for every user of the computer to read.
 """
 
+import socket
 from importlib import import_module
 from typing import Any
 
@@ -36,7 +37,8 @@ def build_arguments(launch: worker_base.WorkerLaunch) -> dict[str, object]:
         "worker_urls": launch.config["replicas"],
         "api_key": launch.key,
         "control_plane_api_keys": [("gateway", "gateway", launch.key, "admin")],
-        "prometheus_port": None,
+        "prometheus_host": launch.config["host"],
+        "prometheus_port": find_free_port(str(launch.config["host"])),
         "history_backend": "none",
         "disable_tokenizer_autoload": True,
         "health_check_interval_secs": HEALTH_S,
@@ -45,6 +47,13 @@ def build_arguments(launch: worker_base.WorkerLaunch) -> dict[str, object]:
         "request_timeout_secs": WEEK_S,
         "log_json": True,
     }
+
+
+def find_free_port(host: str) -> int:
+    """Return a port for its metrics, which it always serves: on port 29000 of every address, unless told otherwise."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

@@ -118,3 +118,10 @@ def test_whoever_calls_the_router_or_changes_its_replicas_needs_the_key() -> Non
     assert arguments["api_key"] == "sk"
     assert arguments["control_plane_api_keys"] == [("gateway", "gateway", "sk", "admin")]
     assert arguments["worker_urls"] == ["http://a:1"]
+
+
+def test_metrics_are_on_a_port_of_this_computer_alone_and_not_the_same_for_all() -> None:
+    config = {"host": "127.0.0.1", "port": 1, "policy": "cache_aware", "replicas": ["http://a:1"]}
+    arguments = worker.build_arguments(WorkerLaunch(config=config, key="sk"))
+    assert arguments["prometheus_host"] == "127.0.0.1"
+    assert arguments["prometheus_port"] not in {None, 0, 29000}
