@@ -3,8 +3,6 @@
 Replicas are killed, frozen, added and taken out while chats go on: each chat is answered once, or ends with an error.
 """
 
-import os
-import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from app.client.http import GatewayClient
@@ -87,8 +86,8 @@ def test_nothing_is_lost_or_answered_twice_while_replicas_come_and_go(
     serve_over(fleet_client, replicas)
     events: list[Callable[[], object]] = [
         killed.process.kill,
-        lambda: os.kill(frozen.process.pid, signal.SIGSTOP),
-        lambda: os.kill(frozen.process.pid, signal.SIGCONT),
+        psutil.Process(frozen.process.pid).suspend,
+        psutil.Process(frozen.process.pid).resume,
         lambda: replicas.append(start_replica()),
         lambda: serve_over(fleet_client, replicas),
         lambda: serve_over(fleet_client, [replica for replica in replicas if replica is not first]),
