@@ -11,8 +11,11 @@ _PART = re.compile(r"[^\W_]+(?:\.\d+)?", re.UNICODE)
 _MOST_PARTS = 7
 """Words of one name."""
 _REPOSITORY = re.compile(r"\b[\w-]+/[\w.-]+(?::[\w.]+)?")
-_SIZED = re.compile(r"\b(?=[a-z])[\w.-]*[a-z][\w.-]*[ :-]?\d+(?:\.\d+)?[bm]\b(?:[- ]a\d+(?:\.\d+)?b)?", re.IGNORECASE)
-"""A name that ends in a size is a model's, also when nobody here knows it: "newmodel 9b"."""
+_NAME_WORD = re.compile(r"[\w.-]+")
+_SIZE = re.compile(r"(?<![\d.])\d+(?:\.\d+)?[bm](?!\w)", re.IGNORECASE)
+_ACTIVE = re.compile(r"[- ]a\d+(?:\.\d+)?b(?!\w)", re.IGNORECASE)
+"""How many parameters are active, behind the size: "30b-a3b"."""
+_JOINTS = frozenset({" ", ":"})
 _LEAST_LETTERS = 3
 _CONTEXT = re.compile(r"\b(\d{1,4})\s?k\b|\b(\d{4,7})\b(?!\s?(?:gb|mb|gib|mib))", re.IGNORECASE)
 _K = 1024
@@ -61,8 +64,26 @@ class NameTable:
 
 
 def _unknown_models(question: str) -> list[NameMatch]:
-    match = _REPOSITORY.search(question) or _SIZED.search(question)
-    return [] if match is None else [NameMatch("model", match.group(), match.start(), match.end())]
+    match = _REPOSITORY.search(question)
+    span = _find_sized_name(question) if match is None else match.span()
+    return [] if span is None else [NameMatch("model", question[slice(*span)], *span)]
+
+
+def _find_sized_name(question: str) -> tuple[int, int] | None:
+    """Return where a name stands that ends in a size: a model's, also when nobody here knows it ("newmodel 9b")."""
+    before: re.Match[str] | None = None
+    for word in _NAME_WORD.finditer(question):
+        size = _SIZE.search(word.group())
+        if size is not None:
+            is_alone = size.start() == 0
+            name = before if is_alone else word
+            is_joined = before is not None and question[before.end() : word.start()] in _JOINTS
+            if name is not None and name.group()[0].isalpha() and (is_joined or not is_alone):
+                end = word.start() + size.end()
+                active = _ACTIVE.match(question, end)
+                return name.start(), active.end() if active else end
+        before = word
+    return None
 
 
 def hide_names(question: str, things: list[NameMatch]) -> str:

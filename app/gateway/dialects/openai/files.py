@@ -16,9 +16,9 @@ from app.gateway.entry.bodies import read_body
 from app.gateway.entry.forms import read_form
 
 ENDPOINT_FILES = web.AppKey("endpoint_files", EndpointFiles)
-_FILE_NAME = re.compile(
-    rb'content-disposition:[^\r\n]*;\s*name="?file"?[^\r\n]*filename="((?:[^"\\\r\n]|\\.)*)"', re.IGNORECASE
-)
+_DISPOSITION = re.compile(rb"content-disposition:([^\r\n]{0,1000})", re.IGNORECASE)
+_FILE_FIELD = re.compile(rb'; ?name="?file"?(?![^;])', re.IGNORECASE)
+_FILE_NAME = re.compile(rb'filename="((?:[^"\\]|\\.)*)"', re.IGNORECASE)
 _PURPOSES = frozenset({"assistants", "user_data", "batch", "fine-tune", "vision", "evals"})
 _LONGEST_LIST = 10_000
 
@@ -79,10 +79,10 @@ async def upload_file(request: web.Request) -> web.Response:
     purpose = form.find("purpose") or "assistants"
     if purpose not in _PURPOSES:
         raise BadRequest(f"`purpose` takes {', '.join(sorted(_PURPOSES))}.", code="invalid_value")
-    name = _FILE_NAME.search(body)
+    name = _find_file_name(body)
     file = await asyncio.to_thread(
         request.app[ENDPOINT_FILES].add,
-        name[1].decode("utf-8", "replace") if name else "file",
+        name.decode("utf-8", "replace") or "file",
         bytes(form.recording.content),
         purpose=purpose,
         owner=owner_name(request),
@@ -146,3 +146,11 @@ def _describe(file: EndpointFile) -> OpenAIFileObject:
     return OpenAIFileObject(
         id=file.id, bytes=file.size_bytes, created_at=file.created_at, filename=file.name, purpose=file.purpose
     )
+
+
+def _find_file_name(form: bytes) -> bytes:
+    """Return what a form calls the file in its field `file`; nothing where it does not."""
+    for disposition in _DISPOSITION.finditer(form):
+        if _FILE_FIELD.search(disposition[1]) and (name := _FILE_NAME.search(disposition[1])):
+            return name[1]
+    return b""
