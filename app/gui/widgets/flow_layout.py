@@ -64,12 +64,22 @@ class _ItemLayout(QLayout):
 
 
 class FlowLayout(_ItemLayout):
-    """Items at their own size, `gap` unscaled pixels apart, wrapped at the width there is; lines `line_gap` apart."""
+    """Items at their own size, `gap` unscaled pixels apart, wrapped at the width there is; lines `line_gap` apart.
+
+    With `is_centred` low items stand in the middle of their line, as controls of several kinds have to.
+    """
 
     def __init__(
-        self, theme: Theme, parent: QWidget | None = None, *, gap: int = 8, line_gap: int | None = None
+        self,
+        theme: Theme,
+        parent: QWidget | None = None,
+        *,
+        gap: int = 8,
+        line_gap: int | None = None,
+        is_centred: bool = False,
     ) -> None:
         super().__init__(theme, gap)
+        self._is_centred = is_centred
         self._line_gap = gap if line_gap is None else line_gap
         if parent is not None:
             parent.setLayout(self)
@@ -96,17 +106,30 @@ class FlowLayout(_ItemLayout):
         return smallest
 
     def _place_items(self, area: QRect, *, is_trial: bool) -> int:
-        gap = self._theme.px(self._gap)
-        left = top = line = 0
+        top = 0
+        for number, line in enumerate(self._break_lines(area.width())):
+            top += self._theme.px(self._line_gap) if number else 0
+            height, left = max(size.height() for _, size in line), 0
+            for item, size in line:
+                lower = (height - size.height()) // 2 if self._is_centred else 0
+                if not is_trial:
+                    at = area.topLeft() + QPoint(left, top + lower)
+                    item.setGeometry(_mirror_place(self, QRect(at, size), area))
+                left += size.width() + self._theme.px(self._gap)
+            top += height
+        return top
+
+    def _break_lines(self, width: int) -> list[list[tuple[QLayoutItem, QSize]]]:
+        lines: list[list[tuple[QLayoutItem, QSize]]] = []
+        left = 0
         for item in self.visible_items():
-            size = item.sizeHint().boundedTo(QSize(max(area.width(), 1), UNBOUNDED))
-            if left and left + size.width() > area.width():
-                left, top, line = 0, top + line + self._theme.px(self._line_gap), 0
-            if not is_trial:
-                item.setGeometry(_mirror_place(self, QRect(area.topLeft() + QPoint(left, top), size), area))
-            left += size.width() + gap
-            line = max(line, size.height())
-        return top + line
+            size = item.sizeHint().boundedTo(QSize(max(width, 1), UNBOUNDED))
+            if not lines or left + size.width() > width:
+                lines.append([])
+                left = 0
+            lines[-1].append((item, size))
+            left += size.width() + self._theme.px(self._gap)
+        return lines
 
 
 class PairLayout(_ItemLayout):

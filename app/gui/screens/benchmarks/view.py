@@ -91,7 +91,7 @@ class BenchmarkForm(Surface):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         box = VBox(theme, self, margins=(24, 16, 24, 16), gap=12)
         box.addWidget(Paragraph(theme, _ABOUT.tr(), color="ink-2"))
-        fields = FlowLayout(theme, gap=8, line_gap=8)
+        fields = FlowLayout(theme, gap=8, is_centred=True)
         self.models = DropDown(theme, tr("Model to measure"), model.model_options, widest=_WIDEST)
         workloads = [(workload.value, title.tr()) for workload, title in WORKLOADS.items()]
         self.workloads = DropDown(theme, tr("Workload"), workloads)
