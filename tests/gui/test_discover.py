@@ -178,6 +178,11 @@ def test_a_model_is_downloaded_from_its_row_in_the_planned_format_or_another(
     assert buttons.download.accessibleName() == "63%: Muse Glimmer 30B"
     shell.broadcast_event(DownloadChanged(download=msgspec.structs.replace(coming, state=DownloadState.DONE)))
     assert buttons.download.text() == "Installed"
+    row.download_actions.show_pick(msgspec.structs.replace(row._pick, is_here=True, installed="muse-glimmer"))
+    assert buttons.download.text() == "Chat"
+    buttons.download.click()
+    assert shell.pages == [PageId.CHAT]
+    assert len(api.bodies_of("POST", "/downloads")) == 1
     other = catalogue_rows(screen, api)["Command"]
     assert isinstance(other, PickRow)
     other.download_actions.start_download("mlx")

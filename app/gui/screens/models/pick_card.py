@@ -99,18 +99,20 @@ class PickMeters(QWidget):
 
 
 class PickActions(QWidget):
-    """Downloads a model: in the planned format, or in another that is chosen from a menu."""
+    """Downloads a model: in the planned format, or in another that is chosen from a menu. One that is here chats."""
 
-    def __init__(self, theme: Theme, models: CardModels, pick: HubPick, *, is_primary: bool = False) -> None:
+    def __init__(
+        self, theme: Theme, models: CardModels, shell: Shell, pick: HubPick, *, is_primary: bool = False
+    ) -> None:
         super().__init__()
-        self._theme, self._models, self._pick = theme, models, pick
+        self._theme, self._models, self._shell, self._pick = theme, models, shell, pick
         line = HBox(theme, self, gap=4)
         self.download = Button(
             theme,
             tr("Download"),
             look=ButtonLook.PRIMARY if is_primary else ButtonLook.PLAIN,
             widest=tr("Downloading"),
-            action=self._start_download,
+            action=self._act,
         )
         self.more = IconButton(theme, "chevron-down", tr("Formats and variants of {title}", title=pick.name))
         self.more.set_action(self._open_menu)
@@ -123,8 +125,9 @@ class PickActions(QWidget):
         self._pick = pick
         text = self._button_words()
         self.download.setText(text)
-        self.download.setAccessibleName(f"{text}: {pick.name}")
-        self.download.setEnabled(text == tr("Download"))
+        chats = text == tr("Chat")
+        self.download.setAccessibleName(tr("Chat with {title}", title=pick.name) if chats else f"{text}: {pick.name}")
+        self.download.setEnabled(chats or text == tr("Download"))
 
     def menu_entries(self) -> dict[str, str]:
         """Return the words and the format of each way to have it; the planned one has none."""
@@ -136,8 +139,11 @@ class PickActions(QWidget):
         """Ask for it in a format, or without one in the planned one."""
         self._models.downloads.start_download(self._pick.pull, model_format=model_format)
 
-    def _start_download(self) -> None:
-        self.start_download("")
+    def _act(self) -> None:
+        if self._pick.installed:
+            self._shell.new_chat(self._pick.installed)
+        else:
+            self.start_download("")
 
     def _open_menu(self) -> None:
         menu = Menu(self._theme, self, self.more.accessibleName())
@@ -159,6 +165,8 @@ class PickActions(QWidget):
             return f"{download_fraction(download) or 0.0:.0%}"
         if state in COMING_STATES or self._pick.pull in downloads.pending_models:
             return tr("Downloading")
+        if self._pick.installed:
+            return tr("Chat")
         return tr("Installed") if self._pick.is_here or state is DownloadState.DONE else tr("Download")
 
 
@@ -180,7 +188,7 @@ class PickRow(QWidget):
             self.row.add_tag(tag)
         self._fit = FitLine(theme)
         self.row.words.insertWidget(self.row.words.count() - 1, self._fit)
-        self.meters, self.download_actions = PickMeters(theme), PickActions(theme, models, pick)
+        self.meters, self.download_actions = PickMeters(theme), PickActions(theme, models, shell, pick)
         tools = QWidget()
         flow = FlowLayout(theme, tools, gap=16)
         for widget in (self.meters, _ActionsColumn(theme, self.download_actions)):
@@ -365,5 +373,5 @@ class RecommendationCard(Surface):
             self._side.removeWidget(self.download_actions)
             self.download_actions.hide()
             self.download_actions.deleteLater()
-        self.download_actions = PickActions(self.theme, self._models, best, is_primary=True)
+        self.download_actions = PickActions(self.theme, self._models, self._shell, best, is_primary=True)
         self._side.addWidget(self.download_actions, 0, Qt.AlignmentFlag.AlignLeft)
