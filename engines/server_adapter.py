@@ -115,8 +115,8 @@ class ServerAdapter:
         python = _python_beside(command) if command else None
         if python is None:
             return self._not_installed_failure()
-        told = output_of((str(python), "-c", _TELL_VERSIONS, self._recipe.distribution, "torch")).splitlines()
-        version, torch = (*told, "", "")[:2]
+        versions = output_of((str(python), "-c", _TELL_VERSIONS, self._recipe.distribution, "torch")).splitlines()
+        version, torch = (*versions, "", "")[:2]
         # Its flags are not asked for: a help text of ten seconds would hold up every list of engines.
         return EngineInstallation(
             engine=self.descriptor.id, version=version, backend=self._backend_of(version, torch), python=python

@@ -9,7 +9,7 @@ import click
 
 from app.cli.answer_options import check_answer_choices, read_sampling, with_answer_options
 from app.cli.attachments import question_files
-from app.cli.chat_tools import AnswerWithTools, ChatTools
+from app.cli.chat_tools import AnswerWithTools, TerminalTools
 from app.cli.gateway import connect_gateway
 from app.cli.loading import load_model, resolve_model_name
 from app.cli.output import json_option, print_note, show_result, write_json
@@ -101,7 +101,7 @@ def _make_asker(client: GatewayClient, model: str, sampling: Sampling, servers: 
 
     if not servers:
         return lambda messages: make_stream(messages, ())
-    return partial(AnswerWithTools, ChatTools(client, servers), make_stream)
+    return partial(AnswerWithTools, TerminalTools(client, servers), make_stream)
 
 
 def _with_parts(parts: Sequence[ContentPart], question: str) -> str | Sequence[ContentPart]:

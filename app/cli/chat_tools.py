@@ -13,19 +13,17 @@ from app.client.http import GatewayClient, quote_segment
 from app.core.chats import Timings
 from app.core.errors import Conflict, EngineFailed, RoundhouseError
 from app.core.mcp import McpCall, McpPermission, McpResult, McpServer, McpServerState, McpTool, tools_by_function
+from app.core.tool_calls import MOST_ROUNDS, REFUSED_CALL
 
 _START_S = _CALL_S = 150.0
-_MOST_ROUNDS = 16
-"""Answers in a row that only call tools."""
 _LONGEST_ARGUMENTS = 600
-_REFUSED = "The person did not allow this call. Do without it."
 
 
 StreamMaker = Callable[[Sequence[EndpointMessage], Sequence[EndpointTool]], AnswerStream]
 """Asks a model, with the conversation and the tools it may call."""
 
 
-class ChatTools:
+class TerminalTools:
     """The tools that a model may call in one run, and what a person decided of them in it."""
 
     def __init__(self, client: GatewayClient, servers: Sequence[str]) -> None:
@@ -64,7 +62,7 @@ class ChatTools:
         except msgspec.MsgspecError as error:
             return f"The arguments are no JSON object: {error}"
         if not self._is_allowed(tool, arguments):
-            return _REFUSED
+            return REFUSED_CALL
         return self._call_tool(tool, arguments)
 
     def _is_allowed(self, tool: McpTool, arguments: dict[str, object]) -> bool:
@@ -101,13 +99,13 @@ class AnswerWithTools:
     Those are of the last round.
     """
 
-    def __init__(self, tools: ChatTools, make_stream: StreamMaker, messages: Sequence[EndpointMessage]) -> None:
+    def __init__(self, tools: TerminalTools, make_stream: StreamMaker, messages: Sequence[EndpointMessage]) -> None:
         self._tools, self._make_stream, self._path = tools, make_stream, list(messages)
         self.timings = Timings()
 
     def __iter__(self) -> Iterator[str]:
         """Yield the text. Raises as `AnswerStream`, and EngineFailed for a model that never stops calling tools."""
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(MOST_ROUNDS):
             stream = self._make_stream(self._path, self._tools.definitions)
             text = []
             for piece in stream:
@@ -119,7 +117,7 @@ class AnswerWithTools:
             self._path.append(EndpointMessage("assistant", "".join(text), tool_calls=stream.calls))
             self._path += self._tools.answer_calls(stream.calls)
         raise EngineFailed(
-            f"The model called tools {_MOST_ROUNDS} times in a row without an answer.",
+            f"The model called tools {MOST_ROUNDS} times in a row without an answer.",
             hint="Ask more precisely, or try another model.",
             code="tool_loop",
         )

@@ -167,12 +167,12 @@ class CollectionFiles(msgspec.Struct, frozen=True):
 
 def wait_until_read(client: GatewayClient, collection: Collection) -> Collection:
     """Return a collection once nothing is to be done for it; says how far it is meanwhile."""
-    told = ""
+    shown_line = ""
     while collection.stage is not CollectionStage.READY:
         line = _describe_stage(collection)
-        if line != told:
+        if line != shown_line:
             print_note(line)
-            told = line
+            shown_line = line
         time.sleep(_LOOK_S)
         collection = client.get(_path_of(collection.id), Collection)
     return collection

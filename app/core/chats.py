@@ -16,7 +16,7 @@ from app.core.grammars import check_grammar
 from app.core.guide import AnswerAction
 from app.core.json_schemas import check_schema
 from app.core.thinking import ThinkingLevel
-from app.core.tool_calls import AnswerToolCall, ChatTools
+from app.core.tool_calls import AnswerToolCall, ChatServers, ChatTools
 
 MOST_STOPS = 16
 """Texts at which an answer ends; OpenAI's API takes four, engines any number."""
@@ -282,7 +282,10 @@ class ChatPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tags: list[str] | None = None
     """All of its tags from now on."""
     overflow: OverflowRule | None = None
-    tools: ChatTools | None = None
+    tool_servers: ChatServers | None = None
+    """The servers whose tools the model may call; what was decided of single tools stays."""
+    asks_again: bool = False
+    """Whether what was decided of tools in this chat is forgotten."""
     collections: ChatCollections | None = None
 
 

@@ -1,6 +1,7 @@
 """Calls of tools in a chat's answers: what the model wished for, what a person decided, and what came of it."""
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
@@ -68,13 +69,17 @@ class ChatToolPermission(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str = ""
 
 
-MOST_CHAT_SERVERS = 16
+MOST_ROUNDS = 16
+"""Answers in a row that only call tools."""
+REFUSED_CALL = "The person did not allow this call. Do without it."
+"""What a model is told."""
+ChatServers = Annotated[list[Name], msgspec.Meta(max_length=16)]
 
 
 class ChatTools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The tools of a chat: the MCP servers whose tools its model may call, and what was decided of single ones."""
 
-    servers: list[Name] = []
+    servers: ChatServers = []
     permissions: list[ChatToolPermission] = []
 
     def permission_of(self, server: str, tool: str) -> ChatToolPermission | None:

@@ -142,12 +142,21 @@ def change_chat(connection: sqlite3.Connection, chat: str, patch: ChatPatch) -> 
             (
                 *(title, patch.model, patch.head, patch.system_prompt, sampling),
                 *(patch.is_pinned, patch.is_archived, patch.overflow),
-                None if patch.tools is None else _encode_tools(patch.tools),
+                _changed_tools(connection, chat, patch),
                 None if patch.collections is None else _encode_list(patch.collections),
                 *(title, chat),
             ),
         )
     return read_chat(connection, chat)
+
+
+def _changed_tools(connection: sqlite3.Connection, chat: str, patch: ChatPatch) -> str | None:
+    """Return a chat's tools as a patch leaves them; None if it says nothing of them."""
+    if patch.tool_servers is None and not patch.asks_again:
+        return None
+    tools = read_chat(connection, chat, with_messages=False).tools
+    servers = tools.servers if patch.tool_servers is None else patch.tool_servers
+    return _encode_tools(ChatTools(servers=servers, permissions=[] if patch.asks_again else tools.permissions))
 
 
 def set_tool_permission(connection: sqlite3.Connection, chat: str, permission: ChatToolPermission) -> None:

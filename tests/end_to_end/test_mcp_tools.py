@@ -13,8 +13,7 @@ import pytest
 from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.chats import Chat, MessageStatus, NewChat, NewTurn, Turn
-from app.core.tool_calls import ChatTools, ToolCallState
-from app.gateway.chats.tool_session import MOST_ROUNDS
+from app.core.tool_calls import MOST_ROUNDS, ChatTools, ToolCallState
 from tests.end_to_end.conftest import Roundhouse
 from tests.fake_mcp import oauth_server
 from tests.fake_mcp import server as fake

@@ -197,7 +197,7 @@ def test_a_server_is_removed_once_that_is_confirmed(page: McpScreen, api: DemoAp
     api.replies["GET /mcp/servers"] = [FILES, PROPOSED]
     api.flush()
     assert ("DELETE", "/mcp/servers/time", None) in api.calls
-    assert list(page._cards) == ["files", "shell"]
+    assert list(page._list.rows) == ["files", "shell"]
     assert shell.said == ["time was removed."]
 
 

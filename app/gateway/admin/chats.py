@@ -148,7 +148,7 @@ async def change(call: AdminCall[ChatPatch, NoQuery]) -> Chat:
     """Change what is about a chat."""
     if call.body.sampling is not None:
         call.body.sampling.check_forms()
-    if call.body.tools is not None:
+    if call.body.tool_servers is not None or call.body.asks_again:
         _require_person(call, "give a chat tools")
     patch = call.body
     if patch.collections is not None:

@@ -19,6 +19,7 @@ from app.core.errors import EngineFailed, RoundhouseError
 from app.core.events import EngineChanged
 from app.core.guide import LONGEST_QUESTION
 from app.core.models import ModelInfo
+from app.core.tool_calls import MOST_ROUNDS
 from app.gateway.attachments.prompt import attachment_parts, senses_of
 from app.gateway.canonical import request as canonical
 from app.gateway.canonical.events import (
@@ -36,7 +37,7 @@ from app.gateway.chats.live_answer import LiveAnswer
 from app.gateway.chats.model_requests import ModelRequests
 from app.gateway.chats.overflow import OverflowTrimming, overflow_rule
 from app.gateway.chats.sources import SourceFinder, with_sources
-from app.gateway.chats.tool_session import MOST_ROUNDS, ToolSession
+from app.gateway.chats.tool_session import ToolSession
 from app.gateway.events import EventHub
 from app.gateway.exchange.capability_fallback import with_plan
 from app.gateway.exchange.connections import ReadFlow
@@ -77,7 +78,7 @@ class AnswerHelpers(NamedTuple):
     mcp: McpServers
     finder: SourceFinder
     guide: Guide | None = None
-    """Looks up what the built-in model is asked."""
+    """Looks up what the built-in model is inputs."""
 
 
 class AnswerWriter:
@@ -140,18 +141,18 @@ class AnswerWriter:
         )
 
     async def _write_round(
-        self, job: AnswerJob, live: LiveAnswer, observation: Observation, asked: "_Round"
+        self, job: AnswerJob, live: LiveAnswer, observation: Observation, inputs: "_Round"
     ) -> tuple[canonical.ToolCall, ...]:
         """Have the model write, and return the tools that it calls."""
         context = self._requests.context_of(ResolvedModel(job.model, job.load))
         request = chat_request(
-            job.chat, asked.path, asked.parts, continues=job.continues is not None, context=context
+            job.chat, inputs.path, inputs.parts, continues=job.continues is not None, context=context
         )  # fmt: skip
-        request = msgspec.structs.replace(request, tools=asked.tools)
+        request = msgspec.structs.replace(request, tools=inputs.tools)
         upstream = await self._make_upstream_request(job, request)
         sink, trimming = (
             _LiveAnswerSink(live, observation),
-            self._make_trimming(job, asked.path, live).options(request),
+            self._make_trimming(job, inputs.path, live).options(request),
         )
         end = await translate_answer(self._engines, upstream, observation, sink, trimming)
         if isinstance(end, AnswerFailed):

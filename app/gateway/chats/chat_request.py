@@ -13,7 +13,7 @@ import msgspec
 from app.core.chats import Chat, Message, MessageStatus, Role, Sampling
 from app.core.mcp import function_name
 from app.core.thinking import ThinkingLevel
-from app.core.tool_calls import AnswerToolCall, ToolCallState
+from app.core.tool_calls import REFUSED_CALL, AnswerToolCall, ToolCallState
 from app.gateway.canonical import request as canonical
 
 AttachmentParts = Mapping[str, tuple[canonical.Part, ...]]
@@ -25,7 +25,7 @@ _RESULT_LETTERS_PER_TOKEN = 0.75
 """A result may take about a quarter of the context: a token is some three letters."""
 _UNKNOWN_CONTEXT = 4096
 _UNANSWERED = {
-    ToolCallState.REFUSED: "The person did not allow this call. Do without it.",
+    ToolCallState.REFUSED: REFUSED_CALL,
     ToolCallState.CANCELLED: "The call was cancelled before there was a result.",
 }
 

@@ -20,8 +20,6 @@ from app.gateway.mcp.servers import McpServers
 from app.store.database import ChatStore
 from app.store.rows import new_id
 
-MOST_ROUNDS = 16
-"""Answers in a row that only call tools."""
 _LEFT = {ToolDecision.ALWAYS: McpPermission.ALLOW, ToolDecision.NEVER: McpPermission.BLOCK}
 _ALLOWING = frozenset({ToolDecision.ONCE, ToolDecision.ALWAYS})
 

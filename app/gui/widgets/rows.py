@@ -115,16 +115,11 @@ class ListRow(QWidget):
         self.setMinimumHeight(self.theme.px(ROW_HEIGHT))
 
 
-class RowList(Surface):
-    """A card of rows with hairlines between them."""
+class KeyedWidgets:
+    """Widgets below each other, one for each of some items: what `RowList` and `CardList` have in common."""
 
-    def __init__(self, theme: Theme, name: str, *, inset: int = 16) -> None:
-        super().__init__(theme)
-        self._inset = inset
-        self.setAccessibleName(name)
-        self.rows: dict[str, QWidget] = {}
-        self._box = VBox(theme, self, margins=(0, 4, 0, 4), gap=0)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+    rows: dict[str, QWidget]
+    _box: VBox
 
     def sync(self, items: Mapping[str, T], make: Callable[[T], R], update: Callable[[R, T], object]) -> None:
         """Show `items` by key and in order. A row that stays is updated in place and keeps the focus."""
@@ -144,9 +139,37 @@ class RowList(Surface):
                 widget.deleteLater()
         for place, row in enumerate(rows.values()):
             if place:
-                self._box.addWidget(_InsetLine(self.theme, self._inset))
+                self._separate()
             self._box.addWidget(row)
         self.rows = rows
+
+    def _separate(self) -> None:
+        """Put something between two of them."""
+
+
+class RowList(Surface, KeyedWidgets):
+    """A card of rows with hairlines between them."""
+
+    def __init__(self, theme: Theme, name: str, *, inset: int = 16) -> None:
+        super().__init__(theme)
+        self._inset = inset
+        self.setAccessibleName(name)
+        self.rows = {}
+        self._box = VBox(theme, self, margins=(0, 4, 0, 4), gap=0)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+
+    def _separate(self) -> None:
+        self._box.addWidget(_InsetLine(self.theme, self._inset))
+
+
+class CardList(QWidget, KeyedWidgets):
+    """Cards below each other."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self.rows = {}
+        self._box = VBox(theme, self, gap=12)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
 
 
 class _InsetLine(QWidget):

@@ -20,7 +20,7 @@ from app.gui.theme.theme import Theme
 from tests.demo import data
 from tests.demo.api import DemoApi
 from tests.demo.mcp import FILES, SERVERS, TIME, TRACKER
-from tests.demo.tool_scenes import TOOLS, make_tool_chat
+from tests.demo.tool_scenes import make_tool_chat
 from tests.gui.conftest import QuietShell
 
 
@@ -135,12 +135,12 @@ def test_the_card_says_whose_tools_are_used(screen: ChatScreen, api: DemoApi, sh
     assert rows["shell"].accessibleDescription() == "Added by a program, and not confirmed yet"
     assert rows["tracker"].accessibleDescription() == TRACKER.problem
     rows["tracker"].switch.click()
-    assert api.bodies_of("PATCH", "/chats/c1") == [
-        ChatPatch(tools=replace(TOOLS, servers=["files", "time", "tracker"]))
-    ]
+    chosen = ["files", "time", "tracker"]
+    assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(tool_servers=chosen)]
     view.tools_panel.forget.click()
     patches = api.bodies_of("PATCH", "/chats/c1")
-    assert patches[-1] == ChatPatch(tools=ChatTools(servers=["files", "time", "tracker"]))
+    assert patches[-1] == ChatPatch(asks_again=True)
+    assert screen.model.conversation.tools == ChatTools(servers=chosen)
     assert view.tools_panel.forget.isHidden()
     api.replies["GET /mcp/servers"] = [replace(FILES, state=McpServerState.STARTING), replace(TIME, is_enabled=False)]
     shell.broadcast_event(McpServersChanged())
@@ -154,7 +154,7 @@ def test_the_card_says_whose_tools_are_used(screen: ChatScreen, api: DemoApi, sh
 def test_a_new_chat_is_made_with_the_tools_that_were_chosen(screen: ChatScreen, api: DemoApi) -> None:
     screen.model.conversation.start_chat("guide")
     assert screen.model.conversation.tools == ChatTools()
-    screen.model.conversation.set_tools(ChatTools(servers=["time"]))
+    screen.model.conversation.set_tool_servers(["time"])
     screen.model.conversation.send("What time is it?")
     (body,) = api.bodies_of("POST", "/chats")
     assert getattr(body, "tools", None) == ChatTools(servers=["time"])
@@ -174,7 +174,7 @@ def test_new_chats_begin_with_the_servers_that_are_usual(screen: ChatScreen, api
     shell.broadcast_event(SettingChanged(name="chats.tool_servers"))
     api.flush()
     assert conversation.tools == ChatTools(servers=["time"]), "it is empty, and nobody chose others"
-    conversation.set_tools(ChatTools(servers=["files"]))
+    conversation.set_tool_servers(["files"])
     api.replies["GET /settings"] = data.default_settings()
     shell.broadcast_event(SettingChanged(name="chats.tool_servers"))
     api.flush()

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import pytest
 
-from app.cli.chat_tools import AnswerWithTools, ChatTools
+from app.cli.chat_tools import AnswerWithTools, TerminalTools
 from app.client.endpoint import AnswerStream, EndpointMessage, EndpointTool, EndpointToolCall, ToolCallFunction
 from app.core.chats import Timings
 from app.core.errors import EngineFailed, Unavailable
@@ -50,7 +50,7 @@ def call_of(name: str, arguments: str = "{}") -> EndpointToolCall:
     return EndpointToolCall(id="c1", function=ToolCallFunction(name, arguments))
 
 
-def tell(tools: ChatTools, name: str, arguments: str = "{}") -> str:
+def tell(tools: TerminalTools, name: str, arguments: str = "{}") -> str:
     (message,) = tools.answer_calls([call_of(name, arguments)])
     assert (message.role, message.tool_call_id) == ("tool", "c1")
     assert isinstance(message.content, str)
@@ -63,8 +63,8 @@ def client() -> FakeClient:
 
 
 @pytest.fixture
-def tools(client: FakeClient) -> ChatTools:
-    return ChatTools(client, ["time"])  # type: ignore[arg-type]
+def tools(client: FakeClient) -> TerminalTools:
+    return TerminalTools(client, ["time"])  # type: ignore[arg-type]
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, *given: str) -> list[str]:
@@ -75,18 +75,18 @@ def answers(monkeypatch: pytest.MonkeyPatch, *given: str) -> list[str]:
     return left
 
 
-def test_blocked_tools_are_not_offered(tools: ChatTools) -> None:
+def test_blocked_tools_are_not_offered(tools: TerminalTools) -> None:
     assert [tool.function.name for tool in tools.definitions] == ["time__ask", "time__allow"]
 
 
-def test_what_was_allowed_is_called_without_asking(tools: ChatTools, client: FakeClient) -> None:
+def test_what_was_allowed_is_called_without_asking(tools: TerminalTools, client: FakeClient) -> None:
     assert tell(tools, "time__allow", '{"zone": "UTC"}') == "noon"
     assert client.calls == [("/mcp/servers/time/tools/allow/call", {"zone": "UTC"})]
     assert tell(tools, "time__allow", '{"quiet": true}') == "The tool returned nothing."
 
 
 def test_where_nobody_can_be_asked_nothing_is_called(
-    tools: ChatTools, client: FakeClient, capsys: pytest.CaptureFixture[str]
+    tools: TerminalTools, client: FakeClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "did not allow" in tell(tools, "time__ask")
     assert client.calls == []
@@ -94,7 +94,7 @@ def test_where_nobody_can_be_asked_nothing_is_called(
 
 
 def test_a_person_is_asked_each_time_until_they_say_always(
-    tools: ChatTools, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+    tools: TerminalTools, client: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = answers(monkeypatch, "no", "yes", "always")
     assert "did not allow" in tell(tools, "time__ask")
@@ -104,7 +104,7 @@ def test_a_person_is_asked_each_time_until_they_say_always(
 
 def test_a_changed_tool_is_said_to_be(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     answers(monkeypatch, "no")
-    tell(ChatTools(FakeClient(has_changed=True), ["time"]), "time__ask")  # type: ignore[arg-type]
+    tell(TerminalTools(FakeClient(has_changed=True), ["time"]), "time__ask")  # type: ignore[arg-type]
     assert "otherwise than when you allowed it" in capsys.readouterr().err
 
 
@@ -118,13 +118,13 @@ def test_a_changed_tool_is_said_to_be(monkeypatch: pytest.MonkeyPatch, capsys: p
     ],
 )
 def test_what_cannot_be_called_is_told_to_the_model(
-    tools: ChatTools, client: FakeClient, name: str, arguments: str, words: str
+    tools: TerminalTools, client: FakeClient, name: str, arguments: str, words: str
 ) -> None:
     assert words in tell(tools, name, arguments)
     assert client.calls == []
 
 
-def test_a_call_that_fails_is_told_to_the_model(tools: ChatTools, client: FakeClient) -> None:
+def test_a_call_that_fails_is_told_to_the_model(tools: TerminalTools, client: FakeClient) -> None:
     client.failure = Unavailable("The server ended.")
     assert tell(tools, "time__allow") == "The call failed: The server ended."
 
@@ -147,7 +147,7 @@ class ScriptedStream:
         return iter(self._words.split())
 
 
-def test_rounds_follow_each_other_until_the_model_answers(tools: ChatTools) -> None:
+def test_rounds_follow_each_other_until_the_model_answers(tools: TerminalTools) -> None:
     rounds = [ScriptedStream("let me", call_of("time__allow")), ScriptedStream("it is noon")]
     paths: list[list[EndpointMessage]] = []
 
@@ -163,7 +163,7 @@ def test_rounds_follow_each_other_until_the_model_answers(tools: ChatTools) -> N
     assert answer.timings.completion_tokens == len("it is noon")
 
 
-def test_a_model_that_only_calls_tools_is_stopped(tools: ChatTools, client: FakeClient) -> None:
+def test_a_model_that_only_calls_tools_is_stopped(tools: TerminalTools, client: FakeClient) -> None:
     def make_stream(path: Sequence[EndpointMessage], offered: Sequence[EndpointTool]) -> AnswerStream:
         del path, offered
         return ScriptedStream("", call_of("time__allow"))  # type: ignore[return-value]

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from app.core.chats import MessageStatus, NewChat, NewTurn
 from app.core.errors import Bug, StorageFault
+from app.core.tool_calls import AnswerToolCall, ToolCallState
 from app.store.database import ChatStore
 from app.store.listing import ListRequest
 from app.store.opening import (
@@ -239,11 +240,14 @@ async def test_answers_left_unfinished_are_interrupted_and_can_be_found(path: Pa
     store = await ChatStore.open(path)
     chat = (await store.create_chat(NewChat())).id
     turn = await store.begin_turn(chat, NewTurn(content="Hm?"), unwritten(chat))
-    await store.save_answer(replace(turn.answer, content="Unfinished symphony", reasoning="r"))
+    waiting = AnswerToolCall(id="k", round=1, at=0, server="s", tool="t")
+    await store.save_answer(replace(turn.answer, content="Unfinished symphony", reasoning="r", calls=[waiting]))
+    assert (await store.read_message(chat, turn.answer.id)).calls == [waiting]
     await store.close()
     store = await ChatStore.open(path)
     found = await store.read_message(chat, turn.answer.id)
     assert (found.status, found.content, found.reasoning) == (MessageStatus.INTERRUPTED, "Unfinished symphony", "r")
+    assert [call.state for call in found.calls] == [ToolCallState.CANCELLED], "nobody waits for it any more"
     assert [summary.id for summary in await store.list_summaries(ListRequest("symphony"))] == [chat]
     await store.close()
 

@@ -319,13 +319,19 @@ class Conversation(QObject):
             self.changed.emit()
             self._patch_chat(ChatPatch(system_prompt=text))
 
-    def set_tools(self, tools: ChatTools) -> None:
+    def set_tool_servers(self, servers: list[str]) -> None:
         """Choose whose tools the model of this chat may call."""
-        if tools != self.tools:
+        if servers != self.tools.servers:
             self._has_usual_tools = False
-            self.tools = tools
+            self.tools = replace(self.tools, servers=servers)
             self.changed.emit()
-            self._patch_chat(ChatPatch(tools=tools))
+            self._patch_chat(ChatPatch(tool_servers=servers))
+
+    def forget_permissions(self) -> None:
+        """Have every tool ask again in this chat."""
+        self.tools = replace(self.tools, permissions=[])
+        self.changed.emit()
+        self._patch_chat(ChatPatch(asks_again=True))
 
     def set_collections(self, collections: list[str]) -> None:
         """Choose in which collections passages are looked up for this chat's questions."""
@@ -516,6 +522,8 @@ class Conversation(QObject):
     def _store_answer(self, message: Message) -> None:
         self._tree.put(message)
         self.changed.emit()
+        if message.calls:
+            self.fetch_chat()  # what was decided of its tools belongs to the chat
 
     def _mark_broken(self, message: str, error: ErrorBody) -> None:
         answer = self._tree.get(message)

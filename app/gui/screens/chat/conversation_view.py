@@ -1,7 +1,6 @@
 """The open conversation: the transcript or the empty page, what went wrong, the options, and the composer below."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from app.core.presets import ChatPreset
 from app.core.translation import tr
 from app.gui import phrases
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight_code
+from app.gui.screens.chat.banners import FileOffer, SightBanner
 from app.gui.screens.chat.collections_panel import CollectionsPanel
 from app.gui.screens.chat.comparison import LEAST_MODELS, ComparisonView, ModelsPanel
 from app.gui.screens.chat.composer import Composer
@@ -25,7 +25,7 @@ from app.gui.screens.chat.empty_chat import EmptyChat
 from app.gui.screens.chat.file_cards import FileCards
 from app.gui.screens.chat.find_bar import FindBar
 from app.gui.screens.chat.folder_panels import FolderLine, FolderPanel, TagsPanel, folder_words
-from app.gui.screens.chat.model import ChatModel, SightProblem
+from app.gui.screens.chat.model import ChatModel
 from app.gui.screens.chat.options import SamplingPanel, SystemPromptPanel
 from app.gui.screens.chat.passage_panel import PassagePanel
 from app.gui.screens.chat.presets_panel import PresetsPanel
@@ -34,10 +34,8 @@ from app.gui.screens.chat.transcript.transcript import COLUMN, Transcript
 from app.gui.speech.dictation import DictationState
 from app.gui.speech.dictation_bar import DictationBar
 from app.gui.theme.theme import Theme
-from app.gui.widgets.buttons import Button, ButtonLook
-from app.gui.widgets.layout import HBox, Scroller, Surface, VBox, WidthLimiter
+from app.gui.widgets.layout import HBox, Scroller, VBox, WidthLimiter
 from app.gui.widgets.panels import ErrorPanel
-from app.gui.widgets.text import ElidedLabel
 from app.markdown.formulas import draw_formula
 
 if TYPE_CHECKING:
@@ -98,7 +96,7 @@ class ConversationView(QWidget):
         self.folder_line = FolderLine(theme)
         self._error = ErrorPanel(theme)
         self._engine_error = ErrorPanel(theme)
-        self._offer = _FileOffer(theme)
+        self._offer = FileOffer(theme)
         self.presets = PresetsPanel(theme, lambda: self._show_panel(self.presets, is_open=False))
         self.tools_panel = ToolsPanel(theme, lambda: self._show_panel(self.tools_panel, is_open=False))
         self.collections_panel = CollectionsPanel(
@@ -275,7 +273,8 @@ class ConversationView(QWidget):
 
     def _connect_panels(self) -> None:
         conversation = self._model.conversation
-        self.tools_panel.chosen.connect(conversation.set_tools)
+        self.tools_panel.servers_chosen.connect(conversation.set_tool_servers)
+        self.tools_panel.forget_requested.connect(conversation.forget_permissions)
         self.tools_panel.manage_requested.connect(self.tools_requested)
         self.tools_panel.usual_requested.connect(self._model.make_tools_usual)
         self._model.models_changed.connect(self._show_tools)
@@ -572,40 +571,6 @@ class ConversationView(QWidget):
         QTimer.singleShot(0, self.composer.field.setFocus)
 
 
-class SightBanner(QWidget):
-    """That the model cannot see the pictures, with the button that helps."""
-
-    model_chosen = Signal(str)
-    models_requested = Signal()
-
-    def __init__(self, theme: Theme) -> None:
-        super().__init__()
-        self._problem: SightProblem | None = None
-        line = HBox(theme, self, margins=(0, 0, 8, 0), gap=8)
-        self._words = ElidedLabel(theme, role="meta", color="bad")
-        self.button = Button(theme, "", look=ButtonLook.QUIET, action=self._help)
-        line.addWidget(self._words, 1)
-        line.addWidget(self.button)
-        self.hide()
-
-    def show_problem(self, problem: SightProblem | None) -> None:
-        """Show it, or nothing."""
-        self.setVisible(problem is not None)
-        if problem is None or problem == self._problem:
-            self._problem = problem
-            return
-        self._problem = problem
-        self._words.setText(problem.words)
-        self.button.set_text(problem.remedy)
-        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, problem.words))
-
-    def _help(self) -> None:
-        if self._problem is not None and self._problem.other:
-            self.model_chosen.emit(self._problem.other)
-        else:
-            self.models_requested.emit()
-
-
 def _dictation_need() -> str:
     return tr("Dictating takes a model that transcribes: one marked Audio, or an attached endpoint with Whisper.")
 
@@ -616,29 +581,3 @@ def encode_png(image: QImage) -> bytes:
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
     image.save(buffer, "PNG")  # type: ignore[call-overload]  # Qt's stubs want bytes, Qt wants text
     return bytes(buffer.data().data())
-
-
-class _FileOffer(Surface):
-    """One line about a dropped file, with the button that runs it."""
-
-    def __init__(self, theme: Theme) -> None:
-        super().__init__(theme, fill="accent-soft", outline="")
-        line = HBox(theme, self, margins=(16, 8, 8, 8), gap=8)
-        self._words = ElidedLabel(theme)
-        self._run = Button(theme, tr("Run it"), look=ButtonLook.PRIMARY, icon="play")
-        line.addWidget(self._words, 1)
-        line.addWidget(self._run)
-        line.addWidget(Button(theme, tr("Not now"), look=ButtonLook.QUIET, action=self.hide))
-        self.hide()
-
-    def show_file(self, path: Path, run: Callable[[], object]) -> None:
-        """Ask about a file."""
-        self._words.setText(tr("{name} can run where it is; nothing is copied.", name=path.name))
-
-        def run_file() -> None:
-            self.hide()
-            run()
-
-        self._run.set_action(run_file)
-        self.show()
-        self._run.setFocus()

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from msgspec.structs import replace
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QWidget
 
@@ -23,9 +22,11 @@ _HEAD = 56
 
 
 class ToolsPanel(OptionsPanel):
-    """Shows `ChatTools`. `chosen` has what the reader changed."""
+    """Shows `ChatTools`. `servers_chosen` has the names of all servers from now on."""
 
-    chosen = Signal(object)
+    servers_chosen = Signal(list)
+    forget_requested = Signal()
+    """Every tool is to ask again."""
     manage_requested = Signal()
     usual_requested = Signal()
     """New chats are to begin with these servers."""
@@ -93,11 +94,11 @@ class ToolsPanel(OptionsPanel):
     def _switch(self, row: "ServerRow", server: str) -> None:
         is_on = row.switch.isChecked()
         there = [name for name in self._list.rows if name in self._tools.servers and name != server]
-        self.chosen.emit(replace(self._tools, servers=[*there, *([server] if is_on else [])]))
+        self.servers_chosen.emit([*there, *([server] if is_on else [])])
 
     def _forget_permissions(self) -> None:
         self.manage.setFocus()  # the button that has the keyboard goes away
-        self.chosen.emit(replace(self._tools, permissions=[]))
+        self.forget_requested.emit()
 
 
 class ServerRow(ListRow):

@@ -19,7 +19,7 @@ from app.gui.widgets.fields import Field
 from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.menus import Menu
 from app.gui.widgets.panels import EmptyState, ErrorPanel, PageFrame
-from app.gui.widgets.rows import ListRow
+from app.gui.widgets.rows import CardList, ListRow
 from app.gui.widgets.status import Dot, Skeleton
 from app.gui.widgets.text import Label, Paragraph
 
@@ -43,19 +43,19 @@ class DocumentsScreen(PageFrame):
         self.form = CollectionForm(theme, self.model)
         nothing = tr("Name one above, and choose the folder that your documents are in.")
         self._nothing = EmptyState(theme, "book-open", tr("No collections yet"), nothing)
-        self._cards: dict[str, CollectionCard] = {}
-        self._list = VBox(theme, gap=12)
+        self._list = CardList(theme)
         self.body.addWidget(Paragraph(theme, _ABOUT.tr(), color="ink-2"))
-        for widget in (self.form, self.error, self._skeleton, self._nothing):
+        for widget in (self.form, self.error, self._skeleton, self._nothing, self._list):
             self.body.addWidget(widget)
-        self.body.addLayout(self._list)
         self.body.addStretch(1)
         self.model.changed.connect(self._show_collections)
         self._show_collections()
 
     def find_card(self, collection: str) -> "CollectionCard":
         """Return the card of a collection, by its id. Raises KeyError."""
-        return self._cards[collection]
+        card = self._list.rows[collection]
+        assert isinstance(card, CollectionCard)  # noqa: S101 -- made by this class
+        return card
 
     def _show_collections(self) -> None:
         model, store = self.model, self.model.store
@@ -67,22 +67,11 @@ class DocumentsScreen(PageFrame):
             self.error.show_error(model.refusal, tr("Dismiss"), model.dismiss_refusal)
         else:
             self.error.hide()
-        ids = [collection.id for collection in model.collections]
-        if ids != list(self._cards):
-            self._arrange_cards(ids)
-        for collection in model.collections:
-            self._cards[collection.id].show_collection(collection)
-
-    def _arrange_cards(self, ids: list[str]) -> None:
-        while self._list.takeAt(0) is not None:
-            pass
-        for gone in [id_ for id_ in self._cards if id_ not in ids]:
-            card = self._cards.pop(gone)
-            card.hide()
-            card.deleteLater()
-        self._cards = {id_: self._cards.get(id_) or CollectionCard(self.theme, self.model) for id_ in ids}
-        for card in self._cards.values():
-            self._list.addWidget(card)
+        self._list.sync(
+            {collection.id: collection for collection in model.collections},
+            lambda _collection: CollectionCard(self.theme, model),
+            CollectionCard.show_collection,
+        )
 
 
 class CollectionForm(Surface):

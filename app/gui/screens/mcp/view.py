@@ -22,7 +22,7 @@ from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.links import open_link
 from app.gui.widgets.menus import DropDown, Menu
 from app.gui.widgets.panels import EmptyState, ErrorPanel, Fold, PageFrame
-from app.gui.widgets.rows import ListRow, RowList
+from app.gui.widgets.rows import CardList, ListRow, RowList
 from app.gui.widgets.status import Dot, Skeleton
 from app.gui.widgets.text import Label, Paragraph
 
@@ -63,19 +63,19 @@ class McpScreen(PageFrame):
         self._nothing = EmptyState(
             theme, "wrench", tr("No tools yet"), tr("Write a server's command above, or import those you have.")
         )
-        self._cards: dict[str, ServerCard] = {}
-        self._list = VBox(theme, gap=12)
+        self._list = CardList(theme)
         self.body.addWidget(Paragraph(theme, _ABOUT.tr(), color="ink-2"))
-        for widget in (self.form, self.error, self._skeleton, self._nothing):
+        for widget in (self.form, self.error, self._skeleton, self._nothing, self._list):
             self.body.addWidget(widget)
-        self.body.addLayout(self._list)
         self.body.addStretch(1)
         self.model.changed.connect(self._show_servers)
         self._show_servers()
 
     def find_card(self, name: str) -> "ServerCard":
         """Return the card of a server. Raises KeyError."""
-        return self._cards[name]
+        card = self._list.rows[name]
+        assert isinstance(card, ServerCard)  # noqa: S101 -- made by this class
+        return card
 
     def _show_servers(self) -> None:
         model, store = self.model, self.model.store
@@ -87,22 +87,11 @@ class McpScreen(PageFrame):
             self.error.show_error(model.refusal, tr("Dismiss"), model.dismiss_refusal)
         else:
             self.error.hide()
-        names = [server.name for server in model.servers]
-        if names != list(self._cards):
-            self._arrange_cards(names)
-        for server in model.servers:
-            self._cards[server.name].show_server(server)
-
-    def _arrange_cards(self, names: list[str]) -> None:
-        while self._list.takeAt(0) is not None:
-            pass
-        for name in [name for name in self._cards if name not in names]:
-            card = self._cards.pop(name)
-            card.hide()
-            card.deleteLater()
-        self._cards = {name: self._cards.get(name) or ServerCard(self.theme, self.model, name) for name in names}
-        for card in self._cards.values():
-            self._list.addWidget(card)
+        self._list.sync(
+            {server.name: server for server in model.servers},
+            lambda server: ServerCard(self.theme, model, server.name),
+            ServerCard.show_server,
+        )
 
     def _import_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(
