@@ -142,6 +142,11 @@ async def test_what_is_decided_for_the_chat_is_asked_once(api: Api, pen: Pen) ->
         "echo": McpPermission.ALLOW,
         "fail": McpPermission.BLOCK,
     }
+    patch = ChatPatch(tool_servers=["fake", "other"])
+    switched = await api.call("PATCH", f"/chats/{chat.id}", Chat, patch)
+    assert switched.tools == replace(tools, servers=["fake", "other"]), "what was decided stays"
+    assert (await api.call("PATCH", f"/chats/{chat.id}", Chat, ChatPatch(asks_again=True))).tools.permissions == []
+    await api.call("PATCH", f"/chats/{chat.id}", Chat, ChatPatch(tool_servers=FAKE.servers))
     offered = {tool["function"]["name"] for tool in json.loads(api.gateway.upstream.bodies[1])["tools"]}
     assert "fake__fail" not in offered
     fork = await api.call("POST", f"/chats/{chat.id}/fork", Chat, ForkChat(message=done.id))
