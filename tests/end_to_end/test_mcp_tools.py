@@ -28,7 +28,8 @@ CALL = ['<tool_call>\n{"name": "fake__echo", "arguments": {"text"', ': "hello"}}
 
 
 def test_a_server_is_added_listed_allowed_called_and_removed(roundhouse: Roundhouse) -> None:
-    roundhouse("mcp", "remove", "fake")  # of a test before
+    for name in ("fake", "guarded"):
+        roundhouse("mcp", "remove", name)  # of a test before
     assert "There are no MCP servers" in roundhouse("mcp").stdout
     assert roundhouse("mcp", "add", "fake", "--env", "KEY=secret", "--", *SERVER).returncode == 0
     tools = json.loads(roundhouse("mcp", "tools", "fake", "--json").stdout)["tools"]
