@@ -10,7 +10,8 @@ from math import floor, log10
 
 import msgspec
 
-from app.core.benchmarks import BenchmarkReceipt
+from app.benchmark.markdown import format_seconds
+from app.core.benchmarks import BenchmarkReceipt, RaceResult
 
 _MS = 1e3
 _WIDTH, _HEIGHT = 520, 260
@@ -108,6 +109,22 @@ def _context_series(receipt: BenchmarkReceipt) -> PlotSeries:
         if sample.concurrency == 1 and sample.answer_tokens > 1 and sample.tpot_s > 0
     ]
     return PlotSeries(name=receipt.title, points=points, is_line=False)
+
+
+class BarPlot(msgspec.Struct, frozen=True, kw_only=True):
+    """Values beside each other, of which shorter bars are better."""
+
+    title: str
+    bars: list[tuple[str, float, str]]
+    """Name, value, and the value in words."""
+
+
+def race_plot(result: RaceResult) -> BarPlot | None:
+    """Return how long the whole answers of each engine took; None for fewer than two."""
+    bars = [
+        (entry.engine, entry.e2e_s, format_seconds(entry.e2e_s)) for entry in result.entries if entry.e2e_s is not None
+    ]
+    return BarPlot(title="Time of a whole answer, median", bars=bars) if len(bars) > 1 else None
 
 
 def axis_ticks(most: float) -> list[float]:

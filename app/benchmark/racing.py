@@ -7,10 +7,35 @@ Otherwise the engine of before stays.
 from collections.abc import Mapping, Sequence
 
 from app.benchmark.statistics import bootstrap_ratio
-from app.core.benchmarks import BenchmarkReceipt, Figure, RaceEntry
+from app.benchmark.workloads import CHARACTERS_PER_TOKEN, make_workload, pick_conversations, prompt_characters
+from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, Figure, RaceEntry
 
 LEAST_GAIN = 0.05
 """A twentieth: less is not felt, and changes with the weather of a computer."""
+
+DOWNLOAD_BYTES_S = 6.25e6
+"""50 Mbit/s: the middle of what homes have."""
+_LOAD_BYTES_S, _START_S = 5e8, 8.0
+"""Of a solid-state drive; and an engine's start, the look for quiet, the warm-up and the prompts asked again."""
+
+
+def measured_duration_s(receipt: BenchmarkReceipt) -> float:
+    """Return how long a benchmark took that was made before."""
+    return _START_S + (receipt.load_s or 0.0) + sum(part.e2e_s / part.concurrency for part in receipt.samples)
+
+
+def predict_duration_s(
+    settings: BenchmarkSettings, *, size_bytes: int, prefill_tokens_s: float, decode_tokens_s: float
+) -> float:
+    """Return how long a benchmark takes with the speeds that are predicted for one request at a time."""
+    conversations = make_workload(settings)
+    duration_s = _START_S + size_bytes / _LOAD_BYTES_S
+    for level in set(settings.concurrency):
+        prompts = [prompt for picked in pick_conversations(conversations, settings, level) for prompt in picked]
+        read_s = sum(map(prompt_characters, prompts)) / CHARACTERS_PER_TOKEN / prefill_tokens_s
+        written_s = sum(prompt.answer_tokens for prompt in prompts) / decode_tokens_s
+        duration_s += settings.rounds * (read_s + written_s)
+    return duration_s
 
 
 def race_entry(receipt: BenchmarkReceipt, before: BenchmarkReceipt | None, *, note: str = "") -> RaceEntry:

@@ -10,7 +10,7 @@ from app.cli.gateway import connect_gateway
 from app.cli.measuring import follow_job
 from app.cli.output import format_table, json_option, print_note, show_result
 from app.core import words
-from app.core.benchmarks import BenchmarkSettings, RacePlan, RaceResult, StartRace, Workload
+from app.core.benchmarks import BenchmarkSettings, RaceCandidate, RacePlan, RaceResult, StartRace, Workload
 from app.core.errors import EngineFailed
 from app.core.events import RaceChanged
 
@@ -39,13 +39,14 @@ def race(  # noqa: PLR0913 -- the options of one command
     The engine of now stays unless another is faster by more than noise. Nothing is installed unless --install names it.
     """
     client = connect_gateway()
-    plan = client.get(f"/races/plan?model={quote(model, safe='')}", RacePlan, timeout_s=_START_S)
+    path = f"/races/plan?model={quote(model, safe='')}&workload={workload}"
+    plan = client.get(path, RacePlan, timeout_s=_START_S)
     if only_plan:
         show_result("race_plan", plan, as_json=as_json, text=_plan_lines)
         return
     missing = [part for part in plan.candidates if part.engine in installs and not part.is_installed]
     if missing and not yes:
-        sizes = ", ".join(f"{part.name} ({words.format_bytes(part.download_bytes or None)})" for part in missing)
+        sizes = ", ".join(f"{part.name} ({_download(part)})" for part in missing)
         click.confirm(f"Install {sizes}?", abort=True, err=True)
     settings = BenchmarkSettings(workload=Workload(workload))
     request = StartRace(model=model, settings=settings, installs=[part.engine for part in missing])
@@ -65,11 +66,18 @@ def _plan_lines(plan: RacePlan) -> Iterator[str]:
             part.engine,
             part.version if part.is_installed else "not installed",
             "used now" if part.is_current else "",
-            "" if part.is_installed else words.format_bytes(part.download_bytes or None),
+            "" if part.is_installed else _download(part),
+            "" if part.measure_s is None else words.format_duration(part.measure_s),
+            f"as {part.measured_version}" if part.measured_version else "",
         )
         for part in plan.candidates
     ]
-    yield from format_table(("ENGINE", "VERSION", "", "DOWNLOAD"), rows)
+    yield from format_table(("ENGINE", "VERSION", "", "DOWNLOAD", "TO MEASURE", "MEASURED BEFORE"), rows)
+
+
+def _download(part: RaceCandidate) -> str:
+    size = words.format_bytes(part.download_bytes or None)
+    return f"{size}, {words.format_duration(part.download_s)} at 50 Mbit/s" if part.download_bytes else size
 
 
 def _result_lines(result: RaceResult) -> Iterator[str]:

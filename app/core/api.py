@@ -132,7 +132,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     DELETE /benchmarks/job                     204, stops it
     GET    /benchmarks/{id}                    BenchmarkReceipt
     DELETE /benchmarks/{id}                    204
-    GET    /races/plan?model=                  RacePlan: who could run it here, and what installing the others takes
+    GET    /races/plan?model=[&workload=]      RacePlan: who could run it here, what installing and measuring takes
     POST   /races            StartRace         RaceChanged; /events say how far it is
     GET    /races/job                          RaceChanged or null: what runs, or ran last, with its result
     DELETE /races/job                          204, stops it

@@ -278,8 +278,14 @@ class RaceCandidate(msgspec.Struct, frozen=True, kw_only=True):
     is_installed: bool = False
     is_current: bool = False
     """Whether it runs the model now."""
+    measured_version: str = ""
+    """The version that was measured last with this model and workload; empty for none."""
     download_bytes: int = 0
     disk_bytes: int = 0
+    download_s: float = 0.0
+    """How long its download takes at 50 Mbit/s."""
+    measure_s: float | None = None
+    """How long measuring it takes: as it took before, else as predicted; None where nobody knows."""
 
 
 class RacePlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from PySide6.QtWidgets import QApplication
 
-from app.core.events import BenchmarkChanged
+from app.core.events import BenchmarkChanged, RaceChanged
 from app.gui.screens.benchmarks.plot_view import PlotCard
 from app.gui.screens.benchmarks.view import BenchmarksScreen, ResultSection
 from app.gui.shell.contract import PageId
@@ -23,6 +23,9 @@ def benchmark_scenes(usual: Replies) -> Iterator[Scene]:
     yield Scene("benchmarks-compared", page, usual, show_both, looks=(*BOTH, EVERY_LOOK[2]))
     yield Scene("benchmarks-plots", page, usual, show_plots, looks=(*BOTH, EVERY_LOOK[2]))
     yield Scene("benchmarks-refused", page, usual, refuse_run)
+    yield Scene("race-plan", page, usual, plan_race, looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("race-running", page, usual, run_race)
+    yield Scene("race-result", page, usual, finish_race, looks=(*BOTH, EVERY_LOOK[2]))
 
 
 def start_run(window: MainWindow, api: DemoApi) -> None:
@@ -57,6 +60,33 @@ def show_plots(window: MainWindow, api: DemoApi) -> None:
     show_both(window, api)
     QApplication.sendPostedEvents()
     scroll_to(PlotCard)(window, api)
+
+
+def plan_race(window: MainWindow, api: DemoApi) -> None:
+    """Show who could race, one of them to be installed."""
+    page = window.pages.currentWidget()
+    if isinstance(page, BenchmarksScreen):
+        page.model.race.open_plan("m", "chat")
+        api.flush()
+        page.model.race.choose_install("mistral.rs", is_on=True)
+
+
+def run_race(window: MainWindow, api: DemoApi) -> None:
+    """Begin a race, and come half of the way."""
+    plan_race(window, api)
+    page = window.pages.currentWidget()
+    if isinstance(page, BenchmarksScreen):
+        page.model.race.start()
+        api.flush()
+        window.shell.broadcast_event(benchmarks.RACING)
+
+
+def finish_race(window: MainWindow, api: DemoApi) -> None:
+    """Come to the end of a race."""
+    run_race(window, api)
+    end = RaceChanged(model="m", stage="Done", done=True, result=benchmarks.RACE_RESULT)
+    window.shell.broadcast_event(end)
+    api.flush()
 
 
 def refuse_run(window: MainWindow, api: DemoApi) -> None:

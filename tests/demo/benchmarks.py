@@ -20,9 +20,13 @@ from app.core.benchmarks import (
     Correctness,
     Figure,
     PrefixReuse,
+    RaceCandidate,
+    RaceEntry,
+    RacePlan,
+    RaceResult,
     Workload,
 )
-from app.core.events import BenchmarkChanged
+from app.core.events import BenchmarkChanged, RaceChanged
 
 _PROMPT = BenchmarkPrompt(messages=[BenchmarkMessage(role="user", content="Why is the sky blue?")])
 _MACHINE = BenchmarkMachine(
@@ -94,6 +98,51 @@ RECEIPTS = [
 ]
 RUNNING = BenchmarkChanged(model="unsloth/Qwen3-8B-GGUF:Q4_K_M", stage="Round 2 with 4 at once", fraction=0.46)
 
+_MODEL = "unsloth/Qwen3-8B-GGUF:Q4_K_M"
+RACE_PLAN = RacePlan(
+    model=_MODEL,
+    candidates=[
+        RaceCandidate(
+            engine="llama.cpp",
+            name="llama.cpp",
+            version="2026.5",
+            is_installed=True,
+            is_current=True,
+            measured_version="2026.4",
+            measure_s=212,
+        ),
+        RaceCandidate(engine="openvino", name="OpenVINO GenAI", version="2026.4", is_installed=True, measure_s=240),
+        RaceCandidate(
+            engine="mistral.rs",
+            name="mistral.rs",
+            download_bytes=26_000_000,
+            disk_bytes=80_000_000,
+            download_s=4.2,
+            measure_s=190,
+        ),
+    ],
+)
+RACE_RESULT = RaceResult(
+    model=_MODEL,
+    engine_before="llama.cpp",
+    set_before=None,
+    winner="openvino",
+    is_change=True,
+    sentence="OpenVINO GenAI is used from now on: it answers in 0.86 times the time of llama.cpp.",
+    entries=[
+        RaceEntry(
+            engine="llama.cpp",
+            receipt="bench1",
+            e2e_s=10.4,
+            ratio=Figure(value=1, low=0.98, high=1.02),
+            note="1.12 times as slow as version 2026.4",
+        ),
+        RaceEntry(engine="openvino", receipt="bench2", e2e_s=8.9, ratio=Figure(value=0.86, low=0.84, high=0.89)),
+        RaceEntry(engine="mistral.rs", problem="It does not know this architecture."),
+    ],
+)
+RACING = RaceChanged(model=_MODEL, stage="openvino: Round 2 with 1 at once", fraction=0.6)
+
 
 def benchmark_replies() -> Mapping[str, object]:
     """Return what the demo gateway answers about benchmarks."""
@@ -105,4 +154,7 @@ def benchmark_replies() -> Mapping[str, object]:
         **{f"DELETE /benchmarks/{receipt.id}": None for receipt in RECEIPTS},
         "POST /benchmarks": RUNNING,
         "DELETE /benchmarks/job": None,
+        "GET /races/plan": RACE_PLAN,
+        "POST /races": RACING,
+        "DELETE /races/job": None,
     }

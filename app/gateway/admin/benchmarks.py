@@ -4,7 +4,14 @@ from typing import Annotated
 
 import msgspec
 
-from app.core.benchmarks import BenchmarkReceipt, RacePlan, StartBenchmark, StartRace
+from app.core.benchmarks import (
+    BenchmarkReceipt,
+    BenchmarkSettings,
+    RacePlan,
+    StartBenchmark,
+    StartRace,
+    Workload,
+)
 from app.core.engine_store import InstallEngine
 from app.core.errors import EngineFailed
 from app.core.events import BenchmarkChanged, RaceChanged
@@ -63,12 +70,13 @@ class RaceQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Whose race."""
 
     model: str
+    workload: Workload = Workload.CHAT
 
 
 @routes.add("GET", "/races/plan")
 async def race_plan(call: AdminCall[None, RaceQuery]) -> RacePlan:
-    """Say which engines could run a model here, and what installing the others takes."""
-    return await plan_race(call.services, call.query.model)
+    """Say which engines could run a model here, what installing the others takes, and how long measuring takes."""
+    return await plan_race(call.services, call.query.model, BenchmarkSettings(workload=call.query.workload))
 
 
 @routes.add("POST", "/races", status=202)

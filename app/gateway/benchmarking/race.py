@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from app.core.advice import EstimateRequest
 from app.core.benchmarks import (
     BenchmarkReceipt,
+    BenchmarkSettings,
     RaceCandidate,
     RaceEntry,
     RacePlan,
@@ -20,7 +22,7 @@ from app.core.benchmarks import (
     StartBenchmark,
     StartRace,
 )
-from app.core.errors import BadRequest, Conflict, EngineFailed, UserError
+from app.core.errors import BadRequest, Conflict, EngineFailed, RoundhouseError, UserError
 from app.core.events import RaceChanged, SettingChanged
 from app.gateway.advising.measuring_job import MeasuringJob
 from app.gateway.advising.quiet_rounds import read_processor_times
@@ -31,18 +33,25 @@ if TYPE_CHECKING:
     from app.core.models import ModelInfo
     from app.gateway.benchmarking.system_watch import ReadCounters
 
+_USUAL = BenchmarkSettings()
 InstallEngineNow = Callable[[str], Awaitable[None]]
 """Installs an engine and returns once it is there. Raises RoundhouseError."""
 
 
-async def plan_race(services: Services, name: str) -> RacePlan:
-    """Return who could run. Raises NotFound, or BadRequest for a model that runs elsewhere."""
-    from app.engine_store.host import host_of, unfit_reason  # noqa: PLC0415 -- start-up must not pay for it
+async def plan_race(services: Services, name: str, settings: BenchmarkSettings = _USUAL) -> RacePlan:
+    """Return who could run, and what it takes. Raises NotFound, or BadRequest for a model that runs elsewhere."""
+    from app.benchmark.racing import DOWNLOAD_BYTES_S  # noqa: PLC0415 -- start-up must not pay for it
+    from app.engine_store.host import host_of, unfit_reason  # noqa: PLC0415 -- as above
 
     model = await _model_here(services, name)
     readers = await asyncio.to_thread(services.catalogue.readers_of, model.format)
     current = await asyncio.to_thread(_current_engine, services, model)
     host = host_of(await services.machine.read())
+    earlier = [
+        receipt
+        for receipt in await services.chats.list_benchmarks(model=model.name)
+        if receipt.settings.workload is settings.workload and not receipt.disturbances
+    ]
     candidates: list[RaceCandidate] = []
     for reader in readers:
         recipe = services.catalogue.recipes.get(reader.id)
@@ -50,6 +59,7 @@ async def plan_race(services: Services, name: str) -> RacePlan:
         if not reader.installed and not variants:
             continue
         variant = None if reader.installed else variants[0]
+        last = next((receipt for receipt in earlier if receipt.target.engine == reader.id), None)
         candidates.append(
             RaceCandidate(
                 engine=reader.id,
@@ -57,11 +67,37 @@ async def plan_race(services: Services, name: str) -> RacePlan:
                 version=reader.version,
                 is_installed=reader.installed,
                 is_current=reader.id == current,
+                measured_version=last.target.engine_version if last else "",
                 download_bytes=variant.download_bytes if variant else 0,
                 disk_bytes=variant.disk_bytes if variant else 0,
+                download_s=variant.download_bytes / DOWNLOAD_BYTES_S if variant else 0.0,
+                measure_s=await _estimate_duration(services, model, reader.id, settings, last),
             )
         )
     return RacePlan(model=model.name, candidates=candidates)
+
+
+async def _estimate_duration(
+    services: Services, model: "ModelInfo", engine: str, settings: BenchmarkSettings, last: BenchmarkReceipt | None
+) -> float | None:
+    """Return how long measuring takes: as it took, else by the advisor's speeds; None where it knows none."""
+    from app.benchmark.racing import measured_duration_s, predict_duration_s  # noqa: PLC0415 -- start-up must not pay for it
+    from app.gateway.advising.advice import estimate_model  # noqa: PLC0415 -- as above
+
+    if last is not None and last.settings.concurrency == settings.concurrency:
+        return measured_duration_s(last)
+    try:
+        estimate = await estimate_model(services, EstimateRequest(model=model.name, engine=engine))
+    except RoundhouseError:
+        return None
+    if estimate.decode is None or estimate.prefill is None:
+        return None
+    return predict_duration_s(
+        settings,
+        size_bytes=model.size_bytes,
+        prefill_tokens_s=estimate.prefill.tokens_per_second,
+        decode_tokens_s=estimate.decode.tokens_per_second,
+    )
 
 
 class Races(MeasuringJob[RaceChanged]):
@@ -79,7 +115,7 @@ class Races(MeasuringJob[RaceChanged]):
     async def start(self, request: StartRace, install: InstallEngineNow) -> RaceChanged:
         """Begin. Raises NotFound, BadRequest where there is nobody to race against, Conflict while one runs."""
         self.job.check_idle()
-        plan = await plan_race(self._services, request.model)
+        plan = await plan_race(self._services, request.model, request.settings)
         known = {candidate.engine: candidate for candidate in plan.candidates}
         for name in request.installs:
             if name not in known:

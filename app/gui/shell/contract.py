@@ -55,6 +55,8 @@ class Task(StrEnum):
     NEW_VERSION = "new_version"
 
 
+RACE_TASK = "race:"
+"""Before a model's name: the benchmarks page shows who could race on it."""
 CommandSearch = Callable[[str, Callable[[list[Command]], object]], object]
 """Looks for what was typed, and calls back with what can be done with it."""
 

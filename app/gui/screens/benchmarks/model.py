@@ -17,11 +17,12 @@ from app.benchmark.plots import BenchmarkPlot, make_plots
 from app.core import words
 from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, StartBenchmark, Workload
 from app.core.errors import ErrorBody
-from app.core.events import BenchmarkChanged, Event
+from app.core.events import BenchmarkChanged, Event, RaceChanged
 from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.net.remote import RemoteList
 from app.gui.net.remote_lists import Stores
+from app.gui.screens.benchmarks.race_model import RaceModel
 from app.gui.shell.contract import Command, Shell
 
 WORKLOADS = {
@@ -50,10 +51,15 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         self.shown: dict[str, BenchmarkReceipt] = {}
         """Whole results that are shown, by id: the first, and the one it is compared with."""
         super().__init__(stores.api, shell, f"/benchmarks?limit={_KEPT}", list[BenchmarkReceipt])
+        self.race = RaceModel(stores.api, shell)
+        """The race of the chosen model's engines."""
+        self.race.changed.connect(self.changed)
         stores.library.changed.connect(self.changed)
 
     def is_outdated_by(self, event: Event) -> bool:
         """Tell whether another result is there."""
+        if isinstance(event, RaceChanged):
+            return event.done and event.result is not None
         return isinstance(event, BenchmarkChanged) and event.done and bool(event.receipt)
 
     def take(self, event: Event) -> None:

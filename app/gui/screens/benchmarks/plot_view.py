@@ -6,15 +6,16 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.benchmark.plots import BenchmarkPlot, PlotPoint, PlotSeries, axis_ticks
+from app.benchmark.plots import BarPlot, BenchmarkPlot, PlotPoint, PlotSeries, axis_ticks
 from app.core.translation import tr
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import PARTS
-from app.gui.widgets.bars import Legend
+from app.gui.widgets.bars import Legend, Meter
 from app.gui.widgets.layout import Surface, VBox, hairline_pen
 from app.gui.widgets.text import Paragraph
 
 _WIDTH, _HEIGHT = 300, 200
+_BAR_WIDTH = 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 12, 20, 36
 _STYLES = (Qt.PenStyle.SolidLine, Qt.PenStyle.DashLine, Qt.PenStyle.DotLine, Qt.PenStyle.DashDotLine)
 """Lines are told apart without their colours too."""
@@ -33,6 +34,21 @@ class PlotCard(Surface):
         legend = Legend(theme)
         legend.set_entries([(_colour(index), series.name) for index, series in enumerate(plot.series)])
         box.addWidget(legend)
+
+
+class BarPlotCard(Surface):
+    """A bar for each value, under its name."""
+
+    def __init__(self, theme: Theme, plot: BarPlot) -> None:
+        super().__init__(theme)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        box = VBox(theme, self, margins=(20, 16, 20, 16), gap=8)
+        box.addWidget(Paragraph(theme, plot.title, weight=500))
+        most = max(value for _, value, _ in plot.bars)
+        for name, value, text in plot.bars:
+            meter = Meter(theme, name, width=_BAR_WIDTH)
+            meter.show_level(value / most if most else 0.0, text)
+            box.addWidget(meter)
 
 
 class PlotView(QWidget):

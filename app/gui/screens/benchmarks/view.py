@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtWidgets import QFileDialog, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFileDialog, QSizePolicy
 
 from app.benchmark.markdown import DISTURBED, comparison_rows, format_seconds, summary_lines
 from app.core import words
@@ -12,16 +12,18 @@ from app.core.translation import LazyText, tr
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.benchmarks.model import LEVELS, WORKLOADS, BenchmarksModel
 from app.gui.screens.benchmarks.plot_view import PlotCard
-from app.gui.shell.contract import PageId, Shell
+from app.gui.screens.benchmarks.race_view import RaceSection
+from app.gui.screens.benchmarks.run_progress import RunProgress
+from app.gui.shell.contract import RACE_TASK, PageId, Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook, Chip
 from app.gui.widgets.flow_layout import FlowLayout
-from app.gui.widgets.layout import HBox, Surface, VBox, clear_layout
+from app.gui.widgets.layout import Surface, VBox, clear_layout
 from app.gui.widgets.menus import DropDown
 from app.gui.widgets.panels import EmptyState, ErrorPanel, PageFrame, Section
 from app.gui.widgets.rows import ListRow, RowList
-from app.gui.widgets.status import ProgressBar, Skeleton
-from app.gui.widgets.text import ElidedLabel, FigureView, Label, Paragraph
+from app.gui.widgets.status import Skeleton
+from app.gui.widgets.text import FigureView, Label, Paragraph
 
 _ABOUT = LazyText(
     "Loads the model beside what runs and asks it as a real program would, several times in a drawn order. While other "
@@ -43,16 +45,23 @@ class BenchmarksScreen(PageFrame):
         self.head.addWidget(Button(theme, tr("Machine"), look=ButtonLook.QUIET, icon="chevron-left", action=back))
         self.error, self._skeleton = ErrorPanel(theme), Skeleton(theme, 4, is_card=True)
         self.form = BenchmarkForm(theme, self.model)
+        self.race = RaceSection(theme, self.model.race, self.model.show_receipt)
         self.result = ResultSection(theme, self.model)
         self._nothing = EmptyState(theme, "gauge", _NOTHING.tr(), _ABOUT_NOTHING.tr())
         self._earlier = Section(theme, tr("Results"))
         self.rows = RowList(theme, tr("Results"))
         self._earlier.body.addWidget(self.rows)
-        for widget in (self.error, self.form, self.result, self._skeleton, self._nothing, self._earlier):
+        for widget in (self.error, self.form, self.race, self.result, self._skeleton, self._nothing, self._earlier):
             self.body.addWidget(widget)
         self.body.addStretch(1)
         self.model.changed.connect(self._show_state)
+        shell.task_requested.connect(self._perform_task)
         self._show_state()
+
+    def _perform_task(self, task: str) -> None:
+        if task.startswith(RACE_TASK):
+            self.model.choose(model=task.removeprefix(RACE_TASK))
+            self.model.race.open_plan(self.model.model, self.model.workload)
 
     def _show_state(self) -> None:
         model = self.model
@@ -99,23 +108,19 @@ class BenchmarkForm(Surface):
         self.levels = DropDown(theme, tr("Requests at once"), levels)
         self.keeps = Chip(theme, tr("Keep even if disturbed"))
         self.start = Button(theme, tr("Measure"), look=ButtonLook.PRIMARY, icon="gauge", action=model.start)
-        for widget in (self.models, self.workloads, self.levels, self.keeps, self.start):
+        self.race = Button(theme, tr("Find the fastest engine"), icon="train-front", action=self._open_race)
+        for widget in (self.models, self.workloads, self.levels, self.keeps, self.start, self.race):
             fields.addWidget(widget)
         box.addLayout(fields)
-        self._under_way = QWidget()
-        line = HBox(theme, self._under_way, gap=12)
-        column = VBox(theme, gap=6)
-        self._stage = ElidedLabel(theme, role="meta", color="ink-2")
-        self._bar = ProgressBar(theme, tr("Measuring"))
-        column.addWidget(self._stage)
-        column.addWidget(self._bar)
-        line.addLayout(column, 1)
-        line.addWidget(Button(theme, tr("Cancel"), name=tr("Cancel the benchmark"), action=model.cancel))
-        box.addWidget(self._under_way)
+        self.progress = RunProgress(theme, tr("Measuring"), tr("Cancel the benchmark"), model.cancel)
+        box.addWidget(self.progress)
         self.models.chosen.connect(lambda value: model.choose(model=value))
         self.workloads.chosen.connect(lambda value: model.choose(workload=value))
         self.levels.chosen.connect(lambda value: model.choose(levels=value))
         self.keeps.toggled.connect(lambda is_on: model.choose(keeps_disturbed=is_on))
+
+    def _open_race(self) -> None:
+        self._model.race.open_plan(self._model.chosen_model, self._model.workload)
 
     def show_form(self) -> None:
         """Show what is chosen, and how far a run is."""
@@ -125,10 +130,8 @@ class BenchmarkForm(Surface):
         self.workloads.set_value(model.workload)
         self.levels.set_value(model.levels)
         self.start.setEnabled(progress is None and bool(model.chosen_model))
-        self._under_way.setVisible(progress is not None)
-        if progress is not None:
-            self._stage.setText(f"{progress.model} · {progress.stage}")
-            self._bar.set_fraction(progress.fraction)
+        self.race.setEnabled(progress is None and model.race.progress is None and bool(model.chosen_model))
+        self.progress.show_stage(progress)
 
 
 class ResultSection(Section):

@@ -78,6 +78,16 @@ class ChoiceRow(ModelSettingRow):
         self.choice.set_value(getattr(self.model.settings, self.name) or "")
 
 
+class EngineRow(ChoiceRow):
+    """The engine that runs a model, and the way to find out which is fastest here."""
+
+    def __init__(self, theme: Theme, model: ModelSettingsModel) -> None:
+        super().__init__(theme, model, "engine", title=tr("Engine"), help_=tr("The program that runs the model."))
+        name = tr("Find the fastest engine for this model")
+        self.race = Button(theme, tr("Find the fastest"), look=ButtonLook.QUIET, name=name, action=model.show_race)
+        self.tools.insertWidget(0, self.race)
+
+
 class DraftRow(ChoiceRow):
     """What drafts for a model, why, and a trial of it on this machine."""
 

@@ -36,7 +36,7 @@ from app.gui import phrases
 from app.gui.net.model_settings import ask_to_allow
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.chat.options import SAMPLING_OPTIONS, NumberOption
-from app.gui.shell.contract import Shell
+from app.gui.shell.contract import RACE_TASK, PageId, Shell
 
 if TYPE_CHECKING:
     from app.gui.net.api import GatewayCall
@@ -201,6 +201,11 @@ class ModelSettingsModel(QObject):
         self.toast_requested.emit(
             tr("{title} was reset to its defaults.", title=self._title), lambda: self._post_settings(before, "reset")
         )
+
+    def show_race(self) -> None:
+        """Go to the race of the engines that could run the model."""
+        if self.model is not None:
+            self._shell.request_task(PageId.BENCHMARKS, f"{RACE_TASK}{self.model.name}")
 
     def try_drafts(self) -> None:
         """Have it tried on this machine whether drafts make the model faster."""

@@ -14,6 +14,7 @@ from app.gui.screens.models.model_setting_rows import (
     ChoiceRow,
     CodeRow,
     DraftRow,
+    EngineRow,
     LoraRow,
     ModelSettingRow,
     NumberRow,
@@ -95,9 +96,7 @@ class ModelSettingsView(QWidget):
     def _build_sections(self) -> None:
         theme, model = self._theme, self.model
         box = VBox(theme, self._content, gap=16)
-        self.engine = ChoiceRow(
-            theme, model, "engine", title=tr("Engine"), help_=tr("The program that runs the model.")
-        )
+        self.engine = EngineRow(theme, model)
         self.kv_type = ChoiceRow(theme, model, "kv_type", title=tr("KV cache"), help_=_KV_HELP.tr())
         self.numbers = {limits.name: NumberRow(theme, model, limits) for limits in model_settings.NUMBERS}
         self.uses_own = SwitchRow(theme, model, "uses_model_sampling", title=tr("What the model recommends"), help_="")
@@ -212,6 +211,7 @@ class ModelSettingsView(QWidget):
         if choices is None or model.model is None:
             return
         self.engine.show_options(model_settings.engine_options(choices))
+        self.engine.race.setVisible(model.model.chats and not model.model.is_reranker)
         self.kv_type.show_options([(value, words.tr()) for value, words in model_settings.KV_TYPES])
         self.thinking.show_options(model_settings.thinking_options(choices))
         self.draft.show_options(model_settings.draft_options(choices))
