@@ -75,12 +75,14 @@ def add_collection(  # noqa: PLR0913 -- one option each
 
 @collections.command("show")
 @click.argument("name")
+@click.option("--unread", is_flag=True, help="Only the files that cannot be read.")
 @json_option
-def show_collection(*, name: str, as_json: bool) -> None:
+def show_collection(*, name: str, unread: bool, as_json: bool) -> None:
     """Show the collection NAME with its files, and what is wrong with those that cannot be read."""
     client = connect_gateway()
     collection = client.get(_path_of(name), Collection)
-    files = client.get(f"{_path_of(name)}/files?{urlencode({'limit': _MOST_FILES})}", list[DocumentFile])
+    query = {"limit": _MOST_FILES, **({"unread": "true"} if unread else {})}
+    files = client.get(f"{_path_of(name)}/files?{urlencode(query)}", list[DocumentFile])
     shown = CollectionFiles(collection, files)
     show_result("collection", shown, as_json=as_json, text=_file_lines)
 

@@ -207,9 +207,10 @@ class IndexReader:
             return 0, None
         return int(facts["generation"]), EmbeddingModel(str(facts["model"]), int(facts["dimensions"]))
 
-    def list_files(self, *, limit: int = -1, offset: int = 0) -> list[DocumentFile]:
-        """Return the files by path."""
-        statement = f"{_SELECT_FILES} ORDER BY path LIMIT ? OFFSET ?"
+    def list_files(self, *, limit: int = -1, offset: int = 0, unread: bool = False) -> list[DocumentFile]:
+        """Return the files by path; only those that cannot be read, if `unread`."""
+        which = "WHERE problem <> ''" if unread else ""
+        statement = f"{_SELECT_FILES} {which} ORDER BY path LIMIT ? OFFSET ?"
         return [_file_of(row) for row in self._connection.execute(statement, (limit, offset))]
 
     def find_file(self, file: str) -> DocumentFile | None:

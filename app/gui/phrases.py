@@ -12,7 +12,7 @@ from app.core import words
 from app.core.api import GUIDE
 from app.core.capabilities import Capability
 from app.core.chats import Timings
-from app.core.documents import Collection, CollectionStage
+from app.core.documents import AnswerSource, Collection, CollectionStage, Passage, name_of_file
 from app.core.downloads import Download, DownloadState
 from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.mcp import McpServer, McpServerState
@@ -241,6 +241,12 @@ def describe_mcp_server(server: McpServer) -> str:
         McpServerState.READY: tr_plural("{count} tool", "{count} tools", count),
     }.get(server.state, tr("Starts when it is first used"))
     return " · ".join(filter(None, (about, _describe_mcp_reach(server))))
+
+
+def describe_passage_place(passage: Passage | AnswerSource) -> str:
+    """Return where a passage is, in a line."""
+    page = tr("page {number}", number=passage.page) if passage.page else ""
+    return " · ".join(filter(None, (name_of_file(passage.path), page, passage.heading)))
 
 
 def describe_collection(collection: Collection) -> str:

@@ -27,6 +27,7 @@ MEASUREMENTS = (
     Measurement("guide", "tests.bench.guide:measure"),
     Measurement("advice", "tests.bench.advice:measure"),
     Measurement("retrieval", "tests.bench.retrieval:measure"),
+    Measurement("splitters", "tests.bench.splitters:measure"),
     Measurement("library", "tests.bench.indexing:measure"),
     Measurement("memory", "tests.bench.memory_accuracy:measure"),
     Measurement("tools", "tests.bench.field_tools:measure"),

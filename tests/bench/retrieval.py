@@ -1,11 +1,13 @@
 """How often the passage with the answer is among the first: by words, with an embedding model, with a reranker.
 
-The documents are this project's own guide and reference; the questions were written by hand, most of them in other
-words than the documents have. A question counts if the phrase that answers it stands in one of the first passages.
+There are two sets, of questions that were written by hand: about texts in the public domain, and about this project's
+own guide and reference, most of those in other words than the documents have. A question counts if the phrases that
+answer it stand in the first passages.
 
     ROUNDHOUSE_BENCH_MODELS=FOLDER python -m tests.bench retrieval
 
-The models are `.gguf` files of a folder, of which one embeds, and one may rank; without them, words only.
+The models are `.gguf` files of a folder, of which one embeds, and one may rank; without them, words only. Everything is
+embedded before anything is asked by meaning.
 """
 
 import os
@@ -19,10 +21,9 @@ from typing import NamedTuple
 from app.client.http import GatewayClient
 from app.config.programs import module_command
 from app.core.api import SettingInfo
-from app.core.documents import Collection, CollectionStage, NewCollection, PassageQuery, PassageResults
-from tests.bench.figures import BenchFigure, at_least, at_most, not_measured
-from tests.bench.programs import ROOT
-from tests.bench.retrieval_questions import QUESTIONS
+from app.core.documents import Collection, CollectionStage, NewCollection, PassageQuery, PassageResults, SearchMeans
+from tests.bench.figures import BenchFigure, at_least, at_most, not_measured, without_target
+from tests.bench.retrieval_questions import SETS, QuestionKind, QuestionSet, RecallQuestion
 from tests.gateway.admin.real_gateway import running
 from tests.ports import free_port
 
@@ -30,17 +31,24 @@ MODELS = "ROUNDHOUSE_BENCH_MODELS"
 """The variable with the folder of models."""
 FIRST = (1, 3, 8)
 LEAST_BY_WORDS = 0.3
-"""Of the questions, the share whose answer is among the first eight passages by words; most are worded otherwise."""
+"""Of the questions, the share whose answer is among the first eight passages by words; many are worded otherwise."""
 _QUERY_MS = 50.0
-_WAIT_S = 900.0
+_WAIT_S = 1800.0
 
 
 class RecallRow(NamedTuple):
-    """What a way of searching found: the share of questions answered by the first, three and eight passages."""
+    """What a way of searching found: at which place the answer to each question was complete, and how long it took."""
 
     name: str
-    recalls: tuple[float, ...]
+    questions: QuestionSet
+    ranks: tuple[int, ...]
     median_ms: float
+
+    def recall(self, count: int, kind: QuestionKind | None = None) -> float:
+        """Return the share of the questions, or of those of a kind, that the first passages answer."""
+        asked = zip(self.questions.questions, self.ranks, strict=True)
+        ranks = [rank for question, rank in asked if kind in (None, question.kind)]
+        return sum(rank <= count for rank in ranks) / len(ranks)
 
 
 def measure() -> Sequence[BenchFigure]:
@@ -53,13 +61,8 @@ def measure() -> Sequence[BenchFigure]:
             (home / "data" / "models" / file.name).symlink_to(file)
         with running(home, free_port(), argv=module_command("app.gateway")) as gateway:
             rows = measure_gateway(gateway.client)
-    figures = [
-        at_least(f"retrieval {row.name}: answers among the first {count} of {len(QUESTIONS)}", recall, least)
-        for row in rows
-        for count, recall in zip(FIRST, row.recalls, strict=True)
-        for least in [LEAST_BY_WORDS if count == FIRST[-1] else 0.0]
-    ]
-    if len(rows) == 1:
+    figures = [figure for row in rows for figure in _describe(row)]
+    if len(rows) == len(SETS):
         figures.append(not_measured("retrieval by meaning", "", f"{MODELS} names no folder with an embedding model"))
     return [*figures, at_most("retrieval words: a query, median", rows[0].median_ms, _QUERY_MS, "ms")]
 
@@ -67,35 +70,67 @@ def measure() -> Sequence[BenchFigure]:
 def measure_gateway(client: GatewayClient) -> list[RecallRow]:
     """Return the recall by words, then by meaning, then reranked, as far as the gateway has models."""
     _set(client, embedding_model="none", reranker="none")
-    new = NewCollection(name="docs", folders=[str(ROOT / "docs" / "guide"), str(ROOT / "docs" / "reference")])
-    collection = _wait(client, client.post("/collections", new, Collection))
-    rows = [_search_all(client, "words")]
-    _set(client, embedding_model="", reranker="none")
-    collection = _wait(client, client.post(f"/collections/{collection.id}/index", None, Collection))
-    if collection.embedded:
-        rows.append(_search_all(client, "words and meaning"))
-    _set(client, embedding_model="", reranker="")
-    reranked = _search_all(client, "reranked")
-    return [*rows, reranked] if _ranks(client) else rows
+    collections = [_add(client, questions) for questions in SETS]
+    rows = [_search_all(client, "words", questions) for questions in SETS]
+    _set(client, embedding_model="")
+    for collection in collections:
+        current = _wait(client, client.post(f"/collections/{collection.id}/index", None, Collection))
+        assert current.embedded in (0, current.passages), f"not all is embedded: {current.problem}"
+        if not current.embedded:
+            return rows
+    rows += [_search_all(client, "words and meaning", questions) for questions in SETS]
+    _set(client, reranker="")
+    return [*rows, *(_search_all(client, "reranked", questions) for questions in SETS)] if _ranks(client) else rows
 
 
-def _search_all(client: GatewayClient, name: str) -> RecallRow:
+def has_answers(texts: Sequence[str], question: RecallQuestion) -> bool:
+    """Tell whether passages, their blanks made single ones, hold all that answers a question."""
+    return all(any(answer in text for text in texts) for answer in question.answers)
+
+
+def _describe(row: RecallRow) -> list[BenchFigure]:
+    name = f"retrieval {row.questions.name}, {row.name}"
+    least = LEAST_BY_WORDS
+    figures = [
+        without_target(
+            f"{name}: answers among the first {', '.join(map(str, FIRST))} of {len(row.ranks)} questions",
+            ", ".join(f"{row.recall(count):.2f}" for count in FIRST),
+        )
+    ]
+    for kind in QuestionKind:
+        if any(question.kind is kind for question in row.questions.questions):
+            shares = ", ".join(f"{row.recall(count, kind):.2f}" for count in FIRST)
+            count = sum(question.kind is kind for question in row.questions.questions)
+            figures.append(without_target(f"{name}: of the {count} in {kind.value}", shares))
+    return [
+        *figures,
+        at_least(f"{name}: answers among the first {FIRST[-1]}", row.recall(FIRST[-1]), least),
+        without_target(f"{name}: a query, median", f"{row.median_ms:.0f} ms"),
+    ]
+
+
+def _add(client: GatewayClient, questions: QuestionSet) -> Collection:
+    new = NewCollection(name=questions.name, folders=list(map(str, questions.folders)))
+    return _wait(client, client.post("/collections", new, Collection))
+
+
+def _search_all(client: GatewayClient, name: str, questions: QuestionSet) -> RecallRow:
     ranks, times = [], []
-    for question, answer in QUESTIONS:
-        query = PassageQuery(text=question, collections=["docs"], limit=FIRST[-1])
+    for question in questions.questions:
+        query = PassageQuery(text=question.text, collections=[questions.name], limit=FIRST[-1])
         began = time.perf_counter()
         passages = client.post("/collections/search", query, PassageResults, timeout_s=_WAIT_S).passages
         times.append(time.perf_counter() - began)
         texts = [" ".join(passage.text.split()) for passage in passages]
-        ranks.append(next((rank for rank, text in enumerate(texts, 1) if answer in text), FIRST[-1] + 1))
-    recalls = tuple(sum(rank <= count for rank in ranks) / len(ranks) for count in FIRST)
-    return RecallRow(name, recalls, statistics.median(times) * 1e3)
+        complete = (rank for rank in range(1, len(texts) + 1) if has_answers(texts[:rank], question))
+        ranks.append(next(complete, FIRST[-1] + 1))
+    return RecallRow(name, questions, tuple(ranks), statistics.median(times) * 1e3)
 
 
 def _ranks(client: GatewayClient) -> bool:
-    query = PassageQuery(text="model", collections=["docs"])
+    query = PassageQuery(text="model", collections=[SETS[0].name])
     means = client.post("/collections/search", query, PassageResults, timeout_s=_WAIT_S).means
-    return "reranker" in means
+    return SearchMeans.RERANKER in means
 
 
 def _set(client: GatewayClient, **values: str) -> None:

@@ -7,6 +7,7 @@ import msgspec
 from app.core.chats import Chat
 from app.gui.screens.chat.transcript.box import Verb
 from app.gui.screens.chat.view import ChatScreen
+from app.gui.screens.documents.view import DocumentsScreen
 from app.gui.shell.contract import PageId
 from app.gui.shell.window import MainWindow
 from tests.demo import long_chat
@@ -43,7 +44,18 @@ def document_chat_scenes(replies: Replies) -> Iterator[Scene]:
 def document_scenes(usual: Replies) -> Iterator[Scene]:
     """Yield the page of collections."""
     yield Scene("documents", PageId.DOCUMENTS, usual, looks=(*BOTH, *EVERY_LOOK[:3]))
+    yield Scene("documents-search", PageId.DOCUMENTS, usual, search_documents, looks=(*BOTH, *EVERY_LOOK[:3]))
     yield Scene("documents-empty", PageId.DOCUMENTS, {**usual, "GET /collections": []})
+
+
+def search_documents(window: MainWindow, api: DemoApi) -> None:
+    """Search the collections, and unfold the files that cannot be read."""
+    page = window.pages.currentWidget()
+    if isinstance(page, DocumentsScreen):
+        page.search.field.setText("How long is the warranty?")
+        page.search.find_passages()
+        page.find_card("vs_notes").unread.toggle()
+        api.flush()
 
 
 def unfold_sources(window: MainWindow, api: DemoApi) -> None:

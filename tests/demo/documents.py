@@ -1,6 +1,16 @@
 """Collections in pictures and tests of the window: one that is ready, one that is read, one whose folder is away."""
 
-from app.core.documents import AnswerDocuments, AnswerSource, Collection, CollectionStage, DocumentText
+from app.core.documents import (
+    AnswerDocuments,
+    AnswerSource,
+    Collection,
+    CollectionStage,
+    DocumentFile,
+    DocumentText,
+    Passage,
+    PassageResults,
+    SearchMeans,
+)
 from tests.demo.machines import NOON
 
 _TEXT = (
@@ -73,6 +83,41 @@ SOURCES = AnswerDocuments(
     note="What passages mean is still being worked out; the others are found by their words only.",
 )
 
+UNREAD = [
+    DocumentFile(
+        id="file-7", path="/home/ada/manuals/boiler (scan).pdf", size_bytes=2_000_000, problem="It has no text."
+    ),
+    DocumentFile(id="file-8", path="/home/ada/manuals/lease.docx", size_bytes=9_000, problem="It takes a password."),
+    DocumentFile(id="file-9", path="/home/ada/receipts/empty.txt", size_bytes=0, problem="It is empty."),
+]
+RESULTS = PassageResults(
+    passages=[
+        Passage(
+            collection="vs_notes",
+            file="file-1",
+            path="/home/ada/manuals/espresso machine.pdf",
+            text=f"{_PASSAGE} {'A seal is worn when it leaks although it is clean. ' * 6}",
+            start=12,
+            end=500,
+            page=12,
+            heading="Warranty",
+            word_rank=1,
+        ),
+        Passage(
+            collection="vs_notes",
+            file="file-2",
+            path="/home/ada/receipts/2026-03.md",
+            text="Espresso machine, 3 March 2026, 419.00",
+            start=0,
+            end=38,
+            meaning_rank=1,
+        ),
+    ],
+    means=[SearchMeans.WORDS, SearchMeans.MEANING],
+    note="What passages mean is still being worked out; the others are found by their words only.",
+    seconds=0.021,
+)
+
 
 def document_replies() -> dict[str, object]:
     """Return what the gateway answers about them."""
@@ -82,5 +127,7 @@ def document_replies() -> dict[str, object]:
         "PATCH /collections/vs_notes": NOTES,
         "POST /collections/vs_notes/index": NOTES,
         "DELETE /collections/vs_notes": None,
+        "GET /collections/vs_notes/files?unread=true&limit=200": UNREAD,
+        "POST /collections/search": RESULTS,
         "GET /collections/vs_notes/files/file-1/text": DocumentText(path="espresso machine.pdf", text=_TEXT),
     }

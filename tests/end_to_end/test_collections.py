@@ -37,6 +37,10 @@ def test_a_collection_is_made_shown_searched_brought_up_to_date_and_removed(
 
     shown = roundhouse("collections", "show", "docs").stdout
     assert ("later.txt" in shown, str(folder) in shown) == (True, True)
+    (folder / "nothing.txt").write_text(" ")
+    roundhouse("collections", "index", "docs")
+    unread = json.loads(roundhouse("collections", "show", "docs", "--unread", "--json").stdout)["collection"]["files"]
+    assert [(Path(file["path"]).name, file["problem"]) for file in unread] == [("nothing.txt", "It is empty.")]
     assert "Animals" in roundhouse("collections", "change", "docs", "--rename", "Animals", "--served").stdout
     assert json.loads(roundhouse("collections", "list", "--json").stdout)["collections"][0]["is_served"]
     assert "was removed" in roundhouse("collections", "remove", "animals").stdout

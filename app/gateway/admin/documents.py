@@ -24,6 +24,8 @@ class FilesQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1000
     offset: Annotated[int, msgspec.Meta(ge=0, le=10_000_000)] = 0
+    unread: bool = False
+    """Only those that cannot be read."""
 
 
 @routes.add("GET", "/collections")
@@ -78,7 +80,8 @@ async def index_collection(call: AdminCall[None, NoQuery]) -> Collection:
 async def list_collection_files(call: AdminCall[None, FilesQuery]) -> list[DocumentFile]:
     """List the files of a collection by path, with what is wrong with those that cannot be read."""
     record = await call.collections.find_record(call.names["collection"], call.key_name)
-    return await call.collections.list_files(record.id, limit=call.query.limit, offset=call.query.offset)
+    query = call.query
+    return await call.collections.list_files(record.id, limit=query.limit, offset=query.offset, unread=query.unread)
 
 
 @routes.add("GET", "/collections/{collection}/files/{file}/text")

@@ -178,10 +178,15 @@ class Collections:
         self._awake.set()
         self._events.publish(CollectionsChanged())
 
-    async def list_files(self, name: str, *, limit: int, offset: int) -> list[DocumentFile]:
-        """Return the files of a collection by path. Raises NotFound or StorageFault."""
+    async def list_files(self, name: str, *, limit: int, offset: int, unread: bool = False) -> list[DocumentFile]:
+        """Return the files of a collection by path, or those that cannot be read. Raises NotFound or StorageFault."""
         record = await self.find_record(name)
-        return await asyncio.to_thread(self._list_files, record.id, limit, offset)
+
+        def read() -> list[DocumentFile]:
+            with self.index_of(record.id).read() as reader:
+                return reader.list_files(limit=limit, offset=offset, unread=unread)
+
+        return await asyncio.to_thread(read)
 
     async def read_text(self, name: str, file: str) -> DocumentText:
         """Return the text of a file of a collection as it is now. Raises NotFound, BadRequest or StorageFault."""
@@ -284,10 +289,6 @@ class Collections:
     def _figures_of(self, collection: str) -> IndexFigures:
         with self.index_of(collection).read() as reader:
             return reader.figures()
-
-    def _list_files(self, collection: str, limit: int, offset: int) -> list[DocumentFile]:
-        with self.index_of(collection).read() as reader:
-            return reader.list_files(limit=limit, offset=offset)
 
     def _find_file(self, collection: str, file: str) -> DocumentFile | None:
         with self.index_of(collection).read() as reader:

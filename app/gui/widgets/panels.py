@@ -90,6 +90,13 @@ class ErrorPanel(Surface):
         self._other.set_action(action)
         self._other.show()
 
+    def show_problem(self, problem: tuple[ErrorBody, str, Callable[[], object]] | None) -> None:
+        """Show an error with its button; None where nothing is wrong."""
+        if problem is None:
+            self.hide()
+        else:
+            self.show_error(*problem)
+
     def show_error(self, error: ErrorBody, words: str = "", action: Callable[[], object] | None = None) -> None:
         """Show `error`; with `words` and `action`, the button that fixes it."""
         self._sentence.setText(error.sentence)

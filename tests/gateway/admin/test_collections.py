@@ -198,6 +198,8 @@ async def test_a_file_that_cannot_be_read_says_why(api: Api, folder: Path, name:
     assert docs.unread_files == 1
     assert next(file.problem for file in files if file.path.endswith(name)).endswith(".")
     assert (await api.call("GET", f"/collections/{docs.id}/files?limit=1&offset=2", list[DocumentFile])) == files[2:3]
+    unread = await api.call("GET", f"/collections/{docs.id}/files?unread=true", list[DocumentFile])
+    assert unread == [file for file in files if file.problem]
 
 
 async def test_a_document_of_another_kind_is_read_in_a_child(api: Api, folder: Path) -> None:

@@ -8,9 +8,10 @@ from app.core.chats import ChatPatch
 from app.core.documents import DocumentText
 from app.core.errors import ErrorBody
 from app.gui.net.remote_lists import Stores
+from app.gui.phrases import describe_passage_place
 from app.gui.screens.chat.collections_panel import CollectionRow
 from app.gui.screens.chat.transcript.box import Spot, Verb
-from app.gui.screens.chat.transcript.sources_box import SourcesBox, describe_source
+from app.gui.screens.chat.transcript.sources_box import SourcesBox
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import PageId
 from app.gui.theme.theme import Theme
@@ -124,4 +125,4 @@ def test_the_card_leads_to_the_page_of_documents(screen: ChatScreen, shell: Quie
     screen.conversation_view.toggle_collections()
     screen.conversation_view.collections_panel.manage.click()
     assert shell.pages[-1] is PageId.DOCUMENTS
-    assert describe_source(SOURCES.sources[1]) == "2026-03.md"
+    assert describe_passage_place(SOURCES.sources[1]) == "2026-03.md"

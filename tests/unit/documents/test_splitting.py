@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.documents.splitting import MOST_CHARACTERS, OVERLAP_CHARACTERS, split_text
+from app.documents.splitting import PASSAGE_SIZES, split_text
 
 TEXTS = st.lists(
     st.one_of(
@@ -23,7 +23,7 @@ def test_every_character_is_in_a_passage_and_none_is_too_long(text: str, *, is_m
 
     inside = set()
     for chunk in chunks:
-        assert 0 < chunk.end - chunk.start <= MOST_CHARACTERS
+        assert 0 < chunk.end - chunk.start <= PASSAGE_SIZES.most
         inside |= set(range(chunk.start, chunk.end))
     assert all(at in inside or character.isspace() for at, character in enumerate(text))
     assert [chunk.start for chunk in chunks] == sorted({chunk.start for chunk in chunks})
@@ -49,7 +49,7 @@ def test_a_passage_repeats_the_end_of_the_one_before() -> None:
 
     first, second = split_text(text)[:2]
 
-    assert first.end - OVERLAP_CHARACTERS - 1 <= second.start < first.end
+    assert first.end - PASSAGE_SIZES.overlap - 1 <= second.start < first.end
 
 
 def test_headings_begin_passages_and_are_told_with_them() -> None:

@@ -11,8 +11,8 @@ from app.core.documents import AnswerSource, DocumentText
 from app.core.errors import ErrorBody
 from app.core.translation import tr
 from app.gui.net.api import GatewayApi, GatewayCall
+from app.gui.phrases import describe_passage_place
 from app.gui.screens.chat.options import OptionsPanel
-from app.gui.screens.chat.transcript.sources_box import describe_source
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook
 
@@ -54,7 +54,7 @@ class PassagePanel(OptionsPanel):
         """Show a passage at once, then the text around it if that is still there."""
         if self._call is not None:
             self._call.cancel()
-        self.quiet.setText(f"[{source.number}] {describe_source(source)}")
+        self.quiet.setText(f"[{source.number}] {describe_passage_place(source)}")
         self._path = source.path if source.collection else ""
         self.open.setVisible(bool(self._path))
         self._show_text(source.text, 0, len(source.text))

@@ -2,15 +2,17 @@
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QDir, QPoint
-from PySide6.QtWidgets import QFileDialog, QSizePolicy
+from PySide6.QtWidgets import QFileDialog, QSizePolicy, QWidget
 
-from app.core.documents import Collection, CollectionPatch, CollectionStage
-from app.core.translation import LazyText, tr
+from app.core.documents import Collection, CollectionPatch, CollectionStage, DocumentFile, name_of_file
+from app.core.translation import LazyText, tr, tr_plural
 from app.gui.net.remote_lists import Stores
 from app.gui.phrases import describe_collection, describe_collection_means
 from app.gui.screens.documents.model import DocumentsModel
+from app.gui.screens.documents.search_view import PassageSearchCard
 from app.gui.shell.contract import PageId as Pages
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
@@ -18,10 +20,13 @@ from app.gui.widgets.buttons import Button, ButtonLook, IconButton
 from app.gui.widgets.fields import Field
 from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.menus import Menu
-from app.gui.widgets.panels import EmptyState, ErrorPanel, PageFrame
-from app.gui.widgets.rows import CardList, ListRow
+from app.gui.widgets.panels import EmptyState, ErrorPanel, Fold, PageFrame
+from app.gui.widgets.rows import CardList, ListRow, RowList
 from app.gui.widgets.status import Dot, Skeleton
 from app.gui.widgets.text import Label, Paragraph
+
+if TYPE_CHECKING:
+    from app.gui.net.api import GatewayCall
 
 _ABOUT = LazyText(
     "A collection is a name for folders of documents. They are read on this computer, again whenever something in them "
@@ -45,7 +50,8 @@ class DocumentsScreen(PageFrame):
         self._nothing = EmptyState(theme, "book-open", tr("No collections yet"), nothing)
         self._list = CardList(theme)
         self.body.addWidget(Paragraph(theme, _ABOUT.tr(), color="ink-2"))
-        for widget in (self.form, self.error, self._skeleton, self._nothing, self._list):
+        self.search = PassageSearchCard(theme, self.model)
+        for widget in (self.search, self.form, self.error, self._skeleton, self._nothing, self._list):
             self.body.addWidget(widget)
         self.body.addStretch(1)
         self.model.changed.connect(self._show_collections)
@@ -61,12 +67,8 @@ class DocumentsScreen(PageFrame):
         model, store = self.model, self.model.store
         self._skeleton.setVisible(not store.is_known and store.error is None)
         self._nothing.setVisible(store.is_known and not model.collections)
-        if store.error is not None:
-            self.error.show_error(store.error, tr("Try again"), store.read)
-        elif model.refusal is not None:
-            self.error.show_error(model.refusal, tr("Dismiss"), model.dismiss_refusal)
-        else:
-            self.error.hide()
+        self.error.show_problem(model.problem)
+        self.search.show_collections(model.collections)
         self._list.sync(
             {collection.id: collection for collection in model.collections},
             lambda _collection: CollectionCard(self.theme, model),
@@ -123,7 +125,8 @@ class CollectionCard(Surface):
         self._means = Paragraph(theme, role="meta", color="ink-2")
         self._folders = Paragraph(theme, role="mono", color="ink-2")
         self._access = Paragraph(theme, role="meta", color="ink-2")
-        for widget in (self._problem, self._means, self._folders, self._access):
+        self.unread = UnreadFiles(theme, model)
+        for widget in (self._problem, self._means, self._folders, self._access, self.unread):
             inner.addWidget(widget)
 
     def show_collection(self, collection: Collection) -> None:
@@ -143,6 +146,7 @@ class CollectionCard(Surface):
         self._folders.setVisible(bool(collection.folders))
         self._access.setText(_describe_access(collection))
         self._access.setVisible(bool(self._access.text()))
+        self.unread.show_collection(collection)
 
     def _change(self, patch: CollectionPatch) -> None:
         self._model.change(self._collection.id, patch)
@@ -168,6 +172,58 @@ class CollectionCard(Surface):
         folder = QFileDialog.getExistingDirectory(self, tr("Another folder of {name}", name=self._collection.name))
         if folder and folder not in self._collection.folders:
             self._change(CollectionPatch(folders=[*self._collection.folders, folder]))
+
+
+class UnreadFiles(Fold):
+    """The files of a collection that cannot be read, and why: fetched when they are unfolded."""
+
+    def __init__(self, theme: Theme, model: DocumentsModel) -> None:
+        files, rest = (
+            RowList(theme, tr("Files that cannot be read"), inset=12),
+            Paragraph(theme, role="meta", color="ink-2"),
+        )
+        content = QWidget()
+        box = VBox(theme, content, gap=4)
+        box.addWidget(files)
+        box.addWidget(rest)
+        rest.hide()
+        super().__init__(theme, "", content)
+        self.files, self._rest, self._model = files, rest, model
+        self._known: tuple[str, int, float | None] = ("", 0, None)
+        self._call: GatewayCall | None = None
+
+    def show_collection(self, collection: Collection) -> None:
+        """Say how many there are; those that are shown are fetched again if they may be others."""
+        known = (collection.id, collection.unread_files, collection.looked_at)
+        count = collection.unread_files
+        self.set_title(tr_plural("{count} file cannot be read", "{count} files cannot be read", count))
+        self.setVisible(bool(count))
+        if known != self._known:
+            self._known = known
+            if self.is_open:
+                self._read()
+
+    def toggle(self) -> None:
+        """Unfold the files, which are fetched now, or fold them."""
+        super().toggle()
+        if self.is_open:
+            self._read()
+
+    def _read(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+        self._call = self._model.read_unread_files(self._known[0], self._show_files)
+
+    def _show_files(self, files: list[DocumentFile]) -> None:
+        self._call = None
+        self.files.sync(
+            {file.id: file for file in files},
+            lambda _file: ListRow(self._theme, inset=12),
+            lambda row, file: row.show_text(name_of_file(file.path), f"{file.problem} {file.path}"),
+        )
+        rest = self._known[1] - len(files)
+        self._rest.setText(tr_plural("{count} more is not listed.", "{count} more are not listed.", max(0, rest)))
+        self._rest.setVisible(rest > 0)
 
 
 def _describe_access(collection: Collection) -> str:

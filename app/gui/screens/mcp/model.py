@@ -2,13 +2,10 @@
 
 import shlex
 from collections.abc import Sequence
-from types import NoneType
 
 import msgspec
-from PySide6.QtCore import QObject, Signal
 
 from app.client.http import quote_segment
-from app.core.errors import ErrorBody
 from app.core.mcp import (
     BRAVE_API_KEY,
     SEARXNG_URL,
@@ -24,26 +21,18 @@ from app.core.mcp import (
     SetMcpPermission,
 )
 from app.core.translation import tr, tr_list
+from app.gui.net.managed_list import ManagedList
 from app.gui.net.remote_lists import Stores
-from app.gui.shell.contract import Command, Shell
+from app.gui.shell.contract import Shell
 
 _OPENING = "{"
 
 
-class McpModel(QObject):
-    """The servers, by name. `changed`: they, or what is wrong, are not what they were."""
-
-    changed = Signal()
-    added = Signal()
-    """What was asked for is there."""
+class McpModel(ManagedList[McpServer]):
+    """The servers, by name."""
 
     def __init__(self, stores: Stores, shell: Shell) -> None:
-        super().__init__(shell)
-        self._api, self._shell = stores.api, shell
-        self.store = stores.tool_servers
-        self.refusal: ErrorBody | None = None
-        """Why the last thing that was asked for was not done."""
-        self.store.changed.connect(self.changed)
+        super().__init__(stores.tool_servers, shell)
 
     @property
     def servers(self) -> list[McpServer]:
@@ -52,7 +41,7 @@ class McpModel(QObject):
 
     def add_server(self, settings: NewMcpServer) -> None:
         """Add a server, which is started to see that it works."""
-        self._api.post("/mcp/servers", settings, kind=McpServer, then=self._finish_adding, failed=self._refuse)
+        self.api.post("/mcp/servers", settings, kind=McpServer, then=self._finish_adding, failed=self.show_refusal)
 
     def add_builtin(self, builtin: BuiltinServer, folders: Sequence[str] = ()) -> None:
         """Add a server that comes with the product, under its own name."""
@@ -65,77 +54,50 @@ class McpModel(QObject):
 
     def import_servers(self, text: str) -> None:
         """Add the servers of another program's file, or of a part of one that was copied."""
-        self._api.post(
+        self.api.post(
             "/mcp/servers/import",
             McpServersImport(text=text),
             kind=McpImportResult,
             then=self._finish_import,
-            failed=self._refuse,
+            failed=self.show_refusal,
         )
 
     def start(self, name: str) -> None:
         """Start a server, to see its tools."""
         self.dismiss_refusal()
-        self._api.post(
-            f"{_path_of(name)}/start", None, kind=McpServer, then=lambda _: self.store.read(), failed=self._refuse
+        self.api.post(
+            f"{_path_of(name)}/start", None, kind=McpServer, then=lambda _: self.store.read(), failed=self.show_refusal
         )
 
     def change(self, name: str, patch: McpServerPatch) -> None:
         """Change what a server may."""
-        self._api.patch(_path_of(name), patch, kind=McpServer, then=lambda _: self.store.read(), failed=self._refuse)
+        self.api.patch(
+            _path_of(name), patch, kind=McpServer, then=lambda _: self.store.read(), failed=self.show_refusal
+        )
 
     def allow(self, tool: McpTool, permission: McpPermission) -> None:
         """Decide whether models may call a tool."""
         path = f"{_path_of(tool.server)}/tools/{quote_segment(tool.about.name)}/permission"
         body = SetMcpPermission(permission=permission)
-        self._api.post(path, body, kind=McpTool, then=lambda _: self.store.read(), failed=self._refuse)
+        self.api.post(path, body, kind=McpTool, then=lambda _: self.store.read(), failed=self.show_refusal)
 
     def remove(self, name: str) -> None:
         """Remove a server, once that is confirmed: its secrets are kept nowhere else."""
-
-        def delete() -> None:
-            self._api.send_request(
-                "DELETE",
-                _path_of(name),
-                None,
-                kind=NoneType,
-                then=lambda _: self._tell_removal(name),
-                failed=self._refuse,
-            )
-
         sentence = tr("Its command, its variables and what you allowed are forgotten. Files it wrote stay.")
-        self._shell.confirm(tr("Remove {name}?", name=name), sentence, Command(tr("Remove"), delete, icon="trash-2"))
-
-    def dismiss_refusal(self) -> None:
-        """Say no more what went wrong."""
-        if self.refusal is not None:
-            self.refusal = None
-            self.changed.emit()
+        self.confirm_removal(name, _path_of(name), sentence)
 
     def _finish_adding(self, server: McpServer) -> None:
-        self.dismiss_refusal()
-        self.store.read()
-        self.added.emit()
+        self.finish_adding()
         self.start(server.name)
 
     def _finish_import(self, result: McpImportResult) -> None:
-        self.dismiss_refusal()
-        self.store.read()
-        self.added.emit()
+        self.finish_adding()
         sentences = []
         if result.added:
             sentences.append(tr("{names} added.", names=tr_list(result.added)))
         if result.skipped:
             sentences.append(tr("{names} left as they are.", names=tr_list(result.skipped)))
-        self._shell.show_toast(" ".join(sentences) or tr("There is no server in it."))
-
-    def _tell_removal(self, name: str) -> None:
-        self.store.read()
-        self._shell.show_toast(tr("{name} was removed.", name=name))
-
-    def _refuse(self, error: ErrorBody) -> None:
-        self.refusal = error
-        self.changed.emit()
+        self.shell.show_toast(" ".join(sentences) or tr("There is no server in it."))
 
 
 def parse_new_server(name: str, start: str, *, is_search: bool = False) -> NewMcpServer | str:

@@ -81,12 +81,7 @@ class McpScreen(PageFrame):
         model, store = self.model, self.model.store
         self._skeleton.setVisible(not store.is_known and store.error is None)
         self._nothing.setVisible(store.is_known and not model.servers)
-        if store.error is not None:
-            self.error.show_error(store.error, tr("Try again"), store.read)
-        elif model.refusal is not None:
-            self.error.show_error(model.refusal, tr("Dismiss"), model.dismiss_refusal)
-        else:
-            self.error.hide()
+        self.error.show_problem(model.problem)
         self._list.sync(
             {server.name: server for server in model.servers},
             lambda server: ServerCard(self.theme, model, server.name),

@@ -3,9 +3,10 @@
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
-from app.core.documents import AnswerDocuments, AnswerSource, name_of_file
+from app.core.documents import AnswerDocuments, AnswerSource
 from app.core.translation import tr, tr_plural
 from app.core.words import format_tokens
+from app.gui.phrases import describe_passage_place
 from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb, is_lit
 from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.screens.chat.transcript.text_lines import TextLines
@@ -15,12 +16,6 @@ _ROW = 36
 _LINE = 30
 _PAD = 14
 _MIDDLE = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
-
-
-def describe_source(source: AnswerSource) -> str:
-    """Return where a passage is, in a line."""
-    page = tr("page {number}", number=source.page) if source.page else ""
-    return " · ".join(filter(None, (name_of_file(source.path), page, source.heading)))
 
 
 class SourcesBox(Box):
@@ -60,7 +55,7 @@ class SourcesBox(Box):
         if self.is_open:
             for source in self.documents.sources:
                 area = QRectF(look.px(4), y, width - 2 * look.px(4), look.px(_LINE))
-                words = tr("Open passage {number}: {place}", number=source.number, place=describe_source(source))
+                words = tr("Open passage {number}: {place}", number=source.number, place=describe_passage_place(source))
                 self._spots.append(Spot(area, Verb.OPEN_SOURCE, words, str(source.number)))
                 y += look.px(_LINE)
             if self.documents.note:
@@ -117,5 +112,5 @@ class SourcesBox(Box):
         painter.drawText(QRectF(left, area.top(), wide, area.height()), _MIDDLE, number)
         painter.setPen(look.color("ink"))
         room = max(0.0, self._width - left - wide - look.px(_PAD))
-        words = look.body.metrics.elidedText(describe_source(source), Qt.TextElideMode.ElideMiddle, room)
+        words = look.body.metrics.elidedText(describe_passage_place(source), Qt.TextElideMode.ElideMiddle, room)
         painter.drawText(QRectF(left + wide, area.top(), room, area.height()), _MIDDLE, words)
