@@ -63,6 +63,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume": ("pins:resume", "Load models again after a pause."),
     "pin": ("pins:pin", "Keep a model loaded."),
     "unpin": ("pins:unpin", "Allow a model to be unloaded again."),
+    "profiles": ("profiles:profiles", "Switch between sets of models, with their pins, contexts and aliases."),
     "tune": ("tuning:tune", "Show or change the settings of one model."),
     "logs": ("engines:logs", "Show an engine's log."),
     "engines": ("engine_store:engines", "List, install, update, test and remove engines."),

@@ -1,17 +1,21 @@
-"""What a person set for single models: one TOML file, a table for each, read once and written on every change.
+"""What a person set for single models, in a file with a table for each; and what counts while a profile is active.
 
-As with the settings, a file with mistakes stops nothing: what is wrong is kept in `problems`, the rest counts.
+A profile's pin and context go before what was set for the model, and nothing of it gets into the file.
 """
 
-from pathlib import Path
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import msgspec
-import tomlkit
-from tomlkit.exceptions import TOMLKitError
 
-from app.config.private_files import save_private
-from app.core.errors import StorageFault
+from app.config.tables_file import TablesFile
 from app.core.models import ModelSettings
+from app.core.profiles import NO_PROFILE, Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 _NOTHING = ModelSettings()
 
@@ -20,56 +24,37 @@ class ModelSettingsFile:
     """Settings by the name a model runs under. One owner: the gateway. Without a file they are kept in memory."""
 
     def __init__(self, file: Path | None = None) -> None:
-        self._file = file
-        self.problems: list[str] = []
-        self._settings = {} if file is None else self._read_file(file)
+        self._tables = TablesFile(ModelSettings, file, what="The settings")
+        self.problems = self._tables.problems
+        self.profile: Callable[[], Profile] = lambda: NO_PROFILE
+        """Returns the profile that counts."""
 
     def settings_of(self, model: str) -> ModelSettings:
-        """Return what was set for a model."""
-        return self._settings.get(model, _NOTHING)
+        """Return what counts for a model: what was set for it, with what the profile says of it."""
+        return _with_profile(self.own_settings(model), self.profile(), model)
+
+    def own_settings(self, model: str) -> ModelSettings:
+        """Return what was set for a model, whatever profile is active."""
+        return self._tables.values.get(model, _NOTHING)
 
     def all_settings(self) -> dict[str, ModelSettings]:
         """Return what was set for every model that anything was set for."""
-        return dict(sorted(self._settings.items()))
+        return dict(sorted(self._tables.values.items()))
+
+    def all_with(self, profile: Profile) -> dict[str, ModelSettings]:
+        """Return what counts while `profile` is active, for every model that anything is set for."""
+        names = {*self._tables.values, *(entry.model for entry in profile.models)}
+        return {name: _with_profile(self.own_settings(name), profile, name) for name in sorted(names)}
 
     def change_settings(self, model: str, settings: ModelSettings) -> None:
         """Set what counts for a model. Raises StorageFault, and changes nothing, if it cannot be written."""
-        changed = {**self._settings, model: settings}
-        changed = {name: entry for name, entry in changed.items() if entry != _NOTHING}
-        if self._file is not None:
-            self._write_file(self._file, model, settings)
-        self._settings = changed
+        self._tables.change({model: settings if settings != _NOTHING else None})
 
-    def _read_file(self, file: Path) -> dict[str, ModelSettings]:
-        try:
-            tables = tomlkit.parse(file.read_text(encoding="utf-8")).unwrap()
-        except FileNotFoundError:
-            return {}
-        except (OSError, UnicodeDecodeError, TOMLKitError) as error:
-            self.problems.append(f"{file.name} cannot be read and is ignored: {error}")
-            return {}
-        return {
-            name: parsed_table
-            for name, table in tables.items()
-            if (parsed_table := self._parse_table(name, table)) is not None
-        }
 
-    def _parse_table(self, model: str, table: object) -> ModelSettings | None:
-        try:
-            return msgspec.convert(table, ModelSettings)
-        except msgspec.ValidationError as error:
-            self.problems.append(f"The settings of {model} are ignored: {error}")
-            return None
-
-    @staticmethod
-    def _write_file(file: Path, model: str, settings: ModelSettings) -> None:
-        try:
-            document = tomlkit.parse(file.read_text(encoding="utf-8")) if file.exists() else tomlkit.document()
-            document.pop(model, None)
-            if settings != _NOTHING:
-                document[model] = msgspec.to_builtins(settings)
-        except (OSError, UnicodeDecodeError, TOMLKitError) as error:
-            raise StorageFault(
-                f"The settings of {model} could not be saved: {error}.", hint=f"Check {file}."
-            ) from error
-        save_private(file, tomlkit.dumps(document).encode(), f"the settings of {model}")
+def _with_profile(own: ModelSettings, profile: Profile, model: str) -> ModelSettings:
+    entry = profile.find_model(model)
+    if entry is None:
+        return own
+    return msgspec.structs.replace(
+        own, pinned=own.pinned or entry.is_pinned, context=own.context if entry.context is None else entry.context
+    )

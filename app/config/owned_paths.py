@@ -116,6 +116,7 @@ def _whole_or_parts(folder: Path, foreign: set[Path]) -> list[Path]:
 _CONFIG = (
     "settings.toml*",
     "models.toml*",
+    "profiles.toml*",
     "keys.json*",
     "hub-token.json*",
     "update-keys.txt",
@@ -138,6 +139,7 @@ _STATE = (
     "calibration.gguf",
     "template-verdicts.json*",
     "draft-trials.json*",
+    "profile.json*",
 )
 _LOGS = ("gateway*.json*", "gateway-start.log*", "engine-*.log*")
 """What we write, as patterns of names: nobody else's files in these folders are touched."""

@@ -82,6 +82,11 @@ class Paths:
         return self.config / "models.toml"
 
     @property
+    def profiles_file(self) -> Path:
+        """Sets of models with their pins, contexts and aliases."""
+        return self.config / "profiles.toml"
+
+    @property
     def mcp_file(self) -> Path:
         """The servers of tools a person set up, as other programs write them, mode 0600: they may hold secrets."""
         return self.config / "mcp.json"

@@ -50,6 +50,14 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /load                 LoadModel     EngineStatus
     POST   /unload               UnloadModel   EngineStatus
     GET    /logs[?model=&tail=]                list[LogLine], of every engine without `model`; live: /events?logs=1
+    GET    /profiles                           ProfileList, with the active one and the next switch
+    POST   /profiles             SaveProfile   Profile
+    GET    /profiles/{name}                    Profile
+    DELETE /profiles/{name}                    204, what is loaded stays
+    GET    /profile/draft                      Profile: what is loaded and counts now, not kept
+    POST   /profile/plan         UseProfile    ProfilePlan, nothing is changed
+    POST   /profile/use          UseProfile    ProfilePlan; an empty name: no profile
+    POST   /profile/undo                       ProfilePlan, as before the last switch
     GET    /hub/model?name=                    HubModel, before a byte is fetched
     GET    /hub/search?text=&task=&format=&... HubResults, one page of cards (core.hub.HubQuery)
     GET    /hub/best?use=                      list[HubPick] of the catalogue, the best for this machine first

@@ -190,6 +190,10 @@ class CollectionsChanged(msgspec.Struct, frozen=True, kw_only=True, tag="collect
     """A collection of documents was added, changed or removed, or is further than before."""
 
 
+class ProfilesChanged(msgspec.Struct, frozen=True, kw_only=True, tag="profiles"):
+    """A profile was saved or removed, another one is active, or what it loads is further."""
+
+
 Event = (
     EngineChanged
     | ModelsChanged
@@ -217,4 +221,5 @@ Event = (
     | ConnectionsForgotten
     | McpServersChanged
     | CollectionsChanged
+    | ProfilesChanged
 )

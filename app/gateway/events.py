@@ -24,6 +24,7 @@ from app.core.events import (
     LibraryJobChanged,
     LogLine,
     ModelsChanged,
+    ProfilesChanged,
     RequestChanged,
     SettingChanged,
     UpdateJobChanged,
@@ -101,7 +102,7 @@ class EventHub:
 
     def publish(self, event: Event) -> None:
         """Offer `event` to everybody. Returns at once."""
-        self.revision += isinstance(event, (ModelsChanged, SettingChanged, EnginesChanged))
+        self.revision += isinstance(event, (ModelsChanged, SettingChanged, EnginesChanged, ProfilesChanged))
         for subscriber in tuple(self._subscribers):
             subscriber.offer(event)
 
@@ -127,6 +128,7 @@ _SUBJECTS: Mapping[type, Callable[[Any], Hashable]] = {
     ChatChanged: lambda event: event.chat,
     ChatFoldersChanged: lambda _event: "",
     CollectionsChanged: lambda _event: "",
+    ProfilesChanged: lambda _event: "",
     SettingChanged: lambda event: event.name,
     EnginesChanged: lambda event: event.engine,
     EngineJobChanged: lambda event: event.job.id,

@@ -23,6 +23,7 @@ from app.config.model_settings import ModelSettingsFile
 from app.config.open_files import raise_open_file_limit
 from app.config.paths import Paths, default_paths, guide_gguf, this_home
 from app.config.privacy import check_owner, secure_folders
+from app.config.profiles import ProfileStore
 from app.config.store import SettingsStore
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_DISK_FULL, EXIT_NO_KEY
 from app.core.errors import DISK_FULL, EnvironmentFault, RoundhouseError, is_disk_full, write_fault
@@ -207,9 +208,14 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: KeyStore, stop: Call
     catalogue = EngineCatalogue(setup.adapters, shelf, lambda: settings.get_flag("engine.allow_outdated"))
     chats = await ChatStore.open(paths.database)
     tuning = ModelSettingsFile(paths.model_settings_file)
+    profiles = ProfileStore(paths.profiles_file, paths.state / "profile.json")
     confiner = make_confiner(paths, settings)
     supervisor = Supervisor(
-        catalogue.versioned, folders, policy_from(settings, tuning), events.publish, confiner=confiner
+        catalogue.versioned,
+        folders,
+        policy_from(settings, tuning, profiles.active()),
+        events.publish,
+        confiner=confiner,
     )
     announce_changes(shelf, events)
     facts, machine = FactsReader(library), MachineReader(lambda: devices_of(catalogue))
@@ -223,6 +229,7 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: KeyStore, stop: Call
         library=library,
         catalogue=catalogue,
         tuning=tuning,
+        profiles=profiles,
         gauge=gauge,
         chats=chats,
         keys=keys,

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from app.config.model_settings import ModelSettingsFile
 from app.config.paths import Home, this_home
+from app.config.profiles import ProfileStore
 from app.gateway.background import SharedWork
 from app.gateway.engines.support import SupportReader
 from app.gateway.loading.draft_verdicts import DraftTrialFile
@@ -97,6 +98,8 @@ class Services:
     """What the supervisor reads memory with."""
     tuning: ModelSettingsFile = field(default_factory=ModelSettingsFile)
     """What was set for single models."""
+    profiles: ProfileStore = field(default_factory=ProfileStore)
+    """Sets of models, and which of them is active."""
     home: Home = field(default_factory=this_home)
     """Where other programs of this person keep their settings."""
     afterwards: Afterwards = field(default_factory=Afterwards)
@@ -119,6 +122,7 @@ class Services:
         object.__setattr__(self, "drafts", DraftTrialFile(self.paths.state / "draft-trials.json"))
         object.__setattr__(self, "templates", TemplateTrials(self.paths.state / "template-verdicts.json"))
         object.__setattr__(self, "support", SupportReader(self.catalogue))
+        self.tuning.profile = self.profiles.effective_profile
         self.library.expand_short_name = lambda name: self.hub.catalogue.list_pull_names(
             name, key=self.settings.get_text("catalogue.key")
         )

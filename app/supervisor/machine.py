@@ -79,6 +79,8 @@ class EngineMachine(EngineStateBase):
         has_room = self.has_free_slot if terms.takes_slot else self.state is _S.READY and not self._verdict
         if not has_room or self._is_closed or self.queue_length or terms.context is not None:
             return False
+        if request.least_context is not None:
+            return False
         if not self._is_same_model(request) or (self._policy().is_paused and request.takes_memory):
             return False
         self._hold(terms)
@@ -162,10 +164,10 @@ class EngineMachine(EngineStateBase):
 
     def _is_too_small(self, ask: m.ReadyRequest) -> bool:
         has = self.request.options.context if self.request else None
-        would_have = ask.request.options.context
-        if has is None or would_have is None or ask.terms.context is None:
+        would_have, least = ask.request.options.context, ask.terms.context or ask.request.least_context
+        if has is None or would_have is None or least is None:
             return False
-        return has < ask.terms.context and has < would_have
+        return has < least and has < would_have
 
     def _begin_load(self, ask: m.ReadyRequest) -> None:
         self.request, self._fingerprint = ask.request, ask.fingerprint
@@ -199,7 +201,7 @@ class EngineMachine(EngineStateBase):
     def _replace_load(self, ask: m.ReadyRequest, now: float) -> None:
         self.later.append(ask)
         self._turn_away_reason = m.TurnAwayReason.REPLACED
-        self._wind_down(self._policy().drain_s, now)
+        self._wind_down(math.inf if ask.is_patient else self._policy().drain_s, now)
 
     def _serve_or_grow(self, ask: m.ReadyRequest, now: float) -> None:
         if not self._is_too_small(ask):

@@ -18,6 +18,7 @@ class ReadyRequest(msgspec.Struct, frozen=True, kw_only=True):
     `explicit`: a person or program said "load it", so exactly these options count and an earlier failure does not.
     `any_options`: they named no options, so what runs or is loading will do, unless the model's file changed.
     `client`: for whom; where requests wait, each client has its turn, however many it sends.
+    `is_patient`: what runs with other options is not stopped before its answers are done, however long they take.
     `holds`: the caller takes a lease. `fingerprint` tells whether the model's file changed.
     """
 
@@ -25,6 +26,7 @@ class ReadyRequest(msgspec.Struct, frozen=True, kw_only=True):
     request: LoadRequest
     explicit: bool = False
     any_options: bool = False
+    is_patient: bool = False
     holds: bool = False
     fingerprint: tuple[int, ...] = ()
     terms: LeaseOptions = LeaseOptions()

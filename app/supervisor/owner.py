@@ -178,12 +178,19 @@ class EngineOwner:
         is_current = self._run is not None and self._run.number == lease.run
         return self._run if is_current and self.machine.state is _S.READY else None
 
-    async def ensure_ready(self, request: LoadRequest, *, any_options: bool = False) -> EngineStatus:
+    async def ensure_ready(
+        self, request: LoadRequest, *, any_options: bool = False, is_patient: bool = False
+    ) -> EngineStatus:
         """Wait until it is ready with exactly these options, or any. Raises EngineFailed or Unavailable."""
         fingerprint = await asyncio.to_thread(_file_fingerprint, request.source.path)
         return await self._request_status(
             lambda ticket: m.ReadyRequest(
-                ticket=ticket, request=request, explicit=True, any_options=any_options, fingerprint=fingerprint
+                ticket=ticket,
+                request=request,
+                explicit=True,
+                any_options=any_options,
+                is_patient=is_patient,
+                fingerprint=fingerprint,
             )
         )
 

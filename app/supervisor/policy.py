@@ -48,6 +48,8 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     source: ModelSource
     options: LaunchOptions = LaunchOptions()
     needs: MemoryNeeds | None = None
+    least_context: int | None = None
+    """Tokens that whoever asks needs at least, as in `LeaseOptions.context`."""
 
     def is_for(self, other: "LoadRequest | None") -> bool:
         """Tell whether both would start the same engine in the same way; what it is expected to take may differ."""

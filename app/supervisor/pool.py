@@ -186,15 +186,18 @@ class Supervisor:
         """Give a lease back."""
         self._owners[lease.model].release_lease(lease)
 
-    async def ensure_ready(self, request: LoadRequest, *, any_options: bool = False) -> EngineStatus:
+    async def ensure_ready(
+        self, request: LoadRequest, *, any_options: bool = False, is_patient: bool = False
+    ) -> EngineStatus:
         """Load the model with exactly these options, again if it runs with others or failed before.
 
-        With `any_options` the request's are only for a load that has to begin. Raises EngineFailed when it cannot be
+        With `any_options` the request's are only for a load that has to begin. Answers of one that has to be loaded
+        again get the policy's `drain_s`; with `is_patient` as long as they take. Raises EngineFailed when it cannot be
         made ready, Unavailable when the load is called off.
         """
         owner = self._owner_of(request)
         try:
-            return await owner.ensure_ready(request, any_options=any_options)
+            return await owner.ensure_ready(request, any_options=any_options, is_patient=is_patient)
         except EngineFailed as error:
             if not await self._is_rescued(owner, request, error):
                 raise

@@ -33,6 +33,7 @@ from app.gateway.hub.downloads import DOWNLOADS, DownloadQueue
 from app.gateway.library.file_jobs import LIBRARY, FileJobs
 from app.gateway.mcp.servers import McpServers
 from app.gateway.own_updates import UPDATES, Updates
+from app.gateway.profiles.switching import ProfileSwitcher
 from app.gateway.services import SERVICES, Services
 from app.gateway.watching.connection_log import CONNECTIONS, ConnectionLog
 from app.gateway.watching.inspector import INSPECTOR, USAGE, RequestInspector, UsageRecorder
@@ -85,6 +86,7 @@ DRAFT_TRIALS = web.AppKey("draft_trials", DraftTrials)
 ENGINES = web.AppKey("engines", LazyEngineStore)
 FILES = web.AppKey("files", FileReader)
 GUIDE_ANSWERS = web.AppKey("guide_answers", Guide)
+PROFILES = web.AppKey("profiles", ProfileSwitcher)
 RACES = web.AppKey("races", Races)
 MCP_SERVERS = web.AppKey("mcp_servers", McpServers)
 
@@ -121,6 +123,7 @@ class AdminCall(Generic[B_co, Q_co]):
     collections: Collections
     passages: PassageSearch
     guide: Guide
+    profiles: ProfileSwitcher
     key_name: str
     """Of the access key that let it in; empty for the window and the command line of this account."""
     body: B_co
@@ -233,6 +236,7 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         collections=request.app[COLLECTIONS],
         passages=request.app[PASSAGES],
         guide=request.app[GUIDE_ANSWERS],
+        profiles=request.app[PROFILES],
         key_name=request.get(KEY_NAME, ""),
         body=await _read_call_body(request, endpoint.body),
         query=_parse_query(endpoint.query, request),

@@ -33,7 +33,7 @@ from app.gateway.dialects.responses import stored as responses_kept
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
 from app.gateway.instance import reachable_at
-from app.gateway.loading.launch import policy_from
+from app.gateway.loading.launch import renew_policy
 from app.gateway.loading.requested_model import find_stand_in, is_auto
 from app.hub.library.library import Library
 from app.network.egress import egress_gate
@@ -112,7 +112,7 @@ async def change_settings(call: AdminCall[SettingChanges, NoQuery]) -> list[Sett
     changed = services.settings.change_values(call.body)
     if "window.at_login" in changed:
         await _arrange_login(services.settings, services.home)
-    services.supervisor.policy = policy_from(services.settings, services.tuning)
+    renew_policy(services)
     call.inspector.settings_changed()
     await responses_kept.settings_changed(services.chats, services.settings, changed)
     call.downloads.apply_settings()

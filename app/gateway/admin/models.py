@@ -20,7 +20,7 @@ from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.gateway.library import attached_endpoints, fleets
 from app.gateway.library.model_choices import check_settings, list_choices
 from app.gateway.loading.capabilities import with_capabilities
-from app.gateway.loading.launch import find_model, policy_from
+from app.gateway.loading.launch import find_model, renew_policy
 from app.gateway.loading.model_tuning import settings_to_keep
 
 routes = RouteTable()
@@ -74,9 +74,9 @@ async def set_model(call: AdminCall[SetModel, NoQuery]) -> ModelSettings:
     name = model.runs_as
     await asyncio.to_thread(check_settings, services, model, body.settings)
     services.tuning.change_settings(name, settings_to_keep(model, body.settings))
-    services.supervisor.policy = policy_from(services.settings, services.tuning)
+    renew_policy(services)
     services.events.publish(SettingChanged(name=f"model.{name}"))
-    return services.tuning.settings_of(name)
+    return services.tuning.own_settings(name)
 
 
 @routes.add("POST", "/made")

@@ -36,6 +36,7 @@ from app.gateway.admin import (
     mcp,
     models,
     presets,
+    profiles,
     tools,
     traffic,
 )
@@ -49,6 +50,7 @@ from app.gateway.admin.calls import (
     FILES,
     GUIDE_ANSWERS,
     MCP_SERVERS,
+    PROFILES,
     RACES,
     AdminEndpoint,
     LazyEngineStore,
@@ -74,6 +76,8 @@ from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.guide.answering import Guide
 from app.gateway.hub.downloads import DOWNLOADS
 from app.gateway.mcp.servers import McpServers
+from app.gateway.profiles.hours import HoursWatch
+from app.gateway.profiles.switching import ProfileSwitcher
 from app.gateway.services import SERVICES
 
 TABLES = (
@@ -81,6 +85,7 @@ TABLES = (
     engines.routes,
     models.routes,
     loading.routes,
+    profiles.routes,
     hub.routes,
     library.routes,
     gateway.update_routes,
@@ -132,6 +137,7 @@ def add_routes(app: web.Application) -> None:
     app[GUIDE_ANSWERS] = Guide(app[SERVICES], lambda: app[DOWNLOADS].all())  # noqa: PLW0108 -- the queue is made after this table
     app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS], _answer_helpers(app))
     app[BENCHMARKS] = Benchmarks(app[SERVICES])
+    app[PROFILES] = ProfileSwitcher(app[SERVICES])
     app[RACES] = Races(app[SERVICES])
     app[CALIBRATOR] = Calibrator(app[SERVICES])
     app[DRAFT_TRIALS] = DraftTrials(app[SERVICES])
@@ -139,6 +145,7 @@ def add_routes(app: web.Application) -> None:
     app.on_startup.append(_watch_idle)
     app.on_startup.append(_keep_tidy)
     app.on_startup.append(_keep_collections)
+    app.on_startup.append(_keep_hours)
     app.on_shutdown.append(_close_services)
     for endpoint in ENDPOINTS:
         # Names of models may hold slashes; clients quote them, and the ones people type by hand do not.
@@ -171,7 +178,12 @@ async def _keep_collections(app: web.Application) -> None:
     app[BACKGROUND].spawn(app[COLLECTIONS].keep_up_to_date())
 
 
+async def _keep_hours(app: web.Application) -> None:
+    app[BACKGROUND].spawn(HoursWatch(app[SERVICES], app[PROFILES]).run_forever())
+
+
 async def _close_services(app: web.Application) -> None:
+    await app[PROFILES].close()
     await app[BENCHMARKS].stop()
     await app[RACES].stop()
     await app[CALIBRATOR].stop()

@@ -42,7 +42,7 @@ ALLOWED_HEADERS = (
     "Authorization, Content-Type, Accept, User-Agent, X-Requested-With, "
     "OpenAI-Beta, OpenAI-Organization, OpenAI-Project, "
     "x-api-key, anthropic-version, anthropic-beta, anthropic-dangerous-direct-browser-access, "
-    "x-goog-api-key, x-goog-api-client"
+    "x-goog-api-key, x-goog-api-client, x-roundhouse-profile"
 )
 """As Ollama's own CORS rule, and what Anthropic's and Google's SDKs send from a browser.
 

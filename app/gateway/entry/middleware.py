@@ -16,8 +16,10 @@ from functools import lru_cache
 from aiohttp import HttpVersion11, hdrs, web
 from aiohttp.typedefs import Handler
 
+from app.config.profiles import REQUEST_PROFILE
 from app.core.api import PREFIX
 from app.core.errors import Bug, EnvironmentFault, Forbidden, RoundhouseError, is_disk_full, write_fault
+from app.core.profiles import PROFILE_HEADER
 from app.core.requests import Peer
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.record import DialectName
@@ -64,6 +66,7 @@ class Entry:
         """Let the handler answer, or say what is wrong. `path` is the route's, however its address was written."""
         request_id = f"req_{random.getrandbits(96):024x}"
         request[REQUEST_ID], request[ARRIVAL_S] = request_id, time.perf_counter()
+        REQUEST_PROFILE.set(request.headers.get(PROFILE_HEADER))  # a connection's next request has the same context
         if request.method != hdrs.METH_POST or path.startswith(PREFIX):  # no model is asked anything
             return await self._call_handler(request, handler, path)
         caller = caller_of(request, request_id, keeps_bodies=self._observers.keep_bodies())

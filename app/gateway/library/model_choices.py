@@ -30,7 +30,7 @@ from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.library.answer_choices import answer_choices
 from app.gateway.loading.draft_choice import choose_draft, find_trial, own_draft_of
 from app.gateway.loading.draft_files import draft_path
-from app.gateway.loading.launch import UNCHOSEN, best_reader, engine_for, launch_options, load_request_for
+from app.gateway.loading.launch import UNCHOSEN, aliases_of, best_reader, engine_for, launch_options, load_request_for
 from app.gateway.loading.model_tuning import (
     effective_sampling,
     effective_thinking,
@@ -65,7 +65,7 @@ def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
     from app.gateway.library.template_reading import read_template  # noqa: PLC0415 -- start-up must not pay for Jinja
 
     own, recommended = (
-        in_force(model, services.tuning.settings_of(model.runs_as)),
+        in_force(model, services.tuning.own_settings(model.runs_as)),
         find_recommendation(services.hub, model),
     )
     running = next((status for status in services.supervisor.list_statuses() if status.model == model.runs_as), None)
@@ -90,7 +90,7 @@ def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
             *_drafts(services.library, model, own),
             *_loras(services.library, model, own),
         ],
-        aliases=names_for(services.settings.get_list("models.aliases"), model.name),
+        aliases=names_for(aliases_of(services.settings, services.profiles.active()), model.name),
         chat_template=facts.chat_template if facts is not None else "",
         template_reading=read_template(model, own, facts, services.paths.hub_cache) if model.chats else None,
         brings_code=facts is not None and facts.needs_remote_code,

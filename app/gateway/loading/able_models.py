@@ -5,13 +5,13 @@ not by its files alone. An endpoint that does not say whether it transcribes is 
 """
 
 import asyncio
+from collections.abc import Sequence
 
-from app.config.store import SettingsStore
 from app.core.errors import NotFound, RoundhouseError
 from app.core.models import ModelInfo
 from app.gateway.library.endpoint_routes import with_probes
 from app.gateway.loading.capabilities import with_capabilities
-from app.gateway.loading.launch import resolve_model
+from app.gateway.loading.launch import aliases_of, resolve_model
 from app.gateway.loading.requested_model import (
     AUTO,
     ResolvedModel,
@@ -19,6 +19,7 @@ from app.gateway.loading.requested_model import (
     is_able,
     is_auto,
     model_in_use,
+    models_of_profile,
     none_able_error,
 )
 from app.gateway.services import Services
@@ -34,7 +35,8 @@ async def resolve_able_model(services: Services, name: str | None, route: Route)
 
     Raises as `resolve_model` does, or BadRequest (no_model_able).
     """
-    if not name or await asyncio.to_thread(_means_auto, services.library, services.settings, name):
+    aliases = aliases_of(services.settings, services.profiles.effective_profile())
+    if not name or await asyncio.to_thread(_means_auto, services.library, aliases, name):
         name = (await _find_able_model(services, route)).name
     target = await resolve_model(services, name, route=route)
     target = await with_probes(services.library, services.shared, services.events, target, route)
@@ -42,20 +44,21 @@ async def resolve_able_model(services: Services, name: str | None, route: Route)
     return target._replace(model=model)
 
 
-def _means_auto(library: Library, settings: SettingsStore, name: str) -> bool:
+def _means_auto(library: Library, aliases: Sequence[str], name: str) -> bool:
     if is_auto(name):
         return True
     try:
         library.find_model(name)
     except NotFound:
-        return find_stand_in(name, settings.get_list("models.aliases")) == AUTO
+        return find_stand_in(name, aliases) == AUTO
     return False
 
 
 async def _find_able_model(services: Services, route: Route) -> ModelInfo:
     statuses = services.supervisor.list_statuses()
     models = await with_capabilities(services, await asyncio.to_thread(services.library.list_models))
-    model = model_in_use(models, statuses, "", route)
+    of_profile = models_of_profile(models, services.profiles.effective_profile())
+    model = model_in_use(of_profile, statuses, "", route) or model_in_use(models, statuses, "", route)
     if model is None:
         attached = sorted((model for model in models if model.attached), key=lambda model: -model.modified_at)
         probes = (_has_route(services, model, route) for model in attached[:_MOST_PROBES])

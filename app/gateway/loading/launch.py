@@ -8,7 +8,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
+
+import msgspec
 
 from app.config.model_settings import ModelSettingsFile
 from app.config.paths import Paths, expand_path
@@ -18,6 +21,7 @@ from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed, NotFound
 from app.core.machine import Machine
 from app.core.models import LoadOptions, ModelInfo, ModelSettings, Preset
+from app.core.profiles import NO_PROFILE, Profile
 from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.loading import requested_model
 from app.gateway.loading.draft_choice import keep_proven_draft
@@ -59,8 +63,8 @@ async def find_model(services: Services, model_name: str) -> ModelInfo:
 
     Raises NotFound (code model_not_found), or BadRequest if its file is unusable.
     """
-    statuses = services.supervisor.list_statuses()
-    return await asyncio.to_thread(_usable, services.settings, services.library, model_name, statuses)
+    names = _names_now(services)._replace(statuses=services.supervisor.list_statuses())
+    return await asyncio.to_thread(_usable, names, model_name)
 
 
 async def resolve_model(
@@ -71,14 +75,15 @@ async def resolve_model(
     Raises as `load_request` does.
     """
     model_name = model_name or requested_model.AUTO
-    key = (model_name, options, services.events.revision)
+    names = _names_now(services)
+    key = (model_name, options, names.profile.name, names.is_for_request, services.events.revision)
     resolved_model = services.recent.get(key, lambda known: is_ready(services.supervisor, known.load.source.name))
     if resolved_model is None:
-        search = partial(
-            _usable, services.settings, services.library, model_name, services.supervisor.list_statuses(), route
-        )
+        names = names._replace(statuses=services.supervisor.list_statuses())
+        search = partial(_usable, names, model_name, route)
         resolved_model = await asyncio.to_thread(_resolve_now, services, search, options)
-        resolved_model = resolved_model._replace(load=await size_load(services, resolved_model.load, options))
+        load = await size_load(services, resolved_model.load, options)
+        resolved_model = resolved_model._replace(load=_with_least_context(load, names))
         if not (resolved_model.model.attached or resolved_model.model.is_builtin):
             await asyncio.to_thread(check_template_of, services.templates, services.facts, resolved_model.load)
         # Whom a name stands for can change with every request; a model's own name cannot.
@@ -165,40 +170,69 @@ def _resolve_now(services: Services, search: Callable[[], ModelInfo], options: L
     return ResolvedModel(with_defaults(services.tuning, services.adapters, services.hub, model, load.engine), load)
 
 
-def _usable(
-    settings: SettingsStore, library: Library, model_name: str, statuses: list[EngineStatus], route: Route = Route.CHAT
-) -> ModelInfo:
-    model = _find_or_stand_in(settings, library, model_name, statuses, route)
+class _ModelNames(NamedTuple):
+    """What decides which model a name means."""
+
+    settings: SettingsStore
+    library: Library
+    profile: Profile
+    is_for_request: bool
+    """Whether the request itself named the profile: then nothing was loaded for it."""
+    statuses: Sequence[EngineStatus] = ()
+
+
+def _names_now(services: Services) -> _ModelNames:
+    """Return what counts for the request that is being answered. Raises BadRequest for a profile that is not there."""
+    profiles = services.profiles
+    return _ModelNames(services.settings, services.library, profiles.effective_profile(), profiles.is_requested)
+
+
+def _with_least_context(load: LoadRequest, names: _ModelNames) -> LoadRequest:
+    """Return the load so that a running engine with less context than the request's profile says gets that much."""
+    entry = names.profile.find_model(load.source.name) if names.is_for_request else None
+    if entry is None or entry.context is None or load.options.context is None:
+        return load
+    return msgspec.structs.replace(load, least_context=min(entry.context, load.options.context))
+
+
+def _usable(names: _ModelNames, model_name: str, route: Route = Route.CHAT) -> ModelInfo:
+    model = _find_or_stand_in(names, model_name, route)
     if model.problem:
         raise BadRequest(f"{model.title} cannot be used: {model.problem}", code="model_unusable")
     return model
 
 
-def _find_or_stand_in(
-    settings: SettingsStore, library: Library, model_name: str, statuses: list[EngineStatus], route: Route
-) -> ModelInfo:
+def _find_or_stand_in(names: _ModelNames, model_name: str, route: Route) -> ModelInfo:
     try:
-        return library.find_model(model_name)
+        return names.library.find_model(model_name)
     except NotFound as missing:
-        is_auto = requested_model.is_auto(model_name)
         stands_for = (
             requested_model.AUTO
-            if is_auto
-            else requested_model.find_stand_in(model_name, settings.get_list("models.aliases"))
+            if requested_model.is_auto(model_name)
+            else requested_model.find_stand_in(model_name, aliases_of(names.settings, names.profile))
         )
         if stands_for == requested_model.AUTO:
-            return _in_use(settings, library, statuses, route)
+            return _in_use(names, route)
         if stands_for:
-            return library.find_model(stands_for)
-        fallback = settings.get_text("models.fallback")
+            return names.library.find_model(stands_for)
+        fallback = names.settings.get_text("models.fallback")
         if fallback and fold_name(fallback) != fold_name(model_name):
-            return _find_or_stand_in(settings, library, fallback, statuses, route)
+            return _find_or_stand_in(names, fallback, route)
         raise requested_model.unknown_model_error(model_name, missing) from None
 
 
-def _in_use(settings: SettingsStore, library: Library, statuses: list[EngineStatus], route: Route) -> ModelInfo:
+def aliases_of(settings: SettingsStore, profile: Profile) -> list[str]:
+    """Return the aliases that count, in order: the first that fits does."""
+    return [*profile.aliases, *settings.get_list("models.aliases")]
+
+
+def _in_use(names: _ModelNames, route: Route) -> ModelInfo:
+    """Return what `auto` means: the profile's model for it, else one of the profile's models, else any."""
+    settings, models = names.settings, names.library.list_models()
     chosen = settings.get_text("models.default") if settings.is_chosen("models.default") else ""
-    model = requested_model.model_in_use(library.list_models(), statuses, chosen, route)
+    of_profile = requested_model.models_of_profile(models, names.profile)
+    model = requested_model.model_in_use(of_profile, names.statuses, names.profile.default or chosen, route)
+    model = model or requested_model.model_in_use(models, names.statuses, chosen, route)
     if model is None:
         raise requested_model.none_able_error(route)
     return model
@@ -314,8 +348,15 @@ def devices_of(catalogue: EngineCatalogue) -> tuple[str, ...]:
         return ()
 
 
-def policy_from(settings: SettingsStore, tuning: ModelSettingsFile | None = None) -> SupervisorPolicy:
-    """Return what the supervisor keeps to; assign it to `supervisor.policy` again when a setting changes."""
+def renew_policy(services: Services) -> None:
+    """Have the supervisor keep to what is set now: after a change of settings, and of the active profile."""
+    services.supervisor.policy = policy_from(services.settings, services.tuning, services.profiles.active())
+
+
+def policy_from(
+    settings: SettingsStore, tuning: ModelSettingsFile | None = None, profile: Profile = NO_PROFILE
+) -> SupervisorPolicy:
+    """Return what the supervisor keeps to; see `renew_policy`."""
     # Engines differ in how long they are rightly silent; the adapter's own time counts unless a person set one.
     is_chosen = settings.is_chosen("engine.stall_seconds")
     keep_free = settings.get_int("models.yield_below_mib") * _MIB
@@ -330,7 +371,7 @@ def policy_from(settings: SettingsStore, tuning: ModelSettingsFile | None = None
         queue_limit=settings.get_int("gateway.queue_limit"),
         models={}
         if tuning is None
-        else {name: _policy_of(settings_of_model) for name, settings_of_model in tuning.all_settings().items()},
+        else {name: _policy_of(settings_of_model) for name, settings_of_model in tuning.all_with(profile).items()},
         idle_s=settings.get_int("models.idle_minutes") * 60.0,
     )
 

@@ -67,25 +67,30 @@ class _ComputedLoad(NamedTuple):
         return self._replace(setting=setting, found=memory.sum_components(self.facts, setting))
 
 
-async def fit_load(services: Services, request: LoadRequest, *, is_fixed: bool = False) -> LoadRequest:
+async def fit_load(
+    services: Services, request: LoadRequest, *, is_fixed: bool = False, capacity: dict[str, int] | None = None
+) -> LoadRequest:
     """Return the request as it is planned for this machine now, and with what that takes.
 
-    Context and slots stay as they are if they are fixed: somebody asked for them.
+    Context and slots stay as they are if they are fixed: somebody asked for them. `capacity` is what it may have of
+    each pool, where that is not what the pinned models leave.
     """
     known = await _compute_load(services.catalogue, services.facts, services.machine.last, request)
     if known is None:
         return await _by_size(services.catalogue, request)
-    if _is_ample(known) or (known.setting.backend == "cpu" and is_fixed):
+    if capacity is None and (_is_ample(known) or (known.setting.backend == "cpu" and is_fixed)):
         return _with_needs(known, None)
-    machine = await _with_capacity_for(services.supervisor, services.machine, request.source.name)
+    machine = await _with_capacity_for(services.supervisor, services.machine, request.source.name, capacity)
     engines = await asyncio.to_thread(services.catalogue.readers_of, request.source.format)
     return await asyncio.to_thread(_fit_within, known, machine, engines, is_fixed=is_fixed)
 
 
-async def _with_capacity_for(supervisor: Supervisor, machine: MachineReader, model: str) -> Machine:
+async def _with_capacity_for(
+    supervisor: Supervisor, machine: MachineReader, model: str, capacity: dict[str, int] | None
+) -> Machine:
     """Return the machine with what a model could have of each pool; probed anew only for what nobody else reads."""
     now = await machine.read()
-    capacity = await supervisor.model_capacity(model)
+    capacity = await supervisor.model_capacity(model) if capacity is None else capacity
     if any(pool.id not in capacity for pool in now.pools):
         now = await machine.read_free()
     return with_capacity(now, capacity)

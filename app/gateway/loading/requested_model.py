@@ -19,6 +19,7 @@ from app.core.capabilities import Capability
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import LONGEST_ECHO, BadRequest, NotFound
 from app.core.models import ModelInfo
+from app.core.profiles import Profile
 from app.hub.library.naming import fold_name
 from app.supervisor.policy import LoadRequest
 from engines.api import Route
@@ -103,6 +104,12 @@ def model_in_use(
         return by_engine[max(used, key=lambda status: status.last_used_at or status.loaded_at or 0.0).model]
     named = next((model for model in able if chosen and fold_name(model.name) == fold_name(chosen)), None)
     return named or max((model for model in able if by_engine[model.runs_as] == model), key=_preference, default=None)
+
+
+def models_of_profile(models: Sequence[ModelInfo], profile: Profile) -> list[ModelInfo]:
+    """Return the model that a profile has for `AUTO`, if it names one that is here; else all it names."""
+    default = [model for model in models if profile.default and fold_name(model.name) == fold_name(profile.default)]
+    return default or [model for model in models if profile.find_model(model.runs_as) is not None]
 
 
 def _able_models(models: Sequence[ModelInfo], route: Route) -> list[ModelInfo]:

@@ -169,6 +169,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     chats_answer_as_they_say(call)
     attachments_answer_as_they_say(call)
     presets_answer_as_they_say(call)
+    profiles_answer_as_they_say(call)
     mcp_servers_answer_as_they_say(call)
     collections_answer_as_they_say(call, tmp_path)
     models_answer_as_they_say(call, TinyLlama().write(tmp_path / "a model:1.gguf"))
@@ -383,6 +384,18 @@ def collections_answer_as_they_say(call: Checked, folder: Path) -> None:
     assert call("PATCH", "/collections/{collection}", {"is_served": True}, **names)["is_served"]
     call("POST", "/collections/{collection}/index", **names)
     call("DELETE", "/collections/{collection}", **names)
+
+
+def profiles_answer_as_they_say(call: Checked) -> None:
+    profile = {"name": "of a test", "models": [{"model": "quick", "context": 512}], "aliases": ["gpt-*=quick"]}
+    kept = call("POST", "/profiles", {"profile": profile})
+    assert kept in call("GET", "/profiles")["profiles"]
+    assert call("GET", "/profiles/{name}", name="of a test") == kept
+    assert call("GET", "/profile/draft")["name"] == "new"
+    assert call("POST", "/profile/plan", {"name": "of a test"})["steps"]
+    assert call("POST", "/profile/use", {"name": "of a test"})["profile"] == "of a test"
+    assert call("POST", "/profile/undo")["profile"] != "of a test"
+    call("DELETE", "/profiles/{name}", name="of a test")
 
 
 def presets_answer_as_they_say(call: Checked) -> None:

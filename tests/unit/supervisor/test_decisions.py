@@ -52,6 +52,7 @@ def test_a_model_is_the_same_by_its_engine_and_its_file(other: object) -> None:
 def test_nothing_is_held_at_once_that_a_pause_or_a_wish_forbids() -> None:
     driver = Driver().come_up()
     assert not driver.machine.hold_at_once(REQUEST, LeaseOptions(context=4096))
+    assert not driver.machine.hold_at_once(msgspec.structs.replace(REQUEST, least_context=4096), LeaseOptions())
     driver.policy = msgspec.structs.replace(driver.policy, is_paused=True)
     assert not driver.machine.hold_at_once(REQUEST, ON_TERMS)
     driver.policy = msgspec.structs.replace(driver.policy, is_paused=False)
