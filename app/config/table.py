@@ -139,6 +139,14 @@ SETTINGS: tuple[Setting, ...] = (
         default="guide",
     ),
     Setting(
+        name="models.autocomplete",
+        title="Model for code completion",
+        help="Completes code while you type in an editor. It stays loaded beside the model you chat with, as long as "
+        "there is room for both. Empty: none.",
+        kind=SettingKind.TEXT,
+        default="",
+    ),
+    Setting(
         name="chats.overflow",
         title="When a conversation is longer than the context",
         help="stop tells you; cut leaves the oldest messages out; summarise has the model sum them up first. Each chat "

@@ -55,6 +55,7 @@ from app.connect.tools.by_hand import (
 )
 from app.connect.tools.claude_code import CLAUDE_CODE
 from app.connect.tools.codex import CODEX
+from app.connect.tools.completion import LLAMA_VIM, LLAMA_VSCODE, TABBY, TWINNY
 from app.connect.tools.continue_dev import CONTINUE
 from app.connect.tools.frameworks import DSPY, HAYSTACK, LANGCHAIN, LLAMA_INDEX, OPENAI_AGENTS, PYDANTIC_AI
 from app.connect.tools.llm import LLM
@@ -357,6 +358,10 @@ TOOLS: tuple[ClientTool, ...] = (
     ZED,
     JETBRAINS,
     ANDROID_STUDIO,
+    LLAMA_VSCODE,
+    LLAMA_VIM,
+    TWINNY,
+    TABBY,
     CLAUDE_CODE,
     CODEX,
     OPENCODE,

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange, Plain
 from app.connect.documents import DocumentFormat, edit_document
+from app.core.capabilities import InfillStyle
 from app.core.errors import NotFound
 from app.core.tools import ToolLaunch, ToolValue
 
@@ -30,8 +31,19 @@ class ToolRoute(StrEnum):
     RESPONSES = "/v1/responses"
     GOOGLE = "/v1beta/models/{model}:generateContent"
     OLLAMA = "/api/chat"
+    COMPLETIONS = "/v1/completions"
+    INFILL = "/infill"
+    GENERATE = "/api/generate"
 
 
+_BEFORE, _AFTER = "def add(a, b):\n    return ", "\n"
+_COMPLETION_BODIES: Mapping[ToolRoute, Mapping[str, Plain]] = {
+    ToolRoute.COMPLETIONS: {"prompt": _BEFORE, "suffix": _AFTER, "max_tokens": 1, "stream": False},
+    ToolRoute.INFILL: {"input_prefix": _BEFORE, "input_suffix": _AFTER, "n_predict": 1},
+    ToolRoute.GENERATE: {"prompt": _BEFORE, "suffix": _AFTER, "options": {"num_predict": 1}, "stream": False},
+}
+COMPLETION_ROUTES = frozenset(_COMPLETION_BODIES)
+"""Those by which editors have code completed."""
 _ANSWER_PART = 4
 """Of the context, this part is left for the answer: tools ask for up to 32,000 tokens where they are not told."""
 
@@ -57,11 +69,22 @@ class WiredModel:
 
 
 @dataclass(frozen=True, slots=True)
+class CompletionModel:
+    """The model that completes code, as a tool is told of it; `style` where its own marks for a gap are known."""
+
+    name: str
+    context: int
+    style: InfillStyle | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WiringTarget:
     """What a tool is wired to: the endpoint's address without a path, and its models, the chosen one first."""
 
     base: str
     models: tuple[WiredModel, ...]
+    completion: CompletionModel | None = None
+    """None where nobody chose one."""
 
     @property
     def openai(self) -> str:
@@ -126,6 +149,8 @@ class ClientTool:
     headers: Mapping[str, str] = field(default_factory=dict)
     run: ToolRun | None = None
     """None for what is no command-line program, or takes its settings from its own file only."""
+    completes: ToolRoute | None = None
+    """The route by which it has code completed, beside `route`; None for what completes none, or nothing else."""
     tried: str = ""
     """The version that was run against the endpoint with these settings; empty where they follow its documentation."""
 
@@ -133,14 +158,22 @@ class ClientTool:
         """Return whether the tool, or something it left, is on this computer."""
         return any(_is_there(path) for path in self.traces(home)) or any(_on_path(home, name) for name in self.programs)
 
+    @property
+    def is_for_completion(self) -> bool:
+        """Whether it has code completed, and nothing else."""
+        return self.route in COMPLETION_ROUTES
+
     def request_path(self, model: str) -> str:
         """Return the address that it asks."""
         return self.route.format(model=quote(model, safe=""))
 
-    def request_body(self, model: str) -> dict[str, Plain]:
-        """Return the smallest request the tool's route takes: one token."""
+    def request_body(self, model: str, route: ToolRoute | None = None) -> dict[str, Plain]:
+        """Return the smallest request that `route`, or the tool's own, takes: one token."""
         message: Plain = {"role": "user", "content": "Hi"}
-        match self.route:
+        route = route or self.route
+        if route in COMPLETION_ROUTES:
+            return {"model": model, **_COMPLETION_BODIES[route]}
+        match route:
             case ToolRoute.RESPONSES:
                 return {"model": model, "input": "Hi", "max_output_tokens": 1, "store": False, "stream": False}
             case ToolRoute.GOOGLE:

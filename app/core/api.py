@@ -35,6 +35,8 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /model-settings                     ModelSettings by model, where anything is set
     GET    /model-settings/{name}              ModelChoices: what is set, recommended, and to be had for one model
     POST   /model-settings       SetModel      ModelSettings, all of one model at once
+    GET    /autocomplete                       Autocomplete: which model completes code, and whether it has room
+    POST   /autocomplete  ChooseAutocomplete   Autocomplete, and the model is loaded
     POST   /made                 MakeModel     ModelInfo, a name with settings over weights that are here
     GET    /attached                           list[ModelInfo], of endpoints that run elsewhere
     POST   /attached         AttachEndpoint    list[ModelInfo]

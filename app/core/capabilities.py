@@ -30,6 +30,25 @@ class Capability(StrEnum):
     """Makes pictures."""
 
 
+class InfillStyle(StrEnum):
+    """How the prompt for the middle of a text is written, by the family whose marks it has.
+
+    For editors that write the prompt themselves; the others are asked with what is before and after the gap.
+    """
+
+    QWEN = "qwen"
+    """`<|fim_prefix|>`; CodeGemma's is the same."""
+    STARCODER = "starcoder"
+    """`<fim_prefix>`; also Granite Code and StableCode."""
+    GRANITE = "granite"
+    """`<fim-prefix>`."""
+    CODE_LLAMA = "codellama"
+    """`<PRE>`."""
+    DEEPSEEK = "deepseek"
+    GLM = "glm"
+    """`<|code_prefix|>`."""
+
+
 SINGLE = frozenset({Capability.EMBEDDING, Capability.RERANK, Capability.SPEECH, Capability.IMAGES})
 """Models made for one of these write no text."""
 _OTHER_NAMES = {

@@ -206,6 +206,8 @@ class HubUse(StrEnum):
     REASONING = "reasoning"
     EMBEDDING = "embedding"
     RERANK = "rerank"
+    AUTOCOMPLETE = "autocomplete"
+    """Completes code as somebody types it."""
 
 
 class HubPick(msgspec.Struct, frozen=True, kw_only=True):

@@ -205,6 +205,35 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Whose code was allowed, as the gateway noted it then: another model of the same name is not allowed any."""
 
 
+class Autocomplete(msgspec.Struct, frozen=True, kw_only=True):
+    """The model that completes code in editors, and whether it has room beside the one for chats."""
+
+    model: str = ""
+    """Empty where none was chosen."""
+    problem: str = ""
+    """Why it cannot complete code now."""
+    is_loaded: bool = False
+    beside: str = ""
+    """The model for chats that it shares memory with."""
+    fits: bool | None = None
+    """Whether both have room at once; None where there is nothing to compare, or nobody can tell."""
+    pool: str = ""
+    """The memory that is shortest: how much of it both need, and how much there is for them."""
+    needed: int = 0
+    room: int = 0
+    choices: list[str] = []
+    """Models here that know the marks of a gap, the smallest first."""
+    offer: str = ""
+    """What `roundhouse pull` takes to have one for this machine."""
+    offer_bytes: int = 0
+
+
+class ChooseAutocomplete(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Choose the model for code completion; without a name, none."""
+
+    model: str = ""
+
+
 class SetModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ask for a model's own settings to be these from now on; what runs keeps its context until it is loaded again."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from app.core.capabilities import Capability, in_order
-from app.core.models import ModelChoices, ModelSampling
+from app.core.models import Autocomplete, ModelChoices, ModelSampling
 from app.core.thinking import ThinkingLevel
 from app.core.translation import LazyText, tr, tr_list, tr_plural
 
@@ -69,6 +69,7 @@ _SUBJECTS = {
     "reasoning": LazyText("hard questions"),
     "vision": LazyText("images"),
     "speech": LazyText("speech"),
+    "autocomplete": LazyText("code completion"),
 }
 
 
@@ -87,6 +88,33 @@ def format_purpose(good_for: Collection[str]) -> str:
         tr("For {subjects}; calls tools", subjects=subjects)
         if "tools" in good_for
         else tr("For {subjects}", subjects=subjects)
+    )
+
+
+def format_autocomplete(state: Autocomplete) -> str:
+    """Return how code completion stands: the model, and whether it has room beside the one for chats."""
+    if not state.model:
+        return tr("No model completes code.")
+    if state.problem:
+        return tr("{model} cannot complete code. {problem}", model=state.model, problem=state.problem)
+    if state.fits is None:
+        return tr("{model} completes code, and stays loaded.", model=state.model)
+    needed, room = format_bytes(state.needed), format_bytes(state.room)
+    if state.fits:
+        return tr(
+            "{model} completes code, and stays loaded beside {other}: together they take {needed} of {room}.",
+            model=state.model,
+            other=state.beside,
+            needed=needed,
+            room=room,
+        )
+    return tr(
+        "{model} completes code, but has no room beside {other}: together they take {needed}, and there are {room}. "
+        "Each makes way for the other. Choose a smaller one.",
+        model=state.model,
+        other=state.beside,
+        needed=needed,
+        room=room,
     )
 
 

@@ -99,9 +99,13 @@ class EngineStateBase(ABC):
 
     @property
     def idle_s(self) -> float:
-        """How long it is kept unused, in seconds: for ever if pinned, what a lease asked for last, else the policy."""
+        """How long it is kept unused, in seconds: for ever where a person wants that, else as a lease asked last.
+
+        A lease may still have a kept one stopped at once: that is how Ollama's clients unload.
+        """
         policy = self._policy()
-        if policy.for_model(self.model).is_pinned:
+        own = policy.for_model(self.model)
+        if own.is_pinned or (own.is_kept and self.keep_s != 0):
             return math.inf
         return policy.keeps_s(self.model) if self.keep_s is None else self.keep_s
 
@@ -109,6 +113,11 @@ class EngineStateBase(ABC):
     def is_pinned(self) -> bool:
         """Whether a person wants it to stay."""
         return self._policy().for_model(self.model).is_pinned
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it goes after all others."""
+        return self._policy().for_model(self.model).is_kept
 
     @property
     def queue_length(self) -> int:

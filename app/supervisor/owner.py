@@ -358,6 +358,7 @@ class EngineOwner:
             is_busy=machine.state is _S.READY and machine.in_flight > 0,
             is_leaving=machine.state in {_S.DRAINING, _S.STOPPING},
             is_pinned=machine.is_pinned,
+            is_kept=machine.is_kept,
             load_s=self._facts.load_s or 0.0,
             holds=self._memory_holdings(),
             pid=self._facts.pid,

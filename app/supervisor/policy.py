@@ -89,6 +89,8 @@ class ModelPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """It stays: neither time nor another model unloads it, only a person does."""
     idle_s: float | None = None
     """An unused engine is stopped after this long, 0 keeps it; None: as for the others."""
+    is_kept: bool = False
+    """It stays however long it is unused, and makes room only where no other idle model would do."""
 
 
 _AS_ALL = ModelPolicy()

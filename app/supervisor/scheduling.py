@@ -5,6 +5,7 @@ read has no limit; an engine of unknown size takes all of every pool until it ha
 
 - Loads are let in as they came. One that waits keeps others from what it waits for, not from what it does not need.
 - What makes room is idle and not pinned; of those, what is worth least (`keep_worth`), and no more than is needed.
+  What is to be kept goes after all others.
 - A busy engine is never cut. When a load has waited for `patience_s`, the busy ones that were used least recently take
   no new requests and go once the last is answered.
 - A load that would not fit even if all but the pinned ones went is refused, once nothing is on its way in or out.
@@ -45,6 +46,8 @@ class Resident(msgspec.Struct, frozen=True, kw_only=True):
     is_busy: bool = False
     is_leaving: bool = False
     is_pinned: bool = False
+    is_kept: bool = False
+    """Whether all other idle ones go first."""
     load_s: float = 0.0
     """How long loading it took."""
     holds: Mapping[str, int] | None = {}
@@ -288,7 +291,7 @@ def _idle_residents(running: Sequence[Resident], now: float) -> list[Resident]:
     """Return what may go at once, what is worth least first."""
     return sorted(
         (resident for resident in running if resident.is_idle and resident.may_go),
-        key=lambda resident: keep_worth(resident, now),
+        key=lambda resident: (resident.is_kept, keep_worth(resident, now)),
     )
 
 

@@ -1,6 +1,7 @@
 """Tools at the demo machine, and what wiring them would change. Invented, and only shown in screenshots."""
 
 from app.core.errors import ErrorBody
+from app.core.models import Autocomplete
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, ToolValue
 
 _BASE = "http://127.0.0.1:11434/v1"
@@ -113,10 +114,23 @@ REFUSED = ErrorBody(
 )
 
 
+COMPLETION = Autocomplete(
+    model="qwen2.5-coder-1.5b-q8_0",
+    is_loaded=True,
+    beside=_MODEL,
+    fits=True,
+    pool="system",
+    needed=9_400_000_000,
+    room=24_800_000_000,
+    choices=["qwen2.5-coder-1.5b-q8_0", _MODEL],
+)
+
+
 def tool_replies() -> dict[str, object]:
     """Return what the demo gateway answers about tools."""
     return {
         "GET /tools": TOOLS,
+        "GET /autocomplete": COMPLETION,
         "POST /tools/zed/preview": ZED,
         "POST /tools/cline/preview": CLINE,
         "POST /tools/codex/probe": TRIED,

@@ -5,6 +5,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.core.models import Autocomplete, ChooseAutocomplete
 from app.core.tools import ToolChange, WireTool
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.connect.model import ConnectModel
@@ -142,3 +143,42 @@ def test_the_command_that_starts_a_tool_for_one_run_is_copied(screen: ConnectScr
     buttons(screen, "codex")["Copy command"].click()
     assert shell.copied == ["roundhouse launch codex"]
     assert "Copy command" not in buttons(screen, "zed")
+
+
+def test_the_model_that_completes_code_is_chosen_here(screen: ConnectScreen, api: DemoApi) -> None:
+    row = screen._completion
+    assert row.isVisible()
+    assert "stays loaded beside" in row.accessibleDescription()
+    assert row._choice.value == tools.COMPLETION.model
+    assert not row._search.isVisible()
+    refused = Autocomplete(model="", choices=tools.COMPLETION.choices)
+    api.replies["POST /autocomplete"] = refused
+    screen.model.preview_change("zed")
+    api.flush()
+    row._choice.chosen.emit("")
+    api.flush()
+    assert api.bodies_of("POST", "/autocomplete") == [ChooseAutocomplete(model="")]
+    assert row.accessibleDescription() == "No model completes code."
+    assert len(api.bodies_of("POST", "/tools/zed/preview")) == 2, "what is open is asked for anew"
+
+
+def test_a_model_that_cannot_complete_is_said_and_the_choice_goes_back(screen: ConnectScreen, api: DemoApi) -> None:
+    sentences: list[str] = []
+    screen.model.toast_requested.connect(lambda sentence, _undo: sentences.append(sentence))
+    api.replies["POST /autocomplete"] = tools.REFUSED
+    screen.model.choose_completion("guide")
+    api.flush()
+    assert sentences == [tools.REFUSED.sentence]
+    assert screen._completion._choice.value == tools.COMPLETION.model
+
+
+def test_where_no_model_completes_code_one_is_named(screen: ConnectScreen, api: DemoApi, shell: QuietShell) -> None:
+    api.replies["GET /autocomplete"] = Autocomplete(offer="qwen2.5-coder:1.5b")
+    screen.model.autocomplete.read()
+    api.flush()
+    row = screen._completion
+    assert "qwen2.5-coder:1.5b" in row.accessibleDescription()
+    assert row._search.isVisible()
+    assert not row._choice.isVisible()
+    row._search.click()
+    assert shell.pages == [PageId.MODELS]

@@ -66,9 +66,10 @@ def reads(api: DemoApi) -> dict[str, int]:
 
 
 COSTS: list[tuple[Event, list[str]]] = [
-    (ModelsChanged(), ["/models", "/library/disk"]),
+    (ModelsChanged(), ["/models", "/library/disk", "/autocomplete"]),
     (SettingChanged(name="window.theme"), ["/settings"]),
     (SettingChanged(name="models.folders"), ["/settings", "/library/disk"]),
+    (SettingChanged(name="models.autocomplete"), ["/settings", "/autocomplete"]),
     (SettingChanged(name="inspector.bodies"), ["/settings", "/requests", "/usage"]),
     (SettingChanged(name=f"model.{data.READY.model}"), ["/settings", "/memory", "/model-settings"]),
     (EnginesChanged(engine="llama.cpp"), ["/engines/stock"]),
@@ -99,7 +100,7 @@ def test_changes_that_are_told_of_together_cost_one_request(window: MainWindow, 
     for event in (ModelsChanged(), INSTALLED, SettingChanged(name="a"), ModelsChanged(), SettingChanged(name="b")):
         window.shell.broadcast_event(event)
     window.shell.broadcast_event(EnginesChanged(engine="llama.cpp"))
-    assert reads(api) == dict.fromkeys(["/models", "/library/disk", "/engines/stock", "/settings"], 1)
+    assert reads(api) == dict.fromkeys(["/models", "/library/disk", "/autocomplete", "/engines/stock", "/settings"], 1)
 
 
 def test_what_is_changed_here_is_read_once_too(window: MainWindow, api: DemoApi) -> None:
@@ -112,7 +113,7 @@ def test_what_is_changed_here_is_read_once_too(window: MainWindow, api: DemoApi)
     engines.model.use_version("llama.cpp", "b1")
     window.shell.broadcast_event(ModelsChanged())
     window.shell.broadcast_event(EnginesChanged(engine="llama.cpp"))
-    assert reads(api) == dict.fromkeys(["/models", "/library/disk", "/engines/stock"], 1)
+    assert reads(api) == dict.fromkeys(["/models", "/library/disk", "/autocomplete", "/engines/stock"], 1)
 
 
 def test_an_engine_that_loads_has_memory_read_now_and_then_and_chats_are_read_after_a_rest(
@@ -139,7 +140,7 @@ def test_a_page_that_is_shown_later_shows_what_is_known(
     api.calls.clear()
     window.show_page(PageId.CONNECT)
     window.show_page(PageId.SETTINGS)
-    assert reads(api).keys() == {"/tools", "/hub/token"}
+    assert reads(api).keys() == {"/tools", "/autocomplete", "/hub/token"}
 
 
 @pytest.fixture

@@ -29,7 +29,13 @@ def _endpoint_values(wiring: WiringTarget) -> list[ToolValue]:
     ]
 
 
-def _extension_folders(home: Home, name: str) -> tuple[Path, ...]:
+def _jetbrains_values(wiring: WiringTarget) -> list[ToolValue]:
+    completion = [] if wiring.completion is None else [ToolValue(name="Completion model", value=wiring.completion.name)]
+    return [*_endpoint_values(wiring), *completion]
+
+
+def extension_folders(home: Home, name: str) -> tuple[Path, ...]:
+    """Return where an extension of VS Code and its kin lies once it is installed."""
     folders = (".vscode", ".vscode-insiders", ".vscode-oss", ".cursor")
     return tuple(home.folder / folder / "extensions" / f"{name}-*" for folder in folders)
 
@@ -38,7 +44,7 @@ ROO_CODE = ClientTool(
     id="roo-code",
     name="Roo Code",
     route=ToolRoute.CHAT,
-    traces=lambda home: _extension_folders(home, "rooveterinaryinc.roo-cline"),
+    traces=lambda home: extension_folders(home, "rooveterinaryinc.roo-cline"),
     steps=lambda _wiring: [
         "Open Roo Code in VS Code and click the gear, then Providers.",
         "Add a profile with the API provider OpenAI Compatible.",
@@ -53,12 +59,13 @@ JETBRAINS = ClientTool(
     route=ToolRoute.CHAT,
     traces=lambda home: (home.support / "JetBrains",),
     steps=lambda _wiring: [
-        "Open Settings, Tools, AI Assistant, Models.",
+        "Open Settings, Tools, AI Assistant, Providers & API keys.",
         "Choose OpenAI-compatible among the third-party providers.",
         "Fill in the base URL and test the connection.",
-        "Assign the model to the features that should use it.",
+        "Under Model Assignment, give the model to the core features, and the completion model to code completion.",
     ],
-    values=_endpoint_values,
+    values=_jetbrains_values,
+    completes=ToolRoute.COMPLETIONS,
     afterwards="The model is in the list of the AI chat.",
 )
 

@@ -7,7 +7,7 @@ beside one.
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange, ListEntry, Plain
 from app.connect.documents import YAML
-from app.connect.tool import FILE, KEY, ClientTool, ToolRoute, ToolRun, WiredModel, WiringTarget
+from app.connect.tool import FILE, KEY, ClientTool, CompletionModel, ToolRoute, ToolRun, WiredModel, WiringTarget
 
 
 def _changes(wiring: WiringTarget) -> list[DocumentChange]:
@@ -16,7 +16,25 @@ def _changes(wiring: WiringTarget) -> list[DocumentChange]:
         DocumentChange(("version",), "1.0.0", is_default=True),
         DocumentChange(("schema",), "v1", is_default=True),
         *(_model(wiring, served) for served in wiring.models),
+        *([_completion(wiring, wiring.completion)] if wiring.completion else []),
     ]
+
+
+def _completion(wiring: WiringTarget, served: CompletionModel) -> DocumentChange:
+    """Return the model that completes: asked as Ollama, since Continue has only there a gap filled by the server."""
+    name = f"{served.name} completes (Roundhouse)"
+    return DocumentChange(
+        ("models", ListEntry("name", name)),
+        {
+            "name": name,
+            "provider": "ollama",
+            "model": served.name,
+            "apiBase": wiring.base,
+            "apiKey": KEY,
+            "roles": ["autocomplete"],
+            "defaultCompletionOptions": {"contextLength": served.context},
+        },
+    )
 
 
 def _model(wiring: WiringTarget, served: WiredModel) -> DocumentChange:
@@ -57,6 +75,7 @@ CONTINUE = ClientTool(
     form=YAML,
     changes=_changes,
     refusal=_refusal,
+    completes=ToolRoute.GENERATE,
     afterwards="Choose the model in Continue's model menu; it reads the file again by itself.",
     run=ToolRun(
         install="npm install -g @continuedev/cli", arguments=lambda _wiring: ["--config", FILE], file="config.yaml"

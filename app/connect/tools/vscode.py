@@ -1,6 +1,8 @@
 """VS Code's own chat (GitHub Copilot): a Custom Endpoint in the user's chatLanguageModels.json, from VS Code 1.122 on.
 
-https://code.visualstudio.com/docs/agent-customization/language-models.
+https://code.visualstudio.com/docs/agent-customization/language-models. Its inline suggestions take no model of one's
+own yet; `completionsUrl` is what the change that is to allow it reads (microsoft/vscode 330816). Extensions complete
+today: llama.vscode (`llama_editors.py`), Continue, Twinny.
 """
 
 from pathlib import Path
@@ -18,7 +20,9 @@ def _folder(home: Home) -> Path:
 
 
 def _model(wiring: WiringTarget, served: WiredModel) -> Plain:
+    completes = wiring.completion is not None and wiring.completion.name == served.name
     return {
+        **({"completionsUrl": f"{wiring.openai}/completions"} if completes else {}),
         "id": served.name,
         "name": served.name,
         "url": f"{wiring.openai}/chat/completions",
@@ -30,7 +34,10 @@ def _model(wiring: WiringTarget, served: WiredModel) -> Plain:
 
 
 def _changes(wiring: WiringTarget) -> list[DocumentChange]:
-    models = [_model(wiring, served) for served in wiring.models]
+    completion = wiring.completion
+    only = [] if completion is None or completion.name in {served.name for served in wiring.models} else [completion]
+    completing = [WiredModel(served.name, served.context, calls_tools=False) for served in only]
+    models = [_model(wiring, served) for served in (*wiring.models, *completing)]
     provider: Plain = {"name": _NAME, "vendor": "customendpoint", "apiType": "chat-completions", "models": models}
     return [DocumentChange((ListEntry("name", _NAME),), provider)]
 
@@ -44,5 +51,6 @@ VSCODE = ClientTool(
     file=lambda home: _folder(home) / "chatLanguageModels.json",
     form=JSON,
     changes=_changes,
+    completes=ToolRoute.COMPLETIONS,
     afterwards="Reload the window (Ctrl Shift P, Developer: Reload Window), then choose the model in the chat's menu.",
 )

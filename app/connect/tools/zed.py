@@ -1,6 +1,8 @@
-"""Zed: an OpenAI-compatible provider in settings.json, and the agent's default model.
+"""Zed: an OpenAI-compatible provider in settings.json, the agent's default model, and the one for edit predictions.
 
-https://zed.dev/docs/ai/llm-providers. The key is not in the file: Zed asks for it, or takes ROUNDHOUSE_API_KEY.
+https://zed.dev/docs/ai/llm-providers and https://zed.dev/docs/ai/edit-prediction. Keys are not in the file: Zed asks
+for them, or takes ROUNDHOUSE_API_KEY and ZED_OPEN_AI_COMPATIBLE_EDIT_PREDICTION_API_KEY. Zed writes the prompt for a
+gap itself, so it is told by which family's marks.
 """
 
 from pathlib import Path
@@ -8,7 +10,8 @@ from pathlib import Path
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange, Plain
 from app.connect.documents import JSON
-from app.connect.tool import ClientTool, ToolRoute, WiredModel, WiringTarget
+from app.connect.tool import ClientTool, CompletionModel, ToolRoute, WiredModel, WiringTarget
+from app.core.capabilities import InfillStyle
 
 _PROVIDER = "Roundhouse"
 
@@ -38,6 +41,31 @@ def _changes(wiring: WiringTarget) -> list[DocumentChange]:
         DocumentChange(("language_models", "openai_compatible", _PROVIDER), provider),
         DocumentChange(("agent", "default_model", "provider"), _PROVIDER),
         DocumentChange(("agent", "default_model", "model"), wiring.model),
+        *(_predictions(wiring, wiring.completion) if wiring.completion else []),
+    ]
+
+
+_FORMATS = {
+    InfillStyle.QWEN: "qwen",
+    InfillStyle.STARCODER: "star_coder",
+    InfillStyle.CODE_LLAMA: "code_llama",
+    InfillStyle.DEEPSEEK: "deepseek_coder",
+    InfillStyle.GLM: "glm",
+}
+_PREDICTED_TOKENS = 64
+"""Zed's own."""
+
+
+def _predictions(wiring: WiringTarget, served: CompletionModel) -> list[DocumentChange]:
+    api: Plain = {
+        "api_url": f"{wiring.openai}/completions",
+        "model": served.name,
+        "prompt_format": "infer" if served.style is None else _FORMATS.get(served.style, "infer"),
+        "max_output_tokens": _PREDICTED_TOKENS,
+    }
+    return [
+        DocumentChange(("edit_predictions", "provider"), "open_ai_compatible_api"),
+        DocumentChange(("edit_predictions", "open_ai_compatible_api"), api),
     ]
 
 
@@ -50,5 +78,6 @@ ZED = ClientTool(
     file=lambda home: _folder(home) / "settings.json",
     form=JSON,
     changes=_changes,
+    completes=ToolRoute.COMPLETIONS,
     afterwards="Zed reads the file at once. Where its agent panel asks for Roundhouse's API key, any word will do.",
 )

@@ -33,8 +33,9 @@ from app.gateway.dialects.responses import stored as responses_kept
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
 from app.gateway.instance import reachable_at
+from app.gateway.loading.autocomplete import check_completion_model
 from app.gateway.loading.launch import renew_policy
-from app.gateway.loading.requested_model import find_stand_in, is_auto
+from app.gateway.loading.requested_model import AUTOCOMPLETE, find_stand_in, is_auto
 from app.hub.library.library import Library
 from app.network.egress import egress_gate
 
@@ -109,7 +110,10 @@ async def change_settings(call: AdminCall[SettingChanges, NoQuery]) -> list[Sett
     if isinstance(host, str) and is_wide(host) and not len(services.keys):
         raise KeyNeeded
     await asyncio.to_thread(_check_fallback, services.settings, services.library, call.body.get("models.fallback"))
-    changed = services.settings.change_values(call.body)
+    changes = dict(call.body)
+    if isinstance(name := changes.get(AUTOCOMPLETE), str) and name:
+        changes[AUTOCOMPLETE] = (await check_completion_model(services, name)).runs_as
+    changed = services.settings.change_values(changes)
     if "window.at_login" in changed:
         await _arrange_login(services.settings, services.home)
     renew_policy(services)

@@ -1,11 +1,15 @@
 """The models on this machine and at attached endpoints, and what is set for single ones."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 
+from app.core.errors import RoundhouseError
 from app.core.events import ModelsChanged, SettingChanged
 from app.core.models import (
     AttachEndpoint,
+    Autocomplete,
+    ChooseAutocomplete,
     CorrectAttached,
     Fleet,
     MakeModel,
@@ -19,9 +23,13 @@ from app.core.models import (
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.gateway.library import attached_endpoints, fleets
 from app.gateway.library.model_choices import check_settings, list_choices
+from app.gateway.loading.autocomplete import check_completion_model, read_autocomplete
 from app.gateway.loading.capabilities import with_capabilities
-from app.gateway.loading.launch import find_model, renew_policy
+from app.gateway.loading.launch import find_model, load_request, renew_policy
 from app.gateway.loading.model_tuning import settings_to_keep
+from app.gateway.loading.requested_model import AUTOCOMPLETE
+from app.gateway.services import Services
+from app.supervisor.policy import LoadRequest
 
 routes = RouteTable()
 
@@ -77,6 +85,37 @@ async def set_model(call: AdminCall[SetModel, NoQuery]) -> ModelSettings:
     renew_policy(services)
     services.events.publish(SettingChanged(name=f"model.{name}"))
     return services.tuning.own_settings(name)
+
+
+@routes.add("GET", "/autocomplete")
+async def autocomplete(call: AdminCall[None, NoQuery]) -> Autocomplete:
+    """Say which model completes code in editors, and whether it has room beside the one for chats."""
+    return await read_autocomplete(call.services)
+
+
+@routes.add("POST", "/autocomplete")
+async def choose_autocomplete(call: AdminCall[ChooseAutocomplete, NoQuery]) -> Autocomplete:
+    """Choose the model that completes code in editors, or none.
+
+    It is loaded at once, and the load goes on when the client leaves.
+    """
+    services, name = call.services, ""
+    if call.body.model:
+        name = (await check_completion_model(services, call.body.model)).runs_as
+    services.settings.change_values({AUTOCOMPLETE: name})
+    renew_policy(services)
+    services.events.publish(SettingChanged(name=AUTOCOMPLETE))
+    state = await read_autocomplete(services)
+    if name and state.fits is not False and not state.is_loaded and not state.problem:
+        request = await load_request(services, name)
+        call.background.spawn(_load_quietly(services, request))
+    return state
+
+
+async def _load_quietly(services: Services, request: LoadRequest) -> None:
+    """Load a model; if it fails, its status and the log say so."""
+    with contextlib.suppress(RoundhouseError):
+        await services.supervisor.ensure_ready(request)
 
 
 @routes.add("POST", "/made")

@@ -7,21 +7,28 @@ What other programs are wired to: this endpoint and its models; and whether it a
 
 import asyncio
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import aiohttp
 import msgspec
 
 from app.config.paths import Home, Paths
 from app.connect.connections import ToolConnections, find_tool
-from app.connect.tool import KEY, USUAL_CONTEXT, ClientTool, WiredModel, WiringTarget
+from app.connect.document_paths import Plain
+from app.connect.tool import KEY, USUAL_CONTEXT, ClientTool, CompletionModel, WiredModel, WiringTarget
 from app.core.capabilities import Capability
 from app.core.errors import NotFound
 from app.core.models import ModelInfo
 from app.core.tools import ToolChange, ToolInfo, ToolLaunch, ToolProbe, WireTool
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
+from app.gateway.loading.autocomplete import check_completion_model
 from app.gateway.loading.capabilities import with_capabilities
 from app.gateway.loading.launch import find_model
+from app.gateway.loading.requested_model import AUTOCOMPLETE, without_completion
 from app.gateway.services import Identity, Services
+from engines.api import ModelFormat
 
 routes = RouteTable()
 
@@ -37,7 +44,7 @@ async def list_tools(call: AdminCall[None, NoQuery]) -> list[ToolInfo]:
 @routes.add("POST", "/tools/{id}/preview")
 async def preview(call: AdminCall[WireTool, NoQuery]) -> ToolChange:
     """Show what wiring a tool would change."""
-    tool_wiring = await wiring(call.services, call.body.model)
+    tool_wiring = await wiring_of(call.services, find_tool(call.names["id"]), call.body.model)
     return await asyncio.to_thread(
         connections(call.services.paths, call.services.home).preview, call.names["id"], tool_wiring
     )
@@ -49,7 +56,7 @@ async def connect(call: AdminCall[WireTool, NoQuery]) -> ToolChange:
 
     Once begun, the file is written whether or not the caller stays.
     """
-    tool_wiring = await wiring(call.services, call.body.model)
+    tool_wiring = await wiring_of(call.services, find_tool(call.names["id"]), call.body.model)
     return await asyncio.to_thread(
         connections(call.services.paths, call.services.home).connect, call.names["id"], tool_wiring
     )
@@ -64,7 +71,8 @@ async def undo(call: AdminCall[None, NoQuery]) -> ToolChange:
 @routes.add("POST", "/tools/{id}/launch")
 async def launch(call: AdminCall[WireTool, NoQuery]) -> ToolLaunch:
     """Say how a tool is started wired for one run, without a change of its files."""
-    return find_tool(call.names["id"]).launch(await wiring(call.services, call.body.model))
+    tool = find_tool(call.names["id"])
+    return tool.launch(await wiring_of(call.services, tool, call.body.model))
 
 
 @routes.add("POST", "/tools/{id}/probe")
@@ -73,12 +81,11 @@ async def try_out(call: AdminCall[WireTool, NoQuery]) -> ToolProbe:
 
     For the model that is named, else the one it is wired to, else the usual one.
     """
-    tool = call.names["id"]
+    tool = find_tool(call.names["id"])
     model = call.body.model or await asyncio.to_thread(
-        connections(call.services.paths, call.services.home).current_model, tool
+        connections(call.services.paths, call.services.home).current_model, tool.id
     )
-    tool_wiring = await wiring(call.services, model)
-    return await probe(call.services.http, call.services.identity, tool, tool_wiring.model)
+    return await probe(call.services.http, call.services.identity, tool, await wiring_of(call.services, tool, model))
 
 
 _PATIENCE_S = 300.0
@@ -93,14 +100,45 @@ def connections(paths: Paths, home: Home) -> ToolConnections:
     return ToolConnections(home, paths.data / "connect")
 
 
+async def wiring_of(services: Services, tool: ClientTool, model: str = "") -> WiringTarget:
+    """Return what a tool is wired to, with the model that completes code where it does that.
+
+    Raises NotFound or BadRequest for a model that is not there, or that cannot do what the tool is for.
+    """
+    if tool.is_for_completion:
+        completion = await _completion_model(services, model)
+        return WiringTarget(
+            services.identity.url, (WiredModel(completion.name, completion.context, calls_tools=False),), completion
+        )
+    target = await wiring(services, model)
+    if tool.completes is None or not services.settings.get_text(AUTOCOMPLETE):
+        return target
+    return replace(target, completion=await _completion_model(services))
+
+
+async def _completion_model(services: Services, name: str = "") -> CompletionModel:
+    from app.hub.facts.capabilities import read_infill_style  # noqa: PLC0415 -- the gateway starts without it
+
+    name = name or services.settings.get_text(AUTOCOMPLETE)
+    if not name:
+        raise NotFound(
+            "No model was chosen for code completion.",
+            hint="`roundhouse autocomplete` shows which can, and chooses one.",
+            code="model_not_found",
+        )
+    model = await check_completion_model(services, name)
+    style = await asyncio.to_thread(read_infill_style, Path(model.path)) if model.format == ModelFormat.GGUF else None
+    return CompletionModel(model.name, _context(model, services.settings.get_int("models.context")), style)
+
+
 async def wiring(services: Services, model: str = "") -> WiringTarget:
-    """Return what a tool is wired to: `model`, else the usual one, and after it the others that chat.
+    """Return the models for a tool that chats: `model`, else the usual one, and after it the others that chat.
 
     Raises NotFound for a model that is not there, or that cannot chat.
     """
     listed = await asyncio.to_thread(services.library.list_models)
     usable = [info for info in listed if info.chats and not info.problem]
-    first = (await find_model(services, model)) if model else _usual(usable)
+    first = (await find_model(services, model)) if model else _usual(without_completion(services.settings, usable))
     if not first.chats:
         raise NotFound(f"{first.title} is not a chat model.", hint="Choose another model.", code="model_cannot")
     others = [info for info in usable if info.name != first.name]
@@ -118,7 +156,7 @@ async def wiring(services: Services, model: str = "") -> WiringTarget:
     return WiringTarget(services.identity.url, served)
 
 
-def _usual(usable: list[ModelInfo]) -> ModelInfo:
+def _usual(usable: Sequence[ModelInfo]) -> ModelInfo:
     """Return the first model of the person's own; the built-in one only when there is no other."""
     if not usable:
         raise NotFound("There is no model to connect a tool to.", hint="Add one first.", code="model_not_found")
@@ -131,29 +169,41 @@ def _context(info: ModelInfo, most: int) -> int:
     return usual if info.attached else min(usual, most)
 
 
-async def probe(http: aiohttp.ClientSession, identity: Identity, name: str, model: str) -> ToolProbe:
-    """Ask our own endpoint for one token as the tool `name` does. Raises NotFound for an unknown tool."""
-    tool, began = find_tool(name), time.monotonic()
-    status, body = await _send_request(http, identity, tool, model)
+async def probe(http: aiohttp.ClientSession, identity: Identity, tool: ClientTool, target: WiringTarget) -> ToolProbe:
+    """Ask our own endpoint for one token as a tool does, and for one of code where it has that completed."""
+    began, model, completion = time.monotonic(), target.model, target.completion
+    path = tool.request_path(model)
+    status, body = await _send_request(http, identity, tool, path, tool.request_body(model))
+    sentence = _sentence(tool, model, status, body)
+    if status == _OK and tool.completes is not None and completion is not None:
+        request = tool.request_body(completion.name, tool.completes)
+        status, body = await _send_request(http, identity, tool, tool.completes, request)
+        sentence += " " + _completion_sentence(tool.completes, completion.name, status, body)
     return ToolProbe(
         id=tool.id,
         ok=status == _OK,
-        route=tool.request_path(model),
+        route=path,
         model=model,
         status=status,
-        sentence=_sentence(tool, model, status, body),
+        sentence=sentence,
         seconds=round(time.monotonic() - began, 3),
     )
 
 
+def _completion_sentence(route: str, model: str, status: int, body: str) -> str:
+    if status == _OK:
+        return f"{model} completed code on {route}."
+    return f"{model} completed no code on {route}: {_message(body) or body or 'nothing answered'}"
+
+
 async def _send_request(
-    http: aiohttp.ClientSession, identity: Identity, tool: ClientTool, model: str
+    http: aiohttp.ClientSession, identity: Identity, tool: ClientTool, path: str, body: Mapping[str, Plain]
 ) -> tuple[int, str]:
     headers = {"Authorization": f"Bearer {KEY}", **tool.headers}
     limit = aiohttp.ClientTimeout(total=_PATIENCE_S)
-    url = identity.url + tool.request_path(model)
+    url = identity.url + path
     try:
-        async with http.post(url, json=tool.request_body(model), headers=headers, timeout=limit) as reply:
+        async with http.post(url, json=body, headers=headers, timeout=limit) as reply:
             return reply.status, (await reply.text(errors="replace"))[:_SAID]
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         return 0, str(error) or type(error).__name__

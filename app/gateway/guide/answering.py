@@ -55,6 +55,7 @@ UNKNOWN = (
     "something is done here. For other questions, choose a model at the top of the chat."
 )
 _USES = {
+    HubUse.AUTOCOMPLETE: ("autocomplet", "code completion", "complete code"),
     HubUse.CODING: ("cod", "program", "develop"),
     HubUse.VISION: ("vision", "picture", "image", "photo", "see "),
     HubUse.REASONING: ("reason", "math", "logic", "think"),

@@ -41,7 +41,8 @@ async def list_best(
     """Return the models whose quality for a use is known, the best first: here, or on the machine described."""
     content = await asyncio.to_thread(_read_content, services.hub, services.settings)
     ground = await fit_context(services, described)
-    picks = await asyncio.to_thread(_pick_ranked, services, content, use, ground)
+    pick = _pick_for_completion if use is HubUse.AUTOCOMPLETE else _pick_ranked
+    picks = await asyncio.to_thread(pick, services, content, use, ground)
     return await _complete_picks(services, content, picks, ground if described is None else None)
 
 
@@ -103,6 +104,8 @@ async def list_catalogue(services: Services, query: CatalogueQuery) -> list[HubP
     if query.text.strip():
         entries = [entry for entry in content.models if _has_words(entry, query.text)][:_MOST_BY_NAME]
         picks = await asyncio.to_thread(_judge_entries, entries, None, ground)
+    elif query.use is HubUse.AUTOCOMPLETE:
+        picks = await asyncio.to_thread(_pick_for_completion, services, content, query.use, ground)
     else:
         ranked = await asyncio.to_thread(_pick_ranked, services, content, query.use, ground)
         picks = [*ranked, *await asyncio.to_thread(_judge_rest, services, content, query.use, ground)]
@@ -134,6 +137,14 @@ def _pick_ranked(services: Services, content: CatalogueContent, use: HubUse, gro
     least = services.settings.get_int("catalogue.least_speed")
     terms = ListingTerms("ranked", use, content, ground, least)
     return keep_picks(services.hub, terms, lambda: pick_models(content.models, use, ground, least))
+
+
+def _pick_for_completion(
+    services: Services, content: CatalogueContent, use: HubUse, ground: FitContext
+) -> list[HubPick]:
+    from app.gateway.hub.model_picks import recommend_completion  # noqa: PLC0415 -- the gateway starts without it
+
+    return recommend_completion(_judge_rest(services, content, use, ground))
 
 
 def _judge_rest(services: Services, content: CatalogueContent, use: HubUse, ground: FitContext) -> list[HubPick]:

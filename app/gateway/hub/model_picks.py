@@ -35,6 +35,7 @@ WRITING_USES = {
     HubUse.CODING: Intent.CODING,
     HubUse.VISION: Intent.CHAT,
     HubUse.REASONING: Intent.CHAT,
+    HubUse.AUTOCOMPLETE: Intent.CODING,
 }
 """Uses for which it matters how fast tokens are written, and what a model is planned for then."""
 _MUCH_FASTER = 1.5
@@ -124,6 +125,33 @@ def pick_models(
     usable.sort(key=lambda model: -model.speed)
     order = [*good[:1], *([fast] if fast else []), *(model for model in good[1:] if model is not fast), *usable, *rest]
     return list(_list_picks(order, use, ranking, _reasons(ranking, usable, use)))
+
+
+_COMPLETES_AT = 40.0
+"""Tokens per second from which a line of code is there before somebody types on."""
+_MOST_FOR_COMPLETION = 10e9
+"""Parameters: what is published for completion is smaller, and what is larger is better used for chat."""
+
+
+def recommend_completion(picks: Sequence[HubPick]) -> list[HubPick]:
+    """Return models for code completion with the one to take first: the largest that is fast enough while typing.
+
+    Nobody ranks them, and in one series the larger one completes better.
+    """
+    able = [
+        pick
+        for pick in picks
+        if pick.card.fits and pick.card.decode and pick.card.decode.tokens_per_second >= _COMPLETES_AT
+    ]
+    small = [pick for pick in able if 0 < (pick.card.parameters or 0) <= _MOST_FOR_COMPLETION]
+    if not small:
+        return list(picks)
+    best = max(small, key=lambda pick: (pick.card.parameters or 0, pick.released))
+    reason = f"The largest model that completes code at {_COMPLETES_AT:.0f} tokens per second or more here."
+    return [
+        replace(best, is_best=True, is_recommended=True, reason=reason),
+        *(replace(pick, is_recommended=pick in small) for pick in picks if pick is not best),
+    ]
 
 
 def explain_absence(picks: Sequence[HubPick]) -> str:

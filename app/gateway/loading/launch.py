@@ -228,7 +228,10 @@ def aliases_of(settings: SettingsStore, profile: Profile) -> list[str]:
 
 def _in_use(names: _ModelNames, route: Route) -> ModelInfo:
     """Return what `auto` means: the profile's model for it, else one of the profile's models, else any."""
-    settings, models = names.settings, names.library.list_models()
+    settings, listed = names.settings, names.library.list_models()
+    if route is Route.INFILL and (kept := requested_model.chosen_for_completion(settings, listed)):
+        return kept
+    models = requested_model.without_completion(settings, listed)
     chosen = settings.get_text("models.default") if settings.is_chosen("models.default") else ""
     of_profile = requested_model.models_of_profile(models, names.profile)
     model = requested_model.model_in_use(of_profile, names.statuses, names.profile.default or chosen, route)
@@ -360,6 +363,9 @@ def policy_from(
     # Engines differ in how long they are rightly silent; the adapter's own time counts unless a person set one.
     is_chosen = settings.is_chosen("engine.stall_seconds")
     keep_free = settings.get_int("models.yield_below_mib") * _MIB
+    models = {} if tuning is None else {name: _policy_of(own) for name, own in tuning.all_with(profile).items()}
+    if kept := settings.get_text(requested_model.AUTOCOMPLETE):
+        models[kept] = msgspec.structs.replace(models.get(kept, ModelPolicy()), is_kept=True)
     return SupervisorPolicy(
         stall_s=settings.get_int("engine.stall_seconds") if is_chosen else None,
         drain_s=settings.get_int("engine.drain_seconds"),
@@ -369,9 +375,7 @@ def policy_from(
         keep_free=keep_free,
         mends=frozenset(kind for kind in APPLICABLE if settings.get_flag(f"engine.mend_{kind}")),
         queue_limit=settings.get_int("gateway.queue_limit"),
-        models={}
-        if tuning is None
-        else {name: _policy_of(settings_of_model) for name, settings_of_model in tuning.all_with(profile).items()},
+        models=models,
         idle_s=settings.get_int("models.idle_minutes") * 60.0,
     )
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from app.config.store import SettingsStore
 from app.core.capabilities import Capability
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import LONGEST_ECHO, BadRequest, NotFound
@@ -25,6 +26,8 @@ from app.supervisor.policy import LoadRequest
 from engines.api import Route
 
 AUTO = "auto"
+AUTOCOMPLETE = "models.autocomplete"
+"""The setting that names the model for code completion."""
 NONE_ABLE = "no_model_able"
 """The code of the error that no model here can do what is to be done."""
 _ANY_MODEL = frozenset({Route.TOKENIZE, Route.DETOKENIZE})
@@ -112,11 +115,40 @@ def models_of_profile(models: Sequence[ModelInfo], profile: Profile) -> list[Mod
     return default or [model for model in models if profile.find_model(model.runs_as) is not None]
 
 
+def chosen_for_completion(settings: SettingsStore, models: Iterable[ModelInfo]) -> ModelInfo | None:
+    """Return the model that was chosen for code completion; None if none was, or it is gone."""
+    name = fold_name(settings.get_text(AUTOCOMPLETE))
+    return next((model for model in models if name and fold_name(model.name) == name and not model.problem), None)
+
+
+def without_completion(settings: SettingsStore, models: Sequence[ModelInfo]) -> Sequence[ModelInfo]:
+    """Return the models that may be meant where nobody names one for a chat.
+
+    The one for code completion is used with every key, and would be the one in use for everything. It chats only where
+    it can and there is no other model of one's own.
+    """
+    kept = chosen_for_completion(settings, models)
+    if kept is None:
+        return models
+    others = [model for model in models if model.name != kept.name]
+    has_other = any(model.chats and not model.is_builtin and not model.problem for model in others)
+    return others if has_other or Capability.CHAT not in kept.capabilities else models
+
+
 def _able_models(models: Sequence[ModelInfo], route: Route) -> list[ModelInfo]:
-    """Return the models for a route; of those for embeddings the ones that also write only if there are no others."""
+    """Return the models for a route, and of them only those made for it where there are some.
+
+    For embeddings those that write nothing, for the middle of a text those that know the marks of a gap.
+    """
     able = [model for model in models if is_able(model, route) and not model.problem]
-    dedicated = [model for model in able if route is Route.EMBEDDINGS and not model.chats]
+    dedicated = [model for model in able if _is_dedicated(model, route)]
     return dedicated or able
+
+
+def _is_dedicated(model: ModelInfo, route: Route) -> bool:
+    return (route is Route.EMBEDDINGS and not model.chats) or (
+        route is Route.INFILL and Capability.INFILL in model.capabilities
+    )
 
 
 def _preference(model: ModelInfo) -> tuple[bool, bool, float]:

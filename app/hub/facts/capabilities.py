@@ -9,13 +9,15 @@ from pathlib import Path
 
 import msgspec
 
+from app.core.capabilities import InfillStyle
 from app.core.errors import BadRequest, NotFound
 from app.hub.facts.architectures import rule_for
 from app.hub.facts.json_text import read_text
 from app.hub.facts.metadata import Metadata
-from app.hub.gguf.header import TEMPLATE, GgufHeader
+from app.hub.gguf.header import INFILL_MARKS, TEMPLATE, TOKENS, GgufHeader, texts_under
 from app.hub.gguf.tables import POOLING_RANK
 from app.hub.gguf.values import Value
+from app.hub.sources import open_file
 
 MAX_TEMPLATE_CHARACTERS = 256 * 1024
 """The longest templates known are below 40 KiB; what is longer is cut."""
@@ -41,8 +43,22 @@ def header_capabilities(header: GgufHeader) -> list[str]:
     """Return what a GGUF file's header says the model can do. Raises BadRequest for figures no model has."""
     template = template_of(header.values) + template_of(header.values, ".tool_use")
     capabilities = metadata_capabilities(Metadata(header.values), template)
-    can_fill_in = header.has_infill_tokens and "chat" in capabilities and "infill" not in capabilities
+    # Base models for completion have no chat template.
+    can_fill_in = header.has_infill_tokens and not {"infill", "embedding", "rerank"} & {*capabilities}
     return [*capabilities, *(["infill"] if can_fill_in else [])]
+
+
+def read_infill_style(path: Path) -> InfillStyle | None:
+    """Return how a GGUF file's model wants the prompt for a gap; None where its vocabulary does not say.
+
+    Reads the whole vocabulary, which takes some tenths of a second.
+    """
+    try:
+        with open_file(path) as source:
+            words = {word.lstrip("\u2581") for word in texts_under(source, TOKENS)}
+    except (BadRequest, NotFound):
+        return None
+    return next((style for mark, style in INFILL_MARKS.items() if mark in words), None)
 
 
 def template_of(values: Mapping[str, Value], variant: str = "") -> str:

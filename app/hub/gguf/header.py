@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from app.core.capabilities import InfillStyle
 from app.core.errors import BadRequest
 from app.hub.gguf.tables import ARRAY, SCALARS, STRING, TYPE_SIZES
 from app.hub.gguf.values import MAX_NUMBER, TensorInfo, Value, corrupt_error
@@ -180,8 +181,16 @@ DEFAULT_ALIGNMENT = 32
 
 TEMPLATE = "tokenizer.chat_template"
 TOKENS = "tokenizer.ggml.tokens"
-_INFILL_MARKS = (b"<|fim_prefix|>", b"<fim_prefix>", b"<fim-prefix>", b"<PRE>", "<\uff5cfim\u2581begin\uff5c>".encode())
-"""Tokens by which llama.cpp recognises a model that fills in the middle (llama-vocab.cpp)."""
+INFILL_MARKS: Mapping[str, InfillStyle] = {
+    "<|fim_prefix|>": InfillStyle.QWEN,
+    "<fim_prefix>": InfillStyle.STARCODER,
+    "<fim-prefix>": InfillStyle.GRANITE,
+    "<PRE>": InfillStyle.CODE_LLAMA,
+    "<\uff5cfim\u2581begin\uff5c>": InfillStyle.DEEPSEEK,
+    "<|code_prefix|>": InfillStyle.GLM,
+}
+"""Tokens by which llama.cpp recognises a model that fills in the middle (llama-vocab.cpp), and whose they are."""
+_MARK_BYTES = tuple(mark.encode() for mark in INFILL_MARKS)
 
 
 class GgufHeader(msgspec.Struct, frozen=True):
@@ -294,7 +303,7 @@ class _ValueReader:
         if kind == STRING and key == TOKENS:
             if count > MAX_TOKENS:
                 raise corrupt_error("its vocabulary is larger than any model's")
-            self.has_infill_tokens = cursor.skip_texts(count, _INFILL_MARKS)
+            self.has_infill_tokens = cursor.skip_texts(count, _MARK_BYTES)
             self.tokens = count
         elif kind in SCALARS and count <= min(MAX_LIST, self._numbers_left):
             self._numbers_left -= count

@@ -44,7 +44,7 @@ class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
     base: str
     """Its makers' repository."""
     good_for: list[str] = []
-    """Of "chat", "coding", "reasoning", "vision", "tools", "embedding", "rerank", "speech"."""
+    """Of "chat", "coding", "reasoning", "vision", "tools", "embedding", "rerank", "speech", "autocomplete"."""
     parameters: int = 0
     """Also those that no token multiplies: tables, draft heads, vision towers."""
     active_parameters: int = 0

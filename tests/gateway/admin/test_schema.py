@@ -509,6 +509,8 @@ def advice_answers_as_it_says(call: Checked) -> None:
 
 
 def tools_answer_as_they_say(call: Checked) -> None:
+    assert call("POST", "/autocomplete", {"model": ""})["model"] == ""
+    assert call("GET", "/autocomplete")["choices"] == []
     assert "codex" in {tool["id"] for tool in call("GET", "/tools")}
     preview = call("POST", "/tools/{id}/preview", {"model": "quick"}, id="codex")
     assert "model_provider" in preview["diff"]

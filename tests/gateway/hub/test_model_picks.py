@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.core.hub import HubPick, HubUse
+from app.core.advice import EstimateConfidence, Rate
+from app.core.hub import HubCard, HubPick, HubUse
 from app.gateway.advising.advice import ObservedSpeeds
-from app.gateway.hub.model_picks import pick_models
+from app.gateway.hub.model_picks import pick_models, recommend_completion
 from app.gateway.hub.repositories import FitContext
 from app.hardware.description import machine_from
 from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
@@ -158,8 +159,28 @@ def test_the_least_speed_of_the_settings_decides() -> None:
     assert patient.quality >= picks("RTX 3090")[0].quality > hurried.quality
 
 
-@pytest.mark.parametrize("use", sample(list(HubUse), 3))
+@pytest.mark.parametrize("use", sample([use for use in HubUse if use is not HubUse.AUTOCOMPLETE], 3))
 def test_every_use_has_an_answer_where_there_is_memory(use: HubUse) -> None:
     first = picks("RTX 3090", use)[0]
     assert first.is_best
     assert first.use is use
+
+
+def pick(name: str, parameters: float, speed: float | None, *, fits: bool = True) -> HubPick:
+    decode = (
+        None
+        if speed is None
+        else Rate(tokens_per_second=speed, low=speed, high=speed, confidence=EstimateConfidence.TABLE)
+    )
+    card = HubCard(base=name, title=name, repositories=[], parameters=int(parameters), fits=fits, decode=decode)
+    return HubPick(name=name, pull=name, repository=name, use=HubUse.AUTOCOMPLETE, card=card)
+
+
+def test_code_is_completed_by_the_largest_model_that_is_fast_enough_while_somebody_types() -> None:
+    known = [pick("small", 1.5e9, 90), pick("large", 7e9, 45), pick("slow", 8e9, 20), pick("chat", 30e9, 80)]
+    first, *rest = recommend_completion([*known, pick("unknown", 3e9, None), pick("huge", 9e9, 80, fits=False)])
+    assert (first.name, first.is_best, first.is_recommended) == ("large", True, True)
+    assert "40 tokens per second" in first.reason
+    assert [each.name for each in rest if each.is_recommended] == ["small"]
+    assert not any(each.is_best for each in rest)
+    assert not any(each.is_best for each in recommend_completion(known[2:])), "none rather than one that is in the way"

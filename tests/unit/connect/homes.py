@@ -3,16 +3,36 @@
 The examples were written for these tests after the documentation; they are not taken from anybody's computer.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from app.config.paths import Home, this_home
-from app.connect.tool import WiredModel, WiringTarget
+from app.connect.tool import CompletionModel, WiredModel, WiringTarget
+from app.core.capabilities import InfillStyle
 
 BASE = "http://127.0.0.1:11434"
 WIRING = WiringTarget(BASE, (WiredModel("qwen3-8b-q4_k_m", 40960), WiredModel("guide", 2048)))
+COMPLETION = CompletionModel("qwen2.5-coder-1.5b", 8192, InfillStyle.QWEN)
+COMPLETING = replace(WIRING, completion=COMPLETION)
+ONLY_COMPLETING = WiringTarget(BASE, (WiredModel(COMPLETION.name, COMPLETION.context, calls_tools=False),), COMPLETION)
 OTHER = WiringTarget(BASE, (WiredModel("guide", 2048),))
 
 EXAMPLES = {
+    "llama-vscode": """{
+    // Editor
+    "editor.fontSize": 14,
+    "llama-vscode.endpoint": "http://127.0.0.1:8012", // my own server
+    "files.trimTrailingWhitespace": true
+}
+""",
+    "tabby": """# Tabby
+[answer]
+system_prompt = "You are Tabby."
+
+[model.chat.http]
+kind = "openai/chat"
+model_name = "other"
+""",
     "continue": """name: My Config
 version: 1.0.0
 schema: v1

@@ -22,6 +22,23 @@ WIRING = WiringTarget(BASE, (WiredModel("large", 40_000), WiredModel("small", 20
 SIZES = [("large", 40_000, 10_000), ("small", 2048, 512)]
 """Of each model the name, the context, and what of it is left for an answer."""
 DOCUMENTS: dict[str, Plain] = {
+    "llama-vscode": {
+        "llama-vscode.endpoint": BASE,
+        "llama-vscode.ai_model": "large",
+        "llama-vscode.api_key": "roundhouse",
+    },
+    "tabby": {
+        "model": {
+            "completion": {
+                "http": {
+                    "kind": "openai/completion",
+                    "model_name": "large",
+                    "api_endpoint": OPENAI,
+                    "api_key": "roundhouse",
+                }
+            }
+        }
+    },
     "continue": {
         "name": "Local",
         "version": "1.0.0",
@@ -282,6 +299,23 @@ DOCUMENTS: dict[str, Plain] = {
 """What each file says where there was none: names and kinds as each tool's documentation has them."""
 ENDPOINT = {"Base URL": OPENAI, "API key": "roundhouse", "Model": "large"}
 BY_HAND: dict[str, dict[str, str]] = {
+    "llama-vim": {
+        "URL": BASE,
+        "Lines": "\n    \\ ".join(
+            ("let g:llama_config = {", f"'endpoint_fim': '{BASE}/infill',", "'model_fim': 'large',", "}")
+        ),
+    },
+    "twinny": {
+        "URL": BASE,
+        "Type": "FIM",
+        "Provider": "ollama",
+        "Protocol": "http",
+        "Hostname": "127.0.0.1",
+        "Port": "11434",
+        "Path": "/api/generate",
+        "Model": "large",
+        "FIM template": "automatic",
+    },
     "roo-code": ENDPOINT,
     "jetbrains": ENDPOINT,
     "open-webui": {
@@ -338,6 +372,8 @@ TRACES = {
 """What on Linux tells that a tool is there, each by itself."""
 WITH_CLINE = [*TRACES.items(), ("cline", [".cline"])]
 FILES = {
+    "llama-vscode": ".config/Code/User/settings.json",
+    "tabby": ".tabby/config.toml",
     "continue": ".continue/config.yaml",
     "vscode": ".config/Code/User/chatLanguageModels.json",
     "zed": ".config/zed/settings.json",

@@ -3,6 +3,7 @@
 import json
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,19 @@ from ruamel.yaml import YAML
 from app.config.paths import Home, this_home
 from app.connect.connections import TOOLS, ToolConnections, find_tool
 from app.connect.document_paths import UnreadableSettings
-from app.connect.tool import ClientTool, ToolRoute
+from app.connect.tool import COMPLETION_ROUTES, ClientTool, CompletionModel, ToolRoute
+from app.core.capabilities import InfillStyle
 from app.core.errors import Conflict, NotFound
-from tests.unit.connect.homes import BASE, EXAMPLES, OTHER, WIRING, home_on
+from tests.unit.connect.homes import (
+    BASE,
+    COMPLETING,
+    COMPLETION,
+    EXAMPLES,
+    ONLY_COMPLETING,
+    OTHER,
+    WIRING,
+    home_on,
+)
 
 SYSTEMS = ("linux", "macos", "windows")
 WITH_FILE = [tool for tool in TOOLS if tool.file is not None]
@@ -278,6 +289,12 @@ def test_the_trial_of_a_tool_asks_for_one_token_as_its_route_takes_it(tool: Clie
         return
     assert tool.request_path("guide") == tool.route
     assert body["model"] == "guide"
+    if tool.route in COMPLETION_ROUTES:
+        options = body.get("options", body)
+        assert isinstance(options, dict)
+        assert 1 in {options.get(name) for name in ("max_tokens", "n_predict", "num_predict")}
+        assert {"suffix", "input_suffix"} & body.keys()
+        return
     assert body["stream"] is False
     if tool.route is ToolRoute.RESPONSES:
         assert (body["input"], body["max_output_tokens"], body["store"]) == ("Hi", 1, False)
@@ -295,6 +312,78 @@ def test_zed_is_told_that_a_model_calls_tools_and_sees_no_pictures(home: Home, c
         "capabilities"
     ]
     assert [name for name, has in abilities.items() if has] == ["tools"]
+
+
+def test_tools_that_complete_code_are_told_the_model_for_it(home: Home, connections: ToolConnections) -> None:
+    for name in ("continue", "zed", "vscode"):
+        with_example(name, home)
+        connections.connect(name, COMPLETING)
+    models = YAML(typ="safe").load(file_of("continue", home))["models"]
+    completing = next(model for model in models if model.get("roles") == ["autocomplete"])
+    assert (completing["provider"], completing["model"], completing["apiBase"]) == ("ollama", COMPLETION.name, BASE)
+    assert completing["defaultCompletionOptions"] == {"contextLength": 8192}
+    zed = file_of("zed", home).read_text()
+    for line in (
+        '"provider": "open_ai_compatible_api"',
+        f'"api_url": "{BASE}/v1/completions"',
+        f'"model": "{COMPLETION.name}"',
+        '"prompt_format": "qwen"',
+    ):
+        assert line in zed
+    provider = json.loads(file_of("vscode", home).read_text())[-1]
+    urls = {model["id"]: model.get("completionsUrl") for model in provider["models"]}
+    assert urls == {"qwen3-8b-q4_k_m": None, "guide": None, COMPLETION.name: f"{BASE}/v1/completions"}
+    for name in ("continue", "zed", "vscode"):
+        connections.connect(name, WIRING)
+        assert COMPLETION.name not in file_of(name, home).read_text()
+        connections.undo(name)
+        assert file_of(name, home).read_text() == EXAMPLES[name]
+
+
+def test_a_model_that_chats_and_completes_is_listed_once_in_vs_code(home: Home, connections: ToolConnections) -> None:
+    both = replace(WIRING, completion=CompletionModel(WIRING.model, WIRING.context))
+    connections.connect("vscode", both)
+    models = json.loads(file_of("vscode", home).read_text())[0]["models"]
+    assert [(model["id"], "completionsUrl" in model) for model in models] == [(WIRING.model, True), ("guide", False)]
+
+
+@pytest.mark.parametrize(
+    ("style", "prompt_format", "template"),
+    [
+        (InfillStyle.STARCODER, "star_coder", "starcoder"),
+        (InfillStyle.GRANITE, "infer", "automatic"),
+        (InfillStyle.CODE_LLAMA, "code_llama", "codellama"),
+        (InfillStyle.DEEPSEEK, "deepseek_coder", "deepseek"),
+        (InfillStyle.GLM, "glm", "automatic"),
+        (None, "infer", "automatic"),
+    ],
+)
+def test_editors_that_write_the_prompt_are_told_whose_marks_it_has(
+    style: InfillStyle | None, prompt_format: str, template: str, home: Home, connections: ToolConnections
+) -> None:
+    completion = CompletionModel("m", 8192, style)
+    connections.connect("zed", replace(WIRING, completion=completion))
+    assert f'"prompt_format": "{prompt_format}"' in file_of("zed", home).read_text()
+    values = connections.preview("twinny", replace(ONLY_COMPLETING, completion=completion)).values
+    assert ("FIM template", template) in {(value.name, value.value) for value in values}
+
+
+def test_what_only_completes_code_is_wired_to_the_model_for_it(home: Home, connections: ToolConnections) -> None:
+    for name in ("llama-vscode", "tabby"):
+        with_example(name, home)
+        connections.connect(name, ONLY_COMPLETING)
+    settings = file_of("llama-vscode", home).read_text()
+    assert f'"llama-vscode.endpoint": "{BASE}"' in settings
+    assert f'"llama-vscode.ai_model": "{COMPLETION.name}"' in settings, "else it names a vendor's"
+    tabby = tomlkit.parse(file_of("tabby", home).read_text())["model"]
+    assert tabby["completion"]["http"]["model_name"] == COMPLETION.name
+    assert tabby["completion"]["http"]["kind"] == "openai/completion", "which sends what is after the gap by itself"
+    assert tabby["chat"]["http"]["model_name"] == "other"
+    lines = next(
+        value.value for value in connections.preview("llama-vim", ONLY_COMPLETING).values if "\n" in value.value
+    )
+    assert f"'endpoint_fim': '{BASE}/infill'" in lines
+    assert f"'model_fim': '{COMPLETION.name}'" in lines
 
 
 def test_an_unreadable_file_is_a_sentence_in_the_list(home: Home, connections: ToolConnections) -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core import words
+from app.core.models import Autocomplete
 
 
 @pytest.mark.parametrize(
@@ -72,8 +73,32 @@ def test_any_size_reads_as_number_and_unit(count: float) -> None:
         (["embedding", "vision"], "Finds texts and images by meaning"),
         (["rerank"], "Sorts search results by how well they answer a question"),
         (["speech"], "Turns speech into text"),
+        (["coding", "autocomplete"], "For code and code completion"),
         ([], ""),
     ],
 )
 def test_a_line_says_what_a_model_is_for(good_for: list[str], line: str) -> None:
     assert words.format_purpose(good_for) == line
+
+
+@pytest.mark.parametrize(
+    ("state", "line"),
+    [
+        (Autocomplete(), "No model completes code."),
+        (Autocomplete(model="m", problem="It is gone."), "m cannot complete code. It is gone."),
+        (Autocomplete(model="m"), "m completes code, and stays loaded."),
+        (
+            Autocomplete(model="m", beside="big", fits=True, needed=1 << 30, room=2 << 30),
+            "m completes code, and stays loaded beside big: together they take 1.0 GiB of 2.0 GiB.",
+        ),
+        (
+            Autocomplete(model="m", beside="big", fits=False, needed=3 << 30, room=2 << 30),
+            (
+                "m completes code, but has no room beside big: together they take 3.0 GiB, and there are 2.0 GiB. "
+                "Each makes way for the other. Choose a smaller one."
+            ),
+        ),
+    ],
+)
+def test_a_line_says_how_code_completion_stands(state: Autocomplete, line: str) -> None:
+    assert words.format_autocomplete(state) == line

@@ -26,6 +26,10 @@ from app.supervisor.scheduling import (
 RAM, GPU = "system", "gpu"
 
 
+def kept(model: str, last_used: float = 0.0, **holds: int) -> Resident:
+    return Resident(model=model, last_used=last_used, is_idle=True, is_kept=True, holds=holds)
+
+
 def idle(model: str, last_used: float = 0.0, *, load_s: float = 0.0, is_pinned: bool = False, **holds: int) -> Resident:
     return Resident(model=model, last_used=last_used, is_idle=True, load_s=load_s, is_pinned=is_pinned, holds=holds)
 
@@ -226,6 +230,22 @@ def test_another_program_gets_what_it_lacks_from_what_is_worth_least() -> None:
     assert engines_to_free(running, {RAM: 70}, now=10.0) == ["old", "new"]
     assert engines_to_free(running, {RAM: 500}, now=10.0) == ["old", "new"], "as far as it goes"
     assert engines_to_free(running, {}, now=10.0) == []
+
+
+def test_what_is_to_be_kept_makes_room_after_all_others_and_no_sooner() -> None:
+    running = [kept("k", 0.0, system=40), idle("new", 9.0, load_s=60.0, system=40)]
+    assert fit(queue("w", system=50), running, system=100, now=10.0) == [EvictEngine(model="new")]
+    assert fit(queue("w", system=90), running, system=100, now=10.0) == [
+        EvictEngine(model="new"),
+        EvictEngine(model="k"),
+    ]
+    assert fit(queue("w", system=50), running[:1], system=80, now=10.0) == [EvictEngine(model="k")]
+    assert engines_to_free(running, {RAM: 30}, now=10.0) == ["new"]
+
+
+def test_what_is_to_be_kept_goes_before_a_busy_one_is_stopped() -> None:
+    running = [kept("k", system=40), busy("b", system=40)]
+    assert fit(queue("w", system=50), running, system=100, now=100.0) == [EvictEngine(model="k")]
 
 
 KINDS = ["idle", "busy", "leaving", "loading"]

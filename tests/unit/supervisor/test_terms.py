@@ -129,6 +129,19 @@ def test_what_a_request_lets_go_stays_while_it_is_pinned() -> None:
     assert driver.state() is S.STOPPING
 
 
+def test_what_is_to_be_kept_stays_whatever_a_request_says_but_to_unload_it() -> None:
+    driver = Driver(SupervisorPolicy(idle_s=10.0)).come_up()
+    driver.policy = SupervisorPolicy(idle_s=10.0, models={driver.machine.model: ModelPolicy(is_kept=True, idle_s=1.0)})
+    assert (driver.machine.is_kept, driver.machine.idle_s) == (True, math.inf)
+    driver.machine.keep_s = 30.0
+    assert driver.machine.idle_s == math.inf
+    driver.machine.keep_s = 0.0
+    assert driver.machine.idle_s == 0.0
+    release(driver)
+    driver.stop(m.StopReason.LET_GO)
+    assert driver.state() is S.STOPPING
+
+
 async def test_a_real_process_goes_when_it_is_to_be_kept_no_longer(
     supervisor: Supervisor, ask: Ask, recorder: Recorder
 ) -> None:

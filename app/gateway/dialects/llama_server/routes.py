@@ -141,7 +141,7 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
         services.library,
         services.shared,
         services.events,
-        await resolve_model(services, options.model),
+        await resolve_model(services, options.model, route=route if route is Route.INFILL else Route.CHAT),
         _PROBE_ROUTES.get(route, route),
     )
     field = text_field(services.adapters, services.library, load.engine, model)

@@ -346,11 +346,12 @@ async def prepare_job(request: web.Request, route: Route, put: FormWrapper | Non
     services, body = request.app[SERVICES], await read_body(request)
     options, engine_request = await call_off_loop(body, read_request, body, route)
     resolve = resolve_able_model if route in MEDIA else resolve_model
+    needed = Route.INFILL if engine_request.route is Route.INFILL else route
     target = await with_probes(
         services.library,
         services.shared,
         services.events,
-        await resolve(services, options.model, route=route),
+        await resolve(services, options.model, route=needed),
         engine_request.route,
     )
     target = target._replace(load=await load_for_context(services, target, options.context))

@@ -7,10 +7,13 @@ from functools import partial
 from PySide6.QtCore import QObject, Signal
 
 from app.core.errors import ErrorBody
+from app.core.events import Event, ModelsChanged, SettingChanged
+from app.core.models import Autocomplete, ChooseAutocomplete
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
 from app.core.translation import tr
 from app.gui import phrases
-from app.gui.net.remote import RemoteList
+from app.gui.net.api import GatewayApi
+from app.gui.net.remote import RemoteList, RemoteStore
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Command, PageId, Shell
 
@@ -28,6 +31,19 @@ class ToolDetail:
 NO_DETAIL = ToolDetail()
 
 
+class AutocompleteStore(RemoteStore[Autocomplete]):
+    """The model that completes code in editors."""
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(api, shell, "/autocomplete", Autocomplete)
+
+    def is_outdated_by(self, event: Event) -> bool:
+        """Tell whether another model was chosen here or elsewhere, or models came or went."""
+        return isinstance(event, ModelsChanged) or (
+            isinstance(event, SettingChanged) and event.name in {"models.autocomplete", "models.default"}
+        )
+
+
 class ConnectModel(QObject):
     """Lists, previews, wires and undoes; everything is decided by the gateway."""
 
@@ -39,11 +55,13 @@ class ConnectModel(QObject):
         self._api, self._shell = stores.api, shell
         self.tools = RemoteList(stores.api, shell, "/tools", list[ToolInfo])
         self.library = stores.library
+        self.autocomplete = AutocompleteStore(stores.api, shell)
         self.model = ""
         """The model tools are to use; empty: the gateway's usual one."""
         self._details: dict[str, ToolDetail] = {}
         self.tools.changed.connect(self.changed)
         self.library.changed.connect(self.changed)
+        self.autocomplete.changed.connect(self.changed)
         shell.add_commands(self.list_commands)
 
     @property
@@ -61,6 +79,42 @@ class ConnectModel(QObject):
         able = [info for info in self.library.items if info.chats and not info.problem]
         return [("", tr("Your usual model")), *((info.name, phrases.model_label(info)) for info in able)]
 
+    def completion_options(self) -> list[tuple[str, str]]:
+        """Return the models that complete code, each with its words, and what uses none."""
+        state = self.autocomplete.value
+        names = [] if state is None else [*state.choices]
+        if state is not None and state.model and state.model not in names:
+            names.append(state.model)
+        labels = {info.name: phrases.model_label(info) for info in self.library.items}
+        return [("", tr("No code completion")), *((name, labels.get(name, name)) for name in names)]
+
+    def choose_completion(self, model: str) -> None:
+        """Have another model complete code, or none; changes of tools that are open are asked for anew."""
+        self._api.post(
+            "/autocomplete",
+            ChooseAutocomplete(model=model),
+            kind=Autocomplete,
+            then=self._show_completion,
+            failed=self._refuse_completion,
+        )
+
+    def show_models(self) -> None:
+        """Go where models are looked for."""
+        self._shell.show_page(PageId.MODELS)
+
+    def _show_completion(self, state: Autocomplete) -> None:
+        self.autocomplete.replace(state)
+        self._preview_again()
+
+    def _refuse_completion(self, error: ErrorBody) -> None:
+        self.toast_requested.emit(error.sentence, None)
+        self.autocomplete.read()
+
+    def _preview_again(self) -> None:
+        for tool, detail in list(self._details.items()):
+            if detail.change is not None and not detail.change.is_written:
+                self.preview_change(tool)
+
     def detail_of(self, tool: str) -> ToolDetail:
         """Return what stands below a tool's row."""
         return self._details.get(tool, NO_DETAIL)
@@ -68,9 +122,7 @@ class ConnectModel(QObject):
     def choose_model(self, model: str) -> None:
         """Take another model; a change that is open is asked for anew."""
         self.model = model
-        for tool, detail in list(self._details.items()):
-            if detail.change is not None and not detail.change.is_written:
-                self.preview_change(tool)
+        self._preview_again()
 
     def preview_change(self, tool: str) -> None:
         """Show what wiring a tool would change."""

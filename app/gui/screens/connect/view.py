@@ -6,8 +6,10 @@ from functools import partial
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.core.models import Autocomplete
 from app.core.tools import ToolChange, ToolInfo
 from app.core.translation import LazyText, tr
+from app.core.words import format_autocomplete
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.connect.model import ConnectModel
 from app.gui.shell.contract import Shell
@@ -29,6 +31,38 @@ _ABOUT = LazyText(
 _WIDEST = 280
 
 
+class CompletionRow(ListRow):
+    """Which model completes code in editors, whether it has room beside the one for chats, and where there are some."""
+
+    def __init__(self, theme: Theme, model: ConnectModel) -> None:
+        super().__init__(theme, tr("Code completion"))
+        self._model = model
+        self._choice = DropDown(theme, tr("Model for code completion"), model.completion_options(), widest=_WIDEST)
+        self._choice.chosen.connect(model.choose_completion)
+        self._search = Button(theme, tr("Find a model"), look=ButtonLook.PLAIN, action=model.show_models)
+        self.tail.addWidget(self._search)
+        self.tail.addWidget(self._choice)
+
+    def show_state(self) -> None:
+        """Show what is so now."""
+        state = self._model.autocomplete.value
+        if state is None:
+            return
+        self._choice.set_options(self._model.completion_options())
+        self._choice.set_value(state.model)
+        self._choice.setVisible(bool(state.choices or state.model))
+        self._search.setVisible(not state.choices)
+        self.show_text(tr("Code completion"), _completion_words(state))
+
+
+def _completion_words(state: Autocomplete) -> str:
+    if state.model or state.choices:
+        return format_autocomplete(state)
+    if state.offer:
+        return tr("No model here completes code. {name} would, on this computer.", name=state.offer)
+    return tr("No model here completes code.")
+
+
 class ConnectScreen(PageFrame):
     """Shows a `ConnectModel`."""
 
@@ -39,6 +73,9 @@ class ConnectScreen(PageFrame):
         self._choice = DropDown(theme, tr("Model for the tools"), self.model.model_options(), widest=_WIDEST)
         self._choice.chosen.connect(self.model.choose_model)
         self.head.addWidget(self._choice)
+        self._completion = CompletionRow(theme, self.model)
+        self._completion_card = Surface(theme)
+        VBox(theme, self._completion_card, gap=0).addWidget(self._completion)
         self._trouble = ErrorPanel(theme)
         self._skeleton = Skeleton(theme, 4, is_card=True)
         self._nothing = EmptyState(
@@ -52,7 +89,7 @@ class ConnectScreen(PageFrame):
         VBox(theme, place, gap=0).addWidget(self._others)
         self._fold = Fold(theme, tr("Other tools"), place)
         self.body.addWidget(Paragraph(theme, _ABOUT.tr(), color="ink-2"))
-        for part in (self._trouble, self._skeleton, self._nothing, self._here, self._fold):
+        for part in (self._completion_card, self._trouble, self._skeleton, self._nothing, self._here, self._fold):
             self.body.addWidget(part)
         self.body.addStretch(1)
         self.model.changed.connect(self._show_tools)
@@ -63,6 +100,8 @@ class ConnectScreen(PageFrame):
         model = self.model
         here, others, is_known = model.local_tools, model.other_tools, model.tools.is_known
         self._choice.set_options(model.model_options())
+        self._completion_card.setVisible(model.autocomplete.is_known)
+        self._completion.show_state()
         self._sync_rows(self._here, here)
         self._sync_rows(self._others, others)
         self._skeleton.setVisible(not is_known and model.tools.error is None)

@@ -71,6 +71,7 @@ USES = {
     HubUse.REASONING: LazyText("Reasoning"),
     HubUse.EMBEDDING: LazyText("Embedding"),
     HubUse.RERANK: LazyText("Reranking"),
+    HubUse.AUTOCOMPLETE: LazyText("Code completion"),
 }
 
 

@@ -2,9 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from app.core.capabilities import InfillStyle
 from app.core.errors import BadRequest, NotFound
 from app.core.model_facts import WeightKind
 from app.hub.facts import read_facts
+from app.hub.facts.capabilities import read_infill_style
 from tests.gguf_files import ARRAY, STRING, TinyLlama, Typed, Value, gguf_bytes
 
 GUIDE = Path(__file__).resolve().parents[4] / "resources" / "guide" / "guide-q8_0.gguf"
@@ -51,6 +53,40 @@ def test_tokens_for_filling_in_the_middle_are_noticed(tmp_path: Path) -> None:
         vocabulary = Typed(ARRAY, [*words, *extra], STRING)
         file = TinyLlama(values={"tokenizer.ggml.tokens": vocabulary}).write(tmp_path / "model.gguf")
         assert ("infill" in read_facts(file).capabilities) is can
+
+
+def test_a_base_model_needs_no_template_to_fill_in_and_a_model_of_vectors_does_not(tmp_path: Path) -> None:
+    vocabulary = Typed(ARRAY, ["a", "<fim_prefix>"], STRING)
+    cases: list[tuple[str, Value, bool]] = [("tokenizer.chat_template", "", True), ("llama.pooling_type", 1, False)]
+    for key, value, can in cases:
+        file = TinyLlama(values={"tokenizer.ggml.tokens": vocabulary, key: value}).write(tmp_path / "model.gguf")
+        assert ("infill" in read_facts(file).capabilities) is can
+
+
+@pytest.mark.parametrize(
+    ("mark", "style"),
+    [
+        ("<|fim_prefix|>", InfillStyle.QWEN),
+        ("<fim_prefix>", InfillStyle.STARCODER),
+        ("<fim-prefix>", InfillStyle.GRANITE),
+        ("\u2581<PRE>", InfillStyle.CODE_LLAMA),
+        ("<\uff5cfim\u2581begin\uff5c>", InfillStyle.DEEPSEEK),
+        ("<|code_prefix|>", InfillStyle.GLM),
+        ("<prefix>", None),
+    ],
+)
+def test_the_marks_of_a_gap_say_how_its_prompt_is_written(mark: str, style: InfillStyle | None, tmp_path: Path) -> None:
+    vocabulary = Typed(ARRAY, [f"word{number}" for number in range(500)] + [mark], STRING)
+    file = TinyLlama(values={"tokenizer.ggml.tokens": vocabulary}).write(tmp_path / "model.gguf")
+    assert read_infill_style(file) is style
+    assert ("infill" in read_facts(file).capabilities) is (style is not None)
+
+
+def test_a_file_that_cannot_be_read_says_nothing_of_gaps(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF\x03")
+    assert read_infill_style(broken) is None
+    assert read_infill_style(tmp_path / "gone.gguf") is None
 
 
 def test_a_projector_is_all_projector(tmp_path: Path) -> None:
