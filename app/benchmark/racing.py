@@ -19,7 +19,7 @@ _LOAD_BYTES_S, _START_S = 5e8, 8.0
 """Of a solid-state drive; and an engine's start, the look for quiet, the warm-up and the prompts asked again."""
 
 
-def measured_duration_s(receipt: BenchmarkReceipt) -> float:
+def duration_of(receipt: BenchmarkReceipt) -> float:
     """Return how long a benchmark took that was made before."""
     return _START_S + (receipt.load_s or 0.0) + sum(part.e2e_s / part.concurrency for part in receipt.samples)
 

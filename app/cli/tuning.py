@@ -11,9 +11,11 @@ import msgspec
 from app.cli.gateway import connect_gateway
 from app.cli.measuring import follow_job
 from app.cli.output import json_option, print_note, show_result
+from app.cli.self_tuning import measure_settings
 from app.client.http import GatewayClient, quote_segment
 from app.core import words
 from app.core.advice import TryDrafts
+from app.core.benchmarks import StartTune, Workload
 from app.core.events import DraftTrialChanged
 from app.core.models import (
     AUTOMATIC,
@@ -33,6 +35,7 @@ from app.core.thinking import ThinkingLevel
 
 _NOT_SET = "same as for all models"
 _READ_HERE = "read by Roundhouse"
+_MINUTE_S = 60.0
 _DISK_S = 60.0
 """Looking through the library for drafts and adapters, on a drive that slept."""
 _SAMPLING = frozenset(ModelSampling.__struct_fields__)
@@ -49,6 +52,14 @@ _OPTIONS = (
     click.option("--context", type=click.IntRange(256, 4_194_304), help="Tokens of context per request."),
     click.option("--slots", type=click.IntRange(1, MAX_SLOTS), help="Requests answered at once."),
     click.option("--kv-type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache."),
+    click.option("--threads", type=click.IntRange(1, 512), help="Processor threads that it computes with."),
+    click.option(
+        "--batch-tokens",
+        type=click.IntRange(32, 65_536),
+        help="Tokens of prompts that are read in one piece, where the engine has such a limit.",
+    ),
+    click.option("--flash-attention", type=click.Choice(["on", "off"]), help="Instead of what the engine chooses."),
+    click.option("--gpu-layers", type=click.IntRange(0, 10_000), help="Layers on the GPU, instead of as planned."),
     click.option(
         "--gpu-memory-fraction",
         type=click.FloatRange(0.05, 1),
@@ -130,14 +141,64 @@ def _with_options(command: F) -> F:
 @click.argument("model")
 @_with_options
 @click.option("--try-draft", is_flag=True, help="Try on this machine whether drafts make it faster.")
+@click.option("--measure", is_flag=True, help="Find its fastest settings by measuring, and use them.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(0.5, 120),
+    default=2.0,
+    show_default=True,
+    help="How long --measure may take, about.",
+)
+@click.option(
+    "--workload",
+    type=click.Choice([kind.value for kind in Workload if kind is not Workload.FILE]),
+    default=Workload.CHAT.value,
+    show_default=True,
+    help="What --measure asks.",
+)
+@click.option(
+    "--kv-loss",
+    type=click.FloatRange(0, 10, min_open=True),
+    help="Have --measure try smaller KV caches too: the most that answers may change, as mean KL divergence (0.01 is "
+    "hard to notice).",
+)
+@click.option(
+    "--keep-disturbed",
+    is_flag=True,
+    help="Have --measure go on while other programs are busy: show what comes of it, and change nothing.",
+)
 @click.option("--reset", is_flag=True, help="First reset all settings of the model, including its pin.")
 @json_option
-def tune(model: str, *, unset: tuple[str, ...], try_draft: bool, reset: bool, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- options of every type
+def tune(  # noqa: PLR0913 -- the options of one command
+    model: str,
+    *,
+    unset: tuple[str, ...],
+    try_draft: bool,
+    measure: bool,
+    minutes: float,
+    workload: str,
+    kv_loss: float | None,
+    keep_disturbed: bool,
+    reset: bool,
+    as_json: bool,
+    **chosen: Any,  # noqa: ANN401 -- options of every type
+) -> None:
     """Show or change the settings of MODEL. Without options, show them and the possible choices.
 
-    Values in a request take precedence over these settings, and these over what the model recommends.
+    Values in a request take precedence over these settings, and these over what the model recommends. With --measure
+    the model is loaded with other settings, one after the other, and what is faster beyond noise is used from then on.
     """
     client = connect_gateway()
+    if measure:
+        tuning = StartTune(
+            model=model,
+            workload=Workload(workload),
+            duration_s=minutes * _MINUTE_S,
+            most_loss=kv_loss,
+            keeps_disturbed=keep_disturbed,
+        )
+        measure_settings(client, tuning, as_json=as_json)
+        return
     path = f"/model-settings/{quote_segment(model)}"
     if try_draft:
         _try_drafts(client, model)
@@ -233,6 +294,7 @@ def _setting_lines(shown: ModelChoices) -> Iterator[str]:
         ("Context", own.context or _NOT_SET),
         ("At once", own.slots or _NOT_SET),
         ("KV cache", own.kv_type or _NOT_SET),
+        *_how_it_computes(own),
         ("Engine", own.engine or f"the best installed{f', {shown.engine}' if shown.engine else ''}"),
         ("Sampling", _sampling(shown)),
         ("Thinking", words.describe_thinking(shown)),
@@ -262,6 +324,20 @@ def _is_untried(shown: ModelChoices) -> bool:
 def _template_lines(shown: ModelChoices) -> list[str]:
     reading = shown.template_reading
     return [] if reading is None else [reading.summary, *reading.notes]
+
+
+def _how_it_computes(own: ModelSettings) -> Iterator[tuple[str, str]]:
+    """Yield what is set of how its engine computes; nothing of what is left to it."""
+    names = {
+        "threads": "Threads",
+        "batch_tokens": "Batch",
+        "flash_attention": "Flash attn",
+        "gpu_layers": "GPU layers",
+    }
+    for name, title in names.items():
+        value = getattr(own, name)
+        if value is not None:
+            yield title, str(value)
 
 
 def _engine_only(shown: ModelChoices) -> Iterator[tuple[str, str]]:

@@ -142,6 +142,9 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     DELETE /benchmarks/job                     204, stops it
     GET    /benchmarks/{id}                    BenchmarkReceipt
     DELETE /benchmarks/{id}                    204
+    POST   /tunings          StartTune       TuneChanged; /events say how far it is
+    GET    /tunings/job                        TuneChanged or null: what runs, or ran last, with its result
+    DELETE /tunings/job                        204, stops it
     GET    /races/plan?model=[&workload=]      RacePlan: who could run it here, what installing and measuring takes
     POST   /races            StartRace         RaceChanged; /events say how far it is
     GET    /races/job                          RaceChanged or null: what runs, or ran last, with its result

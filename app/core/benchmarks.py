@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from app.core.models import LoadOptions
+from app.core.models import LoadOptions, ModelSettings
 
 RECEIPT_VERSION = 1
 MOST_CONCURRENCY = 256
@@ -267,6 +267,75 @@ class BenchmarkReceipt(msgspec.Struct, frozen=True, kw_only=True):
     def first_level(self) -> BenchmarkLevel:
         """The level with the fewest requests at once."""
         return min(self.levels, key=lambda level: level.concurrency)
+
+
+class AnswerFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """Medians of one request at a time."""
+
+    ttft_s: float
+    tpot_s: float
+    e2e_s: float
+
+
+class LossResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the next tokens of a text, by a smaller quantisation or KV cache, differ by from those of the larger."""
+
+    positions: int
+    kl_divergence: float
+    """Mean, in nats."""
+    same_likeliest: float
+    """Share of places where both hold the same token for the likeliest."""
+    perplexity_before: float
+    perplexity: float
+
+
+class StartTune(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for the settings with which a model answers fastest here, within a time."""
+
+    model: Annotated[str, msgspec.Meta(max_length=500)]
+    workload: Workload = Workload.CHAT
+    duration_s: Annotated[float, msgspec.Meta(ge=30, le=7200)] = 120.0
+    """How long measuring may take, about; loading a large model once more may exceed it."""
+    most_loss: Annotated[float, msgspec.Meta(gt=0, le=10)] | None = None
+    """The most that answers may change for a smaller KV cache, as mean KL divergence; None: it is left as it is."""
+    keeps_disturbed: bool = False
+    """Go on while other programs are busy: what comes of it is shown, and nothing is changed."""
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 0
+
+
+class CandidateResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting that was tried."""
+
+    name: str
+    """As in "threads 2"."""
+    requests: int = 0
+    e2e_s: float | None = None
+    """Median of a whole answer; None where it was not measured."""
+    ratio: Figure | None = None
+    """To the settings of before: below 1 is faster."""
+    loss: float | None = None
+    """Mean KL divergence to the settings of before, where it can change answers."""
+    is_kept: bool = False
+    problem: str = ""
+
+
+class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it: `settings` count from the next load on, if it `is_change`; `settings_before` undo it."""
+
+    model: str
+    engine: str
+    is_change: bool
+    sentence: str
+    entries: list[CandidateResult]
+    before: AnswerFigures
+    after: AnswerFigures
+    ratio: Figure
+    """Of whole answers, after to before."""
+    settings_before: ModelSettings
+    settings: ModelSettings
+    """With what is faster; not in use if it was disturbed."""
+    duration_s: float
+    disturbances: list[str] = []
 
 
 class RaceCandidate(msgspec.Struct, frozen=True, kw_only=True):

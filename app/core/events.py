@@ -7,7 +7,7 @@ event name too.
 
 import msgspec
 
-from app.core.benchmarks import RaceResult
+from app.core.benchmarks import RaceResult, TuneResult
 from app.core.connections import Connection
 from app.core.downloads import Download
 from app.core.engine_store import EngineJob
@@ -116,6 +116,18 @@ class RaceChanged(msgspec.Struct, frozen=True, kw_only=True, tag="race"):
     result: RaceResult | None = None
 
 
+class TuneChanged(msgspec.Struct, frozen=True, kw_only=True, tag="tuning"):
+    """Looking for a model's fastest settings has come further, or has ended; fields as for `CalibrationChanged`."""
+
+    model: str
+    stage: str
+    fraction: float | None = None
+    done: bool = False
+    error: str = ""
+    code: str = ""
+    result: TuneResult | None = None
+
+
 class EnginesChanged(msgspec.Struct, frozen=True, kw_only=True, tag="engines"):
     """The versions of an engine here, or which of them is used, are not what they were."""
 
@@ -207,6 +219,7 @@ Event = (
     | DraftTrialChanged
     | BenchmarkChanged
     | RaceChanged
+    | TuneChanged
     | EnginesChanged
     | EngineJobChanged
     | DownloadChanged

@@ -170,6 +170,14 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     context: Annotated[int, msgspec.Meta(ge=256, le=4_194_304)] | None = None
     slots: Annotated[int, msgspec.Meta(ge=1, le=MAX_SLOTS)] | None = None
     kv_type: Literal["f16", "q8_0", "q4_0"] | None = None
+    threads: Annotated[int, msgspec.Meta(ge=1, le=512)] | None = None
+    """Processor threads that it computes with; None: the fast cores."""
+    batch_tokens: Annotated[int, msgspec.Meta(ge=32, le=65_536)] | None = None
+    """Tokens of prompts that are read in one piece, for engines that have such a limit."""
+    flash_attention: Literal["on", "off"] | None = None
+    """None: as the engine chooses."""
+    gpu_layers: Annotated[int, msgspec.Meta(ge=0, le=10_000)] | None = None
+    """Layers on the GPU, for engines that split by layers; None: as planned, with what is free at the load."""
     gpu_memory_fraction: Annotated[float, msgspec.Meta(ge=0.05, le=1)] | None = None
     """The share of memory it may take, for engines that take theirs at the start: a card's, or the computer's."""
     engine: Annotated[str, msgspec.Meta(max_length=64)] | None = None

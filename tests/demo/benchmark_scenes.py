@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from PySide6.QtWidgets import QApplication
 
-from app.core.events import BenchmarkChanged, RaceChanged
+from app.core.events import BenchmarkChanged, RaceChanged, TuneChanged
 from app.gui.screens.benchmarks.plot_view import PlotCard
 from app.gui.screens.benchmarks.view import BenchmarksScreen, ResultSection
 from app.gui.shell.contract import PageId
@@ -23,6 +23,8 @@ def benchmark_scenes(usual: Replies) -> Iterator[Scene]:
     yield Scene("benchmarks-compared", page, usual, show_both, looks=(*BOTH, EVERY_LOOK[2]))
     yield Scene("benchmarks-plots", page, usual, show_plots, looks=(*BOTH, EVERY_LOOK[2]))
     yield Scene("benchmarks-refused", page, usual, refuse_run)
+    yield Scene("tuning-running", page, usual, run_tuning)
+    yield Scene("tuning-result", page, usual, finish_tuning, looks=(*BOTH, EVERY_LOOK[2]))
     yield Scene("race-plan", page, usual, plan_race, looks=(*BOTH, EVERY_LOOK[2]))
     yield Scene("race-running", page, usual, run_race)
     yield Scene("race-result", page, usual, finish_race, looks=(*BOTH, EVERY_LOOK[2]))
@@ -85,6 +87,23 @@ def finish_race(window: MainWindow, api: DemoApi) -> None:
     """Come to the end of a race."""
     run_race(window, api)
     end = RaceChanged(model="m", stage="Done", done=True, result=benchmarks.RACE_RESULT)
+    window.shell.broadcast_event(end)
+    api.flush()
+
+
+def run_tuning(window: MainWindow, api: DemoApi) -> None:
+    """Begin to try settings, and come a third of the way."""
+    page = window.pages.currentWidget()
+    if isinstance(page, BenchmarksScreen):
+        page.model.tuning.start("m", "chat")
+        api.flush()
+        window.shell.broadcast_event(benchmarks.TUNING)
+
+
+def finish_tuning(window: MainWindow, api: DemoApi) -> None:
+    """Come to the end of trying settings."""
+    run_tuning(window, api)
+    end = TuneChanged(model="m", stage="Done", done=True, result=benchmarks.TUNING_RESULT)
     window.shell.broadcast_event(end)
     api.flush()
 

@@ -8,6 +8,7 @@ import msgspec
 
 from app.benchmark.results import BenchmarkRound, RequestTiming, summarize_level
 from app.core.benchmarks import (
+    AnswerFigures,
     BenchmarkMachine,
     BenchmarkMemory,
     BenchmarkMessage,
@@ -17,6 +18,7 @@ from app.core.benchmarks import (
     BenchmarkSample,
     BenchmarkSettings,
     BenchmarkTarget,
+    CandidateResult,
     Correctness,
     Figure,
     PrefixReuse,
@@ -24,9 +26,11 @@ from app.core.benchmarks import (
     RaceEntry,
     RacePlan,
     RaceResult,
+    TuneResult,
     Workload,
 )
-from app.core.events import BenchmarkChanged, RaceChanged
+from app.core.events import BenchmarkChanged, RaceChanged, TuneChanged
+from app.core.models import ModelSettings
 
 _PROMPT = BenchmarkPrompt(messages=[BenchmarkMessage(role="user", content="Why is the sky blue?")])
 _MACHINE = BenchmarkMachine(
@@ -143,6 +147,28 @@ RACE_RESULT = RaceResult(
 )
 RACING = RaceChanged(model=_MODEL, stage="openvino: Round 2 with 1 at once", fraction=0.6)
 
+TUNING = TuneChanged(model=_MODEL, stage="Trying threads 6", fraction=0.3)
+TUNING_RESULT = TuneResult(
+    model=_MODEL,
+    engine="llama.cpp",
+    is_change=True,
+    sentence="Faster: threads 6. Whole answers take 0.88 times as long as before (0.86 to 0.91): first token 0.85 "
+    "times, each token after it 0.89 times.",
+    entries=[
+        CandidateResult(
+            name="threads 6", requests=12, e2e_s=5.1, ratio=Figure(value=0.88, low=0.86, high=0.91), is_kept=True
+        ),
+        CandidateResult(name="batch 128", requests=3, e2e_s=6.2, ratio=Figure(value=1.07, low=1.02, high=1.11)),
+        CandidateResult(name="draft ngram", problem="This build of llama.cpp does not support draft models."),
+    ],
+    before=AnswerFigures(ttft_s=1.2, tpot_s=0.096, e2e_s=5.8),
+    after=AnswerFigures(ttft_s=1.02, tpot_s=0.085, e2e_s=5.1),
+    ratio=Figure(value=0.88, low=0.86, high=0.91),
+    settings_before=ModelSettings(),
+    settings=ModelSettings(threads=6),
+    duration_s=118,
+)
+
 
 def benchmark_replies() -> Mapping[str, object]:
     """Return what the demo gateway answers about benchmarks."""
@@ -154,6 +180,8 @@ def benchmark_replies() -> Mapping[str, object]:
         **{f"DELETE /benchmarks/{receipt.id}": None for receipt in RECEIPTS},
         "POST /benchmarks": RUNNING,
         "DELETE /benchmarks/job": None,
+        "POST /tunings": TUNING,
+        "DELETE /tunings/job": None,
         "GET /races/plan": RACE_PLAN,
         "POST /races": RACING,
         "DELETE /races/job": None,

@@ -1,6 +1,6 @@
 """Benchmarks: what runs, and what came of those that ran."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -10,11 +10,12 @@ from app.core.benchmarks import (
     RacePlan,
     StartBenchmark,
     StartRace,
+    StartTune,
     Workload,
 )
 from app.core.engine_store import InstallEngine
 from app.core.errors import EngineFailed
-from app.core.events import BenchmarkChanged, RaceChanged
+from app.core.events import BenchmarkChanged, RaceChanged, TuneChanged
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.gateway.benchmarking.race import plan_race
 
@@ -28,6 +29,12 @@ class ReceiptQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = 100
 
 
+def _check_quiet(call: AdminCall[Any, Any]) -> None:
+    """Return if nothing is measured now: two measurements would disturb each other. Raises Conflict."""
+    for measuring in (call.benchmarks, call.races, call.tunings):
+        measuring.job.check_idle()
+
+
 @routes.add("GET", "/benchmarks")
 async def benchmarks(call: AdminCall[None, ReceiptQuery]) -> list[BenchmarkReceipt]:
     """List what benchmarks came to, newest first, without their single requests."""
@@ -38,7 +45,7 @@ async def benchmarks(call: AdminCall[None, ReceiptQuery]) -> list[BenchmarkRecei
 @routes.add("POST", "/benchmarks", status=202)
 async def start_benchmark(call: AdminCall[StartBenchmark, NoQuery]) -> BenchmarkChanged:
     """Measure a model or an endpoint; takes a minute or more, and events say how far it is."""
-    call.races.job.check_idle()
+    _check_quiet(call)
     return await call.benchmarks.start(call.body)
 
 
@@ -66,6 +73,28 @@ async def delete_benchmark(call: AdminCall[None, NoQuery]) -> None:
     await call.services.chats.delete_benchmark(call.names["id"])
 
 
+@routes.add("POST", "/tunings", status=202)
+async def start_tuning(call: AdminCall[StartTune, NoQuery]) -> TuneChanged:
+    """Find the settings with which a model answers fastest here, and use them from its next load on.
+
+    Takes about as long as is asked for; events say how far it is. What is not faster beyond noise stays as it is.
+    """
+    _check_quiet(call)
+    return await call.tunings.start(call.body)
+
+
+@routes.add("GET", "/tunings/job")
+async def tune_job(call: AdminCall[None, NoQuery]) -> TuneChanged | None:
+    """Say what runs, or ran last, and what came of it."""
+    return call.tunings.job.last
+
+
+@routes.add("DELETE", "/tunings/job")
+async def stop_tuning(call: AdminCall[None, NoQuery]) -> None:
+    """Stop the one that runs; nothing is changed."""
+    await call.tunings.stop()
+
+
 class RaceQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Whose race."""
 
@@ -85,7 +114,7 @@ async def start_race(call: AdminCall[StartRace, NoQuery]) -> RaceChanged:
 
     Nothing is installed but what is named.
     """
-    call.benchmarks.job.check_idle()
+    _check_quiet(call)
 
     async def install(engine: str) -> None:
         jobs = call.engines.store.jobs

@@ -22,6 +22,7 @@ from app.gateway.attachments.reading_child import FileReader
 from app.gateway.background import BACKGROUND, Background
 from app.gateway.benchmarking.job import Benchmarks
 from app.gateway.benchmarking.race import Races
+from app.gateway.benchmarking.self_tuning import SelfTuning
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.documents.collections import COLLECTIONS, Collections
 from app.gateway.documents.searching import PASSAGES, PassageSearch
@@ -88,6 +89,7 @@ FILES = web.AppKey("files", FileReader)
 GUIDE_ANSWERS = web.AppKey("guide_answers", Guide)
 PROFILES = web.AppKey("profiles", ProfileSwitcher)
 RACES = web.AppKey("races", Races)
+TUNINGS = web.AppKey("tunings", SelfTuning)
 MCP_SERVERS = web.AppKey("mcp_servers", McpServers)
 
 
@@ -109,6 +111,7 @@ class AdminCall(Generic[B_co, Q_co]):
     background: Background
     benchmarks: Benchmarks
     races: Races
+    tunings: SelfTuning
     calibrator: Calibrator
     drafts: DraftTrials
     engines: LazyEngineStore
@@ -222,6 +225,7 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         background=request.app[BACKGROUND],
         benchmarks=request.app[BENCHMARKS],
         races=request.app[RACES],
+        tunings=request.app[TUNINGS],
         calibrator=request.app[CALIBRATOR],
         drafts=request.app[DRAFT_TRIALS],
         engines=request.app[ENGINES],

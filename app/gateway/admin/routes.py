@@ -52,6 +52,7 @@ from app.gateway.admin.calls import (
     MCP_SERVERS,
     PROFILES,
     RACES,
+    TUNINGS,
     AdminEndpoint,
     LazyEngineStore,
     check_manager,
@@ -64,6 +65,7 @@ from app.gateway.attachments.reading_child import FileReader
 from app.gateway.background import BACKGROUND, Background
 from app.gateway.benchmarking.job import Benchmarks
 from app.gateway.benchmarking.race import Races
+from app.gateway.benchmarking.self_tuning import SelfTuning
 from app.gateway.chats.answer_writer import AnswerHelpers
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.chats.sources import SourceFinder
@@ -139,6 +141,7 @@ def add_routes(app: web.Application) -> None:
     app[BENCHMARKS] = Benchmarks(app[SERVICES])
     app[PROFILES] = ProfileSwitcher(app[SERVICES])
     app[RACES] = Races(app[SERVICES])
+    app[TUNINGS] = SelfTuning(app[SERVICES])
     app[CALIBRATOR] = Calibrator(app[SERVICES])
     app[DRAFT_TRIALS] = DraftTrials(app[SERVICES])
     app[ENGINES] = LazyEngineStore(app[SERVICES])
@@ -186,6 +189,7 @@ async def _close_services(app: web.Application) -> None:
     await app[PROFILES].close()
     await app[BENCHMARKS].stop()
     await app[RACES].stop()
+    await app[TUNINGS].stop()
     await app[CALIBRATOR].stop()
     await app[DRAFT_TRIALS].stop()
     await app[ENGINES].close()

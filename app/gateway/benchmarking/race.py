@@ -30,7 +30,7 @@ from app.gateway.loading.launch import engine_for, find_model
 from app.gateway.services import Services
 
 if TYPE_CHECKING:
-    from app.core.models import ModelInfo
+    from app.core.models import ModelInfo, ModelSettings
     from app.gateway.benchmarking.system_watch import ReadCounters
 
 _USUAL = BenchmarkSettings()
@@ -43,7 +43,7 @@ async def plan_race(services: Services, name: str, settings: BenchmarkSettings =
     from app.benchmark.racing import DOWNLOAD_BYTES_S  # noqa: PLC0415 -- start-up must not pay for it
     from app.engine_store.host import host_of, unfit_reason  # noqa: PLC0415 -- as above
 
-    model = await _model_here(services, name)
+    model = await require_own_model(services, name)
     readers = await asyncio.to_thread(services.catalogue.readers_of, model.format)
     current = await asyncio.to_thread(_current_engine, services, model)
     host = host_of(await services.machine.read())
@@ -81,11 +81,11 @@ async def _estimate_duration(
     services: Services, model: "ModelInfo", engine: str, settings: BenchmarkSettings, last: BenchmarkReceipt | None
 ) -> float | None:
     """Return how long measuring takes: as it took, else by the advisor's speeds; None where it knows none."""
-    from app.benchmark.racing import measured_duration_s, predict_duration_s  # noqa: PLC0415 -- start-up must not pay for it
+    from app.benchmark.racing import duration_of, predict_duration_s  # noqa: PLC0415 -- start-up must not pay for it
     from app.gateway.advising.advice import estimate_model  # noqa: PLC0415 -- as above
 
     if last is not None and last.settings.concurrency == settings.concurrency:
-        return measured_duration_s(last)
+        return duration_of(last)
     try:
         estimate = await estimate_model(services, EstimateRequest(model=model.name, engine=engine))
     except RoundhouseError:
@@ -139,7 +139,7 @@ class Races(MeasuringJob[RaceChanged]):
         for name in installer.missing:
             self.job.tell(stage=f"Installing {name}", fraction=0.0)
             await installer.install(name)
-        model = await _model_here(self._services, request.model)
+        model = await require_own_model(self._services, request.model)
         before = await asyncio.to_thread(_current_engine, self._services, model)
         order = list(names)
         random.Random(request.settings.seed).shuffle(order)  # noqa: S311 -- drawn, so that nobody always comes first
@@ -191,8 +191,7 @@ class Races(MeasuringJob[RaceChanged]):
         own = services.tuning.settings_of(model.runs_as)
         if winner != before:
             changed = msgspec.structs.replace(own, engine=winner)
-            await asyncio.to_thread(services.tuning.change_settings, model.runs_as, changed)
-            services.events.publish(SettingChanged(name=f"model.{model.runs_as}"))
+            await keep_settings(services, model, changed)
         titles = {candidate.engine: candidate.name for candidate in plan.candidates}
         result = RaceResult(
             model=model.name,
@@ -234,11 +233,18 @@ def _install_hint(plan: RacePlan) -> str:
     return f"Others that could be installed: {', '.join(names)}." if names else ""
 
 
-async def _model_here(services: Services, name: str) -> "ModelInfo":
+async def require_own_model(services: Services, name: str) -> "ModelInfo":
+    """Return a model of this computer. Raises NotFound, or BadRequest for one that runs elsewhere."""
     model = await find_model(services, name)
     if model.attached:
         raise BadRequest(f"{model.name} runs elsewhere: its endpoint decides what runs it.", code="model_unusable")
     return model
+
+
+async def keep_settings(services: Services, model: "ModelInfo", settings: "ModelSettings") -> None:
+    """Have what was measured to be faster count from the next load on."""
+    await asyncio.to_thread(services.tuning.change_settings, model.runs_as, settings)
+    services.events.publish(SettingChanged(name=f"model.{model.runs_as}"))
 
 
 def _current_engine(services: Services, model: "ModelInfo") -> str:

@@ -39,6 +39,7 @@ from app.core.advice import Generation
 from app.core.benchmarks import BenchmarkMachine, BenchmarkReceipt, StartBenchmark
 from app.core.errors import Conflict, RoundhouseError
 from app.core.machine import Machine
+from app.core.models import ModelSettings
 from app.gateway.advising.quiet_rounds import QuietRounds
 from app.gateway.benchmarking.client import BenchmarkClient
 from app.gateway.benchmarking.system_watch import ReadCounters, read_counters
@@ -102,6 +103,27 @@ class BenchmarkRun:
         if not disturbances:
             self._teach(receipt)
         return msgspec.structs.replace(receipt, disturbances=disturbances)
+
+    async def time_settings(self, request: StartBenchmark, own: ModelSettings) -> tuple[BenchmarkRound, str]:
+        """Return one quiet round with other settings of the model, and the engine that ran it.
+
+        Raises Conflict where others disturb every round, EngineFailed and UserError where it cannot be run.
+        """
+        if not request.keeps_disturbed:
+            await self._quiet.wait_for_quiet()
+        async with open_target(self._services, request, own=own) as target:
+            client = BenchmarkClient(self._services.http, target.endpoint)
+            await self._warm_up(client, target, request)
+            level = max(request.settings.concurrency)
+            rounds: list[BenchmarkRound] = []
+            while self._needs_round(rounds, 1) and not (rounds and request.keeps_disturbed):
+                if rounds:
+                    await self._quiet.wait_for_quiet(target.pids)
+                rounds.append(await self._run_round(client, target, request, level))
+        last = rounds[-1]
+        if not last.is_quiet and not request.keeps_disturbed:
+            raise _refusal(round_disturbances([last]), {level: [last]})
+        return last, target.about.engine
 
     def _publish(self, stage: str, fraction: float) -> None:
         self._fraction = fraction

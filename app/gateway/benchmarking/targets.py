@@ -24,7 +24,7 @@ from app.core.benchmarks import (
     StartBenchmark,
 )
 from app.core.errors import BadRequest, NotFound, RoundhouseError, quote_value
-from app.core.models import LoadOptions, ModelInfo
+from app.core.models import LoadOptions, ModelInfo, ModelSettings
 from app.gateway.benchmarking.client import BenchmarkEndpoint
 from app.gateway.library.attached_endpoints import check_url, find_endpoint_models
 from app.gateway.loading.launch import find_model, load_request_for
@@ -84,8 +84,13 @@ async def check_request(services: Services, request: StartBenchmark) -> None:
 
 
 @asynccontextmanager
-async def open_target(services: Services, request: StartBenchmark) -> AsyncIterator[OpenTarget]:
-    """Have what is to be measured ready while the block runs. Raises UserError, EngineFailed or Unavailable."""
+async def open_target(
+    services: Services, request: StartBenchmark, *, own: ModelSettings | None = None
+) -> AsyncIterator[OpenTarget]:
+    """Have what is to be measured ready while the block runs, with `own` instead of the model's settings.
+
+    Raises UserError, EngineFailed or Unavailable.
+    """
     if request.url:
         yield await _target_at(services, request)
         return
@@ -95,7 +100,7 @@ async def open_target(services: Services, request: StartBenchmark) -> AsyncItera
         async with services.supervisor.lease(load) as lease:
             yield _with_lease(services, request, model, lease, load)
         return
-    async with _load_target(services, request, model) as target:
+    async with _load_target(services, request, model, own) as target:
         yield target
 
 
@@ -142,11 +147,13 @@ async def _target_at(services: Services, request: StartBenchmark) -> OpenTarget:
 
 
 @asynccontextmanager
-async def _load_target(services: Services, request: StartBenchmark, model: ModelInfo) -> AsyncIterator[OpenTarget]:
+async def _load_target(
+    services: Services, request: StartBenchmark, model: ModelInfo, own: ModelSettings | None
+) -> AsyncIterator[OpenTarget]:
     from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
     options = _options_for(request, model)
-    load = await asyncio.to_thread(_load_of, services, model, request.settings, options)
+    load = await asyncio.to_thread(_load_of, services, model, request.settings, options, own=own)
     load = await fit_load(services, load, is_fixed=True)
     prediction, estimate_bytes = await _predict(services, model, load)
     name = load.source.name
@@ -174,8 +181,15 @@ def _options_for(request: StartBenchmark, model: ModelInfo) -> LoadOptions:
     return msgspec.structs.replace(chosen, slots=chosen.slots or max(settings.concurrency), context=context)
 
 
-def _load_of(services: Services, model: ModelInfo, settings: BenchmarkSettings, options: LoadOptions) -> LoadRequest:
-    own = services.tuning.settings_of(model.runs_as)
+def _load_of(
+    services: Services,
+    model: ModelInfo,
+    settings: BenchmarkSettings,
+    options: LoadOptions,
+    *,
+    own: ModelSettings | None = None,
+) -> LoadRequest:
+    own = services.tuning.settings_of(model.runs_as) if own is None else own
     if settings.engine:
         own = msgspec.structs.replace(own, engine=settings.engine)
     load = load_request_for(services, model, options, own=own)

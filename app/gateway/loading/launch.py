@@ -311,8 +311,10 @@ def choose_options(
     return LaunchOptions(
         context=choose_context(settings, model, requested, own),
         slots=requested.slots or own.slots or settings.get_int("models.slots"),
-        threads=requested.threads or engine_threads(),
-        gpu_layers=requested.gpu_layers,
+        threads=requested.threads or own.threads or engine_threads(),
+        gpu_layers=own.gpu_layers if requested.gpu_layers is None else requested.gpu_layers,
+        max_batch_tokens=own.batch_tokens,
+        flash_attention=None if own.flash_attention is None else own.flash_attention == "on",
         kv_type=requested.kv_type or own.kv_type,
         gpu_memory_fraction=requested.gpu_memory_fraction or own.gpu_memory_fraction,
         chat_template=preset.chat_template or None,

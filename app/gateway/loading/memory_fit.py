@@ -190,6 +190,7 @@ def _setting(request: LoadRequest, engine: EngineTraits, backend: str) -> RunSet
         kv_type=options.kv_type or "f16",
         gpu_layers=options.gpu_layers,
         memory_fraction=options.gpu_memory_fraction,
+        flash_attention=options.flash_attention is not False,
         task=options.task,
     )
 

@@ -57,6 +57,8 @@ class Task(StrEnum):
 
 RACE_TASK = "race:"
 """Before a model's name: the benchmarks page shows who could race on it."""
+TUNE_TASK = "tune:"
+"""Before a model's name: the benchmarks page looks for its fastest settings."""
 CommandSearch = Callable[[str, Callable[[list[Command]], object]], object]
 """Looks for what was typed, and calls back with what can be done with it."""
 

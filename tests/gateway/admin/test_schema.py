@@ -195,6 +195,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     elsewhere |= {
         ("POST", "/benchmarks"),
         ("POST", "/races"),
+        ("POST", "/tunings"),
         ("GET", "/benchmarks/{id}"),
         ("DELETE", "/benchmarks/{id}"),
     }
@@ -501,6 +502,8 @@ def advice_answers_as_it_says(call: Checked) -> None:
     call("DELETE", "/benchmarks/job")
     assert call("GET", "/races/plan", model="quick")["model"] == "quick"
     assert call("GET", "/races/job") is None
+    assert call("GET", "/tunings/job") is None
+    call("DELETE", "/tunings/job")
     call("DELETE", "/races/job")
     assert call("GET", "/draft-trials") == []
     assert isinstance(call("GET", "/loads"), list)

@@ -54,14 +54,14 @@ PlayComputer = Callable[[BusyComputer], None]
 
 
 @pytest.fixture
-def play(monkeypatch: pytest.MonkeyPatch) -> PlayComputer:
+def play_computer(monkeypatch: pytest.MonkeyPatch) -> PlayComputer:
     async def warm_up(*_: object) -> None:
         return
 
     async def ask_again(*_: object) -> tuple[list[object], list[object]]:
         return [], []
 
-    def install(computer: BusyComputer) -> None:
+    def install_computer(computer: BusyComputer) -> None:
         async def run_round(_run: object, _client: object, _target: object, request: Any, level: int) -> BenchmarkRound:  # noqa: ANN401 -- a StartBenchmark
             return await computer.run_round(request.settings.engine, level)
 
@@ -69,14 +69,16 @@ def play(monkeypatch: pytest.MonkeyPatch) -> PlayComputer:
 
     monkeypatch.setattr(BenchmarkRun, "_warm_up", warm_up)
     monkeypatch.setattr(BenchmarkRun, "_measure_prefix", ask_again)
-    return install
+    return install_computer
 
 
-async def race_often(services: Services, play: PlayComputer, *, ratio: float, loudness: float) -> Sequence[str]:
+async def race_often(
+    services: Services, play_computer: PlayComputer, *, ratio: float, loudness: float
+) -> Sequence[str]:
     """Return who won each time; empty for a race that was refused. Each begins with nothing set."""
     winners: list[str] = []
     for seed in range(RACES):
-        play(BusyComputer(seed, ratio, loudness))
+        play_computer(BusyComputer(seed, ratio, loudness))
         services.tuning.change_settings("guide", ModelSettings())
         end = await run_race(services, StartRace(model="guide"))
         if end.result is None:
@@ -91,30 +93,30 @@ async def race_often(services: Services, play: PlayComputer, *, ratio: float, lo
 @pytest.mark.parametrize(("ratio", "right"), [(0.8, NEW), (1.0, OLD), (1.25, OLD)])
 async def test_a_race_beside_busy_loops_refuses_or_is_right_every_time(
     parts: Services,
-    play: PlayComputer,
+    play_computer: PlayComputer,
     ratio: float,
     right: str,
     loudness: float,
 ) -> None:
-    winners = await race_often(parts, play, ratio=ratio, loudness=loudness)
+    winners = await race_often(parts, play_computer, ratio=ratio, loudness=loudness)
     assert set(winners) <= {right, ""}
     if loudness < 0.5:
         assert right in winners, "with rests between the loops it comes to a verdict"
 
 
 @pytest.mark.usefixtures("upstream")
-async def test_a_quiet_computer_always_comes_to_the_right_verdict(parts: Services, play: PlayComputer) -> None:
-    assert set(await race_often(parts, play, ratio=0.8, loudness=0.0)) == {NEW}
+async def test_a_quiet_computer_always_comes_to_the_right_verdict(parts: Services, play_computer: PlayComputer) -> None:
+    assert set(await race_often(parts, play_computer, ratio=0.8, loudness=0.0)) == {NEW}
 
 
 @pytest.mark.usefixtures("upstream")
 async def test_without_repeats_and_refusals_busy_loops_would_decide(
     parts: Services,
-    play: PlayComputer,
+    play_computer: PlayComputer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is played is able to deceive: this is what the watch is for."""
     monkeypatch.setattr(BenchmarkRun, "_needs_round", staticmethod(lambda *_: False))
     monkeypatch.setattr(benchmark_run, "round_disturbances", lambda _: [])
-    winners = await race_often(parts, play, ratio=1.0, loudness=0.6)
+    winners = await race_often(parts, play_computer, ratio=1.0, loudness=0.6)
     assert NEW in winners

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from app.config.paths import Paths
+from app.core.benchmarks import StartTune
 from app.core.engines import EngineInfo
 from app.core.errors import EngineFailed
 from app.core.events import ModelsChanged
 from app.core.models import ModelSettings
+from app.gateway.benchmarking.self_tuning import SelfTuning
 from app.gateway.exchange.capability_fallback import running_descriptor
-from app.gateway.loading.launch import resolve_model
+from app.gateway.loading.launch import find_model, resolve_model
 from app.gateway.services import Services
 from engines.api import EngineInstallation, Feature, LaunchOptions
 from engines.registry import ADAPTERS as REAL
@@ -170,9 +172,26 @@ async def test_what_an_engine_takes_is_told(admin: Admin) -> None:
         "tool_parser",
         "reasoning_parser",
         "gpu_memory_fraction",
+        "batch_tokens",
     ]
     told = await admin.choices("file")
-    assert (told.takes, told.tool_parser) == ([], "")
+    assert (told.takes, told.tool_parser) == (["batch_tokens", "flash_attention", "gpu_layers"], "")
+
+
+async def test_how_an_engine_computes_can_be_set(gateway: Gateway, admin: Admin) -> None:
+    await admin.set("file", threads=3, batch_tokens=256, flash_attention="off", gpu_layers=2)
+    options = await options_of(gateway, "file")
+    assert (options.threads, options.max_batch_tokens, options.flash_attention) == (3, 256, False)
+    assert options.gpu_layers == 2
+
+
+async def test_what_self_tuning_tries_is_what_the_engine_takes(gateway: Gateway) -> None:
+    tuning, model = SelfTuning(gateway.services), await find_model(gateway.services, "file")
+    request = StartTune(model="file", most_loss=0.01)
+    scope = await tuning._find_scope(model, ModelSettings(), request)
+    assert scope.takes >= {"batch_tokens", "flash_attention"}
+    assert scope.threads
+    assert scope.tries_kv
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from app.gui import phrases
 from app.gui.net.remote import RemoteList
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.benchmarks.race_model import RaceModel
+from app.gui.screens.benchmarks.tuning_model import TuneModel
 from app.gui.shell.contract import Command, Shell
 
 WORKLOADS = {
@@ -53,7 +54,10 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         super().__init__(stores.api, shell, f"/benchmarks?limit={_KEPT}", list[BenchmarkReceipt])
         self.race = RaceModel(stores.api, shell)
         """The race of the chosen model's engines."""
-        self.race.changed.connect(self.changed)
+        self.tuning = TuneModel(stores.api, shell)
+        """Looking for the chosen model's fastest settings."""
+        for part in (self.race, self.tuning):
+            part.changed.connect(self.changed)
         stores.library.changed.connect(self.changed)
 
     def is_outdated_by(self, event: Event) -> bool:
@@ -76,6 +80,11 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         elif event.receipt and was_running:
             self.show_receipt(event.receipt)
         self.changed.emit()
+
+    @property
+    def is_measuring(self) -> bool:
+        """Whether a benchmark, a race or self-tuning runs."""
+        return any(part is not None for part in (self.progress, self.race.progress, self.tuning.progress))
 
     @property
     def model_options(self) -> list[tuple[str, str]]:

@@ -3,21 +3,18 @@
 Nothing is installed but what a person switched on here, having seen its size.
 """
 
-from types import NoneType
 from urllib.parse import quote
 
 import msgspec
-from PySide6.QtCore import QObject, Signal
 
 from app.benchmark.markdown import format_seconds
 from app.core import words
 from app.core.benchmarks import BenchmarkSettings, RaceCandidate, RaceEntry, RacePlan, RaceResult, StartRace, Workload
 from app.core.errors import ErrorBody
-from app.core.events import Event, RaceChanged
-from app.core.models import ModelSettings
+from app.core.events import RaceChanged
 from app.core.translation import tr
 from app.gui.net.api import GatewayApi
-from app.gui.net.model_settings import change_model_settings
+from app.gui.screens.benchmarks.measuring import MeasurementModel
 from app.gui.shell.contract import Shell
 
 LEAST_RUNNERS = 2
@@ -25,23 +22,18 @@ LEAST_RUNNERS = 2
 _MINUTE = 60
 
 
-class RaceModel(QObject):
-    """One race at a time. `problem` is why the last thing that was asked for came to nothing."""
+class RaceModel(MeasurementModel[RaceChanged, RaceResult]):
+    """One race at a time."""
 
-    changed = Signal()
+    kind, path = RaceChanged, "/races/job"
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
-        super().__init__(shell)
-        self._api, self._shell = api, shell
+        super().__init__(api, shell)
         self.plan: RacePlan | None = None
         self.installs: set[str] = set()
         """Engines that are to be installed first."""
         self.is_planning = False
-        self.progress: RaceChanged | None = None
-        self.result: RaceResult | None = None
-        self.problem: ErrorBody | None = None
         self.workload = Workload.CHAT
-        shell.event_received.connect(self._take)
 
     def open_plan(self, model: str, workload: str) -> None:
         """Fetch who could run, unless a race runs."""
@@ -52,7 +44,7 @@ class RaceModel(QObject):
         self.workload = Workload(workload)
         self.changed.emit()
         path = f"/races/plan?model={quote(model, safe='')}&workload={self.workload.value}"
-        self._api.get(path, RacePlan, self._store_plan, self._store_problem)
+        self._api.get(path, RacePlan, self._store_plan, self.store_problem)
 
     def close_plan(self) -> None:
         """Turn away from plan and result."""
@@ -106,37 +98,22 @@ class RaceModel(QObject):
         self.changed.emit()
         missing = [part.engine for part in self.runners if not part.is_installed]
         request = StartRace(model=self.plan.model, settings=BenchmarkSettings(workload=self.workload), installs=missing)
-        self._api.post("/races", request, kind=RaceChanged, then=lambda _: None, failed=self._store_problem)
-
-    def cancel(self) -> None:
-        """Stop the race; nothing is changed."""
-        self._api.send_request(
-            "DELETE", "/races/job", None, kind=NoneType, then=self._finish_cancel, failed=self._store_problem
-        )
+        self._api.post("/races", request, kind=RaceChanged, then=lambda _: None, failed=self.store_problem)
 
     def undo(self) -> None:
         """Set the engine of before again."""
         result = self.result
-        if result is None or not result.is_change:
-            return
+        if result is not None and result.is_change:
+            self._change_back(
+                result.model,
+                lambda own: msgspec.structs.replace(own, engine=result.set_before),
+                msgspec.structs.replace(result, is_change=False),
+            )
 
-        def finish_undo(_before: ModelSettings) -> None:
-            self.result = msgspec.structs.replace(result, is_change=False)
-            self._shell.show_toast(tr("{model} is run as before the race.", model=result.model))
-            self.changed.emit()
-
-        change_model_settings(
-            self._api,
-            result.model,
-            lambda own: msgspec.structs.replace(own, engine=result.set_before),
-            then=finish_undo,
-            failed=self._store_problem,
-        )
-
-    def dismiss_problem(self) -> None:
-        """Say no more about what went wrong."""
-        self.problem = None
-        self.changed.emit()
+    def store_problem(self, error: ErrorBody) -> None:
+        """Show why something came to nothing."""
+        self.is_planning = False
+        super().store_problem(error)
 
     def candidate_texts(self, part: RaceCandidate) -> tuple[str, str]:
         """Return the strong and the quiet line of an engine that could run."""
@@ -173,30 +150,12 @@ class RaceModel(QObject):
         ]
         return entry.engine, " · ".join(filter(None, facts))
 
-    def _take(self, event: Event) -> None:
-        if not isinstance(event, RaceChanged):
-            return
-        was_running = self.progress is not None
-        self.progress = None if event.done else event
-        if event.done and event.error and was_running and event.code != "cancelled":
-            self.problem = ErrorBody(code=event.code, sentence=event.error)
-        elif event.done and event.result is not None:
-            self.plan, self.result = None, event.result
-            if was_running:
-                self._shell.show_toast(event.result.sentence, self.undo if event.result.is_change else None)
-        self.changed.emit()
-
     def _store_plan(self, plan: RacePlan) -> None:
         self.plan, self.is_planning = plan, False
         self.changed.emit()
 
-    def _finish_cancel(self, _nothing: None) -> None:
-        self.progress = self.problem = None
-        self.changed.emit()
-
-    def _store_problem(self, error: ErrorBody) -> None:
-        self.problem, self.progress, self.is_planning = error, None, False
-        self.changed.emit()
+    def _finish_run(self) -> None:
+        self.plan = None
 
 
 def _about(duration_s: float) -> str:

@@ -14,7 +14,8 @@ from app.gui.screens.benchmarks.model import LEVELS, WORKLOADS, BenchmarksModel
 from app.gui.screens.benchmarks.plot_view import PlotCard
 from app.gui.screens.benchmarks.race_view import RaceSection
 from app.gui.screens.benchmarks.run_progress import RunProgress
-from app.gui.shell.contract import RACE_TASK, PageId, Shell
+from app.gui.screens.benchmarks.tuning_view import TuneSection
+from app.gui.shell.contract import RACE_TASK, TUNE_TASK, PageId, Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook, Chip
 from app.gui.widgets.flow_layout import FlowLayout
@@ -46,12 +47,22 @@ class BenchmarksScreen(PageFrame):
         self.error, self._skeleton = ErrorPanel(theme), Skeleton(theme, 4, is_card=True)
         self.form = BenchmarkForm(theme, self.model)
         self.race = RaceSection(theme, self.model.race, self.model.show_receipt)
+        self.tuning = TuneSection(theme, self.model.tuning)
         self.result = ResultSection(theme, self.model)
         self._nothing = EmptyState(theme, "gauge", _NOTHING.tr(), _ABOUT_NOTHING.tr())
         self._earlier = Section(theme, tr("Results"))
         self.rows = RowList(theme, tr("Results"))
         self._earlier.body.addWidget(self.rows)
-        for widget in (self.error, self.form, self.race, self.result, self._skeleton, self._nothing, self._earlier):
+        for widget in (
+            self.error,
+            self.form,
+            self.race,
+            self.tuning,
+            self.result,
+            self._skeleton,
+            self._nothing,
+            self._earlier,
+        ):
             self.body.addWidget(widget)
         self.body.addStretch(1)
         self.model.changed.connect(self._show_state)
@@ -62,6 +73,9 @@ class BenchmarksScreen(PageFrame):
         if task.startswith(RACE_TASK):
             self.model.choose(model=task.removeprefix(RACE_TASK))
             self.model.race.open_plan(self.model.model, self.model.workload)
+        elif task.startswith(TUNE_TASK):
+            self.model.choose(model=task.removeprefix(TUNE_TASK))
+            self.model.tuning.start(self.model.model, self.model.workload)
 
     def _show_state(self) -> None:
         model = self.model
@@ -109,7 +123,8 @@ class BenchmarkForm(Surface):
         self.keeps = Chip(theme, tr("Keep even if disturbed"))
         self.start = Button(theme, tr("Measure"), look=ButtonLook.PRIMARY, icon="gauge", action=model.start)
         self.race = Button(theme, tr("Find the fastest engine"), icon="train-front", action=self._open_race)
-        for widget in (self.models, self.workloads, self.levels, self.keeps, self.start, self.race):
+        self.tune = Button(theme, tr("Find the fastest settings"), icon="sliders-horizontal", action=self._start_tuning)
+        for widget in (self.models, self.workloads, self.levels, self.keeps, self.start, self.race, self.tune):
             fields.addWidget(widget)
         box.addLayout(fields)
         self.progress = RunProgress(theme, tr("Measuring"), tr("Cancel the benchmark"), model.cancel)
@@ -122,6 +137,9 @@ class BenchmarkForm(Surface):
     def _open_race(self) -> None:
         self._model.race.open_plan(self._model.chosen_model, self._model.workload)
 
+    def _start_tuning(self) -> None:
+        self._model.tuning.start(self._model.chosen_model, self._model.workload)
+
     def show_form(self) -> None:
         """Show what is chosen, and how far a run is."""
         model, progress = self._model, self._model.progress
@@ -129,8 +147,8 @@ class BenchmarkForm(Surface):
         self.models.set_value(model.chosen_model)
         self.workloads.set_value(model.workload)
         self.levels.set_value(model.levels)
-        self.start.setEnabled(progress is None and bool(model.chosen_model))
-        self.race.setEnabled(progress is None and model.race.progress is None and bool(model.chosen_model))
+        for button in (self.start, self.race, self.tune):
+            button.setEnabled(not model.is_measuring and bool(model.chosen_model))
         self.progress.show_stage(progress)
 
 

@@ -85,7 +85,10 @@ class EngineRow(ChoiceRow):
         super().__init__(theme, model, "engine", title=tr("Engine"), help_=tr("The program that runs the model."))
         name = tr("Find the fastest engine for this model")
         self.race = Button(theme, tr("Find the fastest"), look=ButtonLook.QUIET, name=name, action=model.show_race)
+        settings_name = tr("Find the fastest settings for this model")
+        self.tune = Button(theme, tr("Tune"), look=ButtonLook.QUIET, name=settings_name, action=model.tune_by_measuring)
         self.tools.insertWidget(0, self.race)
+        self.tools.insertWidget(1, self.tune)
 
 
 class DraftRow(ChoiceRow):

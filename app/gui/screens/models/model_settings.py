@@ -36,7 +36,7 @@ from app.gui import phrases
 from app.gui.net.model_settings import ask_to_allow
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.chat.options import SAMPLING_OPTIONS, NumberOption
-from app.gui.shell.contract import RACE_TASK, PageId, Shell
+from app.gui.shell.contract import RACE_TASK, TUNE_TASK, PageId, Shell
 
 if TYPE_CHECKING:
     from app.gui.net.api import GatewayCall
@@ -69,7 +69,17 @@ MEMORY_SHARE = NumberOption(
     0.05,
     1.0,
 )
-NUMBERS = (CONTEXT, SLOTS, MEMORY_SHARE, IDLE, THINKING_BUDGET)
+THREADS = NumberOption(
+    "threads", LazyText("Threads"), LazyText("Of the processor; empty: as many as it has fast cores."), 1, 512
+)
+BATCH = NumberOption(
+    "batch_tokens", LazyText("Batch"), LazyText("Tokens of prompts that are read in one piece."), 32, 65_536
+)
+GPU_LAYERS = NumberOption(
+    "gpu_layers", LazyText("GPU layers"), LazyText("Empty: as planned with the memory that is free."), 0, 10_000
+)
+NUMBERS = (CONTEXT, SLOTS, THREADS, BATCH, GPU_LAYERS, MEMORY_SHARE, IDLE, THINKING_BUDGET)
+FLASH_ATTENTION = (("", LazyText("As the engine chooses")), ("on", LazyText("On")), ("off", LazyText("Off")))
 SAMPLING = tuple(choice for choice in SAMPLING_OPTIONS if choice.name in ModelSampling.__struct_fields__)
 KV_TYPES = (
     ("", LazyText("Same as for all models")),
@@ -201,6 +211,11 @@ class ModelSettingsModel(QObject):
         self.toast_requested.emit(
             tr("{title} was reset to its defaults.", title=self._title), lambda: self._post_settings(before, "reset")
         )
+
+    def tune_by_measuring(self) -> None:
+        """Have the model's fastest settings looked for, on the page of benchmarks."""
+        if self.model is not None:
+            self._shell.request_task(PageId.BENCHMARKS, f"{TUNE_TASK}{self.model.name}")
 
     def show_race(self) -> None:
         """Go to the race of the engines that could run the model."""

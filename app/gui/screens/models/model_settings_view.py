@@ -34,6 +34,7 @@ from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import ElidedLabel, Paragraph
 
 _KV_HELP = LazyText("Smaller types leave room for more context, and lose a little quality.")
+_FLASH_HELP = LazyText("Attention in pieces that stay in fast memory. Measuring says whether it pays here.")
 _PIN_HELP = LazyText("It is not unloaded when idle or to make room for another model.")
 _LORA_HELP = LazyText("Files that change how it writes. All that are enabled are applied.")
 _CALLS_HELP = LazyText(
@@ -98,6 +99,9 @@ class ModelSettingsView(QWidget):
         box = VBox(theme, self._content, gap=16)
         self.engine = EngineRow(theme, model)
         self.kv_type = ChoiceRow(theme, model, "kv_type", title=tr("KV cache"), help_=_KV_HELP.tr())
+        self.flash_attention = ChoiceRow(
+            theme, model, "flash_attention", title=tr("Flash attention"), help_=_FLASH_HELP.tr()
+        )
         self.numbers = {limits.name: NumberRow(theme, model, limits) for limits in model_settings.NUMBERS}
         self.uses_own = SwitchRow(theme, model, "uses_model_sampling", title=tr("What the model recommends"), help_="")
         self.thinking = ChoiceRow(
@@ -132,6 +136,10 @@ class ModelSettingsView(QWidget):
                 self.numbers["context"],
                 self.numbers["slots"],
                 self.kv_type,
+                self.numbers["threads"],
+                self.numbers["batch_tokens"],
+                self.flash_attention,
+                self.numbers["gpu_layers"],
                 self.numbers["gpu_memory_fraction"],
             ),
             self._make_section(
@@ -211,8 +219,10 @@ class ModelSettingsView(QWidget):
         if choices is None or model.model is None:
             return
         self.engine.show_options(model_settings.engine_options(choices))
-        self.engine.race.setVisible(model.model.chats and not model.model.is_reranker)
+        for button in (self.engine.race, self.engine.tune):
+            button.setVisible(model.model.chats and not model.model.is_reranker)
         self.kv_type.show_options([(value, words.tr()) for value, words in model_settings.KV_TYPES])
+        self.flash_attention.show_options([(value, words.tr()) for value, words in model_settings.FLASH_ATTENTION])
         self.thinking.show_options(model_settings.thinking_options(choices))
         self.draft.show_options(model_settings.draft_options(choices))
         self.draft.show_value()
@@ -247,7 +257,9 @@ class ModelSettingsView(QWidget):
         own = choices.settings
         self.thinking.setVisible(choices.answers.thinks or own.thinking is not None)
         self.numbers["thinking_budget"].setVisible(choices.answers.takes_budget or own.thinking_budget is not None)
-        self.numbers["gpu_memory_fraction"].setVisible(model_settings.shows_setting(choices, "gpu_memory_fraction"))
+        for name in ("gpu_memory_fraction", "batch_tokens", "gpu_layers"):
+            self.numbers[name].setVisible(model_settings.shows_setting(choices, name))
+        self.flash_attention.setVisible(model_settings.shows_setting(choices, "flash_attention"))
         self._code.setVisible(choices.brings_code or model_settings.shows_setting(choices, "allows_code"))
         self._parsers.setVisible(
             model.chats and model_settings.shows_setting(choices, "tool_parser", "reasoning_parser")

@@ -1,0 +1,186 @@
+"""Which settings of a model to try, on whom to go on, and what to keep: successive halving by whole answers.
+
+Each candidate changes one thing. All are measured a little, the better half is measured again, until few are left; the
+settings of before always run along. The best of each kind that is better with 95 % confidence are put together, and are
+kept only if the whole is better in requests of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+import msgspec
+
+from app.benchmark.statistics import bootstrap_ratio
+from app.core.benchmarks import AnswerFigures, BenchmarkSample, CandidateResult, Figure
+from app.core.models import DRAFT_OFF, ModelSettings
+
+BEFORE = "as it is"
+"""The settings of before, among the candidates' names."""
+LEAST_GAIN = 0.02
+"""A fiftieth: less is not worth a setting that somebody has to understand."""
+FEW = 3
+"""So many candidates, that of before among them, are not halved any more."""
+_BATCHES = (128, 256)
+"""Smaller pieces of a prompt stay in a processor's cache; larger ones take memory that no estimate counts."""
+_SMALLER_KV = ("q8_0", "q4_0")
+_LAYER_STEPS = (-2, 2)
+
+
+class SettingCandidate(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing changed of a model's settings. Those of one `kind` exclude each other."""
+
+    kind: str
+    value: str | int
+    can_change_answers: bool = False
+
+    @property
+    def name(self) -> str:
+        """What it is, in a few words."""
+        return f"{_NAMES[self.kind]} {self.value}"
+
+    def apply_to(self, settings: ModelSettings) -> ModelSettings:
+        """Return the settings with it."""
+        return msgspec.structs.replace(settings, **{self.kind: self.value})
+
+
+_NAMES = {
+    "threads": "threads",
+    "batch_tokens": "batch",
+    "flash_attention": "flash attention",
+    "kv_type": "KV cache",
+    "gpu_layers": "GPU layers",
+    "draft": "draft",
+}
+
+
+class CandidateScope(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to choose from on a computer, for a model and its engine."""
+
+    takes: frozenset[str]
+    """Settings that the engine has an option for."""
+    threads: int | None
+    """It computes with now."""
+    logical_cores: int | None
+    usable_cores: float | None
+    gpu_layers: int | None = None
+    """As planned; None without a GPU, or where all lie on it."""
+    draft: str = ""
+    """What drafts for it now."""
+    draft_candidate: str = ""
+    """What the model could draft with by itself."""
+    tries_kv: bool = False
+
+
+def propose_candidates(own: ModelSettings, scope: CandidateScope) -> list[SettingCandidate]:
+    """Return what is worth trying, each a change of what is so now."""
+    candidates = [SettingCandidate(kind="threads", value=count) for count in _thread_counts(scope)]
+    if "batch_tokens" in scope.takes:
+        candidates += [SettingCandidate(kind="batch_tokens", value=size) for size in _BATCHES]
+    if "flash_attention" in scope.takes:
+        candidates += [
+            SettingCandidate(kind="flash_attention", value=state)
+            for state in ("on", "off")
+            if not (state == "off" and own.kv_type in _SMALLER_KV)  # a smaller cache needs it
+        ]
+    if scope.tries_kv:
+        candidates += [
+            SettingCandidate(kind="kv_type", value=kind, can_change_answers=True)
+            for kind in _SMALLER_KV
+            if own.flash_attention != "off"
+        ]
+    if scope.gpu_layers is not None and "gpu_layers" in scope.takes:
+        layers = [scope.gpu_layers + step for step in _LAYER_STEPS]
+        candidates += [SettingCandidate(kind="gpu_layers", value=count) for count in layers if count >= 0]
+    if scope.draft or scope.draft_candidate:
+        candidates.append(SettingCandidate(kind="draft", value=DRAFT_OFF if scope.draft else scope.draft_candidate))
+    return [part for part in candidates if getattr(own, part.kind) != part.value]
+
+
+def _thread_counts(scope: CandidateScope) -> list[int]:
+    """Return other numbers of threads than now: one fewer, half, and all that may run."""
+    now = scope.threads
+    if now is None:
+        return []
+    most = int(scope.usable_cores or scope.logical_cores or now)
+    counts = {now - 1, now // 2, most, scope.logical_cores or now}
+    return sorted(count for count in counts if 1 <= count <= most and count != now)
+
+
+def halve_candidates(samples: Mapping[str, Sequence[BenchmarkSample]]) -> list[str]:
+    """Return the faster half of those that were measured, and that of before in any case."""
+    names = [name for name in samples if samples[name] and name != BEFORE]
+    measured = sorted(names, key=lambda name: median(answer_times(samples[name])))
+    return [BEFORE, *measured[: max(FEW - 1, (len(measured) + 1) // 2)]]
+
+
+def combine_candidates(
+    candidates: Sequence[SettingCandidate], samples: Mapping[str, Sequence[BenchmarkSample]]
+) -> list[SettingCandidate]:
+    """Return the fastest of each kind that is better than before with 95 % confidence."""
+    best: dict[str, tuple[float, SettingCandidate]] = {}
+    for candidate in candidates:
+        ratio = ratio_to_before(samples, candidate.name)
+        is_best = candidate.kind not in best or (ratio is not None and ratio.value < best[candidate.kind][0])
+        if ratio is not None and is_better(ratio) and is_best:
+            best[candidate.kind] = (ratio.value, candidate)
+    return [candidate for _, candidate in best.values()]
+
+
+def ratio_to_before(samples: Mapping[str, Sequence[BenchmarkSample]], name: str) -> Figure | None:
+    """Return how long a candidate's answers take, to those of before; None where either was not measured."""
+    before, after = samples.get(BEFORE, ()), samples.get(name, ())
+    return bootstrap_ratio(answer_times(before), answer_times(after)) if before and after else None
+
+
+def is_better(ratio: Figure) -> bool:
+    """Tell whether something is faster by more than noise, and by enough to be worth it."""
+    return ratio.high < 1 and ratio.value <= 1 - LEAST_GAIN
+
+
+def answer_times(samples: Sequence[BenchmarkSample]) -> list[float]:
+    """Return how long whole answers took."""
+    return [sample.e2e_s for sample in samples]
+
+
+def answer_figures(samples: Sequence[BenchmarkSample]) -> AnswerFigures:
+    """Return the medians. Raises ValueError for no samples."""
+    return AnswerFigures(
+        ttft_s=median(sample.ttft_s for sample in samples),
+        tpot_s=median(sample.tpot_s for sample in samples),
+        e2e_s=median(sample.e2e_s for sample in samples),
+    )
+
+
+def candidate_result(
+    candidate: SettingCandidate,
+    samples: Mapping[str, Sequence[BenchmarkSample]],
+    *,
+    is_kept: bool,
+    loss: float | None = None,
+    problem: str = "",
+) -> CandidateResult:
+    """Return how one candidate did."""
+    own = samples.get(candidate.name, ())
+    return CandidateResult(
+        name=candidate.name,
+        requests=len(own),
+        e2e_s=median(answer_times(own)) if own else None,
+        ratio=ratio_to_before(samples, candidate.name),
+        loss=loss,
+        is_kept=is_kept,
+        problem=problem,
+    )
+
+
+def describe_tuning(
+    kept: Sequence[SettingCandidate], before: AnswerFigures, after: AnswerFigures, ratio: Figure
+) -> str:
+    """Return what came of it, in a sentence or two."""
+    if not kept:
+        return "The settings stay: none that was tried is faster by more than noise."
+    names = ", ".join(candidate.name for candidate in kept)
+    return (
+        f"Faster: {names}. Whole answers take {ratio.value:.2f} times as long as before "
+        f"({ratio.low:.2f} to {ratio.high:.2f}): first token {after.ttft_s / before.ttft_s:.2f} times, "
+        f"each token after it {after.tpot_s / max(before.tpot_s, 1e-9):.2f} times."
+    )

@@ -1,0 +1,74 @@
+"""Measures what a quantisation or a smaller KV cache loses: two loads, one after the other, asked for next tokens."""
+
+from http import HTTPStatus
+
+import aiohttp
+import msgspec
+
+from app.benchmark.loss import (
+    TOP_TOKENS,
+    Distribution,
+    TextPlace,
+    compare_distributions,
+    read_distribution,
+    text_places,
+)
+from app.core.benchmarks import BenchmarkSettings, LossResult, StartBenchmark
+from app.core.errors import BadRequest, EngineFailed
+from app.core.models import ModelSettings
+from app.gateway.benchmarking.targets import OpenTarget, open_target
+from app.gateway.services import Services
+from engines.api import Route
+
+_TIMEOUT = aiohttp.ClientTimeout(total=600)
+_SETTINGS = BenchmarkSettings(requests=1)
+
+
+async def compare_settings(services: Services, model: str, before: ModelSettings, after: ModelSettings) -> LossResult:
+    """Return what a model with other settings loses against itself.
+
+    Raises BadRequest for an engine that does not say what it holds for likely, EngineFailed where it does not run.
+    """
+    places = text_places()
+    first = await _measure_distributions(services, model, before, places)
+    return compare_distributions(places, first, await _measure_distributions(services, model, after, places))
+
+
+async def compare_models(services: Services, reference: str, model: str) -> LossResult:
+    """Return what `model` loses against another quantisation of it. Raises as `compare_settings` does."""
+    places = text_places()
+    first = await _measure_distributions(services, reference, None, places)
+    return compare_distributions(places, first, await _measure_distributions(services, model, None, places))
+
+
+async def _measure_distributions(
+    services: Services, model: str, own: ModelSettings | None, places: list[TextPlace]
+) -> list[Distribution]:
+    async with open_target(services, StartBenchmark(model=model, settings=_SETTINGS), own=own) as target:
+        return [await _ask_next(services, target, place) for place in places]
+
+
+async def _ask_next(services: Services, target: OpenTarget, place: TextPlace) -> Distribution:
+    """Return the likeliest tokens at a place; what stands before it was mostly read for the place before."""
+    lease = target.lease
+    routes = services.adapters[lease.engine].descriptor.routes if lease is not None else {}
+    if lease is None or Route.COMPLETIONS not in routes:
+        raise BadRequest("The engine does not say which next tokens it holds for likely.", code="loss_unknown")
+    body = {
+        "model": lease.served_name,
+        "prompt": place.before,
+        "max_tokens": 1,
+        "temperature": 0,
+        "logprobs": TOP_TOKENS,
+    }
+    # llama-server closes idle connections whenever it likes: each answer gets one of its own.
+    headers = {"Authorization": f"Bearer {lease.key}", "Connection": "close", "Content-Type": "application/json"}
+    url = lease.base_url + routes[Route.COMPLETIONS]
+    async with services.http.post(url, data=msgspec.json.encode(body), headers=headers, timeout=_TIMEOUT) as response:
+        answer = await response.read()
+    if response.status != HTTPStatus.OK:
+        raise EngineFailed(f"The engine answered with status {response.status}.", code="loss_failed")
+    try:
+        return read_distribution(answer)
+    except ValueError as error:
+        raise BadRequest(str(error), code="loss_unknown") from None

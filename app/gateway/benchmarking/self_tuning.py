@@ -1,0 +1,295 @@
+"""Self-tuning: a model is loaded with other settings and asked the same, and what is faster beyond noise is kept.
+
+Each visit loads the model anew under a name of its own and times some requests one at a time, as a benchmark does.
+Whether a setting helps is decided by visits in a drawn order; what is put together is tried against the settings of
+before in turns, so that a computer that grows warm slows both down.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from app.benchmark.results import round_disturbances
+from app.benchmark.statistics import bootstrap_ratio
+from app.benchmark.tuning import (
+    BEFORE,
+    FEW,
+    CandidateScope,
+    SettingCandidate,
+    answer_figures,
+    answer_times,
+    candidate_result,
+    combine_candidates,
+    describe_tuning,
+    halve_candidates,
+    is_better,
+    propose_candidates,
+)
+from app.core.benchmarks import BenchmarkSample, BenchmarkSettings, StartBenchmark, StartTune, TuneResult
+from app.core.errors import BadRequest, Conflict, EngineFailed, UserError
+from app.core.events import TuneChanged
+from app.core.models import ModelSettings
+from app.gateway.advising.measuring_job import MeasuringJob
+from app.gateway.advising.quiet_rounds import read_processor_times
+from app.gateway.benchmarking.race import keep_settings, require_own_model
+from app.gateway.library.model_choices import list_choices
+from app.gateway.loading.launch import load_request_for
+from app.gateway.services import Services
+
+if TYPE_CHECKING:
+    from app.core.models import ModelInfo
+    from app.gateway.benchmarking.run import BenchmarkRun
+    from app.gateway.benchmarking.system_watch import ReadCounters
+
+ANSWER_TOKENS = 48
+VISIT_REQUESTS = 3
+FINAL_TURNS = 3
+"""Visits of each side in the end; with three requests each, nine answers."""
+_FINAL_SHARE = 0.4
+"""Of the time, what is left for the end."""
+
+Visit = Callable[[ModelSettings], Awaitable[list[BenchmarkSample]]]
+"""Loads the model with settings and returns the samples of a visit."""
+
+
+class SelfTuning(MeasuringJob[TuneChanged]):
+    """Runs one at a time in the background. Belongs to the event loop's thread."""
+
+    def __init__(
+        self,
+        services: Services,
+        read: "ReadCounters | None" = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(
+            services,
+            read_processor_times,
+            title="Self-tuning",
+            conflict=lambda job: Conflict(f"Settings of {job.model} are being tried."),
+        )
+        self._read, self._clock = read, clock
+
+    async def start(self, request: StartTune) -> TuneChanged:
+        """Begin. Raises NotFound, BadRequest where there is nothing to try, Conflict while one runs."""
+        self.job.check_idle()
+        model = await require_own_model(self._services, request.model)
+        if not model.chats or model.is_reranker:
+            raise BadRequest(f"{model.title} does not answer in words.", code="model_unusable")
+        own = self._services.tuning.settings_of(model.runs_as)
+        candidates = propose_candidates(own, await self._find_scope(model, own, request))
+        if not candidates:
+            raise BadRequest(f"There is no other setting to try for {model.name}.", code="nothing_to_tune")
+        return self.job.start(
+            TuneChanged(model=model.name, stage="Getting ready", fraction=0.0),
+            lambda: self._measure(self._run(request, model, own, candidates)),
+        )
+
+    async def _find_scope(self, model: "ModelInfo", own: ModelSettings, request: StartTune) -> CandidateScope:
+        services = self._services
+        choices = await asyncio.to_thread(list_choices, services, model)
+        load = await asyncio.to_thread(load_request_for, services, model, own=own)
+        machine = await services.machine.read()
+        return CandidateScope(
+            takes=frozenset(choices.takes),
+            threads=load.options.threads,
+            logical_cores=machine.cpu.logical_cores.value,
+            usable_cores=machine.cpu.usable_cores.value,
+            gpu_layers=await self._plan_layers(model, own) if machine.gpus else None,
+            draft=choices.draft,
+            draft_candidate=choices.draft_candidate,
+            tries_kv=request.most_loss is not None,
+        )
+
+    async def _plan_layers(self, model: "ModelInfo", own: ModelSettings) -> int | None:
+        from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
+
+        load = await asyncio.to_thread(load_request_for, self._services, model, own=own)
+        return (await fit_load(self._services, load)).options.gpu_layers
+
+    async def _run(
+        self, request: StartTune, model: "ModelInfo", own: ModelSettings, candidates: list[SettingCandidate]
+    ) -> None:
+        run = self._make_run()
+        begun_at = self._clock()
+        search = SettingSearch(
+            own, candidates, seed=request.seed, elapsed=lambda: self._clock() - begun_at, duration_s=request.duration_s
+        )
+        settings = BenchmarkSettings(
+            workload=request.workload, requests=VISIT_REQUESTS, answer_tokens=ANSWER_TOKENS, seed=request.seed
+        )
+        engine = ""
+        disturbances: set[str] = set()
+
+        async def visit_model(changed: ModelSettings) -> list[BenchmarkSample]:
+            nonlocal engine
+            start = StartBenchmark(model=request.model, settings=settings, keeps_disturbed=request.keeps_disturbed)
+            timed, engine = await run.time_settings(start, changed)
+            if not timed.is_quiet:
+                disturbances.update(round_disturbances([timed]))
+            return [part.sample for part in timed.requests]
+
+        await search.find_survivors(visit_model, self._publish_stage)
+        losses = await self._measure_losses(request, search)
+        kept = await search.decide(visit_model, self._publish_stage)
+        result = search.make_result(model.name, engine, kept, losses)
+        if disturbances:
+            result = msgspec.structs.replace(result, is_change=False, disturbances=sorted(disturbances)[-1:])
+        if result.is_change:
+            await keep_settings(self._services, model, result.settings)
+        self.job.keep(result=result)
+
+    def _make_run(self) -> "BenchmarkRun":
+        from app.gateway.benchmarking.run import BenchmarkRun  # noqa: PLC0415 -- start-up must not pay for it
+        from app.gateway.benchmarking.system_watch import read_counters  # noqa: PLC0415 -- as above
+
+        return BenchmarkRun(self._services, self.job.off, lambda _stage, _share: None, self._read or read_counters)
+
+    async def _measure_losses(self, request: StartTune, search: "SettingSearch") -> dict[str, float]:
+        """Return by how much those that can change answers do, and drop those that change them more than is allowed."""
+        from app.gateway.benchmarking.loss import compare_settings  # noqa: PLC0415 -- as above
+
+        losses: dict[str, float] = {}
+        for candidate in search.faster:
+            if candidate.can_change_answers and request.most_loss is not None:
+                self._publish_stage(f"How {candidate.name} changes answers", 1 - _FINAL_SHARE)
+                loss = await compare_settings(self._services, request.model, search.own, candidate.apply_to(search.own))
+                losses[candidate.name] = loss.kl_divergence
+                if loss.kl_divergence > request.most_loss:
+                    search.drop(candidate.name, "It changes answers more than is allowed.")
+        return losses
+
+    def _publish_stage(self, stage: str, fraction: float) -> None:
+        self.job.tell(stage=stage, fraction=min(1.0, fraction))
+
+
+class SettingSearch:
+    """The state of one search: who is still in it, and what was measured. Belongs to the event loop's thread."""
+
+    def __init__(
+        self,
+        own: ModelSettings,
+        candidates: Sequence[SettingCandidate],
+        *,
+        seed: int,
+        elapsed: Callable[[], float],
+        duration_s: float,
+    ) -> None:
+        self.own, self.candidates, self.elapsed = own, list(candidates), elapsed
+        self.samples: dict[str, list[BenchmarkSample]] = {BEFORE: []}
+        self.problems: dict[str, str] = {}
+        self.finals: tuple[list[BenchmarkSample], list[BenchmarkSample]] = ([], [])
+        self.ratio = bootstrap_ratio([1.0], [1.0])
+        self._by_name = {candidate.name: candidate for candidate in candidates}
+        self._draw = random.Random(seed)  # noqa: S311 -- drawn, so that nobody always comes first
+        self._duration_s = duration_s
+
+    @property
+    def faster(self) -> list[SettingCandidate]:
+        """Who is better than before so far."""
+        return [part for part in combine_candidates(self.candidates, self.samples) if part.name not in self.problems]
+
+    def drop(self, name: str, problem: str) -> None:
+        """Leave a candidate out from now on."""
+        self.problems[name] = problem
+
+    async def find_survivors(self, visit: Visit, publish: Callable[[str, float], None]) -> None:
+        """Measure all a little, then the better half again, until few are left or the time for it is over."""
+        names = [BEFORE, *self._by_name]
+        while True:
+            order = [name for name in names if name not in self.problems]
+            self._draw.shuffle(order)
+            order.sort(key=lambda name: name != BEFORE or bool(self.samples[BEFORE]))  # no verdict without it
+            for name in order:
+                if self._is_over(1 - _FINAL_SHARE) and self.samples[BEFORE]:
+                    return
+                publish(f"Trying {name}", self.elapsed() / self._duration_s)
+                await self._visit_one(name, visit)
+            if len(order) <= FEW:
+                return
+            names = halve_candidates(self.samples)
+
+    async def decide(self, visit: Visit, publish: Callable[[str, float], None]) -> list[SettingCandidate]:
+        """Return what is kept: the fastest of each kind together, if the whole is better in turns with what was."""
+        kept = self.faster
+        if not kept:
+            self.finals = (self.samples[BEFORE], self.samples[BEFORE])
+            return []
+        for attempt in (kept, kept[:1]):
+            if await self._is_confirmed(attempt, visit, publish):
+                return attempt
+            if len(kept) == 1:
+                break
+        return []
+
+    def make_result(
+        self, model: str, engine: str, kept: Sequence[SettingCandidate], losses: Mapping[str, float]
+    ) -> TuneResult:
+        """Return what came of it."""
+        before = answer_figures(self.finals[0])
+        after = answer_figures(self.finals[1]) if kept else before
+        return TuneResult(
+            model=model,
+            engine=engine,
+            is_change=bool(kept),
+            sentence=describe_tuning(kept, before, after, self.ratio),
+            entries=[
+                candidate_result(
+                    candidate,
+                    self.samples,
+                    is_kept=candidate in kept,
+                    loss=losses.get(candidate.name),
+                    problem=self.problems.get(candidate.name, ""),
+                )
+                for candidate in self.candidates
+            ],
+            before=before,
+            after=after,
+            ratio=self.ratio,
+            settings_before=self.own,
+            settings=self._apply(kept),
+            duration_s=self.elapsed(),
+        )
+
+    def _apply(self, kept: Sequence[SettingCandidate]) -> ModelSettings:
+        changed = self.own
+        for candidate in kept:
+            changed = candidate.apply_to(changed)
+        return changed
+
+    async def _is_confirmed(
+        self, kept: Sequence[SettingCandidate], visit: Visit, publish: Callable[[str, float], None]
+    ) -> bool:
+        changed = self._apply(kept)
+        before: list[BenchmarkSample] = []
+        after: list[BenchmarkSample] = []
+        for turn in range(FINAL_TURNS):
+            share = 1 - _FINAL_SHARE + _FINAL_SHARE * turn / FINAL_TURNS
+            publish(f"Comparing {', '.join(part.name for part in kept)} with before", share)
+            before += await visit(self.own)
+            try:
+                after += await visit(changed)
+            except (EngineFailed, UserError) as error:
+                if isinstance(error, Conflict):
+                    raise
+                self.drop(kept[0].name, str(error))
+                break
+        self.finals = (before, after or before)
+        self.ratio = bootstrap_ratio(answer_times(before), answer_times(self.finals[1]))
+        return bool(after) and is_better(self.ratio)
+
+    async def _visit_one(self, name: str, visit: Visit) -> None:
+        """Measure one; an engine that cannot run so is out of it. Raises Conflict where others disturb it."""
+        changed = self.own if name == BEFORE else self._by_name[name].apply_to(self.own)
+        try:
+            self.samples.setdefault(name, []).extend(await visit(changed))
+        except (EngineFailed, UserError) as error:
+            if isinstance(error, Conflict) or name == BEFORE:
+                raise
+            self.problems[name] = str(error)
+
+    def _is_over(self, share: float) -> bool:
+        return self.elapsed() >= share * self._duration_s

@@ -1,0 +1,225 @@
+"""Self-tuning from the request to the settings in use, with visits that take what a test says."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.benchmark.results import BenchmarkRound
+from app.benchmark.tuning import CandidateScope
+from app.core.benchmarks import BenchmarkSettings, LossResult, StartBenchmark, StartTune
+from app.core.errors import BadRequest, Conflict, EngineFailed
+from app.core.events import TuneChanged
+from app.core.models import ModelSettings
+from app.gateway.benchmarking import loss as loss_module
+from app.gateway.benchmarking.run import BenchmarkRun
+from app.gateway.benchmarking.self_tuning import SelfTuning
+from app.gateway.services import Services
+from tests.gateway.benchmarking import test_race
+from tests.gateway.benchmarking.played_engine import PlayedComputer, PlayedEngine
+from tests.gateway.played import Upstream
+from tests.patience import PATIENCE_S
+from tests.unit.benchmark.receipts import make_round, make_timing
+
+parts = test_race.parts
+Pace = Callable[[ModelSettings], float]
+JITTER = (1.0, 1.01, 0.99)
+
+
+class PlayedVisits:
+    """How long a token takes with which settings; a time of it is what the clock says."""
+
+    def __init__(self, pace: Pace, *, visit_s: float = 1.0, is_busy: bool = False) -> None:
+        self.pace, self.visit_s, self.is_busy = pace, visit_s, is_busy
+        self.visits: list[ModelSettings] = []
+        self.now_s = 0.0
+
+    async def time_visit(self, _request: StartBenchmark, own: ModelSettings) -> tuple[BenchmarkRound, str]:
+        self.visits.append(own)
+        self.now_s += self.visit_s
+        token_s = self.pace(own)
+        timings = [make_timing(0.01, token_s * part) for part in JITTER]
+        return make_round(timings, other_share=0.4 if self.is_busy else 0.0, is_busy=self.is_busy), "llama.cpp"
+
+
+def play_visits(monkeypatch: pytest.MonkeyPatch, visits: PlayedVisits) -> None:
+    monkeypatch.setattr(BenchmarkRun, "time_settings", lambda _run, request, own: visits.time_visit(request, own))
+
+
+async def run_tuning(services: Services, visits: PlayedVisits, request: StartTune) -> TuneChanged:
+    tuning = SelfTuning(services, PlayedComputer().read, clock=lambda: visits.now_s)
+    await tuning.start(request)
+    async with asyncio.timeout(PATIENCE_S):
+        await tuning.job.wait()
+    assert tuning.job.last is not None
+    return tuning.job.last
+
+
+@pytest.fixture(autouse=True)
+def fixed_scope(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the same to choose from on every computer."""
+
+    async def find_scope(_tuning: object, _model: object, _own: object, request: StartTune) -> CandidateScope:
+        return CandidateScope(
+            takes=frozenset({"batch_tokens", "flash_attention"}),
+            threads=4,
+            logical_cores=8,
+            usable_cores=8.0,
+            tries_kv=request.most_loss is not None,
+        )
+
+    monkeypatch.setattr(SelfTuning, "_find_scope", find_scope)
+
+
+def mostly_attention(own: ModelSettings) -> float:
+    """Smaller pieces help a little, attention in one piece a lot."""
+    return 0.1 * (0.7 if own.flash_attention == "off" else 1.0) * (0.9 if own.batch_tokens == 128 else 1.0)
+
+
+async def test_what_is_faster_is_put_together_used_and_can_be_undone(
+    parts: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits = PlayedVisits(mostly_attention)
+    play_visits(monkeypatch, visits)
+    before = ModelSettings(pinned=True)
+    parts.tuning.change_settings("guide", before)
+    end = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600))
+    assert end.error == ""
+    result = end.result
+    assert result is not None
+    assert result.is_change
+    assert result.settings == ModelSettings(pinned=True, flash_attention="off", batch_tokens=128)
+    assert parts.tuning.settings_of("guide") == result.settings
+    assert result.settings_before == before
+    assert result.ratio.value == pytest.approx(0.63, abs=0.02)
+    assert result.after.tpot_s < result.before.tpot_s
+    assert {entry.name for entry in result.entries if entry.is_kept} == {"flash attention off", "batch 128"}
+    assert visits.visits.count(before) > visits.visits.count(ModelSettings(pinned=True, batch_tokens=256)), (
+        "it runs along"
+    )
+
+
+async def test_nothing_changes_where_nothing_is_faster(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    visits = PlayedVisits(lambda own: 0.1 if own == ModelSettings() else 0.0995)
+    play_visits(monkeypatch, visits)
+    end = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600))
+    assert end.result is not None
+    assert not end.result.is_change
+    assert "stay" in end.result.sentence
+    assert parts.tuning.settings_of("guide") == ModelSettings()
+
+
+async def test_what_is_faster_once_and_not_again_is_not_kept(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    def token_pace(own: ModelSettings) -> float:
+        return 0.05 if own.batch_tokens == 128 and visits.visits.count(own) <= 3 else 0.1
+
+    visits = PlayedVisits(token_pace)
+    play_visits(monkeypatch, visits)
+    end = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600))
+    assert end.result is not None
+    assert not end.result.is_change
+    assert parts.tuning.settings_of("guide") == ModelSettings()
+
+
+async def test_the_time_is_kept(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    visits = PlayedVisits(mostly_attention, visit_s=20)
+    play_visits(monkeypatch, visits)
+    await run_tuning(parts, visits, StartTune(model="guide", duration_s=60))
+    assert visits.visits[0] == ModelSettings(), "what is there is measured first"
+    assert visits.now_s <= 60 + 6 * 20, "what was begun is compared to the end"
+
+
+async def test_a_disturbed_search_changes_nothing(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse_visit(*_: object) -> tuple[BenchmarkRound, str]:
+        raise Conflict("It was disturbed.", code="benchmark_disturbed")
+
+    monkeypatch.setattr(BenchmarkRun, "time_settings", refuse_visit)
+    end = await run_tuning(parts, PlayedVisits(mostly_attention), StartTune(model="guide"))
+    assert (end.code, end.result) == ("benchmark_disturbed", None)
+    assert parts.tuning.settings_of("guide") == ModelSettings()
+
+
+async def test_a_disturbed_search_that_is_kept_shows_and_does_not_use(
+    parts: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits = PlayedVisits(mostly_attention, is_busy=True)
+    play_visits(monkeypatch, visits)
+    end = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600, keeps_disturbed=True))
+    assert end.result is not None
+    assert "40 %" in end.result.disturbances[0]
+    assert not end.result.is_change
+    assert end.result.settings.flash_attention == "off"
+    assert parts.tuning.settings_of("guide") == ModelSettings()
+
+
+async def test_settings_with_which_the_engine_fails_are_out_of_it(
+    parts: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def token_pace(own: ModelSettings) -> float:
+        if own.flash_attention == "off":
+            raise EngineFailed("It does not start so.")
+        return mostly_attention(own)
+
+    visits = PlayedVisits(token_pace)
+    play_visits(monkeypatch, visits)
+    end = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600))
+    assert end.result is not None
+    assert end.result.settings == ModelSettings(batch_tokens=128)
+    problems = {entry.name: entry.problem for entry in end.result.entries}
+    assert problems["flash attention off"] == "It does not start so."
+
+
+@pytest.mark.parametrize(("divergence", "kept"), [(0.001, "q4_0"), (0.5, None)])
+async def test_a_smaller_cache_is_kept_only_within_the_loss_that_is_allowed(
+    parts: Services, monkeypatch: pytest.MonkeyPatch, divergence: float, kept: str | None
+) -> None:
+    async def compare_caches(*_: object) -> LossResult:
+        return LossResult(positions=48, kl_divergence=divergence, same_likeliest=1, perplexity_before=10, perplexity=10)
+
+    monkeypatch.setattr(loss_module, "compare_settings", compare_caches)
+    visits = PlayedVisits(lambda own: 0.05 if own.kv_type == "q4_0" else 0.1)
+    play_visits(monkeypatch, visits)
+    end = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600, most_loss=0.01))
+    assert end.result is not None
+    assert end.result.settings.kv_type == kept
+    assert next(entry for entry in end.result.entries if entry.name == "KV cache q4_0").loss == divergence
+    without = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600))
+    assert without.result is not None
+    assert not any("KV" in entry.name for entry in without.result.entries)
+
+
+async def test_it_can_be_stopped_and_only_one_runs(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    forever = asyncio.Event()
+
+    async def wait_forever(*_: object) -> Any:  # noqa: ANN401 -- never returns
+        await forever.wait()
+
+    monkeypatch.setattr(BenchmarkRun, "time_settings", wait_forever)
+    tuning = SelfTuning(parts, PlayedComputer().read)
+    await tuning.start(StartTune(model="guide"))
+    with pytest.raises(Conflict, match="are being tried"):
+        await tuning.start(StartTune(model="guide"))
+    await tuning.stop()
+    assert tuning.job.last is not None
+    assert (tuning.job.last.code, tuning.job.last.result) == ("cancelled", None)
+
+
+async def test_a_model_that_does_not_answer_in_words_is_refused(parts: Services) -> None:
+    tuning = SelfTuning(parts, PlayedComputer().read)
+    with pytest.raises(BadRequest, match="does not answer in words"):
+        await tuning.start(StartTune(model="org/embed:q8"))
+
+
+async def test_a_visit_loads_the_model_with_the_settings_and_times_it(parts: Services, upstream: Upstream) -> None:
+    engine = PlayedEngine()
+    upstream.play = engine.answer
+    run = BenchmarkRun(parts, threading.Event(), lambda _stage, _share: None, PlayedComputer().read)
+    request = StartBenchmark(model="guide", settings=BenchmarkSettings(requests=3, answer_tokens=4))
+    timed, name = await run.time_settings(request, ModelSettings(threads=1, flash_attention="off", batch_tokens=64))
+    assert len(timed.requests) == 3
+    supervisor: Any = parts.supervisor
+    options = supervisor.asked[-1].options
+    assert (options.threads, options.flash_attention, options.max_batch_tokens) == (1, False, 64)
+    assert name == "llama.cpp"

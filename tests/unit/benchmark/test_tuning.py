@@ -1,0 +1,135 @@
+"""Self-tuning's choices: what is tried, who stays in, and what counts as faster."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from app.benchmark.tuning import (
+    BEFORE,
+    CandidateScope,
+    SettingCandidate,
+    answer_figures,
+    candidate_result,
+    combine_candidates,
+    describe_tuning,
+    halve_candidates,
+    is_better,
+    propose_candidates,
+    ratio_to_before,
+)
+from app.core.benchmarks import BenchmarkSample, Figure
+from app.core.models import ModelSettings
+from tests.unit.benchmark.receipts import make_timing
+
+SCOPE = CandidateScope(
+    takes=frozenset({"batch_tokens", "flash_attention", "gpu_layers"}), threads=4, logical_cores=8, usable_cores=8.0
+)
+NOWHERE = CandidateScope(takes=frozenset(), threads=None, logical_cores=None, usable_cores=None)
+THREE = SettingCandidate(kind="threads", value=3)
+EIGHT = SettingCandidate(kind="threads", value=8)
+BATCH = SettingCandidate(kind="batch_tokens", value=128)
+
+
+def make_samples(*token_s: float) -> list[BenchmarkSample]:
+    return [make_timing(0.1, part).sample for part in token_s]
+
+
+def names_of(candidates: Sequence[SettingCandidate]) -> set[str]:
+    return {candidate.name for candidate in candidates}
+
+
+def test_what_the_engine_has_an_option_for_is_tried() -> None:
+    names = names_of(propose_candidates(ModelSettings(), SCOPE))
+    assert names == {
+        "threads 2",
+        "threads 3",
+        "threads 8",
+        "batch 128",
+        "batch 256",
+        "flash attention on",
+        "flash attention off",
+    }
+    bare = CandidateScope(takes=frozenset(), threads=4, logical_cores=4, usable_cores=4.0)
+    assert names_of(propose_candidates(ModelSettings(), bare)) == {"threads 2", "threads 3"}
+    assert propose_candidates(ModelSettings(), NOWHERE) == []
+
+
+def test_no_more_threads_than_may_run_are_tried() -> None:
+    scope = CandidateScope(takes=frozenset(), threads=1, logical_cores=64, usable_cores=2.0)
+    assert names_of(propose_candidates(ModelSettings(), scope)) == {"threads 2"}
+
+
+def test_what_is_set_already_is_no_candidate_and_a_smaller_cache_needs_flash_attention() -> None:
+    scope = CandidateScope(
+        takes=SCOPE.takes, threads=None, logical_cores=None, usable_cores=None, gpu_layers=1, tries_kv=True
+    )
+    names = names_of(propose_candidates(ModelSettings(batch_tokens=128, kv_type="q8_0"), scope))
+    assert names == {"batch 256", "flash attention on", "KV cache q4_0", "GPU layers 3"}
+    assert not {
+        name for name in names_of(propose_candidates(ModelSettings(flash_attention="off"), scope)) if "KV" in name
+    }
+
+
+def test_a_draft_is_tried_and_where_there_is_one_its_absence() -> None:
+    none = CandidateScope(
+        takes=frozenset(), threads=None, logical_cores=None, usable_cores=None, draft_candidate="ngram"
+    )
+    assert names_of(propose_candidates(ModelSettings(), none)) == {"draft ngram"}
+    drafting = CandidateScope(
+        takes=frozenset(), threads=None, logical_cores=None, usable_cores=None, draft_candidate="mtp", draft="mtp"
+    )
+    assert names_of(propose_candidates(ModelSettings(), drafting)) == {"draft off"}
+
+
+def test_the_faster_half_goes_on_and_what_is_there_always_does() -> None:
+    measured = {
+        BEFORE: make_samples(9),
+        "a": make_samples(1),
+        "b": make_samples(2),
+        "c": make_samples(3),
+        "d": make_samples(4),
+        "e": make_samples(5),
+    }
+    assert halve_candidates(measured) == [BEFORE, "a", "b", "c"]
+    assert halve_candidates({**measured, "a": []}) == [BEFORE, "b", "c"]
+
+
+def test_only_what_is_better_beyond_noise_is_put_together_one_of_each_kind() -> None:
+    steady = [0.1, 0.101, 0.099, 0.1, 0.102, 0.098]
+    measured = {
+        BEFORE: make_samples(*steady),
+        THREE.name: make_samples(*(part * 0.8 for part in steady)),
+        EIGHT.name: make_samples(*(part * 0.7 for part in steady)),
+        BATCH.name: make_samples(*(part * 0.995 for part in steady)),
+    }
+    assert combine_candidates([THREE, EIGHT, BATCH], measured) == [EIGHT]
+    assert combine_candidates([THREE], {BEFORE: make_samples(*steady)}) == []
+
+
+@pytest.mark.parametrize(
+    ("ratio", "better"),
+    [((0.9, 0.85, 0.95), True), ((0.9, 0.7, 1.1), False), ((0.99, 0.985, 0.995), False), ((1.2, 1.1, 1.3), False)],
+)
+def test_better_is_with_confidence_and_by_enough(ratio: tuple[float, float, float], *, better: bool) -> None:
+    value, low, high = ratio
+    assert is_better(Figure(value=value, low=low, high=high)) == better
+
+
+def test_an_entry_says_how_often_and_how_much() -> None:
+    measured = {BEFORE: make_samples(0.2, 0.2), THREE.name: make_samples(0.1, 0.1)}
+    entry = candidate_result(THREE, measured, is_kept=True, loss=0.01)
+    assert (entry.name, entry.requests, entry.is_kept, entry.loss) == ("threads 3", 2, True, 0.01)
+    assert ratio_to_before(measured, THREE.name) == entry.ratio
+    assert entry.ratio is not None
+    assert entry.ratio.value == pytest.approx(1.1 / 2.1)
+    assert candidate_result(BATCH, measured, is_kept=False, problem="It died.").e2e_s is None
+
+
+def test_the_sentence_names_what_is_faster_and_by_how_much() -> None:
+    before, after = answer_figures(make_samples(0.2, 0.2)), answer_figures(make_samples(0.1, 0.1))
+    ratio = Figure(value=0.52, low=0.5, high=0.55)
+    sentence = describe_tuning([EIGHT, BATCH], before, after, ratio)
+    assert "threads 8, batch 128" in sentence
+    assert "0.52 times" in sentence
+    assert "each token after it 0.50 times" in sentence
+    assert "stay" in describe_tuning([], before, before, ratio)
