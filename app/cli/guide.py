@@ -26,12 +26,7 @@ def ask(question: tuple[str, ...], *, as_json: bool) -> None:
 
 
 def _lines_of(answer: GuideAnswer) -> Iterator[str]:
-    yield from answer.text.replace("**", "").splitlines()
-    commands = list(dict.fromkeys(action.command for action in answer.actions if action.command))
-    if commands:
-        yield from ("", *(f"  {command}" for command in commands))
-    for source in answer.sources:
-        yield f"  docs/{source.file}: {source.heading}"
+    yield from answer.markdown.replace("**", "").splitlines()
 
 
 def _describe_call(call: AnswerToolCall) -> str:

@@ -21,6 +21,7 @@ from app.client.http import GatewayClient
 from app.config.paths import default_paths
 from app.config.programs import child_environment, exec_module
 from app.core.api import GUIDE, Status
+from app.core.chats import Sampling
 from app.core.engines import EngineChoice
 from app.core.errors import RoundhouseError
 from app.core.machine import Machine
@@ -97,7 +98,7 @@ def _demonstrate(client: GatewayClient) -> None:
     click.echo(
         f"\nThe Guide (a tiny built-in help model) is loaded in {engine.engine} {engine.version}.\n\n> {QUESTION}"
     )
-    answer = AnswerStream(client.gateway, GUIDE, [EndpointMessage("user", QUESTION)])
+    answer = AnswerStream(client.gateway, GUIDE, [EndpointMessage("user", QUESTION)], Sampling(temperature=0))
     print_answer(answer)
     click.echo(f"{cost_line(answer.timings)}\n\nEndpoint: {status.url}/v1")
 

@@ -78,3 +78,15 @@ class GuideAnswer(msgspec.Struct, frozen=True, kw_only=True):
     calls: list[AnswerToolCall] = []
     actions: list[AnswerAction] = []
     sources: list[GuideSource] = []
+
+    @property
+    def commands(self) -> list[str]:
+        """What does in a terminal what the answer offers, each once."""
+        return list(dict.fromkeys(action.command for action in self.actions if action.command))
+
+    @property
+    def markdown(self) -> str:
+        """The answer where there are no buttons: its text, the commands, and the chapters."""
+        commands = "\n".join(f"    {command}" for command in self.commands)
+        chapters = "\n".join(f"docs/{source.file}: {source.heading}" for source in self.sources)
+        return "\n\n".join(filter(None, (self.text, commands, chapters)))

@@ -5,6 +5,7 @@ from functools import partial
 from aiohttp import web
 
 from app.config.store import SettingsStore
+from app.gateway.admin.calls import GUIDE_ANSWERS
 from app.gateway.admin.routes import add_routes as add_admin_routes
 from app.gateway.dialects.anthropic import routes as anthropic
 from app.gateway.dialects.google import routes as google
@@ -99,6 +100,11 @@ def _access(settings: SettingsStore, keys: KeyStore, identity: Identity) -> Acce
     )
 
 
+async def _look_up(app: web.Application, question: str) -> str:
+    """Return what the Guide answers, as text: requests of all dialects get the same as the window and `ask`."""
+    return (await app[GUIDE_ANSWERS].answer(question)).markdown
+
+
 def _observe(app: web.Application, services: Services) -> Observers:
     """Return who notes exchanges: for metrics, for what is learnt of speeds, in the inspector, as usage, in the log."""
     inspector = app[INSPECTOR] = RequestInspector(services.settings, services.supervisor, services.events)
@@ -111,6 +117,7 @@ def _observe(app: web.Application, services: Services) -> Observers:
         services.connections,
         prompt_caches=PromptCaches(partial(services.settings.get_flag, "engine.share_cache")),
         unreadable=services.unreadable,
+        look_up=partial(_look_up, app),
     )
 
     async def close(_app: web.Application) -> None:

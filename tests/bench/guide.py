@@ -42,7 +42,7 @@ def measure_first_tokens(runs: int = RUNS) -> Sequence[BenchFigure]:
 def _first_token(roundhouse: CommandRunner, *, is_cold: bool = False) -> float:
     if is_cold:
         roundhouse.run("down")
-    return roundhouse.first_output("run", "guide", "say hi")
+    return roundhouse.first_output("run", "guide", "--temperature", "0", "say hi")  # as plain, it is looked up
 
 
 def _examine() -> Sequence[BenchFigure]:

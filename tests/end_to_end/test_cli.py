@@ -62,7 +62,7 @@ def test_ps_load_logs_unload(roundhouse: Roundhouse) -> None:
 
 def test_run_takes_a_model_as_it_was_loaded(roundhouse: Roundhouse) -> None:
     roundhouse("load", "guide", "--context", "512")
-    assert roundhouse("run", "guide", "hello").returncode == 0
+    assert roundhouse("run", "guide", "--temperature", "0", "hello").returncode == 0
     assert json.loads(roundhouse("ps", "--json").stdout)["running"][0]["context"] == 512
     assert roundhouse("logs").stdout.strip()
     assert roundhouse("logs", "no-such-model").returncode == 2
@@ -100,7 +100,7 @@ def test_after_kill_9_nothing_is_left_and_the_next_start_works(roundhouse: Round
     psutil.Process(gateway.pid).kill()
     wait_until(lambda: not exists(engine))
     assert find_running_gateway(home) is None
-    assert roundhouse("run", "guide", "hello").returncode == 0
+    assert roundhouse("run", "guide", "--temperature", "0", "hello").returncode == 0
     found = read_port_file(home.port_file)
     assert found is not None
     assert found.pid != gateway.pid

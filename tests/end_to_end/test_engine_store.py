@@ -47,7 +47,7 @@ def test_a_second_llama_cpp_is_installed_proved_used_and_removed(roundhouse: Rou
     here = versions(roundhouse, "llama.cpp")
     assert here[name]["is_current"]
     assert here["bundled"]["is_previous"]
-    assert "Guide" in roundhouse("run", "guide", "hello").stdout
+    assert "Guide" in roundhouse("run", "guide", "--temperature", "0", "hello").stdout
     assert roundhouse("engines", "remove", "llama.cpp", name).returncode == 2, "a model runs on it"
 
     refused = roundhouse(
@@ -56,10 +56,10 @@ def test_a_second_llama_cpp_is_installed_proved_used_and_removed(roundhouse: Rou
     assert refused.returncode == 1
     assert "its test failed" in refused.stderr
     assert versions(roundhouse, "llama.cpp")[name]["is_current"]
-    assert "Guide" in roundhouse("run", "guide", "hello").stdout
+    assert "Guide" in roundhouse("run", "guide", "--temperature", "0", "hello").stdout
 
     assert "bundled is used" in roundhouse("engines", "rollback", "llama.cpp").stdout
-    assert "Guide" in roundhouse("run", "guide", "hello").stdout
+    assert "Guide" in roundhouse("run", "guide", "--temperature", "0", "hello").stdout
     assert "freed" in roundhouse("engines", "remove", "llama.cpp", name).stdout
     assert not (home.data / "engines" / "llama.cpp" / name).exists()
 
@@ -109,13 +109,15 @@ def test_llama_cpp_is_compiled_for_this_processor_and_given_up_where_it_crashes(
     name = job["version"]
     assert name.endswith("-native")
     assert job["proofs"][0]["text"].startswith("Roundhouse is a desktop app")
-    assert "Guide" in roundhouse("run", "guide", "hello").stdout
+    assert "Guide" in roundhouse("run", "guide", "--temperature", "0", "hello").stdout
     assert name.partition("-")[0] in roundhouse("ps").stdout
 
     roundhouse("unload", "guide")
     (packages,) = (home.data / "engines" / "llama.cpp" / name).glob("venv/lib/python*/site-packages")
     (packages / "sitecustomize.py").write_text(CRASHING, encoding="utf-8")
-    assert "Guide" in roundhouse("run", "guide", "hello").stdout, "the previous version answers, and nobody had to ask"
+    assert "Guide" in roundhouse("run", "guide", "--temperature", "0", "hello").stdout, (
+        "the previous version answers, and nobody had to ask"
+    )
     here = versions(roundhouse, "llama.cpp")
     assert (here["bundled"]["is_current"], bool(here[name]["problem"])) == (True, True)
 

@@ -60,7 +60,7 @@ def test_anthropics_client_with_a_key_and_without(url: str, key: str) -> None:
 
 
 def test_the_command_line_needs_no_key(url: str, roundhouse: Roundhouse) -> None:
-    done = roundhouse("run", "guide", "hello", "--max-tokens", "8")
+    done = roundhouse("run", "guide", "--temperature", "0", "hello", "--max-tokens", "8")
     assert url
     assert (done.returncode, bool(done.stdout.strip())) == (0, True), done.stderr
 

@@ -39,7 +39,7 @@ def test_no_argument_of_any_process_holds_a_secret(client: GatewayClient, key: s
 def test_no_file_but_the_port_file_holds_a_secret(
     client: GatewayClient, key: str, home: Paths, roundhouse: Roundhouse
 ) -> None:
-    roundhouse("run", "guide", "hello")
+    roundhouse("run", "guide", "--temperature", "0", "hello")
     written = {file: content for file, content in contents_below(home.data.parent).items() if file != home.port_file}
     assert any("engine" in file.name for file in written)
     for file, content in written.items():

@@ -39,7 +39,7 @@ def is_hole(path: Path) -> bool:
 
 
 def test_after_everything_is_removed_no_file_is_left(fresh: Computer) -> None:
-    assert fresh.run("roundhouse", "run", "guide", "What is Roundhouse?").returncode == 0
+    assert fresh.run("roundhouse", "run", "guide", "What is Roundhouse?", "--temperature", "0").returncode == 0
     assert fresh.run("roundhouse", "settings", "window.scale", "120").returncode == 0
     fresh.run("roundhouse", "engines", "install", "openvino")  # which fails without a network, and leaves uv's folders
     listed = fresh.run("roundhouse", "uninstall", "--purge", "--models", "--dry-run").stdout
@@ -53,7 +53,7 @@ def test_after_everything_is_removed_no_file_is_left(fresh: Computer) -> None:
 
 
 def test_removing_the_package_keeps_what_the_person_made(fresh: Computer) -> None:
-    assert fresh.run("roundhouse", "run", "guide", "What is Roundhouse?").returncode == 0
+    assert fresh.run("roundhouse", "run", "guide", "What is Roundhouse?", "--temperature", "0").returncode == 0
     fresh.run("roundhouse", "down")
     wait_until_quiet(fresh)
     assert fresh.run("dpkg", "--purge", "roundhouse", as_root=True).returncode == 0

@@ -148,7 +148,7 @@ def test_a_killed_engine_is_started_again_by_the_next_question(computer: Compute
     assert computer.run("roundhouse", "load", "guide").returncode == 0
     killed = engine_of(computer)
     killed.kill()
-    assert computer.run("roundhouse", "run", "guide", QUESTION).returncode == 0
+    assert computer.run("roundhouse", "run", "guide", QUESTION, "--temperature", "0").returncode == 0
     assert engine_of(computer).pid != killed.pid
     computer.run("roundhouse", "down")
     wait_until(lambda: not computer.running())
@@ -166,7 +166,7 @@ def test_a_killed_service_takes_its_engine_with_it_and_the_next_start_works(comp
     assert computer.run("roundhouse", "load", "guide").returncode == 0
     gateway_of(computer).kill()
     wait_until(lambda: not computer.running())
-    assert computer.run("roundhouse", "run", "guide", QUESTION).returncode == 0
+    assert computer.run("roundhouse", "run", "guide", QUESTION, "--temperature", "0").returncode == 0
     computer.run("roundhouse", "down")
     wait_until(lambda: not computer.running())
 
@@ -176,7 +176,7 @@ def test_everything_killed_at_once_leaves_nothing_in_the_way_of_the_next_start(c
     for process in (gateway_of(computer), engine_of(computer)):
         process.kill()
     wait_until(lambda: not computer.running())
-    assert computer.run("roundhouse", "run", "guide", QUESTION).returncode == 0
+    assert computer.run("roundhouse", "run", "guide", QUESTION, "--temperature", "0").returncode == 0
     computer.run("roundhouse", "down")
     wait_until(lambda: not computer.running())
 

@@ -24,6 +24,7 @@ from app.gateway.exchange.engine.planning import AnswerRepairs, UpstreamPlan, pl
 from app.gateway.exchange.engine.request import route_of
 from app.gateway.exchange.presets import apply_preset, with_default_thinking
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.guide.questions import guide_question
 from app.gateway.loading.launch import is_ready
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
@@ -46,7 +47,16 @@ _OK = 200
 
 
 async def plan_fallbacks(services: Services, target: ResolvedModel, request: Request) -> UpstreamPlan:
-    """Return what the engine is sent, and how its answer is read. Raises BadRequest (engine_cannot)."""
+    """Return what the engine is sent, and how its answer is read. Raises BadRequest (engine_cannot).
+
+    What the Guide looks up is in the plan, too.
+    """
+    plan = await _plan_for_engine(services, target, request)
+    question = guide_question(target.model, request)
+    return msgspec.structs.replace(plan, question=question) if question else plan
+
+
+async def _plan_for_engine(services: Services, target: ResolvedModel, request: Request) -> UpstreamPlan:
     descriptor = running_descriptor(services.adapters, services.supervisor, target.load)
     if Feature.VISION in descriptor.features:
         _check_sight(request, target)

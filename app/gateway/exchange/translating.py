@@ -37,7 +37,7 @@ from app.gateway.exchange.connections import ReadFlow
 from app.gateway.exchange.engine.error_document import UNPARSED, error_from_refusal
 from app.gateway.exchange.engine.stream import StreamReader
 from app.gateway.exchange.event_receivers import CollectingReceiver, End, EventReceiver
-from app.gateway.exchange.observer import Observation, RequestStopped
+from app.gateway.exchange.observer import ExchangeOutcome, Observation, RequestStopped
 from app.gateway.exchange.passing import LineLimit
 from app.gateway.exchange.repairs import repair_answer
 from app.gateway.exchange.upstream import EngineAccess, EngineAnswer, UpstreamRequest
@@ -69,6 +69,8 @@ async def translate_answer(
     Raises what loading raises, or the engine's refusal, before the first event; later troubles are an `AnswerFailed`
     end. Be cancelled to stop the engine's work.
     """
+    if upstream.plan is not None and upstream.plan.question and engines.look_up is not None:
+        return await _look_up(engines.look_up(upstream.plan.question), observed, receiver)
     must_call = upstream.plan is not None and upstream.plan.reading is not None and upstream.plan.reading.must_call
     once = _retry_until_tool_call if must_call else _translate_once
     ask = once if upstream.plan is None or upstream.plan.repairs is None else partial(repair_answer, once)
@@ -106,6 +108,15 @@ async def fetch_body(engines: EngineAccess, upstream: UpstreamRequest, observed:
         observed.note_body(body)
         observed.note_answer(answer.lease)
         return body
+
+
+async def _look_up(answer: Awaitable[str], observed: Observation, receiver: EventReceiver) -> End:
+    """Hand on what the Guide found, as a model's answer would be: no engine is asked, and no token counted."""
+    text = await answer
+    await receiver.open()
+    receiver.take_events([AnswerStarted(), TextDelta(text)])
+    observed.outcome = ExchangeOutcome.OK
+    return AnswerFinished(timings=AnswerTimings(total_s=time.perf_counter() - observed.started_at))
 
 
 def _refusal_error(answer: EngineAnswer, body: bytes) -> RoundhouseError:

@@ -201,6 +201,8 @@ class EngineAccess:
     prompt_caches: PromptCaches = field(default_factory=PromptCaches)
     unreadable: set[str] = field(default_factory=set)
     """`Services.unreadable`."""
+    look_up: Callable[[str], Awaitable[str]] | None = None
+    """What the Guide answers to a question."""
 
     async def ask_engine(
         self, engine: Lease | ReadyEndpoint, path: str, body: bytes | None = None

@@ -80,7 +80,9 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
     caches, key_name = request.app[ENGINE_ACCESS].prompt_caches, request.get(KEY_NAME, "")
     name = target.load.source.name
     is_unreadable = name in request.app[ENGINE_ACCESS].unreadable
-    is_apart = route is Route.MESSAGES and (is_unreadable or caches.will_skip(name, key_name))
+    is_apart = route is Route.MESSAGES and (
+        is_unreadable or caches.will_skip(name, key_name) or target.model.is_builtin  # which may be looked up
+    )
     if is_apart or not await _can_pass(services, message_request, target, route):
         if route is Route.COUNT_TOKENS:
             return await _count_job(services, body, message_request, target)

@@ -64,6 +64,7 @@ from app.gateway.exchange.observer import Observation
 from app.gateway.exchange.presets import apply_preset
 from app.gateway.exchange.translating import StreamCourse, StreamPart, stream_parts, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, Gather, UpstreamRequest
+from app.gateway.guide.questions import guide_question
 from app.gateway.library.endpoint_routes import with_probes
 from app.gateway.loading.able_models import resolve_able_model
 from app.gateway.loading.launch import resolve_model
@@ -192,6 +193,8 @@ _ALL_FEATURES = frozenset(
 
 async def _can_pass(services: Services, target: ResolvedModel, body: bytes, options: OpenAIChatOptions) -> bool:
     """Tell whether a request's bytes may go to the engine as they are. Raises BadRequest for what cannot be read."""
+    if await _is_guide_question(target.model, body):
+        return False
     descriptor = running_descriptor(services.adapters, services.supervisor, target.load)
     if options.thinking_budget_tokens is not None and Feature.THINKING_BUDGET not in descriptor.features:
         raise cannot_error(RequestNeed.THINKING_BUDGET, descriptor.name)
@@ -211,6 +214,15 @@ async def _can_pass(services: Services, target: ResolvedModel, body: bytes, opti
     return all(
         fulfilment_of(need, descriptor.features) in {Fulfilment.ENGINE, Fulfilment.PASSED_ON} for need in request_needs
     )
+
+
+async def _is_guide_question(model: ModelInfo, body: bytes) -> bool:
+    """Tell whether the Guide looks the answer up. Raises BadRequest for what cannot be read."""
+    if not model.is_builtin or not await call_off_loop(body, is_translatable, body):
+        return False
+    chat_request = await call_off_loop(body, decode_body, body, OpenAIChatRequest)
+    conversation = await call_off_loop(body, to_canonical_request, chat_request)
+    return chat_request.choices == 1 and bool(guide_question(model, conversation))
 
 
 class _ChatTranslation(NamedTuple):

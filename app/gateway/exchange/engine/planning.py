@@ -127,6 +127,8 @@ class UpstreamPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Set for chats of which something may have to be put right."""
     counts_tokens: bool = False
     """Whether the engine's tokenizer is asked for counts that its stream lacks."""
+    question: str = ""
+    """What the Guide is asked, which looks its answers up: then no engine is."""
 
 
 def reads_itself(descriptor: Descriptor) -> bool:
