@@ -183,16 +183,24 @@ class AnswerSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """About what it takes of the model's context."""
 
 
-class AnswerDocuments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an answer was given of documents. `note` says what was missing for more."""
+class WholeFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file of the chat that an answer was given whole, and about what it takes of the model's context."""
 
+    name: str
+    tokens: int = 0
+
+
+class AnswerDocuments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an answer was given of documents: files that fit, and passages. `note` says what was missing for more."""
+
+    files: list[WholeFile] = []
     sources: list[AnswerSource] = []
     note: str = ""
 
     @property
     def tokens(self) -> int:
-        """About what the passages take of the model's context."""
-        return sum(source.tokens for source in self.sources)
+        """About what they take of the model's context."""
+        return sum(file.tokens for file in self.files) + sum(source.tokens for source in self.sources)
 
 
 def number_sources(ranked: Sequence[tuple[str, Passage]], *, most_tokens: int) -> list[AnswerSource]:

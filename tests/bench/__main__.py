@@ -28,6 +28,7 @@ MEASUREMENTS = (
     Measurement("advice", "tests.bench.advice:measure"),
     Measurement("retrieval", "tests.bench.retrieval:measure"),
     Measurement("splitters", "tests.bench.splitters:measure"),
+    Measurement("million", "tests.bench.million:measure"),
     Measurement("library", "tests.bench.indexing:measure"),
     Measurement("memory", "tests.bench.memory_accuracy:measure"),
     Measurement("tools", "tests.bench.field_tools:measure"),

@@ -36,7 +36,7 @@ CHONKIE = "ROUNDHOUSE_BENCH_CHONKIE"
 """The variable with the Python that has chonkie."""
 ROOMS = (2400, 9600)
 """Characters that a prompt has for passages: two and eight of the default's."""
-_OWN = ((1200, 300, 150), (600, 150, 100), (1800, 450, 200), (900, 225, 120), (1200, 300, 0))
+_OWN = ((1200, 300, 150), (600, 150, 100), (1800, 450, 200), (900, 225, 120), (1200, 300, 0), (400, 100, 60))
 _THEIRS = tuple(
     (name, size, 0 if name == "recursive" else overlap)
     for name in ("recursive", "sentence", "token")

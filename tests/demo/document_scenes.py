@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from app.core.chats import Chat
+from app.core.documents import WholeFile
 from app.gui.screens.chat.transcript.box import Verb
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.screens.documents.view import DocumentsScreen
@@ -31,11 +32,22 @@ def make_documents_chat() -> Chat:
     return msgspec.structs.replace(chat, collections=["vs_notes"])
 
 
+def make_file_chat() -> Chat:
+    """Return a chat whose answer was given a file whole, beside passages."""
+    chat = make_documents_chat()
+    documents = msgspec.structs.replace(SOURCES, files=[WholeFile(name="warranty card.txt", tokens=320)])
+    answer = msgspec.structs.replace(chat.messages[1], documents=documents)
+    return msgspec.structs.replace(chat, messages=[chat.messages[0], answer])
+
+
 def document_chat_scenes(replies: Replies) -> Iterator[Scene]:
     """Yield documents in a chat; `replies` are those of a chat page."""
     looks = (*USUAL_LOOKS, SceneLook(is_mirrored=True))
     known: Replies = {**replies, "GET /chats/c1": make_documents_chat()}
     yield Scene("chat-sources", PageId.CHAT, known, unfold_sources, looks=looks)
+    yield Scene(
+        "chat-whole-file", PageId.CHAT, {**replies, "GET /chats/c1": make_file_chat()}, unfold_sources, looks=looks
+    )
     yield Scene("chat-passage", PageId.CHAT, known, open_passage, looks=looks)
     yield Scene("chat-collections", PageId.CHAT, known, open_collections, looks=looks)
     yield Scene("chat-collections-none", PageId.CHAT, {**known, "GET /collections": []}, open_collections)

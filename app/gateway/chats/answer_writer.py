@@ -5,7 +5,7 @@ Cancelling it closes the connection, which is how an engine learns to stop.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -14,6 +14,7 @@ import msgspec
 
 from app.core.attachments import Attachment
 from app.core.chats import Chat, Message
+from app.core.documents import WholeFile
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed, RoundhouseError
 from app.core.events import EngineChanged
@@ -58,6 +59,7 @@ _LOADING = frozenset({EngineState.STARTING, EngineState.LOADING})
 _LOOK_AT_MEMORY_S = 0.5
 _ENGINES_WORDS = frozenset({"engine_refused", "engine_error", "engine_busy", "unparsed_answer"})
 _LONGEST_TEXT = 500
+_TOO_LONG = frozenset({"context_too_long", ContextOverflow.default_code})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +126,9 @@ class AnswerWriter:
         self, job: AnswerJob, live: LiveAnswer, observation: Observation, path: Sequence[Message]
     ) -> None:
         """Have the model answer until it calls no tool any more. Raises EngineFailed for one that never stops."""
-        parts = await self._read_documents(job, live, path)
         tools = ToolSession(self._mcp, self._services.chats, job.chat, live)
-        calls = await self._write_round(job, live, observation, _Round(path, parts, await _offer(job, tools)))
+        first = _Round(path, {}, await _offer(job, tools))
+        parts, calls = await self._write_first_round(job, live, observation, first)
         for _ in range(MOST_ROUNDS):
             if not calls:
                 return
@@ -140,6 +142,29 @@ class AnswerWriter:
             code="tool_loop",
         )
 
+    async def _write_first_round(
+        self, job: AnswerJob, live: LiveAnswer, observation: Observation, inputs: "_Round"
+    ) -> tuple[AttachmentParts, tuple[canonical.ToolCall, ...]]:
+        """Have the model write, and return what it was given of files with the tools that it calls.
+
+        Files that should fit are given whole. Only the engine knows whether they do: if it refuses that, passages are
+        chosen from them, before anything of the conversation is left out.
+        """
+        context = self._requests.context_of(ResolvedModel(job.model, job.load))
+        whole, long = self._finder.split_files(inputs.path, context)
+        if whole:
+            parts = await self._read_documents(job, live, inputs.path, (whole, long))
+            try:
+                given = inputs._replace(parts=parts, may_be_cut=False)
+                return parts, await self._write_round(job, live, observation, given)
+            except (ContextOverflow, EngineFailed) as error:
+                if error.code not in _TOO_LONG:
+                    raise
+            long = [*long, *whole]
+        parts = await self._read_documents(job, live, inputs.path, ([], long))
+        with self._observe_round(job) if whole else nullcontext(observation) as watched:
+            return parts, await self._write_round(job, live, watched, inputs._replace(parts=parts))
+
     async def _write_round(
         self, job: AnswerJob, live: LiveAnswer, observation: Observation, inputs: "_Round"
     ) -> tuple[canonical.ToolCall, ...]:
@@ -150,10 +175,8 @@ class AnswerWriter:
         )  # fmt: skip
         request = msgspec.structs.replace(request, tools=inputs.tools)
         upstream = await self._make_upstream_request(job, request)
-        sink, trimming = (
-            _LiveAnswerSink(live, observation),
-            self._make_trimming(job, inputs.path, live).options(request),
-        )
+        sink = _LiveAnswerSink(live, observation)
+        trimming = self._make_trimming(job, inputs.path, live).options(request) if inputs.may_be_cut else None
         end = await translate_answer(self._engines, upstream, observation, sink, trimming)
         if isinstance(end, AnswerFailed):
             raise error_from_engine(end)
@@ -193,12 +216,19 @@ class AnswerWriter:
         # What is wrong with a call is its result here, which the window shows, and the model reads next.
         return without_checks(await with_plan(services, blank, ResolvedModel(job.model, job.load), request))
 
-    async def _read_documents(self, job: AnswerJob, live: LiveAnswer, path: Sequence[Message]) -> AttachmentParts:
-        """Return what questions bring along: files, whole where they fit, and passages of those that do not."""
+    async def _read_documents(
+        self,
+        job: AnswerJob,
+        live: LiveAnswer,
+        path: Sequence[Message],
+        files: tuple[Sequence[Attachment], Sequence[Attachment]],
+    ) -> AttachmentParts:
+        """Return what questions bring along: of the files the first ones whole, and passages of the others."""
         context = self._requests.context_of(ResolvedModel(job.model, job.load))
-        long_files = self._finder.choose_long_files(path, context)
+        whole, long_files = files
         parts = await self._read_attachments(job, path, long_files)
         if job.continues is None:
+            live.note_files([WholeFile(name=file.name, tokens=file.tokens) for file in whole])
             live.note_sources(await self._finder.find_sources(job.chat, path, long_files, context, live))
         return with_sources(parts, path, live.documents.sources)
 
@@ -218,6 +248,8 @@ class _Round(NamedTuple):
     path: Sequence[Message]
     parts: AttachmentParts
     tools: tuple[canonical.ToolDefinition, ...]
+    may_be_cut: bool = True
+    """Whether the beginning of the conversation may be left out, as the chat's rule says, if it is too long."""
 
 
 async def _offer(job: AnswerJob, tools: ToolSession) -> tuple[canonical.ToolDefinition, ...]:

@@ -20,7 +20,7 @@ from app.core.chats import (
     MessageStatus,
     Timings,
 )
-from app.core.documents import AnswerSource
+from app.core.documents import AnswerSource, WholeFile
 from app.core.errors import Conflict, NotFound
 from app.core.tool_calls import AnswerToolCall, ToolDecision, end_open_calls
 from app.gateway.canonical.events import (
@@ -61,7 +61,7 @@ class LiveAnswer:
         self.actions = message.actions
         """What it offers to do."""
         self.documents = message.documents
-        """Passages of documents that it is given."""
+        """Files and passages that it is given."""
         self._is_new_text = self._is_new_thought = False
 
     @property
@@ -150,6 +150,10 @@ class LiveAnswer:
     def note_omitted(self, omitted: Omission) -> None:
         """Note what it is made without."""
         self.omitted = omitted
+
+    def note_files(self, files: Sequence[WholeFile]) -> None:
+        """Note which files it is given whole."""
+        self.documents = replace(self.documents, files=list(files))
 
     def note_sources(self, sources: Sequence[AnswerSource]) -> None:
         """Note what it is given of documents."""

@@ -25,6 +25,7 @@ PASSAGES_SHARE = 0.35
 """Of the context that passages may fill."""
 MOST_PASSAGE_TOKENS = 6000
 """More passages than this hold answer hardly any question better, and cost time with every one."""
+_NOT_WHOLE = "{name} does not fit whole, so passages of it were chosen."
 _FEW_WORDS = 4
 """A question as short as this is looked for together with the one before: it goes on with it."""
 
@@ -38,18 +39,17 @@ class SourceFinder:
         self._chats, self._collections = chats, collections
         self._search, self._indexes = search, indexes
 
-    def choose_long_files(self, path: Sequence[Message], context: int) -> list[Attachment]:
-        """Return the files of a path that are not given whole: the longest, until the others fit the context."""
+    def split_files(self, path: Sequence[Message], context: int) -> tuple[list[Attachment], list[Attachment]]:
+        """Return the texts among the files of a path: those that are given whole, and those that are too long.
+
+        The longest are, until the others fit their share of the context; without a context, all.
+        """
         texts = [file for message in path for file in message.attachments if file.kind not in SENSES]
-        by_hash = {file.hash: file for file in texts}
-        room = context * FILES_SHARE - sum(file.tokens for file in by_hash.values())
-        chosen = []
-        for file in sorted(by_hash.values(), key=lambda file: -file.tokens):
-            if room >= 0:
-                break
-            chosen.append(file)
-            room += file.tokens
-        return chosen
+        whole = sorted({file.hash: file for file in texts}.values(), key=lambda file: file.tokens)
+        long = []
+        while whole and (not context or sum(file.tokens for file in whole) > context * FILES_SHARE):
+            long.append(whole.pop())
+        return whole, long
 
     async def find_sources(
         self, chat: Chat, path: Sequence[Message], long_files: Sequence[Attachment], context: int, live: LiveAnswer
@@ -63,6 +63,7 @@ class SourceFinder:
         for name in chat.collections:
             found += await self._search_collection(name, question, live)
         for file in long_files:
+            live.note_source_problem(_NOT_WHOLE.format(name=file.name))
             found += await self._search_file(file, question, live)
         ranked = sorted(found, key=lambda pair: -pair[1].score)
         return number_sources(ranked, most_tokens=int(min(MOST_PASSAGE_TOKENS, context * PASSAGES_SHARE)))

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from app.core.api import SettingInfo
 from app.core.attachments import Attachment
-from app.core.chats import Chat, ChatPatch, Message, NewChat, NewTurn, Turn
-from app.core.documents import Collection, NewCollection, cited_numbers, quote_passages
+from app.core.chats import Chat, ChatPatch, Message, NewChat, NewTurn, OverflowRule, Turn
+from app.core.documents import AnswerDocuments, Collection, NewCollection, WholeFile, cited_numbers, quote_passages
 from app.core.keys import NewKey, Scope
 from tests.gateway.admin.conftest import LAST, Api, chunk
 from tests.gateway.admin.test_collections import BREAD, TRAINS, add, index
@@ -121,8 +122,52 @@ async def test_a_file_that_fits_is_given_whole(api: Api) -> None:
 
     answer = await ask(api, chat.id, "How tall?", attachments=[file.id])
 
-    assert answer.documents.sources == []
+    assert answer.documents == AnswerDocuments(files=[WholeFile(name="a.txt", tokens=file.tokens)])
+    assert answer.documents.tokens == file.tokens > 0
     assert '<attachment name="a.txt">' in prompt_of(api)
+
+
+@pytest.mark.parametrize("rule", [OverflowRule.STOP, OverflowRule.CUT])
+async def test_of_a_file_that_the_engine_finds_too_long_passages_are_given_and_nothing_is_left_out(
+    api: Api, upstream: Upstream, rule: OverflowRule
+) -> None:
+    """An estimate may be wrong, and the conversation takes its part: then the file gives way, not what was said."""
+    played = upstream.play
+
+    assert played is not None
+
+    async def refuse_whole_files(request: web.Request) -> web.StreamResponse:
+        if b"<attachment name=" not in await request.read():
+            return await played(request)
+        error = {"code": 400, "type": "exceed_context_size_error", "n_prompt_tokens": 5000, "n_ctx": 4096}
+        return web.json_response({"error": {**error, "message": "exceeds the context"}}, status=400)
+
+    upstream.play = refuse_whole_files
+    file = await api.call("POST", "/attachments?name=a.txt", Attachment, b"A giraffe is tall. " * 20)
+    chat = await api.call("POST", "/chats", Chat, NewChat(overflow=rule))
+    first = await ask(api, chat.id, "What do you know of animals?")
+
+    answer = await ask(api, chat.id, "How tall is a giraffe?", parent=first.id, attachments=[file.id])
+
+    assert (answer.status, answer.left_out, answer.documents.files) == ("complete", 0, [])
+    assert [source.path for source in answer.documents.sources] == ["a.txt"]
+    assert "a.txt does not fit whole" in answer.documents.note
+    again = await ask(api, chat.id, "And what does the giraffe eat?", parent=answer.id)
+    assert (again.status, bool(again.documents.sources)) == ("complete", True)
+
+
+async def test_without_an_embedding_model_words_alone_find_passages_and_that_is_said(api: Api) -> None:
+    await api.call("PATCH", "/settings", list[SettingInfo], {"documents.embedding_model": "none"})
+    pages = [f"# Part {number}\n\n{'Nothing of note happened. ' * 30}" for number in range(60)]
+    pages[40] += "\n\nThe baker kneads dough with yeast."
+    file = await api.call("POST", "/attachments?name=long.md", Attachment, "\n\n".join(pages).encode())
+    chat = await api.chat()
+
+    answer = await ask(api, chat.id, "What does the baker do with dough?", attachments=[file.id])
+
+    assert "kneads dough" in answer.documents.sources[0].text
+    assert "found by their words only" in answer.documents.note
+    assert not any("input" in json.loads(body) for body in api.gateway.upstream.bodies)
 
 
 async def test_of_a_file_that_does_not_fit_passages_are_given(api: Api) -> None:

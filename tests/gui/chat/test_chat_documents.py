@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 
 from app.core.chats import ChatPatch
-from app.core.documents import DocumentText
+from app.core.documents import AnswerDocuments, DocumentText, WholeFile
 from app.core.errors import ErrorBody
 from app.gui.net.remote_lists import Stores
 from app.gui.phrases import describe_passage_place
@@ -61,6 +61,33 @@ def test_an_answer_says_how_many_passages_it_was_given_and_shows_them(screen: Ch
     press(screen, fold)
     turn.lay_out_between(0, 1e6)
     assert turn.height == height
+
+
+@pytest.mark.parametrize(
+    ("documents", "title"),
+    [
+        (AnswerDocuments(files=[WholeFile(name="a.txt", tokens=80)]), "a.txt, whole · ≈ 80 tokens"),
+        (replace(SOURCES, files=[WholeFile(name=name, tokens=12) for name in "ab"]),
+         "2 whole files · 2 passages of your documents · ≈ 300 tokens"),
+        (AnswerDocuments(note="Nothing."), "No passage of your documents was found"),
+    ],
+)  # fmt: skip
+def test_an_answer_says_which_files_it_was_given_whole(
+    screen: ChatScreen, api: DemoApi, documents: AnswerDocuments, title: str
+) -> None:
+    chat = make_documents_chat()
+    api.replies["GET /chats/c1"] = replace(
+        chat, messages=[chat.messages[0], replace(chat.messages[1], documents=documents)]
+    )
+    screen.model.conversation.fetch_chat()
+    api.flush()
+    (fold,) = spots_of(screen, Verb.FOLD_SOURCES)
+    assert fold.name == f"{title}: show them"
+    press(screen, fold)
+    turn = screen.conversation_view.transcript.document.turns[1]
+    turn.lay_out_between(0, 1e6)
+    grabbed = screen.conversation_view.transcript.grab()  # drawn without a warning
+    assert not grabbed.isNull()
 
 
 def test_a_citation_opens_its_passage_and_marks_it(screen: ChatScreen, api: DemoApi) -> None:

@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ def vector(seed: int) -> list[float]:
     return [numbers.gauss(0, 1) for _ in range(SIZE)]
 
 
-def cosine(left: list[float], right: list[float]) -> float:
+def cosine(left: Sequence[float], right: Sequence[float]) -> float:
     return sum(a * b for a, b in zip(left, right, strict=True)) / math.hypot(*left) / math.hypot(*right)
 
 
@@ -31,6 +32,28 @@ def test_the_nearest_are_those_that_exact_arithmetic_has(tmp_path: Path) -> None
     exact = sorted(vectors, key=lambda place: -cosine(question, vectors[place]))[:20]
     assert len(set(nearest) & set(exact)) >= 18
     assert nearest[0] in exact[:3]
+
+
+@pytest.mark.parametrize("spread", [1e-4, 0.3, 1.0, 30.0])
+def test_near_and_far_ones_are_found_alike(tmp_path: Path, spread: float) -> None:
+    """From vectors that are nearly the question, for distances of any size, to such that have nothing of it."""
+    chance = random.Random(7)  # noqa: S311 -- any numbers do
+    question = vector(-1)
+    vectors = [quantise([number + chance.gauss(0, spread) for number in question]) for _ in range(5000)]
+    vectors[4500] = quantise(question)
+    file = VectorFile(tmp_path / "vectors", SIZE)
+    file.write(dict(enumerate(vectors)))
+
+    nearest = file.nearest(quantise(question), 50)
+
+    bytes_ = [list(memoryview(item).cast("b")) for item in vectors]
+    asked = list(memoryview(quantise(question)).cast("b"))
+    exact = sorted((-cosine(asked, item), place) for place, item in enumerate(bytes_))[:50]
+    worst = -exact[-1][0]
+    assert all(cosine(asked, bytes_[place]) >= worst - 1e-5 for place in nearest)
+    assert len(set(nearest)) == sum(-score > 1e-6 for score, _ in exact)
+    if spread >= 0.3:
+        assert nearest[0] == 4500
 
 
 def test_places_that_were_never_written_are_near_to_nothing(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
 from app.core.chats import MessageStatus, Role
+from app.core.documents import AnswerDocuments
 from app.core.tool_calls import AnswerToolCall
 from app.core.translation import tr
 from app.gui.markdown.pieces import MarkdownPiece
@@ -411,7 +412,7 @@ class TranscriptTurn:
 
     def _make_sources_boxes(self) -> list[SourcesBox]:
         documents = self.view.message.documents
-        if not documents.sources and not documents.note:
+        if documents == AnswerDocuments():
             return []
         box = next((box for box in self._notes if isinstance(box, SourcesBox) and box.documents == documents), None)
         return [box or SourcesBox(documents)]
