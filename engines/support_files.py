@@ -76,8 +76,8 @@ def _read_names(source: NameSource, folder: Path) -> Iterator[str]:
 
 def _names_in_text(source: NameSource, file: Path) -> Iterator[str]:
     try:
-        with file.open(encoding="utf-8", errors="replace") as opened:
-            text = opened.read(_MAX_TEXT)
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            text = stream.read(_MAX_TEXT)
     except OSError:
         return
     regions: Iterable[str] = (
@@ -89,7 +89,7 @@ def _names_in_text(source: NameSource, file: Path) -> Iterator[str]:
 
 def _library_names(file: Path, anchors: Sequence[str]) -> set[str]:
     try:
-        with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
             return set(_strings_around(content, anchors))
     except (OSError, ValueError):  # ValueError: an empty file cannot be mapped
         return set()

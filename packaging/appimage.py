@@ -40,9 +40,9 @@ class NotARuntime(ValueError):
 def checked(runtime: Runtime) -> bytes:
     """Return the runtime. Raises NotARuntime for another file than was named, or one of another kind."""
     data = runtime.file.read_bytes()
-    found = hashlib.sha256(data).hexdigest()
-    if found != runtime.sha256.lower():
-        raise NotARuntime(f"{runtime.file} has the SHA-256 {found}, not {runtime.sha256}.")
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != runtime.sha256.lower():
+        raise NotARuntime(f"{runtime.file} has the SHA-256 {digest}, not {runtime.sha256}.")
     if not data.startswith(_ELF) or data[_TYPE_AT : _TYPE_AT + len(_TYPE_2)] != _TYPE_2:
         raise NotARuntime(f"{runtime.file} is no runtime of an AppImage (type 2).")
     return data

@@ -45,17 +45,17 @@ def main() -> int:
     options = parser.parse_args()
     if IMAGE in options.steps and not (options.runtime and options.sha256):
         parser.error("an AppImage takes --runtime and --sha256; see docs/guide/installing.md")
-    wanted = options.steps or STEPS
+    steps = options.steps or STEPS
     do = {"freeze": freeze, "archive": archive, "deb": deb, IMAGE: partial(image, options.runtime, options.sha256)}
     DIST.mkdir(exist_ok=True)
     try:
-        for step in wanted:
+        for step in steps:
             began = time.monotonic()
             made = do[step]()
             _say(f"{step}: {made} ({_size(made) / _MB:.0f} MB, {time.monotonic() - began:.0f} s)")
     except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace") if error.stderr else ""
-        _say(f"{error}\n{said}")
+        output = error.stderr.decode(errors="replace") if error.stderr else ""
+        _say(f"{error}\n{output}")
         return 1
     except (appimage.NotARuntime, OSError) as error:
         _say(str(error))
@@ -154,7 +154,7 @@ def _today() -> dt.date:
 def _size(path: Path) -> int:
     if path.is_file():
         return path.stat().st_size
-    return sum(one.lstat().st_size for one in path.rglob("*") if one.is_file())
+    return sum(file.lstat().st_size for file in path.rglob("*") if file.is_file())
 
 
 def _say(sentence: str) -> None:

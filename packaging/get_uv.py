@@ -34,11 +34,11 @@ def main(target):
         shutil.rmtree(str(target), ignore_errors=True)
         binary.parent.mkdir(parents=True)
         try:
-            found = way(target)
-            if not found.is_file():
+            program = way(target)
+            if not program.is_file():
                 raise OSError("it brought no uv")
-            if found != binary:
-                shutil.copy2(str(found), str(binary))
+            if program != binary:
+                shutil.copy2(str(program), str(binary))
             subprocess.check_call([str(binary), "--version"], stdout=sys.stderr)
         except (OSError, subprocess.SubprocessError, ValueError, LookupError, zipfile.BadZipFile) as error:
             reasons.append("  {}: {}".format(way.__name__, error))
@@ -82,8 +82,8 @@ def by_index(target):
 
 def links(page):
     """Return the (URL, SHA-256) of every file on a page of the simple index (PEP 503)."""
-    found = (html.unescape(link).partition("#sha256=") for link in re.findall(r'href="([^"]+)"', page))
-    return [(urllib.parse.urljoin(INDEX, url), sha256) for url, _, sha256 in found if sha256]
+    parts = (html.unescape(link).partition("#sha256=") for link in re.findall(r'href="([^"]+)"', page))
+    return [(urllib.parse.urljoin(INDEX, url), sha256) for url, _, sha256 in parts if sha256]
 
 
 def newest(files):
@@ -97,12 +97,12 @@ def newest(files):
 def fits(filename, system=SYSTEM, machine=MACHINE):
     """Say whether a wheel's platform tag is this one's. On Linux the C library decides between two builds."""
     arch = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "(?:arm64|aarch64)", "aarch64": "aarch64"}
-    wanted = arch.get(machine.lower(), re.escape(machine))
+    wheel_arch = arch.get(machine.lower(), re.escape(machine))
     libc = "manylinux" if platform.libc_ver()[0] == "glibc" else "musllinux"
     tags = {
-        "Linux": libc + r"[\w.]*_" + wanted,
-        "Darwin": r"macosx_\d+_\d+_" + wanted,
-        "Windows": "win_amd64" if wanted == "x86_64" else "win_arm64",
+        "Linux": libc + r"[\w.]*_" + wheel_arch,
+        "Darwin": r"macosx_\d+_\d+_" + wheel_arch,
+        "Windows": "win_amd64" if wheel_arch == "x86_64" else "win_arm64",
     }
     return (
         re.match(r"uv-\d+(?:\.\d+)+-py3-none-[\w.]*" + tags.get(system, "none") + r"[\w.]*\.whl$", filename) is not None

@@ -51,14 +51,14 @@ _CPUS = {"amd64": "x86_64", "aarch64": "arm64"}
 
 def main(argv: list[str] | None = None) -> int:
     """Do what is asked. Returns 0, or 1 with what is wrong."""
-    wanted = _parser().parse_args(argv)
+    args = _parser().parse_args(argv)
     try:
-        if wanted.what == "key":
-            _say(make_key(wanted.file))
+        if args.what == "key":
+            _say(make_key(args.file))
         else:
-            key, folder, channel = private_key(os.environ.get(VARIABLE, "")), wanted.folder, wanted.channel
-            is_new = wanted.what == "make"
-            manifest = described(folder, channel=channel, base=wanted.base) if is_new else renewed(folder, channel)
+            key, folder, channel = private_key(os.environ.get(VARIABLE, "")), args.folder, args.channel
+            is_new = args.what == "make"
+            manifest = described(folder, channel=channel, base=args.base) if is_new else renewed(folder, channel)
             _say(f"{signed(manifest, key, folder)}: version {manifest.version}, {len(manifest.files)} files")
     except (OSError, ValueError, RoundhouseError) as error:
         _say(str(error))
@@ -92,7 +92,7 @@ def private_key(text: str, keys_file: Path = KEYS_FILE) -> Ed25519PrivateKey:
 
 def described(folder: Path, *, channel: str, base: str, version: str = __version__) -> UpdateManifest:
     """Return what a folder of packed files is. Raises ValueError for one that holds none."""
-    files = [found for path in sorted(folder.iterdir()) if (found := _file(path, base)) is not None]
+    files = [entry for path in sorted(folder.iterdir()) if (entry := _file(path, base)) is not None]
     if not files:
         raise ValueError(f"There is nothing in {folder} that was packed.")
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
@@ -130,19 +130,19 @@ def signed(manifest: UpdateManifest, key: Ed25519PrivateKey, folder: Path) -> Pa
 
 def notes_of(version: str, changelog: str) -> str:
     """Return what the changelog says of a version: everything below its heading."""
-    found = re.search(rf"(?ms)^## {re.escape(version)}(?:\s[^\n]*)?\n(.*?)(?=^## |\Z)", changelog)
-    return found[1].strip() if found else ""
+    match = re.search(rf"(?ms)^## {re.escape(version)}(?:\s[^\n]*)?\n(.*?)(?=^## |\Z)", changelog)
+    return match[1].strip() if match else ""
 
 
 def _file(path: Path, base: str) -> ReleaseFile | None:
     for kind, platform, pattern in NAMES:
-        found = pattern.fullmatch(path.name)
-        if found is not None:
+        match = pattern.fullmatch(path.name)
+        if match is not None:
             content = path.read_bytes()
             return ReleaseFile(
                 kind=kind,
                 platform=platform,
-                architecture=_CPUS.get(found["cpu"], found["cpu"]),
+                architecture=_CPUS.get(match["cpu"], match["cpu"]),
                 url=base + path.name,
                 size=len(content),
                 sha256=hashlib.sha256(content).hexdigest(),

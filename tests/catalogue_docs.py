@@ -17,7 +17,7 @@ _SPAN = re.compile(r"(?P<begin><!-- catalogue: (?P<table>\w+) -->\n).*?(?P<end><
 def as_generated(page: str) -> str:
     """Return the page with its tables as they would be written now."""
     tables = {"models": _list_models, "branches": _list_branches, "unshaped": _list_unshaped}
-    return _SPAN.sub(lambda found: "\n".join((found["begin"], *tables[found["table"]](), "", found["end"])), page)
+    return _SPAN.sub(lambda match: "\n".join((match["begin"], *tables[match["table"]](), "", match["end"])), page)
 
 
 def _read_entries() -> list[CatalogueEntry]:

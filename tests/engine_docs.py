@@ -39,7 +39,7 @@ WORK = {
 _SPAN = re.compile(r"(?P<begin><!-- engines: (?P<name>[a-z-]+) -->)(?P<text>.*?)(?P<end><!-- end -->)", re.DOTALL)
 
 
-def listed() -> Iterator[str]:
+def engine_rows() -> Iterator[str]:
     """Yield the table of every engine: formats, systems, how it comes, what was run."""
     yield from heading("engine", "reads", "systems", "how it comes", "run for real")
     for adapter in ADAPTERS.values():
@@ -83,7 +83,7 @@ def ids() -> Iterator[str]:
     yield f"`{' '.join(engine_table())}`"
 
 
-TABLES: dict[str, Callable[[], Iterator[str]]] = {"list": listed, "options": options, "guide": guide, "ids": ids}
+TABLES: dict[str, Callable[[], Iterator[str]]] = {"list": engine_rows, "options": options, "guide": guide, "ids": ids}
 
 
 def heading(*cells: str) -> Iterator[str]:
@@ -117,8 +117,8 @@ def comes(adapter: EngineAdapter) -> str:
 
 def ran(adapter: EngineAdapter) -> str:
     """Return where an engine was run for real, in its own words."""
-    said = adapter.descriptor.verified
-    return said.removeprefix(RAN).partition(":")[0].rstrip(".") if said.startswith(RAN) else "never; played"
+    verified = adapter.descriptor.verified
+    return verified.removeprefix(RAN).partition(":")[0].rstrip(".") if verified.startswith(RAN) else "never; played"
 
 
 def flags(table: FlagTable, option: str) -> str:
@@ -137,7 +137,7 @@ def row(kind: MachineKind, need: GuideNeed) -> str:
 
 def as_generated(page: str) -> str:
     """Return a page with every table as it would be written now."""
-    return _SPAN.sub(lambda found: f"{found['begin']}{_text(found['name'])}{found['end']}", page)
+    return _SPAN.sub(lambda match: f"{match['begin']}{_text(match['name'])}{match['end']}", page)
 
 
 def _text(name: str) -> str:

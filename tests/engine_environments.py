@@ -32,9 +32,9 @@ def engine_environment(folder: str, variant: str = "cpu") -> EngineInstallation:
 
 def installed(adapter: EngineAdapter, folder: str, variant: str = "cpu") -> EngineInstallation:
     """Return an installation as the adapter finds it there. Skips likewise."""
-    found = adapter.probe(_place(folder, variant))
-    assert isinstance(found, EngineInstallation)
-    return found
+    installation = adapter.probe(_place(folder, variant))
+    assert isinstance(installation, EngineInstallation)
+    return installation
 
 
 def is_made(folder: str, variant: str) -> bool:
@@ -53,9 +53,9 @@ def _place(folder: str, variant_name: str) -> EngineLocation:
 
 
 def _variant(recipe: InstallRecipe, name: str) -> EngineVariant:
-    found = recipe.find_variant(name)
-    assert found is not None
-    return found
+    variant = recipe.find_variant(name)
+    assert variant is not None
+    return variant
 
 
 def _kept(folder: str, variant_name: str) -> Path:

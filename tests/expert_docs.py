@@ -170,10 +170,10 @@ def as_generated(page: str, *names: str) -> str:
     """Return the page with these of its tables as they would be written now."""
     tables = {"picks": _pick_lines, "speeds": _speed_lines, "sizes": _size_lines}
 
-    def write_table(found: re.Match[str]) -> str:
-        if found["table"] not in names:
-            return found[0]
-        return "\n".join((found["begin"], *tables[found["table"]](), "", found["end"]))
+    def write_table(match: re.Match[str]) -> str:
+        if match["table"] not in names:
+            return match[0]
+        return "\n".join((match["begin"], *tables[match["table"]](), "", match["end"]))
 
     return _SPAN.sub(write_table, page)
 
@@ -202,11 +202,11 @@ def _speed_lines() -> Iterator[str]:
     yield f"{len(rows)} rows: median error {errors:.0%}, inside the interval {inside:.0%}."
     yield ""
     yield from heading("machine", "model", "", "engine", "measured", "predicted")
-    for one in rows:
-        row = one.row
+    for device_row in rows:
+        row = device_row.row
         measured = f"{row.low:g}" if row.low == row.high else f"{row.low:g} to {row.high:g}"
         engine = f"{row.engine} {row.backend}"
-        predicted = f"{one.rate.tokens_per_second:.3g}{'' if one.is_inside else ' (outside)'}"
+        predicted = f"{device_row.rate.tokens_per_second:.3g}{'' if device_row.is_inside else ' (outside)'}"
         yield line(row.machine, row.model, row.quantization, engine, measured, predicted)
 
 

@@ -85,10 +85,10 @@ def pptx_parts(text: str = WORDS, prolog: str = "") -> dict[str, str | bytes]:
     shape = "<p:sp><p:txBody><a:p><a:r><a:t>{}</a:t></a:r></a:p></p:txBody></p:sp>"
     slide = f"<p:sld {_P} {_A}><p:cSld><p:spTree>{shape.format(text)}</p:spTree></p:cSld></p:sld>"
     notes = f"<p:notes {_P} {_A}><p:cSld><p:spTree>{shape.format('A note')}</p:spTree></p:cSld></p:notes>"
-    shown = f'<p:presentation {_P} {_R}><p:sldIdLst><p:sldId id="1" r:id="s1"/></p:sldIdLst></p:presentation>'
+    presentation = f'<p:presentation {_P} {_R}><p:sldIdLst><p:sldId id="1" r:id="s1"/></p:sldIdLst></p:presentation>'
     return {
         "[Content_Types].xml": "<Types/>",
-        "ppt/presentation.xml": shown,
+        "ppt/presentation.xml": presentation,
         "ppt/_rels/presentation.xml.rels": _RELATIONS.format(
             f'<Relationship Id="s1" Type="{_OFFICE}/slide" Target="slides/slide1.xml"/>'
         ),

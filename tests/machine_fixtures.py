@@ -50,8 +50,8 @@ class MachineFixture:
 
     def table(self, name: str) -> Mapping[str, Any]:
         """Return a table of raw evidence; empty when the file has none."""
-        found: Mapping[str, Any] = self.raw.get(name, {})
-        return found
+        entry: Mapping[str, Any] = self.raw.get(name, {})
+        return entry
 
     def evidence(self) -> dict[str, Any]:
         """Return the raw tables as `app.hardware.evidence.replay_evidence` takes them."""
@@ -84,11 +84,11 @@ def fixtures(system: str) -> list[MachineFixture]:
 def differences(machine: Machine, expected: Mapping[str, Any]) -> list[str]:
     """Return one line for each expectation that `machine` does not meet; empty when all is as it should be."""
     tree = msgspec.to_builtins(machine)
-    found = {key: _at(tree, key.split(".")) for key in expected}
+    values = {key: _at(tree, key.split(".")) for key in expected}
     return [
-        f"{key}: expected {want!r}, found {found[key]!r}"
+        f"{key}: expected {want!r}, found {values[key]!r}"
         for key, want in expected.items()
-        if not _meets(found[key], want)
+        if not _meets(values[key], want)
     ]
 
 
@@ -128,13 +128,13 @@ def _child(tree: object, name: str) -> object:
     return tree.get(name) if isinstance(tree, dict) else None
 
 
-def _meets(found: object, want: object) -> bool:
-    if isinstance(want, list) and isinstance(found, list) and found and isinstance(found[0], dict):
-        texts = [_at(entry, []) for entry in found]
+def _meets(actual: object, want: object) -> bool:
+    if isinstance(want, list) and isinstance(actual, list) and actual and isinstance(actual[0], dict):
+        texts = [_at(entry, []) for entry in actual]
         return len(texts) == len(want) and all(str(part) in str(text) for part, text in zip(want, texts, strict=True))
     size = _SIZE.fullmatch(want) if isinstance(want, str) else None
-    if size and isinstance(found, int):
-        return found == round(float(size[1]) * _UNITS[size[2]])
-    if isinstance(want, float) and isinstance(found, float):
-        return abs(found - want) <= abs(want) * 1e-3
-    return bool(found == want)
+    if size and isinstance(actual, int):
+        return actual == round(float(size[1]) * _UNITS[size[2]])
+    if isinstance(want, float) and isinstance(actual, float):
+        return abs(actual - want) <= abs(want) * 1e-3
+    return bool(actual == want)

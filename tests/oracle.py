@@ -70,13 +70,20 @@ class Refused(Exception):
 
 def load(path: Path, setting: Setting | None = None) -> Allocated:
     """Load `path` and return what was allocated. Raises Refused."""
-    (found,) = load_each(path, [setting or Setting()])
-    return found
+    (load_result,) = load_each(path, [setting or Setting()])
+    return load_result
 
 
 def load_each(path: Path, settings: Sequence[Setting]) -> list[Allocated]:
     """Load `path` with one setting after another, in one process, and return what each allocated. Raises Refused."""
-    argv = [sys.executable, "-m", "tests.oracle", "--child", str(path), json.dumps([asdict(one) for one in settings])]
+    argv = [
+        sys.executable,
+        "-m",
+        "tests.oracle",
+        "--child",
+        str(path),
+        json.dumps([asdict(setting) for setting in settings]),
+    ]
     environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}  # an assertion would start a debugger, for seconds
     with subprocess.Popen(
         argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=ROOT, env=environment

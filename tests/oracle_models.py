@@ -89,7 +89,7 @@ def ask_each(model: ModelShape) -> list[AllocatedBytes | None]:
     with TemporaryDirectory() as folder:
         path = write_model(Path(folder), model)
         try:
-            return [summed_bytes(found) for found in load_each(path, MORE_SETTINGS)]
+            return [summed_bytes(allocated) for allocated in load_each(path, MORE_SETTINGS)]
         except (Refused, BrokenPipeError):  # of one setting, so that all have to be asked alone
             return [_ask_llama_cpp(path, setting) for setting in MORE_SETTINGS]
 

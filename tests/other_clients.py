@@ -73,13 +73,13 @@ def run(*command: object, env: dict[str, str]) -> str:
     return done.stdout
 
 
-def litellm(programs: Path, model: str, base: str, *asked: dict[str, Any]) -> list[dict[str, Any]]:
+def litellm(programs: Path, model: str, base: str, *arguments: dict[str, Any]) -> list[dict[str, Any]]:
     """Ask by LiteLLM, one after the other, and return what it made of each answer."""
     # Its list of prices would come from the network, and it prints advice above its answer.
     env = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-    said = run(programs / "python", "-c", LITELLM, model, base, json.dumps(asked), env=env)
-    found: list[dict[str, Any]] = json.loads(said.splitlines()[-1])
-    return found
+    output = run(programs / "python", "-c", LITELLM, model, base, json.dumps(arguments), env=env)
+    body: list[dict[str, Any]] = json.loads(output.splitlines()[-1])
+    return body
 
 
 def base_url(url: str, provider: str) -> str:

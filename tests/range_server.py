@@ -54,25 +54,25 @@ def serving(hub: Hub) -> Iterator[Hub]:
 
 def answer(request: BaseHTTPRequestHandler, hub: Hub) -> None:
     path = request.path
-    wanted = request.headers.get("Range", "")
-    hub.asked.append((path, wanted))
+    range_header = request.headers.get("Range", "")
+    hub.asked.append((path, range_header))
     hub.tokens.append(request.headers.get("Authorization"))
     if path in hub.redirects:
         send(request, hub, 302, b"", {"Location": hub.redirects[path]})
     elif path in hub.statuses or path not in hub.files:
         send(request, hub, hub.statuses.get(path, 404), b"", {})
     else:
-        send_file(request, hub, hub.files[path], RANGE.match(wanted))
+        send_file(request, hub, hub.files[path], RANGE.match(range_header))
 
 
-def send_file(request: BaseHTTPRequestHandler, hub: Hub, content: bytes, wanted: re.Match[str] | None) -> None:
+def send_file(request: BaseHTTPRequestHandler, hub: Hub, content: bytes, byte_range: re.Match[str] | None) -> None:
     if hub.endless:
         send(request, hub, 200, content, {"Content-Length": str(1 << 40)})
         pour(request, hub)
-    elif wanted is None or not hub.ranges:
+    elif byte_range is None or not hub.ranges:
         send(request, hub, 200, content, {})
     else:
-        start, end = int(wanted[1]), min(int(wanted[2]), len(content) - 1)
+        start, end = int(byte_range[1]), min(int(byte_range[2]), len(content) - 1)
         if start > end:
             send(request, hub, 416, b"", {})
             return

@@ -167,23 +167,23 @@ class _Reader(ast.NodeVisitor):
 
     def _check_sentence(self, node: ast.Call, name: str, sentences: list[str]) -> None:
         given = {keyword.arg or "" for keyword in node.keywords} | ({"count"} if name == "tr_plural" else set())
-        wanted = [placeholders(text) for text in sentences]
-        if name == "tr" and wanted[0] != given:
+        expected = [placeholders(text) for text in sentences]
+        if name == "tr" and expected[0] != given:
             self._source.add_fault(node, f"values {sorted(given)} for {sentences[0]!r}")
-        if name == "tr_plural" and not (wanted[0] <= given == wanted[1] | {"count"}):
+        if name == "tr_plural" and not (expected[0] <= given == expected[1] | {"count"}):
             self._source.add_fault(node, f"values {sorted(given)} for {sentences!r}")
         if any(_FRAGMENT.search(text) for text in sentences):
             self._source.add_fault(node, f"a piece of a sentence: {sentences[0]!r}")
 
     def _check_arguments(self, node: ast.Call, name: str) -> None:
         names = [] if name in KEYED else self._parameters.get(name, [])
-        shown: list[ast.expr] = [
+        args: list[ast.expr] = [
             arg for arg, parameter in zip(node.args, names, strict=False) if parameter in SHOWN_ARGUMENTS
         ]
         if names or name in SHOWING:
-            shown += [keyword.value for keyword in node.keywords if keyword.arg in SHOWN_ARGUMENTS]
-        shown += node.args if name in SHOWING else []
-        for literal in (literal for value in shown for literal in literals(value)):
+            args += [keyword.value for keyword in node.keywords if keyword.arg in SHOWN_ARGUMENTS]
+        args += node.args if name in SHOWING else []
+        for literal in (literal for value in args for literal in literals(value)):
             if _LETTERS.search(literal) and not _SENTENCE.search(literal) and not is_code(literal):
                 self._source.add_fault(node, f"not translated: {literal!r} in {ast.unparse(node)}")
 

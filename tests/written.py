@@ -5,11 +5,11 @@ from pathlib import Path
 
 def contents_below(folder: Path) -> dict[Path, bytes]:
     """Return every file with its bytes. One that goes meanwhile is left out: files are replaced by way of another."""
-    found: dict[Path, bytes] = {}
+    contents: dict[Path, bytes] = {}
     for file in folder.rglob("*"):
         try:
             if file.is_file():
-                found[file] = file.read_bytes()
+                contents[file] = file.read_bytes()
         except FileNotFoundError:
             continue
-    return found
+    return contents

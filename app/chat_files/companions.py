@@ -70,8 +70,8 @@ def _member_reader(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> ReadFil
     def read() -> bytes:
         if member.file_size > LARGEST_FILE_BYTES:
             return b""
-        with archive.open(member) as opened:
-            content = opened.read(LARGEST_FILE_BYTES + 1)
+        with archive.open(member) as stream:
+            content = stream.read(LARGEST_FILE_BYTES + 1)
         return content if len(content) <= LARGEST_FILE_BYTES else b""
 
     return read

@@ -158,8 +158,8 @@ def _read_directory(folder: Path) -> Iterator[JsonObject]:
             raise BadRequest(f"{folder} has more than {MOST_FILES:,} files.", hint="Name the folder of the chats.")
         if file.name == jan.MESSAGES_FILE:
             continue
-        with file.open("rb") as opened:
-            data = _read_bounded(opened, file.name)
+        with file.open("rb") as stream:
+            data = _read_bounded(stream, file.name)
         value = _try_decode(data)
         if file.name == jan.THREAD_FILE and isinstance(value, dict):
             messages = file.with_name(jan.MESSAGES_FILE)
@@ -184,8 +184,8 @@ def _read_archive(path: Path) -> Iterator[tuple[JsonObject, CompanionFiles]]:
         if len(members) > MOST_FILES:
             raise BadRequest(f"{path.name} has more than {MOST_FILES:,} files.")
         for member in members:
-            with archive.open(member) as opened:
-                values = _conversations_in(_try_decode(_read_bounded(opened, member.filename)))
+            with archive.open(member) as stream:
+                values = _conversations_in(_try_decode(_read_bounded(stream, member.filename)))
                 yield from ((value, beside) for value in values)
 
 

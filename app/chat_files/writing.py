@@ -226,9 +226,9 @@ def _html_parts(chat: Chat, pictures: Mapping[str, tuple[str, bytes]], renderer:
             parts = "".join(f"<pre>{html.escape(part)}</pre>" for part in (call.arguments, call.result) if part.strip())
             yield f"<details><summary>{html.escape(_describe_call(call))}</summary>{parts}</details>"
         kind = ' class="you"' if message.role is Role.USER else ""
-        shown = "".join(_show_attachment(attachment, pictures) for attachment in message.attachments)
+        attachments_html = "".join(_show_attachment(attachment, pictures) for attachment in message.attachments)
         text = message.content or ("" if message.attachments else "*No text.*")
-        yield f"<div{kind}>{shown}{renderer.render_text(text)}</div>"
+        yield f"<div{kind}>{attachments_html}{renderer.render_text(text)}</div>"
         if message.error:
             yield f'<p class="about">{html.escape(message.error)}</p>'
 

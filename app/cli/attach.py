@@ -134,7 +134,7 @@ def list_attached(*, as_json: bool) -> None:
 def detach(name: str, *, as_json: bool) -> None:
     """Remove the attached model NAME from the list, and delete its key."""
     connect_gateway().delete(f"/attached/{quote_segment(name)}")
-    show_result("detached", name, as_json=as_json, text=lambda gone: [f"{gone} is no longer attached."])
+    show_result("detached", name, as_json=as_json, text=lambda text_name: [f"{text_name} is no longer attached."])
 
 
 def read_key(*, from_stdin: bool, asks: bool) -> str:

@@ -73,7 +73,7 @@ def run(  # noqa: PLR0913 -- click passes each option by itself
         parts = attached.parts
         if count:
             tokens = count_question(client, name, (system, question), attached)
-            show_result("count", tokens, as_json=as_json, text=lambda shown: [shown.describe()])
+            show_result("count", tokens, as_json=as_json, text=lambda token_count: [token_count.describe()])
             return
         check_answer_choices(client, name, sampling)
         load_model(client, name)

@@ -26,8 +26,8 @@ def folders(ctx: click.Context, *, as_json: bool) -> None:
     New chats in a folder begin with its model, its system prompt and its files.
     """
     if ctx.invoked_subcommand is None:
-        listed = connect_gateway().get(_PATH, list[ChatFolder])
-        show_result("folders", listed, as_json=as_json, text=_folder_lines)
+        folder_list = connect_gateway().get(_PATH, list[ChatFolder])
+        show_result("folders", folder_list, as_json=as_json, text=_folder_lines)
 
 
 _MODEL = click.option("--model", help="Model of new chats; an empty one is the usual.")
@@ -49,7 +49,7 @@ def add(name: str, *, model: str | None, system_prompt: str | None, files: tuple
     uploads = [upload_file(client, path).id for path in files]
     new = NewChatFolder(name=name, model=model or "", system_prompt=system_prompt or "", files=uploads)
     made = client.post(_PATH, new, ChatFolder)
-    show_result("folder", made, as_json=as_json, text=lambda shown: [f"“{shown.name}” is there."])
+    show_result("folder", made, as_json=as_json, text=lambda folder: [f"“{folder.name}” is there."])
 
 
 @folders.command("show")
@@ -114,11 +114,12 @@ def delete(folder: str, *, with_chats: bool, yes: bool, as_json: bool) -> None:
 
 def find_folder(client: GatewayClient, name: str) -> ChatFolder:
     """Return the folder with that name, or whose id begins so. Raises NotFound, or BadRequest where several do."""
-    wanted = name.strip().casefold()
+    folded_name = name.strip().casefold()
     matches = [
         folder
         for folder in client.get(_PATH, list[ChatFolder])
-        if folder.name.casefold() == wanted or (len(wanted) >= _LEAST_ID and folder.id.startswith(wanted))
+        if folder.name.casefold() == folded_name
+        or (len(folded_name) >= _LEAST_ID and folder.id.startswith(folded_name))
     ]
     if len(matches) > 1:
         raise BadRequest(
@@ -130,10 +131,10 @@ def find_folder(client: GatewayClient, name: str) -> ChatFolder:
     return matches[0]
 
 
-def _folder_lines(listed: Sequence[ChatFolder]) -> list[str]:
-    if not listed:
+def _folder_lines(folder_list: Sequence[ChatFolder]) -> list[str]:
+    if not folder_list:
         return ["No folders."]
-    rows = [(item.id[:_SHOWN_ID], str(item.chat_count), _gives(item), item.name) for item in listed]
+    rows = [(item.id[:_SHOWN_ID], str(item.chat_count), _gives(item), item.name) for item in folder_list]
     return format_table(("ID", "CHATS", "NEW CHATS GET", "NAME"), rows)
 
 

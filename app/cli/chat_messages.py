@@ -51,9 +51,9 @@ _LAST = click.argument("message", default="last")
 def list_messages(chat: str, *, is_all: bool, as_json: bool) -> None:
     """List the messages of CHAT with the numbers and ids that name them."""
     whole = read_chat(connect_gateway(), chat)
-    shown = visible_path(whole)
-    messages = whole.messages if is_all else shown
-    numbers = {message.id: str(number) for number, message in enumerate(shown, 1)}
+    path = visible_path(whole)
+    messages = whole.messages if is_all else path
+    numbers = {message.id: str(number) for number, message in enumerate(path, 1)}
     show_result("messages", messages, as_json=as_json, text=lambda them: _message_lines(them, numbers))
 
 
@@ -171,7 +171,7 @@ def choose_overflow(chat: str, rule: str | None, *, as_json: bool) -> None:
     if rule is not None:
         path = f"/chats/{quote_segment(whole.id)}"
         whole = client.patch(path, ChatPatch(overflow=OverflowRule(rule)), Chat)
-    show_result("chat", whole, as_json=as_json, text=lambda shown: [shown.overflow.value])
+    show_result("chat", whole, as_json=as_json, text=lambda chat_info: [chat_info.overflow.value])
 
 
 COMMANDS = (

@@ -42,12 +42,12 @@ def list_summaries(client: GatewayClient, request: ChatRequest) -> Iterator[Chat
 
 def find_chat(client: GatewayClient, name: str, shelves: Sequence[ChatShelf] = IN_SIGHT) -> ChatSummary:
     """Return the chat with that title, or whose id begins so. Raises NotFound, or BadRequest where several do."""
-    wanted = name.strip().lower()
+    folded_name = name.strip().lower()
     matches = [
         summary
         for shelf in shelves
         for summary in list_summaries(client, ChatRequest(shelf=shelf))
-        if summary.title.lower() == wanted or _begins_id(summary.id, wanted)
+        if summary.title.lower() == folded_name or _begins_id(summary.id, folded_name)
     ]
     if len(matches) > 1:
         raise BadRequest(f"{len(matches)} chats are called “{name}”.", hint="Use an id: `roundhouse chats` lists them.")
@@ -66,12 +66,12 @@ def find_message(chat: Chat, name: str) -> Message:
 
     Raises NotFound.
     """
-    path, wanted = visible_path(chat), name.strip().lower()
-    if wanted == "last" and path:
+    path, folded_name = visible_path(chat), name.strip().lower()
+    if folded_name == "last" and path:
         return path[-1]
-    if wanted.isdecimal() and 0 < int(wanted) <= len(path):
-        return path[int(wanted) - 1]
-    matches = [message for message in chat.messages if _begins_id(message.id, wanted)]
+    if folded_name.isdecimal() and 0 < int(folded_name) <= len(path):
+        return path[int(folded_name) - 1]
+    matches = [message for message in chat.messages if _begins_id(message.id, folded_name)]
     if len(matches) != 1:
         raise NotFound(
             f"There is no message “{name}” in this chat.",

@@ -67,8 +67,8 @@ class TerminalTools:
 
     def _is_allowed(self, tool: McpTool, arguments: dict[str, object]) -> bool:
         place = (tool.server, tool.about.name)
-        shown = json.dumps(arguments, ensure_ascii=False)
-        cut = shown if len(shown) <= _LONGEST_ARGUMENTS else f"{shown[:_LONGEST_ARGUMENTS]}…"
+        text = json.dumps(arguments, ensure_ascii=False)
+        cut = text if len(text) <= _LONGEST_ARGUMENTS else f"{text[:_LONGEST_ARGUMENTS]}…"
         print_note(f"{tool.server}: {tool.about.name} {cut}")
         if tool.permission is McpPermission.ALLOW or place in self._allowed:
             return True

@@ -64,27 +64,27 @@ class ChatExporter:
 
         Only JSON has what new chats in a folder begin with.
         """
-        listed, folders = list(summaries), self._client.get("/chats/folders", list[ChatFolder])
+        listing, folders = list(summaries), self._client.get("/chats/folders", list[ChatFolder])
         if self._target.kind != "json":
-            self._write_pages(listed, folders)
-            return self._report(chats=len(listed))
-        chats = [self._read_chat(summary) for summary in listed]
+            self._write_pages(listing, folders)
+            return self._report(chats=len(listing))
+        chats = [self._read_chat(summary) for summary in listing]
         messages = [message for chat in chats for message in chat.messages]
         files = self._fetch_files([*attachments_of(messages), *(file for folder in folders for file in folder.files)])
         self._write_file(self._target.file, encode_chats(chats, files, folders))
-        return self._report(chats=len(listed), folders=len(folders))
+        return self._report(chats=len(listing), folders=len(folders))
 
-    def _write_pages(self, listed: Sequence[ChatSummary], folders: Sequence[ChatFolder]) -> None:
+    def _write_pages(self, summaries: Sequence[ChatSummary], folders: Sequence[ChatFolder]) -> None:
         """Write a file for each chat, those of a folder into one that is called like it."""
         names: dict[str, set[str]] = {"": set()}
         places = {folder.id: _free_name(_name_of(folder.name, "Folder"), names[""]) for folder in folders}
-        for count, summary in enumerate(listed, start=1):
+        for count, summary in enumerate(summaries, start=1):
             chat = self._read_chat(summary)
             place = places.get(chat.folder, "")
             name = _free_name(_file_stem(chat), names.setdefault(place, set()))
             self._write_chat(self._target.file / place / f"{name}.{self._target.kind}", chat)
             if sys.stderr.isatty():
-                click.echo(f"\r\x1b[K{count} of {len(listed)}", nl=count == len(listed), err=True)
+                click.echo(f"\r\x1b[K{count} of {len(summaries)}", nl=count == len(summaries), err=True)
 
     def _report(self, *, chats: int, folders: int = 0) -> ExportReport:
         path = str(self._target.file)
@@ -147,8 +147,8 @@ class ChatExporter:
     def _write_file(self, file: Path, data: bytes) -> None:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            with file.open("wb" if self._target.overwrites else "xb") as opened:
-                opened.write(data)
+            with file.open("wb" if self._target.overwrites else "xb") as stream:
+                stream.write(data)
         except FileExistsError:
             raise BadRequest(f"{file} exists already.", hint="--overwrite replaces it.", code="file_exists") from None
         except OSError as error:

@@ -84,7 +84,7 @@ def show_chat(chat: str, *, as_json: bool) -> None:
     """Print CHAT (the beginning of its id, or its title) as Markdown."""
     client = connect_gateway()
     whole = client.get(f"/chats/{quote_segment(find_chat(client, chat).id)}", Chat)
-    show_result("chat", whole, as_json=as_json, text=lambda shown: write_markdown(shown).decode().splitlines())
+    show_result("chat", whole, as_json=as_json, text=lambda chat_info: write_markdown(chat_info).decode().splitlines())
 
 
 @chats.command("export")
@@ -159,7 +159,7 @@ def restore(chat: str, *, as_json: bool) -> None:
     client = connect_gateway()
     summary = find_chat(client, chat, [ChatShelf.TRASH])
     restored = client.post(f"/chats/{quote_segment(summary.id)}/restore", None, Chat)
-    show_result("chat", restored, as_json=as_json, text=lambda shown: [f"“{shown.title}” is back."])
+    show_result("chat", restored, as_json=as_json, text=lambda chat_info: [f"“{chat_info.title}” is back."])
 
 
 @chats.command("pin")
@@ -234,7 +234,7 @@ def _change_chat(name: str, patch: ChatPatch, change: str, *, as_json: bool) -> 
     client = connect_gateway()
     summary = find_chat(client, name)
     done = client.patch(f"/chats/{quote_segment(summary.id)}", patch, Chat)
-    show_result("chat", done, as_json=as_json, text=lambda shown: [f"“{shown.title}” {change}."])
+    show_result("chat", done, as_json=as_json, text=lambda chat: [f"“{chat.title}” {change}."])
 
 
 def _print_chats(query: str, limit: int, place: Mapping[str, str | None], *, as_json: bool) -> None:

@@ -83,8 +83,8 @@ def show_collection(*, name: str, unread: bool, as_json: bool) -> None:
     collection = client.get(_path_of(name), Collection)
     query = {"limit": _MOST_FILES, **({"unread": "true"} if unread else {})}
     files = client.get(f"{_path_of(name)}/files?{urlencode(query)}", list[DocumentFile])
-    shown = CollectionFiles(collection, files)
-    show_result("collection", shown, as_json=as_json, text=_file_lines)
+    index = CollectionFiles(collection, files)
+    show_result("collection", index, as_json=as_json, text=_file_lines)
 
 
 @collections.command("search")
@@ -157,7 +157,7 @@ def remove_collection(*, name: str, as_json: bool) -> None:
     client = connect_gateway()
     collection = client.get(_path_of(name), Collection)
     client.delete(_path_of(name))
-    show_result("removed", collection, as_json=as_json, text=lambda gone: [f"{gone.name} was removed."])
+    show_result("removed", collection, as_json=as_json, text=lambda removed: [f"{removed.name} was removed."])
 
 
 class CollectionFiles(msgspec.Struct, frozen=True):
@@ -185,24 +185,24 @@ def _show_when_read(client: GatewayClient, collection: Collection, *, wait: bool
         collection = wait_until_read(client, collection)
         if collection.problem:
             print_note(collection.problem)
-    show_result("collection", collection, as_json=as_json, text=lambda shown: _collection_lines([shown]))
+    show_result("collection", collection, as_json=as_json, text=lambda ready: _collection_lines([ready]))
 
 
 def _show_collections(*, as_json: bool) -> None:
-    listed = connect_gateway().get("/collections", list[Collection])
-    show_result("collections", listed, as_json=as_json, text=_collection_lines)
+    entries = connect_gateway().get("/collections", list[Collection])
+    show_result("collections", entries, as_json=as_json, text=_collection_lines)
 
 
 def _path_of(name: str) -> str:
     return f"/collections/{quote_segment(name)}"
 
 
-def _collection_lines(listed: Sequence[Collection]) -> Iterator[str]:
-    if not listed:
+def _collection_lines(entries: Sequence[Collection]) -> Iterator[str]:
+    if not entries:
         yield "There are no collections. `roundhouse collections add NAME FOLDER` makes one."
         return
-    yield from format_table(("NAME", "FILES", "PASSAGES", "FOUND BY", "INDEX", "STATE"), map(_collection_row, listed))
-    for collection in listed:
+    yield from format_table(("NAME", "FILES", "PASSAGES", "FOUND BY", "INDEX", "STATE"), map(_collection_row, entries))
+    for collection in entries:
         if collection.problem:
             yield f"{collection.name}: {collection.problem}"
 
@@ -224,14 +224,14 @@ def _describe_stage(collection: Collection) -> str:
     return f"{collection.stage.value} {collection.done} of {collection.total}"
 
 
-def _file_lines(shown: CollectionFiles) -> Iterator[str]:
-    yield from _collection_lines([shown.collection])
-    for folder in shown.collection.folders:
-        missing = "  (missing now)" if folder in shown.collection.missing_folders else ""
+def _file_lines(index: CollectionFiles) -> Iterator[str]:
+    yield from _collection_lines([index.collection])
+    for folder in index.collection.folders:
+        missing = "  (missing now)" if folder in index.collection.missing_folders else ""
         yield f"Folder: {folder}{missing}"
-    rows = [(str(file.passages), file.path, file.problem) for file in shown.files]
+    rows = [(str(file.passages), file.path, file.problem) for file in index.files]
     yield from format_table(("PASSAGES", "FILE", "PROBLEM"), rows)
-    if len(shown.files) == _MOST_FILES:
+    if len(index.files) == _MOST_FILES:
         yield f"The first {_MOST_FILES} files are shown."
 
 

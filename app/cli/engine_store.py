@@ -48,19 +48,19 @@ from app.core.models import LoadOptions
 @click.option("--kv-type", help="Type of the KV cache.")
 @click.option("--dry-run", is_flag=True, help="Only print; this command does nothing else.")
 @json_option
-def plan(model: str, *, as_json: bool, dry_run: bool, **asked: object) -> None:
+def plan(model: str, *, as_json: bool, dry_run: bool, **options_given: object) -> None:
     """Print the commands that would serve MODEL with an engine, one process after the other."""
     del dry_run
     client = connect_gateway()
     names = ("context", "slots", "kv_type")
-    options = LoadOptions(**{name: asked[name] for name in names})  # type: ignore[arg-type]  # click checked the types
+    options = LoadOptions(**{name: options_given[name] for name in names})  # type: ignore[arg-type]  # click checked the types
     body = EnginePlanRequest(
         model=resolve_model_name(client, model),
-        nodes=list(asked["nodes"]),  # type: ignore[call-overload]  # a tuple of names
-        tensor_parallel=asked["tensor_parallel"],  # type: ignore[arg-type]  # a number
+        nodes=list(options_given["nodes"]),  # type: ignore[call-overload]  # a tuple of names
+        tensor_parallel=options_given["tensor_parallel"],  # type: ignore[arg-type]  # a number
         options=options,
     )
-    engine_plan = client.post(f"/engines/{quote_segment(str(asked['engine']))}/plan", body, EnginePlan)
+    engine_plan = client.post(f"/engines/{quote_segment(str(options_given['engine']))}/plan", body, EnginePlan)
     show_result("engine_plan", engine_plan, as_json=as_json, text=_plan_lines)
 
 

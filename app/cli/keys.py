@@ -65,7 +65,7 @@ def new(name: str, *, scopes: tuple[str, ...], expires: str, as_json: bool) -> N
 def revoke(name: str, *, as_json: bool) -> None:
     """Revoke the key NAME: it stops working at once."""
     connect_gateway().delete(f"/keys/{quote_segment(name)}")
-    show_result("revoked", name, as_json=as_json, text=lambda gone: [f"The key {gone} was revoked."])
+    show_result("revoked", name, as_json=as_json, text=lambda key_name: [f"The key {key_name} was revoked."])
 
 
 def _print_keys(*, as_json: bool) -> None:

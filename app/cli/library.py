@@ -66,7 +66,10 @@ def remove(name: str, *, for_good: bool, yes: bool, as_json: bool) -> None:
     if model is not None and model.preset is not None:
         client.delete(f"/models/{quote_segment(model.name)}")
         show_result(
-            "forgotten", model.name, as_json=as_json, text=lambda gone: [f"{gone} is no longer a model's name."]
+            "forgotten",
+            model.name,
+            as_json=as_json,
+            text=lambda model_name: [f"{model_name} is no longer a model's name."],
         )
         return
     plan = client.post("/removals/plan", RemoveModel(model=name), Removal, timeout_s=_DISK_S)
@@ -161,9 +164,13 @@ def _removal_plan_lines(plan: Removal, *, for_good: bool) -> Iterator[str]:
 
 
 def _removal_lines(done: Removal) -> Iterator[str]:
-    gone = words.describe_removal(done.model, len(done.projectors), to_trash=done.goes_to_trash)
+    removal = words.describe_removal(done.model, len(done.projectors), to_trash=done.goes_to_trash)
     size = words.format_bytes(done.frees_bytes)
-    yield f"{gone} {size} will be freed once the trash is emptied." if done.goes_to_trash else f"{gone} {size} freed."
+    yield (
+        f"{removal} {size} will be freed once the trash is emptied."
+        if done.goes_to_trash
+        else f"{removal} {size} freed."
+    )
 
 
 def _check_lines(job: LibraryJob) -> Iterator[str]:

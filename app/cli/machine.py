@@ -218,8 +218,8 @@ def doctor(*, output: Path | None, bundle: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(text.decode(), nl=False)
     else:
-        shown = msgspec.json.decode(report, type=_Report)
-        for line in (*summary_lines(shown.machine), *confinement_lines(shown.confinement)):
+        report_data = msgspec.json.decode(report, type=_Report)
+        for line in (*summary_lines(report_data.machine), *confinement_lines(report_data.confinement)):
             click.echo(line)
     if output is not None or not as_json:
         path = output or Path(time.strftime("roundhouse-report-%Y%m%d-%H%M%S.json"))

@@ -192,7 +192,7 @@ def remove_server(*, name: str, as_json: bool) -> None:
     client = connect_gateway()
     server = client.get(f"/mcp/servers/{quote_segment(name)}", McpServer)
     client.delete(f"/mcp/servers/{quote_segment(name)}")
-    show_result("removed", server, as_json=as_json, text=lambda gone: [f"{gone.name} was removed."])
+    show_result("removed", server, as_json=as_json, text=lambda removed: [f"{removed.name} was removed."])
 
 
 @mcp.command("tools")

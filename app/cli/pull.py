@@ -120,7 +120,9 @@ def remove_download(*, name: str, as_json: bool) -> None:
     client = connect_gateway()
     download = _find_download(client, name)
     client.delete(f"/downloads/{download.id}")
-    show_result("removed", download, as_json=as_json, text=lambda gone: [f"{gone.title} was removed from the list."])
+    show_result(
+        "removed", download, as_json=as_json, text=lambda removed: [f"{removed.title} was removed from the list."]
+    )
 
 
 def _change_download(what: str, name: str, *, as_json: bool) -> None:
@@ -165,9 +167,9 @@ def _raise_gone() -> Download:
     raise NotFound("The download was removed from the list.", code="download_not_found")
 
 
-def _paint(shown: Download) -> None:
+def _paint(download: Download) -> None:
     if sys.stderr.isatty():
-        click.echo(f"\r\x1b[K{progress_bar(shown)}", err=True, nl=False)
+        click.echo(f"\r\x1b[K{progress_bar(download)}", err=True, nl=False)
 
 
 def _clear() -> None:
@@ -175,13 +177,13 @@ def _clear() -> None:
         click.echo("\r\x1b[K", err=True, nl=False)
 
 
-def progress_bar(shown: Download) -> str:
+def progress_bar(download: Download) -> str:
     """Return one line that says how far a download is."""
-    share = shown.present_bytes / shown.total_bytes if shown.total_bytes else 1.0
+    share = download.present_bytes / download.total_bytes if download.total_bytes else 1.0
     filled = round(share * _BAR)
-    rate = f"  {words.format_bytes(round(shown.bytes_per_s))}/s" if shown.bytes_per_s else ""
-    left = f"  {_time_left(shown.eta_s)} left" if shown.eta_s is not None else ""
-    sizes = f"{words.format_bytes(shown.present_bytes)} of {words.format_bytes(shown.total_bytes)}"
+    rate = f"  {words.format_bytes(round(download.bytes_per_s))}/s" if download.bytes_per_s else ""
+    left = f"  {_time_left(download.eta_s)} left" if download.eta_s is not None else ""
+    sizes = f"{words.format_bytes(download.present_bytes)} of {words.format_bytes(download.total_bytes)}"
     return f"{'█' * filled}{'░' * (_BAR - filled)} {share:4.0%}  {sizes}{rate}{left}"
 
 
@@ -191,18 +193,18 @@ def _time_left(seconds: float) -> str:
     return f"{hours}:{whole.tm_min:02}:{whole.tm_sec:02}" if hours else f"{whole.tm_min}:{whole.tm_sec:02}"
 
 
-def _end_lines(shown: Download) -> Iterator[str]:
-    if shown.state is DownloadState.DONE:
-        if shown.is_companion:
-            yield f"{shown.title} was downloaded. `roundhouse tune MODEL` shows what it can be used with."
+def _end_lines(download: Download) -> Iterator[str]:
+    if download.state is DownloadState.DONE:
+        if download.is_companion:
+            yield f"{download.title} was downloaded. `roundhouse tune MODEL` shows what it can be used with."
             return
-        yield f"{shown.title} was downloaded. Try it: roundhouse run {shown.title}"
-    elif shown.error is None:
-        yield f"{shown.title} is {shown.state.value}."
+        yield f"{download.title} was downloaded. Try it: roundhouse run {download.title}"
+    elif download.error is None:
+        yield f"{download.title} is {download.state.value}."
 
 
-def _failure(shown: Download) -> RoundhouseError:
-    error = shown.error
+def _failure(download: Download) -> RoundhouseError:
+    error = download.error
     assert error is not None  # noqa: S101 -- for the type checker: the caller looked
     return EnvironmentFault(error.sentence, hint=error.hint, code=error.code)
 
@@ -215,16 +217,16 @@ def _download_lines(downloads_shown: list[Download]) -> Iterator[str]:
     yield from format_table(("NAME", "STATE", "DONE", "NOTE"), rows)
 
 
-def _progress_text(shown: Download) -> str:
-    share = shown.present_bytes / shown.total_bytes if shown.total_bytes else 1.0
-    return f"{share:.0%} of {words.format_bytes(shown.total_bytes)}"
+def _progress_text(download: Download) -> str:
+    share = download.present_bytes / download.total_bytes if download.total_bytes else 1.0
+    return f"{share:.0%} of {words.format_bytes(download.total_bytes)}"
 
 
-def _note(shown: Download) -> str:
-    if shown.error is not None:
-        return shown.error.sentence
-    speed = f"{words.format_bytes(round(shown.bytes_per_s))}/s" if shown.bytes_per_s else ""
-    return "  ".join(part for part in (speed, shown.note) if part)
+def _note(download: Download) -> str:
+    if download.error is not None:
+        return download.error.sentence
+    speed = f"{words.format_bytes(round(download.bytes_per_s))}/s" if download.bytes_per_s else ""
+    return "  ".join(part for part in (speed, download.note) if part)
 
 
 _HUB_S = 600.0

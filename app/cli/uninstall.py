@@ -192,8 +192,8 @@ def _report_lines(report: UninstallReport) -> Iterator[str]:
     if not report.owned:
         yield "There is nothing of Roundhouse's on this computer."
     elif report.removed:
-        gone = [row for row in report.owned if row.leaves]
-        yield f"Removed {len(gone)} folders and files, {words.format_bytes(sum(row.size_bytes for row in gone))}."
+        rows = [row for row in report.owned if row.leaves]
+        yield f"Removed {len(rows)} folders and files, {words.format_bytes(sum(row.size_bytes for row in rows))}."
         yield from (f"Left: {row.path} ({row.what})" for row in report.owned if Path(row.path).exists())
     else:
         yield from _row_lines(report.owned)

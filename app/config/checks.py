@@ -21,8 +21,8 @@ def address_only(value: SettingValue) -> str:
     try:
         ipaddress.ip_address(str(value))
     except ValueError:
-        shown = quote_value(value)
-        return f"The address must be a numeric address of this computer, or 0.0.0.0 for all of them, not {shown}."
+        quoted = quote_value(value)
+        return f"The address must be a numeric address of this computer, or 0.0.0.0 for all of them, not {quoted}."
     return ""
 
 

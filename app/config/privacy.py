@@ -82,5 +82,5 @@ def is_own(path: Path) -> bool:
     """Whether a file is this account's own, and no link. Root is told what any account wrote. Raises OSError."""
     if sys.platform == "win32" or os.geteuid() == 0:
         return True
-    found = path.lstat()
-    return found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode)
+    status = path.lstat()
+    return status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode)

@@ -144,9 +144,9 @@ def _skip(text: str, at: int) -> int:
 
 
 def _parse_value(text: str, at: int, depth: int) -> JsonNode:
-    opened = text[at : at + 1]
-    if opened in ("{", "[") and depth < _DEEPEST:
-        return _container(text, at, depth, is_object=opened == "{")
+    opening = text[at : at + 1]
+    if opening in ("{", "[") and depth < _DEEPEST:
+        return _container(text, at, depth, is_object=opening == "{")
     match = _STRING.match(text, at) or _WORD.match(text, at)
     try:
         return (

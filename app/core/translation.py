@@ -36,9 +36,9 @@ def tr(sentence: str, /, **values: object) -> str:
     return _fill(_languages[-1].gettext(sentence), values)
 
 
-def tr_plural(one: str, many: str, count: int, /, **values: object) -> str:
+def tr_plural(singular: str, many: str, count: int, /, **values: object) -> str:
     """Return the sentence for so many: English has two forms, other languages up to six. `{count}` is the number."""
-    return _fill(_languages[-1].ngettext(one, many, count), {"count": count, **values})
+    return _fill(_languages[-1].ngettext(singular, many, count), {"count": count, **values})
 
 
 def tr_list(items: Sequence[str]) -> str:

@@ -57,8 +57,8 @@ def compare_folders(
             there[file.path] = file
     held = {file.path: file for file in index}
     to_read = [file for path, file in there.items() if path not in held or _differs(file, held[path])]
-    gone = [path for path in held if path not in there and not any(_is_within(path, folder) for folder in missing)]
-    return FolderChanges(to_read, gone, missing)
+    paths = [path for path in held if path not in there and not any(_is_within(path, folder) for folder in missing)]
+    return FolderChanges(to_read, paths, missing)
 
 
 def _differs(file: DocumentFile, held: DocumentFile) -> bool:

@@ -158,10 +158,10 @@ def _move_entries(source: Path, into: Path) -> None:
 
 
 def _tar_members(archive: Path) -> Iterator[_ArchiveMember]:
-    with tarfile.open(archive, "r:*") as opened:
-        for info in opened:
+    with tarfile.open(archive, "r:*") as stream:
+        for info in stream:
             kind = _tar_kind(info)
-            content = opened.extractfile(info) if kind is _MemberKind.FILE else None
+            content = stream.extractfile(info) if kind is _MemberKind.FILE else None
             yield _ArchiveMember(info.name, kind, info.linkname, bool(info.mode & stat.S_IXUSR), content)
 
 
@@ -176,19 +176,19 @@ def _tar_kind(info: tarfile.TarInfo) -> _MemberKind:
 
 
 def _zip_members(archive: Path) -> Iterator[_ArchiveMember]:
-    with zipfile.ZipFile(archive) as opened:
-        for info in opened.infolist():
+    with zipfile.ZipFile(archive) as archive_recipe_found:
+        for info in archive_recipe_found.infolist():
             mode = info.external_attr >> 16
             is_executable = bool(mode & stat.S_IXUSR) or info.filename.endswith((".exe", ".dll"))
             if info.is_dir():
                 yield _ArchiveMember(info.filename, _MemberKind.FOLDER, "", can_execute=False, content=None)
                 continue
             if stat.S_ISLNK(mode) and info.file_size <= _LONGEST_LINK:
-                target = opened.read(info).decode("utf-8", "replace")
+                target = archive_recipe_found.read(info).decode("utf-8", "replace")
                 yield _ArchiveMember(info.filename, _MemberKind.LINK, target, can_execute=False, content=None)
                 continue
             kind = _MemberKind.FILE if not stat.S_IFMT(mode) or stat.S_ISREG(mode) else _MemberKind.OTHER
-            with opened.open(info) as content:
+            with archive_recipe_found.open(info) as content:
                 yield _ArchiveMember(info.filename, kind, "", is_executable, content)
 
 

@@ -327,12 +327,12 @@ def find_missing_files(about: Descriptor, place: EngineLocation | None) -> Failu
     Gone: removed by hand, or built on a Python that was removed. Added: code that would run whenever it starts.
     """
     programs = [path for path in (place.python, place.executable) if path] if place else []
-    gone = next((path for path in programs if not path.exists()), None)
+    missing = next((path for path in programs if not path.exists()), None)
     if place is None:
         return None
     hint = f"`roundhouse engines install {about.id}` installs it again."
-    if gone is not None:
-        sentence = f"{about.name} {place.version} is broken: {gone} is gone.".replace("  ", " ")
+    if missing is not None:
+        sentence = f"{about.name} {place.version} is broken: {missing} is gone.".replace("  ", " ")
         return Failure(kind=FailureKind.NOT_INSTALLED, sentence=sentence, hint=hint)
     foreign = _find_foreign_startup(place)
     if foreign is None:

@@ -22,11 +22,11 @@ def sync_folder(folder: Path) -> None:
     """Have the disk keep a folder's entries. Windows cannot open folders, and keeps them without being told."""
     if os.name == "nt":
         return
-    opened = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 def sync_tree(folder: Path) -> int:

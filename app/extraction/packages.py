@@ -121,8 +121,8 @@ _PRESENTATION = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 def _read_slides(package: Package) -> Iterator[str]:
     """Yield the text of each slide in the order in which they are shown, with its notes."""
     targets = _relations(package, "ppt/presentation.xml")
-    shown = package.read_xml("ppt/presentation.xml").iter(f"{_PRESENTATION}sldId")
-    for number, slide in enumerate(shown, 1):
+    slides = package.read_xml("ppt/presentation.xml").iter(f"{_PRESENTATION}sldId")
+    for number, slide in enumerate(slides, 1):
         name = targets.get(slide.get(_RELATION, ""), "")
         if name not in package.names:
             continue

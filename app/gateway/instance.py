@@ -243,10 +243,10 @@ def own_names() -> tuple[str, ...]:
     return tuple({name, bare, f"{bare}.local"})
 
 
-def _notice(requested_port: int, got: int) -> str:
-    if requested_port == got:
+def _notice(requested_port: int, port: int) -> str:
+    if requested_port == port:
         return ""
     return (
-        f"Port {requested_port} is used by another program, so Roundhouse listens on {got}. "
+        f"Port {requested_port} is used by another program, so Roundhouse listens on {port}. "
         "Programs set up for the other port will not find it."
     )

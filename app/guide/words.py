@@ -309,8 +309,8 @@ def content_words(text: str) -> dict[str, float]:
     words = [(normal_word(word), WEAK_SHARE if word in _STOPS else 1.0) for word in split_words(text)]
     for word, share in words:
         shares[word] = max(share, shares.get(word, 0.0))
-    for (first, one), (second, other) in pairwise(words):
-        shares[f"{first} {second}"] = PAIR_SHARE * max(one, other)
+    for (first, first_share), (second, other) in pairwise(words):
+        shares[f"{first} {second}"] = PAIR_SHARE * max(first_share, other)
     return shares
 
 

@@ -104,7 +104,7 @@ class FolderReader:
     def find_text(self, request: FindText) -> str:
         """Return the lines that have a text, by file. Raises ToolMistake."""
         roots = [self._resolve(request.path)] if request.path else self._roots
-        wanted, hits, count = request.text.casefold(), [], 0
+        query, hits, count = request.text.casefold(), [], 0
         for path in _files_below(roots, request.ending):
             count += 1
             if count > _MOST_SEARCHED:
@@ -115,7 +115,7 @@ class FolderReader:
             except ToolMistake:
                 continue
             for number, line in enumerate(lines, 1):
-                if wanted in line.casefold():
+                if query in line.casefold():
                     hits.append(f"{path}:{number}: {line.strip()[:_LONGEST_LINE]}")
             if len(hits) >= _MOST_HITS:
                 return "\n".join([*hits[:_MOST_HITS], "(More was found; look for something rarer.)"])

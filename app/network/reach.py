@@ -103,11 +103,11 @@ def _resolve_within(host: str, port: int, within_s: float) -> list[_Address]:
 
     def ask() -> None:
         try:
-            found = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
+            records = socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM)
         except OSError as error:
             answers.put(error)
             return
-        answers.put([(family, target) for family, _, _, _, target in found])  # type: ignore[misc]  # an address of its family
+        answers.put([(family, target) for family, _, _, _, target in records])  # type: ignore[misc]  # an address of its family
 
     threading.Thread(target=ask, daemon=True, name="resolve").start()  # a system call that nothing can end
     try:

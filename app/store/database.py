@@ -113,14 +113,14 @@ def forget_connections(database: sqlite3.Connection) -> None:
 
 
 def _open_tidied(path: Path) -> DatabaseHandle:
-    opened = open_database(path)
+    database = open_database(path)
     try:
         with translate_faults(path.parent):
-            attachments.tidy_attachments(opened.connection, AttachmentFiles(files_folder(path)))
+            attachments.tidy_attachments(database.connection, AttachmentFiles(files_folder(path)))
     except BaseException:
-        opened.connection.close()
+        database.connection.close()
         raise
-    return opened
+    return database
 
 
 _ALL_CHATS = listing.ListRequest()
@@ -145,11 +145,11 @@ class ChatStore:
         """Open or create the database. Answers that were being written when the last gateway died are `interrupted`."""
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
         try:
-            opened = await asyncio.get_running_loop().run_in_executor(thread, _open_tidied, path)
+            database = await asyncio.get_running_loop().run_in_executor(thread, _open_tidied, path)
         except BaseException:
             thread.shutdown(wait=False)
             raise
-        return cls(path, thread, opened)
+        return cls(path, thread, database)
 
     async def close(self) -> None:
         """Write everything out and close the file. Harmless when called again."""

@@ -397,12 +397,12 @@ def _chat_not_found() -> NotFound:
 
 def find_unused_time(connection: sqlite3.Connection, at: float | None = None) -> float:
     """Return a time (None: now), moved on a little if a chat has it already: paging by `updated_at` must skip none."""
-    wanted = time.time() if at is None else at
-    if not connection.execute("SELECT 1 FROM chats WHERE updated_at = ?", (wanted,)).fetchone():
-        return wanted
+    moment = time.time() if at is None else at
+    if not connection.execute("SELECT 1 FROM chats WHERE updated_at = ?", (moment,)).fetchone():
+        return moment
     # Imports bring many chats of one time: the last one close to it is found at once, by the index.
     statement = "SELECT max(updated_at) FROM chats WHERE updated_at >= ? AND updated_at < ?"
-    return float(connection.execute(statement, (wanted, wanted + 1)).fetchone()[0]) + _TICK_S
+    return float(connection.execute(statement, (moment, moment + 1)).fetchone()[0]) + _TICK_S
 
 
 Row = Sequence[str | float | None]

@@ -57,10 +57,10 @@ class GuardedHandler(_Handler):  # type: ignore[misc]  # Any: what is mixed in h
 
     def handle_models_request(self) -> None:
         """List the model that is loaded, not every folder of a cache."""
-        listed = {"object": "list", "data": [{"id": self.served_name, "object": "model", "created": self.created}]}
+        document = {"object": "list", "data": [{"id": self.served_name, "object": "model", "created": self.created}]}
         self._set_completion_headers(200)
         self.end_headers()
-        self.wfile.write(json.dumps(listed).encode())
+        self.wfile.write(json.dumps(document).encode())
 
     def validate_model_parameters(self) -> None:
         """Check the fields as mlx_lm does, and pin the model."""

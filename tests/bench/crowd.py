@@ -65,8 +65,8 @@ async def _measure_crowd(gateway: Proxy, idle: int, routes: Sequence[BenchRoute]
     port = int(gateway.target.url.rpartition(":")[2])
     connections: list[IdleConnection] = []
     while len(connections) < idle:
-        opened = (asyncio.open_connection(HOST, port) for _ in range(min(_AT_ONCE, idle - len(connections))))
-        connections += [IdleConnection(*ends) for ends in await asyncio.gather(*opened)]
+        connecting = (asyncio.open_connection(HOST, port) for _ in range(min(_AT_ONCE, idle - len(connections))))
+        connections += [IdleConnection(*ends) for ends in await asyncio.gather(*connecting)]
     unserved = await _count_unserved(connections)
     broken, weight = await _measure_streams(gateway, routes)
     unserved += broken + await _count_unserved(connections)

@@ -143,15 +143,15 @@ def _run_vllm(program: Path, url: str, folder: Path) -> ToolMeans:
         str(_TOKENIZER),
     ]
     kept = ["--save-result", "--result-dir", str(folder), "--result-filename", file.name, "--disable-tqdm"]
-    shown = ["--percentile-metrics", "ttft,tpot,itl,e2el", "--max-concurrency", str(AT_ONCE)]
+    metrics = ["--percentile-metrics", "ttft,tpot,itl,e2el", "--max-concurrency", str(AT_ONCE)]
     command = ["bench", "serve", "--backend", "openai-chat", "--dataset-name", "random"]
-    _run_tool([str(program), *command, *target, *load, *shown, *kept])
-    said = json.loads(file.read_bytes())
+    _run_tool([str(program), *command, *target, *load, *metrics, *kept])
+    body = json.loads(file.read_bytes())
     return ToolMeans(
-        ttft_s=said["mean_ttft_ms"] / 1e3,
-        token_s=said["mean_tpot_ms"] / 1e3,
-        e2e_s=said["mean_e2el_ms"] / 1e3,
-        tokens_s=said["output_throughput"],
+        ttft_s=body["mean_ttft_ms"] / 1e3,
+        token_s=body["mean_tpot_ms"] / 1e3,
+        e2e_s=body["mean_e2el_ms"] / 1e3,
+        tokens_s=body["output_throughput"],
     )
 
 
@@ -163,10 +163,10 @@ def _run_guidellm(program: Path, url: str, folder: Path) -> ToolMeans:
     tokenizer = ["--tokenizer", f"kind=huggingface_auto,model={_TOKENIZER}"]
     kept = ["--output", f"kind=json,path={file}", "--disable-console-interactive"]
     _run_tool([str(program), "run", "--backend", backend, *load, *data, *tokenizer, *kept])
-    said = json.loads(file.read_bytes())["benchmarks"][0]["metrics"]
+    metrics = json.loads(file.read_bytes())["benchmarks"][0]["metrics"]
 
     def mean_of(name: str) -> float:
-        return float(said[name]["successful"]["mean"])
+        return float(metrics[name]["successful"]["mean"])
 
     return ToolMeans(
         ttft_s=mean_of("time_to_first_token_ms") / 1e3,

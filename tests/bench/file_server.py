@@ -21,10 +21,10 @@ class Handler(BaseHTTPRequestHandler):
             self.begin(200, 0, {})
             return
         file = Path(sys.argv[2])
-        size, wanted = file.stat().st_size, RANGE.match(self.headers.get("Range", ""))
-        start, end = (int(wanted[1]), int(wanted[2] or size - 1) + 1) if wanted else (0, size)
-        said = {"Content-Range": f"bytes {start}-{end - 1}/{size}"} if wanted else {}
-        self.begin(206 if wanted else 200, end - start, {"ETag": '"same"', **said})
+        size, asked_range = file.stat().st_size, RANGE.match(self.headers.get("Range", ""))
+        start, end = (int(asked_range[1]), int(asked_range[2] or size - 1) + 1) if asked_range else (0, size)
+        headers = {"Content-Range": f"bytes {start}-{end - 1}/{size}"} if asked_range else {}
+        self.begin(206 if asked_range else 200, end - start, {"ETag": '"same"', **headers})
         with file.open("rb") as content:
             try:
                 self.send_part(content, start, end)

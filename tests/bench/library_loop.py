@@ -29,7 +29,7 @@ def openvino(folder: str, threads: int) -> Callable[[int], int]:
     cache.num_kv_blocks, cache.max_num_seqs, cache.enable_prefix_caching = SLOTS * 33, SLOTS, True
     pipeline = genai.ContinuousBatchingPipeline(folder, cache, "CPU", {"INFERENCE_NUM_THREADS": threads})
     tokenizer = pipeline.get_tokenizer()
-    tokens = [int(one) for one in tokenizer.encode(PROMPT, add_special_tokens=False).input_ids.data[0]]
+    tokens = [int(token) for token in tokenizer.encode(PROMPT, add_special_tokens=False).input_ids.data[0]]
     settings = pipeline.get_config()
     settings.max_new_tokens, settings.ignore_eos, settings.do_sample = TOKENS, True, False
 

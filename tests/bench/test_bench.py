@@ -53,8 +53,8 @@ def missed() -> Sequence[BenchFigure]:
 def test_a_missed_target_is_an_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     here = sys.modules[__name__]
     monkeypatch.setitem(sys.modules, "measured_here", here)
-    listed = (Measurement("fine", "measured_here:fine"), Measurement("missed", "measured_here:missed"))
-    monkeypatch.setattr(bench, "MEASUREMENTS", listed)
+    figures = (Measurement("fine", "measured_here:fine"), Measurement("missed", "measured_here:missed"))
+    monkeypatch.setattr(bench, "MEASUREMENTS", figures)
     assert bench.main(["fine"]) == 0
     assert capsys.readouterr().out.count("\n") == 4
     assert bench.main([]) == 1
@@ -79,8 +79,8 @@ def test_every_measurement_in_the_list_exists(measurement: Measurement) -> None:
 
 
 def test_a_library_of_many_stores_is_looked_through() -> None:
-    found, cold, restarted, again = indexing.measure(files=21)
-    assert float(found.measured) == 1
+    indexed, cold, restarted, again = indexing.measure(files=21)
+    assert float(indexed.measured) == 1
     assert float(cold.measured.split()[0]) < 20
     assert float(restarted.measured.split()[0]) < 20
     assert again.measured.endswith("ms")

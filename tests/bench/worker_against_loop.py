@@ -61,9 +61,9 @@ CASES = (
 class Loop:
     """The library's loop in a process of its own."""
 
-    def __init__(self, case: Case, found: EngineInstallation, model: Path) -> None:
+    def __init__(self, case: Case, installation: EngineInstallation, model: Path) -> None:
         self._process = subprocess.Popen(
-            (str(found.python), str(LOOP), case.name, str(model), str(THREADS)),
+            (str(installation.python), str(LOOP), case.name, str(model), str(THREADS)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -86,8 +86,8 @@ class Loop:
     def _said(self) -> dict[str, float]:
         pipe: IO[str] | None = self._process.stdout
         assert pipe is not None
-        said: dict[str, float] = json.loads(pipe.readline())
-        return said
+        body: dict[str, float] = json.loads(pipe.readline())
+        return body
 
 
 def rate(worker: Worker, streams: int) -> float:
@@ -100,17 +100,17 @@ def rate(worker: Worker, streams: int) -> float:
         "stream_options": {"include_usage": True},
     }
     done, seconds = stream_all(BenchTarget(worker.plan.base_url, KEY), streams=streams, request=body, route=CHAT)
-    return sum(one.tokens for one in done) / seconds
+    return sum(answer.tokens for answer in done) / seconds
 
 
 @contextmanager
 def both(case: Case) -> Iterator[tuple[Worker, Loop]]:
     """Start the worker and the loop."""
-    found, model = installed(case.adapter, case.folder, case.variant), RESOURCES / "guide" / case.form
+    installation, model = installed(case.adapter, case.folder, case.variant), RESOURCES / "guide" / case.form
     with ExitStack() as stack:
-        worker = stack.enter_context(closing(Worker(model, OPTIONS, engine=Engine(case.adapter, found))))
+        worker = stack.enter_context(closing(Worker(model, OPTIONS, engine=Engine(case.adapter, installation))))
         assert worker.is_ready(), worker.lines
-        yield worker, stack.enter_context(closing(Loop(case, found, model)))
+        yield worker, stack.enter_context(closing(Loop(case, installation, model)))
 
 
 def ratio(worker: Worker, loop: Loop, streams: int, rounds: int) -> float:
@@ -121,15 +121,15 @@ def ratio(worker: Worker, loop: Loop, streams: int, rounds: int) -> float:
 
 def extra_start_s(case: Case, rounds: int) -> float:
     """Return how much longer the worker takes to be ready than the library to start and load, at best of each."""
-    found, model = installed(case.adapter, case.folder, case.variant), RESOURCES / "guide" / case.form
+    installation, model = installed(case.adapter, case.folder, case.variant), RESOURCES / "guide" / case.form
     ours, theirs = [], []
     for _ in range(rounds):
         began = time.perf_counter()
-        with closing(Worker(model, OPTIONS, engine=Engine(case.adapter, found))) as worker:
+        with closing(Worker(model, OPTIONS, engine=Engine(case.adapter, installation))) as worker:
             assert worker.is_ready(), worker.lines
             ours.append(time.perf_counter() - began)
         began = time.perf_counter()
-        with closing(Loop(case, found, model)):
+        with closing(Loop(case, installation, model)):
             theirs.append(time.perf_counter() - began)
     return min(ours) - min(theirs)
 

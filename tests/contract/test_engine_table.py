@@ -69,7 +69,7 @@ def test_where_it_runs_alone_it_may_be_discouraged_with_a_reason(adapter: Engine
 
 
 def test_one_engine_is_what_is_left_where_no_other_runs() -> None:
-    (everywhere,) = (one for one in engine_table().values() if one.runs_everywhere)
+    (everywhere,) = (entry for entry in engine_table().values() if entry.runs_everywhere)
     assert everywhere is engine_table().fallback
     assert any(not target.systems and not target.vendors for target in everywhere.targets)
 
@@ -104,7 +104,9 @@ def texts(path: Path, within: type[ast.AST]) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, within):
             yield from (
-                one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                constant.value
+                for constant in ast.walk(node)
+                if isinstance(constant, ast.Constant) and isinstance(constant.value, str)
             )
 
 

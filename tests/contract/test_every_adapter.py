@@ -33,11 +33,11 @@ def installation(adapter: EngineAdapter) -> EngineInstallation:
 
 
 def source(adapter: EngineAdapter) -> ModelSource:
-    wanted = next(iter(adapter.descriptor.formats))
-    is_remote = wanted is ModelFormat.REMOTE
+    model_format = next(iter(adapter.descriptor.formats))
+    is_remote = model_format is ModelFormat.REMOTE
     there = RemoteEndpoint(url="http://127.0.0.1:50001", served_as="served-name", key_file=Path("/models/key"))
     return ModelSource(
-        name="served-name", path=Path("/models/model"), format=wanted, remote=there if is_remote else None
+        name="served-name", path=Path("/models/model"), format=model_format, remote=there if is_remote else None
     )
 
 

@@ -64,7 +64,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[Worker]:
         yield worker
 
 
-def said(worker: Worker, prompt: str = "say:grün 🚂", **wishes: object) -> dict[str, Any]:
+def complete_text(worker: Worker, prompt: str = "say:grün 🚂", **wishes: object) -> dict[str, Any]:
     answer: dict[str, Any] = worker.ask("/v1/completions", {"prompt": prompt, "temperature": 0, **wishes})
     return answer
 
@@ -73,22 +73,22 @@ def changed(folder: Path, **config: object) -> Path:
     """Return a copy of the model with other figures in its config.json, which alone says what ends an answer."""
     model = folder / "model"
     shutil.copytree(HF, model)
-    said = json.loads((model / "config.json").read_text(encoding="utf-8"))
-    (model / "config.json").write_text(json.dumps({**said, **config}), encoding="utf-8")
+    body = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    (model / "config.json").write_text(json.dumps({**body, **config}), encoding="utf-8")
     (model / "generation_config.json").unlink()
     (model / "tokenizer_config.json").unlink()
     return model
 
 
 def test_it_says_what_the_library_writes_character_for_character(running: Worker) -> None:
-    answer = said(running)
+    answer = complete_text(running)
     assert answer["choices"][0]["text"] == "grün 🚂"
     assert answer["choices"][0]["finish_reason"] == "stop"
     assert answer["usage"]["completion_tokens"] >= len("grün 🚂".encode())
 
 
 def test_a_limit_ends_it(running: Worker) -> None:
-    choice = said(running, max_tokens=2)["choices"][0]
+    choice = complete_text(running, max_tokens=2)["choices"][0]
     assert (choice["text"], choice["finish_reason"]) == ("gr", "length")
 
 
@@ -116,7 +116,7 @@ def test_what_it_cannot_take_is_refused_and_the_next_is_answered(
     running: Worker, body: dict[str, Any], status: int
 ) -> None:
     assert running.status("/v1/completions", body) == status
-    assert said(running)["choices"][0]["text"] == "grün 🚂"
+    assert complete_text(running)["choices"][0]["text"] == "grün 🚂"
 
 
 def test_a_client_that_goes_away_frees_the_slot(running: Worker) -> None:
@@ -128,27 +128,27 @@ def test_a_client_that_goes_away_frees_the_slot(running: Worker) -> None:
         connection.request("POST", "/v1/completions", request.data, dict(request.header_items()))
         assert connection.getresponse().read(16)
         connection.close()
-    assert said(running)["choices"][0]["text"] == "grün 🚂"
+    assert complete_text(running)["choices"][0]["text"] == "grün 🚂"
 
 
 @pytest.mark.parametrize("top", [0, 2])
 def test_each_token_comes_with_what_the_model_thought_of_it(running: Worker, top: int) -> None:
     wishes = {"messages": SAY, "max_tokens": 3, "logprobs": True, "top_logprobs": top, "temperature": 0}
-    told = running.ask("/v1/chat/completions", wishes)["choices"][0]["logprobs"]["content"]
+    content = running.ask("/v1/chat/completions", wishes)["choices"][0]["logprobs"]["content"]
     sure = 4.0 - math.log(math.exp(4.0) + math.exp(2.0) + 262)
-    assert [one["token"] for one in told] == ["g", "r", "�"], "the first byte of ü is no character"
-    assert [one["logprob"] for one in told] == pytest.approx([sure] * 3, abs=1e-4)
-    for one in told:
-        figures = [other["logprob"] for other in one["top_logprobs"]]
+    assert [entry["token"] for entry in content] == ["g", "r", "�"], "the first byte of ü is no character"
+    assert [entry["logprob"] for entry in content] == pytest.approx([sure] * 3, abs=1e-4)
+    for entry in content:
+        figures = [other["logprob"] for other in entry["top_logprobs"]]
         assert figures == pytest.approx([sure, sure - 2.0][:top], abs=1e-4)
 
 
 def test_without_being_asked_no_figures_come(running: Worker) -> None:
-    assert said(running)["choices"][0].get("logprobs") is None
+    assert complete_text(running)["choices"][0].get("logprobs") is None
 
 
 def test_figures_come_with_every_token_of_a_character_in_pieces_and_not_with_the_end(running: Worker) -> None:
-    choice = said(running, logprobs=0)["choices"][0]
+    choice = complete_text(running, logprobs=0)["choices"][0]
     assert choice["text"] == "grün 🚂"
     assert len(choice["logprobs"]["token_logprobs"]) == len("grün 🚂".encode())
 
@@ -165,7 +165,7 @@ def test_a_context_need_not_be_whole_pages(name: str) -> None:
     with closing(started(ADAPTERS[name], context=1000)) as worker:
         assert worker.is_ready(), worker.lines
         wait_until(lambda: ContextSet(tokens=1000, slots=2) in worker.events())
-        answer = said(worker, "a", ignore_eos=True)
+        answer = complete_text(worker, "a", ignore_eos=True)
     assert answer["usage"]["total_tokens"] == 1000, "the last token of the context too"
 
 
@@ -177,7 +177,7 @@ def test_an_answer_without_a_limit_leaves_room_for_another_beside_it(name: str, 
         endlessly = worker.request("/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
         with urllib.request.urlopen(endlessly) as endless:  # noqa: S310 -- loopback
             assert endless.read(16)
-            assert said(worker)["choices"][0]["text"] == "grün 🚂"
+            assert complete_text(worker)["choices"][0]["text"] == "grün 🚂"
             with urllib.request.urlopen(worker.request("/metrics")) as metrics:  # noqa: S310 -- loopback
                 assert "requests_running 1\n" in metrics.read().decode()
 
@@ -187,7 +187,7 @@ def test_the_older_one_ends_at_each_end_the_model_has(ends: object, tmp_path: Pa
     """It reads one of them itself, the first."""
     with closing(started(EXL2, changed(tmp_path, eos_token_id=ends))) as worker:
         assert worker.is_ready(), worker.lines
-        assert said(worker)["choices"][0]["finish_reason"] == "stop"
+        assert complete_text(worker)["choices"][0]["finish_reason"] == "stop"
 
 
 @pytest.fixture(scope="module")
@@ -203,13 +203,13 @@ def test_the_newer_one_hands_a_schema_to_its_own_filter(newer: Worker) -> None:
 
 def test_a_job_the_newer_one_gives_up_ends_with_what_was_the_matter_and_alone(newer: Worker) -> None:
     with ThreadPoolExecutor(2) as both:
-        beside = both.submit(said, newer)
-        status, told = newer.refusal("/v1/completions", {"prompt": "too much"})
+        beside = both.submit(complete_text, newer)
+        status, error = newer.refusal("/v1/completions", {"prompt": "too much"})
         assert beside.result()["choices"][0]["text"] == "grün 🚂"
     assert status == 500
-    assert "CUDA out of memory" in told["error"]["message"]
+    assert "CUDA out of memory" in error["error"]["message"]
     for _ in range(3):  # more than there are slots: none is lost
-        assert said(newer)["choices"][0]["text"] == "grün 🚂"
+        assert complete_text(newer)["choices"][0]["text"] == "grün 🚂"
 
 
 @pytest.fixture(scope="module")
@@ -221,25 +221,27 @@ def older() -> Iterator[Worker]:
 
 @pytest.mark.parametrize("more", [{}, {"ignore_eos": True}, {"logprobs": 1}], ids=str)
 def test_the_older_one_writes_what_the_schema_lets_it_and_ends(older: Worker, more: dict[str, Any]) -> None:
-    answer = said(older, response_format=form({"const": {"a": [1, "ü"]}}), **more)["choices"][0]
+    answer = complete_text(older, response_format=form({"const": {"a": [1, "ü"]}}), **more)["choices"][0]
     assert json.loads(answer["text"]) == {"a": [1, "ü"]}
     assert answer["finish_reason"] == "stop"
 
 
 def test_two_answers_at_once_keep_to_their_own_schemas(older: Worker) -> None:
     with ThreadPoolExecutor(2) as both:
-        asked = [both.submit(said, older, response_format=form({"const": word})) for word in ("left", "right")]
-        assert [json.loads(one.result()["choices"][0]["text"]) for one in asked] == ["left", "right"]
+        requests = [
+            both.submit(complete_text, older, response_format=form({"const": word})) for word in ("left", "right")
+        ]
+        assert [json.loads(request.result()["choices"][0]["text"]) for request in requests] == ["left", "right"]
 
 
 @pytest.mark.parametrize("breaks_at", [0, 3], ids=["at once", "in the middle"])
 def test_a_schema_that_gets_too_hard_ends_that_answer_alone(running: Worker, breaks_at: int) -> None:
     hard = {"prompt": "a:bcdef", "response_format": form({"const": "too long", "breaks_at": breaks_at})}
-    status, told = running.refusal("/v1/completions", hard)
-    assert (status, told["error"]["code"]) == (400, "invalid_schema")
-    assert "Parser limit exceeded" in told["error"]["message"]
-    assert "state" not in told["error"]["message"]
-    assert said(running)["choices"][0]["text"] == "grün 🚂"
+    status, error = running.refusal("/v1/completions", hard)
+    assert (status, error["error"]["code"]) == (400, "invalid_schema")
+    assert "Parser limit exceeded" in error["error"]["message"]
+    assert "state" not in error["error"]["message"]
+    assert complete_text(running)["choices"][0]["text"] == "grün 🚂"
 
 
 def test_without_llguidance_the_older_one_refuses_schemas(tmp_path: Path) -> None:
@@ -255,8 +257,8 @@ def test_without_flash_attn_the_older_one_answers_one_at_a_time() -> None:
         assert worker.is_ready(), worker.lines
         wait_until(lambda: ContextSet(tokens=512, slots=1) in worker.events())
         with ThreadPoolExecutor(3) as several:
-            asked = [several.submit(said, worker) for _ in range(3)]
-            assert [one.result()["choices"][0]["text"] for one in asked] == ["grün 🚂"] * 3
+            requests = [several.submit(complete_text, worker) for _ in range(3)]
+            assert [request.result()["choices"][0]["text"] for request in requests] == ["grün 🚂"] * 3
 
 
 IMPORTED = {
@@ -311,7 +313,7 @@ def test_the_head_of_a_model_is_loaded_beside_it_and_drafts(tmp_path: Path) -> N
     with closing(started(EXL3, model, draft=Draft(kind="mtp"))) as worker:
         assert worker.is_ready(), worker.lines
         assert LoadProgress(stage="Reading the head that drafts", fraction=1.0) in worker.events()
-        assert said(worker)["choices"][0]["text"] == "grün 🚂"
+        assert complete_text(worker)["choices"][0]["text"] == "grün 🚂"
 
 
 @pytest.mark.parametrize("draft", [Draft(kind="ngram"), Draft(kind="mtp", path=HF), Draft(kind="model", path=HF)])

@@ -32,7 +32,7 @@ BYTES = {"type": "ByteLevel"}
 
 
 @pytest.mark.parametrize(
-    ("said", "processor", "begins"),
+    ("config_json", "processor", "begins"),
     [
         ({"add_bos_token": True}, None, True),
         ({"add_bos_token": False}, BEGINS, False),
@@ -44,8 +44,8 @@ BYTES = {"type": "ByteLevel"}
     ],
 )
 def test_a_text_begins_as_the_model_was_trained(
-    said: dict[str, Any], processor: dict[str, Any] | None, begins: object, tmp_path: Path
+    config_json: dict[str, Any], processor: dict[str, Any] | None, begins: object, tmp_path: Path
 ) -> None:
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(said), encoding="utf-8")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config_json), encoding="utf-8")
     (tmp_path / "tokenizer.json").write_text(json.dumps({"post_processor": processor}), encoding="utf-8")
     assert reads_begin_token(tmp_path) is begins

@@ -111,18 +111,18 @@ def test_kernels_are_kept_for_each_kind_of_card(tmp_path: Path, monkeypatch: pyt
 
 def test_a_compiler_that_is_silent_is_spoken_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "TELL_EVERY_S", 0.001)
-    told, twice = [], threading.Event()
+    stages, twice = [], threading.Event()
 
     def tell(stage: str, fraction: float | None = None) -> None:
-        told.append((stage, fraction))
-        if len(told) > 1:
+        stages.append((stage, fraction))
+        if len(stages) > 1:
             twice.set()
 
     with kernels.watch_kernel_build("exllamav2", "8.6", here(tmp_path), tell):
         (tmp_path / "exllamav2_ext").mkdir()
         (tmp_path / "exllamav2_ext" / "build.ninja").write_text(PLAN, encoding="utf-8")
         assert twice.wait(PATIENCE_S)
-    assert set(told) == {(kernels.STAGE, 0.0)}
+    assert set(stages) == {(kernels.STAGE, 0.0)}
 
 
 def deaf(stage: str, fraction: float | None = None) -> None:

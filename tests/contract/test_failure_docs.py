@@ -13,9 +13,9 @@ HALF = Shortage(free=12 << 30, total=24 << 30)
 
 
 def row(kind: FailureKind) -> str:
-    said = FAILURE_TEXTS[kind]
+    text = FAILURE_TEXTS[kind]
     helps = "; ".join(f"{remedy.label} (`{remedy.kind.value}`)" for remedy in list_remedies(kind, LARGE, HALF, ALL))
-    return f"| `{kind.value}` | {worded(said.sentence)} | {worded(said.hint)} | {helps or '-'} |"
+    return f"| `{kind.value}` | {worded(text.sentence)} | {worded(text.hint)} | {helps or '-'} |"
 
 
 def worded(text: str) -> str:

@@ -98,9 +98,9 @@ PLAIN = FailureReader(name="Engine", means=RemedyOptions(cache_type="q8_0", gpu_
 
 
 def end(*lines: str, code: int = 1, **options: int | str) -> Failure:
-    found = [suspicion for line in lines if (suspicion := PLAIN.suspect(line))]
+    suspicions = [suspicion for line in lines if (suspicion := PLAIN.suspect(line))]
     ran_with = LaunchOptions(**options)  # type: ignore[arg-type]  # fields of several types
-    return PLAIN.explain(Exit(code=code, suspicions=found, tail=lines, was_ready=False, options=ran_with))
+    return PLAIN.explain(Exit(code=code, suspicions=suspicions, tail=lines, was_ready=False, options=ran_with))
 
 
 @pytest.mark.parametrize(
@@ -190,17 +190,17 @@ def offered(failure: Failure) -> dict[RemedyKind, dict[str, int | float | str]]:
 
 
 def test_too_little_memory_offers_what_needs_less() -> None:
-    found = offered(end("cudaMalloc failed: out of memory", context=8192, slots=4, gpu_layers=40))
-    assert found[RemedyKind.FEWER_LAYERS] == {"gpu_layers": 20}
-    assert found[RemedyKind.FEWER_SLOTS] == {"slots": 1}
-    assert found[RemedyKind.SMALLER_CACHE] == {"kv_type": "q8_0"}
-    assert found[RemedyKind.LESS_CONTEXT] == {"context": 4096}
+    remedies = offered(end("cudaMalloc failed: out of memory", context=8192, slots=4, gpu_layers=40))
+    assert remedies[RemedyKind.FEWER_LAYERS] == {"gpu_layers": 20}
+    assert remedies[RemedyKind.FEWER_SLOTS] == {"slots": 1}
+    assert remedies[RemedyKind.SMALLER_CACHE] == {"kv_type": "q8_0"}
+    assert remedies[RemedyKind.LESS_CONTEXT] == {"context": 4096}
 
 
 def test_what_was_done_already_is_not_offered_again() -> None:
-    found = offered(end("cudaMalloc failed: out of memory", context=1536, slots=1, gpu_layers=0, kv_type="q8_0"))
+    remedies = offered(end("cudaMalloc failed: out of memory", context=1536, slots=1, gpu_layers=0, kv_type="q8_0"))
     tries = {RemedyKind.FEWER_LAYERS, RemedyKind.FEWER_SLOTS, RemedyKind.SMALLER_CACHE, RemedyKind.LESS_CONTEXT}
-    assert not tries & found.keys()
+    assert not tries & remedies.keys()
 
 
 def test_without_anything_known_a_gpu_can_be_left_alone() -> None:

@@ -22,10 +22,10 @@ Running = Callable[[Behaviour], AbstractAsyncContextManager[aiohttp.ClientSessio
 
 
 def plan_for(adapter: EngineAdapter, port: int) -> tuple[tuple[str, ...], dict[str, str]]:
-    found = adapter.probe()
-    assert isinstance(found, EngineInstallation)
+    installation = adapter.probe()
+    assert isinstance(installation, EngineInstallation)
     source = ModelSource(name="m", path=Path("m.gguf"), format=ModelFormat.GGUF)
-    plan = adapter.plan(source, LaunchOptions(), ListenOptions(host="127.0.0.1", port=port, key=KEY), found)
+    plan = adapter.plan(source, LaunchOptions(), ListenOptions(host="127.0.0.1", port=port, key=KEY), installation)
     (spec,) = plan.processes
     return spec.argv, {**spec.env, **spec.secrets}
 
@@ -106,7 +106,7 @@ async def test_sixteen_paced_streams_take_as_long_as_one(running: Running) -> No
         begun = asyncio.get_running_loop().time()
         raw = await asyncio.gather(*(post(http, "/v1/completions", stream=True) for _ in range(16)))
         took_s = asyncio.get_running_loop().time() - begun
-        assert {len(events(one)) for one in raw} == {12}
+        assert {len(events(chunks)) for chunks in raw} == {12}
         assert 0.6 <= took_s < 5.0, "one takes 0.6 s, sixteen in turn would take 9.6 s"
         async with http.get("/fake/stats") as response:
             assert await response.json() == {"begun": 16, "finished": 16, "cancelled": 0, "tokens": 160}

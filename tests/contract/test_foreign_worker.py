@@ -32,21 +32,21 @@ asyncio.run(config.loaded_app({"type": "http", "headers": [(b"authorization", b"
 """
 
 
-async def asked(scope: dict[str, Any], key: str = "k") -> tuple[bool, list[dict[str, Any]]]:
-    reached, sent = False, []
+async def send_request(scope: dict[str, Any], key: str = "k") -> tuple[bool, list[dict[str, Any]]]:
+    reached, messages = False, []
 
     async def app(*_given: object) -> None:
         nonlocal reached
         reached = True
 
     async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
+        messages.append(message)
 
     async def receive() -> dict[str, Any]:
         return {}
 
     await require_key(app, key)(scope, receive, send)
-    return reached, sent
+    return reached, messages
 
 
 def http(*values: bytes, kind: str = "http") -> dict[str, Any]:
@@ -54,24 +54,24 @@ def http(*values: bytes, kind: str = "http") -> dict[str, Any]:
 
 
 def test_the_right_key_opens() -> None:
-    assert asyncio.run(asked(http(b"Bearer k"))) == (True, [])
+    assert asyncio.run(send_request(http(b"Bearer k"))) == (True, [])
 
 
 @pytest.mark.parametrize("values", [(), (b"Bearer x",), (b"k",), (b"Bearer k", b"Bearer x"), (b"bearer k",), (b"",)])
 def test_anything_else_is_refused_in_openai_s_form(values: tuple[bytes, ...]) -> None:
-    reached, sent = asyncio.run(asked(http(*values)))
+    reached, messages = asyncio.run(send_request(http(*values)))
     assert not reached
-    assert sent[0]["status"] == 401
-    assert b"authentication_error" in sent[1]["body"]
+    assert messages[0]["status"] == 401
+    assert b"authentication_error" in messages[1]["body"]
 
 
 def test_without_a_key_nobody_gets_in() -> None:
-    assert not asyncio.run(asked(http(b"Bearer "), key=""))[0]
+    assert not asyncio.run(send_request(http(b"Bearer "), key=""))[0]
 
 
 def test_sockets_of_pages_are_closed_and_start_up_goes_through() -> None:
-    assert asyncio.run(asked(http(kind="websocket"))) == (False, [{"type": "websocket.close", "code": 1008}])
-    assert asyncio.run(asked({"type": "lifespan"}))[0]
+    assert asyncio.run(send_request(http(kind="websocket"))) == (False, [{"type": "websocket.close", "code": 1008}])
+    assert asyncio.run(send_request({"type": "lifespan"}))[0]
 
 
 @pytest.fixture

@@ -56,8 +56,8 @@ def cause(name: str, code: int) -> Failure:
     return ADAPTER.classify_exit(Exit(code=code, suspicions=suspicions, tail=recorded(name)[-10:], was_ready=False))
 
 
-def plan(options: Mapping[str, Any] = MappingProxyType({}), found: EngineInstallation = HERE) -> LaunchPlan:
-    return ADAPTER.plan(MODEL, LaunchOptions(**options), NET, found)
+def plan(options: Mapping[str, Any] = MappingProxyType({}), installation: EngineInstallation = HERE) -> LaunchPlan:
+    return ADAPTER.plan(MODEL, LaunchOptions(**options), NET, installation)
 
 
 def config(launched: LaunchPlan) -> dict[str, object]:
@@ -106,10 +106,10 @@ def test_a_good_load_raises_no_suspicion_and_reports_what_it_used() -> None:
 
 
 def test_a_good_load_tells_its_stages_and_its_fraction() -> None:
-    told = [event for event in events("good") if isinstance(event, LoadProgress)]
-    assert told[0].stage == "Starting llama.cpp"
-    assert {event.stage for event in told} >= {"Reading weights", "Preparing the context", "Warming up", "Ready"}
-    assert {event.fraction for event in told} >= {0.0, 1.0}
+    progress = [event for event in events("good") if isinstance(event, LoadProgress)]
+    assert progress[0].stage == "Starting llama.cpp"
+    assert {event.stage for event in progress} >= {"Reading weights", "Preparing the context", "Warming up", "Ready"}
+    assert {event.fraction for event in progress} >= {0.0, 1.0}
 
 
 def test_a_projector_shares_the_progress_with_the_weights() -> None:
@@ -157,13 +157,13 @@ def test_lines_of_a_level_that_ends_nothing_name_no_cause(level: str) -> None:
 
 
 def test_sources_a_debugger_does_not_find_are_no_model_that_is_gone() -> None:
-    said = [
+    lines = [
         "58\t../sysdeps/nptl/libc_start_call_main.h: No such file or directory.",
         "5\t./a.cpp: No such file or directory.",
     ]
-    assert not [event for line in said for event in ADAPTER.read_log(line) if isinstance(event, Suspicion)]
-    gone = "gguf: failed to open model.gguf: No such file or directory"
-    assert [event.kind for event in ADAPTER.read_log(gone) if isinstance(event, Suspicion)] == [
+    assert not [event for line in lines for event in ADAPTER.read_log(line) if isinstance(event, Suspicion)]
+    text_line = "gguf: failed to open model.gguf: No such file or directory"
+    assert [event.kind for event in ADAPTER.read_log(text_line) if isinstance(event, Suspicion)] == [
         FailureKind.MODEL_NOT_FOUND
     ]
 
@@ -197,15 +197,20 @@ def test_the_command_runs_the_worker_with_the_installation_s_python() -> None:
 
 def test_options_reach_the_worker() -> None:
     options = {"context": 4096, "slots": 3, "threads": 7, "gpu_layers": 12, "kv_type": "q8_0", "task": "embed"}
-    sent = config(plan({**options, "prefix_cache": False}))
-    assert (sent["model"], sent["alias"], sent["port"]) == (str(MODEL.path), "tiny", 50_001)
-    assert (sent["context"], sent["slots"], sent["threads"], sent["gpu_layers"]) == (4096, 3, 7, 12)
-    assert (sent["kv_type"], sent["task"], sent["prefix_cache"]) == ("q8_0", "embed", False)
+    worker_config = config(plan({**options, "prefix_cache": False}))
+    assert (worker_config["model"], worker_config["alias"], worker_config["port"]) == (str(MODEL.path), "tiny", 50_001)
+    assert (
+        worker_config["context"],
+        worker_config["slots"],
+        worker_config["threads"],
+        worker_config["gpu_layers"],
+    ) == (4096, 3, 7, 12)
+    assert (worker_config["kv_type"], worker_config["task"], worker_config["prefix_cache"]) == ("q8_0", "embed", False)
 
 
 def test_layers_are_fitted_to_memory_only_where_there_is_a_gpu() -> None:
     metal = EngineInstallation(engine="llama.cpp", version="1", backend="metal", python=Path("/opt/python"))
-    fits = [config(plan(found=found))["fit"] for found in (HERE, metal)]
+    fits = [config(plan(installation=installation))["fit"] for installation in (HERE, metal)]
     assert fits == [False, True]
 
 
@@ -248,10 +253,10 @@ def test_an_address_of_the_new_kind_is_bracketed() -> None:
 
 def test_a_missing_installation_is_a_failure_with_a_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "PACKAGE", "no-such-package-anywhere")
-    found = ADAPTER.probe()
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.NOT_INSTALLED
-    assert found.hint
+    failure = ADAPTER.probe()
+    assert isinstance(failure, Failure)
+    assert failure.kind is FailureKind.NOT_INSTALLED
+    assert failure.hint
 
 
 @pytest.mark.parametrize(("system", "machine", "backend"), [("darwin", "arm64", "metal"), ("linux", "x86_64", "cpu")])
@@ -260,10 +265,10 @@ def test_the_backend_is_what_the_wheel_was_built_for(
 ) -> None:
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    found = ADAPTER.probe()
-    assert isinstance(found, EngineInstallation)
-    assert found.backend == backend
-    assert found.version == importlib.metadata.version("xllamacpp")
+    installation = ADAPTER.probe()
+    assert isinstance(installation, EngineInstallation)
+    assert installation.backend == backend
+    assert installation.version == importlib.metadata.version("xllamacpp")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a script plays Python")
@@ -275,8 +280,8 @@ def test_the_devices_are_listed_by_our_worker_whatever_else_is_called_engines(
     python.chmod(0o755)
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    found = EngineInstallation(engine="llama.cpp", version="1", backend="cpu", python=python)
-    assert launch.ask_devices(found) == (str(ROOT), "")
+    installation = EngineInstallation(engine="llama.cpp", version="1", backend="cpu", python=python)
+    assert launch.ask_devices(installation) == (str(ROOT), "")
 
 
 @pytest.mark.parametrize(("system", "how"), [("linux", SoftStop.SIGTERM), ("win32", SoftStop.STDIN_EOF)])

@@ -29,12 +29,12 @@ def test_the_package_in_an_environment_decides_who_serves(
 ) -> None:
     (tmp_path / "venv" / where / package).mkdir(parents=True)
     place = EngineLocation(folder=tmp_path, version="1", backend="cpu", python=tmp_path / "venv" / "bin" / "python")
-    found = ADAPTER.probe(place)
-    assert isinstance(found, EngineInstallation)
-    (process,) = ADAPTER.plan(MODEL, LaunchOptions(context=512, slots=2), NET, found).processes
+    installation = ADAPTER.probe(place)
+    assert isinstance(installation, EngineInstallation)
+    (process,) = ADAPTER.plan(MODEL, LaunchOptions(context=512, slots=2), NET, installation).processes
     assert process.argv[-1] == worker
-    told = json.loads(process.env[worker_base.CONFIG_VARIABLE])
-    assert (told["context"], told["slots"]) == (512, 2)
+    body = json.loads(process.env[worker_base.CONFIG_VARIABLE])
+    assert (body["context"], body["slots"]) == (512, 2)
 
 
 def work(prompt: list[int], max_tokens: int = 2) -> WorkItem:

@@ -36,11 +36,11 @@ NET = ListenOptions(host="127.0.0.1", port=50_001, key="secret")
 GOLDEN = Path(__file__).parent / "golden" / "llama-server.txt"
 
 
-def plan(found: EngineInstallation = HERE, **options: Any) -> LaunchPlan:  # noqa: ANN401 -- any field of the options
-    return ADAPTER.plan(MODEL, LaunchOptions(**options), NET, found)
+def plan(installation: EngineInstallation = HERE, **options: Any) -> LaunchPlan:  # noqa: ANN401 -- any field of the options
+    return ADAPTER.plan(MODEL, LaunchOptions(**options), NET, installation)
 
 
-def said(**options: Any) -> str:  # noqa: ANN401 -- any field of the options
+def command_line(**options: Any) -> str:  # noqa: ANN401 -- any field of the options
     return " ".join(plan(**options).processes[0].argv)
 
 
@@ -72,8 +72,8 @@ def test_the_command_line_is_as_it_was_reviewed() -> None:
 
 def test_embedding_slots_have_a_context_each_in_the_cache_they_share() -> None:
     def argv(flags: frozenset[str]) -> Sequence[str]:
-        found = msgspec.structs.replace(HERE, flags=flags)
-        return plan(found, **{**EMBED, "slots": 4}).processes[0].argv
+        installation = msgspec.structs.replace(HERE, flags=flags)
+        return plan(installation, **{**EMBED, "slots": 4}).processes[0].argv
 
     newer, older = argv(FLAGS | {"--kv-unified-per-slot"}), argv(FLAGS)
     for words in (newer, older):
@@ -168,7 +168,7 @@ def test_what_it_cannot_honour_is_refused_with_a_sentence(options: dict[str, Any
 
 
 def test_flags_that_only_look_like_reserved_ones_are_passed_on() -> None:
-    assert said(extra_args=("-mg", "1")).endswith(" -mg 1")
+    assert command_line(extra_args=("-mg", "1")).endswith(" -mg 1")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
@@ -185,10 +185,13 @@ esac
         encoding="utf-8",
     )
     program.chmod(0o755)
-    found = ADAPTER.probe(EngineLocation(folder=tmp_path, version="", backend="cuda", executable=program))
-    assert isinstance(found, EngineInstallation)
-    assert (found.version, found.flags) == ("b11549", frozenset({"-c", "--ctx-size", "-m", "--model", "--port"}))
-    assert ask_devices(found) == ("CUDA0: NVIDIA RTX 4090 (24217 MiB, 23894 MiB free)",)
+    installation = ADAPTER.probe(EngineLocation(folder=tmp_path, version="", backend="cuda", executable=program))
+    assert isinstance(installation, EngineInstallation)
+    assert (installation.version, installation.flags) == (
+        "b11549",
+        frozenset({"-c", "--ctx-size", "-m", "--model", "--port"}),
+    )
+    assert ask_devices(installation) == ("CUDA0: NVIDIA RTX 4090 (24217 MiB, 23894 MiB free)",)
     assert list(tmp_path.iterdir()) == [program], "nothing is written beside a person's own program"
 
 
@@ -215,9 +218,9 @@ def test_a_file_that_is_no_llama_server_is_refused_as_such(name: str, tmp_path: 
     program = tmp_path / name
     program.write_text(text, encoding="utf-8")
     program.chmod(0o755)
-    found = ADAPTER.probe(EngineLocation(folder=tmp_path, version="", backend="", executable=program))
-    assert isinstance(found, Failure)
-    assert (found.kind, sentence in found.sentence) == (kind, True), found
+    failure = ADAPTER.probe(EngineLocation(folder=tmp_path, version="", backend="", executable=program))
+    assert isinstance(failure, Failure)
+    assert (failure.kind, sentence in failure.sentence) == (kind, True), failure
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
@@ -226,6 +229,6 @@ def test_a_program_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Mo
     program.write_text("#!/bin/sh\nsleep 600", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setattr(binary, "answer_of", lambda command: answer_of(command, 0.2))
-    found = ADAPTER.probe(EngineLocation(folder=tmp_path, version="", backend="", executable=program))
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.STALLED
+    failure = ADAPTER.probe(EngineLocation(folder=tmp_path, version="", backend="", executable=program))
+    assert isinstance(failure, Failure)
+    assert failure.kind is FailureKind.STALLED

@@ -31,7 +31,7 @@ MODEL = ModelSource(name="tiny", path=Path("/models/tiny"), format=ModelFormat.M
 NET = ListenOptions(host="127.0.0.1", port=50_001, key="secret")
 
 
-def sent(**options: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field of the options
+def worker_config(**options: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field of the options
     (worker,) = ADAPTER.plan(MODEL, LaunchOptions(**options), NET, HERE).processes
     config: dict[str, Any] = json.loads(worker.env[worker_base.CONFIG_VARIABLE])
     return config
@@ -42,9 +42,9 @@ def test_what_health_says_is_not_believed() -> None:
 
 
 def test_without_a_place_it_is_not_installed() -> None:
-    found = ADAPTER.probe()
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.NOT_INSTALLED
+    failure = ADAPTER.probe()
+    assert isinstance(failure, Failure)
+    assert failure.kind is FailureKind.NOT_INSTALLED
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_without_a_place_it_is_not_installed() -> None:
     ids=str,
 )
 def test_options_become_its_flags(options: dict[str, Any], arguments: list[str]) -> None:
-    assert sent(**options)["arguments"] == arguments
+    assert worker_config(**options)["arguments"] == arguments
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def test_options_become_its_flags(options: dict[str, Any], arguments: list[str])
 )
 def test_what_it_cannot_honour_is_refused_with_a_sentence(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"\.$"):
-        sent(**options)
+        worker_config(**options)
 
 
 def test_answers_are_as_long_as_the_context_not_512_tokens() -> None:
-    words = command_line({**sent(context=4096, slots=2)})
+    words = command_line({**worker_config(context=4096, slots=2)})
     assert words[words.index("--max-tokens") + 1] == "4096"
     assert words[-2:] == ["--decode-concurrency", "2"]
-    assert str(WITHOUT_LIMIT) in command_line(sent())
+    assert str(WITHOUT_LIMIT) in command_line(worker_config())
     assert words[words.index("--allowed-origins") + 1] == "https://nobody.invalid"
 
 
@@ -173,27 +173,27 @@ def test_an_answer_ends_where_the_context_does(ends: Ends) -> None:
 
 
 def test_a_prompt_that_fills_the_context_is_the_client_s_fault(ends: Ends) -> None:
-    asked = answering(ends, prompt=10, context=10)
+    model = answering(ends, prompt=10, context=10)
     with pytest.raises(ValueError, match="10 tokens, and the context holds 10"):
-        asked.generate(None, None)
-    assert asked.status(404) == 400
-    assert asked._generator.begun.is_stopped
+        model.generate(None, None)
+    assert model.status(404) == 400
+    assert model._generator.begun.is_stopped
 
 
 def test_a_client_that_has_gone_stops_the_work(ends: Ends) -> None:
     begun, pieces = answering(ends).generate(None, None)
     next(pieces)
     ends[1].close()
-    with pytest.raises(Exception, match=r"^$") as gone:
+    with pytest.raises(Exception, match=r"^$") as error:
         list(pieces)
-    assert type(gone.value).__name__ == "_ClientGone"
+    assert type(error.value).__name__ == "_ClientGone"
     assert begun.is_stopped
 
 
 def test_a_client_that_has_gone_is_noticed_while_the_prompt_is_read(ends: Ends) -> None:
-    asked = answering(ends)
-    asked.generate(None, None)
-    progress = asked._generator.begun_with[2]
+    model = answering(ends)
+    model.generate(None, None)
+    progress = model._generator.begun_with[2]
     progress(1, 2)
     ends[1].close()
     with pytest.raises(Exception, match=r"^$"):
@@ -202,10 +202,10 @@ def test_a_client_that_has_gone_is_noticed_while_the_prompt_is_read(ends: Ends) 
 
 @pytest.mark.parametrize(("error", "status"), [(ValueError(), 400), (KeyError(), 400), (RuntimeError(), 500)])
 def test_only_the_client_s_mistakes_are_the_client_s(ends: Ends, error: Exception, status: int) -> None:
-    asked = answering(ends, error=error)
+    model = answering(ends, error=error)
     with pytest.raises(type(error)):
-        asked.generate(None, None)
-    assert asked.status(404) == status
+        model.generate(None, None)
+    assert model.status(404) == status
 
 
 def test_nothing_is_wrong_before_anything_went_wrong(ends: Ends) -> None:

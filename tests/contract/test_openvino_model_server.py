@@ -60,10 +60,12 @@ HTTPServer((told.rest_bind_address, told.rest_port), Handler).serve_forever()
 
 def planned(executable: Path, port: int = 50_001, **options: Any) -> LaunchPlan:  # noqa: ANN401 -- of several types
     place = EngineLocation(folder=executable.parent, version="2026.4.1", backend="gpu", executable=executable)
-    found = ADAPTER.probe(place)
-    assert isinstance(found, EngineInstallation)
+    installation = ADAPTER.probe(place)
+    assert isinstance(installation, EngineInstallation)
     model = ModelSource(name="tiny", path=Path("/models/tiny"), format=ModelFormat.OPENVINO)
-    return ADAPTER.plan(model, LaunchOptions(**options), ListenOptions(host="127.0.0.1", port=port, key=KEY), found)
+    return ADAPTER.plan(
+        model, LaunchOptions(**options), ListenOptions(host="127.0.0.1", port=port, key=KEY), installation
+    )
 
 
 def test_the_command_line() -> None:

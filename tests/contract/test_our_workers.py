@@ -46,12 +46,12 @@ def plan(
     options: Mapping[str, Any] = MappingProxyType({}),
     net: ListenOptions = NET,
 ) -> LaunchPlan:
-    found = EngineInstallation(
+    installation = EngineInstallation(
         engine=adapter.descriptor.id, version="1", backend=backend, python=Path("/venv/bin/python")
     )
     kind = next(iter(adapter.descriptor.formats))
     return adapter.plan(
-        ModelSource(name="tiny", path=Path("/models/tiny"), format=kind), LaunchOptions(**options), net, found
+        ModelSource(name="tiny", path=Path("/models/tiny"), format=kind), LaunchOptions(**options), net, installation
     )
 
 
@@ -65,9 +65,18 @@ def config(
 
 @EACH
 def test_options_reach_the_worker(adapter: EngineAdapter) -> None:
-    sent = config(adapter, options={"context": 4096, "slots": 3, "threads": 7, "prefix_cache": False})
-    assert (sent["model"], sent["alias"], sent["port"]) == (str(Path("/models/tiny")), "tiny", 50_001)
-    assert (sent["context"], sent["slots"], sent["threads"], sent["prefix_cache"]) == (4096, 3, 7, False)
+    worker_config = config(adapter, options={"context": 4096, "slots": 3, "threads": 7, "prefix_cache": False})
+    assert (worker_config["model"], worker_config["alias"], worker_config["port"]) == (
+        str(Path("/models/tiny")),
+        "tiny",
+        50_001,
+    )
+    assert (
+        worker_config["context"],
+        worker_config["slots"],
+        worker_config["threads"],
+        worker_config["prefix_cache"],
+    ) == (4096, 3, 7, False)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +99,7 @@ def test_openvino_keeps_its_cache_as_it_is_told(ours: str | None, theirs: str) -
 
 
 @pytest.mark.parametrize(
-    ("backend", "options", "provider", "told"),
+    ("backend", "options", "provider", "expected_options"),
     [
         ("cpu", {}, "", {}),
         ("cuda", {}, "cuda", {}),
@@ -100,10 +109,10 @@ def test_openvino_keeps_its_cache_as_it_is_told(ours: str | None, theirs: str) -
     ],
 )
 def test_onnx_runtime_is_told_its_provider(
-    backend: str, options: dict[str, Any], provider: str, told: dict[str, str]
+    backend: str, options: dict[str, Any], provider: str, expected_options: dict[str, str]
 ) -> None:
-    sent = config(ONNX, backend, options)
-    assert (sent["provider"], sent["provider_options"]) == (provider, told)
+    worker_config = config(ONNX, backend, options)
+    assert (worker_config["provider"], worker_config["provider_options"]) == (provider, expected_options)
 
 
 NOBODY = [
@@ -177,9 +186,9 @@ def test_an_address_of_the_new_kind_is_bracketed(adapter: EngineAdapter) -> None
 @EACH
 def test_the_library_is_found_where_it_was_put_and_nowhere_else(adapter: EngineAdapter) -> None:
     place = EngineLocation(folder=Path("/x"), version="9", backend="gpu", python=Path("/x/python"))
-    found = adapter.probe(place)
-    assert isinstance(found, EngineInstallation)
-    assert (found.version, found.backend, found.python) == ("9", "gpu", Path("/x/python"))
+    installation = adapter.probe(place)
+    assert isinstance(installation, EngineInstallation)
+    assert (installation.version, installation.backend, installation.python) == ("9", "gpu", Path("/x/python"))
     missing = adapter.probe()
     assert isinstance(missing, Failure)
     assert missing.kind is FailureKind.NOT_INSTALLED
@@ -232,11 +241,11 @@ def test_a_recorded_end_has_its_cause(name: str, kind: FailureKind) -> None:
 
 @EACH
 def test_a_good_start_is_understood(adapter: EngineAdapter) -> None:
-    told = [
+    lines = [
         {"event": "listening", "port": 5},
         {"event": "progress", "stage": "Reading weights", "fraction": None},
         {"event": "device", "name": "CPU", "description": "a processor"},
         {"event": "context", "tokens": 1024, "slots": 4},
     ]
-    events = [event for line in told for event in adapter.read_log(json.dumps(line))]
+    events = [event for line in lines for event in adapter.read_log(json.dumps(line))]
     assert events == [PortOpened(port=5), LoadProgress(stage="Reading weights"), ContextSet(tokens=1024, slots=4)]

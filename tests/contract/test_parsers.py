@@ -53,8 +53,12 @@ def test_all_ways_are_tried_and_engines_name_no_others() -> None:
 
 
 def test_each_engine_names_it_in_its_own_way() -> None:
-    asked = "<tool_call>"
-    assert [parser_for(one.tool_parsers, asked) for one in (VLLM, SGLANG, LMDEPLOY)] == ["hermes", "qwen", "qwen3"]
+    template = "<tool_call>"
+    assert [parser_for(descriptor.tool_parsers, template) for descriptor in (VLLM, SGLANG, LMDEPLOY)] == [
+        "hermes",
+        "qwen",
+        "qwen3",
+    ]
     assert parser_for(LMDEPLOY.tool_parsers, PARTS[ToolCallFormat.MISTRAL]) is None, "it has none for these"
 
 
@@ -71,7 +75,7 @@ def test_an_engine_that_takes_none_is_as_it_is() -> None:
 
 
 def test_no_other_engine_says_that_it_takes_one() -> None:
-    said = {
+    engines_with_one = {
         adapter.descriptor.id for adapter in ADAPTERS.values() if Feature.TOOL_PARSER in adapter.descriptor.features
     }
-    assert said == {about.id for about in TAKES_ONE}
+    assert engines_with_one == {about.id for about in TAKES_ONE}

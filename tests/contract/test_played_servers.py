@@ -39,11 +39,11 @@ ENDS = [
 def started(adapter: ServerAdapter, go: Path, **more: str) -> Worker:
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "fake_servers")])
     env = {"PYTHONPATH": path, "PLAYED_GO": str(go), **more}
-    found = EngineInstallation(
+    installation = EngineInstallation(
         engine=adapter.descriptor.id, version="99.0", backend="cuda", python=Path(sys.executable)
     )
     options = LaunchOptions(context=512, extra_env=env)
-    return Worker(Path("/models/m"), options, engine=Engine(adapter, found), is_confined=False)
+    return Worker(Path("/models/m"), options, engine=Engine(adapter, installation), is_confined=False)
 
 
 def ready(worker: Worker, key: str = KEY) -> bool:
@@ -86,7 +86,7 @@ def test_it_is_ready_when_it_is_and_not_before(
 def test_a_load_is_told_as_it_goes_on(adapter: ServerAdapter, start: Callable[[ServerAdapter], Worker]) -> None:
     worker = start(adapter)
     if adapter is not MLC_LLM:  # it says no more than that it compiles
-        wait_until(lambda: any(isinstance(one, LoadProgress) and one.fraction == 0.5 for one in worker.events()))
+        wait_until(lambda: any(isinstance(event, LoadProgress) and event.fraction == 0.5 for event in worker.events()))
     if adapter in {VLLM, TENSORRT_LLM}:
         wait_until(lambda: has_said(worker, BufferAllocated))
     if adapter in {VLLM, SGLANG}:

@@ -36,7 +36,9 @@ def script(tmp_path: Path) -> Callable[[str], Path]:
 
 
 def running(mark: str) -> list[int]:
-    return [one.pid for one in psutil.process_iter(["cmdline"]) if (one.info["cmdline"] or [])[-1:] == [mark]]
+    return [
+        process.pid for process in psutil.process_iter(["cmdline"]) if (process.info["cmdline"] or [])[-1:] == [mark]
+    ]
 
 
 def test_both_streams_and_the_code_are_told(script: Callable[[str], Path]) -> None:

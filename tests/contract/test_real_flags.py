@@ -47,7 +47,7 @@ MODEL = ModelSource(name="m", path=Path("/m"), format=ModelFormat.SAFETENSORS)
 NET = ListenOptions(host="127.0.0.1", port=1, key="k")
 
 
-def found(record: Record) -> EngineInstallation:
+def installation_of(record: Record) -> EngineInstallation:
     return EngineInstallation(
         engine=record.engine, version=record.version, backend="cuda", python=Path("/e/python"), flags=record.flags
     )
@@ -62,17 +62,17 @@ def test_each_engine_has_a_record_of_the_version_it_is_installed_in() -> None:
 def test_it_has_every_flag_an_option_may_become(record: Record) -> None:
     rows = TABLES[record.engine].flags
     named = [(name, flag.renamed.get(name, name)) for flag in rows for name in flag.names]
-    said = {name if name in record.flags else newer for name, newer in named}
-    assert said <= record.flags, said - record.flags
+    flags = {name if name in record.flags else newer for name, newer in named}
+    assert flags <= record.flags, flags - record.flags
 
 
 @EACH
 def test_it_has_every_flag_that_launches_say(record: Record) -> None:
-    asked = LaunchOptions(context=8192, slots=4, tool_parser="x", draft=Draft(path=Path("/d"), kind="eagle3"))
-    for options in (LaunchOptions(), asked):
-        plan = ADAPTERS[record.engine].plan(MODEL, options, NET, found(record))
-        said = {word for process in plan.processes for word in process.argv[3:] if word.startswith("--")}
-        assert said <= record.flags | record.frontend_flags
+    launch_options = LaunchOptions(context=8192, slots=4, tool_parser="x", draft=Draft(path=Path("/d"), kind="eagle3"))
+    for options in (LaunchOptions(), launch_options):
+        plan = ADAPTERS[record.engine].plan(MODEL, options, NET, installation_of(record))
+        words = {word for process in plan.processes for word in process.argv[3:] if word.startswith("--")}
+        assert words <= record.flags | record.frontend_flags
         assert not plan.left_out
 
 
@@ -93,14 +93,14 @@ def test_it_has_the_parsers_and_types_that_are_named_to_it(record: Record) -> No
 
 
 @EACH
-@pytest.mark.parametrize("shown", ["--data-parallel-size", "--grpc", "--tool-server", "-m", "-sc"])
-def test_what_opens_doors_or_says_an_option_in_other_words_is_refused(record: Record, shown: str) -> None:
-    if shown not in record.flags:
+@pytest.mark.parametrize("flag", ["--data-parallel-size", "--grpc", "--tool-server", "-m", "-sc"])
+def test_what_opens_doors_or_says_an_option_in_other_words_is_refused(record: Record, flag: str) -> None:
+    if flag not in record.flags:
         pytest.skip("it has none")
-    if (record.engine, shown) == ("sglang", "--data-parallel-size"):
+    if (record.engine, flag) == ("sglang", "--data-parallel-size"):
         pytest.skip("its copies share one server")
     with pytest.raises(ValueError, match="Roundhouse's to set"):
-        check_extra_arguments(TABLES[record.engine], LaunchOptions(extra_args=(shown, "2")), found(record))
+        check_extra_arguments(TABLES[record.engine], LaunchOptions(extra_args=(flag, "2")), installation_of(record))
 
 
 READ_BY_DYNAMO = frozenset(
@@ -125,19 +125,19 @@ def test_dynamo_is_given_no_parser_that_was_not_seen_to_read() -> None:
     "options", [{"draft": Draft(path=Path("/d"), kind="eagle3")}, {"lora": (Path("/models/tone"),)}], ids=list
 )
 def test_lmdeploy_takes_the_engine_that_heeds_drafts_and_adapters(options: dict[str, Any]) -> None:
-    record = next(one for one in RECORDS if one.engine == "lmdeploy")
+    record = next(entry for entry in RECORDS if entry.engine == "lmdeploy")
     adapter = ADAPTERS["lmdeploy"]
-    argv = adapter.plan(MODEL, LaunchOptions(**options), NET, found(record)).processes[0].argv
+    argv = adapter.plan(MODEL, LaunchOptions(**options), NET, installation_of(record)).processes[0].argv
     assert argv[argv.index("--backend") + 1] == "pytorch"
-    assert "--backend" not in adapter.plan(MODEL, LaunchOptions(), NET, found(record)).processes[0].argv
+    assert "--backend" not in adapter.plan(MODEL, LaunchOptions(), NET, installation_of(record)).processes[0].argv
 
 
 def test_vllm_is_told_not_to_keep_prompts_as_its_version_calls_it() -> None:
     (record,) = (record for record in RECORDS if record.engine == "vllm")
-    (process,) = ADAPTERS["vllm"].plan(MODEL, LaunchOptions(prefix_cache=False), NET, found(record)).processes
+    (process,) = ADAPTERS["vllm"].plan(MODEL, LaunchOptions(prefix_cache=False), NET, installation_of(record)).processes
     assert "--disable-prefix-caching" in process.argv
-    before = msgspec.structs.replace(found(record), flags=frozenset({"--no-enable-prefix-caching"}))
+    before = msgspec.structs.replace(installation_of(record), flags=frozenset({"--no-enable-prefix-caching"}))
     (process,) = ADAPTERS["vllm"].plan(MODEL, LaunchOptions(prefix_cache=False), NET, before).processes
     assert "--no-enable-prefix-caching" in process.argv
     with pytest.raises(ValueError, match="is Roundhouse's to set"):
-        check_extra_arguments(VLLM, LaunchOptions(extra_args=("--disable-prefix-caching",)), found(record))
+        check_extra_arguments(VLLM, LaunchOptions(extra_args=("--disable-prefix-caching",)), installation_of(record))

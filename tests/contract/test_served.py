@@ -64,10 +64,10 @@ def installed(adapter: ServerAdapter, flags: frozenset[str] = frozenset()) -> En
     )
 
 
-def plan(adapter: ServerAdapter, found: EngineInstallation | None = None, **options: Any) -> LaunchPlan:  # noqa: ANN401 -- any field
+def plan(adapter: ServerAdapter, installation: EngineInstallation | None = None, **options: Any) -> LaunchPlan:  # noqa: ANN401 -- any field
     kind = max(adapter.descriptor.formats)
     model = ModelSource(name="served", path=Path("/models/m"), format=kind)
-    return adapter.plan(model, LaunchOptions(**options), NET, found or installed(adapter))
+    return adapter.plan(model, LaunchOptions(**options), NET, installation or installed(adapter))
 
 
 def known_options(adapter: ServerAdapter) -> dict[str, Any]:
@@ -122,8 +122,8 @@ def test_other_arguments_are_passed_on_but_not_what_the_version_lacks(adapter: S
 
 @EACH
 def test_what_it_can_do_without_is_left_out_with_a_word_and_the_rest_is_refused(adapter: ServerAdapter) -> None:
-    said = set(plan(adapter, context=512).processes[0].argv)
-    flags = frozenset(name for row in adapter.flag_table.flags if not row.can_do_without for name in row.names) | said
+    argv = set(plan(adapter, context=512).processes[0].argv)
+    flags = frozenset(name for row in adapter.flag_table.flags if not row.can_do_without for name in row.names) | argv
     launched = plan(adapter, installed(adapter, flags), context=512, max_batch_tokens=64)
     if adapter is not MLC_LLM:  # its sizes share one flag
         assert [each.option for each in launched.left_out] == ["max_batch_tokens"]
@@ -147,14 +147,16 @@ def test_devices_are_chosen_by_what_every_version_understands() -> None:
 def test_an_environment_is_asked_once_for_its_flags(adapter: ServerAdapter, tmp_path: Path) -> None:
     if sys.platform == "win32":
         pytest.skip("the stand-in is a shell script")
-    asked = tmp_path / "asked"
+    calls_file = tmp_path / "asked"
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\necho x >> {asked}\necho '  --max-model-len N   the context'\n", encoding="utf-8")
+    python.write_text(
+        f"#!/bin/sh\necho x >> {calls_file}\necho '  --max-model-len N   the context'\n", encoding="utf-8"
+    )
     python.chmod(0o755)
     place = EngineLocation(folder=tmp_path, version="1.2", backend="cuda", python=python)
-    found = [adapter.probe(place) for _ in range(2)]
-    assert all(isinstance(each, EngineInstallation) and each.flags == {"--max-model-len"} for each in found)
-    assert asked.read_text(encoding="utf-8") == "x\n"
+    installations = [adapter.probe(place) for _ in range(2)]
+    assert all(isinstance(each, EngineInstallation) and each.flags == {"--max-model-len"} for each in installations)
+    assert calls_file.read_text(encoding="utf-8") == "x\n"
     assert json.loads((tmp_path / "flags.json").read_text(encoding="utf-8"))["flags"] == ["--max-model-len"]
 
 
@@ -247,17 +249,17 @@ def test_a_cache_of_sglang_is_counted_once_and_not_while_only_addresses_are_take
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "expected_argv"),
     [
         ("model", ("STANDALONE", "--speculative-num-steps", "3", "--speculative-eagle-topk", "1")),
         ("mtp", ("NEXTN", "--speculative-num-steps", "3", "--speculative-eagle-topk", "1")),
         ("ngram", ("NGRAM", "--speculative-num-draft-tokens", "3")),
     ],
 )
-def test_sglang_is_told_steps_width_and_count_of_a_draft_together(kind: str, said: tuple[str, ...]) -> None:
+def test_sglang_is_told_steps_width_and_count_of_a_draft_together(kind: str, expected_argv: tuple[str, ...]) -> None:
     argv = plan(SGLANG, draft=Draft(kind=kind, tokens=3)).processes[0].argv
     begins = argv.index("--speculative-algorithm") + 1
-    assert argv[begins : begins + len(said)] == said
+    assert argv[begins : begins + len(expected_argv)] == expected_argv
 
 
 @pytest.mark.parametrize(
@@ -270,9 +272,9 @@ def test_no_server_but_the_one_that_asks_for_the_key_can_be_chosen(adapter: Serv
 
 
 def planned_on_a_processor(**options: Any) -> tuple[tuple[str, ...], dict[str, str]]:  # noqa: ANN401 -- options of every type
-    found = EngineInstallation(engine="vllm", version="0.32.0", backend="cpu", python=Path("/venv/bin/python"))
+    installation = EngineInstallation(engine="vllm", version="0.32.0", backend="cpu", python=Path("/venv/bin/python"))
     source = ModelSource(name="m", path=Path("/models/m"), format=VLLM.descriptor.formats[-1])
-    (process,) = VLLM.plan(source, LaunchOptions(**options), NET, found).processes
+    (process,) = VLLM.plan(source, LaunchOptions(**options), NET, installation).processes
     return process.argv, dict(process.env)
 
 

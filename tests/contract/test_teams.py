@@ -64,7 +64,9 @@ def test_what_a_plan_runs_is_brought_by_the_recipe() -> None:
     names = {Path(step.process.argv[0]).name for step in team_plan("vllm", team("a", "b")).steps}
     locked = read_recipe(ENGINES / "vllm").lock_of(variant).read_text(encoding="utf-8")
     assert names == {"ray", "vllm"}
-    assert {name: version_in_lock(locked, name) for name in names} == dict(one.split("==") for one in variant.requires)
+    assert {name: version_in_lock(locked, name) for name in names} == dict(
+        requirement.split("==") for requirement in variant.requires
+    )
 
 
 def test_a_model_is_cut_into_as_many_stages_as_there_are_computers() -> None:
@@ -101,8 +103,8 @@ def test_dynamo_s_router_does_not_wait_for_what_its_workers_do_not_tell() -> Non
         *(step.process for step in team_plan("dynamo", team("a", "b")).steps),
         *DYNAMO.plan(MODEL, OPTIONS, NET, FOUND).processes,
     ]
-    assert ["--no-router-kv-events" in one.argv for one in fronts if one.role == "frontend"] == [True, True]
-    assert not any("--kv-events-config" in one.argv for one in fronts)
+    assert ["--no-router-kv-events" in piece.argv for piece in fronts if piece.role == "frontend"] == [True, True]
+    assert not any("--kv-events-config" in piece.argv for piece in fronts)
 
 
 def test_a_template_reaches_dynamo_s_worker_as_a_file_where_there_is_a_folder_for_it() -> None:

@@ -55,7 +55,7 @@ RICH: dict[str, Any] = {
 }
 
 
-def found(program: str = "docker", at: Path | None = None) -> EngineInstallation:
+def tgi_installation(program: str = "docker", at: Path | None = None) -> EngineInstallation:
     where = at or Path("/usr/bin") / program
     return EngineInstallation(engine="tgi", version="3.3.7", backend="cuda", executable=where, package=program)
 
@@ -63,7 +63,7 @@ def found(program: str = "docker", at: Path | None = None) -> EngineInstallation
 @pytest.mark.parametrize("program", ["docker", "podman"])
 @pytest.mark.parametrize("kind", ["plain", "rich"])
 def test_the_container_s_command_is_as_it_was_reviewed(program: str, kind: str) -> None:
-    plan = ADAPTER.plan(MODEL, LaunchOptions(**RICH if kind == "rich" else {}), NET, found(program))
+    plan = ADAPTER.plan(MODEL, LaunchOptions(**RICH if kind == "rich" else {}), NET, tgi_installation(program))
     (server,) = plan.processes
     env = sorted(f"{name}={value}" for name, value in server.env.items())
     golden = GOLDEN / f"tgi-{program}-{kind}.txt"
@@ -88,7 +88,7 @@ def test_what_it_has_no_setting_for_is_refused_with_a_sentence() -> None:
     }
     for option in WORDS.keys() - {flag.option for flag in TABLE.flags}:
         with pytest.raises(ValueError, match=r"has no setting for .*\.$"):
-            ADAPTER.plan(MODEL, LaunchOptions(**{option: values[option]}), NET, found())
+            ADAPTER.plan(MODEL, LaunchOptions(**{option: values[option]}), NET, tgi_installation())
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_what_it_has_no_setting_for_is_refused_with_a_sentence() -> None:
 )
 def test_what_it_cannot_honour_or_may_not_be_told_is_refused(wish: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"\.$"):
-        ADAPTER.plan(MODEL, LaunchOptions(**wish), NET, found())
+        ADAPTER.plan(MODEL, LaunchOptions(**wish), NET, tgi_installation())
 
 
 def program_in(folder: Path, name: str, script: str) -> Path:
@@ -155,7 +155,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         path = os.pathsep.join([str(bin_), os.environ["PATH"]])
         env = {"PATH": path, "PYTHONPATH": str(PLAYED), "PLAYED_GO": str(tmp_path / "go"), **more}
         options = LaunchOptions(context=512, extra_env=env)
-        workers.append(Worker(Path("/models/m"), options, engine=Engine(ADAPTER, found(at=docker)), is_confined=False))
+        workers.append(
+            Worker(Path("/models/m"), options, engine=Engine(ADAPTER, tgi_installation(at=docker)), is_confined=False)
+        )
         return workers[-1]
 
     yield run
@@ -214,7 +216,7 @@ def test_it_ends_with_its_lifeline_and_when_it_is_told(when: str, how: str, star
 
 
 def test_nothing_of_the_container_is_fetched_or_left() -> None:
-    command = launch.container_command(MODEL, LaunchOptions(), NET, found(), {})
+    command = launch.container_command(MODEL, LaunchOptions(), NET, tgi_installation(), {})
     assert command[command.index("--pull") + 1] == "never"
     assert "--rm" in command
     assert "127.0.0.1:50001:80" in command

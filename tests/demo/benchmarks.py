@@ -172,10 +172,10 @@ TUNING_RESULT = TuneResult(
 
 def benchmark_replies() -> Mapping[str, object]:
     """Return what the demo gateway answers about benchmarks."""
-    listed = [msgspec.structs.replace(receipt, samples=[]) for receipt in RECEIPTS]
+    receipts = [msgspec.structs.replace(receipt, samples=[]) for receipt in RECEIPTS]
     whole = {f"GET /benchmarks/{receipt.id}": receipt for receipt in RECEIPTS}
     return {
-        "GET /benchmarks": listed,
+        "GET /benchmarks": receipts,
         **whole,
         **{f"DELETE /benchmarks/{receipt.id}": None for receipt in RECEIPTS},
         "POST /benchmarks": RUNNING,

@@ -31,11 +31,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Paths]:
 
 
 def stop(paths: Paths) -> None:
-    found = find_running_gateway(paths)
-    if found is not None:
+    gateway_info = find_running_gateway(paths)
+    if gateway_info is not None:
         with suppress(GatewayGone):
-            GatewayClient(found).post("/shutdown", None, object)
-        wait_until(lambda: has_ended(found))
+            GatewayClient(gateway_info).post("/shutdown", None, object)
+        wait_until(lambda: has_ended(gateway_info))
 
 
 @pytest.fixture(scope="module")

@@ -37,18 +37,18 @@ def run_json(roundhouse: Roundhouse, *arguments: str, within_s: float = 90) -> A
 
 
 def test_an_estimate_has_the_documented_names(roundhouse: Roundhouse) -> None:
-    found = run_json(roundhouse, "estimate", "guide", "--context", "2048", "--kv", "q8_0", "--slots", "2")
-    assert found["version"] == 1
+    estimate = run_json(roundhouse, "estimate", "guide", "--context", "2048", "--kv", "q8_0", "--slots", "2")
+    assert estimate["version"] == 1
     for name in ("weights", "kv", "state", "compute", "output", "runtime", "total"):
-        assert {"bytes", "confidence"} <= set(found[name])
-    assert {"name", "bytes", "free"} <= set(found["pools"][0])
-    assert (found["fits"], found["context"], found["slots"], found["kv_type"]) == (True, 2048, 2, "q8_0")
-    assert found["largest_context"] == 4096
-    for rate in (found["decode"], found["prefill"]):
+        assert {"bytes", "confidence"} <= set(estimate[name])
+    assert {"name", "bytes", "free"} <= set(estimate["pools"][0])
+    assert (estimate["fits"], estimate["context"], estimate["slots"], estimate["kv_type"]) == (True, 2048, 2, "q8_0")
+    assert estimate["largest_context"] == 4096
+    for rate in (estimate["decode"], estimate["prefill"]):
         assert rate["low"] < rate["tokens_per_second"] < rate["high"]
         assert rate["confidence"]
     parts = ("weights", "kv", "state", "compute", "output", "runtime")
-    assert found["total"]["bytes"] == sum(found[part]["bytes"] for part in parts)
+    assert estimate["total"]["bytes"] == sum(estimate[part]["bytes"] for part in parts)
 
 
 def test_what_was_estimated_is_what_the_engine_takes(client: GatewayClient) -> None:
@@ -64,15 +64,15 @@ def test_what_was_estimated_is_what_the_engine_takes(client: GatewayClient) -> N
 
 
 def test_a_plan_for_this_machine_and_a_file(roundhouse: Roundhouse) -> None:
-    found = run_json(roundhouse, "plan", "guide")
-    best = found["plans"][0]
+    recommendation = run_json(roundhouse, "plan", "guide")
+    best = recommendation["plans"][0]
     assert (best["engine"], best["format"], best["backend"]) == ("llama.cpp", "gguf", "cpu")
     assert best["context"] <= 4096
     assert best["reasons"]
     assert all({"text", "value", "source"} >= set(reason) for reason in best["reasons"])
-    assert "ollama" not in {plan["engine"] for plan in found["plans"]}
+    assert "ollama" not in {plan["engine"] for plan in recommendation["plans"]}
     assert best["obtainable"] is True
-    assert all(plan["missing"] for plan in found["plans"] if not plan["obtainable"])
+    assert all(plan["missing"] for plan in recommendation["plans"] if not plan["obtainable"])
 
 
 def test_a_plan_is_what_is_loaded_and_what_runs(roundhouse: Roundhouse, client: GatewayClient) -> None:
@@ -164,9 +164,9 @@ def test_a_plan_for_windows_names_what_would_be_better_and_how(roundhouse: Round
 
 @pytest.mark.engines  # waits for a quiet computer and repeats what was disturbed: minutes beside other tests
 def test_a_calibration_is_kept_and_used(roundhouse: Roundhouse, client: GatewayClient) -> None:
-    (found,) = run_json(roundhouse, "calibrate", within_s=900)["calibrations"]
-    assert (found["device"], found["engine"], found["backend"]) == ("cpu", "llama.cpp", "cpu")
-    assert 0 < found["efficiency"] < 1.2
+    (calibration,) = run_json(roundhouse, "calibrate", within_s=900)["calibrations"]
+    assert (calibration["device"], calibration["engine"], calibration["backend"]) == ("cpu", "llama.cpp", "cpu")
+    assert 0 < calibration["efficiency"] < 1.2
     (kept,) = client.get("/calibration", list[Calibration])
     assert kept.samples == 2
     rate = client.post("/estimate", {"model": "Llama 3.2 1B Q8_0"}, Estimate).decode

@@ -186,11 +186,11 @@ def test_a_whole_round_with_a_tool(api: Anthropic) -> None:
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_an_end_says_why(api: Anthropic, *, is_streamed: bool) -> None:
     def ended(**wishes: object) -> tuple[str | None, str | None]:
-        asked: dict[str, Any] = {"model": "counts", "max_tokens": 50, "messages": ASKED, **wishes}
+        arguments: dict[str, Any] = {"model": "counts", "max_tokens": 50, "messages": ASKED, **wishes}
         if not is_streamed:
-            reply = api.messages.create(**asked)
+            reply = api.messages.create(**arguments)
         else:
-            with api.messages.stream(**asked) as stream:
+            with api.messages.stream(**arguments) as stream:
                 reply = stream.get_final_message()
         return reply.stop_reason, reply.stop_sequence
 
@@ -223,7 +223,7 @@ def test_names_of_anthropics_models_are_answered_by_the_one_in_use(api: Anthropi
 
 def test_a_request_as_claude_code_sends_it(api: Anthropic) -> None:
     """After protocols seen on the wire: beta route, billing line, deferred and server tools, adaptive thinking."""
-    asked: dict[str, Any] = {
+    body: dict[str, Any] = {
         "model": "claude-opus-4-8",
         "max_tokens": 32000,
         "system": [
@@ -245,9 +245,9 @@ def test_a_request_as_claude_code_sends_it(api: Anthropic) -> None:
         "stream": True,
     }
     api.messages.create(model="agent", max_tokens=1, messages=ASKED)  # the model in use
-    said = api.post("/v1/messages?beta=true", body=asked, cast_to=str, options={"headers": {"anthropic-beta": "x-1"}})
-    assert '"name":"weather"' in said
-    assert said.rstrip().endswith('data: {"type":"message_stop"}')
+    text = api.post("/v1/messages?beta=true", body=body, cast_to=str, options={"headers": {"anthropic-beta": "x-1"}})
+    assert '"name":"weather"' in text
+    assert text.rstrip().endswith('data: {"type":"message_stop"}')
 
 
 def test_models_are_listed_page_by_page(api: Anthropic) -> None:

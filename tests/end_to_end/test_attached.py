@@ -50,8 +50,8 @@ def key(far: GatewayClient) -> str:
 @pytest.fixture(scope="module")
 def distant(client: GatewayClient, far: GatewayClient, key: str) -> str:
     """The other one's Guide under a name of its own here."""
-    wanted = AttachEndpoint(url=far.gateway.url, name="distant", key=key, models=["guide"])
-    (model,) = client.post("/attached", wanted, list[ModelInfo])
+    body = AttachEndpoint(url=far.gateway.url, name="distant", key=key, models=["guide"])
+    (model,) = client.post("/attached", body, list[ModelInfo])
     assert (model.name, model.served_as) == ("distant", "guide")
     assert model.attached == far.gateway.url + "/v1"
     assert model.trained_context
@@ -73,8 +73,8 @@ def test_openais_client_is_answered_by_the_other_one(client: GatewayClient, far:
             max_tokens=8,
             stream=True,
         )
-        said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-        assert said == whole.choices[0].message.content
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+        assert text == whole.choices[0].message.content
         assert api.completions.create(model=distant, prompt="GGUF is", max_tokens=4).usage
     assert running(far)["guide"].engine == "llama.cpp"
     status = running(client)[distant]
@@ -137,8 +137,8 @@ def test_its_tokenizer_and_its_counts_are_used(
 def test_an_embedder_there_embeds_here_for_openais_and_ollamas_clients(
     client: GatewayClient, far: GatewayClient, key: str
 ) -> None:
-    wanted = AttachEndpoint(url=far.gateway.url, name="vectors", key=key, models=["labse"])
-    (model,) = client.post("/attached", wanted, list[ModelInfo])
+    body = AttachEndpoint(url=far.gateway.url, name="vectors", key=key, models=["labse"])
+    (model,) = client.post("/attached", body, list[ModelInfo])
     assert (model.capabilities, model.chats) == ([Capability.EMBEDDING], False)
     with openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="x") as api:
         vector = api.embeddings.create(model="vectors", input="a train").data[0].embedding
@@ -173,7 +173,7 @@ def test_the_key_is_in_one_private_file_and_nowhere_else(home: Paths, distant: s
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "sentence"),
     [
         ("http://169.254.169.254/v1", "never contacted"),
         ("http://[fd00:ec2::254]/v1", "never contacted"),
@@ -185,8 +185,10 @@ def test_the_key_is_in_one_private_file_and_nowhere_else(home: Paths, distant: s
         ("", "not the address of an endpoint"),
     ],
 )
-def test_addresses_that_are_none_or_must_not_be_called_are_refused(client: GatewayClient, url: str, said: str) -> None:
-    with pytest.raises(BadRequest, match=said):
+def test_addresses_that_are_none_or_must_not_be_called_are_refused(
+    client: GatewayClient, url: str, sentence: str
+) -> None:
+    with pytest.raises(BadRequest, match=sentence):
         client.post("/attached", AttachEndpoint(url=url), list[ModelInfo])
 
 
@@ -210,9 +212,9 @@ def test_the_commands_do_it_without_the_key_on_the_line(
     assert added.stdout == "by-hand was added, from Roundhouse.\n", added.stderr
     assert "unencrypted" in added.stderr
     assert key not in added.stdout + added.stderr
-    listed = roundhouse("attach", "list", "--json")
-    assert "by-hand" in [one["name"] for one in json.loads(listed.stdout)["attached"]]
-    assert key not in listed.stdout
+    listing = roundhouse("attach", "list", "--json")
+    assert "by-hand" in [endpoint["name"] for endpoint in json.loads(listing.stdout)["attached"]]
+    assert key not in listing.stdout
     assert "attached: 127.0.0.1:" in roundhouse("list").stdout
     assert roundhouse("attach", "by-hand", "--can", "chat,vision", "--context", "512").returncode == 0
     assert "chat, vision" in roundhouse("attach", "list").stdout
@@ -229,8 +231,8 @@ def test_the_commands_do_it_without_the_key_on_the_line(
 
 def test_a_key_that_is_taken_back_is_told_in_each_dialects_form(client: GatewayClient, far: GatewayClient) -> None:
     made = far.post("/keys", NewKey(name="brief"), KeyWithSecret).key
-    wanted = AttachEndpoint(url=far.gateway.url, name="brief", key=made, models=["guide"])
-    client.post("/attached", wanted, list[ModelInfo])
+    body = AttachEndpoint(url=far.gateway.url, name="brief", key=made, models=["guide"])
+    client.post("/attached", body, list[ModelInfo])
     far.delete("/keys/brief")
     with (
         openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="x", max_retries=0) as api,

@@ -25,7 +25,7 @@ EVIL_TEMPLATES = {
 }
 
 
-def asked(
+def send_request(
     client: GatewayClient, path: str, body: object, *, port: int | None = None, timeout_s: float = 60
 ) -> tuple[int, bytes]:
     address = port or int(client.gateway.url.rpartition(":")[2])
@@ -45,13 +45,16 @@ def test_template_injection(client: GatewayClient, home: Paths, tmp_path: Path, 
     template = EVIL_TEMPLATES[name].format(file=file)
     ScriptedLlama(["The answer"], template=template).write(home.models / f"evil-{name}.gguf")
     messages = [{"role": "user", "content": "Hi"}]
-    status, said = asked(
+    status, text = send_request(
         client, "/v1/chat/completions", {"model": f"evil-{name}", "messages": messages, "max_tokens": 4}
     )
-    told = client.get(f"/logs?model=evil-{name}", object)
-    assert (status, json.loads(said)["error"]["code"]) == (502, "bad_template"), (said, told)
+    log = client.get(f"/logs?model=evil-{name}", object)
+    assert (status, json.loads(text)["error"]["code"]) == (502, "bad_template"), (text, log)
     assert not file.exists()
-    assert asked(client, "/v1/chat/completions", {"model": "guide", "messages": messages, "max_tokens": 1})[0] == 200
+    assert (
+        send_request(client, "/v1/chat/completions", {"model": "guide", "messages": messages, "max_tokens": 1})[0]
+        == 200
+    )
 
 
 ZEROS: list[dict[str, Value]] = [
@@ -79,13 +82,13 @@ def test_headers_that_count_nothing(client: GatewayClient, home: Paths, values: 
     connection.close()
     messages = [{"role": "user", "content": "Hi"}]
     answers = [
-        asked(client, "/api/create", {"model": f"{name}-made", "files": {"m.gguf": digest}, "stream": False}),
-        asked(client, "/api/show", {"model": name}),
-        asked(client, "/v1/chat/completions", {"model": name, "messages": messages, "max_tokens": 2}),
+        send_request(client, "/api/create", {"model": f"{name}-made", "files": {"m.gguf": digest}, "stream": False}),
+        send_request(client, "/api/show", {"model": name}),
+        send_request(client, "/v1/chat/completions", {"model": name, "messages": messages, "max_tokens": 2}),
     ]
-    for status, said in answers:
-        assert status in {200, 400, 404, 502}, said
-        assert b"made a mistake" not in said
+    for status, text in answers:
+        assert status in {200, 400, 404, 502}, text
+        assert b"made a mistake" not in text
     assert client.get("/models", list[ModelInfo])
 
 
@@ -119,8 +122,8 @@ def test_hostile_fields_on_native_routes(client: GatewayClient, home: Paths) -> 
     before = client.post("/load", LoadModel(model="native"), EngineStatus)
     for fields in HOSTILE:
         asking = {"model": "native", "prompt": "Hi", "n_predict": 2, "max_tokens": 2, **fields}
-        status, said = asked(client, "/v1/completions", asking)
-        assert status in {200, 400}, (fields, said)
+        status, text = send_request(client, "/v1/completions", asking)
+        assert status in {200, 400}, (fields, text)
     after = client.post("/load", LoadModel(model="native"), EngineStatus)
     assert (after.pid, after.restarts) == (before.pid, 0)
 
@@ -131,8 +134,10 @@ def test_an_engine_reached_past_the_gateway(client: GatewayClient, path: str) ->
     status = client.post("/load", LoadModel(model="guide"), EngineStatus)
     assert status.pid is not None
     family = [psutil.Process(status.pid), *psutil.Process(status.pid).children(recursive=True)]
-    listening = [end.laddr for one in family for end in one.net_connections("inet") if end.status == psutil.CONN_LISTEN]
+    listening = [
+        end.laddr for process in family for end in process.net_connections("inet") if end.status == psutil.CONN_LISTEN
+    ]
     assert listening
     assert {end.ip for end in listening} == {"127.0.0.1"}
     for end in listening:
-        assert asked(client, path, {"prompt": "Hi", "content": "Hi"}, port=end.port)[0] in {401, 403, 404}
+        assert send_request(client, path, {"prompt": "Hi", "content": "Hi"}, port=end.port)[0] in {401, 403, 404}

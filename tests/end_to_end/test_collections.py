@@ -35,8 +35,8 @@ def test_a_collection_is_made_shown_searched_brought_up_to_date_and_removed(
     passages = json.loads(roundhouse("collections", "search", "docs", "okapi", "--json").stdout)["passages"]["passages"]
     assert [passage["text"] for passage in passages] == ["An okapi came by."]
 
-    shown = roundhouse("collections", "show", "docs").stdout
-    assert ("later.txt" in shown, str(folder) in shown) == (True, True)
+    listing = roundhouse("collections", "show", "docs").stdout
+    assert ("later.txt" in listing, str(folder) in listing) == (True, True)
     (folder / "nothing.txt").write_text(" ")
     roundhouse("collections", "index", "docs")
     unread = json.loads(roundhouse("collections", "show", "docs", "--unread", "--json").stdout)["collection"]["files"]

@@ -71,7 +71,7 @@ def test_a_lora_adapter_changes_what_is_written(tiny: Path, folder: Path) -> Non
         alone = written(worker)["choices"][0]["message"]["content"]
     with closing(started(tiny, lora=(adapter,))) as worker:
         assert written(worker)["choices"][0]["message"]["content"] != alone
-        assert [one["path"] for one in worker.ask("/lora-adapters")] == [str(adapter)]
+        assert [listed_adapter["path"] for listed_adapter in worker.ask("/lora-adapters")] == [str(adapter)]
 
 
 def test_a_lora_adapter_of_another_model_fails_with_a_cause(tiny: Path, folder: Path) -> None:

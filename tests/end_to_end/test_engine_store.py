@@ -19,13 +19,13 @@ COMPILING_S = 1700
 """A compiler on two busy cores."""
 
 
-def said(roundhouse: Roundhouse, *arguments: str, within_s: float = 90) -> Any:  # noqa: ANN401 -- any JSON
+def run_engines(roundhouse: Roundhouse, *arguments: str, within_s: float = 90) -> Any:  # noqa: ANN401 -- any JSON
     done = roundhouse("engines", *arguments, "--json", within_s=within_s)
     return json.loads(done.stdout)
 
 
 def versions(roundhouse: Roundhouse, engine: str) -> dict[str, Any]:
-    return {one["name"]: one for one in said(roundhouse, "list", engine)["engines"][0]["versions"]}
+    return {version["name"]: version for version in run_engines(roundhouse, "list", engine)["engines"][0]["versions"]}
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def nothing_installed(roundhouse: Roundhouse) -> None:
 
 
 def test_a_second_llama_cpp_is_installed_proved_used_and_removed(roundhouse: Roundhouse, home: Paths) -> None:
-    job = said(roundhouse, "install", "llama.cpp", "--variant", "cpu")["job"]
+    job = run_engines(roundhouse, "install", "llama.cpp", "--variant", "cpu")["job"]
     assert job["proofs"][0]["text"].startswith("Roundhouse is a desktop app")
     assert job["proofs"][0]["tokens_per_s"] > 0
     name = job["version"]
@@ -74,15 +74,15 @@ FAULTS = {
 
 
 def test_a_version_that_breaks_is_named_and_left_by_its_test(roundhouse: Roundhouse, home: Paths) -> None:
-    name = said(roundhouse, "install", "llama.cpp", "--variant", "cpu")["job"]["version"]
+    name = run_engines(roundhouse, "install", "llama.cpp", "--variant", "cpu")["job"]["version"]
     (packages,) = (home.data / "engines" / "llama.cpp" / name).glob("venv/lib/python*/site-packages")
     for code, fault in FAULTS.items():
         (packages / "sitecustomize.py").write_text(fault, encoding="utf-8")
-        error = said(roundhouse, "test", "llama.cpp", name)["error"]
+        error = run_engines(roundhouse, "test", "llama.cpp", name)["error"]
         assert (error["code"], "failed its test" in error["sentence"]) == (code, True)
         assert versions(roundhouse, "llama.cpp")["bundled"]["is_current"]
         (packages / "sitecustomize.py").unlink()
-        assert said(roundhouse, "test", "llama.cpp", name)["job"]["proofs"][0]["code"] == ""
+        assert run_engines(roundhouse, "test", "llama.cpp", name)["job"]["proofs"][0]["code"] == ""
         assert roundhouse("engines", "use", "llama.cpp", name).returncode == 0
     roundhouse("engines", "rollback", "llama.cpp")
     roundhouse("engines", "remove", "llama.cpp", name)
@@ -105,7 +105,7 @@ sys.meta_path.insert(0, Crash())
 def test_llama_cpp_is_compiled_for_this_processor_and_given_up_where_it_crashes(
     roundhouse: Roundhouse, home: Paths
 ) -> None:
-    job = said(roundhouse, "install", "llama.cpp", "--variant", "native", within_s=COMPILING_S)["job"]
+    job = run_engines(roundhouse, "install", "llama.cpp", "--variant", "native", within_s=COMPILING_S)["job"]
     name = job["version"]
     assert name.endswith("-native")
     assert job["proofs"][0]["text"].startswith("Roundhouse is a desktop app")
@@ -121,14 +121,14 @@ def test_llama_cpp_is_compiled_for_this_processor_and_given_up_where_it_crashes(
     here = versions(roundhouse, "llama.cpp")
     assert (here["bundled"]["is_current"], bool(here[name]["problem"])) == (True, True)
 
-    assert said(roundhouse, "test", "llama.cpp", name)["error"]["code"] == "crashed"
+    assert run_engines(roundhouse, "test", "llama.cpp", name)["error"]["code"] == "crashed"
     assert versions(roundhouse, "llama.cpp")["bundled"]["is_current"]
     roundhouse("engines", "remove", "llama.cpp", name)
 
 
 @pytest.mark.parametrize("engine", ["openvino", "onnxruntime-genai", "mlx-lm"])
 def test_an_engine_is_installed_and_writes_what_the_guide_says(roundhouse: Roundhouse, engine: str) -> None:
-    job = said(roundhouse, "install", engine)["job"]
+    job = run_engines(roundhouse, "install", engine)["job"]
     assert job["proofs"][0]["text"].startswith("Roundhouse is a desktop app")
 
 
@@ -136,5 +136,5 @@ def test_a_bundle_installs_llama_cpp_again(roundhouse: Roundhouse, tmp_path: Pat
     file = tmp_path / "llama.bundle"
     assert roundhouse("engines", "bundle", "llama.cpp", str(file), "--variant", "cpu").returncode == 0
     assert file.stat().st_size > 10_000_000
-    job = said(roundhouse, "install", "--from", str(file))["job"]
+    job = run_engines(roundhouse, "install", "--from", str(file))["job"]
     assert job["proofs"][0]["text"].startswith("Roundhouse is a desktop app")

@@ -58,9 +58,9 @@ def test_a_chat_goes_on(api: genai.Client) -> None:
 
 
 def test_models_and_tokens(api: genai.Client) -> None:
-    listed = {model.name: model for model in api.models.list()}
-    assert {"models/guide", "models/agent", "models/vectors"} <= set(listed)
-    assert listed["models/vectors"].supported_actions == ["embedContent", "batchEmbedContents"]
+    model_list = {model.name: model for model in api.models.list()}
+    assert {"models/guide", "models/agent", "models/vectors"} <= set(model_list)
+    assert model_list["models/vectors"].supported_actions == ["embedContent", "batchEmbedContents"]
     assert api.models.get(model="guide").input_token_limit
     count = api.models.count_tokens(model="guide", contents=QUESTION).total_tokens
     whole = api.models.generate_content(model="guide", contents=QUESTION, config=certain())

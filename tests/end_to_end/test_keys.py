@@ -50,8 +50,8 @@ def test_openais_client_with_a_key_and_without(url: str, key: str) -> None:
 
 def test_anthropics_client_with_a_key_and_without(url: str, key: str) -> None:
     with anthropic.Anthropic(base_url=url, api_key=key, max_retries=0, timeout=60) as api:
-        said = api.messages.create(model="guide", max_tokens=8, messages=[{"role": "user", "content": "Hello"}])
-        assert said.content
+        message = api.messages.create(model="guide", max_tokens=8, messages=[{"role": "user", "content": "Hello"}])
+        assert message.content
     with (
         anthropic.Anthropic(base_url=url, api_key="rh-wrong", max_retries=0, timeout=60) as api,
         pytest.raises(anthropic.AuthenticationError),

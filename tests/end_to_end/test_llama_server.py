@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(not NAMED, reason="there is no llama-server here
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> EngineInstallation:
+def installation(tmp_path_factory: pytest.TempPathFactory) -> EngineInstallation:
     place = EngineLocation(
         folder=tmp_path_factory.mktemp("place"), version="", backend="cpu", executable=Path(NAMED or "")
     )
@@ -43,16 +43,16 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> EngineInstallation:
 
 
 @pytest.fixture(scope="module")
-def running(found: EngineInstallation) -> Iterator[Worker]:
-    with closing(Worker(GUIDE, OPTIONS, engine=Engine(ADAPTER, found))) as worker:
+def running(installation: EngineInstallation) -> Iterator[Worker]:
+    with closing(Worker(GUIDE, OPTIONS, engine=Engine(ADAPTER, installation))) as worker:
         assert worker.is_ready(), worker.lines
         yield worker
 
 
-def test_it_tells_its_version_and_flags(found: EngineInstallation) -> None:
-    assert found.version
-    assert {"--model", "--ctx-size", "--api-key", "--port"} <= found.flags
-    assert "--draft-max" not in found.flags, "its help goes on naming what was removed"
+def test_it_tells_its_version_and_flags(installation: EngineInstallation) -> None:
+    assert installation.version
+    assert {"--model", "--ctx-size", "--api-key", "--port"} <= installation.flags
+    assert "--draft-max" not in installation.flags, "its help goes on naming what was removed"
 
 
 def test_it_says_what_the_worker_says(running: Worker) -> None:
@@ -78,23 +78,25 @@ def test_nobody_gets_in_without_the_key(running: Worker, path: str) -> None:
     assert running.status(path, key="another") == 401
 
 
-def test_a_taken_port_is_named(found: EngineInstallation) -> None:
+def test_a_taken_port_is_named(installation: EngineInstallation) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with closing(Worker(GUIDE, OPTIONS, port=taken.getsockname()[1], engine=Engine(ADAPTER, found))) as worker:
+        with closing(
+            Worker(GUIDE, OPTIONS, port=taken.getsockname()[1], engine=Engine(ADAPTER, installation))
+        ) as worker:
             assert worker.ended().kind is FailureKind.PORT_IN_USE
 
 
-def test_a_damaged_file_is_named(found: EngineInstallation, tmp_path: Path) -> None:
+def test_a_damaged_file_is_named(installation: EngineInstallation, tmp_path: Path) -> None:
     cut = tmp_path / "cut.gguf"
     cut.write_bytes(GUIDE.read_bytes()[:1_000_000])
-    with closing(Worker(cut, OPTIONS, engine=Engine(ADAPTER, found))) as worker:
+    with closing(Worker(cut, OPTIONS, engine=Engine(ADAPTER, installation))) as worker:
         assert worker.ended().kind is FailureKind.MODEL_CORRUPT
 
 
-def test_it_ends_with_its_standard_input(found: EngineInstallation) -> None:
-    with closing(Worker(GUIDE, OPTIONS, engine=Engine(ADAPTER, found))) as worker:
+def test_it_ends_with_its_standard_input(installation: EngineInstallation) -> None:
+    with closing(Worker(GUIDE, OPTIONS, engine=Engine(ADAPTER, installation))) as worker:
         assert worker.is_ready(), worker.lines
         assert worker.process.stdin is not None
         worker.process.stdin.close()

@@ -29,8 +29,8 @@ def api(client: GatewayClient) -> Iterator[httpx.Client]:
 def posted(api: httpx.Client, path: str, **document: object) -> dict[str, Any]:
     reply = api.post(path, json={"model": "guide", **document})
     assert reply.status_code == 200, reply.text
-    found: dict[str, Any] = reply.json()
-    return found
+    body: dict[str, Any] = reply.json()
+    return body
 
 
 def streamed(api: httpx.Client, path: str, **document: object) -> list[dict[str, Any]]:
@@ -53,8 +53,8 @@ def test_load_look_and_unload(api: httpx.Client) -> None:
     assert newer["params_string"] == "4M"
     assert api.post("/api/v1/models/unload", json={"instance_id": "guide"}).json() == {"instance_id": "guide"}
     assert api.get("/api/v0/models/guide").json()["state"] == "not-loaded"
-    gone = api.post("/api/v1/models/unload", json={"instance_id": "guide"})
-    assert (gone.status_code, gone.json()["error"]["type"]) == (404, "model_not_found")
+    response = api.post("/api/v1/models/unload", json={"instance_id": "guide"})
+    assert (response.status_code, response.json()["error"]["type"]) == (404, "model_not_found")
 
 
 def test_a_chat_loads_the_model_and_tells_of_it(api: httpx.Client) -> None:
@@ -80,11 +80,11 @@ def test_a_chat_is_the_same_streamed_and_not_and_goes_on(api: httpx.Client) -> N
 
 
 @pytest.mark.parametrize(
-    ("path", "asked"), [("chat/completions", {"messages": MESSAGES}), ("completions", {"prompt": "Round"})]
+    ("path", "body"), [("chat/completions", {"messages": MESSAGES}), ("completions", {"prompt": "Round"})]
 )
-def test_statistics_come_with_whole_answers_and_streams(api: httpx.Client, path: str, asked: dict[str, object]) -> None:
-    whole = posted(api, f"/api/v0/{path}", max_tokens=12, **SAME, **asked)
-    *_, last = streamed(api, f"/api/v0/{path}", max_tokens=12, **SAME, **asked)
+def test_statistics_come_with_whole_answers_and_streams(api: httpx.Client, path: str, body: dict[str, object]) -> None:
+    whole = posted(api, f"/api/v0/{path}", max_tokens=12, **SAME, **body)
+    *_, last = streamed(api, f"/api/v0/{path}", max_tokens=12, **SAME, **body)
     for reply in (whole, last):
         assert reply["stats"]["tokens_per_second"] > 0
         assert reply["stats"]["time_to_first_token"] >= 0
@@ -102,8 +102,8 @@ def test_a_ttl_is_kept(api: httpx.Client, client: GatewayClient) -> None:
 
 
 def test_a_stream_left_early_frees_the_engine(api: httpx.Client, client: GatewayClient) -> None:
-    asked = {"model": "guide", "input": QUESTION, "stream": True, "max_output_tokens": 1500, "temperature": 2}
-    with api.stream("POST", "/api/v1/chat", json=asked) as reply:
+    body = {"model": "guide", "input": QUESTION, "stream": True, "max_output_tokens": 1500, "temperature": 2}
+    with api.stream("POST", "/api/v1/chat", json=body) as reply:
         next(line for line in reply.iter_lines() if "message.delta" in line)
     wait_until(lambda: all(not status.in_flight for status in client.get("/running", list[EngineStatus])))
 
@@ -123,7 +123,7 @@ def test_a_prompt_that_is_too_long_is_the_callers_mistake(api: httpx.Client) -> 
 def test_embeddings_come_with_who_made_them(api: httpx.Client, home: Paths) -> None:
     TinyLlama(values={"llama.pooling_type": 1}).write(home.models / "embed.gguf")
     reply = posted(api, "/api/v0/embeddings", model="embed", input=["hello", "world"])
-    assert [len(one["embedding"]) for one in reply["data"]] == [len(reply["data"][0]["embedding"])] * 2
+    assert [len(item["embedding"]) for item in reply["data"]] == [len(reply["data"][0]["embedding"])] * 2
     assert reply["stats"]["generation_time"] > 0
     assert reply["model_info"]["arch"] == "llama"
     assert api.get("/api/v0/models/embed").json()["type"] == "embeddings"

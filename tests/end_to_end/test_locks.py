@@ -42,7 +42,9 @@ def locks() -> Iterator[tuple[InstallRecipe, EngineVariant, str]]:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "variant", "target"), list(locks()), ids=lambda one: getattr(one, "name", getattr(one, "engine", one))
+    ("recipe", "variant", "target"),
+    list(locks()),
+    ids=lambda value: getattr(value, "name", getattr(value, "engine", value)),
 )
 def test_a_lock_still_resolves_where_its_recipe_says(
     recipe: InstallRecipe, variant: EngineVariant, target: str, tmp_path: Path

@@ -105,7 +105,7 @@ def test_a_server_is_signed_in_to_from_the_terminal(roundhouse: Roundhouse) -> N
         refused = roundhouse("mcp", "tools", "guarded")
         assert "guarded asks you to sign in" in refused.stderr
         page = json.loads(roundhouse("mcp", "list", "--json").stdout)["servers"]
-        (address,) = [listed["sign_in_url"] for listed in page if listed["name"] == "guarded"]
+        (address,) = [mcp_server["sign_in_url"] for mcp_server in page if mcp_server["name"] == "guarded"]
         with urllib.request.urlopen(address) as reply:  # noqa: S310 -- of our own server
             assert b"You are signed in" in reply.read()
         done = roundhouse("mcp", "sign-in", "guarded", "--no-browser")

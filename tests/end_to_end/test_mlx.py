@@ -49,10 +49,10 @@ Start = Callable[..., Worker]
 @pytest.fixture(scope="module", params=["mlx_lm", pytest.param("mlx_vlm", marks=pytest.mark.engines)])
 def start(request: pytest.FixtureRequest) -> Start:
     name: str = request.param
-    found = engine_environment(name, "metal" if IS_APPLE else "cpu")
+    environment = engine_environment(name, "metal" if IS_APPLE else "cpu")
 
     def run(model: Path = HF, options: LaunchOptions = OPTIONS, port: int | None = None) -> Worker:
-        return Worker(model, options, port=port, engine=Safetensors(ADAPTERS[name], found))  # type: ignore[arg-type]  # as an Engine
+        return Worker(model, options, port=port, engine=Safetensors(ADAPTERS[name], environment))  # type: ignore[arg-type]  # as an Engine
 
     return run
 
@@ -64,7 +64,7 @@ def running(start: Start) -> Iterator[Worker]:
         yield worker
 
 
-def said(worker: Worker, **wishes: object) -> dict[str, Any]:
+def ask_worker(worker: Worker, **wishes: object) -> dict[str, Any]:
     body = {"model": worker.plan.served_name, "messages": QUESTION, "max_tokens": 60, "temperature": 0, **wishes}
     answer: dict[str, Any] = worker.ask("/v1/chat/completions", body)
     return answer
@@ -73,8 +73,8 @@ def said(worker: Worker, **wishes: object) -> dict[str, Any]:
 def test_it_says_what_llama_cpp_says(running: Worker) -> None:
     with closing(Worker(GUIDE / "guide-q8_0.gguf", OPTIONS, engine=Engine(LLAMA_CPP))) as other:
         assert other.is_ready()
-        theirs = said(other)["choices"][0]["message"]["content"]
-    assert said(running)["choices"][0]["message"]["content"] == theirs
+        theirs = ask_worker(other)["choices"][0]["message"]["content"]
+    assert ask_worker(running)["choices"][0]["message"]["content"] == theirs
 
 
 def test_after_a_stream_it_does_with_the_connection_as_it_said(running: Worker) -> None:
@@ -82,7 +82,7 @@ def test_after_a_stream_it_does_with_the_connection_as_it_said(running: Worker) 
 
 
 def test_an_answer_is_counted_and_ends_where_it_is_told(running: Worker) -> None:
-    answer = said(running, max_tokens=5)
+    answer = ask_worker(running, max_tokens=5)
     assert answer["usage"]["completion_tokens"] == 5
     assert answer["choices"][0]["finish_reason"] == "length"
 
@@ -118,8 +118,8 @@ def ended(worker: Worker) -> Any:  # noqa: ANN401 -- a Failure
 
 
 def mlx_lm_worker(options: LaunchOptions) -> Worker:
-    found = engine_environment("mlx_lm", "metal" if IS_APPLE else "cpu")
-    return Worker(HF, options, engine=Safetensors(MLX_LM, found))  # type: ignore[arg-type]  # as an Engine
+    environment = engine_environment("mlx_lm", "metal" if IS_APPLE else "cpu")
+    return Worker(HF, options, engine=Safetensors(MLX_LM, environment))  # type: ignore[arg-type]  # as an Engine
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def mlx_lm() -> Iterator[Worker]:
 
 
 def test_whatever_model_a_request_names_the_loaded_one_answers(mlx_lm: Worker) -> None:
-    assert said(mlx_lm, model="somebody/else")["model"] == "served"
+    assert ask_worker(mlx_lm, model="somebody/else")["model"] == "served"
 
 
 @pytest.mark.parametrize(

@@ -97,10 +97,10 @@ def test_generate_with_a_system_prompt_streams_too(api: ollama.Client) -> None:
 
 def test_a_raw_prompt_goes_without_the_template(api: ollama.Client) -> None:
     raw = api.generate(MODEL, "What is GGUF?", raw=True, options=SAME)
-    asked = api.generate(MODEL, "What is GGUF?", options=SAME)
+    answer = api.generate(MODEL, "What is GGUF?", options=SAME)
     assert raw.prompt_eval_count is not None
-    assert asked.prompt_eval_count is not None
-    assert raw.prompt_eval_count < asked.prompt_eval_count
+    assert answer.prompt_eval_count is not None
+    assert raw.prompt_eval_count < answer.prompt_eval_count
 
 
 def test_options_reach_the_engine(api: ollama.Client, noise: str) -> None:
@@ -134,21 +134,21 @@ def test_a_format_is_kept_to_even_by_random_weights(api: ollama.Client, noise: s
 def test_probabilities_are_told_with_each_token(api: ollama.Client) -> None:
     reply = api.chat(MODEL, ASKED, options=SAME, logprobs=True, top_logprobs=2)
     assert reply.logprobs
-    assert all(one.logprob <= 0 and one.token is not None for one in reply.logprobs)
-    assert all(len(one.top_logprobs or ()) == 2 for one in reply.logprobs)
+    assert all(logprob.logprob <= 0 and logprob.token is not None for logprob in reply.logprobs)
+    assert all(len(logprob.top_logprobs or ()) == 2 for logprob in reply.logprobs)
 
 
 def test_models_are_listed_shown_and_found_in_any_spelling(api: ollama.Client) -> None:
     names = [model.model for model in api.list().models]
     assert f"{MODEL}:latest" in names
-    shown = api.show("GUIDE:latest")
-    assert shown.capabilities == ["completion"]
-    assert shown.modelinfo is not None
-    architecture = shown.modelinfo["general.architecture"]
-    assert shown.modelinfo[f"{architecture}.context_length"] == 4096
-    assert shown.modelinfo[f"{architecture}.embedding_length"] == 256
-    assert shown.details is not None
-    assert shown.details.quantization_level == "Q8_0"
+    model_info = api.show("GUIDE:latest")
+    assert model_info.capabilities == ["completion"]
+    assert model_info.modelinfo is not None
+    architecture = model_info.modelinfo["general.architecture"]
+    assert model_info.modelinfo[f"{architecture}.context_length"] == 4096
+    assert model_info.modelinfo[f"{architecture}.embedding_length"] == 256
+    assert model_info.details is not None
+    assert model_info.details.quantization_level == "Q8_0"
     assert api.chat("Guide:latest", ASKED, options=SAME).model == "Guide:latest"
 
 
@@ -177,7 +177,7 @@ def test_keep_alive_loads_keeps_and_unloads(api: ollama.Client, client: GatewayC
     answered = api.chat(MODEL, ASKED, options=SAME, keep_alive=0)
     assert answered.message.content
     assert (answered.load_duration or 0) > 5_000_000, "it had to be loaded again: that takes longer than 5 ms"
-    wait_until(lambda: all(one.model != MODEL for one in statuses(client)))
+    wait_until(lambda: all(status.model != MODEL for status in statuses(client)))
 
 
 def test_a_context_asked_for_is_loaded_once_and_kept_by_smaller_ones(
@@ -188,7 +188,7 @@ def test_a_context_asked_for_is_loaded_once_and_kept_by_smaller_ones(
     def context_after(num_ctx: int | None) -> tuple[int | None, int | None]:
         options = {"num_predict": 1} if num_ctx is None else {"num_predict": 1, "num_ctx": num_ctx}
         api.generate("grows", "Round", raw=True, options=options)
-        (running,) = [one for one in statuses(client) if one.model == "grows"]
+        (running,) = [status for status in statuses(client) if status.model == "grows"]
         assert running.state is EngineState.READY
         return running.context, running.pid
 
@@ -264,11 +264,11 @@ def test_vectors_have_length_one_and_the_order_of_their_texts(api: ollama.Client
 
 
 def test_inputs_that_are_too_long_are_cut(api: ollama.Client, embedder: str) -> None:
-    found = api.embed(embedder, ["a train", "word " * 9000, "word " * 8000])
-    short, long, as_long = found.embeddings
+    embedded = api.embed(embedder, ["a train", "word " * 9000, "word " * 8000])
+    short, long, as_long = embedded.embeddings
     assert long == as_long
     assert [short] == api.embed(embedder, "a train").embeddings
-    assert found.prompt_eval_count == 2 * 2047 + len("a train")
+    assert embedded.prompt_eval_count == 2 * 2047 + len("a train")
 
 
 def test_a_model_that_can_fill_in_does(api: ollama.Client, home: Paths) -> None:
@@ -276,9 +276,9 @@ def test_a_model_that_can_fill_in_does(api: ollama.Client, home: Paths) -> None:
         f"tokenizer.ggml.fim_{name}_token_id": at for at, name in enumerate(("pre", "suf", "mid"))
     }
     TinyLlama(values=marks).write(home.models / "fills.gguf")
-    shown = api.show("fills")
-    assert shown.capabilities == ["completion", "insert"]
-    assert ".Suffix" in (shown.template or ""), "or Continue completes nothing"
+    model = api.show("fills")
+    assert model.capabilities == ["completion", "insert"]
+    assert ".Suffix" in (model.template or ""), "or Continue completes nothing"
     chunks = list(api.generate("fills", "def f(", suffix="return", options={"num_predict": 6, "seed": 1}, stream=True))
     assert chunks[-1].done_reason in {"stop", "length"}
     assert chunks[-1].prompt_eval_count
@@ -350,7 +350,7 @@ async def test_a_client_that_leaves_frees_the_engine(
     asking = asyncio.create_task(ask())
 
     def is_busy() -> bool:
-        return any(one.in_flight for one in statuses(client))
+        return any(status.in_flight for status in statuses(client))
 
     await asyncio.to_thread(wait_until, is_busy)
     asking.cancel()

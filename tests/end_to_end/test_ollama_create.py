@@ -51,8 +51,8 @@ def test_a_made_model_answers_with_its_settings_in_every_dialect(
     made = api.create("terse", from_=noise, system=PROMPT, parameters={"temperature": 0, "seed": 1, "num_predict": 5})
     assert made.status == "success"
     assert "terse:latest" in [model.model for model in api.list().models]
-    shown = api.show("terse")
-    assert "num_predict" in (shown.parameters or "")
+    model_info = api.show("terse")
+    assert "num_predict" in (model_info.parameters or "")
     plain = api.chat(noise, TOLD, options={"num_predict": 5, "temperature": 0, "seed": 1})
     own = api.chat("terse", TOLD)
     assert own.eval_count == 5
@@ -69,8 +69,8 @@ def test_a_made_model_answers_with_its_settings_in_every_dialect(
 
 
 def test_creating_is_told_line_by_line(api: ollama.Client, noise: str) -> None:
-    said = [line.status for line in api.create("lines", from_=noise, system="x", stream=True)]
-    assert said[-2:] == ["writing manifest", "success"]
+    status = [line.status for line in api.create("lines", from_=noise, system="x", stream=True)]
+    assert status[-2:] == ["writing manifest", "success"]
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_plain_completions_stream_too(api: OpenAI, model: str) -> None:
 
 
 def test_models_are_listed_and_found(api: OpenAI, model: str) -> None:
-    assert model in {listed.id for listed in api.models.list()}
+    assert model in {entry.id for entry in api.models.list()}
     assert api.models.retrieve(model.upper()).id == model
 
 

@@ -87,25 +87,26 @@ def test_all_around_the_middle_is_read_or_refused_with_its_count(api: OpenAI, si
 
 @pytest.mark.parametrize(("count", "prompts"), [(2, "ab"), (1, ["ab", "abcd"]), (2, ["ab", "abcd"])])
 def test_several_answers_are_counted_together(api: OpenAI, count: int, prompts: Any) -> None:  # noqa: ANN401 -- its type
-    asked: Any = {"model": "coder", "prompt": prompts, "n": count, "max_tokens": 2, "logit_bias": {"120": 100}}
+    arguments: Any = {"model": "coder", "prompt": prompts, "n": count, "max_tokens": 2, "logit_bias": {"120": 100}}
     read, written = len("".join(prompts)), 2 * count * (1 if isinstance(prompts, str) else len(prompts))
-    whole = api.completions.create(**asked)
+    whole = api.completions.create(**arguments)
     assert whole.usage is not None
     assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (read, written)
     assert [choice.text for choice in whole.choices] == ["xx"] * (written // 2)
-    told = [
-        chunk.usage for chunk in api.completions.create(**asked, stream=True, stream_options={"include_usage": True})
+    usages = [
+        chunk.usage
+        for chunk in api.completions.create(**arguments, stream=True, stream_options={"include_usage": True})
     ]
-    assert all(usage is None for usage in told[:-1])
-    assert (told[-1].prompt_tokens, told[-1].completion_tokens) == (read, written)
+    assert all(usage is None for usage in usages[:-1])
+    assert (usages[-1].prompt_tokens, usages[-1].completion_tokens) == (read, written)
 
 
 def test_several_chats_are_counted_together(api: OpenAI) -> None:
-    asked: Any = {"model": "guide", "messages": [{"role": "user", "content": "Hi"}], "n": 2, "max_tokens": 3}
-    whole = api.chat.completions.create(**asked)
+    arguments: Any = {"model": "guide", "messages": [{"role": "user", "content": "Hi"}], "n": 2, "max_tokens": 3}
+    whole = api.chat.completions.create(**arguments)
     assert whole.usage is not None
     assert whole.usage.completion_tokens == 6
-    chunks = list(api.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+    chunks = list(api.chat.completions.create(**arguments, stream=True, stream_options={"include_usage": True}))
     assert [chunk.usage.completion_tokens for chunk in chunks if chunk.usage] == [6]
     assert chunks[-1].usage.prompt_tokens == whole.usage.prompt_tokens
 
@@ -192,10 +193,10 @@ def test_tokens_and_templates_and_the_middle_as_llama_server_has_them(client: Ga
 
 
 def test_the_callers_mistakes_are_not_the_servers(api: OpenAI) -> None:
-    asked: Any = [{"role": "user", "content": "Hi"}]
+    messages: Any = [{"role": "user", "content": "Hi"}]
     picture: Any = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
     with pytest.raises(openai.BadRequestError) as tools:
-        post(api, "/chat/completions", model="guide", messages=asked, tools=[{"x": 1}])
+        post(api, "/chat/completions", model="guide", messages=messages, tools=[{"x": 1}])
     assert (tools.value.code, tools.value.param) == ("invalid_tools", "tools")
     with pytest.raises(openai.BadRequestError) as image:
         api.chat.completions.create(model="guide", messages=[{"role": "user", "content": [picture]}])
@@ -216,19 +217,19 @@ def test_a_model_tells_its_contexts(api: OpenAI) -> None:
 
 def kv_use(api: OpenAI, model: str) -> float:
     text = httpx.get(f"{str(api.base_url).removesuffix('/v1/')}/metrics").text
-    found = re.search(
+    match = re.search(
         rf'^roundhouse_engine_kv_cache_usage_ratio{{model="{model}",engine="llama.cpp"}} (\S+)$', text, re.MULTILINE
     )
-    assert found, text
-    return float(found[1])
+    assert match, text
+    return float(match[1])
 
 
 def use_while_writing(api: OpenAI) -> float:
     """Return what is told while an answer is written; it may be over before the question is there."""
     endless = {"ignore_eos": True}
-    asked = api.completions.create(model="coder", prompt="a" * 100, max_tokens=1500, stream=True, extra_body=endless)
-    with asked as told:
-        next(iter(told))
+    stream = api.completions.create(model="coder", prompt="a" * 100, max_tokens=1500, stream=True, extra_body=endless)
+    with stream as chunks:
+        next(iter(chunks))
         return kv_use(api, "coder")
 
 

@@ -23,8 +23,8 @@ def programs() -> Path:
 @pytest.mark.parametrize("provider", ["openai", "lm_studio", "hosted_vllm", "ollama_chat", "ollama", "anthropic"])
 def test_litellm_gets_the_same_answer_streamed_and_not(programs: Path, client: GatewayClient, provider: str) -> None:
     base = base_url(client.gateway.url, provider)
-    asked = {"messages": [{"role": "user", "content": QUESTION}], "max_tokens": 16, "temperature": 0}
-    whole, streamed = litellm(programs, f"{provider}/guide", base, asked, {**asked, "stream": True})
+    body = {"messages": [{"role": "user", "content": QUESTION}], "max_tokens": 16, "temperature": 0}
+    whole, streamed = litellm(programs, f"{provider}/guide", base, body, {**body, "stream": True})
     assert whole["text"]
     assert 0 < whole["tokens"] <= 16
     assert streamed["text"] == whole["text"]

@@ -70,17 +70,17 @@ def figures(client: GatewayClient, case: Case) -> dict[str, float]:
     )
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
-        found = dict(named.findall(httpx.get(f"{client.gateway.url}/metrics", timeout=30).text))
-        if "generated_tokens_total" in found:
-            return {name: float(value) for name, value in found.items()}
-    pytest.fail(f"it tells nothing but {found}")
+        named_figures = dict(named.findall(httpx.get(f"{client.gateway.url}/metrics", timeout=30).text))
+        if "generated_tokens_total" in named_figures:
+            return {name: float(value) for name, value in named_figures.items()}
+    pytest.fail(f"it tells nothing but {named_figures}")
 
 
 def test_its_own_figures_are_in_the_metrics(case: Case, client: GatewayClient, roundhouse: Roundhouse) -> None:
     roundhouse("run", case.folder, QUESTION)
-    found = figures(client, case)
-    assert found["generated_tokens_total"] > 0
-    assert ("kv_cache_usage_ratio" in found) == (case.engine == "openvino"), "the other library does not tell"
+    counts = figures(client, case)
+    assert counts["generated_tokens_total"] > 0
+    assert ("kv_cache_usage_ratio" in counts) == (case.engine == "openvino"), "the other library does not tell"
 
 
 def test_its_own_engine_was_chosen(case: Case, client: GatewayClient, roundhouse: Roundhouse) -> None:
@@ -113,19 +113,19 @@ def test_openai_s_client_is_told_that_a_prompt_is_too_long(case: Case, client: G
 
 def test_anthropic_s_client_gets_an_answer(case: Case, client: GatewayClient) -> None:
     with anthropic.Anthropic(base_url=client.gateway.url, api_key="none", timeout=60) as api:
-        said = api.messages.create(
+        message = api.messages.create(
             model=case.folder, max_tokens=80, messages=[{"role": "user", "content": QUESTION}]
         ).content[0]
-        assert said.type == "text"
-        assert said.text.startswith(BEGINS)
+        assert message.type == "text"
+        assert message.text.startswith(BEGINS)
         counted = api.messages.count_tokens(model=case.folder, messages=[{"role": "user", "content": QUESTION}])
         assert counted.input_tokens == 12
 
 
 def test_ollama_s_client_gets_an_answer(case: Case, client: GatewayClient) -> None:
     with ollama.Client(host=client.gateway.url, timeout=60) as api:
-        said = api.chat(case.folder, [ollama.Message(role="user", content=QUESTION)])
-        assert (said.message.content or "").startswith(BEGINS)
+        answer = api.chat(case.folder, [ollama.Message(role="user", content=QUESTION)])
+        assert (answer.message.content or "").startswith(BEGINS)
 
 
 def test_the_responses_route_gets_an_answer(case: Case, client: GatewayClient) -> None:

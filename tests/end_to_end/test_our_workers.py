@@ -79,11 +79,11 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def start(engine: str) -> Callable[..., Worker]:
-    found = installed(ADAPTERS[engine], *VARIANTS[engine])
+    installation = installed(ADAPTERS[engine], *VARIANTS[engine])
     form = ModelFormat.GGUF if engine == MISTRAL_GGUF else None
 
     def run(model: Path = FORMS[engine], options: LaunchOptions = OPTIONS) -> Worker:
-        return Worker(model, options, engine=Engine(ADAPTERS[engine], found, form))
+        return Worker(model, options, engine=Engine(ADAPTERS[engine], installation, form))
 
     return run
 
@@ -95,7 +95,7 @@ def running(start: Callable[..., Worker]) -> Iterator[Worker]:
         yield worker
 
 
-def said(worker: Worker, **wishes: object) -> dict[str, Any]:
+def ask_worker(worker: Worker, **wishes: object) -> dict[str, Any]:
     body = {"messages": QUESTION, "max_tokens": 60, "temperature": 0, **wishes}  # mistral.rs draws where none is named
     answer: dict[str, Any] = worker.ask("/v1/chat/completions", body)["choices"][0]
     return answer
@@ -108,7 +108,7 @@ def test_an_answer_goes_on_with_the_assistants_words(running: Worker, engine: st
     wishes: dict[str, Any] = {"messages": begun, "continue_final_message": True}
     prompt = running.ask("/apply-template", wishes)["prompt"]
     assert prompt.endswith("VRAM is")
-    answer = said(running, **wishes, max_tokens=12, temperature=0)["message"]["content"]
+    answer = ask_worker(running, **wishes, max_tokens=12, temperature=0)["message"]["content"]
     bare = running.ask("/v1/completions", {"prompt": prompt, "max_tokens": 12, "temperature": 0})
     assert answer.strip()
     assert answer == bare["choices"][0]["text"]
@@ -116,13 +116,13 @@ def test_an_answer_goes_on_with_the_assistants_words(running: Worker, engine: st
 
 
 def refused(worker: Worker, path: str, body: object) -> tuple[int, dict[str, Any]]:
-    connection = opened(worker, path, body)
+    connection = open_connection(worker, path, body)
     with closing(connection), connection.getresponse() as reply:
         error: dict[str, Any] = json.loads(reply.read())["error"]
         return reply.status, error
 
 
-def opened(worker: Worker, path: str, body: object) -> http.client.HTTPConnection:
+def open_connection(worker: Worker, path: str, body: object) -> http.client.HTTPConnection:
     host, _, port = worker.plan.base_url.removeprefix("http://").rpartition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=WITHIN_S)
     connection.request("POST", path, json.dumps(body), {"Authorization": f"Bearer {KEY}"})
@@ -144,28 +144,28 @@ def events(stream: bytes) -> list[dict[str, Any]]:
 
 def test_it_tells_how_it_loads_and_what_it_came_to(running: Worker) -> None:
     wait_until(lambda: ContextSet(tokens=512, slots=4) in running.events())
-    told = running.events()
-    assert len([one for one in told if isinstance(one, PortOpened)]) == 1
-    assert LoadProgress(stage="Reading weights") in told
+    all_events = running.events()
+    assert len([event for event in all_events if isinstance(event, PortOpened)]) == 1
+    assert LoadProgress(stage="Reading weights") in all_events
     assert running.ask("/health")["device"] == "CPU"
 
 
 def test_it_answers_what_the_guide_knows(running: Worker) -> None:
-    answer = said(running)
+    answer = ask_worker(running)
     assert answer["message"]["content"].startswith("VRAM is the fast memory on the graphics card.")
     assert answer["finish_reason"] == "stop"
 
 
 def test_a_stream_is_the_same_text_and_ends_with_its_usage(running: Worker) -> None:
     body = {"messages": QUESTION, "temperature": 0, "stream": True, "stream_options": {"include_usage": True}}
-    with closing(opened(running, "/v1/chat/completions", body)) as connection:
-        told = events(connection.getresponse().read())
-    text = "".join(one["choices"][0]["delta"].get("content", "") for one in told if one["choices"])
+    with closing(open_connection(running, "/v1/chat/completions", body)) as connection:
+        chunks = events(connection.getresponse().read())
+    text = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks if chunk["choices"])
     whole = running.ask("/v1/chat/completions", {"messages": QUESTION, "temperature": 0})
     assert text == whole["choices"][0]["message"]["content"]
-    assert told[-1]["usage"] == whole["usage"]
-    assert told[-2]["choices"][0]["finish_reason"] == "stop"
-    assert told[-1]["timings"]["predicted_n"] == whole["usage"]["completion_tokens"]
+    assert chunks[-1]["usage"] == whole["usage"]
+    assert chunks[-2]["choices"][0]["finish_reason"] == "stop"
+    assert chunks[-1]["timings"]["predicted_n"] == whole["usage"]["completion_tokens"]
 
 
 def test_mistral_rs_says_how_much_of_a_prompt_was_kept(running: Worker, engine: str) -> None:
@@ -183,9 +183,9 @@ def test_a_connection_outlives_a_stream(running: Worker) -> None:
 
 
 def test_four_streams_at_once_are_each_as_one_alone(running: Worker) -> None:
-    alone = said(running)["message"]["content"]
+    alone = ask_worker(running)["message"]["content"]
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: said(running)["message"]["content"], range(8)))
+        answers = list(pool.map(lambda _: ask_worker(running)["message"]["content"], range(8)))
     assert set(answers) == {alone}
 
 
@@ -197,23 +197,23 @@ def test_answers_keep_to_a_schema(running: Worker) -> None:
         "additionalProperties": False,
     }
     shape = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
-    assert isinstance(json.loads(said(running, response_format=shape)["message"]["content"])["a"], bool)
+    assert isinstance(json.loads(ask_worker(running, response_format=shape)["message"]["content"])["a"], bool)
     shape["json_schema"] = {"name": "answer", "schema": {"enum": ["small", "large"]}}
-    assert json.loads(said(running, response_format=shape)["message"]["content"]) in {"small", "large"}
+    assert json.loads(ask_worker(running, response_format=shape)["message"]["content"]) in {"small", "large"}
 
 
 def test_a_schema_it_cannot_follow_harms_nobody_else(running: Worker) -> None:
     shape = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "nonsense"}}}
-    alone = said(running)["message"]["content"]
+    alone = ask_worker(running)["message"]["content"]
     with ThreadPoolExecutor(4) as pool:
-        others = [pool.submit(said, running) for _ in range(3)]
+        others = [pool.submit(ask_worker, running) for _ in range(3)]
         status, error = refused(running, "/v1/chat/completions", {"messages": QUESTION, "response_format": shape})
     assert (status, error["code"], error["param"]) == (400, "invalid_schema", "response_format")
     assert {other.result()["message"]["content"] for other in others} == {alone}
 
 
 def test_it_stops_at_a_text_that_spans_tokens(running: Worker) -> None:
-    assert said(running, stop=["t memory on"])["message"]["content"] == "VRAM is the fas"
+    assert ask_worker(running, stop=["t memory on"])["message"]["content"] == "VRAM is the fas"
 
 
 def test_it_writes_no_more_than_it_is_asked_for(running: Worker) -> None:
@@ -239,15 +239,15 @@ def test_a_seed_says_which_words_chance_picks(running: Worker, engine: str) -> N
     if engine in {MISTRAL, MISTRAL_GGUF}:
         pytest.skip("the library has no seed for a request")
     wishes = {"temperature": 2, "top_p": 1, "top_k": 0, "min_p": 0, "max_tokens": 30}
-    drawn = [said(running, seed=seed, **wishes)["message"]["content"] for seed in (1, 1, 2, 3, 4)]
+    drawn = [ask_worker(running, seed=seed, **wishes)["message"]["content"] for seed in (1, 1, 2, 3, 4)]
     assert drawn[0] == drawn[1]
     assert len(set(drawn)) > 1
 
 
 def test_it_tells_how_likely_its_words_were(running: Worker) -> None:
-    told = said(running, logprobs=True, max_tokens=2)["logprobs"]["content"]
-    assert [one["token"] for one in told] == ["V", "RAM"]
-    assert all(-1 < one["logprob"] <= 0 for one in told)
+    content = ask_worker(running, logprobs=True, max_tokens=2)["logprobs"]["content"]
+    assert [logprob["token"] for logprob in content] == ["V", "RAM"]
+    assert all(-1 < logprob["logprob"] <= 0 for logprob in content)
 
 
 def test_a_bias_keeps_a_word_away_or_is_refused(running: Worker, engine: str) -> None:
@@ -269,7 +269,7 @@ def test_text_and_tokens_are_turned_into_each_other(running: Worker) -> None:
 
 def test_a_client_that_goes_away_in_the_middle_frees_its_place(running: Worker) -> None:
     before = metric(running, "requests_cancelled_total")
-    connection = opened(running, "/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
+    connection = open_connection(running, "/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
     reply = connection.getresponse()
     assert reply.read(10)
     hang_up(connection, reply)
@@ -280,9 +280,9 @@ def test_a_client_that_goes_away_in_the_middle_frees_its_place(running: Worker) 
 def test_a_client_that_goes_away_while_it_waits_is_never_computed_for(start: Callable[..., Worker]) -> None:
     with closing(start(options=LaunchOptions(context=4096, slots=1))) as worker:
         assert worker.is_ready()
-        busy = opened(worker, "/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
+        busy = open_connection(worker, "/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
         assert busy.getresponse().read(10)
-        waiting = opened(worker, "/v1/chat/completions", {"messages": QUESTION})
+        waiting = open_connection(worker, "/v1/chat/completions", {"messages": QUESTION})
         wait_until(lambda: metric(worker, "requests_waiting") == 1)
         waiting.close()
         wait_until(lambda: metric(worker, "requests_waiting") == 0)
@@ -314,7 +314,7 @@ def test_a_quantised_cache_still_knows_the_answer(engine: str, start: Callable[.
         pytest.skip(f"it keeps its cache {KEEPS_ITS_CACHE[engine]}")
     with closing(start(options=LaunchOptions(context=512, slots=1, kv_type="q8_0"))) as worker:
         assert worker.is_ready()
-        assert said(worker)["message"]["content"].startswith("VRAM is the fast memory")
+        assert ask_worker(worker)["message"]["content"].startswith("VRAM is the fast memory")
 
 
 def test_a_model_that_is_not_there_is_named_as_the_cause(start: Callable[..., Worker], tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -108,14 +108,14 @@ def planned(case: Loaded, kv_type: str | None) -> tuple[RunSetting, LaunchOption
 @pytest.mark.parametrize(("case", "kv_type"), CASES)
 def test_the_engine_has_what_the_plan_says(case: Loaded, kv_type: str | None) -> None:
     setting, options = planned(case, kv_type)
-    adapter, found = ADAPTERS[case.engine], case.find()
-    with closing(Worker(case.model, options, engine=Formed(adapter, found, case.form))) as worker:  # type: ignore[arg-type]  # as an Engine
+    adapter, binding = ADAPTERS[case.engine], case.find()
+    with closing(Worker(case.model, options, engine=Formed(adapter, binding, case.form))) as worker:  # type: ignore[arg-type]  # as an Engine
         assert worker.is_ready(), worker.lines
         events = [event for line in list(worker.lines) for event in adapter.read_log(line)]
         assert contexts(events) <= {(-(-CONTEXT // 256) * 256, SLOTS), (CONTEXT, SLOTS)}, "llama.cpp rounds up"
-        told = asked(worker, found, case.question) if case.question else kv_of(events)
+        actual = ask_library(worker, binding, case.question) if case.question else kv_of(events)
     expected = sum_components(read_facts(case.model), setting).kv.bytes
-    assert told == (expected if case.question else pytest.approx(expected, abs=LOGGED)), "to the byte, or the digit"
+    assert actual == (expected if case.question else pytest.approx(expected, abs=LOGGED)), "to the byte, or the digit"
 
 
 class Formed(NamedTuple):
@@ -134,12 +134,12 @@ def kv_of(events: list[LogEvent]) -> int:
     return sum(event.size_bytes for event in events if isinstance(event, BufferAllocated) and event.purpose == "kv")
 
 
-def asked(worker: Worker, found: EngineInstallation, question: str) -> int:
+def ask_library(worker: Worker, binding: EngineInstallation, question: str) -> int:
     """Return what the library itself says of its cache, loaded as the worker is told to."""
     (spec,) = worker.plan.processes
     assert worker_base.CONFIG_VARIABLE in spec.env
     reply = subprocess.run(
-        [str(found.python), "-P", "-c", question],
+        [str(binding.python), "-P", "-c", question],
         env=environment(spec),
         capture_output=True,
         text=True,
@@ -171,9 +171,10 @@ class TinyMixture(TinyLlama):
 def test_experts_lie_where_the_plan_says(tmp_path: Path) -> None:
     """In system memory, of the first layers: llama.cpp names every tensor that it puts elsewhere than by itself."""
     options = LaunchOptions(context=CONTEXT, gpu_layers=99, cpu_moe_layers=2, split_ratio=(1.0,))
-    found = BINDING.find()
+    binding = BINDING.find()
     model = TinyMixture(layers=3).write(tmp_path / "mixture.gguf")
-    with closing(Worker(model, options, engine=Formed(ADAPTERS["llama.cpp"], found, BINDING.form))) as worker:  # type: ignore[arg-type]  # as an Engine
+    engine: Any = Formed(ADAPTERS["llama.cpp"], binding, BINDING.form)
+    with closing(Worker(model, options, engine=engine)) as worker:
         assert worker.is_ready(), worker.lines
         moved = {line.split()[1] for line in list(worker.lines) if "buffer type overridden to CPU" in line}
         parts = ("gate", "up", "down")

@@ -20,11 +20,11 @@ BEGUN: list[Any] = [
 
 def _chat(url: str, *, streams: bool, base: str = "/v1") -> str:
     with openai.OpenAI(base_url=url + base, api_key="any", max_retries=0, timeout=60) as api:
-        wanted: dict[str, Any] = {"model": "guide", "messages": BEGUN, "max_tokens": 12, "temperature": 0}
+        arguments: dict[str, Any] = {"model": "guide", "messages": BEGUN, "max_tokens": 12, "temperature": 0}
         if streams:
-            chunks = api.chat.completions.create(**wanted, stream=True)
+            chunks = api.chat.completions.create(**arguments, stream=True)
             return "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
-        return api.chat.completions.create(**wanted).choices[0].message.content or ""
+        return api.chat.completions.create(**arguments).choices[0].message.content or ""
 
 
 def _lm_studio(url: str, *, streams: bool) -> str:
@@ -33,29 +33,29 @@ def _lm_studio(url: str, *, streams: bool) -> str:
 
 def _messages(url: str, *, streams: bool) -> str:
     with anthropic.Anthropic(base_url=url, api_key="any", max_retries=0, timeout=60) as api:
-        wanted: dict[str, Any] = {"model": "guide", "messages": BEGUN, "max_tokens": 12}
-        wanted["extra_body"] = {"temperature": 0}
+        arguments: dict[str, Any] = {"model": "guide", "messages": BEGUN, "max_tokens": 12}
+        arguments["extra_body"] = {"temperature": 0}
         if streams:
-            with api.messages.stream(**wanted) as stream:
+            with api.messages.stream(**arguments) as stream:
                 return stream.get_final_text()
-        return str(cast("Any", api.messages.create(**wanted).content[0]).text)
+        return str(cast("Any", api.messages.create(**arguments).content[0]).text)
 
 
 def _responses(url: str, *, streams: bool) -> str:
     with openai.OpenAI(base_url=url + "/v1", api_key="any", max_retries=0, timeout=60) as api:
-        wanted: dict[str, Any] = {"model": "guide", "input": BEGUN, "max_output_tokens": 12, "temperature": 0}
+        arguments: dict[str, Any] = {"model": "guide", "input": BEGUN, "max_output_tokens": 12, "temperature": 0}
         if streams:
-            events = api.responses.create(**wanted, stream=True)
+            events = api.responses.create(**arguments, stream=True)
             return "".join(event.delta for event in events if event.type == "response.output_text.delta")
-        return str(api.responses.create(**wanted).output_text)
+        return str(api.responses.create(**arguments).output_text)
 
 
 def _ollama(url: str, *, streams: bool) -> str:
     with ollama.Client(host=url, timeout=60) as api:
-        wanted: dict[str, Any] = {"messages": BEGUN, "options": {"num_predict": 12, "temperature": 0}}
+        arguments: dict[str, Any] = {"messages": BEGUN, "options": {"num_predict": 12, "temperature": 0}}
         if streams:
-            return "".join(line.message.content or "" for line in api.chat("guide", **wanted, stream=True))
-        return api.chat("guide", **wanted).message.content or ""
+            return "".join(line.message.content or "" for line in api.chat("guide", **arguments, stream=True))
+        return api.chat("guide", **arguments).message.content or ""
 
 
 @pytest.mark.parametrize("ask", [_chat, _lm_studio, _messages, _responses, _ollama])

@@ -66,7 +66,7 @@ async def async_api(client: GatewayClient) -> AsyncIterator[AsyncOpenAI]:
         yield made
 
 
-def said(response: Response) -> list[dict[str, Any]]:
+def stable_output(response: Response) -> list[dict[str, Any]]:
     """Return the output without what is new every time."""
     output: list[dict[str, Any]] = response.model_dump(mode="json")["output"]
     return [{key: value for key, value in item.items() if key not in {"id", "call_id"}} for item in output]
@@ -102,7 +102,7 @@ def test_reasoning_text_and_tool_calls_are_items_of_their_own(api: OpenAI) -> No
     ]
     assert [event.sequence_number for event in events] == list(range(len(events)))
     whole = api.responses.create(model="agent", input=QUESTION, tools=[WEATHER])
-    assert said(api.responses.retrieve(final.id)) == said(whole)
+    assert stable_output(api.responses.retrieve(final.id)) == stable_output(whole)
 
 
 def test_reasoning_is_a_summary_where_one_is_wanted(api: OpenAI) -> None:
@@ -142,12 +142,12 @@ def calls(response: Response) -> list[str]:
 def test_tool_choice_is_kept_to(api: OpenAI) -> None:
     other: FunctionToolParam = {**WEATHER, "name": "other"}
     tools = [other, WEATHER]
-    asked: dict[str, Any] = {"model": "agent", "input": QUESTION, "reasoning": {"effort": "none"}}
-    assert len(calls(api.responses.create(**asked, tools=tools))) == 2
-    assert len(calls(api.responses.create(**asked, tools=tools, parallel_tool_calls=False))) == 1
-    none = api.responses.create(**asked, tools=tools, tool_choice="none")
+    arguments: dict[str, Any] = {"model": "agent", "input": QUESTION, "reasoning": {"effort": "none"}}
+    assert len(calls(api.responses.create(**arguments, tools=tools))) == 2
+    assert len(calls(api.responses.create(**arguments, tools=tools, parallel_tool_calls=False))) == 1
+    none = api.responses.create(**arguments, tools=tools, tool_choice="none")
     assert calls(none) == []
-    named = api.responses.create(**asked, tools=tools, tool_choice={"type": "function", "name": "weather"})
+    named = api.responses.create(**arguments, tools=tools, tool_choice={"type": "function", "name": "weather"})
     assert named.tool_choice == openai.types.responses.ToolChoiceFunction(type="function", name="weather")
     assert calls(named)
 
@@ -231,12 +231,12 @@ def test_counts_match_what_is_read(api: OpenAI) -> None:
 
 def test_what_does_not_fit_is_refused_or_left_out_and_said(api: OpenAI) -> None:
     talk: Any = [{"role": "user", "content": f"{at} " + "word " * 200} for at in range(30)]
-    mixed = [one for said in talk for one in (said, {"role": "assistant", "content": "Yes."})]
-    asked: Any = {"model": "counts", "input": [*mixed, {"role": "user", "content": QUESTION}]}
+    mixed = [message for question in talk for message in (question, {"role": "assistant", "content": "Yes."})]
+    arguments: Any = {"model": "counts", "input": [*mixed, {"role": "user", "content": QUESTION}]}
     with pytest.raises(openai.BadRequestError) as too_long:
-        api.responses.create(**asked)
+        api.responses.create(**arguments)
     assert too_long.value.code == "context_length_exceeded"
-    trimmed = api.responses.create(**asked, truncation="auto")
+    trimmed = api.responses.create(**arguments, truncation="auto")
     assert trimmed.output_text == "One, two, three, four."
     assert trimmed.model_extra is not None
     assert 0 < trimmed.model_extra["roundhouse"]["dropped_messages"] < 60
@@ -265,7 +265,7 @@ async def test_a_stream_left_early_frees_the_engine(async_api: AsyncOpenAI, clie
 
 def test_a_request_as_codex_sends_it(client: GatewayClient) -> None:
     """After what Codex 0.169 was seen to send, with its headers and fields of its own."""
-    asked = {
+    body = {
         "model": "agent",
         "stream": True,
         "input": [
@@ -286,7 +286,7 @@ def test_a_request_as_codex_sends_it(client: GatewayClient) -> None:
         "client_metadata": {"session_id": "01a1"},
     }
     headers = {"originator": "codex_exec", "session-id": "01a1", "accept": "text/event-stream"}
-    reply = httpx.post(f"{client.gateway.url}/v1/responses", json=asked, headers=headers, timeout=60)
+    reply = httpx.post(f"{client.gateway.url}/v1/responses", json=body, headers=headers, timeout=60)
     assert reply.status_code == 200
     *_, last = (json.loads(line[6:]) for line in reply.text.splitlines() if line.startswith("data: "))
     assert last["type"] == "response.completed"

@@ -23,17 +23,17 @@ def key(client: GatewayClient) -> str:
     """The key of the Guide's engine, from the one place that has it: what its process was started with."""
     status = client.post("/load", LoadModel(model="guide"), EngineStatus)
     assert status.pid is not None
-    found = psutil.Process(status.pid).environ()[KEY_VARIABLE]
-    assert len(found) >= 32
-    return found
+    api_key = psutil.Process(status.pid).environ()[KEY_VARIABLE]
+    assert len(api_key) >= 32
+    return api_key
 
 
 def test_no_argument_of_any_process_holds_a_secret(client: GatewayClient, key: str) -> None:
     everybody = [psutil.Process(client.gateway.pid), *psutil.Process(client.gateway.pid).children(recursive=True)]
     assert len(everybody) > 1
-    told = " ".join(argument for process in everybody for argument in process.cmdline())
-    assert key not in told
-    assert client.gateway.token not in told
+    command_lines = " ".join(argument for process in everybody for argument in process.cmdline())
+    assert key not in command_lines
+    assert client.gateway.token not in command_lines
 
 
 def test_no_file_but_the_port_file_holds_a_secret(

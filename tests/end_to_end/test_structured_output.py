@@ -57,8 +57,8 @@ def claude(client: GatewayClient) -> Iterator[anthropic.Anthropic]:
 
 
 def test_openai(oai: openai.OpenAI) -> None:
-    wanted: Any = {"type": "json_schema", "json_schema": {"name": "rain", "schema": SCHEMA, "strict": True}}
-    reply = oai.chat.completions.create(model="talker", messages=HI, response_format=wanted)
+    response_format: Any = {"type": "json_schema", "json_schema": {"name": "rain", "schema": SCHEMA, "strict": True}}
+    reply = oai.chat.completions.create(model="talker", messages=HI, response_format=response_format)
     assert json.loads(reply.choices[0].message.content or "") in RAINS
 
 
@@ -100,12 +100,12 @@ def test_anthropic_calls_the_tool_that_is_named(claude: anthropic.Anthropic) -> 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "traffic"}}])
 @pytest.mark.parametrize("streams", [True, False])
 def test_a_template_without_tools_calls_one_all_the_same(oai: openai.OpenAI, choice: Any, *, streams: bool) -> None:  # noqa: ANN401 -- as the SDK takes it
-    wanted: Any = {"model": "talker", "messages": HI, "tools": TOOLS, "tool_choice": choice, "max_tokens": 99}
+    arguments: Any = {"model": "talker", "messages": HI, "tools": TOOLS, "tool_choice": choice, "max_tokens": 99}
     if streams:
-        deltas = [chunk.choices[0].delta for chunk in oai.chat.completions.create(**wanted, stream=True)]
+        deltas = [chunk.choices[0].delta for chunk in oai.chat.completions.create(**arguments, stream=True)]
         calls = [call for delta in deltas for call in delta.tool_calls or ()]
     else:
-        calls = cast("Any", oai.chat.completions.create(**wanted).choices[0].message.tool_calls)
+        calls = cast("Any", oai.chat.completions.create(**arguments).choices[0].message.tool_calls)
     name = "".join(call.function.name or "" for call in calls)
     assert name in ({"weather", "traffic"} if choice == "required" else {"traffic"})
     assert json.loads("".join(call.function.arguments for call in calls))["at"] in {"Bern", "Basel"}
@@ -127,8 +127,8 @@ def test_a_template_without_tools_calls_one_for_anthropics_clients_and_in_respon
 def test_tools_of_a_template_without_them_are_counted(oai: openai.OpenAI, claude: anthropic.Anthropic) -> None:
     tools: Any = [{"name": "weather", "input_schema": PLACE}]
     bare = claude.messages.count_tokens(model="talker", messages=HI).input_tokens
-    told = claude.messages.count_tokens(model="talker", messages=HI, tools=tools).input_tokens
-    assert told > bare + 50
+    input_tokens = claude.messages.count_tokens(model="talker", messages=HI, tools=tools).input_tokens
+    assert input_tokens > bare + 50
     flat: Any = [{"type": "function", **tool["function"]} for tool in TOOLS]
     count = oai.responses.input_tokens.count(model="talker", input=HI, tools=flat[:1]).input_tokens
     reply = oai.chat.completions.create(model="talker", messages=HI, tools=TOOLS[:1], max_tokens=1)

@@ -36,14 +36,14 @@ def gateway(models: Path, client: GatewayClient) -> GatewayClient:
 def answer(gateway: GatewayClient, **wishes: object) -> Any:  # noqa: ANN401 -- JSON
     body = {"model": "told", "messages": HELLO, "max_tokens": 24, "ignore_eos": True, **wishes}
     url = gateway.get("/status", dict[str, Any])["url"] + "/v1/chat/completions"
-    asked = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})  # noqa: S310 -- loopback
-    with urllib.request.urlopen(asked, timeout=60) as reply:  # noqa: S310 -- as above
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})  # noqa: S310 -- loopback
+    with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310 -- as above
         return json.load(reply)
 
 
 def text(gateway: GatewayClient, **wishes: object) -> str:
-    said: str = answer(gateway, **wishes)["choices"][0]["message"]["content"]
-    return said
+    content: str = answer(gateway, **wishes)["choices"][0]["message"]["content"]
+    return content
 
 
 def reload(gateway: GatewayClient) -> None:

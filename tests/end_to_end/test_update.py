@@ -77,9 +77,9 @@ class Copy:
 
     def service(self) -> PortFile:
         wait_until(lambda: find_running_gateway(self.paths) is not None, within_s=START_S)
-        found = read_port_file(self.paths.port_file)
-        assert found is not None
-        return found
+        port_file = read_port_file(self.paths.port_file)
+        assert port_file is not None
+        return port_file
 
 
 @pytest.fixture
@@ -97,8 +97,8 @@ def copy(tmp_path: Path, publisher: Publisher) -> Iterator[Copy]:
 
 def test_a_folder_is_updated_and_brought_back_while_its_service_runs(copy: Copy, publisher: Publisher) -> None:
     publisher.publish("0.2.0", {"roundhouse-0.2.0-linux-x86_64.tar.xz": archive("0.2.0", PROGRAM)})
-    shown = copy.run("update", "--check")
-    assert "0.1.0 -> 0.2.0" in shown.stdout, shown.stderr
+    result = copy.run("update", "--check")
+    assert "0.1.0 -> 0.2.0" in result.stdout, result.stderr
     before = copy.service()
     assert (before.version, copy.version) == ("0.1.0", "0.1.0")
 

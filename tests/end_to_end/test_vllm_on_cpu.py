@@ -68,8 +68,8 @@ def api(client: GatewayClient) -> Iterator[openai.OpenAI]:
 
 
 def status(client: GatewayClient) -> EngineStatus:
-    (found,) = (entry for entry in client.get("/running", list[EngineStatus]) if entry.model == MODEL)
-    return found
+    (engine_status,) = (entry for entry in client.get("/running", list[EngineStatus]) if entry.model == MODEL)
+    return engine_status
 
 
 def ask(api: openai.OpenAI, **more: Any) -> Any:  # noqa: ANN401 -- fields of a request, and the package's answer
@@ -107,8 +107,8 @@ def test_the_other_dialects_get_an_answer(client: GatewayClient, api: openai.Ope
 
 
 def test_probabilities_need_no_compiler_and_a_bias_keeps_a_word_away(api: openai.OpenAI) -> None:
-    told = ask(api, logprobs=True, top_logprobs=2, max_tokens=2).choices[0].logprobs.content
-    assert [token.token for token in told] == ["V", "RAM"]
+    content = ask(api, logprobs=True, top_logprobs=2, max_tokens=2).choices[0].logprobs.content
+    assert [token.token for token in content] == ["V", "RAM"]
     assert "fast" not in ask(api, logit_bias={"548": -100}, max_tokens=20).choices[0].message.content
 
 

@@ -77,14 +77,16 @@ def test_a_question_typed_is_answered_and_stored_and_nothing_is_left(
     assert answer.status is MessageStatus.COMPLETE, answer.error
     assert answer.timings is not None
     assert (answer.timings.prompt_tokens or 0) > 250
-    found = find_running_gateway(home)
-    assert found is not None
-    stored = GatewayClient(found).get(f"/chats/{page.model.conversation.id}", Chat)
+    gateway_info = find_running_gateway(home)
+    assert gateway_info is not None
+    stored = GatewayClient(gateway_info).get(f"/chats/{page.model.conversation.id}", Chat)
     assert stored.messages[-1].content == answer.content
 
-    family = [psutil.Process(found.pid), *psutil.Process(found.pid).children(recursive=True)]
+    family = [psutil.Process(gateway_info.pid), *psutil.Process(gateway_info.pid).children(recursive=True)]
     assert len(family) > 1, "the engine is a process of its own"
-    qtbot.waitUntil(lambda: not any(one.in_flight for one in program.window.stores.running.active()), timeout=WITHIN_MS)
+    qtbot.waitUntil(
+        lambda: not any(model.in_flight for model in program.window.stores.running.active()), timeout=WITHIN_MS
+    )
     assert leave(program) == 0
     wait_until(lambda: find_running_gateway(home) is None)
     _, alive = psutil.wait_procs(family, timeout=PATIENCE_S)

@@ -67,8 +67,8 @@ def test_answers_keep_to_a_schema_and_to_a_grammar(running: Worker) -> None:
 
 
 def test_answers_report_their_odds(running: Worker) -> None:
-    told = choice(running, grammar='root ::= "yes"', logprobs=True, top_logprobs=3)["logprobs"]["content"]
-    assert len(told[0]["top_logprobs"]) == 3
+    content = choice(running, grammar='root ::= "yes"', logprobs=True, top_logprobs=3)["logprobs"]["content"]
+    assert len(content[0]["top_logprobs"]) == 3
 
 
 def test_a_stream_ends_with_its_usage(running: Worker) -> None:
@@ -81,9 +81,9 @@ def test_a_stream_ends_with_its_usage(running: Worker) -> None:
     }
     request = running.request("/v1/chat/completions", body)
     with urllib.request.urlopen(request, timeout=WITHIN_S) as reply:  # noqa: S310 -- loopback
-        said = [line.removeprefix("data: ") for line in reply.read().decode().splitlines() if line]
-    assert said[-1] == "[DONE]"
-    assert json.loads(said[-2])["usage"]["completion_tokens"] == 3
+        lines = [line.removeprefix("data: ") for line in reply.read().decode().splitlines() if line]
+    assert lines[-1] == "[DONE]"
+    assert json.loads(lines[-2])["usage"]["completion_tokens"] == 3
 
 
 def test_a_connection_is_not_kept_after_a_stream_though_it_says_so(running: Worker) -> None:
@@ -278,8 +278,8 @@ def test_no_engine_outlives_a_killed_parent(tiny: Path) -> None:
         piped(parent.stdin).flush()
         orphan = psutil.Process(int(piped(parent.stdout).readline()))
         parent.kill()
-        gone, _alive = psutil.wait_procs([orphan], timeout=QUICKLY_S)
-        assert gone
+        ended, _alive = psutil.wait_procs([orphan], timeout=QUICKLY_S)
+        assert ended
 
 
 def piped(pipe: IO[str] | None) -> IO[str]:

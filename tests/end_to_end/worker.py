@@ -40,9 +40,9 @@ PASSED_ON = ("PATH", "SYSTEMROOT", "TEMP", "TMP")
 
 
 def installation() -> EngineInstallation:
-    found = ADAPTER.probe()
-    assert isinstance(found, EngineInstallation)
-    return found
+    engine_installation = ADAPTER.probe()
+    assert isinstance(engine_installation, EngineInstallation)
+    return engine_installation
 
 
 def environment(spec: ProcessSpec) -> dict[str, str]:
@@ -82,13 +82,13 @@ class Worker:
             ModelSource(name="served", path=model, format=engine.format),
             options or LaunchOptions(context=512, slots=2),
             ListenOptions(host="127.0.0.1", port=free_port() if port is None else port, key=KEY),
-            found := engine.found or installation(),
+            engine_installation := engine.found or installation(),
         )
         (spec,) = self.plan.processes
         self.folder = Path(tempfile.mkdtemp(prefix="worker-"))
         self.lines: list[str] = []
         self.has_spoken = threading.Event()
-        with launcher_command(self._order(spec, model, options or LaunchOptions(), found)) as command:
+        with launcher_command(self._order(spec, model, options or LaunchOptions(), engine_installation)) as command:
             self.process = subprocess.Popen(
                 command.argv,
                 env=dict(command.env),
@@ -108,13 +108,15 @@ class Worker:
         """What an assertion shows that fails: how it ended, and its last words."""
         return f"<Worker, exit code {self.process.poll()}, {self.lines[-20:]}>"
 
-    def _order(self, spec: ProcessSpec, model: Path, options: LaunchOptions, found: EngineInstallation) -> LaunchOrder:
+    def _order(
+        self, spec: ProcessSpec, model: Path, options: LaunchOptions, engine_installation: EngineInstallation
+    ) -> LaunchOrder:
         """Return how it is started: confined as the supervisor has it, unless a program of the tests plays it."""
         confinement = Confiner(self.folder / "homes", lambda _engine: self._is_confined).confine(
             self.adapter.descriptor,
             ModelSource(name="served", path=model, format=ModelFormat.GGUF),
             options,
-            found,
+            engine_installation,
             plan=self.plan,
             places=LaunchPlaces(
                 scratch=self.folder / "run", short=self.folder / "tmp", port=int(self.plan.base_url.rpartition(":")[2])
@@ -180,8 +182,8 @@ class Worker:
     def drops_a_connection_after_a_stream(self, *, within_s: float) -> bool:
         """Tell whether it closes a connection over which it has streamed, having said that it would keep it."""
         address = self.plan.base_url.removeprefix("http://")
-        asked = [{"role": "user", "content": "Hi"}]
-        body = {"model": self.plan.served_name, "messages": asked, "max_tokens": 2, "stream": True}
+        messages = [{"role": "user", "content": "Hi"}]
+        body = {"model": self.plan.served_name, "messages": messages, "max_tokens": 2, "stream": True}
         with closing(http.client.HTTPConnection(address, timeout=WITHIN_S)) as connection:
             headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
             connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)

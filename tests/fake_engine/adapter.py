@@ -151,8 +151,8 @@ class FakeAdapter:
         return Failure(kind=kind, sentence=f"The fake engine ended with {end.code}.")
 
 
-def _read_json(said: dict[str, object]) -> Sequence[LogEvent]:
-    match said:
+def _read_json(record: dict[str, object]) -> Sequence[LogEvent]:
+    match record:
         case {"progress": float(fraction) | int(fraction)}:
             return (LoadProgress(stage="Reading weights", fraction=fraction),)
         case {"context": int(tokens), "slots": int(slots)}:

@@ -90,36 +90,36 @@ class Engine:
             raise
 
     async def _answer(self, request: Request, reply: Reply) -> None:
-        asked = request.json()
+        body = request.json()
         if self.behaviour.never_answers:
             await asyncio.Event().wait()
         await asyncio.sleep(self.behaviour.first_byte_s)
         if request.path == "/v1/embeddings":
-            await reply.whole(200, self._embeddings(asked))
+            await reply.whole(200, self._embeddings(body))
         elif request.path not in {"/v1/chat/completions", "/v1/completions"}:
             await reply.whole(404, {"error": {"message": f"no route {request.path}", "type": "not_found_error"}})
-        elif asked.get("stream"):
-            await self._stream(Shape(self.model, is_chat="chat" in request.path), self._words(asked), reply)
+        elif body.get("stream"):
+            await self._stream(Shape(self.model, is_chat="chat" in request.path), self._words(body), reply)
         else:
-            await self._whole(Shape(self.model, is_chat="chat" in request.path), self._words(asked), reply)
+            await self._whole(Shape(self.model, is_chat="chat" in request.path), self._words(body), reply)
 
-    def _words(self, asked: dict[str, object]) -> list[str]:
+    def _words(self, body: dict[str, object]) -> list[str]:
         if written := self.behaviour.writes:
             return [written[at : at + PIECE] for at in range(0, len(written), PIECE)]
-        words = last_said(asked).split() if self.behaviour.echoes else [self.behaviour.token] * self.behaviour.tokens
-        limit = asked.get("max_tokens") or asked.get("max_completion_tokens")
+        words = last_said(body).split() if self.behaviour.echoes else [self.behaviour.token] * self.behaviour.tokens
+        limit = body.get("max_tokens") or body.get("max_completion_tokens")
         return words[:limit] if isinstance(limit, int) else words
 
-    def _embeddings(self, asked: dict[str, object]) -> dict[str, object]:
-        texts = asked.get("input")
+    def _embeddings(self, body: dict[str, object]) -> dict[str, object]:
+        texts = body.get("input")
         count = len(texts) if isinstance(texts, list) else 1
         data = [{"object": "embedding", "index": i, "embedding": [0.0, 0.6, 0.8]} for i in range(count)]
         usage = {"prompt_tokens": count, "total_tokens": count}
         return {"object": "list", "model": self.model, "data": data, "usage": usage}
 
     async def _whole(self, shape: "Shape", words: Sequence[str], reply: Reply) -> None:
-        said = [await self._token(number, word) for number, word in enumerate(words)]
-        await reply.whole(200, shape.whole("".join(said), len(said)))
+        pieces = [await self._token(number, word) for number, word in enumerate(words)]
+        await reply.whole(200, shape.whole("".join(pieces), len(pieces)))
 
     async def _stream(self, shape: "Shape", words: Sequence[str], reply: Reply) -> None:
         await reply.begin_stream()
@@ -129,8 +129,8 @@ class Engine:
         await reply.piece(b"data: [DONE]\n\n")
         await reply.end_stream()
 
-    async def _send(self, reply: Reply, said: dict[str, object]) -> None:
-        data = f"data: {json.dumps(said, ensure_ascii=False)}\n\n".encode()
+    async def _send(self, reply: Reply, body: dict[str, object]) -> None:
+        data = f"data: {json.dumps(body, ensure_ascii=False)}\n\n".encode()
         for piece in [data[i : i + 1] for i in range(len(data))] if self.behaviour.splits_emoji else [data]:
             await reply.piece(piece)
 
@@ -143,13 +143,13 @@ class Engine:
         return word if self.behaviour.writes else f"{word} "
 
 
-def last_said(asked: dict[str, object]) -> str:
+def last_said(body: dict[str, object]) -> str:
     """Return the text of the last message, or the prompt."""
-    messages = asked.get("messages")
-    said = messages[-1].get("content") if isinstance(messages, list) else asked.get("prompt")
-    if isinstance(said, list):
-        said = "".join(part.get("text", "") for part in said)
-    return said if isinstance(said, str) else ""
+    messages = body.get("messages")
+    content = messages[-1].get("content") if isinstance(messages, list) else body.get("prompt")
+    if isinstance(content, list):
+        content = "".join(part.get("text", "") for part in content)
+    return content if isinstance(content, str) else ""
 
 
 class Shape:
@@ -175,11 +175,11 @@ class Shape:
 
     def whole(self, text: str, count: int) -> dict[str, object]:
         """Return a reply in one piece."""
-        said: dict[str, object] = (
+        fields: dict[str, object] = (
             {"message": {"role": "assistant", "content": text}} if self._is_chat else {"text": text}
         )
         usage = {"prompt_tokens": 3, "completion_tokens": count, "total_tokens": 3 + count}
-        return {**self._head(""), "choices": [{"index": 0, **said, "finish_reason": "stop"}], "usage": usage}
+        return {**self._head(""), "choices": [{"index": 0, **fields, "finish_reason": "stop"}], "usage": usage}
 
 
 def die(how: str) -> None:

@@ -19,10 +19,10 @@ class Request:
     def json(self) -> dict[str, object]:
         """Return the body as an object; empty when it is none."""
         try:
-            said = json.loads(self.body or b"{}")
+            body = json.loads(self.body or b"{}")
         except ValueError:
             return {}
-        return said if isinstance(said, dict) else {}
+        return body if isinstance(body, dict) else {}
 
 
 class Reply:
@@ -32,9 +32,9 @@ class Reply:
         self._writer = writer
         self.is_begun = False
 
-    async def whole(self, status: int, said: object) -> None:
+    async def whole(self, status: int, document: object) -> None:
         """Send a JSON reply."""
-        body = json.dumps(said).encode()
+        body = json.dumps(document).encode()
         self._head(status, "application/json", f"Content-Length: {len(body)}")
         self._writer.write(body)
         await self._writer.drain()

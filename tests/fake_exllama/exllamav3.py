@@ -13,9 +13,9 @@ from torch import Tensor, softmax
 class Config:
     eos_token_id_list = [END]  # noqa: RUF012 -- read only
 
-    def __init__(self, said: dict[str, Any]) -> None:
-        self.max_position_embeddings = said.get("max_position_embeddings", 8192)
-        self.has_head = bool(said.get("mtp_num_hidden_layers"))
+    def __init__(self, config_json: dict[str, Any]) -> None:
+        self.max_position_embeddings = config_json.get("max_position_embeddings", 8192)
+        self.has_head = bool(config_json.get("mtp_num_hidden_layers"))
 
     @staticmethod
     def from_directory(folder: str) -> "Config":
@@ -133,19 +133,19 @@ class Job(PlayedJob):
         self.return_probs, self.return_top_tokens = return_probs, return_top_tokens
         self.filters, self.serial_number = filters or [], 0
 
-    def choose(self, wanted: int) -> tuple[int, dict[str, Any]]:
+    def choose(self, token: int) -> tuple[int, dict[str, Any]]:
         """As the original: what the model thought, before the sampler."""
-        for one in self.filters:
-            one.accept_token(wanted)
+        for filter_ in self.filters:
+            filter_.accept_token(token)
         figures: dict[str, Any] = {}
-        probabilities = softmax(logits_for(wanted))
+        probabilities = softmax(logits_for(token))
         if self.return_probs:
-            figures["token_probs"] = probabilities[wanted]
+            figures["token_probs"] = probabilities[token]
         if self.return_top_tokens:
             best = sorted(range(WIDTH), key=lambda at: -probabilities[at])[: self.return_top_tokens]
             figures["top_k_tokens"] = best
             figures["top_k_probs"] = [probabilities[at] for at in best]
-        return wanted, figures
+        return token, figures
 
 
 class Generator(PlayedGenerator):

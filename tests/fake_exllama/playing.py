@@ -51,9 +51,9 @@ class PlayedJob:
         self.figures: dict[str, list[Any]] = {}
         self.written = 0
 
-    def choose(self, wanted: int) -> tuple[int, dict[str, Any]]:
+    def choose(self, token: int) -> tuple[int, dict[str, Any]]:
         """Return the token and its figures; `wanted` is what the script says next."""
-        return wanted, {}
+        return token, {}
 
 
 class PlayedGenerator:

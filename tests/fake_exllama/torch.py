@@ -28,7 +28,7 @@ class Tensor:
 
     def masked_fill(self, mask: "Tensor", value: float) -> "Tensor":
         assert len(mask) == len(self), "a mask has the shape of what it hides"
-        return Tensor([value if hides else one for one, hides in zip(self.data, mask.data, strict=True)])
+        return Tensor([value if hides else element for element, hides in zip(self.data, mask.data, strict=True)])
 
     def __getitem__(self, at: Any) -> "Tensor":
         return Tensor(self.data[at])
@@ -38,7 +38,7 @@ class Tensor:
         self.data[at] = new.data
 
     def __iter__(self) -> Iterator["Tensor"]:
-        return (Tensor(one) for one in self.data)
+        return (Tensor(element) for element in self.data)
 
     def __len__(self) -> int:
         return len(self.data)
@@ -48,7 +48,7 @@ class Tensor:
         return number
 
     def __eq__(self, other: object) -> "Tensor":  # type: ignore[override]  # as PyTorch has it
-        return Tensor([one == other for one in self.data])
+        return Tensor([element == other for element in self.data])
 
     __hash__ = object.__hash__
 
@@ -62,7 +62,7 @@ class TopK(NamedTuple):
 
 
 def _copied(data: Any) -> Any:
-    return [_copied(one) for one in data] if isinstance(data, list) else data
+    return [_copied(element) for element in data] if isinstance(data, list) else data
 
 
 def tensor(rows: Sequence[Sequence[int]], dtype: object = None) -> Tensor:
@@ -80,13 +80,13 @@ def full_like(other: Tensor, value: float) -> Tensor:
 
 
 def softmax(row: list[float]) -> list[float]:
-    powers = [math.exp(one - max(row)) for one in row]
-    return [one / sum(powers) for one in powers]
+    powers = [math.exp(score - max(row)) for score in row]
+    return [score / sum(powers) for score in powers]
 
 
 def log_softmax(rows: Tensor, dim: int) -> Tensor:
     assert dim == -1
-    return Tensor([[math.log(one) if one else -math.inf for one in softmax(row)] for row in rows.data])
+    return Tensor([[math.log(element) if element else -math.inf for element in softmax(row)] for row in rows.data])
 
 
 def topk(rows: Tensor, k: int, dim: int) -> TopK:

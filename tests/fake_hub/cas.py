@@ -52,7 +52,7 @@ class FakeCas:
 
     def asked_for(self, kind: str) -> list[str]:
         """Return the ranges that were asked for of one kind."""
-        return [wanted for what, wanted, _shown in self.asked if what == kind]
+        return [asked_range for what, asked_range, _shown in self.asked if what == kind]
 
     def take_from(self, other: "FakeCas") -> None:
         """Have all content that another has."""
@@ -64,9 +64,9 @@ class FakeCas:
         self.tokens.append(f"xet-{len(self.tokens)}")
         return self.tokens[-1]
 
-    def is_good(self, shown: str | None) -> bool:
+    def is_good(self, authorization: str | None) -> bool:
         """Tell whether a request may ask."""
-        return bool(self.tokens) and shown == f"Bearer {self.tokens[-1]}"
+        return bool(self.tokens) and authorization == f"Bearer {self.tokens[-1]}"
 
     def take_xorb(self, name: str, xorb: bytes) -> None:
         """Keep an upload."""
@@ -81,33 +81,33 @@ class FakeCas:
             for _passed_over in range(count * bool(flags & _HAS_PROOFS) + bool(flags & _HAS_SHA256)):
                 next(records)
 
-    def reconstruction(self, file: str, wanted: range, storage: str) -> dict[str, Any] | None:
+    def reconstruction(self, file: str, byte_range: range, storage: str) -> dict[str, Any] | None:
         """Return how the bytes of a range are put together; None if it begins behind the file's end."""
-        found, before = self._covering(file, wanted)
-        if not found:
+        terms, before = self._covering(file, byte_range)
+        if not terms:
             return None
         fetched: dict[str, list[dict[str, Any]]] = {}
-        for term in dict.fromkeys(found):
+        for term in dict.fromkeys(terms):
             fetched.setdefault(term.xorb, []).append(self._place(term, storage))
         return {
-            "offset_into_first_range": wanted.start - before,
-            "terms": [{"hash": term.xorb, "unpacked_length": self._length(term), **_range(term)} for term in found],
+            "offset_into_first_range": byte_range.start - before,
+            "terms": [{"hash": term.xorb, "unpacked_length": self._length(term), **_range(term)} for term in terms],
             "fetch_info": fetched,
         }
 
-    def _covering(self, file: str, wanted: range) -> tuple[list[Term], int]:
+    def _covering(self, file: str, byte_range: range) -> tuple[list[Term], int]:
         """Return the chunks that a range touches, in runs, and where the first of them begins in the file."""
-        found, before, at = list[Term](), 0, 0
+        terms, before, at = list[Term](), 0, 0
         for xorb, index in ((term.xorb, index) for term in self.files[file] for index in range(term.start, term.end)):
             length = self.chunks[xorb][index].length
-            if at < wanted.stop and at + length > wanted.start:
-                before = before if found else at
-                if found and found[-1][::2] == (xorb, index):
-                    found[-1] = found[-1]._replace(end=index + 1)
+            if at < byte_range.stop and at + length > byte_range.start:
+                before = before if terms else at
+                if terms and terms[-1][::2] == (xorb, index):
+                    terms[-1] = terms[-1]._replace(end=index + 1)
                 else:
-                    found.append(Term(xorb, index, index + 1))
+                    terms.append(Term(xorb, index, index + 1))
             at += length
-        return found, before
+        return terms, before
 
     def _length(self, term: Term) -> int:
         return sum(chunk.length for chunk in self.chunks[term.xorb][term.start : term.end])

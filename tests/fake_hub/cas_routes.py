@@ -31,11 +31,11 @@ class Answering(Protocol):
 
 def answered(request: Answering, cas: FakeCas, path: str) -> bool:
     """Answer what is asked of the storage; tell whether it was."""
-    asked = _ASKED.match(path)
+    match = _ASKED.match(path)
     if _GRANT.match(path):
         _grant(request, cas)
-    elif asked is not None:
-        _content(request, cas, asked["kind"], asked["hash"])
+    elif match is not None:
+        _content(request, cas, match["kind"], match["hash"])
     else:
         return False
     return True
@@ -66,25 +66,25 @@ def _grant(request: Answering, cas: FakeCas) -> None:
 
 
 def _content(request: Answering, cas: FakeCas, kind: str, name: str) -> None:
-    wanted, shown = request.headers.get("Range", ""), request.headers.get("Authorization")
-    cas.asked.append((kind, wanted, shown))
+    asked_range, authorization = request.headers.get("Range", ""), request.headers.get("Authorization")
+    cas.asked.append((kind, asked_range, authorization))
     if kind == "xorb":
         request.serve_as(StoredFile(name, cas.xorbs[name]), cas.faults.get("xorb"))
-    elif not cas.is_good(shown):
+    elif not cas.is_good(authorization):
         request.refuse(401, "Unauthorized", "Token expired")
     else:
-        _reconstruct(request, cas, name, wanted)
+        _reconstruct(request, cas, name, asked_range)
 
 
-def _reconstruct(request: Answering, cas: FakeCas, name: str, wanted: str) -> None:
-    asked = _RANGE.match(wanted)
-    span = range(int(asked[1]), int(asked[2]) + 1) if asked else range(1 << 50)
-    found = cas.reconstruction(name, span, cas.address) if name in cas.files else None
+def _reconstruct(request: Answering, cas: FakeCas, name: str, range_header: str) -> None:
+    match = _RANGE.match(range_header)
+    span = range(int(match[1]), int(match[2]) + 1) if match else range(1 << 50)
+    reconstruction = cas.reconstruction(name, span, cas.address) if name in cas.files else None
     fault = cas.faults.get("reconstruction")
-    content = StoredFile(name, json.dumps(found).encode())
+    content = StoredFile(name, json.dumps(reconstruction).encode())
     if fault is not None and fault(request, content):
         return
-    if found is None:
+    if reconstruction is None:
         request.refuse(416 if name in cas.files else 404, "NotThere", "Nothing there")
     else:
         request.reply(200, content.content, {"Content-Type": "application/json"})

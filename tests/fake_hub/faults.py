@@ -65,10 +65,10 @@ def wrong_bytes(at: int, *, times: int = sys.maxsize) -> Fault:
     def changed(request: Any, file: StoredFile) -> bool:  # noqa: ANN401
         damaged = bytearray(file.content)
         damaged[at] ^= 0xFF
-        wanted = request.headers.get("Range")
-        code, body, headers = cut(StoredFile(file.path, bytes(damaged)), wanted)
+        asked_range = request.headers.get("Range")
+        code, body, headers = cut(StoredFile(file.path, bytes(damaged)), asked_range)
         with lock:
-            if body == cut(file, wanted)[1] or next(turns) >= times:
+            if body == cut(file, asked_range)[1] or next(turns) >= times:
                 return False
         request.reply(code, body, {"ETag": f'"{file.etag}"', **headers})
         return True

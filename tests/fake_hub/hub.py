@@ -114,5 +114,7 @@ class FakeHub:
     def ranges_of(self, path: str) -> list[str]:
         """Return the ranges asked for of a file's content."""
         return [
-            wanted for method, asked, wanted in self.asked if method == "GET" and asked.endswith(f"/{path}") and wanted
+            asked_range
+            for method, request_path, asked_range in self.asked
+            if method == "GET" and request_path.endswith(f"/{path}") and asked_range
         ]

@@ -83,34 +83,34 @@ class _Handler(BaseHTTPRequestHandler):
         if not cursor.isdecimal():
             self.refuse(400, "BadCursor", "Invalid cursor")
             return
-        found, following = _page(self.served, query)
+        page, following = _page(self.served, query)
         link = {"Link": following} if following else {}
-        self.reply(200, json.dumps(found).encode(), {"Content-Type": "application/json", **link})
+        self.reply(200, json.dumps(page).encode(), {"Content-Type": "application/json", **link})
 
-    def describe(self, asked: re.Match[str]) -> None:
-        repository = self.served.repositories.get(asked["name"])
+    def describe(self, match: re.Match[str]) -> None:
+        repository = self.served.repositories.get(match["name"])
         if repository is None:
             self.refuse_absent()
             return
-        if asked["what"] == "refs":
+        if match["what"] == "refs":
             branches = [
                 {"name": name, "ref": f"refs/heads/{name}", "targetCommit": repository.commit(name)}
                 for name in repository.branches
             ]
             self.reply_json({"branches": branches, "converts": [], "tags": []})
             return
-        branch = repository.branch_of(asked["revision"] or "main")
+        branch = repository.branch_of(match["revision"] or "main")
         if branch is None:
             self.refuse(404, "RevisionNotFound", "Invalid rev id")
-        elif asked["what"] == "tree":
+        elif match["what"] == "tree":
             self.reply_json([_leaf(file) for file in repository.files(branch)])
         else:
             self.reply_json(_description(repository, branch))
 
-    def resolve(self, asked: re.Match[str]) -> None:
-        repository = self.served.repositories.get(asked["name"])
-        branch = repository.branch_of(asked["revision"]) if repository else None
-        content = repository.branches[branch].get(asked["path"]) if repository and branch else None
+    def resolve(self, match: re.Match[str]) -> None:
+        repository = self.served.repositories.get(match["name"])
+        branch = repository.branch_of(match["revision"]) if repository else None
+        content = repository.branches[branch].get(match["path"]) if repository and branch else None
         if repository is None:
             self.refuse_absent()
         elif branch is None or content is None:
@@ -121,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
         ):
             self.refuse_gated(repository)
         else:
-            self.answer_with(repository, branch, StoredFile(asked["path"], content))
+            self.answer_with(repository, branch, StoredFile(match["path"], content))
 
     def refuse_absent(self) -> None:
         if self.served.is_frank or self.headers.get("Authorization"):
@@ -180,19 +180,24 @@ class _Handler(BaseHTTPRequestHandler):
         """Stay silent."""
 
 
-def cut(file: StoredFile, wanted: str | None) -> tuple[int, bytes, dict[str, str]]:
+def cut(file: StoredFile, asked_range: str | None) -> tuple[int, bytes, dict[str, str]]:
     """Return status, bytes and headers for a range of a file."""
-    size, asked = len(file.content), _RANGE.match(wanted or "")
-    if asked is None:
+    size, match = len(file.content), _RANGE.match(asked_range or "")
+    if match is None:
         return 200, file.content, {}
-    start, end = int(asked[1]), min(int(asked[2] or size), size - 1)
+    start, end = int(match[1]), min(int(match[2] or size), size - 1)
     if start > end:
         return 416, b"", {"Content-Range": f"bytes */{size}"}
     return 206, file.content[start : end + 1], {"Content-Range": f"bytes {start}-{end}/{size}"}
 
 
 def _by_etag(hub: FakeHub, etag: str) -> StoredFile | None:
-    stored = (file for one in hub.repositories.values() for branch in one.branches for file in one.files(branch))
+    stored = (
+        file
+        for repository in hub.repositories.values()
+        for branch in repository.branches
+        for file in repository.files(branch)
+    )
     return next((file for file in stored if file.etag == etag), None)
 
 
@@ -220,37 +225,44 @@ def _leaf(file: StoredFile) -> dict[str, object]:
     return leaf
 
 
-def _found(hub: FakeHub, query: dict[str, list[str]]) -> list[dict[str, object]]:
+def _find_repositories(hub: FakeHub, query: dict[str, list[str]]) -> list[dict[str, object]]:
     words = " ".join(query.get("search", [""])).casefold().split()
     tags = query.get("filter", [])
     author = query.get("author", [""])[0]
     task, gated = query.get("pipeline_tag", [""])[0], query.get("gated", [""])[0]
-    found = [
-        _description(one, "main")
-        for one in hub.repositories.values()
-        if all(word in one.name.casefold() for word in words)
-        and all(tag in one.about.get("tags", []) for tag in tags)
-        and one.name.startswith(f"{author}/" if author else "")
-        and task in {"", one.about.get("pipeline_tag")}
-        and gated in {"", str(bool(one.gated)).lower()}
+    descriptions = [
+        _description(repository, "main")
+        for repository in hub.repositories.values()
+        if all(word in repository.name.casefold() for word in words)
+        and all(tag in repository.about.get("tags", []) for tag in tags)
+        and repository.name.startswith(f"{author}/" if author else "")
+        and task in {"", repository.about.get("pipeline_tag")}
+        and gated in {"", str(bool(repository.gated)).lower()}
     ]
     key = query.get("sort", [""])[0]
     if key:
-        found.sort(key=lambda one: str(one.get(key, "")) if key == "lastModified" else int(str(one.get(key, 0))))
-        found.reverse()
+        descriptions.sort(
+            key=lambda repository: (
+                str(repository.get(key, "")) if key == "lastModified" else int(str(repository.get(key, 0)))
+            )
+        )
+        descriptions.reverse()
     expand = query.get("expand", []) + query.get("expand[]", [])
     return (
-        [{name: value for name, value in one.items() if name in {"id", "modelId", *expand}} for one in found]
+        [
+            {name: value for name, value in repository.items() if name in {"id", "modelId", *expand}}
+            for repository in descriptions
+        ]
         if (expand)
-        else found
+        else descriptions
     )
 
 
 def _page(hub: FakeHub, query: dict[str, list[str]]) -> tuple[list[dict[str, object]], str]:
     """Return a page of what is found and the address of the next, as the hub's `Link` header gives it."""
-    found = _found(hub, query)
+    repositories = _find_repositories(hub, query)
     start = int(query.get("cursor", ["0"])[0])
     end = start + int(query.get("limit", ["1000"])[0])
     rest = {name: values for name, values in query.items() if name != "cursor"}
     following = f"{hub.url}/api/models?{urlencode({**rest, 'cursor': [str(end)]}, doseq=True)}"
-    return found[start:end], f'<{following}>; rel="next"' if end < len(found) else ""
+    return repositories[start:end], f'<{following}>; rel="next"' if end < len(repositories) else ""

@@ -125,7 +125,7 @@ async def near(
         yield gateway
 
 
-async def asked(near: Gateway, path: str, more: dict[str, Any], *, stream: bool) -> tuple[int, str]:
+async def ask_near(near: Gateway, path: str, more: dict[str, Any], *, stream: bool) -> tuple[int, str]:
     body = json.dumps({"model": "distant", "stream": stream, **more}).encode()
     async with near.http.post(near.url + path, data=body) as reply:
         return reply.status, await reply.text()

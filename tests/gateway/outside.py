@@ -110,16 +110,16 @@ class Outside:
 
     def looked_up(self) -> set[str]:
         """Return the names that Python looked up, but those of this computer."""
-        found = {where for what, where in self._heard() if what == "lookup" and isinstance(where, str)}
-        return {name for name in found if name not in {*_HERE, "localhost"}}
+        places = {where for what, where in self._heard() if what == "lookup" and isinstance(where, str)}
+        return {name for name in places if name not in {*_HERE, "localhost"}}
 
     def called(self) -> Counter[int]:
         """Return how often each port of the outside was connected to. Raises AssertionError for any other place."""
-        heard = Counter(where[1] for what, where in self._heard() if what == "connect" and self._is_outside(where))
+        counter = Counter(where[1] for what, where in self._heard() if what == "connect" and self._is_outside(where))
         if self.trace.exists():
             traced = Counter(port for port, host in self._traced() if self._is_outside([host, port]))
-            assert traced == heard, "what the system saw is what Python's own watch saw"
-        return heard
+            assert traced == counter, "what the system saw is what Python's own watch saw"
+        return counter
 
     def _is_outside(self, where: Any) -> bool:  # noqa: ANN401 -- JSON
         if not isinstance(where, list):
@@ -134,8 +134,8 @@ class Outside:
 
     def _traced(self) -> Iterator[tuple[int, str]]:
         for line in self.trace.read_text(errors="replace").splitlines():
-            if "sa_family=AF_INET" in line and (found := _CALL.search(line)):
-                yield int(found[1]), found[2] or found[3]
+            if "sa_family=AF_INET" in line and (match := _CALL.search(line)):
+                yield int(match[1]), match[2] or match[3]
 
 
 def _may_trace(tracer: str) -> bool:

@@ -199,7 +199,7 @@ class StandInSupervisor:
         return [self.status()] if self.is_loaded else []
 
     def request_of(self, model: str) -> LoadRequest | None:
-        return next((one for one in reversed(self.asked) if one.source.name == model), None)
+        return next((request for request in reversed(self.asked) if request.source.name == model), None)
 
     async def unload_model(self, model: str, *, force: bool = False) -> EngineStatus:
         self.unloaded.append((model, force))

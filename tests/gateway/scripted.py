@@ -34,12 +34,12 @@ class Script:
     async def play(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
         self.is_asked.set()
-        asked = json.loads(await request.read())
-        kind = _last_word(asked["messages"][-1]["content"])
+        body = json.loads(await request.read())
+        kind = _last_word(body["messages"][-1]["content"])
         if kind == "hang":
             await asyncio.Event().wait()
         is_chat = request.path.endswith("/chat/completions")
-        if not asked.get("stream"):
+        if not body.get("stream"):
             if kind in {"broken", "dead"}:
                 return web.json_response({"error": {"message": ERROR, "code": 500, "type": "server_error"}}, status=500)
             return web.json_response(_whole_chat(kind) if is_chat else _whole_message(kind))
@@ -159,8 +159,8 @@ def _blocks(kind: str) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
         deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in CALL["arguments"]]
         return [({"type": "tool_use", "id": "call_1", "name": CALL["name"], "input": {}}, deltas)]
     thought = [{"type": "thinking_delta", "thinking": piece} for piece in THOUGHT]
-    said = [{"type": "text_delta", "text": piece} for piece in TEXT]
-    blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [({"type": "text", "text": ""}, said)]
+    text_deltas = [{"type": "text_delta", "text": piece} for piece in TEXT]
+    blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [({"type": "text", "text": ""}, text_deltas)]
     return [({"type": "thinking", "thinking": "", "signature": ""}, thought), *blocks] if kind == "think" else blocks
 
 

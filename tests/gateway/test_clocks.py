@@ -103,13 +103,13 @@ def hub() -> Iterator[str]:
 @pytest.mark.parametrize("wall_s", [DAY_S, -DAY_S])
 def test_a_clock_that_jumps_by_a_day_costs_nothing(tmp_path: Path, unused_port: int, hub: str, wall_s: float) -> None:
     with jumping(tmp_path, unused_port, hub) as (gateway, clocks):
-        gone = gateway.client.post("/chats", NewChat(model="quick"), Chat)
-        gateway.client.delete(f"/chats/{gone.id}")
+        deleted_chat = gateway.client.post("/chats", NewChat(model="quick"), Chat)
+        gateway.client.delete(f"/chats/{deleted_chat.id}")
         work = _Work(gateway)
         clocks.jump(wall_s)
         work.expect_success()
         assert work.state_of("slow") is EngineState.READY
-        assert gateway.client.post(f"/chats/{gone.id}/restore", None, Chat).id == gone.id
+        assert gateway.client.post(f"/chats/{deleted_chat.id}/restore", None, Chat).id == deleted_chat.id
 
 
 def test_a_key_that_expires_by_a_jump_ends_its_streams_and_comes_back_by_none(

@@ -61,11 +61,11 @@ async def test_a_flood_of_log_lines_costs_the_oldest_lines_and_nothing_else() ->
 async def test_a_subscriber_that_never_reads_is_dropped_and_holds_nobody_up() -> None:
     hub = EventHub(limit=3)
     slow, quick = hub.subscribe(), hub.subscribe()
-    got: list[Event] = []
+    received: list[Event] = []
     for number in range(5):
         hub.publish(notice(number))
-        got.append(await anext(aiter(quick)))
-    assert got == [notice(number) for number in range(5)]
+        received.append(await anext(aiter(quick)))
+    assert received == [notice(number) for number in range(5)]
     assert slow.is_closed
     assert [event async for event in slow] == []
     assert not quick.is_closed

@@ -115,9 +115,9 @@ def test_a_loaded_model_answers_on_a_full_disk_and_another_says_why_not(tmp_path
     with running(tmp_path, unused_port) as gateway:
         gateway.client.post("/load", LoadModel(model="quick"), EngineStatus)
         with full_disk(psutil.Process(gateway.process.pid)):
-            asked = json.dumps({"model": "quick", "input": "hi"}).encode()
+            document = json.dumps({"model": "quick", "input": "hi"}).encode()
             where = urllib.request.Request(  # noqa: S310 -- our own gateway
-                f"{gateway.port_file.url}/v1/responses", asked, {"Content-Type": "application/json"}
+                f"{gateway.port_file.url}/v1/responses", document, {"Content-Type": "application/json"}
             )
             with urllib.request.urlopen(where, timeout=PATIENCE_S) as answered:  # noqa: S310 -- as above
                 assert json.load(answered)["status"] == "completed"

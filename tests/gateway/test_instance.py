@@ -21,9 +21,9 @@ def announced(paths: Paths) -> PortFile:
 def test_the_port_file_is_private_and_goes_with_the_gateway(paths: Paths) -> None:
     with Instance(paths) as instance:
         instance.announce(url="http://127.0.0.1:1", created_at=1.5, version="1")
-        found = announced(paths)
-        assert (found.pid, found.url, found.created_at) == (os.getpid(), "http://127.0.0.1:1", 1.5)
-        assert len(found.token) >= 32
+        port_file = announced(paths)
+        assert (port_file.pid, port_file.url, port_file.created_at) == (os.getpid(), "http://127.0.0.1:1", 1.5)
+        assert len(port_file.token) >= 32
         if sys.platform != "win32":
             assert stat.S_IMODE(paths.port_file.stat().st_mode) == 0o600
     assert not paths.port_file.exists()

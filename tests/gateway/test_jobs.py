@@ -61,7 +61,9 @@ async def test_a_job_is_told_from_its_beginning_to_its_end(
     assert (job.is_busy, job.last) == (True, first)
     last = await over(job)
     assert (last.stage, last.version, last.is_done, last.error) == ("Unpacking", "b2", True, None)
-    assert [one.stage for one in published] == ["", "Unpacking", "Unpacking"], "what is kept goes with what comes next"
+    assert [update.stage for update in published] == ["", "Unpacking", "Unpacking"], (
+        "what is kept goes with what comes next"
+    )
     assert published[-1] == last
 
 

@@ -55,30 +55,32 @@ def outcome(call: Callable[[], object]) -> str:
 
 def until(client: GatewayClient, path: str, kind: Any, is_over: Callable[[Any], bool]) -> Any:  # noqa: ANN401 -- as asked
     deadline = time.monotonic() + PATIENCE_S
-    while not is_over(found := client.get(path, kind)):
-        assert time.monotonic() < deadline, found
+    while not is_over(result := client.get(path, kind)):
+        assert time.monotonic() < deadline, result
         time.sleep(0.05)
-    return found
+    return result
 
 
 def pull(client: GatewayClient, name: str) -> None:
     client.post("/downloads", Pull(model=name), Download)
     over = {DownloadState.DONE, DownloadState.FAILED}
-    done = until(client, "/downloads", list[Download], lambda found: all(one.state in over for one in found))
+    done = until(
+        client, "/downloads", list[Download], lambda downloads: all(download.state in over for download in downloads)
+    )
     assert done[-1].state is DownloadState.DONE, done
 
 
 def install(client: GatewayClient, engine: str, variant: str = "cpu") -> None:
     client.post(f"/engines/{engine}/install", InstallEngine(variant=variant), EngineJob)
-    job = until(client, "/engines/job", EngineJob, lambda found: found.is_done)
+    job = until(client, "/engines/job", EngineJob, lambda update: update.is_done)
     assert job.error is not None, "the release server and the index have nothing"
 
 
 def chat(url: str, model: str, content: object = "Hi") -> str:
     body = {"model": model, "max_tokens": 4, "messages": [{"role": "user", "content": content}]}
-    asked = urllib.request.Request(f"{url}/v1/chat/completions", json.dumps(body).encode())  # noqa: S310 -- our own
+    request = urllib.request.Request(f"{url}/v1/chat/completions", json.dumps(body).encode())  # noqa: S310 -- our own
     try:
-        with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:  # noqa: S310 -- as above
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310 -- as above
             return "done" if json.load(answer)["choices"] else "empty"
     except urllib.error.HTTPError as error:
         with error:
@@ -120,7 +122,7 @@ ONLINE = {
 OFFLINE = {**dict.fromkeys(ONLINE, "offline"), "picture": "remote_media", "guide": "done"}
 
 
-def listed(gateway: RealGateway) -> list[Connection]:
+def list_connections(gateway: RealGateway) -> list[Connection]:
     return gateway.client.get("/connections?limit=1000", ConnectionList).connections
 
 
@@ -133,11 +135,11 @@ def test_offline_nobody_is_called_and_online_those_who_are_listed(world: Outside
     (world.home / "config" / "settings.toml").write_text("[network]\noffline = true\n")
     with watched(world, unused_port) as gateway:
         # The catalogue is looked for at the start, by nobody's order.
-        until(gateway.client, "/connections", ConnectionList, lambda found: found.connections)
+        until(gateway.client, "/connections", ConnectionList, lambda listing: listing.connections)
         assert drive(gateway, world, "Tiny") == {**OFFLINE, "updates": "done", "ask": "model_not_found"}
-        kept_back = listed(gateway)
-        assert all(one.refused for one in kept_back)
-        assert {one.why for one in kept_back} >= {
+        kept_back = list_connections(gateway)
+        assert all(connection.refused for connection in kept_back)
+        assert {connection.why for connection in kept_back} >= {
             ConnectionReason.SEARCH,
             ConnectionReason.MODEL,
             ConnectionReason.CATALOGUE,
@@ -147,7 +149,7 @@ def test_offline_nobody_is_called_and_online_those_who_are_listed(world: Outside
 
         switch(gateway, is_offline=False)
         assert drive(gateway, world, "Tiny") == ONLINE
-        check_the_list([one for one in listed(gateway) if not one.refused], world)
+        check_the_list([connection for connection in list_connections(gateway) if not connection.refused], world)
 
         before = world.called(), world.looked_up()
         switch(gateway, is_offline=True)
@@ -157,14 +159,17 @@ def test_offline_nobody_is_called_and_online_those_who_are_listed(world: Outside
 
 def check_the_list(made: list[Connection], world: Outside) -> None:
     """Hold what is listed against what the watch saw: the same hosts, each as often, by whom and why."""
-    assert {one.host for one in made} == world.looked_up()
+    assert {connection.host for connection in made} == world.looked_up()
     called, index = world.called(), world.ports[f"index{OUTSIDE}"]
     noted = {port: count(made, port) for port in world.ports.values()}
     # uv calls off what it no longer needs, which may be while its name is still being looked up: noted, and not made.
     assert 0 < called.pop(index) <= noted.pop(index)
     assert noted == called
-    assert {one.about for one in made if one.why is ConnectionReason.ENGINE} == {"llama.cpp", "openvino-genai"}
-    assert {(one.why, one.by) for one in made} == {
+    assert {connection.about for connection in made if connection.why is ConnectionReason.ENGINE} == {
+        "llama.cpp",
+        "openvino-genai",
+    }
+    assert {(connection.why, connection.by) for connection in made} == {
         (ConnectionReason.SEARCH, Program.GATEWAY),
         (ConnectionReason.MODEL, Program.GATEWAY),
         (ConnectionReason.DOWNLOAD, Program.DOWNLOADER),
@@ -178,4 +183,4 @@ def check_the_list(made: list[Connection], world: Outside) -> None:
 
 
 def count(made: list[Connection], port: int) -> int:
-    return sum(one.count for one in made if one.port == port)
+    return sum(connection.count for connection in made if connection.port == port)

@@ -40,7 +40,7 @@ def second_gateway(home: Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def gone(pid: int) -> bool:
+def wait_for_end(pid: int) -> bool:
     """Wait until a process has ended; a zombie has."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
@@ -69,7 +69,7 @@ def test_a_taken_port_a_second_gateway_and_a_gentle_signal(tmp_path: Path, unuse
         gateway.process.send_signal(signal.SIGTERM)
         assert gateway.process.wait(PATIENCE_S) == 0
         assert engine is not None
-        assert gone(engine)
+        assert wait_for_end(engine)
         assert not gateway.paths.port_file.exists()
 
 
@@ -78,10 +78,10 @@ def loading(gateway: RealGateway) -> int:
     gateway.client.post("/load", LoadModel(model="heavy", wait=False), EngineStatus)
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        found = gateway.client.get("/running", list[EngineStatus])
-        if found and found[0].pid is not None:
-            assert found[0].state in {EngineState.STARTING, EngineState.LOADING}
-            return found[0].pid
+        statuses = gateway.client.get("/running", list[EngineStatus])
+        if statuses and statuses[0].pid is not None:
+            assert statuses[0].state in {EngineState.STARTING, EngineState.LOADING}
+            return statuses[0].pid
         time.sleep(0.02)
     raise AssertionError("no engine came")
 
@@ -99,7 +99,7 @@ def test_after_kill_9_the_next_one_starts_and_no_engine_is_left(tmp_path: Path, 
         assert read_port_file(first.paths.port_file) == first.port_file
     with running(tmp_path, unused_port) as second:
         assert second.port_file.token != first.port_file.token
-        assert gone(engine)
+        assert wait_for_end(engine)
         assert second.client.get("/running", list[EngineStatus]) == []
 
 
@@ -163,9 +163,9 @@ def test_ctrl_c_while_starting_ends_without_a_traceback(tmp_path: Path) -> None:
         while str(paths.lock_file) not in {file.path for file in seen.open_files()} and time.monotonic() < deadline:
             time.sleep(0.02)
         starting.send_signal(signal.SIGINT)
-        _, said = starting.communicate(timeout=PATIENCE_S)
+        _, output = starting.communicate(timeout=PATIENCE_S)
     assert starting.returncode == -signal.SIGINT
-    assert said == b""
+    assert output == b""
 
 
 def test_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

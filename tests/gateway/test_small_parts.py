@@ -119,16 +119,16 @@ def test_aiohttps_reports_about_clients_are_left_out_and_about_us_are_not() -> N
 
 
 def test_what_was_found_counts_for_a_moment_only() -> None:
-    found = cast("ResolvedModel", object())
+    resolved = cast("ResolvedModel", object())
     remembering, forgetful = ResolvedModelCache(kept_s=60.0), ResolvedModelCache(kept_s=0.0)
     for recent in (remembering, forgetful):
         assert recent.get("a") is None
-        recent.put("a", found)
-    assert remembering.get("a") is found
+        recent.put("a", resolved)
+    assert remembering.get("a") is resolved
     assert forgetful.get("a") is None
-    assert forgetful.get("a", lambda known: known is found) is found
+    assert forgetful.get("a", lambda known: known is resolved) is resolved
     for number in range(100):
-        remembering.put(number, found)
+        remembering.put(number, resolved)
     assert remembering.get("a") is None
 
 

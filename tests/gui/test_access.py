@@ -57,12 +57,12 @@ def walk(item: QAccessibleInterface) -> Iterator[QAccessibleInterface]:
 
 
 def unnamed(window: QWidget) -> list[str]:
-    found = []
+    items = []
     for item in walk(QAccessible.queryAccessibleInterface(window)):
         is_operated = item.role() in INTERACTIVE or item.state().focusable
         if is_operated and not item.text(QAccessible.Text.Name).strip():
-            found.append(f"{item.role()} {type(item.object()).__name__}")
-    return found
+            items.append(f"{item.role()} {type(item.object()).__name__}")
+    return items
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -100,18 +100,18 @@ def test_tab_reaches_every_control_of_a_page(make_window: Make, api: DemoApi, pa
     window = make_window(page)
     QApplication.processEvents()
     api.flush()  # what was asked for by what came first
-    wanted = reachable(window)
+    expected = reachable(window)
     reached: set[QWidget | None] = set()
-    for _ in range(3 * len(wanted) + 40):
+    for _ in range(3 * len(expected) + 40):
         if not window.isActiveWindow():  # a window of another test that goes away takes the keyboard with it
             window.activateWindow()
             QApplication.processEvents()
         QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_Tab)
         reached.add(QApplication.focusWidget())
-    wanted &= reachable(window)  # a timer may have taken something away
+    expected &= reachable(window)  # a timer may have taken something away
     # A group of exclusive buttons is one stop: its arrows reach the others.
-    grouped = {button for button in wanted if isinstance(button, Pressable) and button.group() is not None}
-    assert wanted - grouped <= reached
+    grouped = {button for button in expected if isinstance(button, Pressable) and button.group() is not None}
+    assert expected - grouped <= reached
     assert grouped & reached
 
 
@@ -124,9 +124,9 @@ def test_no_page_outgrows_the_smallest_window_at_twice_the_size(make_window: Mak
     theme.set_percent(200)
     window.resize(1024, 640)
     QApplication.processEvents()
-    shown = window.pages.currentWidget()
-    assert isinstance(shown, PageView)
-    area = shown.scroller
+    result_page = window.pages.currentWidget()
+    assert isinstance(result_page, PageView)
+    area = result_page.scroller
     content = area.widget()
     assert content is not None
     assert content.width() <= area.viewport().width()
@@ -140,9 +140,9 @@ def test_a_failure_is_read_whole_at_twice_the_size_in_the_smallest_window(
     theme.set_percent(200)
     window.resize(1024, 640)
     QApplication.processEvents()
-    said = [row._wrong for row in window.findChildren(ModelRowView) if row._wrong.isVisible()]
-    assert len(said) == 2, "one file is broken, one engine has failed"
-    for label in said:
+    wrongs = [row._wrong for row in window.findChildren(ModelRowView) if row._wrong.isVisible()]
+    assert len(wrongs) == 2, "one file is broken, one engine has failed"
+    for label in wrongs:
         assert label.heightForWidth(label.width()) <= label.height()
 
 

@@ -58,8 +58,8 @@ def test_only_models_that_chat_and_can_be_used_are_offered(model: ConnectModel) 
 
 
 def test_a_change_is_looked_at_before_it_is_written(model: ConnectModel, api: DemoApi, shell: QuietShell) -> None:
-    said: list[str] = []
-    model.toast_requested.connect(lambda sentence, _undo: said.append(sentence))
+    toasts: list[str] = []
+    model.toast_requested.connect(lambda sentence, _undo: toasts.append(sentence))
     model.choose_model("guide")
     model.preview_change("zed")
     assert model.detail_of("zed").is_busy
@@ -71,7 +71,7 @@ def test_a_change_is_looked_at_before_it_is_written(model: ConnectModel, api: De
     model.connect_tool("zed")
     api.flush()
     assert model.detail_of("zed").change == WRITTEN
-    assert said == ["Zed was connected to qwen3-8b-q4_k_m."]
+    assert toasts == ["Zed was connected to qwen3-8b-q4_k_m."]
     assert len([call for call in api.calls if call[1] == "/tools"]) == 2, "the list is read again"
 
 

@@ -73,7 +73,7 @@ def rows(screen: ConnectionsScreen) -> list[str]:
 
 def test_days_are_named_as_people_do(model: ConnectionsModel) -> None:
     model.replace([at(NOON, 1), at(NOON - DAY_S, 2), at(NOON - 9 * DAY_S, 3), at(NOON - 9 * DAY_S - 60, 4)])
-    assert [(day, len(found)) for day, found in model.group_by_day().items()] == [
+    assert [(day, len(connections)) for day, connections in model.group_by_day().items()] == [
         ("Today", 1),
         ("Yesterday", 1),
         ("12 November", 2),
@@ -85,7 +85,7 @@ def test_an_event_puts_its_connection_on_top_once(model: ConnectionsModel, shell
     shell.broadcast_event(
         ConnectionChanged(connection=msgspec.structs.replace(old, count=99, last_at=time.time() + DAY_S))
     )
-    assert [one.id for one in model.items].count(old.id) == 1
+    assert [item.id for item in model.items].count(old.id) == 1
     assert (model.items[0].id, model.items[0].count) == (old.id, 99)
 
 
@@ -99,12 +99,12 @@ def test_no_more_are_kept_and_shown_than_a_page_bears(model: ConnectionsModel, s
 
 def test_the_sum_leaves_out_what_was_kept_back(model: ConnectionsModel) -> None:
     assert model.summary == "6 hosts · 1,411 connections · 7.8 GiB received"
-    model.replace([one for one in model.items if one.refused])
+    model.replace([item for item in model.items if item.refused])
     assert model.summary == ""
 
 
 @pytest.mark.parametrize(
-    ("changed", "color", "said"),
+    ("changed", "color", "text"),
     [
         ({}, "ok", "1,204 times · 4.7 GiB"),
         ({"count": 1, "received_bytes": 0}, "ok", "once"),
@@ -113,9 +113,9 @@ def test_the_sum_leaves_out_what_was_kept_back(model: ConnectionsModel) -> None:
         ({"count": 1, "refused": True}, "warn", "once, blocked"),
     ],
 )
-def test_how_it_went_is_a_colour_and_words(changed: dict[str, object], color: str, said: str) -> None:
-    one = msgspec.structs.replace(FETCHED, **changed)
-    assert (outcome_sign(one)[0], count_text(one)) == (color, said)
+def test_how_it_went_is_a_colour_and_words(changed: dict[str, object], color: str, text: str) -> None:
+    connection = msgspec.structs.replace(FETCHED, **changed)
+    assert (outcome_sign(connection)[0], count_text(connection)) == (color, text)
 
 
 def test_a_span_names_both_its_ends() -> None:
@@ -181,7 +181,7 @@ def test_a_list_that_cannot_be_read_can_be_asked_for_again(
     api.flush()
     assert screen.error.isVisible()
     api.replies["GET /connections"] = ConnectionList(offline=False, connections=[])
-    next(one for one in screen.error.findChildren(Button) if one.text() == "Try again").click()
+    next(child for child in screen.error.findChildren(Button) if child.text() == "Try again").click()
     api.flush()
     assert not screen.error.isVisible()
     assert screen._nothing.isVisible()
@@ -193,8 +193,8 @@ def test_the_settings_lead_there_and_it_leads_back(
     settings = SettingsScreen(theme, Stores(api, shell), shell, restart=lambda: None)
     qtbot.addWidget(settings)
     api.flush()
-    next(one for one in settings.findChildren(Button) if one.text() == "Show connections").click()
-    next(one for one in screen.findChildren(Button) if one.text() == "Settings").click()
+    next(child for child in settings.findChildren(Button) if child.text() == "Show connections").click()
+    next(child for child in screen.findChildren(Button) if child.text() == "Settings").click()
     assert shell.pages == [PageId.CONNECTIONS, PageId.SETTINGS]
 
 

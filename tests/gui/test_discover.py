@@ -59,7 +59,7 @@ def cards(screen: ModelsScreen) -> list[HubCardView]:
     return [view for view in screen.discover._list.rows.values() if isinstance(view, HubCardView)]
 
 
-def opened(screen: ModelsScreen, api: DemoApi) -> dict[str, VariantRow]:
+def open_rows(screen: ModelsScreen, api: DemoApi) -> dict[str, VariantRow]:
     view = searched(screen, api)[0]
     view.button.click()
     api.flush()
@@ -264,8 +264,8 @@ def test_words_are_looked_for_once_typing_pauses(screen: ModelsScreen, api: Demo
     for text in ("q", "qw", "qwen3 8b"):
         screen.discover.field.setText(text)
     qtbot.waitUntil(lambda: any("/hub/search" in path for _, path, _ in api.calls))
-    asked = [path for _, path, _ in api.calls if "/hub/search" in path]
-    assert asked == ["/hub/search?text=qwen3+8b&sort=downloads"]
+    paths = [path for _, path, _ in api.calls if "/hub/search" in path]
+    assert paths == ["/hub/search?text=qwen3+8b&sort=downloads"]
 
 
 def test_filters_narrow_at_once_and_an_older_answer_does_not_come_through(screen: ModelsScreen, api: DemoApi) -> None:
@@ -323,8 +323,8 @@ def test_a_card_says_at_a_glance_whether_it_fits_and_that_it_is_an_estimate() ->
 
 
 def test_a_sheet_shows_every_rung_and_marks_one(screen: ModelsScreen, api: DemoApi) -> None:
-    rows = opened(screen, api)
-    assert list(rows) == [one.quantization for one in hub.MODEL.variants]
+    rows = open_rows(screen, api)
+    assert list(rows) == [variant.quantization for variant in hub.MODEL.variants]
     assert "33 tok/s (26 to 41)" in rows["Q5_K_M"].accessibleDescription()
     assert rows["Q4_K_M"].button.text() == "Installed"
     assert not rows["Q4_K_M"].button.isEnabled()
@@ -335,7 +335,7 @@ def test_a_sheet_shows_every_rung_and_marks_one(screen: ModelsScreen, api: DemoA
 
 
 def test_a_download_begins_from_a_rung_once(screen: ModelsScreen, api: DemoApi) -> None:
-    row = opened(screen, api)["Q5_K_M"]
+    row = open_rows(screen, api)["Q5_K_M"]
     row.button.click()
     row.button.click()
     assert row.button.text() == "Downloading"
@@ -354,10 +354,11 @@ def test_a_download_begins_from_a_rung_once(screen: ModelsScreen, api: DemoApi) 
 
 def test_what_goes_with_a_model_comes_where_it_is_asked_for(screen: ModelsScreen, api: DemoApi) -> None:
     seeing = [
-        msgspec.structs.replace(one, projector="mmproj-f16.gguf", projector_bytes=1 << 30) for one in hub.MODEL.variants
+        msgspec.structs.replace(variant, projector="mmproj-f16.gguf", projector_bytes=1 << 30)
+        for variant in hub.MODEL.variants
     ]
     api.replies["GET /hub/model"] = msgspec.structs.replace(hub.MODEL, variants=seeing)
-    opened(screen, api)
+    open_rows(screen, api)
     sheet = cards(screen)[0].sheet
     assert "Comes with mmproj-f16.gguf (1.0 GiB), which lets it see images." in sheet._with_it.text()
     draft, lora = (row for row in sheet.findChildren(CompanionRow))
@@ -377,7 +378,7 @@ def test_with_a_file_alone_there_is_no_chat() -> None:
 
 def test_a_refusal_says_what_to_do_and_the_button_is_free_again(screen: ModelsScreen, api: DemoApi) -> None:
     api.replies["POST /downloads"] = REFUSED
-    row = opened(screen, api)["Q5_K_M"]
+    row = open_rows(screen, api)["Q5_K_M"]
     row.button.click()
     api.flush()
     assert screen._trouble.isVisible()
@@ -386,7 +387,7 @@ def test_a_refusal_says_what_to_do_and_the_button_is_free_again(screen: ModelsSc
 
 def test_what_to_accept_and_where_is_said(screen: ModelsScreen, api: DemoApi) -> None:
     api.replies["GET /hub/model"] = hub.GATED
-    opened(screen, api)
+    open_rows(screen, api)
     sheet = cards(screen)[0].sheet
     assert sheet._gate.isVisible()
     assert "https://huggingface.co/google/gemma-3-12b-it" in sheet._gate.text()
@@ -394,13 +395,13 @@ def test_what_to_accept_and_where_is_said(screen: ModelsScreen, api: DemoApi) ->
 
 def test_a_repository_that_cannot_be_read_says_so_in_its_place(screen: ModelsScreen, api: DemoApi) -> None:
     api.replies["GET /hub/model"] = REFUSED
-    assert opened(screen, api) == {}
+    assert open_rows(screen, api) == {}
     assert screen.hub_search.sheet is not None
     assert screen.hub_search.sheet.error == REFUSED
 
 
 def test_another_repository_of_the_card_is_looked_at_in_its_place(screen: ModelsScreen, api: DemoApi) -> None:
-    opened(screen, api)
+    open_rows(screen, api)
     second = hub.CARDS[0].repositories[1].repository
     view = cards(screen)[0]
     view._choice._chips[second].click()
@@ -427,7 +428,7 @@ def test_a_variant_is_asked_for_by_name(model: HubModel, variant: HubVariant, na
 
 
 def test_everything_can_be_reached_with_the_keyboard(screen: ModelsScreen, api: DemoApi) -> None:
-    rows = opened(screen, api)
+    rows = open_rows(screen, api)
     screen.discover.field.setFocus()
     seen = set()
     for _ in range(60):
@@ -496,11 +497,11 @@ def test_a_chat_begins_with_what_was_brought(screen: ModelsScreen, api: DemoApi,
     screen.model.library.read()
     screen.downloads_model.queue.read()
     api.flush()
-    asked: list[str] = []
-    shell.chat_requested.connect(asked.append)
+    prompts: list[str] = []
+    shell.chat_requested.connect(prompts.append)
     (panel,) = screen.findChildren(DownloadsPanel)
     rows_of(panel)[3]._buttons["chat"].click()
-    assert asked == ["qwen-here"]
+    assert prompts == ["qwen-here"]
     assert phrases.library_name([], done) == done.title
 
 
@@ -523,8 +524,8 @@ def test_the_queue_is_paused_moved_and_cancelled(
         f"POST /downloads/{hub.DOWNLOADS[1].id}/move": [hub.DOWNLOADS[1], *hub.DOWNLOADS[:1]],
         f"DELETE /downloads/{hub.DOWNLOADS[1].id}": None,
     }
-    said: list[str] = []
-    model.toast_requested.connect(lambda sentence, _undo: said.append(sentence))
+    toasts: list[str] = []
+    model.toast_requested.connect(lambda sentence, _undo: toasts.append(sentence))
     running._buttons["pause"].click()
     waiting._buttons["first"].click()
     assert api.bodies_of("POST", f"/downloads/{hub.DOWNLOADS[1].id}/move") == [MoveDownload(position=0)]
@@ -533,7 +534,7 @@ def test_the_queue_is_paused_moved_and_cancelled(
     model.remove(hub.DOWNLOADS[1])
     api.flush()
     assert hub.DOWNLOADS[1] not in model.queue.items
-    assert said == [f"The download of {hub.DOWNLOADS[1].title} was cancelled."]
+    assert toasts == [f"The download of {hub.DOWNLOADS[1].title} was cancelled."]
 
 
 def test_a_row_follows_the_events_and_stays_the_same_row(
@@ -584,12 +585,12 @@ def test_the_rail_and_the_system_tell_of_downloads(
     assert button.accessibleDescription() == ""
     window.shell.broadcast_event(DownloadChanged(download=hub.DOWNLOADS[0]))
     assert button.accessibleDescription() == "unsloth/Qwen3-14B-GGUF:Q5_K_M, 63%"
-    said: list[str] = []
-    monkeypatch.setattr(window.toast, "show_offer", lambda sentence, *_offer: said.append(sentence))
+    offers: list[str] = []
+    monkeypatch.setattr(window.toast, "show_offer", lambda sentence, *_offer: offers.append(sentence))
     window.shell.broadcast_event(
         DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE))
     )
-    assert said == ["unsloth/Qwen3-14B-GGUF:Q5_K_M was downloaded."]
+    assert offers == ["unsloth/Qwen3-14B-GGUF:Q5_K_M was downloaded."]
     assert button.accessibleDescription() == ""
 
 

@@ -60,7 +60,7 @@ def on_disk(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> ModelsScre
 
 
 def test_a_drive_is_cut_into_models_trash_and_all_else() -> None:
-    told = use(
+    disk_use = use(
         held("a", 300, "one"),
         held("b", 100, "two", shared_bytes=100),
         total_bytes=1000,
@@ -68,33 +68,33 @@ def test_a_drive_is_cut_into_models_trash_and_all_else() -> None:
         models_bytes=400,
         trash_bytes=50,
     )
-    pieces = disk.drive_pieces(told.drives[0], told)
+    pieces = disk.drive_pieces(disk_use.drives[0], disk_use)
     assert [(part.name, part.amount) for part, _ in pieces] == [
         ("one", 300),
         ("two", 100),
         ("Trash", 50),
         ("Other files", 150),
     ]
-    assert disk.drive_headline(told.drives[0]) == "400 B free of 1000 B"
+    assert disk.drive_headline(disk_use.drives[0]) == "400 B free of 1000 B"
 
 
 def test_the_trash_is_cut_into_models_and_all_else() -> None:
     drive = Drive(path="/", trash_bytes=50, trashed=trashed(30))
-    told = DiskUse(drives=[drive], folders=[], holdings=[])
-    assert [(part.name, part.amount, said) for part, said in disk.drive_pieces(drive, told)] == [
+    disk_use = DiskUse(drives=[drive], folders=[], holdings=[])
+    assert [(part.name, part.amount, sentence) for part, sentence in disk.drive_pieces(drive, disk_use)] == [
         ("Removed models", 30, "Removed models in the trash, 30 B"),
         ("Trash", 20, "Other trash, 20 B"),
     ]
     only = msgspec.structs.replace(drive, trashed=trashed(50))
-    assert [said for _, said in disk.drive_pieces(only, told)] == ["Removed models in the trash, 50 B"]
+    assert [sentence for _, sentence in disk.drive_pieces(only, disk_use)] == ["Removed models in the trash, 50 B"]
     assert (
-        sum(part.amount for part, _ in disk.drive_pieces(msgspec.structs.replace(drive, trashed=trashed(90)), told))
+        sum(part.amount for part, _ in disk.drive_pieces(msgspec.structs.replace(drive, trashed=trashed(90)), disk_use))
         == 50
     )
 
 
 @pytest.mark.parametrize(
-    ("path", "files", "said"),
+    ("path", "files", "sentences"),
     [
         ("/", 1, ("1 file of a removed model (7 B) will be deleted from the trash on this computer.", "Delete 1 file")),
         (
@@ -104,37 +104,37 @@ def test_the_trash_is_cut_into_models_and_all_else() -> None:
         ),
     ],
 )
-def test_the_question_says_how_many_files_and_bytes(path: str, files: int, said: tuple[str, str]) -> None:
-    found = trashed(7, files)
-    assert disk.trash_warning(Drive(path=path), found).startswith(said[0])
-    assert "cannot be undone" in disk.trash_warning(Drive(path=path), found)
-    assert disk.trash_action(found) == f"{said[1]} permanently"
+def test_the_question_says_how_many_files_and_bytes(path: str, files: int, sentences: tuple[str, str]) -> None:
+    trash = trashed(7, files)
+    assert disk.trash_warning(Drive(path=path), trash).startswith(sentences[0])
+    assert "cannot be undone" in disk.trash_warning(Drive(path=path), trash)
+    assert disk.trash_action(trash) == f"{sentences[1]} permanently"
 
 
 def test_what_is_shared_counts_once_in_a_drive() -> None:
-    told = use(held("a", 300, "one"), held("b", 300, "two"), total_bytes=1000, free_bytes=700, models_bytes=300)
-    assert sum(part.amount for part, _ in disk.drive_pieces(told.drives[0], told)) == pytest.approx(300)
+    disk_use = use(held("a", 300, "one"), held("b", 300, "two"), total_bytes=1000, free_bytes=700, models_bytes=300)
+    assert sum(part.amount for part, _ in disk.drive_pieces(disk_use.drives[0], disk_use)) == pytest.approx(300)
 
 
 def test_a_drive_of_unknown_size_says_so() -> None:
-    told = use(held("a", 300), models_bytes=300)
-    assert disk.drive_headline(told.drives[0]) == "size unknown"
-    assert [part.name for part, _ in disk.drive_pieces(told.drives[0], told)] == ["here"]
-    assert disk.disk_summary(told)[-1] == ("unknown", "in the trash")
+    disk_use = use(held("a", 300), models_bytes=300)
+    assert disk.drive_headline(disk_use.drives[0]) == "size unknown"
+    assert [part.name for part, _ in disk.drive_pieces(disk_use.drives[0], disk_use)] == ["here"]
+    assert disk.disk_summary(disk_use)[-1] == ("unknown", "in the trash")
 
 
 def test_small_models_are_one_part_of_their_place() -> None:
-    told = use(held("large", 10**9), *(held(f"small{number}", 1000) for number in range(200)), models_bytes=1)
-    (group,) = disk.treemap_groups(told)
+    disk_use = use(held("large", 10**9), *(held(f"small{number}", 1000) for number in range(200)), models_bytes=1)
+    (group,) = disk.treemap_groups(disk_use)
     assert [(cell.key, cell.name) for cell in group.cells] == [("large", "LARGE"), ("", "200 smaller")]
     many = use(*(held(f"m{number}", 1000 + number) for number in range(200)), models_bytes=1)
     assert len(disk.treemap_groups(many)[0].cells) <= 62
 
 
 def test_places_have_colours_of_their_own_the_largest_first() -> None:
-    told = use(*(held(str(number), 100 - number, f"place{number}") for number in range(8)), models_bytes=1)
-    found = disk.place_colors(told)
-    assert [found[f"place{number}"] for number in range(8)] == [*PARTS, PARTS[-1], PARTS[-1]]
+    disk_use = use(*(held(str(number), 100 - number, f"place{number}") for number in range(8)), models_bytes=1)
+    colors = disk.place_colors(disk_use)
+    assert [colors[f"place{number}"] for number in range(8)] == [*PARTS, PARTS[-1], PARTS[-1]]
 
 
 def test_nothing_is_asked_until_somebody_looks(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
@@ -241,24 +241,25 @@ def test_what_could_not_be_deleted_stays_said_and_the_figures_are_read_anew(
 
 
 @pytest.mark.parametrize(
-    ("files", "said"), [(0, "It was cancelled."), (1, "1 file of a removed model (1.0 GiB) was deleted permanently.")]
+    ("files", "sentence"),
+    [(0, "It was cancelled."), (1, "1 file of a removed model (1.0 GiB) was deleted permanently.")],
 )
 def test_emptying_that_was_called_off_says_how_far_it_came(
-    api: DemoApi, shell: QuietShell, on_disk: ModelsScreen, files: int, said: str
+    api: DemoApi, shell: QuietShell, on_disk: ModelsScreen, files: int, sentence: str
 ) -> None:
     on_disk.model.jobs.empty_trash("1")
     api.flush()
     error = ErrorBody(code="cancelled", sentence="It was cancelled.")
     job = msgspec.structs.replace(demo.EMPTYING, is_done=True, error=error, deleted_files=files)
     shell.broadcast_event(LibraryJobChanged(job=msgspec.structs.replace(job, reclaimed_bytes=files << 30)))
-    assert shell.said[-1] == said
+    assert shell.said[-1] == sentence
     assert not on_disk._trouble.isVisible()
 
 
 def test_where_the_trash_cannot_be_told_nothing_is_offered(
     api: DemoApi, shell: QuietShell, screen: ModelsScreen
 ) -> None:
-    drives = [msgspec.structs.replace(one, trash_bytes=None, trashed=None) for one in demo.USE.drives]
+    drives = [msgspec.structs.replace(drive, trash_bytes=None, trashed=None) for drive in demo.USE.drives]
     api.replies["GET /library/disk"] = msgspec.structs.replace(demo.USE, drives=drives)
     shell.task_requested.emit(Task.DISK)
     api.flush()

@@ -48,8 +48,8 @@ def tell(shell: QuietShell, job: EngineJob) -> None:
 
 
 def test_engines_that_suit_come_first_and_the_others_are_kept_apart(model: EnginesModel) -> None:
-    assert [one.id for one in model.suitable_engines] == ["llama.cpp", "openvino"]
-    assert [one.id for one in model.other_engines] == ["vllm", "mlx-lm"]
+    assert [engine.id for engine in model.suitable_engines] == ["llama.cpp", "openvino"]
+    assert [engine.id for engine in model.other_engines] == ["vllm", "mlx-lm"]
     assert model.summary == "1 engine installed, 197 MiB"
 
 
@@ -92,8 +92,8 @@ def test_the_stock_is_read_again_when_something_changed(model: EnginesModel, api
 def test_an_install_shows_how_far_it_is_and_what_came_of_it(
     model: EnginesModel, api: DemoApi, shell: QuietShell
 ) -> None:
-    said: list[str] = []
-    model.toast_requested.connect(lambda sentence, _undo: said.append(sentence))
+    toasts: list[str] = []
+    model.toast_requested.connect(lambda sentence, _undo: toasts.append(sentence))
     model.install("openvino", "cpu")
     api.flush()
     assert api.bodies_of("POST", "/engines/openvino/install") == [InstallEngine(variant="cpu")]
@@ -102,7 +102,7 @@ def test_an_install_shows_how_far_it_is_and_what_came_of_it(
     assert model.is_busy
     proof = Proof(at=1.0, model="the Guide", tokens_per_s=321.0)
     tell(shell, msgspec.structs.replace(engines.INSTALLING, is_done=True, proofs=[proof]))
-    assert said == ["openvino 2026.4.1.0 is installed and in use, 321 tok/s."]
+    assert toasts == ["openvino 2026.4.1.0 is installed and in use, 321 tok/s."]
     assert not model.is_busy
 
 
@@ -142,11 +142,11 @@ def test_a_switch_can_be_undone(model: EnginesModel, api: DemoApi) -> None:
 
 
 def test_removing_says_what_is_free_again(model: EnginesModel, api: DemoApi) -> None:
-    said: list[str] = []
-    model.toast_requested.connect(lambda sentence, _undo: said.append(sentence))
+    toasts: list[str] = []
+    model.toast_requested.connect(lambda sentence, _undo: toasts.append(sentence))
     model.remove_version("llama.cpp", engines.LLAMA_CPP.versions[2])
     api.flush()
-    assert said == ["2026.8.10566-cpu was removed, freeing 96.3 MiB."]
+    assert toasts == ["2026.8.10566-cpu was removed, freeing 96.3 MiB."]
 
 
 def test_an_update_is_looked_at_before_it_is_made(model: EnginesModel, api: DemoApi) -> None:
@@ -156,12 +156,12 @@ def test_an_update_is_looked_at_before_it_is_made(model: EnginesModel, api: Demo
     assert api.bodies_of("POST", "/engines/llama.cpp/update") == []
     model.install_update("llama.cpp")
     assert api.bodies_of("POST", "/engines/llama.cpp/update") == [InstallEngine(variant="cpu")]
-    said: list[str] = []
-    model.toast_requested.connect(lambda sentence, _undo: said.append(sentence))
+    toasts: list[str] = []
+    model.toast_requested.connect(lambda sentence, _undo: toasts.append(sentence))
     api.replies["GET /engines/llama.cpp/update"] = msgspec.structs.replace(engines.UPDATE, to="")
     model.check_update("llama.cpp")
     api.flush()
-    assert said == ["2026.10.11549 is the newest version tested with this version of Roundhouse."]
+    assert toasts == ["2026.10.11549 is the newest version tested with this version of Roundhouse."]
 
 
 def test_a_card_offers_what_can_be_done(screen: EnginesScreen, api: DemoApi) -> None:
@@ -171,10 +171,10 @@ def test_a_card_offers_what_can_be_done(screen: EnginesScreen, api: DemoApi) -> 
     assert api.bodies_of("POST", "/engines/llama.cpp/test") == [TestEngine(version="2026.10.11549-cpu")]
     buttons(screen, "openvino")["Install, 67.7 MiB"].click()
     api.flush()
-    found = buttons(screen, "openvino")
-    assert "Cancel" in found
-    assert not found["Install, 67.7 MiB"].isEnabled()
-    found["Cancel"].click()
+    names = buttons(screen, "openvino")
+    assert "Cancel" in names
+    assert not names["Install, 67.7 MiB"].isEnabled()
+    names["Cancel"].click()
     assert ("DELETE", "/engines/job", None) in api.calls
 
 
@@ -183,7 +183,7 @@ def test_other_builds_that_run_here_are_offered_in_a_menu(screen: EnginesScreen,
     assert card._builds.isVisibleTo(screen)
     assert not screen._cards["openvino"]._builds.isVisibleTo(screen), "its only build has a button"
     card._offer_builds()
-    (menu,) = [one for one in card.findChildren(Menu) if one.accessibleName() == "Other builds"]
+    (menu,) = [child for child in card.findChildren(Menu) if child.accessibleName() == "Other builds"]
     words = [action.text() for action in menu.actions()]
     assert words == ["Install 2026.10.11549 · cpu", "Install 0.8.0 · vulkan, 30.5 MiB"]
     assert [action.isEnabled() for action in menu.actions()] == [False, True]
@@ -194,9 +194,9 @@ def test_other_builds_that_run_here_are_offered_in_a_menu(screen: EnginesScreen,
 
 def test_versions_unfold_and_the_one_before_can_be_rolled_back_to(screen: EnginesScreen, api: DemoApi) -> None:
     screen._cards["llama.cpp"]._fold.toggle()
-    found = buttons(screen, "llama.cpp")
-    assert {"Roll back", "Test and use"} <= set(found)
-    found["Roll back"].click()
+    names = buttons(screen, "llama.cpp")
+    assert {"Roll back", "Test and use"} <= set(names)
+    names["Roll back"].click()
     assert api.bodies_of("POST", "/engines/llama.cpp/use") == [UseEngine(version="bundled")]
 
 
@@ -217,11 +217,11 @@ def test_a_version_that_failed_is_marked_tested_before_it_is_used_and_used_all_t
     assert tags(failed) == {"Failed"}
     testing = msgspec.structs.replace(engines.INSTALLING, engine="llama.cpp", verb="use")
     api.replies["POST /engines/llama.cpp/use"] = testing
-    said: list[str] = []
-    screen.model.toast_requested.connect(lambda sentence, _undo: said.append(sentence))
+    toasts: list[str] = []
+    screen.model.toast_requested.connect(lambda sentence, _undo: toasts.append(sentence))
     screen.model.use_version("llama.cpp", "2026.8.10566-cpu")
     api.flush()
-    assert (screen.model.job, said) == (testing, []), "nothing is used before it has passed"
+    assert (screen.model.job, toasts) == (testing, []), "nothing is used before it has passed"
     menu = menu_of(failed)
     next(action for action in menu.actions() if action.text() == "Use it anyway").trigger()
     assert api.bodies_of("POST", "/engines/llama.cpp/use")[-1] == UseEngine(version="2026.8.10566-cpu", force=True)
@@ -242,8 +242,8 @@ def test_what_failed_when_it_was_installed_is_marked(theme: Theme, api: DemoApi,
     api.replies["GET /engines/stock"] = [stock]
     screen = EnginesScreen(theme, Stores(api, shell), shell)
     api.flush()
-    shown = [label.text() for label in screen._cards["openvino"].findChildren(Paragraph)]
-    assert "It wrote nonsense." in shown
+    texts = [label.text() for label in screen._cards["openvino"].findChildren(Paragraph)]
+    assert "It wrote nonsense." in texts
     other = msgspec.structs.replace(offer, variant="gpu", problem="")
     assert offer_of(msgspec.structs.replace(stock, offers=[offer, other])) == other
 
@@ -254,7 +254,7 @@ def test_cards_stay_in_place_and_go_with_their_engine(screen: EnginesScreen, api
     screen.model.listings.read()
     api.flush()
     assert screen._cards == {"llama.cpp": card}
-    assert len([one for one in screen.findChildren(EngineCard) if one.isVisibleTo(screen)]) == 1
+    assert len([child for child in screen.findChildren(EngineCard) if child.isVisibleTo(screen)]) == 1
 
 
 def test_a_gateway_that_does_not_answer_is_said(theme: Theme, api: DemoApi, shell: QuietShell) -> None:

@@ -48,20 +48,20 @@ def section(theme: Theme, model: RequestStore, qtbot: QtBot) -> InspectorSection
 
 
 def buttons(widget: object, text: str) -> list[Button]:
-    found: list[Button] = [one for one in widget.findChildren(Button) if one.text() == text]  # type: ignore[attr-defined]
-    return [one for one in found if not one.isHidden()]
+    matching: list[Button] = [button for button in widget.findChildren(Button) if button.text() == text]  # type: ignore[attr-defined]
+    return [button for button in matching if not button.isHidden()]
 
 
 def test_what_goes_on_comes_first_and_then_the_newest(model: RequestStore) -> None:
-    assert [one.is_over for one in model.visible_requests()[:3]] == [False, False, True]
-    over = [one.at for one in model.visible_requests() if one.is_over]
+    assert [request.is_over for request in model.visible_requests()[:3]] == [False, False, True]
+    over = [request.at for request in model.visible_requests() if request.is_over]
     assert over == sorted(over, reverse=True)
 
 
 def test_an_event_replaces_the_one_request_it_is_about(model: RequestStore, shell: Shell) -> None:
     shell.broadcast_event(RequestChanged(request=msgspec.structs.replace(WRITING, state=RequestState.DONE)))
     assert len(model.items) == len(REQUESTS)
-    assert next(one for one in model.items if one.id == WRITING.id).state is RequestState.DONE
+    assert next(item for item in model.items if item.id == WRITING.id).state is RequestState.DONE
 
 
 def test_a_new_request_is_added_and_no_more_are_kept_than_needed(model: RequestStore, shell: Shell) -> None:
@@ -75,7 +75,7 @@ def test_a_new_request_is_added_and_no_more_are_kept_than_needed(model: RequestS
 
 def test_forgetting_leaves_what_goes_on(model: RequestStore, shell: Shell) -> None:
     shell.broadcast_event(RequestsForgotten())
-    assert [one.is_over for one in model.items] == [False, False]
+    assert [item.is_over for item in model.items] == [False, False]
 
 
 def test_the_strip_holds_the_last_minutes(api: DemoApi, shell: Shell) -> None:
@@ -117,12 +117,12 @@ def test_a_running_request_can_be_cancelled_and_a_finished_one_cannot(section: I
 def test_a_refusal_to_cancel_is_said(
     section: InspectorSection, model: RequestStore, api: DemoApi, qtbot: QtBot
 ) -> None:
-    gone = ErrorBody(code="request_not_found", sentence="There is no such request.")
-    api.replies[f"POST /requests/{WRITING.id}/cancel"] = gone
+    error = ErrorBody(code="request_not_found", sentence="There is no such request.")
+    api.replies[f"POST /requests/{WRITING.id}/cancel"] = error
     with qtbot.waitSignal(model.failed) as failed:
         buttons(section.rows.rows[WRITING.id], "Cancel")[0].click()
         api.flush()
-    assert failed.args == [gone]
+    assert failed.args == [error]
 
 
 def test_a_row_stays_and_unfolds(section: InspectorSection, shell: Shell) -> None:
@@ -148,7 +148,9 @@ def test_nothing_yet_is_said(theme: Theme, api: DemoApi, shell: Shell, qtbot: Qt
 
 def test_usage_is_a_row_for_each_client_and_model(section: InspectorSection) -> None:
     rows = [row for row in section._usage.rows.values() if isinstance(row, ListRow)]
-    assert [row.accessibleName() for row in rows] == [f"{one.client} → {one.model}" for one in USAGE.week]
+    assert [row.accessibleName() for row in rows] == [
+        f"{row_usage.client} → {row_usage.model}" for row_usage in USAGE.week
+    ]
     assert "nothing today" in rows[0].accessibleDescription()
     assert "today 6 requests" in rows[1].accessibleDescription()
 

@@ -48,10 +48,10 @@ def test_a_new_key_is_there_until_it_is_put_away(model: KeysModel, api: DemoApi)
 
 
 def test_revoking_happens_at_once_and_can_be_undone(model: KeysModel, api: DemoApi, qtbot: QtBot) -> None:
-    with qtbot.waitSignal(model.toast_requested) as said:
+    with qtbot.waitSignal(model.toast_requested) as toast:
         model.revoke("laptop")
         api.flush()
-    sentence, undo = said.args
+    sentence, undo = toast.args
     assert "laptop" in sentence
     undo()
     api.flush()
@@ -92,11 +92,11 @@ def test_an_address_of_the_environment_cannot_be_switched(api: DemoApi, shell: S
 def test_the_consequence_names_who_where_and_what(api: DemoApi, shell: Shell, model: KeysModel) -> None:
     assert "Only programs on this computer" in model.consequence
     api.replies.update(data.network_replies())
-    opened = KeysModel(Stores(api, shell), shell)
+    model_info = KeysModel(Stores(api, shell), shell)
     api.flush()
-    assert "http://192.168.1.20:11434/v1" in opened.consequence
-    assert "not encrypted" in opened.consequence
-    assert (opened.is_open, opened.waits_for_restart, opened.why_fixed) == (True, False, "")
+    assert "http://192.168.1.20:11434/v1" in model_info.consequence
+    assert "not encrypted" in model_info.consequence
+    assert (model_info.is_open, model_info.waits_for_restart, model_info.why_fixed) == (True, False, "")
 
 
 def test_the_page_says_who_can_reach_it_and_its_snippets_ask_for_a_key(api: DemoApi, shell: Shell) -> None:

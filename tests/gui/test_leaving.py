@@ -101,9 +101,12 @@ class Leaver:
 
     def set(self, **values: bool) -> None:
         names = {"asks": ASK_SETTING, "keeps": KEEP_SETTING}
-        wanted = {names[name]: value for name, value in values.items()}
+        changed_values = {names[name]: value for name, value in values.items()}
         self.window.stores.preferences.replace(
-            [data.with_value(row, wanted.get(row.name, row.value)) for row in self.window.stores.preferences.items]
+            [
+                data.with_value(row, changed_values.get(row.name, row.value))
+                for row in self.window.stores.preferences.items
+            ]
         )
 
 
@@ -117,10 +120,10 @@ def leaver(make_window: Make, api: DemoApi) -> Leaver:
 @pytest.fixture
 def in_tray(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Have a tray, and return what is told in it."""
-    told: list[str] = []
+    tray_messages: list[str] = []
     monkeypatch.setattr(Tray, "is_there", property(lambda _tray: True))
-    monkeypatch.setattr(Tray, "show_message", lambda _tray, title, _text: told.append(title))
-    return told
+    monkeypatch.setattr(Tray, "show_message", lambda _tray, title, _text: tray_messages.append(title))
+    return tray_messages
 
 
 def test_closing_asks_and_cancelling_leaves_all_as_it_was(leaver: Leaver) -> None:

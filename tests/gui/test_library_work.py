@@ -30,10 +30,10 @@ def model(api: DemoApi, shell: QuietShell) -> LibraryJobsModel:
 
 
 @pytest.fixture
-def heard(model: LibraryJobsModel) -> Heard:
-    heard: Heard = []
-    model.toast_requested.connect(lambda said, undo: heard.append((said, undo)))
-    return heard
+def toasts(model: LibraryJobsModel) -> Heard:
+    toasts: Heard = []
+    model.toast_requested.connect(lambda sentence, undo: toasts.append((sentence, undo)))
+    return toasts
 
 
 def tell(shell: QuietShell, job: LibraryJob) -> None:
@@ -62,7 +62,7 @@ def test_equal_files_are_looked_for_and_told_to_the_byte(
 
 
 def test_reclaiming_is_said_and_can_be_undone(
-    api: DemoApi, shell: QuietShell, model: LibraryJobsModel, heard: Heard
+    api: DemoApi, shell: QuietShell, model: LibraryJobsModel, toasts: Heard
 ) -> None:
     ended: list[bool] = []
     model.files_changed.connect(lambda: ended.append(True))
@@ -75,39 +75,39 @@ def test_reclaiming_is_said_and_can_be_undone(
     api.flush()
     assert api.bodies_of("POST", "/library/reclaim") == [ReclaimDuplicates(sha256=["a" * 64])]
     tell(shell, FREED)
-    said, undo = heard[-1]
-    assert said.startswith("8.6 GiB freed.")
+    sentence, undo = toasts[-1]
+    assert sentence.startswith("8.6 GiB freed.")
     assert (list(model.duplicates), model.was_searched, len(ended)) == ([], True, 1)
     assert undo is not None
     undo()
     api.flush()
     tell(shell, LibraryJob(id="s", kind=JobKind.SEPARATE, is_done=True, reclaimed_bytes=-9_222_000_640))
-    assert heard[-1] == ("The files have their own copies again: 8.6 GiB.", None)
+    assert toasts[-1] == ("The files have their own copies again: 8.6 GiB.", None)
     assert len(ended) == 2
 
 
 def test_an_end_that_comes_before_the_answer_is_said_once(
-    api: DemoApi, shell: QuietShell, model: LibraryJobsModel, heard: Heard
+    api: DemoApi, shell: QuietShell, model: LibraryJobsModel, toasts: Heard
 ) -> None:
     api.replies["POST /library/reclaim"] = RECLAIMING
     model.reclaim_space()
     tell(shell, msgspec.structs.replace(FREED, can_undo=False))
-    assert heard == []
+    assert toasts == []
     api.flush()
-    assert heard == [("8.6 GiB freed. Every model keeps its name and location.", None)]
+    assert toasts == [("8.6 GiB freed. Every model keeps its name and location.", None)]
     assert not model.is_busy
 
 
 def test_what_somebody_else_began_is_shown_and_theirs_to_say(
-    shell: QuietShell, model: LibraryJobsModel, heard: Heard
+    shell: QuietShell, model: LibraryJobsModel, toasts: Heard
 ) -> None:
     tell(shell, FREED)
     assert model.job == FREED
-    assert heard == []
+    assert toasts == []
 
 
 def test_a_job_is_called_off_quietly_and_a_fault_is_said(
-    api: DemoApi, shell: QuietShell, model: LibraryJobsModel, heard: Heard
+    api: DemoApi, shell: QuietShell, model: LibraryJobsModel, toasts: Heard
 ) -> None:
     failures: list[ErrorBody] = []
     model.failed.connect(failures.append)
@@ -121,7 +121,7 @@ def test_a_job_is_called_off_quietly_and_a_fault_is_said(
         tell(shell, msgspec.structs.replace(begun, is_done=True, error=ErrorBody(code=code, sentence="So.")))
         assert [error.code for error in failures] == expected
         assert not model.was_searched
-    assert heard == []
+    assert toasts == []
     api.replies["POST /library/reclaim"] = ErrorBody(code="not_found_before", sentence="Look first.")
     model.reclaim_space()
     api.flush()
@@ -129,11 +129,11 @@ def test_a_job_is_called_off_quietly_and_a_fault_is_said(
 
 
 def test_words_for_what_was_found() -> None:
-    one = demo.DUPLICATES_JOB.duplicates[0]
+    duplicate = demo.DUPLICATES_JOB.duplicates[0]
     assert library_jobs.reclaim_offer([]) == "No duplicate files were found."
-    assert "none of them" in library_jobs.reclaim_offer([msgspec.structs.replace(one, reclaimable=[])])
-    assert library_jobs.reclaim_offer([one]).startswith("1 file can share")
-    assert [line.rpartition(": ")[2] for line in library_jobs.copy_places(one)] == [
+    assert "none of them" in library_jobs.reclaim_offer([msgspec.structs.replace(duplicate, reclaimable=[])])
+    assert library_jobs.reclaim_offer([duplicate]).startswith("1 file can share")
+    assert [line.rpartition(": ")[2] for line in library_jobs.copy_places(duplicate)] == [
         "kept.",
         "shares that space.",
         "it is on another disk.",

@@ -146,11 +146,13 @@ def test_a_further_plan_without_sums_has_them_asked_for(screen: MachineScreen, a
 
 
 def test_what_would_be_better_is_apart_with_what_is_missing_and_the_steps(screen: MachineScreen, api: DemoApi) -> None:
-    found = advice.answer_plan(PlanRequest())
+    recommendation = advice.answer_plan(PlanRequest())
     better = msgspec.structs.replace(
         advice.REFUSED[1], missing=["There is no build for Windows."], steps=["Install WSL 2."], is_preferred=True
     )
-    api.replies["POST /plan"] = msgspec.structs.replace(found, plans=[found.plans[0], better, advice.REFUSED[0]])
+    api.replies["POST /plan"] = msgspec.structs.replace(
+        recommendation, plans=[recommendation.plans[0], better, advice.REFUSED[0]]
+    )
     screen.model.what_if.ask_again()
     api.flush()
     (view,) = screen.decision.preferred.rows.values()
@@ -161,21 +163,21 @@ def test_what_would_be_better_is_apart_with_what_is_missing_and_the_steps(screen
 
 
 def test_an_estimate_that_fits_but_is_slow_is_amber(screen: MachineScreen, api: DemoApi) -> None:
-    found = advice.answer_plan(PlanRequest())
-    first = found.plans[0]
+    recommendation = advice.answer_plan(PlanRequest())
+    first = recommendation.plans[0]
     assert first.estimate is not None
     assert first.estimate.decode is not None
     rate = msgspec.structs.replace(first.estimate.decode, tokens_per_second=0.2)
     slow = msgspec.structs.replace(first, estimate=msgspec.structs.replace(first.estimate, decode=rate))
-    api.replies["POST /plan"] = msgspec.structs.replace(found, plans=[slow])
+    api.replies["POST /plan"] = msgspec.structs.replace(recommendation, plans=[slow])
     screen.model.what_if.ask_again()
     api.flush()
     assert screen.estimate_card.fit.accessibleName() == "It fits, but is too slow to talk to"
 
 
 def test_no_plan_at_all_says_so_and_why_not(screen: MachineScreen, api: DemoApi) -> None:
-    found = advice.answer_plan(PlanRequest())
-    api.replies["POST /plan"] = msgspec.structs.replace(found, plans=advice.REFUSED)
+    recommendation = advice.answer_plan(PlanRequest())
+    api.replies["POST /plan"] = msgspec.structs.replace(recommendation, plans=advice.REFUSED)
     screen.model.what_if.ask_again()
     api.flush()
     assert screen.decision.sentence.text() == "No engine can do that on this machine."
@@ -338,9 +340,9 @@ def test_a_calibration_that_fails_is_said_in_place(screen: MachineScreen, shell:
 
 
 def test_loads_are_compared_on_one_scale(screen: MachineScreen) -> None:
-    said = [ticks.accessibleName() for ticks in screen.load_accuracy.latest.findChildren(Ticks)]
-    assert said[0] == "Weights: Predicted 4.7 GiB, measured 4.7 GiB, exact"
-    assert said[-1] == "Whole process: Predicted 9.6 GiB, measured 9.6 GiB, -0.2 %"
+    names = [ticks.accessibleName() for ticks in screen.load_accuracy.latest.findChildren(Ticks)]
+    assert names[0] == "Weights: Predicted 4.7 GiB, measured 4.7 GiB, exact"
+    assert names[-1] == "Whole process: Predicted 9.6 GiB, measured 9.6 GiB, -0.2 %"
     assert not screen.load_accuracy.earlier.isVisible(), "earlier loads are folded"
 
 
@@ -475,15 +477,15 @@ def test_a_number_is_kept_within_its_limits(theme: Theme, qtbot: QtBot, typed: s
 
 
 def test_a_stepper_tells_only_what_changed(theme: Theme, qtbot: QtBot) -> None:
-    told: list[int] = []
+    values: list[int] = []
     stepper = Stepper(theme, "Users", low=1, high=3)
     qtbot.addWidget(stepper)
-    stepper.changed.connect(told.append)
+    stepper.changed.connect(values.append)
     stepper._more.click()
     stepper._more.click()
     stepper._more.click()
     stepper._less.click()
-    assert told == [2, 3, 2]
+    assert values == [2, 3, 2]
     assert stepper._more.isEnabled()
 
 

@@ -149,8 +149,8 @@ def test_a_refusal_is_said_in_place_and_asked_again(what_if: WhatIf, api: DemoAp
 def test_without_a_model_the_best_of_the_catalogue_is_named(what_if: WhatIf, api: DemoApi, qtbot: QtBot) -> None:
     assert what_if.form.model
     assert what_if.recommendation == "", "a model was asked about"
-    found = advice.answer_plan(PlanRequest())
-    advised = msgspec.structs.replace(found, recommended=hub.PICKS[:2])
+    recommendation = advice.answer_plan(PlanRequest())
+    advised = msgspec.structs.replace(recommendation, recommended=hub.PICKS[:2])
     api.replies["POST /plan"] = advised
     what_if.submit_form(msgspec.structs.replace(what_if.form, model=""))
     settle(what_if, api, qtbot)
@@ -241,15 +241,15 @@ def test_no_plan_is_shown_when_all_are_refused(what_if: WhatIf, api: DemoApi) ->
 
 
 def test_a_question_that_is_forgotten_is_not_answered(api: DemoApi, shell: Shell) -> None:
-    heard: list[object] = []
+    replies: list[object] = []
     question = RequestDebouncer(
         lambda body, then, failed: api.post("/plan", body, kind=NoneType, then=then, failed=failed), shell
     )
-    question.answered.connect(heard.append)
+    question.answered.connect(replies.append)
     question.send_now(PlanRequest())
     question.cancel_request()
     api.flush()
-    assert heard == []
+    assert replies == []
     assert not question.is_waiting
 
 

@@ -193,7 +193,7 @@ def test_whether_a_plan_can_be_followed_now(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value", "shown"),
+    ("text", "value", "remaining"),
     [
         ("The processor is AMD EPYC.", "AMD EPYC", ""),
         ("Its widest vector instructions are AVX-512.", "avx-512", ""),
@@ -201,8 +201,8 @@ def test_whether_a_plan_can_be_followed_now(plan: Plan) -> None:
         ("Its memory is one pool.", "410 GB/s", "410 GB/s"),
     ],
 )
-def test_a_value_that_its_sentence_says_is_not_said_twice(text: str, value: str, shown: str) -> None:
-    assert reason_figure(Reason(text=text, value=value, source="")) == shown
+def test_a_value_that_its_sentence_says_is_not_said_twice(text: str, value: str, remaining: str) -> None:
+    assert reason_figure(Reason(text=text, value=value, source="")) == remaining
 
 
 def test_an_interval_says_how_sure_it_is() -> None:

@@ -222,8 +222,8 @@ def test_the_page_is_reached_from_the_settings(page: McpScreen, shell: QuietShel
 def test_a_person_is_led_to_the_servers_own_page(
     page: McpScreen, api: DemoApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toString()))
+    urls: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: urls.append(url.toString()))
     address = "https://tracker.example/authorize?state=x"
     waiting = replace(TRACKER, state=McpServerState.SIGN_IN, problem="", sign_in_url=address)
     api.replies["GET /mcp/servers"] = [waiting, FILES]
@@ -237,4 +237,4 @@ def test_a_person_is_led_to_the_servers_own_page(
     page.model.store.read()
     api.flush()
     page.find_card("tracker").sign_in.click()
-    assert opened == [address], "nothing but web pages is opened"
+    assert urls == [address], "nothing but web pages is opened"

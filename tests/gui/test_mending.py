@@ -57,12 +57,12 @@ def settings(api: DemoApi, *on: str) -> None:
     ]
 
 
-def shown(place: QWidget) -> set[str]:
-    return {one.text() for one in place.findChildren(Paragraph) if one.isVisibleTo(place)}
+def visible_texts(place: QWidget) -> set[str]:
+    return {child.text() for child in place.findChildren(Paragraph) if child.isVisibleTo(place)}
 
 
 @pytest.fixture
-def told(api: DemoApi, shell: Shell) -> NoticeToaster:
+def toaster(api: DemoApi, shell: Shell) -> NoticeToaster:
     made = NoticeToaster(shell, Stores(api, shell))
     api.flush()
     return made
@@ -93,7 +93,7 @@ def row_of(page: ServerScreen) -> EngineRow:
 
 
 def button(row: EngineRow, text: str) -> Button:
-    return next(one for one in row.findChildren(Button) if one.text() == text and one.isVisible())
+    return next(child for child in row.findChildren(Button) if child.text() == text and child.isVisible())
 
 
 def test_every_way_is_a_remedy_engines_know() -> None:
@@ -114,9 +114,9 @@ def test_of_what_leads_to_the_same_page_the_first_is_offered_and_no_more_than_tw
 def test_what_it_runs_without_is_told_below_it_once(page: ServerScreen, shell: Shell) -> None:
     without = "The draft model is not used: its vocabulary differs from this model's."
     shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(ready(), notes=[MENDED.sentence, without])))
-    assert shown(row_of(page)) == {MENDED.sentence, without}
+    assert visible_texts(row_of(page)) == {MENDED.sentence, without}
     shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(ready(mended=()), notes=[])))
-    assert shown(row_of(page)) == set()
+    assert visible_texts(row_of(page)) == set()
 
 
 def test_only_what_a_setting_is_for_can_be_left(model: AutoRemedyModel) -> None:
@@ -142,8 +142,8 @@ def test_leaving_it_sets_what_applies_and_loads_again(page: ServerScreen, api: D
     assert api.bodies_of("POST", "/load") == [], "not before the settings are kept"
     api.flush()
     assert api.bodies_of("PATCH", "/settings") == [{"engine.mend_less_context": True, "engine.mend_fewer_slots": True}]
-    (asked,) = api.bodies_of("POST", "/load")
-    assert asked.model == data.FAILED.model  # type: ignore[attr-defined]  # LoadModel
+    (load_request,) = api.bodies_of("POST", "/load")
+    assert load_request.model == data.FAILED.model  # type: ignore[attr-defined]  # LoadModel
 
 
 def test_no_longer_leaving_it_loads_nothing(model: AutoRemedyModel, api: DemoApi) -> None:
@@ -157,9 +157,9 @@ def test_no_longer_leaving_it_loads_nothing(model: AutoRemedyModel, api: DemoApi
 def test_what_cannot_be_kept_is_told_and_nothing_is_loaded(model: AutoRemedyModel, api: DemoApi, qtbot: QtBot) -> None:
     api.replies["PATCH /settings"] = REFUSED
     model.set_automatic("m", report(LESS), is_automatic=True)
-    with qtbot.waitSignal(model.failed) as told:
+    with qtbot.waitSignal(model.failed) as failure:
         api.flush()
-    assert told.args == [REFUSED]
+    assert failure.args == [REFUSED]
     assert api.bodies_of("POST", "/load") == []
 
 
@@ -242,10 +242,10 @@ def test_options_are_reset_at_once_but_for_the_pin_and_set_again_by_undo(
 def test_what_cannot_be_reset_is_told_and_nothing_is_loaded(model: AutoRemedyModel, own: DemoApi, qtbot: QtBot) -> None:
     own.replies["POST /model-settings"] = REFUSED
     model.follow_remedy(data.FAILED.model, RESET)
-    with qtbot.waitSignal(model.failed) as told:
+    with qtbot.waitSignal(model.failed) as failure:
         own.flush()
         own.flush()
-    assert told.args == [REFUSED]
+    assert failure.args == [REFUSED]
     assert own.bodies_of("POST", "/load") == []
 
 
@@ -258,7 +258,7 @@ def test_what_was_done_stands_beside_the_model(page: ServerScreen, shell: QuietS
     assert not row_of(page)._remedy_panel.isVisible()
 
 
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("toaster")
 def test_what_was_done_is_told_once_of_each_load_whatever_page_is_shown(shell: QuietShell) -> None:
     shell.broadcast_event(EngineChanged(status=ready()))
     assert shell.said == [f"{data.FAILED.model}: {MENDED.sentence}"]
@@ -286,7 +286,7 @@ def test_undo_switches_it_off_and_loads_it_as_it_was_asked_for(page: ServerScree
     assert_taken_back(api)
 
 
-def test_undo_of_what_was_told_does_the_same(told: NoticeToaster, api: DemoApi, shell: QuietShell) -> None:
+def test_undo_of_what_was_told_does_the_same(toaster: NoticeToaster, api: DemoApi, shell: QuietShell) -> None:
     api.replies["PATCH /settings"] = []
     api.replies["POST /unload"] = msgspec.structs.replace(ready(), state=EngineState.STOPPED)
     shell.broadcast_event(EngineChanged(status=ready()))
@@ -296,7 +296,7 @@ def test_undo_of_what_was_told_does_the_same(told: NoticeToaster, api: DemoApi, 
     assert_taken_back(api)
 
 
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("toaster")
 def test_an_undo_that_fails_is_told(api: DemoApi, shell: QuietShell) -> None:
     api.replies["PATCH /settings"] = REFUSED
     shell.broadcast_event(EngineChanged(status=ready()))
@@ -312,7 +312,7 @@ def assert_taken_back(api: DemoApi) -> None:
     assert verbs == [("PATCH", "/settings"), ("POST", "/unload"), ("POST", "/load")]
 
 
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("toaster")
 def test_notices_of_the_gateway_are_said(shell: QuietShell) -> None:
     shell.broadcast_event(Notice(level="warn", code="x", sentence="It gave way.", hint="Look."))
     assert shell.said == ["It gave way. Look."]

@@ -31,10 +31,10 @@ def model(api: DemoApi, shell: QuietShell) -> ModelsModel:
 
 
 @pytest.fixture
-def heard(model: ModelsModel) -> Heard:
-    heard: Heard = []
-    model.toast_requested.connect(lambda said, undo: heard.append((said, undo)))
-    return heard
+def toasts(model: ModelsModel) -> Heard:
+    toasts: Heard = []
+    model.toast_requested.connect(lambda sentence, undo: toasts.append((sentence, undo)))
+    return toasts
 
 
 @pytest.fixture
@@ -44,36 +44,36 @@ def failures(model: ModelsModel) -> list[ErrorBody]:
     return failures
 
 
-def test_a_model_goes_to_the_trash_and_undo_brings_it_back(api: DemoApi, model: ModelsModel, heard: Heard) -> None:
+def test_a_model_goes_to_the_trash_and_undo_brings_it_back(api: DemoApi, model: ModelsModel, toasts: Heard) -> None:
     api.replies |= {"POST /removals": GONE, "POST /removals/7/undo": OURS}
     model.files.remove(OURS)
     api.flush()
     assert ("POST", "/removals", RemoveModel(model="m")) in api.calls
-    said, undo = heard[-1]
-    assert "4.7 GiB will be freed once the trash is emptied" in said
-    assert "terse cannot be used" in said
+    sentence, undo = toasts[-1]
+    assert "4.7 GiB will be freed once the trash is emptied" in sentence
+    assert "terse cannot be used" in sentence
     assert undo is not None
     undo()
     api.flush()
-    assert heard[-1] == ("M is back.", None)
+    assert toasts[-1] == ("M is back.", None)
 
 
-def test_what_goes_with_a_model_and_what_stays_is_said(api: DemoApi, model: ModelsModel, heard: Heard) -> None:
+def test_what_goes_with_a_model_and_what_stays_is_said(api: DemoApi, model: ModelsModel, toasts: Heard) -> None:
     api.replies["POST /removals"] = msgspec.structs.replace(GONE, projectors=["mmproj.gguf"])
     model.files.remove(OURS)
     api.flush()
-    assert heard[-1][0].startswith("M and its projector are in the trash.")
+    assert toasts[-1][0].startswith("M and its projector are in the trash.")
     api.replies["POST /removals"] = msgspec.structs.replace(GONE, left=["mmproj.gguf stays: n needs it."])
     model.files.remove(OURS)
     api.flush()
-    assert heard[-1][0].endswith("mmproj.gguf stays: n needs it.")
+    assert toasts[-1][0].endswith("mmproj.gguf stays: n needs it.")
 
 
-def test_where_nothing_can_be_brought_back_no_undo_is_offered(api: DemoApi, model: ModelsModel, heard: Heard) -> None:
+def test_where_nothing_can_be_brought_back_no_undo_is_offered(api: DemoApi, model: ModelsModel, toasts: Heard) -> None:
     api.replies["POST /removals"] = msgspec.structs.replace(GONE, id="")
     model.files.remove(OURS)
     api.flush()
-    assert heard[-1][1] is None
+    assert toasts[-1][1] is None
 
 
 def test_a_refusal_is_said(api: DemoApi, model: ModelsModel, failures: list[ErrorBody]) -> None:
@@ -88,20 +88,20 @@ def test_a_refusal_is_said(api: DemoApi, model: ModelsModel, failures: list[Erro
     [(Verdict.RIGHT, "every file matches its hash"), (Verdict.WHOLE, "Not every file has a known hash")],
 )
 def test_a_check_is_said_at_its_end(
-    api: DemoApi, shell: QuietShell, model: ModelsModel, heard: Heard, end: tuple[Verdict, str]
+    api: DemoApi, shell: QuietShell, model: ModelsModel, toasts: Heard, end: tuple[Verdict, str]
 ) -> None:
-    verdict, said = end
+    verdict, sentence = end
     api.replies["POST /library/verify"] = JOB
     model.files.verify(OURS)
     api.flush()
     assert ("POST", "/library/verify", VerifyModel(model="m")) in api.calls
-    assert "is being checked" in heard[-1][0]
+    assert "is being checked" in toasts[-1][0]
     shell.broadcast_event(LibraryJobChanged(job=JOB))
     checks = [FileCheck(path="/m.gguf", verdict=verdict)]
     for _ in range(2):
         shell.broadcast_event(LibraryJobChanged(job=msgspec.structs.replace(JOB, is_done=True, checks=checks)))
-    assert said in heard[-1][0]
-    assert len(heard) == 2
+    assert sentence in toasts[-1][0]
+    assert len(toasts) == 2
 
 
 def test_a_damaged_file_stays_said(
@@ -115,22 +115,22 @@ def test_a_damaged_file_stays_said(
     assert failures[-1].text == "m is damaged: m.gguf. Download it again."
 
 
-def test_a_check_can_be_called_off(api: DemoApi, shell: QuietShell, model: ModelsModel, heard: Heard) -> None:
+def test_a_check_can_be_called_off(api: DemoApi, shell: QuietShell, model: ModelsModel, toasts: Heard) -> None:
     api.replies["POST /library/verify"] = JOB
     model.files.verify(OURS)
     api.flush()
-    undo = heard[-1][1]
+    undo = toasts[-1][1]
     assert undo is not None
     undo()
     assert api.calls[-1] == ("DELETE", "/library/job", None)
     error = ErrorBody(code="cancelled", sentence="It was cancelled.")
     shell.broadcast_event(LibraryJobChanged(job=msgspec.structs.replace(JOB, is_done=True, error=error)))
-    assert heard[-1] == ("It was cancelled.", None)
+    assert toasts[-1] == ("It was cancelled.", None)
 
 
-def test_a_check_somebody_else_began_is_theirs_to_say(shell: QuietShell, heard: Heard) -> None:
+def test_a_check_somebody_else_began_is_theirs_to_say(shell: QuietShell, toasts: Heard) -> None:
     shell.broadcast_event(LibraryJobChanged(job=msgspec.structs.replace(JOB, is_done=True)))
-    assert heard == []
+    assert toasts == []
 
 
 @pytest.mark.parametrize("field", ["is_builtin", "attached", "store", "preset"])

@@ -43,8 +43,8 @@ EXPECTED = ['{"type":"engine","name":"é"}'.encode(), b"one\ntwo", b"last"]
 def test_packets_may_break_anywhere(cuts: list[int]) -> None:
     parser = SseParser()
     places = [0, *sorted(cuts), len(STREAM)]
-    found = [event for start, end in itertools.pairwise(places) for event in parser.feed(STREAM[start:end])]
-    assert found == EXPECTED
+    events = [event for start, end in itertools.pairwise(places) for event in parser.feed(STREAM[start:end])]
+    assert events == EXPECTED
 
 
 def test_an_unfinished_event_is_held_back() -> None:
@@ -134,11 +134,11 @@ def gateway(server: type[Handler], qtbot: QtBot) -> GatewayApi:
 
 
 def test_a_reply_is_decoded_to_its_type(gateway: GatewayApi, server: type[Handler], qtbot: QtBot) -> None:
-    found: list[Status] = []
-    gateway.get("/status", Status, found.append)
-    assert found == [], "never before the call returns"
-    qtbot.waitUntil(lambda: bool(found))
-    assert found == [data.STATUS]
+    statuses: list[Status] = []
+    gateway.get("/status", Status, statuses.append)
+    assert statuses == [], "never before the call returns"
+    qtbot.waitUntil(lambda: bool(statuses))
+    assert statuses == [data.STATUS]
     assert server.seen == [("GET", "/roundhouse/v1/status", "Bearer secret", b"")]
 
 
@@ -178,17 +178,17 @@ def test_the_last_calls_are_waited_for(
 
 
 def test_after_closing_nobody_is_told_anything(gateway: GatewayApi, server: type[Handler], qtbot: QtBot) -> None:
-    said: list[object] = []
-    gateway.open_stream("/events", Event, said.append, said.append)
-    gateway.get("/status", Status, said.append, said.append)
+    results: list[object] = []
+    gateway.open_stream("/events", Event, results.append, results.append)
+    gateway.get("/status", Status, results.append, results.append)
     gateway.close()
-    gateway.get("/status", Status, said.append, said.append)
-    gateway.open_stream("/events", Event, said.append, said.append)
-    other, found = new_api(), list[Status]()
+    gateway.get("/status", Status, results.append, results.append)
+    gateway.open_stream("/events", Event, results.append, results.append)
+    other, statuses = new_api(), list[Status]()
     other.gateway = gateway.gateway
-    other.get("/status", Status, found.append)
-    qtbot.waitUntil(lambda: bool(found))
-    assert said == []
+    other.get("/status", Status, statuses.append)
+    qtbot.waitUntil(lambda: bool(statuses))
+    assert results == []
     assert gateway.under_way == 0
 
 
@@ -201,14 +201,14 @@ def test_nobody_there_is_said(qtbot: QtBot) -> None:
 
 
 def test_a_cancelled_call_says_nothing(gateway: GatewayApi, qtbot: QtBot) -> None:
-    said: list[object] = []
-    call = gateway.get("/status", Status, said.append, said.append)
+    results: list[object] = []
+    call = gateway.get("/status", Status, results.append, results.append)
     call.cancel()
     call.cancel()
     other: list[Status] = []
     gateway.get("/status", Status, other.append)
     qtbot.waitUntil(lambda: bool(other))
-    assert said == []
+    assert results == []
 
 
 def test_a_stream_gives_events_and_then_its_end(gateway: GatewayApi, server: type[Handler], qtbot: QtBot) -> None:
@@ -428,12 +428,12 @@ def test_events_are_handed_on(world: World) -> None:
     world.serve()
     world.link.open()
     world.api.flush()
-    heard: list[object] = []
-    world.link.event_received.connect(heard.append)
+    events: list[object] = []
+    world.link.event_received.connect(events.append)
     event = EngineChanged(status=EngineStatus(model="m", engine="e", state=EngineState.READY))
     world.api.send_event("/events", event)
     world.api.send_event("/events", Notice(level="info", code="c", sentence="s"))
-    assert heard == [event, Notice(level="info", code="c", sentence="s")]
+    assert events == [event, Notice(level="info", code="c", sentence="s")]
 
 
 def test_looking_never_blocks(world: World, qtbot: QtBot) -> None:
@@ -500,10 +500,10 @@ def test_a_start_that_lost_the_race_waits_for_the_winner_and_leaves_it_alone(wor
 
 def test_what_is_put_off_comes_after_what_has_arrived_and_not_for_who_is_gone(qtbot: QtBot) -> None:
     api, owner, leaver = GatewayApi(), QObject(), QObject()
-    asked: list[str] = []
-    api.defer(leaver, lambda: asked.append("leaver"))
-    api.defer(owner, lambda: asked.append("owner"))
-    assert asked == []
+    callers: list[str] = []
+    api.defer(leaver, lambda: callers.append("leaver"))
+    api.defer(owner, lambda: callers.append("owner"))
+    assert callers == []
     shiboken6.delete(leaver)
-    qtbot.waitUntil(lambda: bool(asked))
-    assert asked == ["owner"]
+    qtbot.waitUntil(lambda: bool(callers))
+    assert callers == ["owner"]

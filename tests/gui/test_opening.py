@@ -35,8 +35,8 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_files_are_taken_by_path_by_name_and_by_address(file: Path) -> None:
-    said = [str(file), file.name, f"file://{quote(str(file))}"]
-    assert parse_arguments(said, file.parent) == [OpenFile(file)] * 3
+    arguments = [str(file), file.name, f"file://{quote(str(file))}"]
+    assert parse_arguments(arguments, file.parent) == [OpenFile(file)] * 3
 
 
 @pytest.mark.parametrize(
@@ -75,36 +75,40 @@ def test_links_that_are_known(link: str, opening: object) -> None:
     ],
 )
 def test_everything_else_is_a_sentence(argument: str, tmp_path: Path) -> None:
-    (found,) = parse_arguments([argument], tmp_path)
-    assert isinstance(found, OpenRefusal)
-    assert found.sentence.endswith(".")
+    (refusal,) = parse_arguments([argument], tmp_path)
+    assert isinstance(refusal, OpenRefusal)
+    assert refusal.sentence.endswith(".")
 
 
 @given(
     st.lists(st.one_of(st.text(), st.text().map("roundhouse://".__add__), st.text().map("roundhouse://pull/".__add__)))
 )
 def test_nothing_that_comes_breaks_the_window(arguments: list[str]) -> None:
-    found = parse_arguments(arguments, Path("/nowhere"))
-    assert len(found) <= MOST_ARGUMENTS
-    for one in found:
-        assert not isinstance(one, OpenRepository) or one.repository.count("/") == 1
+    requests = parse_arguments(arguments, Path("/nowhere"))
+    assert len(requests) <= MOST_ARGUMENTS
+    for request in requests:
+        assert not isinstance(request, OpenRepository) or request.repository.count("/") == 1
 
 
 @pytest.fixture
-def opened(make_window: Make) -> tuple[MainWindow, OpenHandler]:
+def window_and_handler(make_window: Make) -> tuple[MainWindow, OpenHandler]:
     window = make_window(PageId.CHAT)
     return window, OpenHandler(window, window.shell, window.stores.library)
 
 
-def test_a_file_is_listed_on_the_models_page(opened: tuple[MainWindow, OpenHandler], api: DemoApi, file: Path) -> None:
-    window, opener = opened
+def test_a_file_is_listed_on_the_models_page(
+    window_and_handler: tuple[MainWindow, OpenHandler], api: DemoApi, file: Path
+) -> None:
+    window, opener = window_and_handler
     opener.handle_arguments([file.name], file.parent)
     assert window.pages.page is PageId.MODELS
     assert api.bodies_of("POST", "/models") == [RegisterModel(path=str(file))]
 
 
-def test_a_link_to_a_model_shows_it_and_downloads_nothing(opened: tuple[MainWindow, OpenHandler], api: DemoApi) -> None:
-    window, opener = opened
+def test_a_link_to_a_model_shows_it_and_downloads_nothing(
+    window_and_handler: tuple[MainWindow, OpenHandler], api: DemoApi
+) -> None:
+    window, opener = window_and_handler
     opener.handle_arguments(["roundhouse://pull/owner/name"], Path("/"))
     page = window.pages.currentWidget()
     assert isinstance(page, ModelsScreen)
@@ -114,23 +118,23 @@ def test_a_link_to_a_model_shows_it_and_downloads_nothing(opened: tuple[MainWind
 
 
 def test_a_link_to_a_chat_starts_one_with_a_model_that_is_here(
-    opened: tuple[MainWindow, OpenHandler], qtbot: QtBot
+    window_and_handler: tuple[MainWindow, OpenHandler], qtbot: QtBot
 ) -> None:
-    window, opener = opened
-    with qtbot.waitSignal(window.shell.chat_requested) as asked:
+    window, opener = window_and_handler
+    with qtbot.waitSignal(window.shell.chat_requested) as signal:
         opener.handle_arguments(["roundhouse://chat?model=guide"], Path("/"))
-    assert asked.args == ["guide"]
+    assert signal.args == ["guide"]
 
 
-def test_a_model_that_is_not_here_is_said(opened: tuple[MainWindow, OpenHandler], qtbot: QtBot) -> None:
-    window, opener = opened
+def test_a_model_that_is_not_here_is_said(window_and_handler: tuple[MainWindow, OpenHandler], qtbot: QtBot) -> None:
+    window, opener = window_and_handler
     with qtbot.assertNotEmitted(window.shell.chat_requested):
         opener.handle_arguments(["roundhouse://chat?model=nowhere"], Path("/"))
     assert window.toast.isVisible()
 
 
-def test_a_minimised_window_comes_back(opened: tuple[MainWindow, OpenHandler]) -> None:
-    window, opener = opened
+def test_a_minimised_window_comes_back(window_and_handler: tuple[MainWindow, OpenHandler]) -> None:
+    window, opener = window_and_handler
     window.showMinimized()
     opener.handle_arguments([], Path("/"))
     assert not window.isMinimized()

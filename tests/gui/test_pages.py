@@ -36,7 +36,7 @@ def row(state: EngineState | None, **model: object) -> ModelRow:
 
 
 @pytest.mark.parametrize(
-    ("shown", "buttons"),
+    ("table_row", "buttons"),
     [
         (row(None), ("chat", "load")),
         (row(None, chats=False), ("load",)),
@@ -46,8 +46,8 @@ def row(state: EngineState | None, **model: object) -> ModelRow:
         (row(None, problem="It is cut off."), ()),
     ],
 )
-def test_what_can_be_done_with_a_model(shown: ModelRow, buttons: tuple[str, ...]) -> None:
-    assert buttons_of(shown) == buttons
+def test_what_can_be_done_with_a_model(table_row: ModelRow, buttons: tuple[str, ...]) -> None:
+    assert buttons_of(table_row) == buttons
 
 
 def test_models_are_read_once_connected_and_joined_with_what_runs(api: DemoApi, shell: Shell) -> None:

@@ -13,11 +13,11 @@ from app.gui.widgets.buttons import Button
 
 
 def test_each_folder_is_named_and_opens(theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[QUrl] = []
-    monkeypatch.setattr(QDesktopServices, "openUrl", opened.append)
+    urls: list[QUrl] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", urls.append)
     paths = Paths(config=tmp_path, data=tmp_path / "data", state=tmp_path, logs=tmp_path / "logs")
     section = InstallationFolders(theme, paths)
     buttons = section.findChildren(Button)
     assert [button.accessibleName() for button in buttons] == [f"Open {folder}" for folder in section.folders.values()]
     buttons[0].click()
-    assert opened == [QUrl.fromLocalFile(str(paths.models))]
+    assert urls == [QUrl.fromLocalFile(str(paths.models))]

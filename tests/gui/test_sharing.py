@@ -37,7 +37,7 @@ def test_a_bar_s_pieces_are_the_models_the_largest_first() -> None:
         ("small", 4.0),
         ("new", 0.0),
     ]
-    assert [said for _, said in memory_model.legend_entries(POOL)] == [
+    assert [text for _, text in memory_model.legend_entries(POOL)] == [
         "large, 20.0 GiB",
         "small, 4.0 GiB, pinned",
         "new, size not known yet",

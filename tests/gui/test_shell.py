@@ -350,8 +350,8 @@ def test_going_to_a_setting_puts_the_keyboard_on_it(
 
 def test_the_menu_has_everything_the_keys_have(make_window: Make) -> None:
     window = make_window(PageId.SERVER)
-    listed = [action for menu in window.menuBar().actions() for action in menu.menu().actions()]  # type: ignore[attr-defined]  # QAction.menu() is untyped
-    assert {action.text() for action in listed} == {deed.title for deed in window._menu_actions}
+    actions = [action for menu in window.menuBar().actions() for action in menu.menu().actions()]  # type: ignore[attr-defined]  # QAction.menu() is untyped
+    assert {action.text() for action in actions} == {deed.title for deed in window._menu_actions}
 
 
 def test_the_window_comes_back_as_it_was(make_window: Make, tmp_path: Path, theme: Theme) -> None:

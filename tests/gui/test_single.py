@@ -60,11 +60,11 @@ def another(*arguments: str) -> "subprocess.Popen[str]":
 
 def said_by(process: "subprocess.Popen[str]", qtbot: QtBot) -> str:
     """Return what it prints, while our event loop turns."""
-    heard: list[str] = []
-    thread = threading.Thread(target=lambda: heard.append(process.communicate("", timeout=60)[0]))
+    messages: list[str] = []
+    thread = threading.Thread(target=lambda: messages.append(process.communicate("", timeout=60)[0]))
     thread.start()
     qtbot.waitUntil(lambda: not thread.is_alive(), timeout=60_000)
-    return heard[0].strip()
+    return messages[0].strip()
 
 
 def test_a_second_start_hands_over_and_knows_it_was_heard(first: SingleInstance, qtbot: QtBot) -> None:
@@ -128,7 +128,7 @@ def test_only_this_person_reaches_the_socket(first: SingleInstance, paths: Paths
 
 
 @pytest.mark.parametrize(
-    "said",
+    "data",
     [
         b"nonsense\n",
         b"{}\n",
@@ -138,12 +138,12 @@ def test_only_this_person_reaches_the_socket(first: SingleInstance, paths: Paths
     ],
     ids=["no JSON", "nothing", "no text", "no words", "endless"],
 )
-def test_what_is_no_hand_over_is_hung_up_on(first: SingleInstance, qtbot: QtBot, said: bytes) -> None:
+def test_what_is_no_hand_over_is_hung_up_on(first: SingleInstance, qtbot: QtBot, data: bytes) -> None:
     socket = QLocalSocket()
     with qtbot.assertNotEmitted(first.message_received):
         socket.connectToServer(first._name)
         assert socket.waitForConnected(5000)
-        socket.write(said)
+        socket.write(data)
         qtbot.waitUntil(lambda: socket.state() is QLocalSocket.LocalSocketState.UnconnectedState, timeout=10_000)
     assert first._buffers == {}
 

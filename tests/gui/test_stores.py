@@ -128,9 +128,9 @@ def test_an_engine_that_loads_has_memory_read_now_and_then_and_chats_are_read_af
 
 def test_a_gateway_that_comes_back_is_asked_for_each_list_once(window: MainWindow, api: DemoApi) -> None:
     window.mark_connected(data.STATUS)
-    found = reads(api)
-    assert {"/models", "/running", "/settings", "/status", "/engines/stock", "/machine"} <= found.keys()
-    assert set(found.values()) == {1}
+    counts = reads(api)
+    assert {"/models", "/running", "/settings", "/status", "/engines/stock", "/machine"} <= counts.keys()
+    assert set(counts.values()) == {1}
 
 
 def test_a_page_that_is_shown_later_shows_what_is_known(

@@ -32,34 +32,34 @@ raise SystemExit(application.exec())
 
 
 def test_what_came_early_is_kept_until_somebody_listens(qtbot: QtBot, tmp_path: Path) -> None:
-    requests, heard = SystemRequests(), list[list[str]]()
-    requests.arguments_received.connect(heard.append)
+    requests, messages = SystemRequests(), list[list[str]]()
+    requests.arguments_received.connect(messages.append)
     file = tmp_path / "a model #1 ü.gguf"
     assert requests.handle_event(QFileOpenEvent(QUrl.fromLocalFile(str(file))))
     assert requests.handle_event(QFileOpenEvent(QUrl("roundhouse://pull/owner/name")))
-    assert heard == []
+    assert messages == []
     requests.start_forwarding()
-    assert heard == [[str(file), "roundhouse://pull/owner/name"]]
+    assert messages == [[str(file), "roundhouse://pull/owner/name"]]
     requests.handle_event(QFileOpenEvent(QUrl("roundhouse://chat?model=Qwen3%208B")))
-    assert heard[1:] == [["roundhouse://chat?model=Qwen3%208B"]], "as a browser wrote it"
+    assert messages[1:] == [["roundhouse://chat?model=Qwen3%208B"]], "as a browser wrote it"
 
 
 def test_quitting_is_asked_for_once_there_is_somebody_to_ask(qtbot: QtBot) -> None:
-    requests, heard = SystemRequests(), list[bool]()
-    requests.quit_requested.connect(lambda: heard.append(True))
+    requests, quits = SystemRequests(), list[bool]()
+    requests.quit_requested.connect(lambda: quits.append(True))
     assert not requests.handle_event(QEvent(QEvent.Type.Quit)), "before that it ends the program as ever"
     requests.start_forwarding()
     assert requests.handle_event(QEvent(QEvent.Type.Quit))
-    assert heard == [True]
+    assert quits == [True]
 
 
 def test_other_events_and_empty_ones_are_let_be(qtbot: QtBot) -> None:
-    requests, heard = SystemRequests(), list[list[str]]()
-    requests.arguments_received.connect(heard.append)
+    requests, messages = SystemRequests(), list[list[str]]()
+    requests.arguments_received.connect(messages.append)
     requests.start_forwarding()
     assert not requests.handle_event(QEvent(QEvent.Type.ApplicationActivate))
     requests.handle_event(QFileOpenEvent(QUrl()))
-    assert heard == []
+    assert messages == []
 
 
 def test_the_application_passes_them_on() -> None:

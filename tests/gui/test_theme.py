@@ -20,8 +20,8 @@ def luminance(color: QColor) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: str, other: str) -> float:
-    low, high = sorted((luminance(QColor(one)), luminance(QColor(other))))
+def contrast(first: str, other: str) -> float:
+    low, high = sorted((luminance(QColor(first)), luminance(QColor(other))))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -85,9 +85,9 @@ def test_system_mode_follows_the_desktop(theme: Theme, monkeypatch: pytest.Monke
     assert theme.is_dark
 
 
-@pytest.mark.parametrize(("asked", "kept"), [(20, 80), (80, 80), (150, 150), (200, 200), (900, 200)])
-def test_size_stays_within_its_range(theme: Theme, asked: int, kept: int) -> None:
-    theme.set_percent(asked)
+@pytest.mark.parametrize(("percent", "kept"), [(20, 80), (80, 80), (150, 150), (200, 200), (900, 200)])
+def test_size_stays_within_its_range(theme: Theme, percent: int, kept: int) -> None:
+    theme.set_percent(percent)
     assert theme.percent == kept
     assert theme.px(100) == kept
     assert theme.font("body").pixelSize() == round(13 * kept / 100)

@@ -27,7 +27,7 @@ def pseudo() -> Iterator[None]:
     use_language(before)
 
 
-def shown(page: PageId, folder: Path, qtbot: QtBot) -> MainWindow:
+def show_page(page: PageId, folder: Path, qtbot: QtBot) -> MainWindow:
     memory = folder / "window.json"
     save_memory(memory, WindowMemory(page=page.value))
     api = DemoApi(dict(data.gateway_replies()))
@@ -42,7 +42,7 @@ def shown(page: PageId, folder: Path, qtbot: QtBot) -> MainWindow:
 
 @pytest.mark.parametrize("page", PageId)
 def test_every_button_is_translated(page: PageId, tmp_path: Path, qtbot: QtBot) -> None:
-    window = shown(page, tmp_path, qtbot)
+    window = show_page(page, tmp_path, qtbot)
     buttons = window.findChildren(Pressable)
     plain = {button.accessibleName() for button in buttons if "[" not in button.accessibleName()}
     assert len(buttons) > 7
@@ -50,14 +50,14 @@ def test_every_button_is_translated(page: PageId, tmp_path: Path, qtbot: QtBot) 
 
 
 def test_every_command_is_translated(tmp_path: Path, qtbot: QtBot) -> None:
-    window = shown(PageId.CHAT, tmp_path, qtbot)
+    window = show_page(PageId.CHAT, tmp_path, qtbot)
     titles = [command.title for command in window._all_commands()]
     assert len(titles) > 40
     assert [title for title in titles if "[" not in title] == []
 
 
 def test_settings_are_called_in_the_window_s_language(tmp_path: Path, qtbot: QtBot) -> None:
-    window = shown(PageId.SETTINGS, tmp_path, qtbot)
+    window = show_page(PageId.SETTINGS, tmp_path, qtbot)
     settings = window.stores.preferences.items
     assert settings
     assert all(info.title.startswith("[") for info in settings)

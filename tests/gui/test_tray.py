@@ -123,15 +123,15 @@ def test_pausing_and_going_on_from_the_menu(tray: Tray, api: DemoApi, shell: Qui
 
 
 def test_opening_and_quitting_from_the_menu(tray: Tray) -> None:
-    heard: list[str] = []
-    tray.window_requested.connect(lambda: heard.append("opened"))
-    tray.models_requested.connect(lambda: heard.append("models"))
-    tray.quit_requested.connect(lambda: heard.append("quit"))
+    requests: list[str] = []
+    tray.window_requested.connect(lambda: requests.append("opened"))
+    tray.models_requested.connect(lambda: requests.append("models"))
+    tray.quit_requested.connect(lambda: requests.append("quit"))
     for action in (tray.open_action, tray.model_actions[0], tray.quit_action):
         action.trigger()
     tray._handle_activation(QSystemTrayIcon.ActivationReason.Trigger)
     tray._handle_activation(QSystemTrayIcon.ActivationReason.Context)
-    assert heard == ["opened", "models", "quit", "opened"]
+    assert requests == ["opened", "models", "quit", "opened"]
 
 
 def test_it_is_shown_once_the_setting_is_known_and_goes_with_it(tray: Tray, panel: Panel, api: DemoApi) -> None:
@@ -195,8 +195,8 @@ def test_who_looks_elsewhere_is_told_by_the_system(
 
 
 def test_a_message_that_is_pressed_brings_the_window_and_takes_an_unwanted_icon_away(tray: Tray, panel: Panel) -> None:
-    opened: list[bool] = []
-    tray.window_requested.connect(lambda: opened.append(True))
+    requests: list[bool] = []
+    tray.window_requested.connect(lambda: requests.append(True))
     assert tray.show_message("Here", "It is.")
     tray._message_clicked()
-    assert (opened, panel.visible) == ([True], [True, False])
+    assert (requests, panel.visible) == ([True], [True, False])

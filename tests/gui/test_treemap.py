@@ -44,8 +44,8 @@ def test_every_amount_has_its_share_of_the_area_and_none_overlap(amounts: list[f
     for amount, place in zip(amounts, places, strict=True):
         assert size(place) == pytest.approx(size(AREA) * amount / sum(amounts), rel=1e-6, abs=1e-3)
         assert AREA.adjusted(-0.01, -0.01, 0.01, 0.01).contains(place)
-    for one, other in combinations(places, 2):
-        assert size(one.intersected(other)) < 1
+    for first, other in combinations(places, 2):
+        assert size(first.intersected(other)) < 1
 
 
 def test_equal_amounts_are_nearly_square() -> None:

@@ -43,7 +43,7 @@ def view(screen: ModelsScreen, api: DemoApi) -> ModelSettingsView:
     return screen.settings_view
 
 
-def sent(api: DemoApi) -> ModelSettings:
+def last_settings(api: DemoApi) -> ModelSettings:
     api.flush()
     last = api.bodies_of("POST", "/model-settings")[-1]
     assert isinstance(last, SetModel)
@@ -89,10 +89,10 @@ def test_a_number_counts_once_the_field_is_left(view: ModelSettingsView, api: De
     field = view.numbers["context"].field
     field.setText("8192")
     field.editingFinished.emit()
-    assert sent(api) == replaced(context=8192)
+    assert last_settings(api) == replaced(context=8192)
     field.setText("")
     field.editingFinished.emit()
-    assert sent(api) == replaced(context=None)
+    assert last_settings(api) == replaced(context=None)
     before = len(api.calls)
     field.setText("16384")
     field.editingFinished.emit()
@@ -116,9 +116,9 @@ def test_sampling_is_changed_value_by_value_and_the_models_own_can_be_switched_o
     field = view.sampling.fields["min_p"]
     field.setText("0,1")
     field.editingFinished.emit()
-    assert sent(api).sampling == ModelSampling(temperature=0.7, min_p=0.1)
+    assert last_settings(api).sampling == ModelSampling(temperature=0.7, min_p=0.1)
     view.uses_own.toggle.click()
-    assert sent(api) == replaced(uses_model_sampling=False)
+    assert last_settings(api) == replaced(uses_model_sampling=False)
     shown_as(api, settings=replaced(uses_model_sampling=False))
     view.model.fetch_choices()
     api.flush()
@@ -133,7 +133,7 @@ def test_a_share_of_memory_is_asked_for_where_the_engine_takes_one(view: ModelSe
     assert row.isVisible()
     row.field.setText("0,4")
     row.field.editingFinished.emit()
-    assert sent(api) == replaced(gpu_memory_fraction=0.4)
+    assert last_settings(api) == replaced(gpu_memory_fraction=0.4)
     view.model.type_in("gpu_memory_fraction", "4")
     assert "takes a number from 0.05 to 1" in row._wrong.text()
     shown_as(api, takes=[])
@@ -144,13 +144,13 @@ def test_a_share_of_memory_is_asked_for_where_the_engine_takes_one(view: ModelSe
 
 def test_choices_are_sent_and_left_to_roundhouse_again(view: ModelSettingsView, api: DemoApi) -> None:
     view.draft.choice._choose_value("qwen3-0.6b-q8_0")
-    assert sent(api) == replaced(draft="qwen3-0.6b-q8_0")
+    assert last_settings(api) == replaced(draft="qwen3-0.6b-q8_0")
     view.kv_type.choice._choose_value("")
-    assert sent(api) == replaced(kv_type=None)
+    assert last_settings(api) == replaced(kv_type=None)
     view.engine.choice._choose_value("vllm")
-    assert sent(api) == replaced(engine="vllm")
+    assert last_settings(api) == replaced(engine="vllm")
     view.projector.choice._choose_value("none")
-    assert sent(api) == replaced(projector="none")
+    assert last_settings(api) == replaced(projector="none")
 
 
 def test_drafts_say_why_and_can_be_tried(view: ModelSettingsView, api: DemoApi, shell: QuietShell) -> None:
@@ -195,9 +195,9 @@ def test_adapters_are_switched_on_and_off(view: ModelSettingsView, api: DemoApi)
     toggles = [row.toggle for row in rows if hasattr(row, "toggle")]
     assert [toggle.isChecked() for toggle in toggles] == [True, False]
     toggles[1].click()
-    assert sent(api).loras == [*SET.loras, "/models/pirate-lora-f16.gguf"]
+    assert last_settings(api).loras == [*SET.loras, "/models/pirate-lora-f16.gguf"]
     toggles[0].click()
-    assert sent(api).loras == []
+    assert last_settings(api).loras == []
 
 
 def test_a_template_begins_with_the_models_own_and_is_kept_on_request(view: ModelSettingsView, api: DemoApi) -> None:
@@ -206,13 +206,13 @@ def test_a_template_begins_with_the_models_own_and_is_kept_on_request(view: Mode
     assert view.template.edit.toPlainText() == data.TUNED.chat_template
     assert not api.bodies_of("POST", "/model-settings")
     view.template.keep.click()
-    assert sent(api) == replaced(chat_template=data.TUNED.chat_template)
+    assert last_settings(api) == replaced(chat_template=data.TUNED.chat_template)
     shown_as(api, settings=replaced(chat_template="{{ messages }}"))
     view.model.fetch_choices()
     api.flush()
     assert view.template.edit.toPlainText() == "{{ messages }}"
     view.template._clear.click()
-    assert sent(api) == replaced(chat_template=None)
+    assert last_settings(api) == replaced(chat_template=None)
 
 
 def test_a_template_that_was_changed_is_told_with_what_it_does(view: ModelSettingsView, api: DemoApi) -> None:
@@ -245,11 +245,11 @@ def test_names_are_kept_among_those_of_others(view: ModelSettingsView, api: Demo
 
 def test_all_can_be_forgotten_and_brought_back(view: ModelSettingsView, api: DemoApi, shell: QuietShell) -> None:
     view._reset.click()
-    assert sent(api) == ModelSettings(pinned=True)
+    assert last_settings(api) == ModelSettings(pinned=True)
     undo = shell.undos[-1]
     assert undo is not None
     undo()
-    assert sent(api) == SET
+    assert last_settings(api) == SET
 
 
 def test_a_model_that_runs_otherwise_can_be_loaded_again(view: ModelSettingsView, api: DemoApi) -> None:
@@ -279,8 +279,10 @@ def test_a_failure_is_said_with_a_way_to_try_again(screen: ModelsScreen, api: De
 
 def test_an_attached_model_has_only_what_counts_for_it(screen: ModelsScreen, api: DemoApi) -> None:
     far = ModelInfo(name="far", title="far", path="/a.json", format="remote", size_bytes=0, attached="http://box/v1")
-    shown = msgspec.structs.replace(data.TUNED, model="far", settings=ModelSettings(), companions=[], chat_template="")
-    api.replies["GET /model-settings/far"] = shown
+    choices = msgspec.structs.replace(
+        data.TUNED, model="far", settings=ModelSettings(), companions=[], chat_template=""
+    )
+    api.replies["GET /model-settings/far"] = choices
     screen.model.model_settings.open_model(far)
     api.flush()
     visible = [section.accessibleName() for section in screen.settings_view._sections if section.isVisible()]
@@ -288,10 +290,12 @@ def test_an_attached_model_has_only_what_counts_for_it(screen: ModelsScreen, api
 
 
 def test_words_for_choices() -> None:
-    one = Companion(kind=CompanionKind.PROJECTOR, name="/m/p.gguf", title="p.gguf", size_bytes=1 << 20, is_used=True)
-    shown = msgspec.structs.replace(data.TUNED, companions=[one])
-    assert model_settings.projector_options(shown)[0] == ("", "The one next to the model, p.gguf")
-    assert model_settings.projector_options(shown)[-1] == ("/m/p.gguf", "p.gguf, 1.0 MiB")
+    companion = Companion(
+        kind=CompanionKind.PROJECTOR, name="/m/p.gguf", title="p.gguf", size_bytes=1 << 20, is_used=True
+    )
+    choices = msgspec.structs.replace(data.TUNED, companions=[companion])
+    assert model_settings.projector_options(choices)[0] == ("", "The one next to the model, p.gguf")
+    assert model_settings.projector_options(choices)[-1] == ("/m/p.gguf", "p.gguf, 1.0 MiB")
     assert model_settings.engine_options(data.TUNED)[0] == ("", "Best, llama.cpp")
     assert model_settings.engine_options(data.TUNED)[-1] == ("vllm", "vLLM, not installed")
     silent = msgspec.structs.replace(data.TUNED, sampling=ModelSampling())
@@ -315,7 +319,7 @@ def test_code_runs_only_after_a_question_that_says_what_it_means(
     assert title.startswith("Allow the code of ")
     assert "with your permissions" in sentence
     deed.run()
-    assert sent(api) == replaced(allows_code=True)
+    assert last_settings(api) == replaced(allows_code=True)
 
 
 def test_code_is_taken_back_at_once(view: ModelSettingsView, api: DemoApi, shell: QuietShell) -> None:
@@ -324,7 +328,7 @@ def test_code_is_taken_back_at_once(view: ModelSettingsView, api: DemoApi, shell
     api.flush()
     assert view.code.toggle.isChecked()
     view.code.toggle.click()
-    assert sent(api) == replaced(allows_code=False)
+    assert last_settings(api) == replaced(allows_code=False)
     assert not shell.asked
 
 
@@ -338,21 +342,21 @@ def test_parsers_are_named_where_the_engine_has_them(view: ModelSettingsView, ap
     assert (calls.field.placeholderText(), reasoning.field.placeholderText()) == ("hermes", "none")
     calls.field.setText("mistral")
     calls.field.editingFinished.emit()
-    assert sent(api) == replaced(tool_parser="mistral")
+    assert last_settings(api) == replaced(tool_parser="mistral")
     shown_as(api, settings=replaced(tool_parser="mistral"))
     view.model.fetch_choices()
     api.flush()
     assert calls.field.text() == "mistral"
     calls.field.setText("")
     calls.field.editingFinished.emit()
-    assert sent(api) == replaced(tool_parser=None)
+    assert last_settings(api) == replaced(tool_parser=None)
 
 
 def test_further_arguments_are_one_line(view: ModelSettingsView, api: DemoApi) -> None:
     field = view.arguments.field
     field.setText("--seed=7 --note 'two words' C:\\x")
     field.editingFinished.emit()
-    assert sent(api) == replaced(extra_args=["--seed=7", "--note", "two words", "C:\\x"])
+    assert last_settings(api) == replaced(extra_args=["--seed=7", "--note", "two words", "C:\\x"])
     shown_as(api, settings=replaced(extra_args=["--note", "it's"]))
     view.model.fetch_choices()
     api.flush()

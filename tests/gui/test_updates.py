@@ -58,7 +58,7 @@ def tell(shell: QuietShell, job: UpdateJob) -> None:
     shell.broadcast_event(UpdateJobChanged(job=job))
 
 
-def shown(model: UpdateStore, state: UpdateState) -> None:
+def show_state(model: UpdateStore, state: UpdateState) -> None:
     model.value = state
     model.changed.emit()
 
@@ -158,18 +158,18 @@ def test_the_way_back_is_one_button(card: UpdatesCard, api: DemoApi) -> None:
 def test_a_copy_that_a_command_updates_shows_the_command(
     card: UpdatesCard, model: UpdateStore, shell: QuietShell
 ) -> None:
-    shown(model, demo.BY_COMMAND)
+    show_state(model, demo.BY_COMMAND)
     assert card.news.install.isHidden()
     assert not card.news.command.isHidden()
-    shown(model, replace(demo.NEWER, release=replace(demo.RELEASE, problem="There is no file for it.")))
+    show_state(model, replace(demo.NEWER, release=replace(demo.RELEASE, problem="There is no file for it.")))
     assert (card.news.problem.text(), card.news.install.isHidden()) == ("There is no file for it.", True)
 
 
 def test_a_copy_that_cannot_look_says_why(card: UpdatesCard, model: UpdateStore) -> None:
-    shown(model, demo.BLIND)
+    show_state(model, demo.BLIND)
     assert card.present.look.isHidden()
     assert "trusts no update key" in card.present.check_label.text()
-    shown(model, replace(demo.UP_TO_DATE, checked_at=None))
+    show_state(model, replace(demo.UP_TO_DATE, checked_at=None))
     assert check_words(model, replace(demo.UP_TO_DATE, checked_at=None)) == "Updates have not been checked yet."
 
 
@@ -181,22 +181,22 @@ def test_news_are_read_when_the_gateway_says_so(model: UpdateStore, api: DemoApi
 
 
 def test_what_failed_after_the_service_had_ended_is_said(model: UpdateStore, api: DemoApi, shell: QuietShell) -> None:
-    asked: list[bool] = []
-    shell.reopen_requested.connect(lambda: asked.append(True))
+    requests: list[bool] = []
+    shell.reopen_requested.connect(lambda: requests.append(True))
     model.install()
     api.flush()
     api.replies["GET /update"] = demo.FAILED
     shell.connected.emit()
     api.flush()
     assert model.refusal == demo.FAILED.failure
-    assert asked == []
+    assert requests == []
 
 
 def test_a_window_that_asked_follows_and_one_that_did_not_offers_to(
     model: UpdateStore, api: DemoApi, theme: Theme, shell: QuietShell, qtbot: QtBot
 ) -> None:
-    asked: list[bool] = []
-    shell.reopen_requested.connect(lambda: asked.append(True))
+    requests: list[bool] = []
+    shell.reopen_requested.connect(lambda: requests.append(True))
     bar = VersionBanner(theme, model, shell)
     qtbot.addWidget(bar)
     assert bar.isHidden()
@@ -205,14 +205,14 @@ def test_a_window_that_asked_follows_and_one_that_did_not_offers_to(
     api.flush()
     assert not bar.isHidden()
     assert bar.sentence.text() == f"Roundhouse was updated to 0.4.0, but this window is still {__version__}."
-    assert asked == []
+    assert requests == []
     bar.button.click()
-    assert asked == [True]
+    assert requests == [True]
     model.install()
     api.flush()
     shell.connected.emit()
     api.flush()
-    assert asked == [True, True]
+    assert requests == [True, True]
 
 
 def test_the_rail_has_a_sign_and_the_menu_leads_to_the_card(
@@ -244,13 +244,13 @@ def test_a_window_is_opened_again_as_a_program_of_its_own_and_the_service_goes_o
     departure = QuitFlow(window, known)
     ended: list[bool] = []
     departure.program_ended.connect(lambda: ended.append(True))
-    asked = WindowReopener(departure)
-    window.shell.reopen_requested.connect(asked.request_reopen)
+    reopener = WindowReopener(departure)
+    window.shell.reopen_requested.connect(reopener.request_reopen)
     window.shell.reopen_requested.emit()
-    assert (asked.is_requested, ended, departure.ends_service) == (True, [True], False)
-    asked.start_window()
-    asked.service = 4711
-    asked.start_window()
+    assert (reopener.is_requested, ended, departure.ends_service) == (True, [True], False)
+    reopener.start_window()
+    reopener.service = 4711
+    reopener.start_window()
     assert begun == [(window_command(), None), (window_command(), 4711)]
 
 
@@ -258,10 +258,10 @@ def test_notes_are_words_below_each_other(theme: Theme, qtbot: QtBot) -> None:
     notes = ReleaseNotes(theme)
     qtbot.addWidget(notes)
     notes.show_markdown("Text.\n\n- one\n  - two\n\n---\n\n![a picture](https://example.org/x.png)\n<b>html</b>\n")
-    said = [label.text() for label in notes.findChildren(Label)]
-    assert said[:1] == ["Text."]
-    assert {"one", "two"} <= set(said)
-    assert not any("https" in text for text in said)
+    texts = [label.text() for label in notes.findChildren(Label)]
+    assert texts[:1] == ["Text."]
+    assert {"one", "two"} <= set(texts)
+    assert not any("https" in text for text in texts)
     notes.show_markdown("")
     assert notes.isHidden()
 
@@ -281,5 +281,5 @@ def test_words() -> None:
 
 def test_every_kind_of_copy_has_its_words(card: UpdatesCard, model: UpdateStore) -> None:
     for kind in InstallationKind:
-        shown(model, replace(demo.NEWER, kind=kind, command="x" if kind is InstallationKind.WHEEL else ""))
+        show_state(model, replace(demo.NEWER, kind=kind, command="x" if kind is InstallationKind.WHEEL else ""))
         assert " · " in card.present.about.text()

@@ -72,9 +72,9 @@ def test_a_row_is_updated_in_place(models_page: ModelsScreen, api: DemoApi, shel
 def test_chat_is_asked_for_with_the_model(models_page: ModelsScreen, api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
     api.flush()
     row = models_page._list.rows["guide"]
-    with qtbot.waitSignal(shell.chat_requested) as asked:
+    with qtbot.waitSignal(shell.chat_requested) as signal:
         next(button for button in row.findChildren(Button) if button.text() == "Chat").click()
-    assert asked.args == ["guide"]
+    assert signal.args == ["guide"]
 
 
 def test_an_unreadable_list_is_said_in_place_and_can_be_tried_again(models_page: ModelsScreen, api: DemoApi) -> None:
@@ -108,8 +108,8 @@ def test_the_guide_is_labelled_wherever_it_is_listed(
     server_page.model.running.read()
     api.flush()
     assert "Built-in tiny help model" in [label.text() for label in models_page._list.rows["guide"].findChildren(Label)]
-    listed = [label.text() for label in server_page._list.rows["guide"].findChildren(ElidedLabel)]
-    assert any(text.startswith("tiny help model · ") for text in listed)
+    texts = [label.text() for label in server_page._list.rows["guide"].findChildren(ElidedLabel)]
+    assert any(text.startswith("tiny help model · ") for text in texts)
 
 
 def test_a_search_that_finds_nothing_says_so(models_page: ModelsScreen, api: DemoApi) -> None:
@@ -167,8 +167,8 @@ def test_what_would_load_it_otherwise_is_one_press_away(server_page: ServerScree
     assert "Load with a context of 4,096 tokens" in visible_buttons(row._failure)
     assert "Choose a smaller model" in visible_buttons(row._failure)
     next(button for button in row.findChildren(Button) if button.text().startswith("Load with")).click()
-    (asked,) = api.bodies_of("POST", "/load")
-    assert asked.options == LoadOptions(context=4096)  # type: ignore[attr-defined]  # LoadModel
+    (load_request,) = api.bodies_of("POST", "/load")
+    assert load_request.options == LoadOptions(context=4096)  # type: ignore[attr-defined]  # LoadModel
 
 
 def test_nothing_running_leads_to_the_models(server_page: ServerScreen, api: DemoApi, shell: Shell) -> None:

@@ -110,8 +110,8 @@ def _members(item: tuple[Any, Any]) -> list[str]:
     pattern = re.compile(_class_text(argument))
     named = [chr(value) for kind, value in argument if kind is sre.LITERAL]
     ranged = [chr(value[0]) for kind, value in argument if kind is sre.RANGE]
-    found = [letter for letter in (*_ALPHABET, *named, *ranged) if pattern.match(letter)]
-    return list(dict.fromkeys(found)) or ["a"]
+    letters = [letter for letter in (*_ALPHABET, *named, *ranged) if pattern.match(letter)]
+    return list(dict.fromkeys(letters)) or ["a"]
 
 
 _CLASS_NAMES = {

@@ -277,7 +277,7 @@ def cases_of(kind: object) -> Iterator[Case]:
         kinds = field.type.types if isinstance(field.type, inspect.UnionType) else (field.type,)
         for name in ("letters", "colons", "slashes", "blanks"):
             text = TEXTS[name](SIZE)
-            value = [text] if any(isinstance(one, inspect.ListType) for one in kinds) else text
+            value = [text] if any(isinstance(inner, inspect.ListType) for inner in kinds) else text
             body = msgspec.json.encode({**plain, field.encode_name: value})
             yield Case(f"{field.encode_name}: {name}", body)
 

@@ -19,13 +19,13 @@ def request_bytes(method: str, path: str, headers: Sequence[tuple[str, bytes]], 
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
-def exchange(port: int, sent: bytes, *, only_head: bool = False) -> int:
+def exchange(port: int, data: bytes, *, only_head: bool = False) -> int:
     """Send and read to the end. Return the status, 0 where the connection was closed without one."""
     with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE_S) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         start = b""
         try:
-            connection.sendall(sent)
+            connection.sendall(data)
         except OSError:  # refused before all of it was read
             start = b""
         try:

@@ -94,8 +94,8 @@ async def play(request: web.Request) -> web.StreamResponse:
 def routes(gateway: Gateway) -> list[tuple[str, str]]:
     """Every address, by the methods it has; what HEAD does GET does as well."""
     router = build_app(gateway.services).router
-    found = ((route.method, route.resource.canonical) for route in router.routes() if route.resource is not None)
-    return sorted({(method, path) for method, path in found if method != "HEAD"})
+    pairs = ((route.method, route.resource.canonical) for route in router.routes() if route.resource is not None)
+    return sorted({(method, path) for method, path in pairs if method != "HEAD"})
 
 
 def filled(path: str, name: str = "x") -> str:
@@ -103,9 +103,9 @@ def filled(path: str, name: str = "x") -> str:
 
 
 def send_all(port: int, batch: Sequence[Sent]) -> None:
-    for sent in batch:
-        data = request_bytes(sent.method, sent.path, sent.case.headers, sent.case.body)
-        exchange(port, data, only_head=sent.is_endless)
+    for request in batch:
+        data = request_bytes(request.method, request.path, request.case.headers, request.case.body)
+        exchange(port, data, only_head=request.is_endless)
 
 
 async def longest_s(gateway: Gateway, watchdog: Watchdog, batch: Sequence[Sent]) -> float:
@@ -118,11 +118,11 @@ async def longest_s(gateway: Gateway, watchdog: Watchdog, batch: Sequence[Sent])
     return watchdog.longest_s
 
 
-async def least_s(gateway: Gateway, watchdog: Watchdog, sent: Sent, most_s: float) -> float:
+async def least_s(gateway: Gateway, watchdog: Watchdog, request: Sent, most_s: float) -> float:
     """Return for how long a request held the loop in the best of some tries: what it takes, it takes each time."""
     least_s = float("inf")
     for _ in range(TRIES):
-        least_s = min(least_s, await longest_s(gateway, watchdog, [sent]))
+        least_s = min(least_s, await longest_s(gateway, watchdog, [request]))
         if least_s <= most_s:
             break
     return least_s
@@ -140,10 +140,10 @@ async def stalls(
         while batch := list(islice(left, at_once)):
             if await longest_s(gateway, watchdog, batch) <= most_s:
                 continue
-            for sent in batch:
-                taken_s = await least_s(gateway, watchdog, sent, most_s)
+            for request in batch:
+                taken_s = await least_s(gateway, watchdog, request, most_s)
                 if taken_s > most_s:
-                    held.append(f"{taken_s:.3f} s: {sent.method} {sent.path[:80]}, {sent.case.name}")
+                    held.append(f"{taken_s:.3f} s: {request.method} {request.path[:80]}, {request.case.name}")
     return held
 
 
@@ -177,8 +177,8 @@ async def test_no_name_in_an_address_holds_the_loop(gateway: Gateway, routes: li
     assert len(named) > 30
     names = [Sent(method, filled(path, name), case) for method, path in named for name in hostile_names()]
     odd = [Sent("GET", f"/{name}", case) for name in hostile_names()]
-    asked = [Sent("GET", f"{PREFIX}/requests?before={name}", case) for name in hostile_names()]
-    assert await stalls(gateway, [*names, *odd, *asked]) == []
+    pages = [Sent("GET", f"{PREFIX}/requests?before={name}", case) for name in hostile_names()]
+    assert await stalls(gateway, [*names, *odd, *pages]) == []
 
 
 async def test_no_small_body_holds_the_loop(gateway: Gateway, routes: list[tuple[str, str]]) -> None:

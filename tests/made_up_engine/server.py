@@ -36,15 +36,15 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(b"{}", "application/json")
 
     def do_POST(self) -> None:
-        asked: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.headers["Authorization"] != f"Bearer {os.environ['MADE_UP_KEY']}":
             self.send_error(401)
             return
-        if asked.get("stream"):
-            events = [piece(asked["model"], {"content": ANSWER}, None), piece(asked["model"], {}, "stop"), "[DONE]"]
+        if body.get("stream"):
+            events = [piece(body["model"], {"content": ANSWER}, None), piece(body["model"], {}, "stop"), "[DONE]"]
             self._answer("".join(f"data: {event}\n\n" for event in events).encode(), "text/event-stream")
         else:
-            self._answer(whole(asked["model"]).encode(), "application/json")
+            self._answer(whole(body["model"]).encode(), "application/json")
 
     def _answer(self, content: bytes, kind: str) -> None:
         self.send_response(200)

@@ -66,7 +66,7 @@ class LineRecorder:
         place = {test: at for at, test in enumerate(tests)}
         lines = {
             os.path.relpath(file, self._root): {
-                line: [place[test] for test in found] for line, found in data.contexts_by_lineno(file).items()
+                line: [place[test] for test in indexes] for line, indexes in data.contexts_by_lineno(file).items()
             }
             for file in data.measured_files()
         }

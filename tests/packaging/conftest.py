@@ -88,10 +88,10 @@ def _namespace(pid: int) -> str:
 @pytest.fixture(scope="session")
 def package() -> Path:
     """The Debian package that `make package` left."""
-    found = sorted((ROOT / "dist").glob("roundhouse_*.deb"))
-    if not found:
+    packages = sorted((ROOT / "dist").glob("roundhouse_*.deb"))
+    if not packages:
         pytest.skip("There is no package in dist/; `make package` makes one.")
-    return found[-1]
+    return packages[-1]
 
 
 @pytest.fixture(scope="session")
@@ -122,8 +122,8 @@ def display() -> Iterator[str]:
     argv = [xvfb, "-displayfd", str(into), "-screen", "0", "1280x820x24", "-nolisten", "tcp"]
     with subprocess.Popen(argv, pass_fds=[into], stderr=subprocess.DEVNULL) as server:
         os.close(into)
-        with os.fdopen(out) as told:
-            number = told.readline().strip()
+        with os.fdopen(out) as pipe:
+            number = pipe.readline().strip()
         assert number
         yield f":{number}"
         server.terminate()

@@ -28,8 +28,8 @@ def fresh(clean: Path, package: Path, display: str, tmp_path: Path) -> Iterator[
 
 def left(computer: Computer) -> list[str]:
     """Return the files that are on the computer and were not before."""
-    found = (path for path in computer.changed.rglob("*") if path.is_symlink() or not (path.is_dir() or is_hole(path)))
-    names = (path.relative_to(computer.changed).as_posix() for path in found)
+    paths = (path for path in computer.changed.rglob("*") if path.is_symlink() or not (path.is_dir() or is_hole(path)))
+    names = (path.relative_to(computer.changed).as_posix() for path in paths)
     return sorted(name for name in names if not name.startswith(DOCUMENTED))
 
 
@@ -42,8 +42,8 @@ def test_after_everything_is_removed_no_file_is_left(fresh: Computer) -> None:
     assert fresh.run("roundhouse", "run", "guide", "What is Roundhouse?", "--temperature", "0").returncode == 0
     assert fresh.run("roundhouse", "settings", "window.scale", "120").returncode == 0
     fresh.run("roundhouse", "engines", "install", "openvino")  # which fails without a network, and leaves uv's folders
-    listed = fresh.run("roundhouse", "uninstall", "--purge", "--models", "--dry-run").stdout
-    assert "/home/person/.local/share/roundhouse/roundhouse.db" in listed
+    stdout = fresh.run("roundhouse", "uninstall", "--purge", "--models", "--dry-run").stdout
+    assert "/home/person/.local/share/roundhouse/roundhouse.db" in stdout
     done = fresh.run("roundhouse", "uninstall", "--purge", "--models", "--yes")
     assert done.returncode == 0, done.stderr
     assert "apt remove roundhouse" in done.stdout

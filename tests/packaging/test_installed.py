@@ -77,12 +77,12 @@ def test_a_question_typed_into_the_window_is_answered_and_closing_it_ends_everyt
 
 def test_a_second_start_hands_over_to_the_window_that_is_open(computer: Computer) -> None:
     first = computer.start("roundhouse-window")
-    found = _xdotool(computer, "search", "--sync", "--onlyvisible", "--name", "^Roundhouse$").split()[0]
+    window_id = _xdotool(computer, "search", "--sync", "--onlyvisible", "--name", "^Roundhouse$").split()[0]
     second = computer.run("roundhouse-window", "roundhouse://chat?model=guide")
     assert (second.returncode, second.stderr) == (0, "")
-    assert len([one for one in computer.running() if Path(one.exe()).name == "roundhouse-window"]) == 1
+    assert len([process for process in computer.running() if Path(process.exe()).name == "roundhouse-window"]) == 1
     assert first.poll() is None
-    _xdotool(computer, "windowfocus", "--sync", found, "key", "ctrl+q")
+    _xdotool(computer, "windowfocus", "--sync", window_id, "key", "ctrl+q")
     assert first.wait(timeout=WITHIN_S) == 0
     wait_until(lambda: not computer.running())
 
@@ -92,8 +92,8 @@ def _ask_in_the_window(computer: Computer) -> float:
     before = len(_answers(computer))
     began = time.time()
     window = computer.start("roundhouse-window")
-    found = _xdotool(computer, "search", "--sync", "--onlyvisible", "--name", "^Roundhouse$").split()[0]
-    _xdotool(computer, "windowfocus", "--sync", found, "type", "--delay", "2", QUESTION)
+    window_id = _xdotool(computer, "search", "--sync", "--onlyvisible", "--name", "^Roundhouse$").split()[0]
+    _xdotool(computer, "windowfocus", "--sync", window_id, "type", "--delay", "2", QUESTION)
     wait_until(lambda: _is_answered_after_return(computer, before))
     written, timings = _answers(computer)[-1]
     _photograph(computer)
@@ -115,9 +115,9 @@ def _answers(computer: Computer) -> list[tuple[float, dict[str, float]]]:
     if not file.exists():
         return []
     base = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
-    asked = "SELECT created_at, timings FROM messages WHERE role = 'assistant' AND status = 'complete' ORDER BY seq"
+    query = "SELECT created_at, timings FROM messages WHERE role = 'assistant' AND status = 'complete' ORDER BY seq"
     try:
-        return [(at, json.loads(timings)) for at, timings in base.execute(asked)]
+        return [(at, json.loads(timings)) for at, timings in base.execute(query)]
     except sqlite3.OperationalError:  # its tables are being made
         return []
     finally:
@@ -139,8 +139,8 @@ def _photograph(computer: Computer) -> None:
     environment = {**os.environ, "DISPLAY": computer.display}
     taken = shutil.which("import") or ""
     subprocess.run([taken, "-window", "root", str(picture)], env=environment, check=True, timeout=WITHIN_S)
-    told = shutil.which("identify") or ""
-    colours = subprocess.run([told, "-format", "%k", str(picture)], capture_output=True, text=True, check=True)
+    identify = shutil.which("identify") or ""
+    colours = subprocess.run([identify, "-format", "%k", str(picture)], capture_output=True, text=True, check=True)
     assert int(colours.stdout) > 50
 
 

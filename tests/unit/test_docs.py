@@ -140,9 +140,11 @@ def test_every_path_of_the_repository_is_there(page: Path) -> None:
 
 def test_the_list_of_folders_is_whole() -> None:
     listing = text_of(ROOT / "ARCHITECTURE.md").split("## Folders")[1].split("```")[1]
-    listed = re.findall(r"^([\w/]+)  ", listing, re.MULTILINE)
-    assert not [folder for folder in listed if not (ROOT / folder).is_dir()]
-    assert {f"app/{path.name}" for path in (ROOT / "app").iterdir() if (path / "__init__.py").exists()} <= set(listed)
+    documented = re.findall(r"^([\w/]+)  ", listing, re.MULTILINE)
+    assert not [folder for folder in documented if not (ROOT / folder).is_dir()]
+    assert {f"app/{path.name}" for path in (ROOT / "app").iterdir() if (path / "__init__.py").exists()} <= set(
+        documented
+    )
     below = re.split(r"^app/gateway .*$", listing, flags=re.MULTILINE)[1].split("\napp/")[0]
     parts = set(re.findall(r"^ {2}(\w+)", below, re.MULTILINE))
     assert parts == {path.name for path in (ROOT / "app" / "gateway").iterdir() if (path / "__init__.py").exists()}
@@ -210,10 +212,10 @@ def test_what_is_always_needed_is_there_of_the_example(files: FileList) -> None:
 
 @each_list
 def test_the_example_has_no_file_that_is_not_listed(files: FileList) -> None:
-    listed = {file for row in files.rows() for file in row.files(files.example)}
+    documented = {file for row in files.rows() for file in row.files(files.example)}
     own = {name_of(path) for path in (ROOT / files.home.replace("NAME", files.example)).rglob("*") if path.is_file()}
-    assert {file for file in own if "__pycache__" not in file} <= listed
-    assert files.referring() <= listed
+    assert {file for file in own if "__pycache__" not in file} <= documented
+    assert files.referring() <= documented
 
 
 @each_list

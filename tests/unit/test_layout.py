@@ -157,14 +157,14 @@ def test_engines_import_nothing_of_the_application() -> None:
 
 def in_workers() -> set[Path]:
     """Return the files that run in engines' environments: workers, and whatever of ours they import."""
-    found: set[Path] = set()
+    paths: set[Path] = set()
     waiting = [path for path in files("engines") if path.name in {"worker.py", "worker_base.py"}]
     while waiting:
         path = waiting.pop()
-        found.add(path)
+        paths.add(path)
         ours = (ROOT / f"{module.replace('.', '/')}.py" for module in imports(path) if module.startswith("engines."))
-        waiting += [other for other in ours if other.is_file() and other not in found]
-    return found
+        waiting += [other for other in ours if other.is_file() and other not in paths]
+    return paths
 
 
 def test_workers_need_only_the_standard_library_and_their_engine() -> None:

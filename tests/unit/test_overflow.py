@@ -37,16 +37,18 @@ def test_each_engines_words_are_known(wording: Wording) -> None:
 
 
 def test_counts_with_commas_are_counts() -> None:
-    said = "This model's maximum context length is 1,048,576 tokens. However, your request has 2,000,000 input tokens."
-    assert overflow_in(said) == Overflow(context=1048576, prompt=2000000)
+    sentence = (
+        "This model's maximum context length is 1,048,576 tokens. However, your request has 2,000,000 input tokens."
+    )
+    assert overflow_in(sentence) == Overflow(context=1048576, prompt=2000000)
 
 
 def test_no_shorter_answer_is_asked_for_where_none_would_help() -> None:
-    said = (
+    sentence = (
         "This model's maximum context length is 4096 tokens. However, you requested 9000 tokens (8000 in the "
         "messages, 1000 in the completion)."
     )
-    assert overflow_in(said) == Overflow(context=4096, prompt=8000)
+    assert overflow_in(sentence) == Overflow(context=4096, prompt=8000)
 
 
 @pytest.mark.parametrize(
@@ -91,12 +93,12 @@ EVENT = (
 
 
 def test_an_engine_that_says_so_in_its_stream_says_it_in_the_dialects_words() -> None:
-    sent = CHAT.editor()(b": waiting\n\n" + EVENT + b"data: [DONE]\n\n")
-    assert sent.startswith(b': waiting\n\ndata: {"error":{"message":"This model\'s maximum context length is 1024')
-    assert sent.endswith(b'"code":"context_length_exceeded","param":"messages"}}\n\ndata: [DONE]\n\n')
-    assert OPENAI.is_complete(sent)
-    told = AnthropicMessageForm(request_id="req_1").editor()(b"event: error\n" + EVENT)
-    assert b"prompt is too long: 1872 tokens > 1024 maximum" in told
+    stream = CHAT.editor()(b": waiting\n\n" + EVENT + b"data: [DONE]\n\n")
+    assert stream.startswith(b': waiting\n\ndata: {"error":{"message":"This model\'s maximum context length is 1024')
+    assert stream.endswith(b'"code":"context_length_exceeded","param":"messages"}}\n\ndata: [DONE]\n\n')
+    assert OPENAI.is_complete(stream)
+    data = AnthropicMessageForm(request_id="req_1").editor()(b"event: error\n" + EVENT)
+    assert b"prompt is too long: 1872 tokens > 1024 maximum" in data
 
 
 @pytest.mark.parametrize(

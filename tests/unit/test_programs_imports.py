@@ -39,21 +39,25 @@ def brought_in(statement: str) -> set[str]:
     """Return every module that is there after a statement, in an interpreter of its own."""
     code = f"{statement}\nimport json, sys\nprint(json.dumps(list(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT, check=True)
-    found: list[str] = json.loads(done.stdout)
-    return set(found)
+    body: list[str] = json.loads(done.stdout)
+    return set(body)
 
 
 @pytest.mark.parametrize(("modules", "banned"), BUDGETS.items(), ids=["gateway", "probe", "download", "up", "command"])
 def test_a_program_starts_without_what_it_does_not_need_yet(modules: str, banned: set[str]) -> None:
-    found = brought_in(f"import {modules}")
-    assert found.issuperset(modules.split(", "))
-    assert not sorted(one for one in found for name in banned if one == name or one.startswith(f"{name}."))
+    modules_imported = brought_in(f"import {modules}")
+    assert modules_imported.issuperset(modules.split(", "))
+    assert not sorted(
+        module for module in modules_imported for name in banned if module == name or module.startswith(f"{name}.")
+    )
 
 
 def test_no_engine_is_brought_in_to_see_whether_it_is_known() -> None:
-    found = brought_in("from engines.registry import ADAPTERS\nassert 'tgi' in ADAPTERS and 'none' not in ADAPTERS")
-    assert "engines.registry" in found
-    assert "engines.tgi.launch" not in found
+    modules_imported = brought_in(
+        "from engines.registry import ADAPTERS\nassert 'tgi' in ADAPTERS and 'none' not in ADAPTERS"
+    )
+    assert "engines.registry" in modules_imported
+    assert "engines.tgi.launch" not in modules_imported
 
 
 def test_the_gateway_looks_for_garbage_only_once_it_has_started() -> None:

@@ -74,8 +74,8 @@ def build_advice(inputs: PlanInputs) -> Advice:
     queries = [
         (candidate, _build_query(inputs, candidate, work, trials)) for candidate in ranked if not candidate.refused
     ]
-    shown = _candidates_to_show(inputs, queries[0][1])
-    drafts = [_draft_plan(inputs, candidate, ask, shown) for candidate, ask in queries]
+    candidates = _candidates_to_show(inputs, queries[0][1])
+    drafts = [_draft_plan(inputs, candidate, ask, candidates) for candidate, ask in queries]
     usable = order_drafts(drafts, preferred=inputs.preferred, is_named=bool(inputs.model))
     refused = [*_without_weights(drafts, usable), *(candidate for candidate in ranked if candidate.refused)]
     plans = [_build_plan(inputs, draft, place=place) for place, draft in enumerate(usable)]
@@ -89,7 +89,7 @@ def build_advice(inputs: PlanInputs) -> Advice:
         intent=inputs.intent,
         users=inputs.users,
         machine=wording.machine_summary(inputs.machine),
-        model=inputs.model or (_model_title(shown[0]) if shown else ""),
+        model=inputs.model or (_model_title(candidates[0]) if candidates else ""),
     )
 
 
@@ -139,30 +139,31 @@ def _build_query(inputs: PlanInputs, ranked: RankedEngine, work: Workload, trial
     )
 
 
-def _draft_plan(inputs: PlanInputs, ranked: RankedEngine, ask: EngineQuery, shown: list[ModelFacts]) -> PlanDraft:
-    if shown and not inputs.model:
-        ask = msgspec.structs.replace(ask, model=_model_title(shown[0]), is_model_named=False)
-    options = loadable_files(shown, ranked.traits, ask.gpus)
+def _draft_plan(inputs: PlanInputs, ranked: RankedEngine, ask: EngineQuery, candidates: list[ModelFacts]) -> PlanDraft:
+    if candidates and not inputs.model:
+        ask = msgspec.structs.replace(ask, model=_model_title(candidates[0]), is_model_named=False)
+    options = loadable_files(candidates, ranked.traits, ask.gpus)
     if options:
         chosen = pick_with_head(ask, options, is_decided=ask.engine.id in inputs.drafts)
         return PlanDraft(ranked=ranked, ask=ask, options=options, chosen=chosen)
-    draft = PlanDraft(ranked=ranked, ask=ask, chosen=pick_without_model(ask, trained=_training_limit(shown)))
-    if not shown or not inputs.model:
+    draft = PlanDraft(ranked=ranked, ask=ask, chosen=pick_without_model(ask, trained=_training_limit(candidates)))
+    if not candidates or not inputs.model:
         return draft
     made = MADE_FROM_ORIGINALS.intersection(ranked.traits.formats)
     if made and not inputs.is_fixed:
         note = f"No version in {FORMAT_NAMES[min(made)]} was found; it is converted from the original weights."
         return msgspec.structs.replace(draft, to_convert=note)
-    return msgspec.structs.replace(draft, no_weights=_weights_problem(inputs.model, ranked.traits, shown, ask))
+    return msgspec.structs.replace(draft, no_weights=_weights_problem(inputs.model, ranked.traits, candidates, ask))
 
 
-def _training_limit(shown: Sequence[ModelFacts]) -> int | None:
-    return min((facts.trained_context for facts in shown if facts.trained_context), default=None)
+def _training_limit(candidates: Sequence[ModelFacts]) -> int | None:
+    return min((facts.trained_context for facts in candidates if facts.trained_context), default=None)
 
 
-def _weights_problem(model: str, engine: EngineTraits, shown: Sequence[ModelFacts], ask: EngineQuery) -> str:
+def _weights_problem(model: str, engine: EngineTraits, candidates: Sequence[ModelFacts], ask: EngineQuery) -> str:
     lacks = next(
-        (why for facts in shown if facts.format in engine.formats and (why := why_not(facts, engine, ask.gpus))), ""
+        (why for facts in candidates if facts.format in engine.formats and (why := why_not(facts, engine, ask.gpus))),
+        "",
     )
     if lacks:
         return f"{engine.name} would load {model}, but {lacks}."

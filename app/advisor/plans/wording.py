@@ -390,16 +390,16 @@ def _fit_warnings(chosen: PlanPick) -> Iterator[str]:
 
 
 def _context_warnings(ask: EngineQuery, chosen: PlanPick) -> Iterator[str]:
-    target, got = ask.work.target_context, chosen.setting.context
+    target, context = ask.work.target_context, chosen.setting.context
     trained = chosen.facts.trained_context if chosen.facts else None
     if chosen.facts is not None and chosen.fit is FitQuality.NONE:
         return
-    if got < min(target, trained or target):
+    if context < min(target, trained or target):
         target_words = words.format_tokens(target)
-        yield f"{words.format_tokens(got)} of context fit, {target_words} are wanted for {ask.work.needs.title}."
-    elif ask.work.context and got < target:
+        yield f"{words.format_tokens(context)} of context fit, {target_words} are wanted for {ask.work.needs.title}."
+    elif ask.work.context and context < target:
         target_words = words.format_tokens(target)
-        yield f"{target_words} of context were requested; the model was trained for {words.format_tokens(got)}."
+        yield f"{target_words} of context were requested; the model was trained for {words.format_tokens(context)}."
 
 
 def _speed_warnings(ask: EngineQuery, pick_estimate: Estimate | None) -> Iterator[str]:

@@ -32,9 +32,9 @@ def read_chat(value: JsonObject) -> SourceChat:
     for place, message in enumerate(objects_of(value.get("messages"))):
         versions = objects_of(message.get("versions"))
         chat.messages += [_read_version(version, f"{place}.{at}", before, chat) for at, version in enumerate(versions)]
-        shown = message.get("currentlySelected")
+        selected = message.get("currentlySelected")
         if versions:
-            before = f"{place}.{shown if isinstance(shown, int) and 0 <= shown < len(versions) else 0}"
+            before = f"{place}.{selected if isinstance(selected, int) and 0 <= selected < len(versions) else 0}"
     chat.current = before
     return chat
 

@@ -136,8 +136,8 @@ async def wiring(services: Services, model: str = "") -> WiringTarget:
 
     Raises NotFound for a model that is not there, or that cannot chat.
     """
-    listed = await asyncio.to_thread(services.library.list_models)
-    usable = [info for info in listed if info.chats and not info.problem]
+    models = await asyncio.to_thread(services.library.list_models)
+    usable = [info for info in models if info.chats and not info.problem]
     first = (await find_model(services, model)) if model else _usual(without_completion(services.settings, usable))
     if not first.chats:
         raise NotFound(f"{first.title} is not a chat model.", hint="Choose another model.", code="model_cannot")

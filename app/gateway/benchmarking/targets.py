@@ -125,8 +125,8 @@ def _sha256_in_name(file: Path) -> str:
 
 
 async def _target_at(services: Services, request: StartBenchmark) -> OpenTarget:
-    base, listed = await find_endpoint_models(check_url(request.url, own=services.identity.url), request.key)
-    names = [model.id for model in listed]
+    base, models = await find_endpoint_models(check_url(request.url, own=services.identity.url), request.key)
+    names = [model.id for model in models]
     if not request.model and len(names) != 1:
         raise BadRequest(
             f"The endpoint has {len(names)} models.", hint="Name one with --served-name.", code="model_required"

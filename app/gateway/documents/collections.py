@@ -103,16 +103,16 @@ class Collections:
         """Return what is set of a collection, by id or name. Raises NotFound."""
         await self._loaded.wait()
         allowed = [record for record in self._records.values() if not key or key in record.keys]
-        found = next((record for record in allowed if record.id == name), None) or next(
+        match = next((record for record in allowed if record.id == name), None) or next(
             (record for record in allowed if record.name.casefold() == name.casefold()), None
         )
-        if found is None:
+        if match is None:
             raise NotFound(
                 f"There is no collection {quote_value(name)}.",
                 hint="`roundhouse collections list` shows them.",
                 code="collection_not_found",
             )
-        return found
+        return match
 
     async def add_collection(self, new: NewCollection, *, metadata: dict[str, str] | None = None) -> Collection:
         """Add a collection and have its folders read. Raises BadRequest, Conflict or StorageFault."""

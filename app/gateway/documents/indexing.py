@@ -90,14 +90,14 @@ class IndexUpdate:
 @asynccontextmanager
 async def open_writer(index: DocumentIndex) -> AsyncIterator[WriterThread]:
     """Have an index written in a thread of its own while the block runs. Raises StorageFault."""
-    thread, opened = ThreadPoolExecutor(1, "documents"), ExitStack()
+    thread, writer_stack = ThreadPoolExecutor(1, "documents"), ExitStack()
     loop = asyncio.get_running_loop()
     try:
-        writer = await loop.run_in_executor(thread, opened.enter_context, index.write())
+        writer = await loop.run_in_executor(thread, writer_stack.enter_context, index.write())
         yield WriterThread(index, thread, writer)
     finally:
         # The thread does one thing after another: also what was begun when this was called off is closed where it is.
-        await asyncio.shield(asyncio.wrap_future(thread.submit(opened.close)))
+        await asyncio.shield(asyncio.wrap_future(thread.submit(writer_stack.close)))
         thread.shutdown(wait=False)
 
 

@@ -53,11 +53,11 @@ class PassageSearch:
         notes: list[str] = []
         reranker = await self._models.find_reranker()
         most = max(count, _RERANKED) if reranker else count
-        found: list[Passage] = []
+        hits: list[Passage] = []
         for collection, index in indexes.items():
             vector = await self._question_vector(index, question, notes)
-            found += await asyncio.to_thread(_read_index, index, collection, question, vector, (most, files))
-        passages = sorted(found, key=lambda item: -item.score)[:most]
+            hits += await asyncio.to_thread(_read_index, index, collection, question, vector, (most, files))
+        passages = sorted(hits, key=lambda item: -item.score)[:most]
         means = [mean for mean, is_so in _means_of(passages).items() if is_so]
         if reranker and passages:
             try:

@@ -133,7 +133,7 @@ def versions_of(catalogue: EngineCatalogue, engine: str) -> list[EngineVersion]:
 
 def _version_from_manifest(catalogue: EngineCatalogue, state: VersionState, manifest: VersionManifest) -> EngineVersion:
     folder = catalogue.shelf.version_folder(manifest.engine, manifest.name)
-    gone = find_missing_files(catalogue.adapters[manifest.engine].descriptor, place_of(folder, manifest))
+    missing_files = find_missing_files(catalogue.adapters[manifest.engine].descriptor, place_of(folder, manifest))
     return EngineVersion(
         name=manifest.name,
         version=manifest.version,
@@ -145,7 +145,7 @@ def _version_from_manifest(catalogue: EngineCatalogue, state: VersionState, mani
         installed_at=manifest.installed_at,
         path=str(folder),
         proof=state.proofs.get(manifest.name),
-        problem=state.bad.get(manifest.name, "") or (gone.sentence if gone else ""),
+        problem=state.bad.get(manifest.name, "") or (missing_files.sentence if missing_files else ""),
     )
 
 

@@ -100,13 +100,13 @@ class Access:
         is_own = path.startswith(_OWN_PATHS)
         if not is_own and is_here and not self._is_wide and not self._asks_always():
             return False
-        shown = list(keys_shown(request.headers))
-        if is_here and any(self._is_token(key) for key in shown):
+        credentials = list(keys_shown(request.headers))
+        if is_here and any(self._is_token(key) for key in credentials):
             request[MAY_MANAGE] = True
             return False
-        key = next(filter(None, map(self._keys.find_key, shown)), None)
+        key = next(filter(None, map(self._keys.find_key, credentials)), None)
         if key is None:
-            raise self._refusal_error(shown, request.remote or "", is_own=is_own and is_here)
+            raise self._refusal_error(credentials, request.remote or "", is_own=is_own and is_here)
         CLIENT.set(key.name)
         request[KEY_NAME] = key.name
         if (observed := request.get(OBSERVATION)) is not None:
@@ -121,11 +121,11 @@ class Access:
         self.holders.add_request(request, key)
         return True
 
-    def _refusal_error(self, shown: list[str], peer: str, *, is_own: bool) -> UserError:
-        wait_s = self._attempts.note_wrong_key(peer) if shown else 0.0
+    def _refusal_error(self, credentials: list[str], peer: str, *, is_own: bool) -> UserError:
+        wait_s = self._attempts.note_wrong_key(peer) if credentials else 0.0
         if wait_s:
             return TooManyWrongKeys(wait_s)
-        if shown:
+        if credentials:
             log.info("A wrong key was shown", extra={"peer": peer})
         if is_own:
             return Unauthorized(
@@ -133,13 +133,13 @@ class Access:
                 hint="Send `Authorization: Bearer` with the token from its port file, or with a key that may manage.",
             )
         return Unauthorized(
-            "The key is not valid for this endpoint." if shown else "This endpoint requires a key.",
+            "The key is not valid for this endpoint." if credentials else "This endpoint requires a key.",
             hint="Create one with `roundhouse keys new NAME` and send it as `Authorization: Bearer` or `x-api-key`.",
-            code="invalid_api_key" if shown else "key_required",
+            code="invalid_api_key" if credentials else "key_required",
         )
 
-    def _is_token(self, shown: str) -> bool:
-        return bool(self._token) and secrets.compare_digest(_to_bytes(shown), _to_bytes(self._token))
+    def _is_token(self, key: str) -> bool:
+        return bool(self._token) and secrets.compare_digest(_to_bytes(key), _to_bytes(self._token))
 
 
 def check_may_change(request: web.Request) -> None:

@@ -145,8 +145,8 @@ def cors_headers(origin: str) -> CIMultiDict[str]:
 
 def preflight_headers(request_headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
     """Return what a preflight is told beside `cors_headers`. Of unknown headers, only x-stainless ones are allowed."""
-    wanted = request_headers.get("Access-Control-Request-Headers", "")[:_LONGEST_LIST]
-    names = [name.strip() for name in wanted.split(",")]
+    header_names = request_headers.get("Access-Control-Request-Headers", "")[:_LONGEST_LIST]
+    names = [name.strip() for name in header_names.split(",")]
     stainless = [name for name in names if name.lower().startswith("x-stainless-")]
     headers = CIMultiDict(
         {

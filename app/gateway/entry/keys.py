@@ -140,12 +140,12 @@ class KeyStore:
         del self._revoked[name]
         return kept.describe
 
-    def find_key(self, shown: str) -> KeyInfo | None:
+    def find_key(self, key: str) -> KeyInfo | None:
         """Return what the key `shown` is, if it is one and has not expired, and note that it was used.
 
         Hashes are compared in constant time and all of them, so that the time taken says nothing about any.
         """
-        digest, match = _hash_key(shown), None
+        digest, match = _hash_key(key), None
         for kept in self._kept.values():
             if secrets.compare_digest(kept.sha256, digest):
                 match = kept

@@ -201,7 +201,7 @@ def _list_complete(
     seen = hub.looks.read_seen()
     for pick in picks:
         entry = entries[pick.pull]
-        places = [place.partition("@")[0] for listed in entry.repositories.values() for place in listed]
+        places = [place.partition("@")[0] for repository in entry.repositories.values() for place in repository]
         yield replace(
             pick,
             family=entry.family,

@@ -133,7 +133,7 @@ class DownloadQueue:
         known = next(same, None)
         if known is not None:
             return known.shown if known.shown.state in {_S.QUEUED, _S.RUNNING} else self.resume(known.shown.id)
-        shown = Download(
+        download = Download(
             id=f"dl_{uuid4().hex[:12]}",
             title=title,
             repository=repository.name,
@@ -147,8 +147,8 @@ class DownloadQueue:
             total_bytes=sum(file.size for file in files),
             added_at=time.time(),
         )
-        self._entries[shown.id] = _QueueEntry(shown=shown, files=list(files))
-        return self._change_state(shown.id)
+        self._entries[download.id] = _QueueEntry(shown=download, files=list(files))
+        return self._change_state(download.id)
 
     def pause(self, download_id: str) -> Download:
         """Stop one and keep what came. Raises NotFound, or Conflict when it is over."""
@@ -295,8 +295,8 @@ class DownloadQueue:
     def _still_to_come(self, *, before: str) -> int:
         """Return how much room those will take that began before one."""
         earlier = takewhile(lambda key: key != before, self._running)
-        shown = [self._entries[key].shown for key in earlier if key in self._entries]
-        return sum(max(0, download.total_bytes - download.present_bytes) for download in shown)
+        downloads = [self._entries[key].shown for key in earlier if key in self._entries]
+        return sum(max(0, download.total_bytes - download.present_bytes) for download in downloads)
 
     def _take_report(
         self, download_id: str, report: DownloadStarted | DownloadProgress | DownloadNote, pace: "_TransferRate"
@@ -308,23 +308,23 @@ class DownloadQueue:
             self._publish_changes(download_id, note=report.sentence)
             return
         rate = pace.note_reading(report.present_bytes, time.monotonic())
-        shown = self._entries[download_id].shown
-        left = shown.total_bytes - report.present_bytes
+        download = self._entries[download_id].shown
+        left = download.total_bytes - report.present_bytes
         self._publish_changes(
             download_id,
             present_bytes=max(0, report.present_bytes),
-            file=report.file if isinstance(report, DownloadProgress) else shown.file,
-            note=shown.note if isinstance(report, DownloadProgress) else "",  # another process, another try
+            file=report.file if isinstance(report, DownloadProgress) else download.file,
+            note=download.note if isinstance(report, DownloadProgress) else "",  # another process, another try
             bytes_per_s=rate,
             eta_s=left / rate if rate else None,
         )
 
     def _change_state(self, download_id: str, **changed: object) -> Download:
         """Change a download's state: kept over a restart, and a reason to look at the queue."""
-        shown = self._publish_changes(download_id, **changed)
+        download = self._publish_changes(download_id, **changed)
         self._save()
         self._begin_more()
-        return self._entries[download_id].shown if download_id in self._entries else shown
+        return self._entries[download_id].shown if download_id in self._entries else download
 
     def _publish_changes(self, download_id: str, **changed: object) -> Download:
         entry = self._entries[download_id] = _with_changes(self._entries[download_id], **changed)
@@ -378,10 +378,10 @@ def _with_changes(entry: _QueueEntry, **changed: object) -> _QueueEntry:
     return msgspec.structs.replace(entry, shown=msgspec.structs.replace(entry.shown, **changed))
 
 
-def _fields_at_end(shown: Download, ended: DownloadDone) -> dict[str, object]:
+def _fields_at_end(download: Download, ended: DownloadDone) -> dict[str, object]:
     return {
         "state": _S.DONE,
-        "present_bytes": shown.total_bytes,
+        "present_bytes": download.total_bytes,
         "folder": ended.folder,
         "ended_at": time.time(),
         "bytes_per_s": None,
@@ -390,8 +390,8 @@ def _fields_at_end(shown: Download, ended: DownloadDone) -> dict[str, object]:
     }
 
 
-def _is_same(shown: Download, repository: Repository, files: list[str]) -> bool:
-    return (shown.repository, shown.commit, shown.files) == (repository.name, repository.commit, files)
+def _is_same(download: Download, repository: Repository, files: list[str]) -> bool:
+    return (download.repository, download.commit, download.files) == (repository.name, repository.commit, files)
 
 
 DOWNLOADS = web.AppKey("downloads", DownloadQueue)

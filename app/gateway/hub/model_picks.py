@@ -283,8 +283,8 @@ def _card_of_plan(card: HubCard, plan: Plan) -> HubCard:
 def catalogue_card(entry: CatalogueEntry) -> HubCard:
     """Return a card with the preferred repository of each format."""
     repositories = [
-        HubSearchHit(repository=listed[0].partition("@")[0], formats=[kind], licence=entry.licence)
-        for kind, listed in entry.repositories.items()
+        HubSearchHit(repository=names[0].partition("@")[0], formats=[kind], licence=entry.licence)
+        for kind, names in entry.repositories.items()
         if kind in FORMATS
     ]
     own = HubSearchHit(repository=entry.base, formats=["safetensors"], licence=entry.licence)

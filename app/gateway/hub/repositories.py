@@ -104,7 +104,7 @@ def _list_companions(offer: RepositoryOffer, cache: RepositoryCache) -> list[Hub
 
 
 def _describe_variant(variant: ModelVariant, facts: ModelFacts | None, ground: FitContext) -> HubVariant:
-    shown = HubVariant(
+    hub_variant = HubVariant(
         quantization=variant.quantization or (facts.quantization if facts else ""),
         format=facts.format if facts else variant.format,
         size_bytes=variant.size_bytes,
@@ -113,10 +113,10 @@ def _describe_variant(variant: ModelVariant, facts: ModelFacts | None, ground: F
         projector_bytes=variant.projector.size if variant.projector else 0,
         projector=variant.projector.path if variant.projector else "",
     )
-    return shown if facts is None else _with_estimate(shown, facts, ground)
+    return hub_variant if facts is None else _with_estimate(hub_variant, facts, ground)
 
 
-def _with_estimate(shown: HubVariant, facts: ModelFacts, ground: FitContext) -> HubVariant:
+def _with_estimate(variant: HubVariant, facts: ModelFacts, ground: FitContext) -> HubVariant:
     from app.advisor.plans.quantisations import nominal_bits  # noqa: PLC0415 -- the gateway starts without the advisor
     from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
 
@@ -125,9 +125,9 @@ def _with_estimate(shown: HubVariant, facts: ModelFacts, ground: FitContext) -> 
     try:
         estimate = estimate_on(facts, ground)
     except BadRequest as error:  # an architecture nobody can compute
-        return msgspec.structs.replace(shown, quality=quality, reason=str(error))
+        return msgspec.structs.replace(variant, quality=quality, reason=str(error))
     return msgspec.structs.replace(
-        shown,
+        variant,
         quality=quality,
         engine=estimate.engine,
         engine_name=engine_table()[estimate.engine].name,
@@ -155,7 +155,7 @@ def estimate_on(facts: ModelFacts, ground: FitContext) -> Estimate:
 
 
 def _mark_choice(
-    shown: HubVariant,
+    hub_variant: HubVariant,
     variant: ModelVariant,
     best: hub_plans.BestVariant | None,
     cache: RepositoryCache,
@@ -163,8 +163,8 @@ def _mark_choice(
 ) -> HubVariant:
     is_here = all(cache.has_file(offer.home_of(variant).commit, file) for file in variant.files)
     if best is None or best.variant is not variant:
-        return msgspec.structs.replace(shown, is_here=is_here)
-    return msgspec.structs.replace(shown, is_here=is_here, is_recommended=True, reason=best.reason)
+        return msgspec.structs.replace(hub_variant, is_here=is_here)
+    return msgspec.structs.replace(hub_variant, is_here=is_here, is_recommended=True, reason=best.reason)
 
 
 def _describe_model(

@@ -52,11 +52,11 @@ async def attach(services: Services, request: AttachEndpoint) -> list[ModelInfo]
     chosen = _choose_models(remote_models, request.models)
     cards = await cards_of(EngineEndpoint(base_url=base, key=key, served_name=""), chosen)
     records = _records(base, request, [(model, cards[model.id]) for model in chosen])
-    listed = await asyncio.to_thread(services.library.attach_models, records, key)
-    for model in listed:
+    models = await asyncio.to_thread(services.library.attach_models, records, key)
+    for model in models:
         await services.supervisor.expire_model(model.name)  # one that runs under this name has the old key
     services.events.publish(ModelsChanged())
-    return listed
+    return models
 
 
 async def detach(supervisor: Supervisor, library: Library, events: EventHub, name: str) -> None:
@@ -225,7 +225,7 @@ async def refresh_card(library: Library, model: ModelInfo, *, only_if_changed: b
     """
     attachment = library.find_attachment(model)
     endpoint = await asyncio.to_thread(endpoint_of, attachment, model)
-    listed = next(
+    model_info = next(
         (
             remote_model
             for remote_model in await list_remote_models(endpoint, MODELS)
@@ -233,16 +233,16 @@ async def refresh_card(library: Library, model: ModelInfo, *, only_if_changed: b
         ),
         None,
     )
-    if listed is None:
+    if model_info is None:
         raise NotFound(
             f"The endpoint no longer lists the model {quote_value(attachment.served_as)}.", code="model_not_found"
         )
-    if only_if_changed and digest_of(listed) == attachment.known.digest:
+    if only_if_changed and digest_of(model_info) == attachment.known.digest:
         return False
-    card = (await cards_of(endpoint, [listed]))[listed.id]
+    card = (await cards_of(endpoint, [model_info]))[model_info.id]
 
     def with_news(attachment: Attachment) -> Attachment:
-        return msgspec.structs.replace(attachment, known=make_knowledge(listed, card))
+        return msgspec.structs.replace(attachment, known=make_knowledge(model_info, card))
 
     await asyncio.to_thread(library.correct_attachment, model.name, with_news)
     return True

@@ -193,8 +193,8 @@ class _LmModels(msgspec.Struct, frozen=True, kw_only=True):
 async def _add_lm_studio_cards(root: EngineEndpoint, cards: dict[str, EndpointCard]) -> None:
     for path in ("/api/v1/models", "/api/v0/models"):
         listing = await _request_json(root, "GET", path, _LmModels)
-        listed = [model for model in (*listing.models, *listing.data) if model.type in _TYPES] if listing else []
-        for model in listed:
+        models = [model for model in (*listing.models, *listing.data) if model.type in _TYPES] if listing else []
+        for model in models:
             words = model.capabilities
             says = answers_in(words) if isinstance(words, Mapping) else _answers_of_older_list(words)
             answers = {Capability.THINKING: False} if isinstance(words, Mapping) else {}
@@ -203,7 +203,7 @@ async def _add_lm_studio_cards(root: EngineEndpoint, cards: dict[str, EndpointCa
                 model.key or model.id,
                 EndpointCard(answers | says | _answers_of_type(model.type), model.max_context_length, "LM Studio"),
             )
-        if listed:
+        if models:
             return
 
 
@@ -228,10 +228,10 @@ async def _add_ollama_cards(root: EngineEndpoint, names: Sequence[str], cards: d
 
     async def add_shown_card(name: str) -> None:
         async with places:
-            shown = await _request_json(root, "POST", "/api/show", _ShowAnswer, body={"model": name})
-        if shown is not None and shown.capabilities:
-            answers = _without_gaps(answers_in(shown.capabilities, is_whole=True))
-            _add(cards, name, EndpointCard(answers, _context_of(shown.model_info), "Ollama"))
+            answer = await _request_json(root, "POST", "/api/show", _ShowAnswer, body={"model": name})
+        if answer is not None and answer.capabilities:
+            answers = _without_gaps(answers_in(answer.capabilities, is_whole=True))
+            _add(cards, name, EndpointCard(answers, _context_of(answer.model_info), "Ollama"))
 
     await asyncio.gather(*map(add_shown_card, names))
 

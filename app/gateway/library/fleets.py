@@ -65,10 +65,10 @@ async def start_fleet(services: Services, request: StartFleet) -> ModelInfo:
         policy=file.policy,
         replicas=replicas,
     )
-    (listed,) = await asyncio.to_thread(services.library.attach_models, [attachment], key)
-    await services.supervisor.expire_model(listed.name)
+    (model_info,) = await asyncio.to_thread(services.library.attach_models, [attachment], key)
+    await services.supervisor.expire_model(model_info.name)
     services.events.publish(ModelsChanged())
-    return listed
+    return model_info
 
 
 def read_fleet_file(text: str) -> FleetFile:

@@ -49,8 +49,8 @@ def plan_setting(
     return pick
 
 
-def _is_smaller(planned: RunSetting, wanted: RunSetting) -> bool:
-    return planned.context < wanted.context or planned.slots < wanted.slots
+def _is_smaller(planned: RunSetting, target: RunSetting) -> bool:
+    return planned.context < target.context or planned.slots < target.slots
 
 
 def options_from_plan(options: LaunchOptions, pick: PlanPick) -> LaunchOptions:

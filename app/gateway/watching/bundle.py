@@ -226,12 +226,12 @@ def _clean_log(file: BundleFile, scrubber: Scrubber) -> BundleFile:
 
 
 def _manifest_text(files: Sequence[BundleFile]) -> BundleFile:
-    listed = [{"name": file.name, "why": file.why, "bytes": len(file.text.encode())} for file in files]
+    contents = [{"name": file.name, "why": file.why, "bytes": len(file.text.encode())} for file in files]
     lines = (
         "Made by `roundhouse doctor --bundle`. Conversations, prompts, keys, host and user names, addresses of other "
         "computers, serial numbers and folders are left out or replaced. Please check it anyway."
     )
-    text = _json_bytes({"about": lines, "files": listed})
+    text = _json_bytes({"about": lines, "files": contents})
     return BundleFile(name="manifest.json", why="The contents of this bundle, and why they are included", text=text)
 
 
@@ -327,11 +327,11 @@ def _own_lines(file: Path, scrubber: Scrubber) -> Iterable[str]:
 def last_lines(file: Path, count: int) -> list[str]:
     """Return the last whole lines of a file, of its last half mebibyte; none if it cannot be read."""
     try:
-        with file.open("rb") as opened:
-            opened.seek(0, 2)
-            start = max(0, opened.tell() - _TAIL_BYTES)
-            opened.seek(start)
-            lines = opened.read().decode(errors="replace").splitlines()
+        with file.open("rb") as stream:
+            stream.seek(0, 2)
+            start = max(0, stream.tell() - _TAIL_BYTES)
+            stream.seek(start)
+            lines = stream.read().decode(errors="replace").splitlines()
     except OSError:
         return []
     return lines[1 if start else 0 :][-count:]

@@ -60,8 +60,8 @@ class PlainText(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- overrides logging's name
         """Return the line, without a traceback."""
-        shown = "".join(letter if letter.isprintable() else " " for letter in message_of(record))
-        return f"{record.levelname}: {shown}"
+        text = "".join(letter if letter.isprintable() else " " for letter in message_of(record))
+        return f"{record.levelname}: {text}"
 
 
 def message_of(record: logging.LogRecord) -> str:

@@ -188,12 +188,12 @@ def _name_fact(evidence: Evidence, device: Path) -> Fact[str]:
     if product:
         return measured_fact(product, "product_name")
     number, revision = read_int(device / "device"), read_int(device / "revision")
-    listed = product_name(evidence, VENDOR, number or 0, revision or 0)
-    if listed:
-        brand = listed if listed.startswith("AMD") else f"AMD {listed}"
+    product_name_text = product_name(evidence, VENDOR, number or 0, revision or 0)
+    if product_name_text:
+        brand = product_name_text if product_name_text.startswith("AMD") else f"AMD {product_name_text}"
         return Fact(value=brand, source="amdgpu.ids, pci.ids", confidence=Confidence.TABLE)
-    shown = "unknown" if number is None else f"0x{number:04x}"
-    return derived_fact(f"AMD GPU ({shown})", "PCI device id", note="Neither driver nor lists give a product name.")
+    id_text = "unknown" if number is None else f"0x{number:04x}"
+    return derived_fact(f"AMD GPU ({id_text})", "PCI device id", note="Neither driver nor lists give a product name.")
 
 
 def _driver_fact(root: Path) -> Fact[str]:

@@ -74,9 +74,9 @@ def _free_memory(evidence: Evidence, *, is_card: bool) -> Fact[int]:
 
 
 def _name_fact(evidence: Evidence, device: Path, number: int) -> Fact[str]:
-    listed = product_name(evidence, VENDOR, number, read_int(device / "revision") or 0)
-    if listed:
-        brand = listed if listed.startswith("Intel") else f"Intel {listed}"
+    product = product_name(evidence, VENDOR, number, read_int(device / "revision") or 0)
+    if product:
+        brand = product if product.startswith("Intel") else f"Intel {product}"
         return Fact(value=brand, source="pci.ids", confidence=Confidence.TABLE)
     return derived_fact(f"Intel GPU (0x{number:04x})", "PCI device id", note="No list gives a product name.")
 

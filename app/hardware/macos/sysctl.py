@@ -147,10 +147,10 @@ def _isa_fact(values: dict[str, str]) -> Fact[list[str]]:
     if values.get("hw.optional.arm64") == "1":
         flags = [flag for name, flag in _ARM.items() if values.get(f"hw.optional.arm.{name}") == "1"]
         return measured_fact(["asimd", *flags], "sysctl hw.optional.arm")
-    listed = f"{values.get('machdep.cpu.features', '')} {values.get('machdep.cpu.leaf7_features', '')}".split()
-    if not listed:
+    features = f"{values.get('machdep.cpu.features', '')} {values.get('machdep.cpu.leaf7_features', '')}".split()
+    if not features:
         return unknown_fact("sysctl machdep.cpu", "No features are listed.")
-    return measured_fact([flag for name, flag in _INTEL.items() if name in listed], "sysctl machdep.cpu")
+    return measured_fact([flag for name, flag in _INTEL.items() if name in features], "sysctl machdep.cpu")
 
 
 def _performance_cores(values: dict[str, str]) -> Fact[int]:

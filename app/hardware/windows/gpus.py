@@ -178,19 +178,19 @@ def _total_memory(record: _AdapterRecord, *, is_integrated: bool) -> Fact[int]:
         reach = adapter.dedicated_video + adapter.shared_system
         note = "set aside + what it may borrow of the system's"
         return derived_fact(reach, f"{_DXGI} DedicatedVideoMemory + SharedSystemMemory", unit="B", note=note)
-    listed = registry_bytes(record.driver.memory_size if record.driver else None)
+    registry_size = registry_bytes(record.driver.memory_size if record.driver else None)
     if adapter.dedicated_video:
-        note = _disagreement_note(adapter.dedicated_video, listed)
+        note = _disagreement_note(adapter.dedicated_video, registry_size)
         return measured_fact(adapter.dedicated_video, f"{_DXGI} DedicatedVideoMemory", unit="B", note=note)
-    if listed:
-        return measured_fact(listed, "registry qwMemorySize", unit="B")
+    if registry_size:
+        return measured_fact(registry_size, "registry qwMemorySize", unit="B")
     return unknown_fact(_DXGI, "Windows states no memory for this GPU.", unit="B")
 
 
-def _disagreement_note(dxgi_bytes: int, listed: int | None) -> str:
-    if listed is None or abs(dxgi_bytes - listed) * _DISAGREE <= listed:
+def _disagreement_note(dxgi_bytes: int, registry_bytes_: int | None) -> str:
+    if registry_bytes_ is None or abs(dxgi_bytes - registry_bytes_) * _DISAGREE <= registry_bytes_:
         return ""
-    return f"The registry says {listed / (1 << 30):.1f} GiB."
+    return f"The registry says {registry_bytes_ / (1 << 30):.1f} GiB."
 
 
 def _free_memory(record: _AdapterRecord, total: Fact[int], *, available: int | None) -> Fact[int]:

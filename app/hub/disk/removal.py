@@ -185,11 +185,11 @@ def restore_files(undo: RemovalUndo, trash: Trash) -> None:
 
 
 def _check_restorable(undo: RemovalUndo) -> None:
-    gone = [entry.original.name for entry in undo.kept if stamp_of(entry.place) != entry.stamp]
-    if gone:
-        rest = f"The other {len(undo.kept) - len(gone)} files were restored." if len(gone) < len(undo.kept) else ""
+    names = [entry.original.name for entry in undo.kept if stamp_of(entry.place) != entry.stamp]
+    if names:
+        rest = f"The other {len(undo.kept) - len(names)} files were restored." if len(names) < len(undo.kept) else ""
         raise NotFound(
-            f"Nothing was restored: {', '.join(gone)} {'are' if len(gone) > 1 else 'is'} no longer in the trash.",
+            f"Nothing was restored: {', '.join(names)} {'are' if len(names) > 1 else 'is'} no longer in the trash.",
             hint=f"The model can be downloaded again. {rest}".strip(),
             code="not_in_trash",
         )

@@ -117,8 +117,8 @@ def _parse_entry(place: Path, note: Path) -> TrashEntry | None:
     file = place / "files" / note.name.removesuffix(NOTE_ENDING)
     stamp = stamp_of(file)
     try:
-        with note.open("rb") as opened:
-            head, *lines = opened.read(_LARGEST_NOTE).decode("ascii").splitlines()
+        with note.open("rb") as stream:
+            head, *lines = stream.read(_LARGEST_NOTE).decode("ascii").splitlines()
     except (OSError, ValueError):
         return None
     path = next((line.removeprefix(NOTE_PATH) for line in lines if line.startswith(NOTE_PATH)), "")

@@ -95,11 +95,11 @@ class _LayerReader:
 def _read_windows(metadata: Metadata, rule: ArchitectureRule) -> tuple[int, list[bool]]:
     """Return the window and, per layer, whether it keeps all tokens."""
     count, window = metadata.block_count, _window_tokens(metadata, rule)
-    listed = metadata.is_list("attention.sliding_window_pattern")
+    is_per_layer = metadata.is_list("attention.sliding_window_pattern")
     is_usual = rule.window is not WindowRule.NEVER and rule.sliding_blocks in (0, count)
-    if window == 0 or not (listed or is_usual):
+    if window == 0 or not (is_per_layer or is_usual):
         return 0, [True] * count
-    if listed:
+    if is_per_layer:
         return window, [not slides for slides in metadata.per_layer("attention.sliding_window_pattern")]
     pattern = metadata.read_number("attention.sliding_window_pattern", rule.pattern)
     last = 0 if rule.full_first else pattern - 1

@@ -262,9 +262,11 @@ class Library:
 
     def _upload_candidates(self, made: Iterable[MadeModel], others: Iterable[Candidate]) -> list[Candidate]:
         """Return the weights that only made models have: those that were uploaded for them."""
-        listed = {str(candidate.first) for candidate in others} | {str(self._guide)}
+        path_list = {str(candidate.first) for candidate in others} | {str(self._guide)}
         paths = dict.fromkeys(
-            made_model.path for made_model in made if made_model.path not in listed and Path(made_model.path).is_file()
+            made_model.path
+            for made_model in made
+            if made_model.path not in path_list and Path(made_model.path).is_file()
         )
         attached = self.attachments.folder
         return [candidate_for(Path(path)) for path in paths if Path(path).parent != attached]

@@ -82,17 +82,17 @@ def add_made_models(
     models: Sequence[ModelInfo], made: Iterable[MadeModel], uploaded: dict[str, ModelInfo]
 ) -> list[ModelInfo]:
     """Return the models with the made ones. `uploaded` are those whose weights are nobody else's, by path."""
-    listed, bases = list(models), {model.path: model for model in models}
+    listing, bases = list(models), {model.path: model for model in models}
     for made_model in made:
         base = bases.get(made_model.path)
         if base is None and made_model.path in uploaded:
-            listed.append(_apply_preset(uploaded[made_model.path], made_model, base=""))
+            listing.append(_apply_preset(uploaded[made_model.path], made_model, base=""))
             bases[made_model.path] = msgspec.structs.replace(uploaded[made_model.path], name=made_model.name)
         elif base is not None:
-            listed.append(_apply_preset(base, made_model, base=base.name))
+            listing.append(_apply_preset(base, made_model, base=base.name))
         else:
-            listed.append(_orphan_model(made_model))
-    return listed
+            listing.append(_orphan_model(made_model))
+    return listing
 
 
 def _apply_preset(model: ModelInfo, made: MadeModel, *, base: str) -> ModelInfo:

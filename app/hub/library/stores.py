@@ -75,8 +75,8 @@ def other_models(home: Home, listings: FolderListings | None = None) -> list[Can
     candidates: list[Candidate] = []
     for store in find_stores(home):
         is_ollama = store.title == OLLAMA
-        listed = ollama_models(store.folder, known) if is_ollama else find_candidates([store.folder], known)
-        candidates += [_mark_store(store.title, candidate) for candidate in listed]
+        store_candidates = ollama_models(store.folder, known) if is_ollama else find_candidates([store.folder], known)
+        candidates += [_mark_store(store.title, candidate) for candidate in store_candidates]
     known.forget_unused()
     return candidates
 

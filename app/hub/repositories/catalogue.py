@@ -153,7 +153,7 @@ def _index_repositories(entries: Iterable[CatalogueEntry]) -> dict[str, Catalogu
     return {
         place.partition("@")[0].casefold(): entry
         for entry in entries
-        for place in (entry.base, *(place for listed in entry.repositories.values() for place in listed))
+        for place in (entry.base, *(place for repository in entry.repositories.values() for place in repository))
     }
 
 

@@ -60,7 +60,7 @@ class _HubPlace(NamedTuple):
 def check_entries(entries: Iterable[CatalogueEntry], endpoint: str, token: str = "") -> Iterator[CatalogueDifference]:
     """Yield what differs, in the order of the list. Blocks: it asks about hundreds of repositories, a few at once."""
     hub = _HubPlace(endpoint, token)
-    listed = [
+    positions = [
         (entry, kind, place) for entry in entries for kind, places in entry.repositories.items() for place in places
     ]
 
@@ -68,7 +68,7 @@ def check_entries(entries: Iterable[CatalogueEntry], endpoint: str, token: str =
         return list(_list_differences(*item, hub))
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for differences in pool.map(compare_place, listed):
+        for differences in pool.map(compare_place, positions):
             yield from differences
 
 

@@ -123,10 +123,10 @@ class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
         """Why it makes no sense; empty where it does."""
         if not self.names or not all(map(_NAME.fullmatch, self.names)) or not self.title.isprintable():
             return "has no name"
-        listed = [name for names in self.repositories.values() for name in names]
-        if not all(map(_is_place, [self.base, *listed])):
+        all_names = [name for names in self.repositories.values() for name in names]
+        if not all(map(_is_place, [self.base, *all_names])):
             return "has no repository"
-        if not self.branches.keys() <= set(listed) or not all(map(_are_branches, self.branches.values())):
+        if not self.branches.keys() <= set(all_names) or not all(map(_are_branches, self.branches.values())):
             return "has branches that are none"
         return ""
 

@@ -40,8 +40,8 @@ class CatalogueMatch(msgspec.Struct, frozen=True, kw_only=True):
 
     def list_repositories(self, model_format: str) -> list[str]:
         """Return the repositories of a format in the order in which the hub is asked for them."""
-        listed = self.entry.repositories.get(model_format, [])
-        return [name for name in listed if self.bits in name.casefold()]
+        names = self.entry.repositories.get(model_format, [])
+        return [name for name in names if self.bits in name.casefold()]
 
 
 class _WeightWords(NamedTuple):

@@ -118,8 +118,8 @@ def find_variant(variants: Iterable[ModelVariant], query: str) -> ModelVariant:
         names = {variant.quantization, variant.revision, variant.first, name, split_stem(name)}
         if folded in {name.casefold() for name in names if name}:
             return variant
-    listed = ", ".join(variant.quantization or variant.first or variant.format for variant in available)
-    raise NotFound(f"There is no {query}.", hint=f"There are {listed}.", code="variant_not_found")
+    variants_text = ", ".join(variant.quantization or variant.first or variant.format for variant in available)
+    raise NotFound(f"There is no {query}.", hint=f"There are {variants_text}.", code="variant_not_found")
 
 
 def _gguf_variants(repository: Repository) -> list[ModelVariant]:
@@ -171,16 +171,18 @@ def _openvino_variants(files: Iterable[RepoFile]) -> list[ModelVariant]:
 
 
 def _onnx_variants(files: Iterable[RepoFile]) -> list[ModelVariant]:
-    listed = list(files)
+    all_files = list(files)
     folders = [
-        PurePosixPath(file.path).parent for file in listed if PurePosixPath(file.path).name == "genai_config.json"
+        PurePosixPath(file.path).parent for file in all_files if PurePosixPath(file.path).name == "genai_config.json"
     ]
     return [
         ModelVariant(
             format="onnx-genai",
             quantization=folder.name,
             first="" if str(folder) == "." else str(folder),
-            files=[file for file in listed if PurePosixPath(file.path).parent == folder and not _is_pickle(file.path)],
+            files=[
+                file for file in all_files if PurePosixPath(file.path).parent == folder and not _is_pickle(file.path)
+            ],
         )
         for folder in sorted(folders)
     ]

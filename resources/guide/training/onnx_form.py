@@ -44,8 +44,8 @@ def share_embedding(graph: onnx.GraphProto) -> None:
     """Have the embedding computed from the output layer's weights: the rows of the tokens, times their scales."""
     gather = next(node for node in graph.node if EMBEDDING in node.input)
     tokens, rows = gather.input[1], gather.output[0]
-    width = next(one.dims[1] for one in graph.initializer if one.name == EMBEDDING)
-    kept = [one for one in graph.initializer if one.name != EMBEDDING]
+    width = next(initializer.dims[1] for initializer in graph.initializer if initializer.name == EMBEDDING)
+    kept = [initializer for initializer in graph.initializer if initializer.name != EMBEDDING]
     constants = {"zero": ("float32", [float(ZERO)]), "last": ("int64", [3]), "shape": ("int64", [0, 0, width])}
     kept += [numpy_helper.from_array(_array(*value), f"embed.{name}") for name, value in constants.items()]
     del graph.initializer[:]

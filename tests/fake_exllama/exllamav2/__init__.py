@@ -12,10 +12,10 @@ class ExLlamaV2Config:
     max_batch_size, max_input_len = 1, 2048
 
     def __init__(self, folder: str) -> None:
-        said = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-        ends = said["eos_token_id"]
+        body = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+        ends = body["eos_token_id"]
         self.eos_token_id = ends[0] if isinstance(ends, list) else ends  # all the original takes
-        self.max_seq_len = said["max_position_embeddings"]
+        self.max_seq_len = body["max_position_embeddings"]
 
     def arch_compat_overrides(self) -> None:
         pass

@@ -30,24 +30,24 @@ class ExLlamaV2DynamicJob(PlayedJob):
         super().__init__(input_ids, max_new_tokens, stop_conditions, identifier)
         self.filters, self.return_logits, self.is_begun = filters or [], return_logits, False
 
-    def choose(self, wanted: int) -> tuple[int, dict[str, Any]]:
+    def choose(self, token_text: int) -> tuple[int, dict[str, Any]]:
         """As the original: filters are begun at the first token, asked for a mask, and fed what was sampled."""
         if not self.is_begun:
             self.is_begun = True
-            for one in self.filters:
-                one.background_drop()
-                one.begin("")
-        before = Tensor([[logits_for(wanted)]])
+            for filter_ in self.filters:
+                filter_.background_drop()
+                filter_.begin("")
+        before = Tensor([[logits_for(token_text)]])
         logits = before
-        if self.filters and all(one.can_mask_logits() for one in self.filters):
-            for one in self.filters:
-                assert one.get_next(mask=True) == True, "filter is not precomputing mask"  # noqa: E712 -- its own words
-                logits = one.mask_logits(logits[0][0]).view(1, 1, -1)
+        if self.filters and all(filter_.can_mask_logits() for filter_ in self.filters):
+            for filter_ in self.filters:
+                assert filter_.get_next(mask=True) == True, "filter is not precomputing mask"  # noqa: E712 -- its own words
+                logits = filter_.mask_logits(logits[0][0]).view(1, 1, -1)
         row = logits.tolist()[0][0]
         token = row.index(max(row))
-        for one in self.filters:
-            one.feed(Tensor([[token]]))
-            assert not one.use_background_worker(), "nobody plays a queue of filters"
+        for filter_ in self.filters:
+            filter_.feed(Tensor([[token]]))
+            assert not filter_.use_background_worker(), "nobody plays a queue of filters"
         return token, {"logits": before.tolist()[0][0]} if self.return_logits else {}
 
 

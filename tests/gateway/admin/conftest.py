@@ -84,10 +84,10 @@ class Api:
     token: str = "token"
 
     async def raw(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, bytes]:
-        sent = {"Authorization": f"Bearer {self.token}", **headers}
+        sent_headers = {"Authorization": f"Bearer {self.token}", **headers}
         data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
         url = f"{self.gateway.url}{PREFIX}{path}"
-        async with self.gateway.http.request(method, url, data=data, headers=sent) as reply:
+        async with self.gateway.http.request(method, url, data=data, headers=sent_headers) as reply:
             return reply.status, await reply.read()
 
     async def call(self, method: str, path: str, reply: type[T], body: object = None) -> T:
@@ -159,12 +159,12 @@ async def text_and_end(events: AsyncIterator[AnswerEvent]) -> tuple[str, Message
     raise AssertionError("the stream ended without saying how the answer did")
 
 
-async def text_until(events: AsyncIterator[AnswerEvent], wanted: str) -> str:
+async def text_until(events: AsyncIterator[AnswerEvent], text_end: str) -> str:
     """Read a stream until its text is `wanted`."""
     text = ""
-    while text != wanted:
+    while text != text_end:
         event = await anext(events)
         assert not isinstance(event, AnswerDone), event
         text += event.content if isinstance(event, AnswerDelta) else ""
-        assert wanted.startswith(text)
+        assert text_end.startswith(text)
     return text

@@ -101,18 +101,18 @@ def running(  # noqa: PLR0913 -- what tests start otherwise, each by its name
 def _announced(process: "subprocess.Popen[bytes]", paths: Paths, patience_s: float) -> PortFile:
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and process.poll() is None:
-        found = find_running_gateway(paths)
-        if found is not None:
-            return found
+        gateway_info = find_running_gateway(paths)
+        if gateway_info is not None:
+            return gateway_info
         time.sleep(0.02)  # it starts sooner where nobody asks all the time
     raise AssertionError("the gateway did not start")
 
 
 def _end(process: "subprocess.Popen[bytes]", paths: Paths, patience_s: float) -> None:
-    found = find_running_gateway(paths) if process.poll() is None else None
+    port_file = find_running_gateway(paths) if process.poll() is None else None
     try:
-        if found is not None:
-            GatewayClient(found).post("/shutdown", None, object)
+        if port_file is not None:
+            GatewayClient(port_file).post("/shutdown", None, object)
             process.wait(patience_s)
     except (RoundhouseError, subprocess.TimeoutExpired):
         process.kill()

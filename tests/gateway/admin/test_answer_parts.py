@@ -25,7 +25,7 @@ from engines.api import Feature
 from tests.gateway.admin.conftest import LAST, chunk, reasoning
 
 
-def said(role: Role, content: str) -> Message:
+def make_message(role: Role, content: str) -> Message:
     return Message(id="m", chat="c", parent=None, role=role, content=content)
 
 
@@ -39,12 +39,12 @@ def said(role: Role, content: str) -> Message:
     ],
 )
 def test_roles_alternate_whatever_became_of_an_answer(path: list[tuple[Role, str]], turns: list[str]) -> None:
-    messages = messages_for("", [said(*part) for part in path])
+    messages = messages_for("", [make_message(*part) for part in path])
     assert [f"{message.role}: {message.text}" for message in messages] == turns
 
 
 def test_a_blank_system_prompt_is_not_sent() -> None:
-    assert [message.role for message in messages_for("  \n", [said(Role.USER, "a")])] == ["user"]
+    assert [message.role for message in messages_for("  \n", [make_message(Role.USER, "a")])] == ["user"]
 
 
 def test_an_engine_is_sent_only_what_it_takes() -> None:
@@ -59,12 +59,12 @@ def test_an_engine_is_sent_only_what_it_takes() -> None:
         updated_at=0,
         messages=[],
     )
-    request = chat_request(chat, [said(Role.USER, "a")])
+    request = chat_request(chat, [make_message(Role.USER, "a")])
     plain = json.loads(body_of(request, model="m", features=frozenset()))
     assert set(plain) == {"model", "messages", "stream"}
-    told = json.loads(body_of(request, model="m", features={Feature.STREAM_USAGE, Feature.PROGRESS}))
-    assert told["stream_options"] == {"include_usage": True}
-    assert told["return_progress"] is True
+    body = json.loads(body_of(request, model="m", features={Feature.STREAM_USAGE, Feature.PROGRESS}))
+    assert body["stream_options"] == {"include_usage": True}
+    assert body["return_progress"] is True
 
 
 STREAM = (
@@ -129,7 +129,7 @@ class Clock:
 
 
 def live(clock: Clock) -> LiveAnswer:
-    return LiveAnswer(said(Role.ASSISTANT, ""), clock)
+    return LiveAnswer(make_message(Role.ASSISTANT, ""), clock)
 
 
 def test_speed_is_measured_when_the_engine_does_not_say() -> None:
@@ -163,4 +163,4 @@ async def test_only_the_first_end_counts() -> None:
 
 
 def test_events_carry_their_type() -> None:
-    assert msgspec.json.decode(msgspec.json.encode(AnswerDone(message=said(Role.USER, ""))))["type"] == "done"
+    assert msgspec.json.decode(msgspec.json.encode(AnswerDone(message=make_message(Role.USER, ""))))["type"] == "done"

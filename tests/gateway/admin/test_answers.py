@@ -185,9 +185,9 @@ async def test_stopping_midway_keeps_the_text_and_tells_the_followers(api: Api, 
     async with api.follow(turn.answer) as events:
         await text_until(events, "Half of")
         stopped = await api.stop(turn.answer)
-        _, told = await text_and_end(events)
+        _, ending = await text_and_end(events)
     assert (stopped.status, stopped.content) == ("stopped", "Half of")
-    assert told == stopped == (await api.read(chat.id)).messages[-1]
+    assert ending == stopped == (await api.read(chat.id)).messages[-1]
     assert stopped.timings is not None
     assert stopped.timings.total_s is not None
     await asyncio.wait_for(api.gateway.upstream.dropped.wait(), PATIENCE_S)
@@ -394,9 +394,9 @@ async def test_an_answer_goes_on_when_the_one_who_asked_leaves_at_once(api: Api,
 async def test_a_question_that_comes_while_we_end_is_turned_away(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     chat, may_go_on = await api.chat(), asyncio.Event()
 
-    async def slowly(*asked: Any) -> Any:  # noqa: ANN401 -- passes on what it gets
+    async def slowly(*arguments: Any) -> Any:  # noqa: ANN401 -- passes on what it gets
         await may_go_on.wait()
-        return await resolve_at_once(*asked)
+        return await resolve_at_once(*arguments)
 
     monkeypatch.setattr(answers, "resolve_model", slowly)
     services = api.gateway.services

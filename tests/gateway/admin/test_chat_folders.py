@@ -120,9 +120,9 @@ async def test_the_trash_is_emptied_while_the_service_runs(api: Api, monkeypatch
         monkeypatch.setattr(time, "time", lambda days=days: now - days * DAY_S)
         await store.delete_chat(chat.id)
     monkeypatch.setattr(time, "time", lambda: now)
-    async with api.events("/events", Event) as heard:
+    async with api.events("/events", Event) as all_events:
         tidying = asyncio.create_task(keep_chats_tidy(store, events, every_s=0.0))
-        assert await asyncio.wait_for(anext(heard), PATIENCE_S) == ChatChanged(chat=old.id, deleted=True)
+        assert await asyncio.wait_for(anext(all_events), PATIENCE_S) == ChatChanged(chat=old.id, deleted=True)
         tidying.cancel()
     trash = await api.call("GET", f"/chats?shelf={ChatShelf.TRASH}", list[ChatSummary])
     assert [summary.id for summary in trash] == [recent.id]
@@ -152,8 +152,8 @@ def test_folders_and_tags_from_the_terminal(service: RealGateway, cli: CliRunner
     made = run(cli, "folders", "add", "Sheds", "--system", "Be brief.", "--model", "quick", "--file", str(notes))
     assert made.exit_code == 0, made.output
     assert "notes.txt" in run(cli, "folders", "show", "sheds").stdout
-    listed = json.loads(run(cli, "folders", "--json").stdout)["folders"]
-    assert [(folder["name"], folder["system_prompt"]) for folder in listed] == [("Sheds", "Be brief.")]
+    folders = json.loads(run(cli, "folders", "--json").stdout)["folders"]
+    assert [(folder["name"], folder["system_prompt"]) for folder in folders] == [("Sheds", "Be brief.")]
     chat = service.client.post("/chats", NewChat(title="Turntable"), Chat)
     assert run(cli, "move", "Turntable", "Sheds").stdout == "“Turntable” is in “Sheds”.\n"
     assert run(cli, "tag", "Turntable", "#iron", "steam").stdout == "“Turntable” has #iron #steam.\n"

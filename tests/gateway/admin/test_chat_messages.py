@@ -53,8 +53,8 @@ class Run:
 
 def test_a_question_is_asked_answered_again_and_listed(run: Run) -> None:
     assert run("ask", "How", "long?").exit_code == 0
-    asked = run.words()
-    assert asked[0] == "How long?"
+    prompt = run.words()
+    assert prompt[0] == "How long?"
     again = run.json("regenerate", "--model", "quick")
     assert isinstance(again, dict)
     assert [answer["model"] for answer in again["answers"]] == ["quick"]

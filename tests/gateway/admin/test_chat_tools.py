@@ -86,8 +86,8 @@ async def test_a_call_waits_for_a_person_and_its_result_goes_on(api: Api, pen: P
         assert (waiting.server, waiting.tool, waiting.arguments, waiting.at) == ("fake", "echo", '{"text": "noon"}', 11)
         stored = (await api.read(chat.id)).messages[-1]
         assert (stored.content, [call.state for call in stored.calls]) == ("Let me see.", [ToolCallState.WAITING])
-        shown = await decide(api, turn.answer, waiting.id, ToolDecision.ONCE)
-        assert shown.status == "generating"
+        answer = await decide(api, turn.answer, waiting.id, ToolDecision.ONCE)
+        assert answer.status == "generating"
         assert (await next_call(events, ToolCallState.ANSWERED)).result == "noon"
     done = await api.ended(turn.answer)
     assert (done.content, done.reasoning, done.status) == ("Let me see.\n\nIt is noon.", "I need it.", "complete")
@@ -95,11 +95,11 @@ async def test_a_call_waits_for_a_person_and_its_result_goes_on(api: Api, pen: P
     assert (await api.read(chat.id)).messages[-1] == done
     offered = json.loads(api.gateway.upstream.bodies[0])["tools"]
     assert "fake__echo" in {tool["function"]["name"] for tool in offered}
-    asked, result = messages_sent(api, 1)[-2:]
-    assert (asked["content"], asked["reasoning_content"]) == ("Let me see.", "I need it.")
-    assert asked["tool_calls"][0]["function"] == {"name": "fake__echo", "arguments": '{"text": "noon"}'}
+    tool_call, result = messages_sent(api, 1)[-2:]
+    assert (tool_call["content"], tool_call["reasoning_content"]) == ("Let me see.", "I need it.")
+    assert tool_call["tool_calls"][0]["function"] == {"name": "fake__echo", "arguments": '{"text": "noon"}'}
     assert (result["role"], result["content"]) == ("tool", "noon")
-    assert result["tool_call_id"] == asked["tool_calls"][0]["id"]
+    assert result["tool_call_id"] == tool_call["tool_calls"][0]["id"]
     assert done.timings is not None
     assert done.timings.completion_tokens == 3
     await the_next_question_has_the_result_and_no_reasoning(api, pen, chat, done)
@@ -108,10 +108,10 @@ async def test_a_call_waits_for_a_person_and_its_result_goes_on(api: Api, pen: P
 async def the_next_question_has_the_result_and_no_reasoning(api: Api, pen: Pen, chat: Chat, done: Message) -> None:
     write_rounds(pen, [chunk("Yes.")])
     await api.ended((await api.ask(chat.id, "Sure?", parent=done.id)).answer)
-    sent = messages_sent(api, 2)
-    assert [message["role"] for message in sent] == ["user", "assistant", "tool", "assistant", "user"]
-    assert "reasoning_content" not in sent[1]
-    assert (sent[2]["content"], sent[3]["content"]) == ("noon", "It is noon.")
+    messages = messages_sent(api, 2)
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant", "user"]
+    assert "reasoning_content" not in messages[1]
+    assert (messages[2]["content"], messages[3]["content"]) == ("noon", "It is noon.")
 
 
 async def test_what_is_refused_is_told_to_the_model(api: Api, pen: Pen) -> None:
@@ -194,11 +194,11 @@ async def test_faults_of_tools_are_said_and_the_answer_goes_on(api: Api, pen: Pe
     assert "broken ended." in by_tool["broken"].result
     assert by_tool["fail"].result == "It broke."
     assert len(by_tool["flood"].result) < LONGEST_RESULT + 100
-    sent = messages_sent(api, 1)[-1 - len(wishes) :]
+    messages = messages_sent(api, 1)[-1 - len(wishes) :]
     flood = next(message["content"] for message in messages_sent(api, 1) if "xxx" in str(message["content"]))
     assert len(flood) < 4000
     assert "left out" in flood
-    assert len(sent) == len(wishes) + 1
+    assert len(messages) == len(wishes) + 1
 
 
 async def test_a_result_that_asks_for_another_call_gets_none_by_itself(api: Api, pen: Pen) -> None:
@@ -216,8 +216,8 @@ async def test_a_result_that_asks_for_another_call_gets_none_by_itself(api: Api,
     done = await api.ended(turn.answer)
     assert [call.state for call in done.calls] == [ToolCallState.ANSWERED, ToolCallState.REFUSED]
     assert done.calls[0].result == injected
-    asked = messages_sent(api, 1)
-    assert asked[-1] == {"role": "tool", "tool_call_id": done.calls[0].id, "content": injected, "name": "fake__echo"}
+    messages = messages_sent(api, 1)
+    assert messages[-1] == {"role": "tool", "tool_call_id": done.calls[0].id, "content": injected, "name": "fake__echo"}
 
 
 async def test_a_server_that_describes_its_tools_otherwise_in_between_asks_again(api: Api, pen: Pen) -> None:

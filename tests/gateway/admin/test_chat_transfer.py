@@ -124,12 +124,12 @@ def everything(gateway: RealGateway) -> tuple[object, object]:
     """Return folders and chats as they are anywhere, without the ids that attachments have in one place."""
     folders = gateway.client.get("/chats/folders", list[ChatFolder])
     shelves = (ChatShelf.CURRENT, ChatShelf.ARCHIVED)
-    listed = [
+    summaries = [
         summary
         for shelf in shelves
         for summary in gateway.client.get(f"/chats?limit=200&shelf={shelf}", list[ChatSummary])
     ]
-    chats = [gateway.client.get(f"/chats/{summary.id}", Chat) for summary in listed]
+    chats = [gateway.client.get(f"/chats/{summary.id}", Chat) for summary in summaries]
     return (
         [
             (folder.id, folder.name, folder.model, folder.system_prompt, [file.hash for file in folder.files])

@@ -314,7 +314,7 @@ async def test_names_are_taken_once(api: Api, docs: Collection, folder: Path) ->
 
 
 async def test_nobody_is_found_where_nothing_is(api: Api) -> None:
-    gone = (404, "collection_not_found")
+    refusal = (404, "collection_not_found")
     for method, path, body in [
         ("GET", "/collections/none", None),
         ("PATCH", "/collections/none", {}),
@@ -325,7 +325,7 @@ async def test_nobody_is_found_where_nothing_is(api: Api) -> None:
         ("POST", "/collections/search", {"text": "a", "collections": ["none"]}),
         ("GET", "/collections/..%2F..", None),
     ]:
-        assert await api.refused(method, path, body) == gone
+        assert await api.refused(method, path, body) == refusal
 
 
 async def test_a_file_of_nobody_has_no_text(api: Api, docs: Collection) -> None:
@@ -362,7 +362,7 @@ async def test_a_key_sees_what_it_was_given_and_changes_nothing(api: Api, folder
     program = Api(api.gateway, token=key)
     closed, shared = await add(api, "Closed", folder), await add(api, "Shared", folder, keys=["agent"])
 
-    assert [one.id for one in await program.call("GET", "/collections", list[Collection])] == [shared.id]
+    assert [collection.id for collection in await program.call("GET", "/collections", list[Collection])] == [shared.id]
     assert (await search(program, "locomotive", "shared")).passages
     for method, path, body in [
         ("GET", f"/collections/{closed.id}", None),
@@ -396,7 +396,7 @@ async def test_collections_are_there_after_a_restart(
 
     again = await wait_for_start()
 
-    assert [(one.id, one.name, one.passages) for one in again] == [(docs.id, "Docs", 2)]
+    assert [(collection.id, collection.name, collection.passages) for collection in again] == [(docs.id, "Docs", 2)]
     assert not (paths.collections / "vs_half").exists()
     assert await api.call("GET", "/collections", list[Collection])
 

@@ -195,13 +195,13 @@ async def test_a_key_asks_only_where_it_may_search(api: Api, folder: Path) -> No
     key = api.gateway.services.keys.make_key(NewKey(name="agent", scopes=[Scope.MANAGE])).key
     program = Api(api.gateway, token=key)
     docs = await add(api, "Docs", folder)
-    gone = (404, "collection_not_found")
+    refusal = (404, "collection_not_found")
 
-    assert await program.refused("POST", "/chats", {"collections": [docs.id]}) == gone
+    assert await program.refused("POST", "/chats", {"collections": [docs.id]}) == refusal
     chat = await api.call("POST", "/chats", Chat, NewChat(collections=[docs.id]))
-    assert await program.refused("POST", f"/chats/{chat.id}/turns", {"content": "Where is it?"}) == gone
+    assert await program.refused("POST", f"/chats/{chat.id}/turns", {"content": "Where is it?"}) == refusal
     other = await api.chat()
-    assert await program.refused("PATCH", f"/chats/{other.id}", {"collections": ["docs"]}) == gone
+    assert await program.refused("PATCH", f"/chats/{other.id}", {"collections": ["docs"]}) == refusal
     await api.call("PATCH", f"/collections/{docs.id}", Collection, {"keys": ["agent"]})
     assert (await ask(program, chat.id, "Where is the locomotive?")).documents.sources
 

@@ -23,9 +23,9 @@ from tests.patience import PATIENCE_S
 
 @pytest.fixture
 def gateway(tmp_path: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealGateway]:
-    with running(tmp_path, unused_port) as found:
+    with running(tmp_path, unused_port) as running_gateway:
         monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
-        yield found
+        yield running_gateway
 
 
 def load(gateway: RealGateway, model: str) -> EngineStatus:
@@ -33,10 +33,14 @@ def load(gateway: RealGateway, model: str) -> EngineStatus:
 
 
 def ready(gateway: RealGateway) -> list[str]:
-    return [one.model for one in gateway.client.get("/running", list[EngineStatus]) if one.state is EngineState.READY]
+    return [
+        status.model
+        for status in gateway.client.get("/running", list[EngineStatus])
+        if status.state is EngineState.READY
+    ]
 
 
-def said(*arguments: str) -> str:
+def run_command(*arguments: str) -> str:
     done = CliRunner().invoke(main.roundhouse, arguments)
     assert done.exit_code == 0, done.stderr
     return done.stdout
@@ -48,38 +52,38 @@ def test_what_runs_holds_memory_and_is_shown(gateway: RealGateway) -> None:
     (pool, *_) = gateway.client.get("/memory", MemoryState).pools
     assert (pool.id, [holder.model for holder in pool.holders]) == ("system", ["quick"])
     assert 0 < pool.bytes_in_use < pool.limit
-    assert "quick" in said("room")
+    assert "quick" in run_command("room")
 
 
 def test_a_pinned_model_outlives_a_place_too_few_and_a_ceiling_of_pins_refuses(gateway: RealGateway) -> None:
     gateway.client.patch("/settings", {"models.max_loaded": 1}, list[SettingInfo])
-    assert "stays loaded" in said("pin", "QUICK")
+    assert "stays loaded" in run_command("pin", "QUICK")
     load(gateway, "quick")
     done = CliRunner().invoke(main.roundhouse, ["load", "heavy"])
     assert done.exit_code == 1
     assert "cannot be loaded" in done.stderr
     assert "Unpin or unload quick" in done.stderr
     assert ready(gateway) == ["quick"]
-    assert "pinned" in said("ps")
-    said("unpin", "quick")
+    assert "pinned" in run_command("ps")
+    run_command("unpin", "quick")
     load(gateway, "heavy")
     assert ready(gateway) == ["heavy"]
 
 
 def test_what_is_set_counts_for_every_load(gateway: RealGateway) -> None:
-    assert "as for all models" in said("tune", "quick")
-    assert "512" in said("tune", "quick", "--context", "512", "--slots", "2", "--idle-minutes", "0")
+    assert "as for all models" in run_command("tune", "quick")
+    assert "512" in run_command("tune", "quick", "--context", "512", "--slots", "2", "--idle-minutes", "0")
     status = load(gateway, "quick")
     assert (status.context, status.slots, status.unload_at) == (512, 2, None)
     gateway.client.post("/unload", UnloadModel(model="quick"), EngineStatus)
     named = LoadModel(model="quick", options=LoadOptions(context=128))
-    asked = gateway.client.post("/load", named, EngineStatus)
-    assert (asked.context, asked.slots) == (128, 2), "what is asked for goes first"
-    told = said("tune", "quick", "--temperature", "0.5", "--unset", "context", "--unset", "slots")
-    assert "temperature 0.5" in told
-    assert "512" not in told
-    assert "temperature 0.5" in said("show", "quick")
-    said("tune", "quick", "--reset")
+    engine_status = gateway.client.post("/load", named, EngineStatus)
+    assert (engine_status.context, engine_status.slots) == (128, 2), "what is asked for goes first"
+    text = run_command("tune", "quick", "--temperature", "0.5", "--unset", "context", "--unset", "slots")
+    assert "temperature 0.5" in text
+    assert "512" not in text
+    assert "temperature 0.5" in run_command("show", "quick")
+    run_command("tune", "quick", "--reset")
     assert gateway.client.get("/model-settings", dict[str, ModelSettings]) == {}
 
 
@@ -95,7 +99,7 @@ def test_mistakes_are_sentences(gateway: RealGateway) -> None:
 
 
 @contextmanager
-def asked(gateway: RealGateway, path: str, *, streams: bool = False) -> Iterator[http.client.HTTPResponse]:
+def open_answer(gateway: RealGateway, path: str, *, streams: bool = False) -> Iterator[http.client.HTTPResponse]:
     """Ask a model that writes for minutes."""
     where = urlsplit(gateway.port_file.url)
     body = {"model": "slow", "max_tokens": 100_000, "stream": streams, "messages": [{"role": "user", "content": "Hi"}]}
@@ -106,19 +110,19 @@ def asked(gateway: RealGateway, path: str, *, streams: bool = False) -> Iterator
 
 
 def status_of(gateway: RealGateway, path: str) -> int:
-    with asked(gateway, path) as reply:
+    with open_answer(gateway, path) as reply:
         return reply.status
 
 
 def test_a_pause_gives_memory_back_after_the_answer_and_says_so_in_each_dialect(gateway: RealGateway) -> None:
     load(gateway, "quick")
-    assert "was not paused" in said("resume")
-    with asked(gateway, "/v1/chat/completions", streams=True) as first:
+    assert "was not paused" in run_command("resume")
+    with open_answer(gateway, "/v1/chat/completions", streams=True) as first:
         assert first.read(10)
-        assert "slow is finishing its answers first" in said("pause")
-        assert "Paused" in said("status")
+        assert "slow is finishing its answers first" in run_command("pause")
+        assert "Paused" in run_command("status")
         for path in ("/v1/chat/completions", "/v1/completions", "/api/chat"):
-            with asked(gateway, path) as refused:
+            with open_answer(gateway, path) as refused:
                 assert (refused.status, refused.headers.get("x-should-retry")) == (503, "false")
                 assert b"paused" in refused.read()
         assert first.read(10), "an answer that had begun goes on"
@@ -129,23 +133,23 @@ def test_a_pause_gives_memory_back_after_the_answer_and_says_so_in_each_dialect(
     assert gateway.client.get("/pause", Pause).finishing == []
     refused_load = CliRunner().invoke(main.roundhouse, ["load", "quick"])
     assert (refused_load.exit_code, "roundhouse resume" in refused_load.stderr) == (1, True)
-    assert "loaded again" in said("resume")
+    assert "loaded again" in run_command("resume")
     while sorted(ready(gateway)) != ["quick", "slow"]:
         time.sleep(0.05)
-    assert "Paused" not in said("status")
+    assert "Paused" not in run_command("status")
 
 
 def test_a_full_queue_turns_away_in_each_dialect_and_says_when_to_come_back(gateway: RealGateway) -> None:
     changes = {"models.slots": 1, "gateway.queue_limit": 1}
     gateway.client.patch("/settings", changes, list[SettingInfo])
-    with asked(gateway, "/v1/chat/completions", streams=True) as first, ThreadPoolExecutor() as others:
+    with open_answer(gateway, "/v1/chat/completions", streams=True) as first, ThreadPoolExecutor() as others:
         assert first.read(10)
         waiting = others.submit(status_of, gateway, "/v1/chat/completions")
-        while [one.queued for one in gateway.client.get("/running", list[EngineStatus])] != [1]:
+        while [engine_status.queued for engine_status in gateway.client.get("/running", list[EngineStatus])] != [1]:
             time.sleep(0.05)
-        assert "1 + 1 waiting" in said("ps")
+        assert "1 + 1 waiting" in run_command("ps")
         for path, status in (("/v1/chat/completions", 429), ("/v1/completions", 429), ("/api/chat", 503)):
-            with asked(gateway, path) as refused:
+            with open_answer(gateway, path) as refused:
                 assert (refused.status, int(refused.headers.get("Retry-After", 0)) > 0) == (status, True)
         gateway.client.post("/unload", UnloadModel(model="slow", force=True), EngineStatus)
         assert waiting.result() == 503, "it had not begun, so it has a status of its own"

@@ -108,9 +108,11 @@ async def test_a_server_that_does_not_start_says_why(api: Api, monkeypatch: pyte
     assert (mute[0], noise[0]) == (502, 502)
     assert b"did not become ready" in mute[1]
     assert await api.refused("POST", "/mcp/servers/missing/start") == (404, "mcp_command_not_found")
-    shown = {server.name: server for server in await api.call("GET", "/mcp/servers", list[McpServer])}
-    assert {name for name, server in shown.items() if server.state is McpServerState.FAILED} == set(shown) - {"many"}
-    assert all(server.problem for server in shown.values() if server.state is McpServerState.FAILED)
+    by_name = {server.name: server for server in await api.call("GET", "/mcp/servers", list[McpServer])}
+    assert {name for name, server in by_name.items() if server.state is McpServerState.FAILED} == set(by_name) - {
+        "many"
+    }
+    assert all(server.problem for server in by_name.values() if server.state is McpServerState.FAILED)
 
 
 async def test_a_server_that_is_removed_while_it_starts_is_ended(api: Api) -> None:
@@ -370,8 +372,8 @@ async def test_a_search_is_noted_as_a_connection_and_reaches_its_port(api: Api, 
 
 async def test_a_server_that_asks_for_secrets_gets_none(api: Api) -> None:
     await add(api, "fake", fake_server())
-    asked = await call(api, "fake", "nosy")
-    assert asked.is_error
+    outcome = await call(api, "fake", "nosy")
+    assert outcome.is_error
     assert (await call(api, "fake", "echo", text="still here")).text == "still here"
 
 

@@ -74,8 +74,8 @@ async def test_a_person_signs_in_at_the_servers_page(api: Api, paths: Paths, beg
     assert "You are signed in" in await visit(waiting.sign_in_url)
     await wait_for(lambda: api.call("GET", "/mcp/servers/guarded", McpServer), McpServerState.READY)
     assert (await call(api, "guarded", "whoami")).text == "a friend"
-    shown = await api.call("GET", "/mcp/servers/guarded", McpServer)
-    assert shown.sign_in_url == ""
+    server = await api.call("GET", "/mcp/servers/guarded", McpServer)
+    assert server.sign_in_url == ""
     await what_is_kept_signs_in_again(api, paths, url)
 
 

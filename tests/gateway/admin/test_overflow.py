@@ -145,9 +145,9 @@ async def wait_for(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def title_of(api: Api, chat: Chat, wanted: str) -> None:
+async def title_of(api: Api, chat: Chat, title: str) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while (await api.read(chat.id)).title != wanted:  # noqa: ASYNC110 -- stored by a task of the gateway
+        while (await api.read(chat.id)).title != title:  # noqa: ASYNC110 -- stored by a task of the gateway
             await asyncio.sleep(0.01)
 
 
@@ -227,6 +227,6 @@ def message(role: Role, content: str = "x") -> Message:
 
 
 def test_messages_of_one_side_in_a_row_are_one_turn() -> None:
-    asked, answer, nothing = message(Role.USER), message(Role.ASSISTANT), message(Role.ASSISTANT, " ")
-    path = [asked, nothing, asked, answer, asked]
+    question, answer, nothing = message(Role.USER), message(Role.ASSISTANT), message(Role.ASSISTANT, " ")
+    path = [question, nothing, question, answer, question]
     assert [messages_in_turns(path, turns) for turns in range(4)] == [0, 3, 4, 5]

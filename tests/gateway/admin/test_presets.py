@@ -8,17 +8,17 @@ from tests.gateway.admin.conftest import Api
 TRIP = ChatPreset(name="Trip", prompt="{{city}}", sampling=Sampling(temperature=0.5))
 
 
-async def listed(api: Api) -> list[ChatPreset]:
+async def list_presets(api: Api) -> list[ChatPreset]:
     return await api.call("GET", "/presets", list[ChatPreset])
 
 
 async def test_a_preset_is_kept_replaced_and_removed(api: Api) -> None:
-    assert await listed(api) == []
+    assert await list_presets(api) == []
     assert await api.call("POST", "/presets", ChatPreset, SavePreset(preset=TRIP)) == TRIP
     other = ChatPreset(name="TRIP", model="guide")
     assert await api.refused("POST", "/presets", SavePreset(preset=other)) == (409, "preset_exists")
     await api.call("POST", "/presets", ChatPreset, SavePreset(preset=other, replaces=True))
-    assert await listed(api) == [other]
+    assert await list_presets(api) == [other]
     assert (await api.raw("DELETE", "/presets/trip"))[0] == 204
     assert await api.refused("DELETE", "/presets/trip") == (404, "preset_not_found")
 
@@ -31,7 +31,7 @@ async def test_importing_again_changes_nothing_and_a_name_that_is_taken_gets_a_n
     for added in (["trip (2)"], []):
         result = await api.call("POST", "/presets/import", PresetImportResult, other)
         assert (result.added, result.unchanged) == (added, 2 - len(added))
-    assert [preset.name for preset in await listed(api)] == ["A/b c", "Trip", "trip (2)"]
+    assert [preset.name for preset in await list_presets(api)] == ["A/b c", "Trip", "trip (2)"]
     assert (await api.raw("DELETE", "/presets/A%2Fb%20c"))[0] == 204
 
 
@@ -47,7 +47,7 @@ async def test_what_makes_no_sense_is_kept_by_nobody(api: Api) -> None:
         assert (await api.raw("POST", "/presets", {"preset": preset}))[0] == 400
         assert (await api.raw("POST", "/presets/import", {"presets": [{"name": "ok"}, preset]}))[0] == 400
     assert (await api.raw("POST", "/presets/import", {"presets": [{"name": "x"}] * 1001}))[0] == 400
-    assert await listed(api) == []
+    assert await list_presets(api) == []
 
 
 async def test_what_a_chat_has_is_kept_and_what_is_said_counts_before_it(api: Api) -> None:
@@ -62,7 +62,7 @@ async def test_what_a_chat_has_is_kept_and_what_is_said_counts_before_it(api: Ap
     preset = await api.call("POST", "/presets", ChatPreset, SavePreset(preset=own, chat=chat.id))
     assert (preset.model, preset.system_prompt) == ("guide", "Be long.")
     assert preset.sampling == Sampling(temperature=0.5, top_k=9, json_schema="{}")
-    assert {kept.name for kept in await listed(api)} == {"As there", "Own"}
+    assert {kept.name for kept in await list_presets(api)} == {"As there", "Own"}
     assert await api.refused("POST", "/presets", SavePreset(preset=own, chat="none")) == (404, "chat_not_found")
 
 

@@ -87,7 +87,7 @@ async def test_any_text_survives_the_way_through(api: Api) -> None:
     title = "Grüße \u0000 🎉 \u202e\ud7ff '); DROP TABLE chats;--"
     chat = await api.chat(title=title, system_prompt=title)
     assert (await api.read(chat.id)).title == title
-    assert [found.title for found in await api.call("GET", "/chats?query=drop", list[ChatSummary])] == [title]
+    assert [chat_info.title for chat_info in await api.call("GET", "/chats?query=drop", list[ChatSummary])] == [title]
 
 
 async def test_status_says_who_and_where(api: Api) -> None:
@@ -167,10 +167,10 @@ async def test_a_setting_changes_at_once_and_is_told(api: Api) -> None:
     async with api.events("/events", Event) as events:
         body = {"window.theme": "dark", "models.idle_minutes": 5, "models.folders": ["/elsewhere"]}
         infos = await api.call("PATCH", "/settings", list[SettingInfo], body)
-        told = [await anext(events) for _ in range(4)]
+        all_events = [await anext(events) for _ in range(4)]
     values = {info.name: info.value for info in infos}
     assert {name: values[name] for name in body} == body
-    assert told == [*(SettingChanged(name=name) for name in body), ModelsChanged()]
+    assert all_events == [*(SettingChanged(name=name) for name in body), ModelsChanged()]
     assert api.gateway.supervisor.policy.idle_s == 300.0  # type: ignore[attr-defined]  # the stand-in keeps any policy
 
 
@@ -221,6 +221,6 @@ async def test_a_models_name_may_hold_slashes_quoted_or_not(api: Api) -> None:
 
 
 async def test_a_page_on_this_computer_may_ask_what_it_may_send(api: Api) -> None:
-    asked = {"Origin": "http://localhost:3000", "Access-Control-Request-Method": "PATCH", "Authorization": ""}
-    async with api.gateway.http.options(f"{api.gateway.url}{PREFIX}/settings", headers=asked) as reply:
+    headers = {"Origin": "http://localhost:3000", "Access-Control-Request-Method": "PATCH", "Authorization": ""}
+    async with api.gateway.http.options(f"{api.gateway.url}{PREFIX}/settings", headers=headers) as reply:
         assert reply.status == 204

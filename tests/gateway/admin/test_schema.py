@@ -237,7 +237,7 @@ def library_answers_as_it_says(call: Checked, gateway: RealGateway) -> None:
     assert call("GET", "/library/job")["is_done"]
     disk = call("GET", "/library/disk")
     assert disk["drives"][0]["models_bytes"] >= file.stat().st_size
-    assert "unwanted" in {one["model"] for one in disk["holdings"]}
+    assert "unwanted" in {entry["model"] for entry in disk["holdings"]}
     equal_files_answer_as_they_say(call, gateway)
     assert isinstance(call("GET", "/library/updates"), list)
     removed = call("POST", "/removals", {"model": "unwanted", "for_good": sys.platform != "linux"})
@@ -249,7 +249,9 @@ def library_answers_as_it_says(call: Checked, gateway: RealGateway) -> None:
         call("POST", "/removals/{id}/undo", id="nothing")
     assert not file.exists()
     trashed = [drive["trashed"] for drive in call("GET", "/library/disk")["drives"] if drive["trashed"]]
-    ours = [one["digest"] for one in trashed if one["paths"] == [str(file)]]  # never what somebody's own trash holds
+    ours = [
+        entry["digest"] for entry in trashed if entry["paths"] == [str(file)]
+    ]  # never what somebody's own trash holds
     begun = call("POST", "/library/empty-trash", {"digests": ours or ["nothing"]})
     if ours:
         assert begun["kind"] == "empty"
@@ -262,8 +264,8 @@ def equal_files_answer_as_they_say(call: Checked, gateway: RealGateway) -> None:
     for file in files:
         file.write_bytes(content)
     call("POST", "/library/duplicates", {})
-    (found,) = ended(call)["duplicates"]
-    call("POST", "/library/reclaim", {"sha256": [found["sha256"]]})
+    (duplicate,) = ended(call)["duplicates"]
+    call("POST", "/library/reclaim", {"sha256": [duplicate["sha256"]]})
     job = ended(call)
     assert job["reclaimed_bytes"] == len(content)
     if job["can_undo"]:
@@ -330,7 +332,7 @@ def made_and_attached_models_answer_as_they_say(call: Checked) -> None:
             f'model = "several"\nserves = "{attached["served_as"]}"\nreplicas = ["http://127.0.0.1:{far.server_port}"]'
         )
         fleet = call("POST", "/fleets", {"text": text})
-        assert [one["model"] for one in call("GET", "/fleets")] == [fleet["name"]] == ["several"]
+        assert [fleet_info["model"] for fleet_info in call("GET", "/fleets")] == [fleet["name"]] == ["several"]
         far.shutdown()
     call("DELETE", "/attached/{name}", name="several")
     assert call("GET", "/attached") == [attached]
@@ -340,7 +342,7 @@ def made_and_attached_models_answer_as_they_say(call: Checked) -> None:
 
 def engines_answer_as_they_say(call: Checked) -> None:
     (stock,) = call("GET", "/engines/stock")
-    assert [(one["name"], one["is_current"]) for one in stock["versions"]] == [("bundled", True)]
+    assert [(version["name"], version["is_current"]) for version in stock["versions"]] == [("bundled", True)]
     assert stock["confinement"]["sentence"]
     assert call("GET", "/engines/confinement")["sentence"]
     assert call("GET", "/engines/job") is None
@@ -410,7 +412,9 @@ def presets_answer_as_they_say(call: Checked) -> None:
 def folders_answer_as_they_say(call: Checked, chat: str) -> None:
     folder = call("POST", "/chats/folders", {"name": "Steam"})["id"]
     call("PATCH", "/chats/{id}", {"folder": folder, "tags": ["work"]}, id=chat)
-    assert [found["id"] for found in call("GET", "/chats", folder=folder, shelf="archived", tag="work")] == [chat]
+    assert [found_chat["id"] for found_chat in call("GET", "/chats", folder=folder, shelf="archived", tag="work")] == [
+        chat
+    ]
     assert "work" in {item["tag"].casefold() for item in call("GET", "/chats/tags")}
     call("PATCH", "/chats/folders/{id}", {"system_prompt": "Be brief."}, id=folder)
     assert call("GET", "/chats/folders/{id}", id=folder) in call("GET", "/chats/folders")
@@ -442,7 +446,7 @@ def chats_answer_as_they_say(call: Checked) -> None:
     call("POST", "/chats/{id}/messages/{message}/restore", **edited)
     call("POST", "/chats/{id}/fork", {"message": version["id"], "title": "Points"}, id=chat)
     call("DELETE", "/chats/{id}/messages/{message}", **edited)
-    assert [found["id"] for found in call("GET", "/chats", query="renamed", limit="5")] == [chat]
+    assert [found_chat["id"] for found_chat in call("GET", "/chats", query="renamed", limit="5")] == [chat]
     call("DELETE", "/chats/{id}", id=chat)
     call("POST", "/chats/{id}/restore", id=chat)
     whole = call("GET", "/chats/{id}", id=chat)
@@ -479,10 +483,10 @@ def requests_answer_as_they_say(call: Checked, gateway: RealGateway) -> None:
     with closing(connection):
         connection.request("POST", "/v1/chat/completions", b'{"model": "nobody"}', {"User-Agent": "tester/1"})
         assert connection.getresponse().status == 404
-    found = call("GET", "/requests", limit="1", outcome="refused")[0]
-    assert found["client"] == "tester"
-    assert call("GET", "/requests/{id}", id=found["id"])["request"] == found
-    assert call("POST", "/requests/{id}/cancel", id=found["id"]) == found
+    request = call("GET", "/requests", limit="1", outcome="refused")[0]
+    assert request["client"] == "tester"
+    assert call("GET", "/requests/{id}", id=request["id"])["request"] == request
+    assert call("POST", "/requests/{id}/cancel", id=request["id"]) == request
     assert "tester" in [row["client"] for row in call("GET", "/usage")["today"]]
     call("DELETE", "/requests")
 
@@ -541,5 +545,5 @@ def test_schemas_keep_the_names_that_clients_were_generated_from() -> None:
 
 def test_the_table_is_the_one_the_contract_lists() -> None:
     """The docstring of `core.api` is what other programs were written against."""
-    listed = re.findall(r"^ +(GET|POST|PATCH|DELETE) +(/[^\s?\[]+)", app.core.api.__doc__ or "", re.MULTILINE)
-    assert [(row.method, row.path) for row in ENDPOINTS] == listed
+    documented = re.findall(r"^ +(GET|POST|PATCH|DELETE) +(/[^\s?\[]+)", app.core.api.__doc__ or "", re.MULTILINE)
+    assert [(row.method, row.path) for row in ENDPOINTS] == documented

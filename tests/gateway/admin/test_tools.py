@@ -17,19 +17,19 @@ HEADERS = {"Authorization": "Bearer token"}
 
 
 async def test_a_probe_asks_as_the_tool_asks_and_says_what_answered(gateway: Gateway) -> None:
-    asked: list[str] = []
+    paths: list[str] = []
 
     async def play(request: web.Request) -> web.StreamResponse:
-        asked.append(request.path)
+        paths.append(request.path)
         return web.json_response({"choices": [{"message": {"content": "Hi"}}]})
 
     gateway.upstream.play = play
     object.__setattr__(gateway.services.identity, "url", gateway.url)
     where = f"{gateway.url}{PREFIX}/tools"
     async with gateway.http.post(f"{where}/aider/probe", json={}, headers=HEADERS) as reply:
-        told = await reply.json()
-    assert told["ok"], told
-    assert told["route"] == "/v1/chat/completions"
+        body = await reply.json()
+    assert body["ok"], body
+    assert body["route"] == "/v1/chat/completions"
     assert json.loads(gateway.upstream.bodies[-1])["max_tokens"] == 1
 
 
@@ -40,9 +40,9 @@ async def test_a_probe_passes_a_refusal_on(gateway: Gateway) -> None:
     gateway.upstream.play = play
     object.__setattr__(gateway.services.identity, "url", gateway.url)
     async with gateway.http.post(f"{gateway.url}{PREFIX}/tools/llm/probe", json={}, headers=HEADERS) as reply:
-        told = await reply.json()
-    assert (told["ok"], told["status"]) == (False, 400)
-    assert "too much" in told["sentence"]
+        body = await reply.json()
+    assert (body["ok"], body["status"]) == (False, 400)
+    assert "too much" in body["sentence"]
 
 
 @pytest.mark.parametrize(
@@ -73,21 +73,21 @@ def test_the_command_lists_previews_wires_and_undoes(
 ) -> None:
     file = tmp_path / "person" / ".codex" / "config.toml"
 
-    def said(*arguments: str) -> str:
+    def output_of(*arguments: str) -> str:
         command.connect.main([*arguments], standalone_mode=False)
         return capsys.readouterr().out
 
-    assert "codex" in said()
-    assert "Nothing has been written" in said("codex", "--model", "quick", "--dry-run")
+    assert "codex" in output_of()
+    assert "Nothing has been written" in output_of("codex", "--model", "quick", "--dry-run")
     assert not file.exists()
-    assert "was written" in said("codex", "--model", "quick")
+    assert "was written" in output_of("codex", "--model", "quick")
     assert 'model = "quick"' in file.read_text()
-    assert "needs no change" in said("codex", "--model", "quick")
-    assert json.loads(said("--json"))["tools"][0]["model"] == "quick"
-    assert "quick answered" in said("opencode", "--model", "quick", "--probe")
-    assert "were restored" in said("codex", "--undo")
+    assert "needs no change" in output_of("codex", "--model", "quick")
+    assert json.loads(output_of("--json"))["tools"][0]["model"] == "quick"
+    assert "quick answered" in output_of("opencode", "--model", "quick", "--probe")
+    assert "were restored" in output_of("codex", "--undo")
     assert not file.parent.exists()
-    assert "Base URL: " + real.port_file.url + "/v1" in said("roo-code", "--model", "quick")
+    assert "Base URL: " + real.port_file.url + "/v1" in output_of("roo-code", "--model", "quick")
 
 
 def test_the_types_are_those_of_the_replies(real: RealGateway) -> None:

@@ -44,10 +44,10 @@ TIMINGS = {"cache_n": 4, "prompt_n": 200, "prompt_ms": 500.0, "predicted_n": 64,
 
 
 def test_an_answers_times_become_a_generation() -> None:
-    found = generation_from(STATUS, TIMINGS)
-    assert found is not None
-    assert (found.prompt_tokens, found.cached_tokens, found.completion_tokens) == (200, 4, 64)
-    assert (found.prefill_s, found.decode_s, found.device) == (0.5, 2.0, "cpu")
+    generation = generation_from(STATUS, TIMINGS)
+    assert generation is not None
+    assert (generation.prompt_tokens, generation.cached_tokens, generation.completion_tokens) == (200, 4, 64)
+    assert (generation.prefill_s, generation.decode_s, generation.device) == (0.5, 2.0, "cpu")
 
 
 @pytest.mark.parametrize("change", [{"predicted_n": 3}, {"predicted_ms": 0.0}])
@@ -81,14 +81,14 @@ async def test_answers_are_kept_and_those_of_models_of_size_refine_what_was_cali
     await measuring.keep_calibration(calibration_with(samples=2, efficiency=0.02, layer_seconds=1e-3))
     measuring.learn_from(STATUS, {**TIMINGS, "predicted_ms": 640.0})
     await measuring.close()
-    assert [one.model for one in await parts.chats.list_generations()] == ["guide"]
+    assert [generation.model for generation in await parts.chats.list_generations()] == ["guide"]
     (kept,) = await parts.chats.list_calibrations()
     assert kept.samples == samples
 
 
 def test_buffers_are_named_as_estimates_name_them() -> None:
-    found = advice.sum_buffers({"model": 10, "kv": 20, "recurrent": 5, "compute": 3, "output": 1, "other": 99})
-    assert found == {"weights": 10, "kv": 20, "state": 5, "compute": 3, "output": 1, "total": 39}
+    buffers = advice.sum_buffers({"model": 10, "kv": 20, "recurrent": 5, "compute": 3, "output": 1, "other": 99})
+    assert buffers == {"weights": 10, "kv": 20, "state": 5, "compute": 3, "output": 1, "total": 39}
     assert advice.sum_buffers({}) == {}
 
 
@@ -160,8 +160,8 @@ async def test_a_load_takes_what_there_is_room_for(
     """With a gibibyte kept free, four conversations of the Guide take some 85 MiB, one some 55."""
     monkeypatch.setattr("psutil.virtual_memory", lambda: _Free(int(free_gib * 2**20)))
     wired = replaced(parts, machine=_Reader(small_machine(free_gib)), facts=_Facts(guide_gguf()))
-    found = await memory_fit.fit_load(wired, guide_request(4096, 4))
-    assert (found.options.context, found.options.slots) == expected
+    fit = await memory_fit.fit_load(wired, guide_request(4096, 4))
+    assert (fit.options.context, fit.options.slots) == expected
 
 
 class _Free:
@@ -242,9 +242,9 @@ def test_what_a_calibration_sends_fits_its_context() -> None:
 
 def test_generations_have_the_devices_name_only_where_it_is_certain() -> None:
     on_gpu = msgspec.structs.replace(STATUS, backend="cuda")
-    found = generation_from(on_gpu, TIMINGS)
-    assert isinstance(found, Generation)
-    assert found.device == ""
+    generation = generation_from(on_gpu, TIMINGS)
+    assert isinstance(generation, Generation)
+    assert generation.device == ""
 
 
 class _Times:

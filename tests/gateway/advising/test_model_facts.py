@@ -41,11 +41,11 @@ async def test_a_repository_is_read_once(facts: FactsReader, monkeypatch: pytest
             {"siblings": [{"rfilename": "tiny.gguf"}]}
         ).encode()
         hub.files[f"/{repository}/resolve/main/tiny.gguf"] = TinyLlama().content()
-        found = await facts.find(name)
-        asked = len(hub.asked)
-        assert found.name == "tiny"
-        assert await facts.find(name) == found
-        assert len(hub.asked) == asked
+        facts_of_model = await facts.find(name)
+        count = len(hub.asked)
+        assert facts_of_model.name == "tiny"
+        assert await facts.find(name) == facts_of_model
+        assert len(hub.asked) == count
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ async def test_without_a_hub_a_well_known_name_still_says_what_is_meant(
     facts: FactsReader, monkeypatch: pytest.MonkeyPatch, name: str, kind: str, quantization: str
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", NOBODY)
-    found = await facts.find(name)
-    assert (found.format, found.quantization) == (kind, quantization)
+    facts_of_model = await facts.find(name)
+    assert (facts_of_model.format, facts_of_model.quantization) == (kind, quantization)
 
 
 async def test_a_hub_that_was_out_of_reach_is_not_asked_again_at_once(
@@ -103,14 +103,14 @@ async def test_what_nobody_knows_is_refused(facts: FactsReader) -> None:
 def test_what_an_engine_takes_does_not_fit_where_it_does_not_run() -> None:
     machine = machine_from(b'{"os": "linux", "cpu": "AMD EPYC 9654", "ram_gb": 384}')
     why_not = explain_lack(machine, ENGINES["vllm"])
-    found = memory.estimate_memory(
+    estimate = memory.estimate_memory(
         shape_facts("Qwen3 8B", "BF16", format="safetensors"), machine, setting_for(engine="vllm")
     )
     assert "vLLM needs Linux and an NVIDIA GPU" in why_not
-    assert with_verdict_of_engine(found, "") == found
-    elsewhere = with_verdict_of_engine(found, why_not)
+    assert with_verdict_of_engine(estimate, "") == estimate
+    elsewhere = with_verdict_of_engine(estimate, why_not)
     assert (elsewhere.fits, elsewhere.largest_context, elsewhere.notes[0]) == (False, 0, why_not)
-    assert found.weights.arithmetic == "weights / 1"
+    assert estimate.weights.arithmetic == "weights / 1"
 
 
 @pytest.mark.parametrize(

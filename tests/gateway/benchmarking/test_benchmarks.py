@@ -244,8 +244,8 @@ async def test_the_api_lists_shows_and_forgets_receipts(gateway: Gateway) -> Non
     async with gateway.http.get(f"{base}/nosuch", headers=headers) as reply:
         assert reply.status == 404
     async with gateway.http.get(base, headers=headers) as reply:
-        (listed,) = msgspec.json.decode(await reply.read(), type=list[BenchmarkReceipt])
-    assert listed == msgspec.structs.replace(receipt, samples=[])
+        (listed_receipt,) = msgspec.json.decode(await reply.read(), type=list[BenchmarkReceipt])
+    assert listed_receipt == msgspec.structs.replace(receipt, samples=[])
     async with gateway.http.get(f"{base}?model=other", headers=headers) as reply:
         assert await reply.json() == []
     async with gateway.http.get(f"{base}/{receipt.id}", headers=headers) as reply:

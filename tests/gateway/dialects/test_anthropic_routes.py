@@ -90,8 +90,8 @@ async def test_an_answer_is_mended_and_counted(gateway: Gateway) -> None:
 async def test_mistakes_are_refused_in_anthropics_shape(
     gateway: Gateway, body: object, status: int, kind: str, words: str
 ) -> None:
-    said, document = await post(gateway, body)
-    assert (said, document["type"], document["error"]["type"]) == (status, "error", kind)
+    answered, document = await post(gateway, body)
+    assert (answered, document["type"], document["error"]["type"]) == (status, "error", kind)
     assert words in document["error"]["message"]
     assert document["request_id"].startswith("req_")
 
@@ -120,10 +120,10 @@ async def test_an_engine_that_cannot_start_is_an_api_error(gateway: Gateway) -> 
     assert (status, document["error"]) == (502, {"type": "api_error", "message": "It does not fit."})
 
 
-@pytest.mark.parametrize("sent", [START + BLOCK, START + BLOCK[:30]])
-async def test_an_engine_that_dies_ends_the_stream_with_an_error_event(gateway: Gateway, sent: bytes) -> None:
+@pytest.mark.parametrize("pieces", [START + BLOCK, START + BLOCK[:30]])
+async def test_an_engine_that_dies_ends_the_stream_with_an_error_event(gateway: Gateway, pieces: bytes) -> None:
     gateway.supervisor.death = EngineFailed("The engine crashed.", code="crashed")
-    gateway.upstream.play = streams(sent)
+    gateway.upstream.play = streams(pieces)
     async with gateway.http.post(f"{gateway.url}/v1/messages", json={**ASKED, "stream": True}) as reply:
         last = (await reply.read()).decode().strip().split("\n\n")[-1]
     name, data = last.split("\n")
@@ -140,9 +140,9 @@ async def test_anthropics_client_raises_what_the_engine_died_of(gateway: Gateway
                 await stream.until_done()
 
 
-@pytest.mark.parametrize("sent", [(), (START,)])
-async def test_a_client_that_goes_away_stops_the_engine(gateway: Gateway, sent: tuple[bytes, ...]) -> None:
-    gateway.upstream.play = streams(*sent, hangs=True)
+@pytest.mark.parametrize("pieces", [(), (START,)])
+async def test_a_client_that_goes_away_stops_the_engine(gateway: Gateway, pieces: tuple[bytes, ...]) -> None:
+    gateway.upstream.play = streams(*pieces, hangs=True)
     asking = asyncio.create_task(post(gateway, {**ASKED, "stream": True}))
     await gateway.upstream.arrived.wait()
     asking.cancel()
@@ -168,13 +168,13 @@ async def test_tokens_are_counted_by_the_engine(gateway: Gateway) -> None:
 
 
 async def test_the_list_of_models_is_for_whoever_asks(gateway: Gateway) -> None:
-    async def listed(query: str = "", **headers: str) -> Any:  # noqa: ANN401 -- any JSON
+    async def listing(query: str = "", **headers: str) -> Any:  # noqa: ANN401 -- any JSON
         async with gateway.http.get(f"{gateway.url}/v1/models{query}", headers=headers) as reply:
             return await reply.json()
 
     version = {"anthropic-version": "2023-06-01"}
-    assert (await listed())["object"] == "list"
-    page = await listed("?limit=1", **version)
+    assert (await listing())["object"] == "list"
+    page = await listing("?limit=1", **version)
     assert (page["has_more"], page["first_id"], page["last_id"]) == (True, "guide", "guide")
     assert page["data"][0] == {
         "id": "guide",
@@ -186,11 +186,11 @@ async def test_the_list_of_models_is_for_whoever_asks(gateway: Gateway) -> None:
         "lifecycle": "active",
         "type": "model",
     }
-    rest = await listed("?after_id=guide", **version)
+    rest = await listing("?after_id=guide", **version)
     assert ([model["id"] for model in rest["data"]], rest["has_more"]) == (["org/embed:q8"], False)
-    before = await listed("?before_id=org/embed:q8", **version)
+    before = await listing("?before_id=org/embed:q8", **version)
     assert [model["id"] for model in before["data"]] == ["guide"]
-    assert (await listed("?after_id=none", **version))["error"]["type"] == "invalid_request_error"
-    assert (await listed("?limit=0", **version))["error"]["type"] == "invalid_request_error"
-    assert (await listed("/org/embed:q8", **version))["id"] == "org/embed:q8"
-    assert (await listed("/none", **version))["error"]["type"] == "not_found_error"
+    assert (await listing("?after_id=none", **version))["error"]["type"] == "invalid_request_error"
+    assert (await listing("?limit=0", **version))["error"]["type"] == "invalid_request_error"
+    assert (await listing("/org/embed:q8", **version))["id"] == "org/embed:q8"
+    assert (await listing("/none", **version))["error"]["type"] == "not_found_error"

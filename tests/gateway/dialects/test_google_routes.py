@@ -66,9 +66,9 @@ async def test_streams_come_as_events_or_as_an_array(gateway: Gateway, base: str
 async def test_what_the_engine_is_sent(gateway: Gateway) -> None:
     config = {"maxOutputTokens": 5, "temperature": 0.5, "topK": 40, "stopSequences": ["."]}
     await post(gateway, "/v1beta/models/guide:generateContent", {**HELLO, "generationConfig": config})
-    sent = json.loads(gateway.upstream.bodies[-1])
-    assert sent["messages"] == [{"role": "user", "content": "Hi"}]
-    assert (sent["max_tokens"], sent["temperature"], sent["top_k"], sent["stop"]) == (5, 0.5, 40, ["."])
+    body = json.loads(gateway.upstream.bodies[-1])
+    assert body["messages"] == [{"role": "user", "content": "Hi"}]
+    assert (body["max_tokens"], body["temperature"], body["top_k"], body["stop"]) == (5, 0.5, 40, ["."])
 
 
 async def test_a_stream_that_the_engine_cuts_ends_with_an_error(gateway: Gateway) -> None:
@@ -85,14 +85,14 @@ async def test_errors_have_googles_shape(gateway: Gateway) -> None:
         ({**HELLO, "cachedContent": "x"}, 400, "INVALID_ARGUMENT"),
         ([], 400, "INVALID_ARGUMENT"),
     ):
-        got, body = await post(gateway, "/v1beta/models/guide:generateContent", document)
+        answered, body = await post(gateway, "/v1beta/models/guide:generateContent", document)
         error = json.loads(body)["error"]
-        assert (got, error["code"], error["status"]) == (status, status, word)
+        assert (answered, error["code"], error["status"]) == (status, status, word)
         assert error["message"]
-    got, body = await post(gateway, "/v1beta/models/gpt-9:generateContent", HELLO)
-    assert (got, json.loads(body)["error"]["status"]) == (404, "NOT_FOUND")
-    got, body = await post(gateway, "/v1beta/models/guide:paint", HELLO)
-    assert (got, json.loads(body)["error"]["code"]) == (405, 405)
+    answered, body = await post(gateway, "/v1beta/models/gpt-9:generateContent", HELLO)
+    assert (answered, json.loads(body)["error"]["status"]) == (404, "NOT_FOUND")
+    answered, body = await post(gateway, "/v1beta/models/guide:paint", HELLO)
+    assert (answered, json.loads(body)["error"]["code"]) == (405, 405)
 
 
 async def test_a_prompt_that_does_not_fit_is_told_in_googles_words(gateway: Gateway) -> None:

@@ -74,7 +74,7 @@ def _write(folder: Path, model: TinyLlama) -> None:
     model.write(folder / f"{folder.name}.gguf")
 
 
-async def got(near: Gateway, path: str, **fields: object) -> Any:  # noqa: ANN401 -- JSON
+async def fetch(near: Gateway, path: str, **fields: object) -> Any:  # noqa: ANN401 -- JSON
     headers = {"Authorization": "Bearer token"} if path.startswith("/roundhouse") else {}
     method = "POST" if fields else "GET"
     async with near.http.request(method, near.url + path, headers=headers, json=fields or None) as reply:
@@ -83,21 +83,21 @@ async def got(near: Gateway, path: str, **fields: object) -> Any:  # noqa: ANN40
 
 
 def in_ollamas_words(capabilities: list[Capability]) -> list[str]:
-    return sorted(OLLAMAS.get(one, one.value) for one in capabilities if one is not _C.CHAT)
+    return sorted(OLLAMAS.get(capability, capability.value) for capability in capabilities if capability is not _C.CHAT)
 
 
 async def test_our_own_lists_and_openais(near: Gateway, models: dict[str, list[Capability]]) -> None:
-    own = await got(near, "/roundhouse/v1/models")
-    assert {one["name"]: one["capabilities"] for one in own} == models
-    assert {one["name"]: one["chats"] for one in own} == {name: _C.CHAT in can for name, can in models.items()}
-    cards = (await got(near, "/v1/models"))["data"]
-    assert {one["id"]: one["capabilities"] for one in cards} == models
+    own = await fetch(near, "/roundhouse/v1/models")
+    assert {entry["name"]: entry["capabilities"] for entry in own} == models
+    assert {entry["name"]: entry["chats"] for entry in own} == {name: _C.CHAT in can for name, can in models.items()}
+    cards = (await fetch(near, "/v1/models"))["data"]
+    assert {entry["id"]: entry["capabilities"] for entry in cards} == models
     for name, capabilities in models.items():
-        assert (await got(near, f"/v1/models/{name}"))["capabilities"] == capabilities
+        assert (await fetch(near, f"/v1/models/{name}"))["capabilities"] == capabilities
 
 
 async def test_the_command_lines(near: Gateway, models: dict[str, list[Capability]]) -> None:
-    own = msgspec.convert(await got(near, "/roundhouse/v1/models"), list[ModelInfo])
+    own = msgspec.convert(await fetch(near, "/roundhouse/v1/models"), list[ModelInfo])
     lines = {line.split()[0]: line for line in listed_by_the_command_line(own)}
     assert "embedding" in lines["far/minilm"]
     assert "chat, tools, infill, thinking" in lines["able"]
@@ -105,29 +105,29 @@ async def test_the_command_lines(near: Gateway, models: dict[str, list[Capabilit
 
 
 async def test_ollamas(near: Gateway, models: dict[str, list[Capability]]) -> None:
-    tags = {one["name"].removesuffix(":latest"): one for one in (await got(near, "/api/tags"))["models"]}
+    tags = {model["name"].removesuffix(":latest"): model for model in (await fetch(near, "/api/tags"))["models"]}
     for name, capabilities in models.items():
         words = in_ollamas_words(capabilities)
         assert sorted(tags[name]["capabilities"]) == words
-        assert sorted((await got(near, "/api/show", model=name))["capabilities"]) == words
+        assert sorted((await fetch(near, "/api/show", model=name))["capabilities"]) == words
 
 
 async def test_lm_studios(near: Gateway, models: dict[str, list[Capability]]) -> None:
-    older = {one["id"]: one for one in (await got(near, "/api/v0/models"))["data"]}
-    newer = {one["key"]: one for one in (await got(near, "/api/v1/models"))["models"]}
+    older = {entry["id"]: entry for entry in (await fetch(near, "/api/v0/models"))["data"]}
+    newer = {entry["key"]: entry for entry in (await fetch(near, "/api/v1/models"))["models"]}
     for name, can in models.items():
         sees, writes = _C.VISION in can, _C.COMPLETION in can
         assert older[name]["type"] == ("vlm" if sees else "llm" if writes else "embeddings")
         assert ("tool_use" in older[name].get("capabilities", [])) == (_C.TOOLS in can)
         assert newer[name]["type"] == ("llm" if writes else "embedding")
-        said = newer[name].get("capabilities", {"vision": False, "trained_for_tool_use": False})
-        assert (said["vision"], said["trained_for_tool_use"]) == (sees, _C.TOOLS in can)
-        assert ("reasoning" in said) == (_C.THINKING in can)
+        capabilities = newer[name].get("capabilities", {"vision": False, "trained_for_tool_use": False})
+        assert (capabilities["vision"], capabilities["trained_for_tool_use"]) == (sees, _C.TOOLS in can)
+        assert ("reasoning" in capabilities) == (_C.THINKING in can)
 
 
 async def test_another_roundhouse_reads_them_as_they_are(near: Gateway, models: dict[str, list[Capability]]) -> None:
     """What is attached to one is known to the next without a question."""
-    for card in msgspec.convert((await got(near, "/v1/models"))["data"], list[RemoteModel]):
+    for card in msgspec.convert((await fetch(near, "/v1/models"))["data"], list[RemoteModel]):
         known = make_knowledge(card, card_from_entry(card))
         attachment = Attachment(name=card.id, url="", served_as=card.id, known=known)
         assert (card.id, attachment.capabilities) == (card.id, models[card.id])

@@ -38,8 +38,8 @@ async def post(gateway: Gateway, path: str, **body: object) -> tuple[int, Any]:
     ],
 )
 async def test_the_model_in_use_is_meant_when_none_is_named(gateway: Gateway, path: str, body: dict[str, Any]) -> None:
-    status, said = await post(gateway, path, **body)
-    assert (status, said["path"]) == (200, path)
+    status, answer = await post(gateway, path, **body)
+    assert (status, answer["path"]) == (200, path)
     assert json.loads(gateway.upstream.bodies[0]) == {**body, "model": "guide"}
 
 
@@ -54,15 +54,15 @@ async def test_an_engine_with_vllms_words_for_a_text_is_asked_in_them(gateway: G
 
     gateway.upstream.play = play
     assert (await post(gateway, "/tokenize", content="Hello", add_special=True))[1]["tokens"] == [7]
-    sent = json.loads(gateway.upstream.bodies[0])
-    assert (sent["prompt"], sent["add_special_tokens"]) == ("Hello", True)
+    body = json.loads(gateway.upstream.bodies[0])
+    assert (body["prompt"], body["add_special_tokens"]) == ("Hello", True)
     assert (await post(gateway, "/detokenize", tokens=[7]))[1] == {"content": "Hello"}
 
 
 @pytest.mark.parametrize("path", ["/infill", "/tokenize", "/detokenize", "/apply-template"])
 async def test_what_is_missing_is_said_in_openais_shape(gateway: Gateway, path: str) -> None:
-    status, said = await post(gateway, path, model="guide")
-    assert (status, said["error"]["type"], said["error"]["code"]) == (400, "invalid_request_error", "invalid_value")
+    status, answer = await post(gateway, path, model="guide")
+    assert (status, answer["error"]["type"], answer["error"]["code"]) == (400, "invalid_request_error", "invalid_value")
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,14 @@ async def test_what_is_missing_is_said_in_openais_shape(gateway: Gateway, path: 
 async def test_refusals_are_in_openais_shape(
     gateway: Gateway, path: str, body: dict[str, Any], status: int, code: str
 ) -> None:
-    said, document = await post(gateway, path, **body)
-    assert (said, document["error"]["code"]) == (status, code)
+    answered, document = await post(gateway, path, **body)
+    assert (answered, document["error"]["code"]) == (status, code)
     assert {"message", "type", "param", "code"} <= set(document["error"])
 
 
 async def test_a_suffix_goes_to_infill_and_is_counted_as_a_completion(gateway: Gateway) -> None:
-    status, said = await post(gateway, "/v1/completions", model="guide", prompt="a", suffix="b", max_tokens=2)
-    assert (status, said["object"], said["choices"][0]["text"]) == (200, "text_completion", "x")
+    status, answer = await post(gateway, "/v1/completions", model="guide", prompt="a", suffix="b", max_tokens=2)
+    assert (status, answer["object"], answer["choices"][0]["text"]) == (200, "text_completion", "x")
     assert json.loads(gateway.upstream.bodies[0]) == {
         "model": "guide",
         "input_prefix": "a",
@@ -123,14 +123,14 @@ async def test_a_suffix_goes_to_infill_and_is_counted_as_a_completion(gateway: G
 async def test_a_completion_beyond_the_limits_is_refused_by_its_field(
     gateway: Gateway, path: str, wrong: dict[str, object]
 ) -> None:
-    status, said = await post(gateway, path, model="guide", prompt="a", **wrong)
-    assert (status, said["error"]["code"]) == (400, "invalid_value")
-    assert str(said["error"]["param"]).startswith(next(iter(wrong)))
+    status, answer = await post(gateway, path, model="guide", prompt="a", **wrong)
+    assert (status, answer["error"]["code"]) == (400, "invalid_value")
+    assert str(answer["error"]["param"]).startswith(next(iter(wrong)))
     assert not gateway.upstream.bodies
 
 
 @pytest.mark.parametrize(
-    ("said", "sent"),
+    ("client_fields", "engine_fields"),
     [
         ({"max_tokens": -1, "logprobs": 5, "logit_bias": {"1": -100, "x": False}, "stop": None}, {}),
         ({"max_tokens": 2.0, "logit_bias": [[1, 5], ["a", False]], "logprobs": True, "stop": ["a"]}, {}),
@@ -139,18 +139,18 @@ async def test_a_completion_beyond_the_limits_is_refused_by_its_field(
     ],
 )
 async def test_a_completion_within_them_is_sent_as_it_came(
-    gateway: Gateway, said: dict[str, object], sent: dict[str, object]
+    gateway: Gateway, client_fields: dict[str, object], engine_fields: dict[str, object]
 ) -> None:
-    assert (await post(gateway, "/v1/completions", model="guide", prompt="a", **said))[0] == 200
-    assert json.loads(gateway.upstream.bodies[0]) == {"model": "guide", "prompt": "a", **said, **sent}
+    assert (await post(gateway, "/v1/completions", model="guide", prompt="a", **client_fields))[0] == 200
+    assert json.loads(gateway.upstream.bodies[0]) == {"model": "guide", "prompt": "a", **client_fields, **engine_fields}
 
 
 async def test_an_infill_stream_ends_as_llama_server_ends_it(gateway: Gateway) -> None:
-    told = b'data: {"content":"x","stop":false}\n\n', b'data: {"content":"","stop":true,"stop_type":"eos"}\n\n'
-    gateway.upstream.play = streams(*told)
-    asked = {"input_prefix": "a", "input_suffix": "b", "stream": True}
-    async with gateway.http.post(f"{gateway.url}/infill", json=asked) as reply:
-        assert await reply.read() == b"".join(told)
+    chunks = b'data: {"content":"x","stop":false}\n\n', b'data: {"content":"","stop":true,"stop_type":"eos"}\n\n'
+    gateway.upstream.play = streams(*chunks)
+    body = {"input_prefix": "a", "input_suffix": "b", "stream": True}
+    async with gateway.http.post(f"{gateway.url}/infill", json=body) as reply:
+        assert await reply.read() == b"".join(chunks)
     done = 'roundhouse_requests_total{route="infill",model="guide",outcome="ok"} 1'
     await until(lambda: done in gateway.services.metrics.format_exposition([]).splitlines())
 

@@ -53,7 +53,7 @@ async def get(gateway: Gateway, path: str) -> tuple[int, Any]:
         return reply.status, await reply.json(content_type=None)
 
 
-async def told(gateway: Gateway, document: object) -> list[dict[str, Any]]:
+async def stream_events(gateway: Gateway, document: object) -> list[dict[str, Any]]:
     """Ask for a stream of /api/v1/chat and return its events."""
     async with gateway.http.post(f"{gateway.url}/api/v1/chat", json=document) as reply:
         assert reply.status == 200
@@ -64,11 +64,11 @@ async def told(gateway: Gateway, document: object) -> list[dict[str, Any]]:
 
 
 async def test_models_are_listed_as_zeds_strict_reader_takes_them(gateway: Gateway) -> None:
-    status, listed = await get(gateway, "/api/v0/models")
+    status, models = await get(gateway, "/api/v0/models")
     assert status == 200
-    assert listed["object"] == "list"
-    assert [model["id"] for model in listed["data"]] == ["guide", "org/embed:q8"]
-    assert listed["data"][0] == {
+    assert models["object"] == "list"
+    assert [model["id"] for model in models["data"]] == ["guide", "org/embed:q8"]
+    assert models["data"][0] == {
         "id": "guide",
         "object": "model",
         "type": "llm",
@@ -80,17 +80,17 @@ async def test_models_are_listed_as_zeds_strict_reader_takes_them(gateway: Gatew
         "max_context_length": 2048,
         "loaded_context_length": 4096,
     }
-    embedder = listed["data"][1]
+    embedder = models["data"][1]
     assert (embedder["type"], embedder["publisher"], embedder["state"]) == ("embeddings", "org", "not-loaded")
     assert isinstance(embedder["max_context_length"], int)
-    assert await get(gateway, "/api/v0/models/guide") == (200, listed["data"][0])
+    assert await get(gateway, "/api/v0/models/guide") == (200, models["data"][0])
     assert await get(gateway, "/api/v0/models/org/embed:q8") == (200, embedder)
 
 
 async def test_models_of_the_newer_api(gateway: Gateway) -> None:
-    status, listed = await get(gateway, "/api/v1/models")
+    status, models = await get(gateway, "/api/v1/models")
     assert status == 200
-    guide, embedder = listed["models"]
+    guide, embedder = models["models"]
     assert guide["loaded_instances"] == [{"id": "guide", "config": {"context_length": 4096}}]
     assert guide["capabilities"] == {"vision": False, "trained_for_tool_use": False}
     assert (guide["type"], guide["key"], guide["display_name"], guide["format"]) == ("llm", "guide", "Guide", "gguf")
@@ -103,8 +103,8 @@ async def test_what_a_file_says_is_listed(gateway: Gateway, tmp_path: Path) -> N
     TinyLlama().write(tmp_path / "tiny.gguf")
     library: Any = gateway.services.library
     library.list_models()[0] = msgspec.structs.replace(library.list_models()[0], path=str(tmp_path / "tiny.gguf"))
-    _, listed = await get(gateway, "/api/v1/models")
-    guide = listed["models"][0]
+    _, models = await get(gateway, "/api/v1/models")
+    guide = models["models"][0]
     assert guide["architecture"] == "llama"
     assert guide["quantization"]["name"]
     assert guide["quantization"]["bits_per_weight"] > 0
@@ -156,8 +156,8 @@ async def test_embeddings_have_as_many_dimensions_as_were_asked_for(gateway: Gat
         return web.json_response({"data": [{"embedding": [3.0, 4.0, 1.0]}], "model": "m", "usage": {}})
 
     gateway.upstream.play = play
-    asked = {"model": "org/embed:q8", "input": "a", "dimensions": 2}
-    _, reply = await post(gateway, "/api/v0/embeddings", asked)
+    body = {"model": "org/embed:q8", "input": "a", "dimensions": 2}
+    _, reply = await post(gateway, "/api/v0/embeddings", body)
     assert reply["data"][0]["embedding"] == [0.6, 0.8]
     assert "model_info" in reply
 
@@ -183,8 +183,8 @@ async def test_the_time_to_keep_a_model_is_passed_on(gateway: Gateway) -> None:
 async def test_mistakes_at_v0_have_openais_shape(
     gateway: Gateway, path: str, document: object, status: int, code: str
 ) -> None:
-    found, reply = await post(gateway, f"/api/v0/{path}", document)
-    assert found == status
+    answered, reply = await post(gateway, f"/api/v0/{path}", document)
+    assert answered == status
     assert set(reply["error"]) == {"message", "type", "param", "code"}
     assert reply["error"]["code"] == code
     assert gateway.upstream.bodies == []
@@ -227,8 +227,8 @@ async def test_what_a_model_cannot_is_said_in_words(gateway: Gateway) -> None:
 async def test_mistakes_at_v1_have_lm_studios_shape(
     gateway: Gateway, path: str, document: object, status: int, kind: str
 ) -> None:
-    found, reply = await post(gateway, f"/api/v1/{path}", document)
-    assert (found, reply["error"]["type"]) == (status, kind), reply
+    answered, reply = await post(gateway, f"/api/v1/{path}", document)
+    assert (answered, reply["error"]["type"]) == (status, kind), reply
     assert set(reply["error"]) <= {"type", "message", "code", "param"}
     assert reply["error"]["message"]
     assert gateway.upstream.bodies == []
@@ -256,10 +256,10 @@ async def test_the_sdks_web_sockets_are_refused_at_once(gateway: Gateway) -> Non
 
 
 async def test_a_model_is_loaded_as_asked_and_unloaded(gateway: Gateway) -> None:
-    asked: list[tuple[LoadRequest, bool]] = []
+    loads: list[tuple[LoadRequest, bool]] = []
 
     async def ensure_ready(request: LoadRequest, *, any_options: bool = False) -> EngineStatus:
-        asked.append((request, any_options))
+        loads.append((request, any_options))
         return gateway.supervisor.status()
 
     supervisor: Any = gateway.supervisor
@@ -271,7 +271,7 @@ async def test_a_model_is_loaded_as_asked_and_unloaded(gateway: Gateway) -> None
     chosen = {"context_length": 1024, "flash_attention": True, "eval_batch_size": 256, "echo_load_config": True}
     _, reply = await post(gateway, "/api/v1/models/load", {"model": "GUIDE", **chosen})
     assert reply["load_config"] == {"context_length": 4096, "flash_attention": True, "eval_batch_size": 256}
-    (plain, any_options), (exact, not_any) = asked
+    (plain, any_options), (exact, not_any) = loads
     assert (any_options, not_any) == (True, False)
     assert plain.options.flash_attention is None
     options = exact.options
@@ -299,7 +299,7 @@ async def test_a_stream_comes_to_the_whole_answer(gateway: Gateway) -> None:
         "tokens_per_second": 50.0,
         "time_to_first_token_seconds": 0.05,
     }
-    events = await told(gateway, {**CHAT, "stream": True})
+    events = await stream_events(gateway, {**CHAT, "stream": True})
     end = events[-1]["result"]
     assert end.pop("response_id") != whole.pop("response_id")
     assert end == whole
@@ -325,7 +325,7 @@ async def test_a_conversation_goes_on_where_it_was(gateway: Gateway) -> None:
     assert [
         (message["role"], message["content"]) for message in json.loads(gateway.upstream.bodies[-1])["messages"]
     ] == [("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello"), ("user", "And?")]
-    events = await told(gateway, {**CHAT, "stream": True, "previous_response_id": again["response_id"]})
+    events = await stream_events(gateway, {**CHAT, "stream": True, "previous_response_id": again["response_id"]})
     assert len(json.loads(gateway.upstream.bodies[-1])["messages"]) == 6
     assert events[-1]["result"]["response_id"].startswith("resp_")
 
@@ -357,7 +357,7 @@ async def test_how_far_loading_is_comes_from_the_engine(gateway: Gateway) -> Non
 
 async def test_a_load_that_fails_is_an_error_in_the_stream_and_a_status_without_one(gateway: Gateway) -> None:
     gateway.supervisor.refuse_with = EngineFailed("No memory.", code="out_of_memory")
-    events = await told(gateway, {**CHAT, "stream": True})
+    events = await stream_events(gateway, {**CHAT, "stream": True})
     assert [event["type"] for event in events][-2:] == ["error", "chat.end"]
     assert events[-2]["error"] == {"type": "internal_error", "message": "No memory.", "code": "out_of_memory"}
     status, reply = await post(gateway, "/api/v1/chat", CHAT)
@@ -367,7 +367,7 @@ async def test_a_load_that_fails_is_an_error_in_the_stream_and_a_status_without_
 async def test_an_engine_that_dies_is_told_of_in_each_form(gateway: Gateway) -> None:
     gateway.upstream.play = streams(event("Hel"), then=dies)
     gateway.supervisor.death = EngineFailed("It crashed.", code="crashed")
-    events = await told(gateway, {**CHAT, "stream": True})
+    events = await stream_events(gateway, {**CHAT, "stream": True})
     assert [event["type"] for event in events][-2:] == ["error", "chat.end"]
     assert events[-2]["error"]["code"] == "crashed"
     assert events[-1]["result"]["output"] == [{"type": "message", "content": "Hel"}]

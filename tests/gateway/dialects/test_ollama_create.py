@@ -35,8 +35,8 @@ def library(gateway: Gateway, tmp_path: Path) -> Library:
     return made
 
 
-async def post(gateway: Gateway, path: str, sent: object, method: str = "POST", **more: Any) -> tuple[int, Any]:  # noqa: ANN401 -- aiohttp's
-    async with gateway.http.request(method, gateway.url + path, data=json.dumps(sent).encode(), **more) as reply:
+async def post(gateway: Gateway, path: str, body: object, method: str = "POST", **more: Any) -> tuple[int, Any]:  # noqa: ANN401 -- aiohttp's
+    async with gateway.http.request(method, gateway.url + path, data=json.dumps(body).encode(), **more) as reply:
         text = await reply.text()
         return reply.status, [json.loads(line) for line in text.splitlines()]
 
@@ -59,11 +59,11 @@ async def test_a_created_model_is_told_in_ollamas_lines_and_listed(gateway: Gate
     assert [line["status"] for line in lines[-2:]] == ["writing manifest", "success"]
     assert await post(gateway, "/api/create", {**FIRST, "stream": False}) == (200, [{"status": "success"}])
     assert names(library) == ["guide", "base", "mario"]
-    _, (shown,) = await post(gateway, "/api/show", {"model": "mario"})
-    assert shown["system"] == "Be a plumber."
-    assert 'stop                           "X"' in shown["parameters"]
-    assert "FROM base:latest" in shown["modelfile"]
-    assert shown["details"]["parent_model"] == "base:latest"
+    _, (shown_model,) = await post(gateway, "/api/show", {"model": "mario"})
+    assert shown_model["system"] == "Be a plumber."
+    assert 'stop                           "X"' in shown_model["parameters"]
+    assert "FROM base:latest" in shown_model["modelfile"]
+    assert shown_model["details"]["parent_model"] == "base:latest"
 
 
 async def play_chat(request: web.Request) -> web.StreamResponse:
@@ -89,15 +89,15 @@ async def test_every_dialect_gets_its_settings(
 ) -> None:
     await post(gateway, "/api/create", FIRST)
     gateway.upstream.play = play_chat
-    said = more if "input" in more else {"messages": ASKED, **more}
-    await post(gateway, path, {"model": "mario", **said})
+    request = more if "input" in more else {"messages": ASKED, **more}
+    await post(gateway, path, {"model": "mario", **request})
     body = json.loads(gateway.upstream.bodies[-1])
-    told = body.get("system") or body["messages"][0]["content"]
-    assert "Be a plumber." in json.dumps(told)
+    system = body.get("system") or body["messages"][0]["content"]
+    assert "Be a plumber." in json.dumps(system)
     assert body["temperature"] == 0.1
     assert body["model"] == "served"
     assert gateway.supervisor.asked[-1].source.name == "base", "the engine of its base answers"
-    await post(gateway, path, {"model": "base", **said})
+    await post(gateway, path, {"model": "base", **request})
     assert b"plumber" not in gateway.upstream.bodies[-1]
 
 
@@ -112,8 +112,8 @@ async def test_a_requests_own_options_win_in_ollamas_dialect(gateway: Gateway, l
 
 
 async def test_context_and_template_are_what_it_is_loaded_with(gateway: Gateway, library: Library) -> None:
-    wanted = {"model": "own", "from": "base", "parameters": {"num_ctx": 32}, "template": "{{ .Prompt }}"}
-    await post(gateway, "/api/create", wanted)
+    body = {"model": "own", "from": "base", "parameters": {"num_ctx": 32}, "template": "{{ .Prompt }}"}
+    await post(gateway, "/api/create", body)
     gateway.upstream.play = play_chat
     await post(gateway, "/v1/chat/completions", {"model": "own", "messages": ASKED})
     load = gateway.supervisor.asked[-1]
@@ -123,7 +123,7 @@ async def test_context_and_template_are_what_it_is_loaded_with(gateway: Gateway,
 
 
 @pytest.mark.parametrize(
-    ("changes", "status", "said"),
+    ("changes", "status", "sentence"),
     [
         ({"from": "gpt-9"}, 404, "model 'gpt-9' not found"),
         ({"from": "", "modelfile": "FROM base"}, 400, "neither 'from' or 'files' was specified"),
@@ -139,11 +139,11 @@ async def test_context_and_template_are_what_it_is_loaded_with(gateway: Gateway,
     ],
 )
 async def test_what_cannot_be_created_is_said_before_anything_is_kept(
-    gateway: Gateway, library: Library, changes: dict[str, object], status: int, said: str
+    gateway: Gateway, library: Library, changes: dict[str, object], status: int, sentence: str
 ) -> None:
     answered, (refusal,) = await post(gateway, "/api/create", {**FIRST, **changes})
     assert (answered, list(refusal)) == (status, ["error"])
-    assert said in refusal["error"]
+    assert sentence in refusal["error"]
     assert names(library) == ["guide", "base"]
 
 
@@ -154,11 +154,11 @@ async def test_options_without_effect_are_named(gateway: Gateway, library: Libra
     _, lines = await post(
         gateway, "/api/create", {**FIRST, "parameters": {"num_gpu": 1, "top_k": None, "x": 1}, **PASSED}
     )
-    said = [line["status"] for line in lines]
-    assert "parameter num_gpu has no effect here" in said
-    assert "parameter x has no effect here" in said
-    assert {"renderer has no effect here", "requires has no effect here", "info has no effect here"} <= {*said}
-    assert not any(one.startswith(("parser", "draft_files")) for one in said)
+    status = [line["status"] for line in lines]
+    assert "parameter num_gpu has no effect here" in status
+    assert "parameter x has no effect here" in status
+    assert {"renderer has no effect here", "requires has no effect here", "info has no effect here"} <= {*status}
+    assert not any(name.startswith(("parser", "draft_files")) for name in status)
 
 
 async def test_copies_and_deletions(gateway: Gateway, library: Library) -> None:
@@ -169,8 +169,8 @@ async def test_copies_and_deletions(gateway: Gateway, library: Library) -> None:
     assert (await post(gateway, "/api/copy", {"source": "mario", "destination": "base"}))[0] == 409
     assert (await post(gateway, "/api/delete", {"model": "mario"}, "DELETE"))[0] == 200
     assert names(library) == ["guide", "base", "luigi", "plain:v1"]
-    _, (shown,) = await post(gateway, "/api/show", {"model": "luigi"})
-    assert shown["system"] == "Be a plumber.", "a copy does not hang on what it was copied from"
+    _, (shown_model,) = await post(gateway, "/api/show", {"model": "luigi"})
+    assert shown_model["system"] == "Be a plumber.", "a copy does not hang on what it was copied from"
     assert (gateway.services.paths.models / "base.gguf").is_file()
 
 
@@ -288,11 +288,11 @@ async def test_a_made_model_is_unloaded_as_what_it_shares_and_can_be_made_by_the
 ) -> None:
     headers = {"Authorization": "Bearer token"}
     own = f"{gateway.url}/roundhouse/v1"
-    wanted = {"name": "mario", "base": "base", "preset": {"system": "Be a plumber."}}
-    async with gateway.http.post(f"{own}/made", json=wanted, headers=headers) as reply:
+    body = {"name": "mario", "base": "base", "preset": {"system": "Be a plumber."}}
+    async with gateway.http.post(f"{own}/made", json=body, headers=headers) as reply:
         assert (reply.status, (await reply.json())["preset"]["base"]) == (200, "base")
     async with gateway.http.post(f"{own}/unload", json={"model": "mario"}, headers=headers) as reply:
         assert reply.status == 200
     assert gateway.supervisor.unloaded == [("base", False)]
-    async with gateway.http.post(f"{own}/made", json={**wanted, "base": "gone"}, headers=headers) as reply:
+    async with gateway.http.post(f"{own}/made", json={**body, "base": "gone"}, headers=headers) as reply:
         assert reply.status == 404

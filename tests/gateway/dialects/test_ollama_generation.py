@@ -73,16 +73,16 @@ def dies(request: web.Request) -> None:
     request.transport.abort()
 
 
-async def lines(gateway: Gateway, path: str, sent: object) -> AsyncIterator[dict[str, Any]]:
-    async with gateway.http.post(gateway.url + path, data=json.dumps(sent).encode()) as reply:
+async def lines(gateway: Gateway, path: str, document: object) -> AsyncIterator[dict[str, Any]]:
+    async with gateway.http.post(gateway.url + path, data=json.dumps(document).encode()) as reply:
         assert reply.status == 200
         assert reply.content_type == "application/x-ndjson"
         async for line in reply.content:
             yield json.loads(line)
 
 
-async def whole(gateway: Gateway, path: str, sent: Mapping[str, object]) -> tuple[int, Any]:
-    body = json.dumps({"stream": False, **sent}).encode()
+async def whole(gateway: Gateway, path: str, document: Mapping[str, object]) -> tuple[int, Any]:
+    body = json.dumps({"stream": False, **document}).encode()
     async with gateway.http.post(gateway.url + path, data=body) as reply:
         return reply.status, await reply.json()
 
@@ -99,8 +99,8 @@ async def counted(gateway: Gateway, route: str, outcome: str, model: str = "guid
 
 async def test_a_chat_streams_by_default_and_ends_with_its_counts(gateway: Gateway) -> None:
     gateway.upstream.play = streams(says("Hel"), says("lo"), END)
-    *said, last = [line async for line in lines(gateway, "/api/chat", CHAT)]
-    assert [line["message"]["content"] for line in said] == ["Hel", "lo"]
+    *pieces, last = [line async for line in lines(gateway, "/api/chat", CHAT)]
+    assert [line["message"]["content"] for line in pieces] == ["Hel", "lo"]
     assert (last["done"], last["done_reason"], last["prompt_eval_count"], last["eval_count"]) == (True, "stop", 7, 2)
     assert (last["prompt_eval_duration"], last["eval_duration"]) == (5_000_000, 8_000_000)
     assert last["total_duration"] > 4_000_000
@@ -125,21 +125,23 @@ async def test_the_first_token_does_not_wait_for_the_second(gateway: Gateway) ->
         assert (await anext(stream))["message"]["content"] == "a"
 
 
-@pytest.mark.parametrize("sent", [{**CHAT, "stream": True}, {**CHAT, "stream": False}, {**GENERATE, "stream": False}])
+@pytest.mark.parametrize(
+    "document", [{**CHAT, "stream": True}, {**CHAT, "stream": False}, {**GENERATE, "stream": False}]
+)
 @pytest.mark.parametrize("has_begun", [True, False])
 async def test_a_client_that_leaves_stops_the_engines_work(
-    gateway: Gateway, sent: dict[str, object], *, has_begun: bool
+    gateway: Gateway, document: dict[str, object], *, has_begun: bool
 ) -> None:
     async def silent(_request: web.Request) -> web.StreamResponse:
         await asyncio.Event().wait()
         raise AssertionError
 
     gateway.upstream.play = streams(says("a"), then=waits) if has_begun else silent
-    path = "/api/chat" if "messages" in sent else "/api/generate"
-    asking = asyncio.create_task(gateway.http.post(gateway.url + path, json=sent))
+    path = "/api/chat" if "messages" in document else "/api/generate"
+    asking = asyncio.create_task(gateway.http.post(gateway.url + path, json=document))
     async with asyncio.timeout(PATIENCE_S):
         await gateway.upstream.arrived.wait()
-        if has_begun and sent["stream"] is True:
+        if has_begun and document["stream"] is True:
             (await asking).close()
         asking.cancel()
         await gateway.upstream.dropped.wait()
@@ -157,15 +159,15 @@ async def test_a_client_that_leaves_while_the_model_loads_waits_no_longer(gatewa
     await until(lambda: gateway.supervisor.waiting == 0)
 
 
-@pytest.mark.parametrize("sent", [CHAT, GENERATE], ids=["chat", "generate"])
+@pytest.mark.parametrize("document", [CHAT, GENERATE], ids=["chat", "generate"])
 async def test_a_slow_load_sends_the_head_early_and_an_error_then_is_a_line(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, sent: dict[str, object]
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, document: dict[str, object]
 ) -> None:
-    path = "chat" if "messages" in sent else "generate"
+    path = "chat" if "messages" in document else "generate"
     monkeypatch.setattr(client_stream, "QUIET_S", 0.05)
     gateway.supervisor.may_load.clear()
     gateway.supervisor.refuse_with = EngineFailed("There is too little memory.", code="out_of_memory")
-    async with asyncio.timeout(PATIENCE_S), gateway.http.post(f"{gateway.url}/api/{path}", json=sent) as reply:
+    async with asyncio.timeout(PATIENCE_S), gateway.http.post(f"{gateway.url}/api/{path}", json=document) as reply:
         assert reply.status == 200, "the head came although nothing is loaded"
         gateway.supervisor.may_load.set()
         assert json.loads(await reply.read()) == {"error": "There is too little memory."}
@@ -186,16 +188,16 @@ async def test_a_head_comes_long_before_clients_give_up() -> None:
     assert client_stream.QUIET_S <= 5.0
 
 
-@pytest.mark.parametrize("sent", [CHAT, GENERATE], ids=["chat", "generate"])
+@pytest.mark.parametrize("document", [CHAT, GENERATE], ids=["chat", "generate"])
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 async def test_an_answer_that_comes_at_once_from_an_engine_without_a_clock_took_time(
-    gateway: Gateway, sent: dict[str, object], *, stream: bool
+    gateway: Gateway, document: dict[str, object], *, stream: bool
 ) -> None:
     end = event(choices=[{"index": 0, "delta": {}, "finish_reason": "stop"}])
     counts = event(choices=[], usage={"prompt_tokens": 7, "completion_tokens": 2})
     gateway.upstream.play = streams(says("a") + end + counts + DONE)
-    path = "/api/chat" if "messages" in sent else "/api/generate"
-    async with gateway.http.post(gateway.url + path, json={**sent, "stream": stream}) as reply:
+    path = "/api/chat" if "messages" in document else "/api/generate"
+    async with gateway.http.post(gateway.url + path, json={**document, "stream": stream}) as reply:
         last = json.loads((await reply.text()).splitlines()[-1])
     assert (last["prompt_eval_count"], last["eval_count"]) == (7, 2)
     for name in ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration"):
@@ -204,8 +206,8 @@ async def test_an_answer_that_comes_at_once_from_an_engine_without_a_clock_took_
 
 async def test_a_load_that_fails_at_once_has_a_status_of_its_own(gateway: Gateway) -> None:
     gateway.supervisor.refuse_with = EngineFailed("There is too little memory.", code="out_of_memory")
-    for sent in (CHAT, {**CHAT, "stream": False}):
-        async with gateway.http.post(f"{gateway.url}/api/chat", json=sent) as reply:
+    for document in (CHAT, {**CHAT, "stream": False}):
+        async with gateway.http.post(f"{gateway.url}/api/chat", json=document) as reply:
             assert (reply.status, await reply.json()) == (502, {"error": "There is too little memory."})
 
 
@@ -231,7 +233,7 @@ async def test_an_error_of_the_engine_in_mid_stream_is_the_last_line(gateway: Ga
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "answered", "said"),
+    ("status", "error", "answered", "sentence"),
     [
         (400, {"code": 400, "message": "bad grammar"}, 400, "bad grammar"),
         (
@@ -244,14 +246,14 @@ async def test_an_error_of_the_engine_in_mid_stream_is_the_last_line(gateway: Ga
     ],
 )
 async def test_a_refusal_of_the_engine_keeps_its_status(
-    gateway: Gateway, status: int, error: dict[str, object], answered: int, said: str
+    gateway: Gateway, status: int, error: dict[str, object], answered: int, sentence: str
 ) -> None:
     gateway.upstream.play = refuses(status, {"error": error})
     async with gateway.http.post(f"{gateway.url}/api/chat", json=CHAT) as reply:
         assert reply.status == answered
         refusal = await reply.json()
     assert list(refusal) == ["error"]
-    assert said in refusal["error"]
+    assert sentence in refusal["error"]
     await counted(gateway, "chat", "refused" if answered == 400 else "engine_failed")
 
 
@@ -275,7 +277,7 @@ async def test_bodies_are_read_whatever_their_content_type(gateway: Gateway, con
 
 
 @pytest.mark.parametrize(
-    ("sent", "status", "said"),
+    ("body", "status", "sentence"),
     [
         (b"", 400, "missing request body"),
         (b"{", 400, "not valid JSON"),
@@ -288,11 +290,13 @@ async def test_bodies_are_read_whatever_their_content_type(gateway: Gateway, con
         (b'{"model": "guide", "messages": [{"role": "user", "images": ["AA=="]}]}', 400, "does not support vision"),
     ],
 )
-async def test_a_bad_request_is_refused_in_ollamas_shape(gateway: Gateway, sent: bytes, status: int, said: str) -> None:
-    async with gateway.http.post(f"{gateway.url}/api/chat", data=sent) as reply:
+async def test_a_bad_request_is_refused_in_ollamas_shape(
+    gateway: Gateway, body: bytes, status: int, sentence: str
+) -> None:
+    async with gateway.http.post(f"{gateway.url}/api/chat", data=body) as reply:
         refusal = await reply.json()
     assert (reply.status, list(refusal)) == (status, ["error"])
-    assert said in refusal["error"]
+    assert sentence in refusal["error"]
     assert gateway.upstream.bodies == []
     await counted(gateway, "chat", "refused", model="")
 
@@ -385,7 +389,7 @@ async def test_nothing_to_embed_loads_the_model(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "status", "said"),
+    ("document", "status", "sentence"),
     [
         ({"model": "guide", "input": "a"}, 400, "does not support embedding"),
         ({"model": "nobody", "input": "a"}, 404, "model 'nobody' not found"),
@@ -393,10 +397,12 @@ async def test_nothing_to_embed_loads_the_model(gateway: Gateway) -> None:
         ({"model": "org/embed:q8", "input": "a", "dimensions": -1}, 400, "dimensions"),
     ],
 )
-async def test_embeddings_are_refused(gateway: Gateway, sent: dict[str, object], status: int, said: str) -> None:
-    answered, refusal = await whole(gateway, "/api/embed", sent)
+async def test_embeddings_are_refused(
+    gateway: Gateway, document: dict[str, object], status: int, sentence: str
+) -> None:
+    answered, refusal = await whole(gateway, "/api/embed", document)
     assert (answered, list(refusal)) == (status, ["error"])
-    assert said in refusal["error"]
+    assert sentence in refusal["error"]
 
 
 async def test_an_input_too_long_to_embed_is_refused_in_ollamas_words(gateway: Gateway) -> None:
@@ -418,8 +424,8 @@ async def test_what_does_not_fit_is_left_out_only_where_that_is_asked_for_and_sa
     answers, refusal = streams(says("Hello"), END, DONE), refuses(400, {"error": error})
 
     async def play(request: web.Request) -> web.StreamResponse:
-        sent = json.loads(await request.read())["messages"]
-        return await (refusal if len(sent) > 4 else answers)(request)
+        document = json.loads(await request.read())["messages"]
+        return await (refusal if len(document) > 4 else answers)(request)
 
     gateway.upstream.play = play
     talk = [{"role": role, "content": f"{role} {at} " + "x" * 40} for at in range(5) for role in ("user", "assistant")]
@@ -431,8 +437,8 @@ async def test_what_does_not_fit_is_left_out_only_where_that_is_asked_for_and_sa
             assert reply.status == 400
             assert "exceeds the context length" in (await reply.json())["error"]
     for stream in (True, False):
-        sent = {**CHAT, "messages": messages, "truncate": True, "stream": stream}
-        async with gateway.http.post(f"{gateway.url}/api/chat", json=sent) as reply:
+        document = {**CHAT, "messages": messages, "truncate": True, "stream": stream}
+        async with gateway.http.post(f"{gateway.url}/api/chat", json=document) as reply:
             assert reply.status == 200
             last = json.loads((await reply.read()).splitlines()[-1])
         kept = body_seen(gateway)["messages"]

@@ -12,8 +12,8 @@ from app.gateway.dialects.ollama.models import VERSION
 from tests.gateway.played import Gateway
 
 
-async def answered(gateway: Gateway, method: str, path: str, sent: object = None) -> tuple[int, Any]:
-    data = None if sent is None else json.dumps(sent).encode()
+async def answered(gateway: Gateway, method: str, path: str, document: object = None) -> tuple[int, Any]:
+    data = None if document is None else json.dumps(document).encode()
     async with gateway.http.request(method, gateway.url + path, data=data) as reply:
         text = await reply.text()
         return reply.status, json.loads(text) if text.startswith(("{", "[")) else text
@@ -43,9 +43,9 @@ async def test_the_version_is_three_bare_numbers_that_codex_and_copilot_accept(g
 
 
 async def test_tags_list_what_can_be_used_with_every_field_that_strict_parsers_want(gateway: Gateway) -> None:
-    _, listed = await answered(gateway, "GET", "/api/tags")
-    assert [model["name"] for model in listed["models"]] == ["guide:latest", "org/embed:q8"]
-    for model in listed["models"]:
+    _, tags = await answered(gateway, "GET", "/api/tags")
+    assert [model["name"] for model in tags["models"]] == ["guide:latest", "org/embed:q8"]
+    for model in tags["models"]:
         assert model["name"] == model["model"]
         assert re.fullmatch("[0-9a-f]{64}", model["digest"])
         assert datetime.fromisoformat(model["modified_at"]).tzinfo is not None
@@ -53,7 +53,7 @@ async def test_tags_list_what_can_be_used_with_every_field_that_strict_parsers_w
         for field in ("format", "family", "parameter_size", "quantization_level", "parent_model"):
             assert isinstance(details[field], str)
         assert isinstance(details["families"], list)
-    assert len({model["digest"] for model in listed["models"]}) == 2
+    assert len({model["digest"] for model in tags["models"]}) == 2
 
 
 async def test_ps_says_what_is_loaded_and_until_when(gateway: Gateway) -> None:
@@ -67,15 +67,15 @@ async def test_ps_says_what_is_loaded_and_until_when(gateway: Gateway) -> None:
 
 @pytest.mark.parametrize("named", [{"model": "guide"}, {"name": "GUIDE:latest"}, {"model": "", "name": "guide"}])
 async def test_show_has_what_copilot_roo_continue_and_zed_look_into(gateway: Gateway, named: dict[str, str]) -> None:
-    status, shown = await answered(gateway, "POST", "/api/show", named)
+    status, shown_model = await answered(gateway, "POST", "/api/show", named)
     assert status == 200
-    assert "completion" in shown["capabilities"]
-    architecture = shown["model_info"]["general.architecture"]
-    assert shown["model_info"][f"{architecture}.context_length"] == 2048
-    assert isinstance(shown["details"]["family"], str)
-    assert isinstance(shown["details"]["parameter_size"], str)
-    assert re.search(r"^num_ctx +4096$", shown["parameters"], re.MULTILINE)
-    assert ".Suffix" not in shown["template"]
+    assert "completion" in shown_model["capabilities"]
+    architecture = shown_model["model_info"]["general.architecture"]
+    assert shown_model["model_info"][f"{architecture}.context_length"] == 2048
+    assert isinstance(shown_model["details"]["family"], str)
+    assert isinstance(shown_model["details"]["parameter_size"], str)
+    assert re.search(r"^num_ctx +4096$", shown_model["parameters"], re.MULTILINE)
+    assert ".Suffix" not in shown_model["template"]
 
 
 async def test_copilot_is_shown_the_name_it_asked_for(gateway: Gateway) -> None:
@@ -103,7 +103,7 @@ async def test_pulling_what_is_not_here_ends_in_an_error_line(gateway: Gateway) 
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "sent", "status", "said"),
+    ("method", "path", "document", "status", "sentence"),
     [
         ("POST", "/api/show", {"model": "gpt-9"}, 404, "model 'gpt-9' not found"),
         ("POST", "/api/show", {"model": "gpt-9"}, 404, "guide"),
@@ -127,11 +127,11 @@ async def test_pulling_what_is_not_here_ends_in_an_error_line(gateway: Gateway) 
     ],
 )
 async def test_refusals_have_ollamas_shape(  # noqa: PLR0913, PLR0917 -- one row of the table
-    gateway: Gateway, method: str, path: str, sent: object, status: int, said: str
+    gateway: Gateway, method: str, path: str, document: object, status: int, sentence: str
 ) -> None:
-    answer = await answered(gateway, method, path, sent)
+    answer = await answered(gateway, method, path, document)
     assert (answer[0], list(answer[1])) == (status, ["error"])
-    assert said in answer[1]["error"]
+    assert sentence in answer[1]["error"]
 
 
 async def test_there_are_no_blobs(gateway: Gateway) -> None:
@@ -139,8 +139,8 @@ async def test_there_are_no_blobs(gateway: Gateway) -> None:
 
 
 async def test_no_cloud_is_promised(gateway: Gateway) -> None:
-    _, said = await answered(gateway, "GET", "/api/status")
-    assert said["cloud"]["disabled"] is True
+    _, answer = await answered(gateway, "GET", "/api/status")
+    assert answer["cloud"]["disabled"] is True
 
 
 class Registered:

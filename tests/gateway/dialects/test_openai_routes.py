@@ -70,7 +70,7 @@ async def _refusal(gateway: Gateway, body: bytes) -> tuple[int, dict[str, object
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "sentence"),
     [
         (b"", "it is empty"),
         (b'{"model": "guide", ', "truncated"),
@@ -85,11 +85,11 @@ async def _refusal(gateway: Gateway, body: bytes) -> tuple[int, dict[str, object
         (b'{"model": "org/embed:q8"}', "does not write text"),
     ],
 )
-async def test_a_bad_request_is_refused_in_a_sentence(gateway: Gateway, body: bytes, said: str) -> None:
+async def test_a_bad_request_is_refused_in_a_sentence(gateway: Gateway, body: bytes, sentence: str) -> None:
     status, error = await _refusal(gateway, body)
     assert status == 400
     assert error["type"] == "invalid_request_error"
-    assert said in str(error["message"])
+    assert sentence in str(error["message"])
     assert gateway.upstream.bodies == []
 
 
@@ -173,10 +173,10 @@ async def test_an_address_with_nothing_is_told_with_the_one_that_was_meant(
     async with gateway.http.post(URL(gateway.url + path, encoded=True), headers=headers) as reply:
         assert reply.status == 404
         error = (await reply.json())["error"]
-    said = error[where] if where else error
-    assert said.startswith(f"There is nothing at {path[:6]}")
-    assert said.endswith(f" Did you mean {meant}?") if meant else "Did you mean" not in said
-    assert len(said) < 300
+    text = error[where] if where else error
+    assert text.startswith(f"There is nothing at {path[:6]}")
+    assert text.endswith(f" Did you mean {meant}?") if meant else "Did you mean" not in text
+    assert len(text) < 300
 
 
 @pytest.mark.parametrize(
@@ -192,12 +192,12 @@ async def test_what_llama_server_answers_without_the_v1_is_answered_so_too(
     gateway: Gateway, path: str, body: dict[str, object] | None
 ) -> None:
     async def at(base: str) -> tuple[int, bytes]:
-        method, sent = ("GET", None) if body is None else ("POST", {"model": "guide", **body})
-        async with gateway.http.request(method, f"{gateway.url}{base}{path}", json=sent) as reply:
+        method, document = ("GET", None) if body is None else ("POST", {"model": "guide", **body})
+        async with gateway.http.request(method, f"{gateway.url}{base}{path}", json=document) as reply:
             return reply.status, await reply.read()
 
-    status, said = await at("")
-    assert (status, said) == (200, (await at("/v1"))[1])
+    status, answer = await at("")
+    assert (status, answer) == (200, (await at("/v1"))[1])
 
 
 @pytest.mark.parametrize("path", ["/chat/completions", "/completions", "/embeddings"])
@@ -227,9 +227,9 @@ async def test_a_mistake_of_ours_gives_a_request_id_that_is_in_the_log(
 
 async def test_models_are_listed_with_what_is_loaded(gateway: Gateway) -> None:
     async with gateway.http.get(f"{gateway.url}/v1/models") as reply:
-        listed = await reply.json()
-    assert listed["object"] == "list"
-    assert [model["id"] for model in listed["data"]] == ["guide", "org/embed:q8"]
+        body = await reply.json()
+    assert body["object"] == "list"
+    assert [model["id"] for model in body["data"]] == ["guide", "org/embed:q8"]
     card = {
         "id": "guide",
         "object": "model",
@@ -241,7 +241,7 @@ async def test_models_are_listed_with_what_is_loaded(gateway: Gateway) -> None:
         "loaded_context_length": 4096,
         "capabilities": ["completion", "chat"],
     }
-    assert {field: listed["data"][0][field] for field in card} == card, "and other servers' words for the same"
+    assert {field: body["data"][0][field] for field in card} == card, "and other servers' words for the same"
     async with gateway.http.get(f"{gateway.url}/v1/models/org/embed:q8") as reply:
         assert ((await reply.json())["id"], reply.status) == ("org/embed:q8", 200)
     async with gateway.http.get(f"{gateway.url}/v1/models/none") as reply:
@@ -249,7 +249,7 @@ async def test_models_are_listed_with_what_is_loaded(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "message", "code"),
+    ("engine_body", "message", "code"),
     [
         (
             b'{"error":{"code":400,"message":"bad grammar","type":"invalid_request_error"}}',
@@ -272,10 +272,10 @@ async def test_models_are_listed_with_what_is_loaded(gateway: Gateway) -> None:
     ],
 )
 async def test_an_engines_refusal_passes_in_openai_shape(
-    gateway: Gateway, said: bytes, message: str, code: str
+    gateway: Gateway, engine_body: bytes, message: str, code: str
 ) -> None:
     async def refuse(_request: web.Request) -> web.StreamResponse:
-        return web.Response(status=400, body=said)
+        return web.Response(status=400, body=engine_body)
 
     gateway.upstream.play = refuse
     status, body = await gateway.chat()
@@ -288,13 +288,13 @@ async def test_an_engines_refusal_passes_in_openai_shape(
 
 
 async def test_a_refusal_names_its_field_and_a_mistake_is_no_servers(gateway: Gateway) -> None:
-    said = [
+    engine_answers = [
         (b'{"error":{"code":400,"message":"Field \'min_p\': must be a number","type":"invalid_request_error"}}', 400),
         (b'{"error":{"code":500,"message":"Failed to parse tool call arguments as JSON: x","type":"x"}}', 500),
     ]
 
     async def refuse(_request: web.Request) -> web.StreamResponse:
-        body, status = said.pop(0)
+        body, status = engine_answers.pop(0)
         return web.Response(status=status, body=body)
 
     gateway.upstream.play = refuse
@@ -357,7 +357,7 @@ async def test_nulls_and_limits_that_mean_none_reach_the_engine_as_they_are(gate
 
 
 @pytest.mark.parametrize(
-    ("said", "heard"),
+    ("client_fields", "engine_fields"),
     [
         ({"think": False}, {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}}),
         (
@@ -386,17 +386,17 @@ async def test_nulls_and_limits_that_mean_none_reach_the_engine_as_they_are(gate
     ],
 )
 async def test_words_of_other_servers_are_put_in_the_engines(
-    gateway: Gateway, said: dict[str, object], heard: dict[str, object]
+    gateway: Gateway, client_fields: dict[str, object], engine_fields: dict[str, object]
 ) -> None:
-    body = {"model": "guide", **said}
+    body = {"model": "guide", **client_fields}
     async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body) as reply:
         assert reply.status == 200
-    assert json.loads(gateway.upstream.bodies[0]) == {**body, **heard}
+    assert json.loads(gateway.upstream.bodies[0]) == {**body, **engine_fields}
 
 
-@pytest.mark.parametrize("said", [{"reasoning_effort": "high"}, {"repeat_penalty": 1.1, "repetition_penalty": 1.2}])
-async def test_words_the_engine_knows_stay_as_they_are(gateway: Gateway, said: dict[str, object]) -> None:
-    body = json.dumps({"model": "guide", **said}, indent=1).encode()
+@pytest.mark.parametrize("fields", [{"reasoning_effort": "high"}, {"repeat_penalty": 1.1, "repetition_penalty": 1.2}])
+async def test_words_the_engine_knows_stay_as_they_are(gateway: Gateway, fields: dict[str, object]) -> None:
+    body = json.dumps({"model": "guide", **fields}, indent=1).encode()
     await (await gateway.http.post(f"{gateway.url}/v1/chat/completions", data=body)).read()
     assert gateway.upstream.bodies == [body]
 

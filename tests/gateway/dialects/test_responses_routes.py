@@ -46,8 +46,8 @@ async def call(gateway: Gateway, method: str, path: str, body: object = None) ->
 async def created(gateway: Gateway, **fields: object) -> dict[str, Any]:
     status, response = await call(gateway, "POST", "", {**ASKED, **fields})
     assert status == 200, response
-    found: dict[str, Any] = response
-    return found
+    response_body: dict[str, Any] = response
+    return response_body
 
 
 async def events(gateway: Gateway, **fields: object) -> AsyncIterator[dict[str, Any]]:
@@ -69,7 +69,7 @@ async def counted(gateway: Gateway, outcome: str, model: str = "guide") -> None:
 
 async def test_an_answer_is_the_same_streamed_and_at_once(gateway: Gateway) -> None:
     whole = await created(gateway)
-    *_, last = [one async for one in events(gateway)]
+    *_, last = [item async for item in events(gateway)]
     assert (last["type"], text_of(whole), text_of(last["response"])) == ("response.completed", "Hello", "Hello")
     assert whole.keys() == last["response"].keys()
     usage = {"input_tokens": 7, "output_tokens": 2, "total_tokens": 9}
@@ -82,15 +82,15 @@ async def test_the_first_token_does_not_wait_for_the_second(gateway: Gateway) ->
     gateway.upstream.play = streams(says("a"), then=waits)
     stream = events(gateway)
     async with asyncio.timeout(PATIENCE_S):
-        async for one in stream:
-            if one["type"] == "response.output_text.delta":
+        async for item in stream:
+            if item["type"] == "response.output_text.delta":
                 break
-    assert one["delta"] == "a"
+    assert item["delta"] == "a"
 
 
 async def test_a_conversation_goes_on_with_an_answer_by_its_id(gateway: Gateway) -> None:
     first = await created(gateway, instructions="Be brief.", input=[{"role": "user", "content": "One?"}])
-    *_, last = [one async for one in events(gateway, input="Two?", previous_response_id=first["id"])]
+    *_, last = [item async for item in events(gateway, input="Two?", previous_response_id=first["id"])]
     assert last["response"]["previous_response_id"] == first["id"]
     await created(gateway, input="Three?", previous_response_id=last["response"]["id"])
     assert body_seen(gateway)["messages"] == [
@@ -128,10 +128,10 @@ async def test_a_kept_response_is_shown_listed_and_deleted(gateway: Gateway) -> 
     made = await created(gateway, metadata={"a": "b"})
     path = f"/{made['id']}"
     assert await call(gateway, "GET", path) == (200, made)
-    status, listed = await call(gateway, "GET", f"{path}/input_items?limit=5&order=asc")
-    assert (status, listed["has_more"], listed["object"]) == (200, False, "list")
-    assert listed["data"][0]["content"] == [{"type": "input_text", "text": "Hi"}]
-    assert listed["first_id"] == listed["last_id"] == listed["data"][0]["id"]
+    status, page = await call(gateway, "GET", f"{path}/input_items?limit=5&order=asc")
+    assert (status, page["has_more"], page["object"]) == (200, False, "list")
+    assert page["data"][0]["content"] == [{"type": "input_text", "text": "Hi"}]
+    assert page["first_id"] == page["last_id"] == page["data"][0]["id"]
     assert (await call(gateway, "GET", f"{path}?stream=true"))[1]["error"]["code"] == "unsupported_parameter"
     assert (await call(gateway, "GET", f"{path}/input_items?limit=0"))[0] == 400
     status, refusal = await call(gateway, "POST", f"{path}/cancel")
@@ -180,8 +180,8 @@ async def test_a_client_that_leaves_stops_the_engines_work(
         raise AssertionError
 
     gateway.upstream.play = streams(says("a"), then=waits) if has_begun else silent
-    sent = {**ASKED, "stream": streams_it}
-    asking = asyncio.create_task(gateway.http.post(f"{gateway.url}/v1/responses", json=sent))
+    document = {**ASKED, "stream": streams_it}
+    asking = asyncio.create_task(gateway.http.post(f"{gateway.url}/v1/responses", json=document))
     async with asyncio.timeout(PATIENCE_S):
         await gateway.upstream.arrived.wait()
         if has_begun and streams_it:
@@ -202,7 +202,7 @@ async def test_a_response_being_made_is_seen_and_cancelled_by_its_id(gateway: Ga
     assert (status, made["status"], text_of(made)) == (200, "in_progress", "half")
     status, ended = await call(gateway, "POST", f"/{name}/cancel")
     assert (status, ended["status"], text_of(ended)) == (200, "cancelled", "half")
-    *_, last = [one async for one in stream]
+    *_, last = [item async for item in stream]
     assert (last["type"], last["response"]["status"]) == ("response.failed", "cancelled")
     assert "stopped in Roundhouse" in last["response"]["error"]["message"]
     async with asyncio.timeout(PATIENCE_S):
@@ -220,7 +220,7 @@ async def test_a_response_is_cancelled_while_its_model_loads(gateway: Gateway, m
     assert (status, ended["status"], ended["output"]) == (200, "cancelled", [])
     assert (await call(gateway, "GET", f"/{name}"))[1]["status"] == "cancelled"
     await until(lambda: gateway.supervisor.waiting == 0)
-    *_, last = [one async for one in stream]
+    *_, last = [item async for item in stream]
     assert (last["type"], last["response"]["status"]) == ("response.failed", "cancelled")
 
 
@@ -231,15 +231,15 @@ async def test_a_slow_load_sends_the_head_and_signs_of_life_and_an_error_then_is
     monkeypatch.setattr(client_stream, "EVERY_S", 0.02)
     gateway.supervisor.may_load.clear()
     gateway.supervisor.refuse_with = EngineFailed("There is too little memory.", code="out_of_memory")
-    sent = {**ASKED, "stream": True}
-    async with asyncio.timeout(PATIENCE_S), gateway.http.post(f"{gateway.url}/v1/responses", json=sent) as reply:
-        told = b""
-        while b": still loading\n\n" not in told:
-            told += await reply.content.readany()
+    document = {**ASKED, "stream": True}
+    async with asyncio.timeout(PATIENCE_S), gateway.http.post(f"{gateway.url}/v1/responses", json=document) as reply:
+        data = b""
+        while b": still loading\n\n" not in data:
+            data += await reply.content.readany()
         gateway.supervisor.may_load.set()
-        told += await reply.read()
-    assert told.startswith(b"event: response.created\n")
-    last = json.loads(told.strip().split(b"data: ")[-1])
+        data += await reply.read()
+    assert data.startswith(b"event: response.created\n")
+    last = json.loads(data.strip().split(b"data: ")[-1])
     assert (last["type"], last["response"]["error"]["code"]) == ("response.failed", "server_error")
     assert "too little memory" in last["response"]["error"]["message"]
     await counted(gateway, "engine_failed")
@@ -255,7 +255,7 @@ async def test_a_load_that_fails_at_once_has_a_status_of_its_own(gateway: Gatewa
 async def test_an_engine_that_dies_ends_the_stream_as_failed(gateway: Gateway) -> None:
     gateway.supervisor.death = EngineFailed("The engine crashed.", code="crashed")
     gateway.upstream.play = streams(says("half"), then=dies)
-    *_, last = [one async for one in events(gateway)]
+    *_, last = [item async for item in events(gateway)]
     response = last["response"]
     assert (last["type"], response["status"], text_of(response)) == ("response.failed", "failed", "half")
     assert response["error"] == {"code": "server_error", "message": "The engine crashed."}
@@ -268,7 +268,7 @@ async def test_an_engine_that_dies_ends_the_stream_as_failed(gateway: Gateway) -
 @pytest.mark.parametrize("last_words", [b"", event(error={"code": 500, "message": "no", "type": "server_error"})])
 async def test_a_stream_that_ends_badly_is_not_taken_for_whole(gateway: Gateway, last_words: bytes) -> None:
     gateway.upstream.play = streams(says("half"), last_words)
-    *_, last = [one async for one in events(gateway)]
+    *_, last = [item async for item in events(gateway)]
     assert last["type"] == "response.failed"
 
 
@@ -295,8 +295,8 @@ def holds(messages: int) -> Play:
     answers, refusal = streams(says("Hello"), END), refuses(400, {"error": TOO_LONG})
 
     async def play(request: web.Request) -> web.StreamResponse:
-        sent = json.loads(await request.read())["messages"]
-        return await (refusal if len(sent) > messages else answers)(request)
+        sent_messages = json.loads(await request.read())["messages"]
+        return await (refusal if len(sent_messages) > messages else answers)(request)
 
     return play
 
@@ -306,10 +306,10 @@ async def test_what_does_not_fit_is_left_out_where_that_is_wanted_and_said(gatew
     talk = [{"role": role, "content": f"{role} {at} " + "x" * 40} for at in range(5) for role in ("user", "assistant")]
     given = {"instructions": "Be brief.", "input": [*talk, {"role": "user", "content": "So?"}]}
     made = await created(gateway, truncation="auto", **given)
-    sent = body_seen(gateway)["messages"]
-    assert (sent[0]["content"], sent[-1]["content"], sent[1]["role"]) == ("Be brief.", "So?", "user")
-    assert made["roundhouse"] == {"dropped_messages": 12 - len(sent)}
-    *_, last = [one async for one in events(gateway, truncation="auto", **given)]
+    messages = body_seen(gateway)["messages"]
+    assert (messages[0]["content"], messages[-1]["content"], messages[1]["role"]) == ("Be brief.", "So?", "user")
+    assert made["roundhouse"] == {"dropped_messages": 12 - len(messages)}
+    *_, last = [item async for item in events(gateway, truncation="auto", **given)]
     assert last["response"]["roundhouse"] == made["roundhouse"]
     gateway.upstream.play = holds(0)
     status, refusal = await call(gateway, "POST", "", {**ASKED, "truncation": "auto", **given})
@@ -318,10 +318,10 @@ async def test_what_does_not_fit_is_left_out_where_that_is_wanted_and_said(gatew
 
 async def test_tokens_are_counted_as_the_engine_would_read_them(gateway: Gateway) -> None:
     async def play(request: web.Request) -> web.StreamResponse:
-        sent = json.loads(gateway.upstream.bodies[-1])
+        body = json.loads(gateway.upstream.bodies[-1])
         if request.path == "/apply-template":
-            return web.json_response({"prompt": f"<user>{sent['messages'][0]['content']}"})
-        assert (request.path, sent["content"], sent["add_special"]) == ("/tokenize", "<user>Hi", True)
+            return web.json_response({"prompt": f"<user>{body['messages'][0]['content']}"})
+        assert (request.path, body["content"], body["add_special"]) == ("/tokenize", "<user>Hi", True)
         return web.json_response({"tokens": [1, 2, 3]})
 
     gateway.upstream.play = play
@@ -359,7 +359,7 @@ def picture(address: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("sent", "status", "code"),
+    ("body", "status", "code"),
     [
         (b"", 400, "invalid_json"),
         (b"{", 400, "invalid_json"),
@@ -375,8 +375,8 @@ def picture(address: str) -> bytes:
         (picture("data:image/png;base64,AA=="), 400, "unsupported_content"),
     ],
 )
-async def test_a_bad_request_is_refused_in_openais_shape(gateway: Gateway, sent: bytes, status: int, code: str) -> None:
-    async with gateway.http.post(f"{gateway.url}/v1/responses", data=sent) as reply:
+async def test_a_bad_request_is_refused_in_openais_shape(gateway: Gateway, body: bytes, status: int, code: str) -> None:
+    async with gateway.http.post(f"{gateway.url}/v1/responses", data=body) as reply:
         refusal = await reply.json()
     assert (reply.status, refusal["error"]["code"]) == (status, code)
     assert refusal["error"].keys() == {"message", "type", "param", "code"}

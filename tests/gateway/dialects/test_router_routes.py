@@ -33,8 +33,8 @@ async def test_the_list_tells_context_in_every_servers_words(gateway: Gateway, p
     assert guide["id"] == "guide"
     loaded = guide["loaded_context_length"]
     assert loaded
-    told = (guide["context_length"], guide["max_model_len"], guide["meta"]["n_ctx"])
-    assert told == (loaded, loaded, loaded)
+    contexts = (guide["context_length"], guide["max_model_len"], guide["meta"]["n_ctx"])
+    assert contexts == (loaded, loaded, loaded)
     assert guide["max_context_length"] == guide["meta"]["n_ctx_train"] == 2048
     assert (guide["status"]["value"], guide["source"]) == ("loaded", "preset")
     assert embed["status"] == {"value": "unloaded"}
@@ -44,8 +44,8 @@ async def test_the_list_tells_context_in_every_servers_words(gateway: Gateway, p
 
 
 async def test_one_model_is_told_as_in_the_list(gateway: Gateway) -> None:
-    listed = (await get(gateway, "/v1/models"))["data"]
-    for card in listed:
+    data = (await get(gateway, "/v1/models"))["data"]
+    for card in data:
         assert await get(gateway, f"/v1/models/{card['id']}") == card
 
 

@@ -65,9 +65,12 @@ class TestOpenAI:
         assert "".join(choice.delta.content or "" for choice in await self.streamed(api, "text")) == ALL
 
     async def test_a_tool_call(self, api: AsyncOpenAI) -> None:
-        found = await self.whole(api, "tool", tools=[WEATHER])
-        assert (found.finish_reason, found.message.tool_calls[0].function.name) == ("tool_calls", "weather")
-        assert json.loads(found.message.tool_calls[0].function.arguments) == ARGUMENTS
+        answered_choice = await self.whole(api, "tool", tools=[WEATHER])
+        assert (answered_choice.finish_reason, answered_choice.message.tool_calls[0].function.name) == (
+            "tool_calls",
+            "weather",
+        )
+        assert json.loads(answered_choice.message.tool_calls[0].function.arguments) == ARGUMENTS
         choices = await self.streamed(api, "tool", tools=[WEATHER])
         pieces = [call.function.arguments for choice in choices for call in choice.delta.tool_calls or []]
         assert json.loads("".join(pieces)) == ARGUMENTS
@@ -79,20 +82,20 @@ class TestOpenAI:
         assert "".join(delta.content or "" for delta in deltas) == ALL
 
     async def test_log_probabilities(self, api: AsyncOpenAI) -> None:
-        found = await self.whole(api, "odds", logprobs=True)
-        assert found.logprobs.content[0].logprob == ODDS[0]["logprob"]
-        told = [choice.logprobs for choice in await self.streamed(api, "odds", logprobs=True) if choice.logprobs]
-        assert told[0].content[0].token == ODDS[0]["token"]
+        answered_choice = await self.whole(api, "odds", logprobs=True)
+        assert answered_choice.logprobs.content[0].logprob == ODDS[0]["logprob"]
+        logprobs = [choice.logprobs for choice in await self.streamed(api, "odds", logprobs=True) if choice.logprobs]
+        assert logprobs[0].content[0].token == ODDS[0]["token"]
 
     async def test_the_first_words_of_a_slow_answer_come_at_once(self, api: AsyncOpenAI, script: Script) -> None:
         stream = await api.chat.completions.create(model="guide", messages=says("slow"), stream=True)
-        said = ""
+        text = ""
         async with asyncio.timeout(PATIENCE_S):
             async for chunk in stream:
-                said += (chunk.choices[0].delta.content or "") if chunk.choices else ""
-                if said == TEXT[0]:
+                text += (chunk.choices[0].delta.content or "") if chunk.choices else ""
+                if text == TEXT[0]:
                     script.go_on.set()
-        assert said == ALL
+        assert text == ALL
 
     @pytest.mark.parametrize("kind", ["broken", "dead"])
     async def test_an_answer_that_breaks_off_is_an_error(self, api: AsyncOpenAI, kind: str) -> None:
@@ -137,8 +140,12 @@ class TestAnthropic:
 
     @pytest.mark.parametrize("way", ["whole", "streamed"])
     async def test_a_tool_call(self, api: AsyncAnthropic, way: str) -> None:
-        found = await getattr(self, way)(api, "tool", tools=[{"name": "weather", "input_schema": SCHEMA}])
-        assert (found.stop_reason, found.content[0].name, found.content[0].input) == ("tool_use", "weather", ARGUMENTS)
+        message = await getattr(self, way)(api, "tool", tools=[{"name": "weather", "input_schema": SCHEMA}])
+        assert (message.stop_reason, message.content[0].name, message.content[0].input) == (
+            "tool_use",
+            "weather",
+            ARGUMENTS,
+        )
 
     @pytest.mark.parametrize("way", ["whole", "streamed"])
     async def test_reasoning_then_text(self, api: AsyncAnthropic, way: str) -> None:
@@ -150,12 +157,12 @@ class TestAnthropic:
             asyncio.timeout(PATIENCE_S),
             api.messages.stream(model="guide", max_tokens=99, messages=says("slow")) as stream,
         ):
-            said = ""
+            whole_text = ""
             async for text in stream.text_stream:
-                said += text
-                if said == TEXT[0]:
+                whole_text += text
+                if whole_text == TEXT[0]:
                     script.go_on.set()
-        assert said == ALL
+        assert whole_text == ALL
 
     @pytest.mark.parametrize("kind", ["broken", "dead"])
     async def test_an_answer_that_breaks_off_is_an_error(self, api: AsyncAnthropic, kind: str) -> None:
@@ -217,17 +224,17 @@ class TestOllama:
     @pytest.mark.parametrize("way", ["whole", "streamed"])
     async def test_log_probabilities(self, api: ollama.AsyncClient, way: str) -> None:
         parts = await getattr(self, way)(api, "odds", logprobs=True)
-        (odds,) = [one for part in parts for one in part.logprobs or []]
+        (odds,) = [logprob for part in parts for logprob in part.logprobs or []]
         assert (odds.token, odds.logprob) == (ODDS[0]["token"], ODDS[0]["logprob"])
 
     async def test_the_first_words_of_a_slow_answer_come_at_once(self, api: ollama.AsyncClient, script: Script) -> None:
-        said = ""
+        text = ""
         async with asyncio.timeout(PATIENCE_S):
             async for part in await api.chat(model="guide", messages=says("slow"), stream=True):
-                said += part.message.content or ""
-                if said == TEXT[0]:
+                text += part.message.content or ""
+                if text == TEXT[0]:
                     script.go_on.set()
-        assert said == ALL
+        assert text == ALL
 
     @pytest.mark.parametrize("kind", ["broken", "dead"])
     async def test_an_answer_that_breaks_off_is_an_error(self, api: ollama.AsyncClient, kind: str) -> None:

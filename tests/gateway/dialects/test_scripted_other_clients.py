@@ -23,9 +23,9 @@ def programs() -> Path:
     return programs_folder()
 
 
-async def asked(programs: Path, gateway: Gateway, provider: str, *asks: dict[str, Any]) -> list[dict[str, Any]]:
+async def ask_client(programs: Path, gateway: Gateway, provider: str, *asks: dict[str, Any]) -> list[dict[str, Any]]:
     where = f"{provider}/guide", base_url(gateway.url, provider)
-    return await asyncio.to_thread(litellm, programs, *where, *({"max_tokens": 99, **one} for one in asks))
+    return await asyncio.to_thread(litellm, programs, *where, *({"max_tokens": 99, **request} for request in asks))
 
 
 @pytest.mark.parametrize("provider", ["openai", "ollama_chat", "anthropic"])
@@ -34,7 +34,7 @@ async def test_litellm(programs: Path, gateway: Gateway, script: Script, provide
     kinds = ["text", "tool", "think", "broken", "hang"]
     wishes: dict[str, dict[str, Any]] = {"tool": {"tools": [WEATHER]}, "hang": {"timeout": IMPATIENT_S}}
     asks = [{"messages": says(kind), **way, **wishes.get(kind, {})} for way in ways for kind in kinds]
-    answers = await asked(programs, gateway, provider, *asks)
+    answers = await ask_client(programs, gateway, provider, *asks)
     for text, tool, think, broken, hang in (answers[: len(kinds)], answers[len(kinds) :]):
         assert text["text"] == ALL, str(text)
         assert tool["tool"] == "weather", str(tool)
@@ -51,7 +51,7 @@ async def test_llm(programs: Path, gateway: Gateway, script: Script, tmp_path: P
     del script
     env = llm_settings(gateway.url, tmp_path)
     for way in ([], ["--no-stream"]):
-        said = await asyncio.to_thread(run, programs / "llm", "-m", model, *way, "text", env=env)
-        assert said.strip() == ALL
+        output = await asyncio.to_thread(run, programs / "llm", "-m", model, *way, "text", env=env)
+        assert output.strip() == ALL
         with pytest.raises(AssertionError, match=ERROR):
             await asyncio.to_thread(run, programs / "llm", "-m", model, *way, "broken", env=env)

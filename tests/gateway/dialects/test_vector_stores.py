@@ -42,12 +42,12 @@ async def test_a_key_sees_its_own_stores_and_those_it_was_given(
     gateway: Gateway, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("elsewhere")
-    one, other = make_key(gateway, "one"), make_key(gateway, "other")
-    _, made = await call(gateway, "POST", "/vector_stores", one, {"name": "Of one"})
+    key, other = make_key(gateway, "one"), make_key(gateway, "other")
+    _, made = await call(gateway, "POST", "/vector_stores", key, {"name": "Of one"})
     mine = NewCollection(name="Mine", folders=[str(folder)], keys=["other"], is_served=True)
     given = await Api(gateway).call("POST", "/collections", Collection, mine)
 
-    assert await list_ids(gateway, one) == [made["id"]]
+    assert await list_ids(gateway, key) == [made["id"]]
     assert await list_ids(gateway, other) == [given.id]
     store = f"/vector_stores/{made['id']}"
     for method, path, body in (

@@ -46,8 +46,8 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 @pytest.fixture(scope="module")
 def gateway(added: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
     home = tmp_path_factory.mktemp("home")
-    with running(home, 0, argv=module_command("app.gateway"), extra=added, patience_s=PATIENCE_S) as found:
-        yield found
+    with running(home, 0, argv=module_command("app.gateway"), extra=added, patience_s=PATIENCE_S) as running_gateway:
+        yield running_gateway
 
 
 def output_of(added: Mapping[str, str], gateway: RealGateway, module: str, *arguments: str) -> tuple[int, str]:
@@ -70,16 +70,16 @@ def content_of(url: str, body: bytes | None = None) -> bytes:
 
 
 def test_lists_have_it(gateway: RealGateway) -> None:
-    (info,) = (one for one in gateway.client.get("/engines", list[EngineInfo]) if one.id == "made-up")
+    (info,) = (entry for entry in gateway.client.get("/engines", list[EngineInfo]) if entry.id == "made-up")
     assert (info.name, info.formats, info.installed, info.backend) == ("Made-up", ["gguf"], True, "cpu")
-    (stock,) = (one for one in gateway.client.get("/engines/stock", list[EngineListing]) if one.id == "made-up")
+    (stock,) = (entry for entry in gateway.client.get("/engines/stock", list[EngineListing]) if entry.id == "made-up")
     assert stock.versions[0].is_current
 
 
 def test_the_command_line_lists_it(gateway: RealGateway, added: Mapping[str, str]) -> None:
     code, text = output_of(added, gateway, "app.cli", "engines", "--json")
     assert code == 0
-    assert "Made-up" in [one["name"] for one in json.loads(text)["engines"]]
+    assert "Made-up" in [engine["name"] for engine in json.loads(text)["engines"]]
 
 
 def test_plans_have_it_where_its_traits_put_it(gateway: RealGateway) -> None:
@@ -94,9 +94,9 @@ def test_plans_have_it_where_its_traits_put_it(gateway: RealGateway) -> None:
 
 def test_it_can_be_estimated(gateway: RealGateway) -> None:
     described = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in NO_GPU.items()}
-    asked = EstimateRequest(model="Qwen3 8B", engine="made-up", machine=described)
-    found = gateway.client.post("/estimate", asked, Estimate)
-    assert (found.engine, found.fits) == ("made-up", True)
+    estimate_request = EstimateRequest(model="Qwen3 8B", engine="made-up", machine=described)
+    estimate = gateway.client.post("/estimate", estimate_request, Estimate)
+    assert (estimate.engine, estimate.fits) == ("made-up", True)
 
 
 def test_a_model_loads_on_it_answers_and_its_metrics_are_told(gateway: RealGateway) -> None:
@@ -107,11 +107,11 @@ def test_a_model_loads_on_it_answers_and_its_metrics_are_told(gateway: RealGatew
     answer = json.loads(content_of(f"{url}/v1/chat/completions", body))
     assert answer["choices"][0]["message"]["content"] == "Made up."
     lines = content_of(f"{url}/metrics").decode().splitlines()
-    (waiting,) = (one for one in lines if one.startswith("roundhouse_engine_requests_waiting{"))
+    (waiting,) = (line for line in lines if line.startswith("roundhouse_engine_requests_waiting{"))
     assert 'engine="made-up"' in waiting
     assert float(waiting.split()[-1]) == 7
 
 
 def test_the_tables_of_the_docs_would_have_it(gateway: RealGateway, added: Mapping[str, str]) -> None:
     code, stale = output_of(added, gateway, "tests.engine_docs")
-    assert (code, {Path(one).name for one in stale.split()}) == (1, {"advisor.md", "engines.md", "options.md"})
+    assert (code, {Path(page).name for page in stale.split()}) == (1, {"advisor.md", "engines.md", "options.md"})

@@ -20,7 +20,7 @@ LLAMA_CPP = read_recipes()["llama.cpp"]
 def names(host: InstallHost) -> tuple[list[str], list[str]]:
     """The variants that could be installed, and those that lack something here."""
     offers = offers_of(LLAMA_CPP, host, [], VersionState())
-    return [one.variant for one in offers if not one.unfit], [one.variant for one in offers if one.unfit]
+    return [offer.variant for offer in offers if not offer.unfit], [offer.variant for offer in offers if offer.unfit]
 
 
 def test_a_linux_box_without_a_gpu_is_offered_what_its_processor_runs() -> None:
@@ -96,8 +96,8 @@ def test_a_system_of_today_and_one_without_a_card_have_nothing_to_explain() -> N
 
 def test_the_engines_page_and_list_say_why_vulkan_comes_first(tmp_path: Path) -> None:
     machine = Box(gpus=(gpu("nvidia", "NVIDIA GeForce RTX 3090", "8.6", gib=24),)).machine()
-    found = list_engines(EngineCatalogue(ADAPTERS, VersionStore(tmp_path)), machine, DEBIAN_12, [])
-    advice = next(one.advice for one in found if one.id == "llama.cpp")
+    engine_list = list_engines(EngineCatalogue(ADAPTERS, VersionStore(tmp_path)), machine, DEBIAN_12, [])
+    advice = next(entry.advice for entry in engine_list if entry.id == "llama.cpp")
     assert "so the build for Vulkan is offered first" in advice
 
 
@@ -121,7 +121,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, EngineLis
     monkeypatch.setenv("PATH", str(tmp_path))
     machine = Box(gpus=(gpu("nvidia", "NVIDIA H200", "9.0", gib=141),)).machine()
     host = InstallHost(platform="linux", architecture="x86_64", glibc="2.39", drivers={"nvidia": "580.65"})
-    return {one.id: one for one in list_engines(EngineCatalogue(ADAPTERS, VersionStore(tmp_path)), machine, host, [])}
+    return {
+        engine.id: engine
+        for engine in list_engines(EngineCatalogue(ADAPTERS, VersionStore(tmp_path)), machine, host, [])
+    }
 
 
 def test_what_suits_and_is_not_installed_by_us_says_how_to_get_it(here: dict[str, EngineListing]) -> None:
@@ -145,7 +148,7 @@ def test_a_build_that_makes_more_of_the_processor_is_named(
     tmp_path: Path, platform: str, isa: list[str], named: int
 ) -> None:
     host = InstallHost(platform=platform, architecture="x86_64", glibc="2.36", isa=isa)
-    assert told(VersionStore(tmp_path), host).count("AMX") == named
+    assert advice_for(VersionStore(tmp_path), host).count("AMX") == named
 
 
 def test_such_a_build_is_not_named_where_it_is_or_failed(tmp_path: Path) -> None:
@@ -154,15 +157,15 @@ def test_such_a_build_is_not_named_where_it_is_or_failed(tmp_path: Path) -> None
     assert native is not None
     failed, here = VersionStore(tmp_path / "failed"), VersionStore(tmp_path / "here")
     failed.change_state("llama.cpp", lambda _state: VersionState(bad={f"{native.version}-native": "It crashed."}))
-    assert "AMX" not in told(failed, host)
+    assert "AMX" not in advice_for(failed, host)
     stage = tmp_path / "stage"
     stage.mkdir()
     here.publish_version(
         stage, VersionManifest(engine="llama.cpp", version=native.version, variant="native", backend="cpu", kind="venv")
     )
-    assert "AMX" not in told(here, host)
+    assert "AMX" not in advice_for(here, host)
 
 
-def told(shelf: VersionStore, host: InstallHost) -> str:
-    found = list_engines(EngineCatalogue(ADAPTERS, shelf), Box().machine(), host, [])
-    return next(one.advice for one in found if one.id == "llama.cpp")
+def advice_for(shelf: VersionStore, host: InstallHost) -> str:
+    engine_list = list_engines(EngineCatalogue(ADAPTERS, shelf), Box().machine(), host, [])
+    return next(entry.advice for entry in engine_list if entry.id == "llama.cpp")

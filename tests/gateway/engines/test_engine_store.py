@@ -20,9 +20,9 @@ async def test_a_version_is_installed_tested_and_used_from_the_next_load_on(stor
     job = await store.install("1.0")
     assert (job.error, job.version) == (None, "1.0-cpu")
     assert job.proofs[0].text.startswith("Roundhouse is a desktop app")
-    found = await store.versions()
-    assert (found["1.0-cpu"].is_current, found["bundled"].is_previous) == (True, True)
-    assert found["1.0-cpu"].size_bytes > 0
+    versions = await store.versions()
+    assert (versions["1.0-cpu"].is_current, versions["bundled"].is_previous) == (True, True)
+    assert versions["1.0-cpu"].size_bytes > 0
     await store.answer()
     (status,) = store.services.supervisor.list_statuses()
     assert status.version == "1.0"
@@ -209,8 +209,8 @@ async def test_an_update_is_shown_before_it_is_made_and_tried_with_pinned_models
 ) -> None:
     await store.install("1.0")
     store.services.catalogue.recipes["fake"] = store.recipe("2.2")
-    found = await store.call("GET", "/engines/fake/update")
-    assert (found["current"], found["to"]) == ("1.0", "2.2")
+    offer = await store.call("GET", "/engines/fake/update")
+    assert (offer["current"], offer["to"]) == ("1.0", "2.2")
     assert store.current() == "1.0-cpu"
     store.services.settings.change_values({"models.default": "second"})
     monkeypatch.setitem(VERSIONS, "2.2", WELL)

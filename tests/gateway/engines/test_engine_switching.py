@@ -54,25 +54,25 @@ async def test_a_program_on_path_is_listed_and_used_by_its_name_once_it_has_pass
     program.chmod(0o755)
     assert "fake-engine" not in await store.versions()
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
-    asked: list[EngineLocation | None] = []
+    locations: list[EngineLocation | None] = []
     probe = store.adapter.probe
 
     def noted(place: EngineLocation | None = None) -> EngineInstallation | Failure:
-        asked.append(place)
+        locations.append(place)
         return probe(place)
 
     monkeypatch.setattr(store.adapter, "probe", noted)
     for _ in range(3):
-        found = (await store.versions())["fake-engine"]
-    assert (found.is_on_path, found.path, found.version) == (True, str(program), BUNDLED_VERSION)
-    assert len([place for place in asked if place]) == 1, "for as long as it is the same file"
+        version = (await store.versions())["fake-engine"]
+    assert (version.is_on_path, version.path, version.version) == (True, str(program), BUNDLED_VERSION)
+    assert len([place for place in locations if place]) == 1, "for as long as it is the same file"
     assert store.current() == "bundled"
     assert (await store.done("/engines/fake/test", {"version": "fake-engine"})).error is None
     assert (await store.call("DELETE", "/engines/fake/versions/fake-engine", fails=True))["code"] == "not_ours"
     used = await store.done("/engines/fake/use", {"version": "fake-engine"})
     assert (used.error, store.current()) == (None, "own")
-    found = (await store.versions())["own"]
-    assert (found.path, found.proof is not None) == (str(program), True)
+    version = (await store.versions())["own"]
+    assert (version.path, version.proof is not None) == (str(program), True)
     assert "fake-engine" not in await store.versions(), "it is listed once"
     await store.call("POST", "/engines/fake/use", {"version": "bundled"})
     assert await store.call("POST", "/engines/fake/use", {"version": "fake-engine"}) is None, "it has passed"
@@ -101,7 +101,9 @@ async def test_a_program_that_hangs_is_called_off_with_all_it_started(
 
 
 def running(mark: str) -> list[int]:
-    return [one.pid for one in psutil.process_iter(["cmdline"]) if (one.info["cmdline"] or [])[-1:] == [mark]]
+    return [
+        process.pid for process in psutil.process_iter(["cmdline"]) if (process.info["cmdline"] or [])[-1:] == [mark]
+    ]
 
 
 async def test_an_engine_that_takes_no_own_program_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,8 +167,8 @@ async def test_an_update_that_is_here_already_is_tested_and_used(store: Store) -
     await store.install("1.0")
     store.services.catalogue.recipes["fake"] = store.recipe("1.0")
     await store.call("POST", "/engines/fake/use", {"version": "bundled"})
-    found = await store.call("GET", "/engines/fake/update")
-    assert (found["to"], found["is_here"], found["download_bytes"]) == ("1.0", True, 0)
+    offer = await store.call("GET", "/engines/fake/update")
+    assert (offer["to"], offer["is_here"], offer["download_bytes"]) == ("1.0", True, 0)
     done = await store.done("/engines/fake/update", {})
     assert (done.error, done.version, store.current()) == (None, "1.0-cpu", "1.0-cpu")
     assert [proof.model for proof in done.proofs] == ["the Guide"]

@@ -109,9 +109,9 @@ class Store:
         headers = {"Authorization": f"Bearer {self.services.identity.token}"}
         data = None if body is None else json.dumps(body)
         async with self.http.request(method, self.url + PREFIX + path, data=data, headers=headers) as reply:
-            said = await reply.read()
-            assert (reply.status >= 400) is fails, said
-            return json.loads(said) if said else None
+            content = await reply.read()
+            assert (reply.status >= 400) is fails, content
+            return json.loads(content) if content else None
 
     async def done(self, path: str, body: object) -> EngineJob:
         """Begin a job and wait for its end, as the events tell it."""
@@ -131,14 +131,14 @@ class Store:
         return msgspec.convert(await self.call("GET", "/engines/stock"), list[EngineListing])[0]
 
     async def versions(self) -> dict[str, EngineVersion]:
-        return {one.name: one for one in (await self.stock()).versions}
+        return {version.name: version for version in (await self.stock()).versions}
 
     async def answer(self, model: str = "model") -> str:
         body = {"model": model, "messages": [{"role": "user", "content": "Hi"}]}
         async with self.http.post(f"{self.url}/v1/chat/completions", json=body) as reply:
-            said = await reply.json()
-            assert reply.status == 200, said
-            return str(said["choices"][0]["message"]["content"])
+            document = await reply.json()
+            assert reply.status == 200, document
+            return str(document["choices"][0]["message"]["content"])
 
     async def refusal(self) -> Any:  # noqa: ANN401 -- any JSON
         body = {"model": "model", "messages": [{"role": "user", "content": "Hi"}]}

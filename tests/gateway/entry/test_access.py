@@ -201,8 +201,8 @@ async def test_a_refusal_says_how_to_ask_in_the_shape_of_its_dialect(gateway: Ga
         assert reply.status == 401
         assert isinstance((await reply.json())["error"], str)
     async with gateway.http.post(f"{gateway.url}/v1/messages", json={}) as reply:
-        said = await reply.json()
-        assert (reply.status, said["type"], said["error"]["type"]) == (401, "error", "authentication_error")
+        body = await reply.json()
+        assert (reply.status, body["type"], body["error"]["type"]) == (401, "error", "authentication_error")
     async with gateway.http.get(f"{gateway.url}{PREFIX}/status") as reply:
         assert (await reply.json())["code"] == "unauthorized"
 
@@ -243,9 +243,9 @@ async def test_the_engine_never_sees_a_key(gateway: Gateway, key: str) -> None:
 
 async def test_status_says_who_can_reach_it_and_what_it_asks(gateway: Gateway) -> None:
     async with gateway.http.get(f"{gateway.url}{PREFIX}/status", headers=bearer("token")) as reply:
-        said = await reply.json()
-    assert (said["url"], said["asks_for_keys"]) == (f"http://127.0.0.1:{gateway.port}", True)
-    assert said["reachable_at"] == reachable_at(ANYWHERE, gateway.port)
+        body = await reply.json()
+    assert (body["url"], body["asks_for_keys"]) == (f"http://127.0.0.1:{gateway.port}", True)
+    assert body["reachable_at"] == reachable_at(ANYWHERE, gateway.port)
 
 
 @pytest.mark.parametrize(
@@ -313,8 +313,8 @@ class TestOnThisComputer:
         async def change() -> tuple[int, str]:
             url, body = f"{gateway.url}{PREFIX}/settings", {"gateway.host": ANYWHERE}
             async with gateway.http.patch(url, json=body, headers=bearer("token")) as reply:
-                said = await reply.json()
-                return reply.status, said["code"] if reply.status == 409 else ""
+                document = await reply.json()
+                return reply.status, document["code"] if reply.status == 409 else ""
 
         assert await change() == (409, "key_required")
         assert services.settings.get_text("gateway.host") == "127.0.0.1"

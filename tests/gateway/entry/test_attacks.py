@@ -180,8 +180,8 @@ async def test_huge_body(gateway: Gateway) -> None:
             for _ in range(64):
                 yield b" " * (1 << 16)
 
-        sent = data if data is not None else trickled()
-        async with gateway.http.post(f"{gateway.url}/v1/chat/completions", data=sent) as reply:
+        data_sent = data if data is not None else trickled()
+        async with gateway.http.post(f"{gateway.url}/v1/chat/completions", data=data_sent) as reply:
             assert reply.status == 413
 
 
@@ -249,8 +249,8 @@ async def test_server_side_request_forgery_by_image_addresses(gateway: Gateway) 
             {"type": "tool_result", "content": [{"type": "image", "source": {"type": "url", "url": "http://a"}}]},
             {"type": "video_url", "video_url": {"url": " ftp://a"}},
         ):
-            status, said = await gateway.chat(messages=[{"role": "user", "content": [IMAGE, part]}])
-            assert (status, said["error"]["code"]) == (400, "remote_media"), part
+            status, answer = await gateway.chat(messages=[{"role": "user", "content": [IMAGE, part]}])
+            assert (status, answer["error"]["code"]) == (400, "remote_media"), part
         assert not called.is_set()
     assert gateway.upstream.bodies == []
     assert (await gateway.chat(messages=[{"role": "user", "content": [IMAGE]}]))[0] == 200
@@ -316,14 +316,14 @@ async def test_path_traversal_in_a_blobs_digest(gateway: Gateway) -> None:
 async def test_path_traversal_in_the_names_of_models_and_files(gateway: Gateway) -> None:
     before = sorted(gateway.services.paths.data.rglob("*"))
     digest = "sha256:" + "0" * 64
-    for sent in (
+    for document in (
         {"model": "../../evil", "from": "guide"},
         {"model": "/etc/evil", "from": "guide"},
         {"model": "evil\u0000", "from": "guide"},
         {"model": "evil", "files": {"../../evil.gguf": digest}},
         {"model": "evil", "files": {"evil.gguf": "sha256:../../../etc/passwd"}},
     ):
-        async with gateway.http.post(f"{gateway.url}/api/create", json=sent) as reply:
+        async with gateway.http.post(f"{gateway.url}/api/create", json=document) as reply:
             assert reply.status in {400, 404}
             assert list(await reply.json()) == ["error"]
     assert sorted(gateway.services.paths.data.rglob("*")) == before

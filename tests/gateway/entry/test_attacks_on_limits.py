@@ -75,8 +75,8 @@ ASKED = {"model": "guide", "messages": [{"role": "user", "content": PROMPT}], "m
 async def test_lists_without_end_in_a_schema(gateway: Gateway, path: str, fields: dict[str, object]) -> None:
     """llama.cpp writes the repetitions out: one request took 12 GB within 40 seconds."""
     body = json.dumps({**ASKED, **fields}).encode()
-    for sent in (body, body.replace(b"Items", rb"It\u0065ms")):
-        async with gateway.http.post(gateway.url + path, data=sent) as reply:
+    for document in (body, body.replace(b"Items", rb"It\u0065ms")):
+        async with gateway.http.post(gateway.url + path, data=document) as reply:
             assert reply.status == 400
             assert "1,000,000 items" in await reply.text()
     assert gateway.upstream.bodies == []
@@ -90,8 +90,8 @@ async def test_what_llama_cpp_s_parts_tell_one_another(gateway: Gateway, path: s
     """llama.cpp ends itself over an unknown trigger, and took a client's parser for its own (CVE-2026-107183)."""
     fields = {"input_prefix": "", "input_suffix": "", "prompt": PROMPT, "grammar_lazy": True}
     body = json.dumps({**ASKED, **fields, field: value}).encode()
-    for sent in (body, body.replace(field.encode(), field.replace("r", r"\u0072").encode())):
-        async with gateway.http.post(gateway.url + path, data=sent) as reply:
+    for document in (body, body.replace(field.encode(), field.replace("r", r"\u0072").encode())):
+        async with gateway.http.post(gateway.url + path, data=document) as reply:
             assert reply.status == 400
             assert field in await reply.text()
     assert gateway.upstream.bodies == []
@@ -100,8 +100,8 @@ async def test_what_llama_cpp_s_parts_tell_one_another(gateway: Gateway, path: s
 @pytest.mark.parametrize("bounds", [{}, {"maxItems": 1000}, {"minItems": 1, "maxItems": 100_000}])
 async def test_lists_with_an_end_in_a_schema(gateway: Gateway, bounds: dict[str, float]) -> None:
     words = 'say "maxItems": 99999999 and "grammar_triggers"'
-    asked = {**ASKED, "prompt": words, "json_schema": schema(**bounds)}
-    async with gateway.http.post(f"{gateway.url}/v1/completions", json=asked) as reply:
+    document = {**ASKED, "prompt": words, "json_schema": schema(**bounds)}
+    async with gateway.http.post(f"{gateway.url}/v1/completions", json=document) as reply:
         assert reply.status == 200
 
 
@@ -118,9 +118,9 @@ def test_log_injection(evil: str) -> None:
     assert "\n" not in line
     assert "\r" not in line
     assert json.loads(line)["model"] == evil
-    shown = PlainText().format(record("No effect: %s", evil))
-    assert shown.isprintable()
-    assert shown.startswith("WARNING: No effect: ")
+    text = PlainText().format(record("No effect: %s", evil))
+    assert text.isprintable()
+    assert text.startswith("WARNING: No effect: ")
 
 
 def test_a_log_filled_by_one_name() -> None:
@@ -130,8 +130,8 @@ def test_a_log_filled_by_one_name() -> None:
 
 
 def test_a_traceback_is_shown_as_it_is() -> None:
-    shown = PlainText().format(record("It failed", exc_info=(ValueError, ValueError("why"), None)))
-    assert shown == "WARNING: It failed\nValueError: why"
+    text = PlainText().format(record("It failed", exc_info=(ValueError, ValueError("why"), None)))
+    assert text == "WARNING: It failed\nValueError: why"
 
 
 @pytest.mark.parametrize(
@@ -165,11 +165,11 @@ async def test_prompts_in_logs_by_way_of_an_engines_error(
     gateway.upstream.play = refuse
     caplog.set_level(logging.DEBUG, "app")
     body = {"model": "guide", "messages": [{"role": "user", "content": PROMPT}], "stream": True, **fields}
-    asked = {name: value for name, value in body.items() if value is not None}
-    async with gateway.http.post(gateway.url + path, json=asked) as reply:
+    document = {name: value for name, value in body.items() if value is not None}
+    async with gateway.http.post(gateway.url + path, json=document) as reply:
         assert PROMPT.encode() in await reply.read()
-    for found in caplog.records:
-        written = JsonLines().format(found) + PlainText().format(found)
+    for log_record in caplog.records:
+        written = JsonLines().format(log_record) + PlainText().format(log_record)
         assert "treasure" not in written, written
     caplog.clear()
 

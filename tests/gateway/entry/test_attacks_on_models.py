@@ -115,18 +115,18 @@ async def test_path_traversal_in_names_of_files(gateway: Gateway, tmp_path: Path
 @pytest.mark.parametrize("path", ["/etc/passwd", "/dev/random", "/proc/self/environ", "file:///etc/passwd", "../x"])
 async def test_existence_of_files_told_by_create(gateway: Gateway, path: str) -> None:
     """CVE-2024-39719 told by its error whether a file is there; CVE-2024-39721 read /dev/random without end."""
-    asked = [
+    bodies = [
         {"model": "mine", "from": path},
         {"model": "mine", "modelfile": f"FROM {path}"},
         {"name": "mine", "path": path},
     ]
-    for body in asked:
-        status, said = await answered(gateway, "POST", "/api/create", body)
+    for body in bodies:
+        status, answer = await answered(gateway, "POST", "/api/create", body)
         assert status in {400, 404}
         there = (
             await answered(gateway, "POST", "/api/create", json.loads(json.dumps(body).replace(path, "/no/such")))
         )[1]
-        assert said.replace(path.encode(), b"?") == there.replace(b"/no/such", b"?")
+        assert answer.replace(path.encode(), b"?") == there.replace(b"/no/such", b"?")
 
 
 @pytest.mark.parametrize(
@@ -185,12 +185,12 @@ def test_keys_guessed_by_the_time_a_refusal_takes(tmp_path: Path, monkeypatch: p
     compared: list[tuple[object, object]] = []
     real = keys.find_key.__globals__["secrets"].compare_digest
 
-    def counted(one: str, other: str) -> bool:
-        compared.append((len(one), len(other)))
-        return bool(real(one, other))
+    def counted(digest: str, other: str) -> bool:
+        compared.append((len(digest), len(other)))
+        return bool(real(digest, other))
 
     monkeypatch.setattr("app.gateway.entry.keys.secrets.compare_digest", counted)
-    for shown in (*made, "rh-" + "x" * 43, "", "x"):
+    for secret in (*made, "rh-" + "x" * 43, "", "x"):
         compared.clear()
-        keys.find_key(shown)
-        assert compared == [(64, 64)] * 5, shown
+        keys.find_key(secret)
+        assert compared == [(64, 64)] * 5, secret

@@ -113,8 +113,8 @@ async def test_dns_rebinding_gets_nowhere(gateway: Gateway) -> None:
 @pytest.mark.parametrize("name", ["host.docker.internal", "Host.Containers.Internal:11434"])
 async def test_a_container_gets_in_with_a_key(gateway: Gateway, name: str) -> None:
     url, key = f"{gateway.url}/v1/models", gateway.services.keys.make_key(NewKey(name="open-webui")).key
-    for shown, status in (("", 401), ("Bearer roundhouse", 401), (f"Bearer {key}", 200)):
-        async with gateway.http.get(url, headers={"Host": name, "Authorization": shown}) as reply:
+    for credentials, status in (("", 401), ("Bearer roundhouse", 401), (f"Bearer {key}", 200)):
+        async with gateway.http.get(url, headers={"Host": name, "Authorization": credentials}) as reply:
             assert reply.status == status
 
 
@@ -141,11 +141,11 @@ async def test_an_allowed_page_can_read_answers_and_errors_and_is_named_exactly(
 
 
 async def test_a_preflight_allows_what_openais_sdk_sends(gateway: Gateway) -> None:
-    asked = "authorization,content-type,x-stainless-os,x-stainless-retry-count,x-other"
+    header_names = "authorization,content-type,x-stainless-os,x-stainless-retry-count,x-other"
     headers = {
         "Origin": "app://obsidian.md",
         "Access-Control-Request-Method": "POST",
-        "Access-Control-Request-Headers": asked,
+        "Access-Control-Request-Headers": header_names,
         "Access-Control-Request-Private-Network": "true",
     }
     async with gateway.http.options(f"{gateway.url}/v1/chat/completions", headers=headers) as reply:

@@ -43,13 +43,13 @@ def keys(file: Path, clock: Clock) -> KeyStore:
 
 
 def test_a_key_is_random_and_opens_what_it_says(keys: KeyStore) -> None:
-    one, two = keys.make_key(NewKey(name="one")), keys.make_key(NewKey(name="two", scopes=[Scope.MANAGE]))
-    assert one.key.startswith("rh-")
-    assert len(one.key) >= 43  # 256 bits in base64
-    assert one.key != two.key
-    found = keys.find_key(two.key)
-    assert found is not None
-    assert (found.name, found.scopes) == ("two", [Scope.MANAGE])
+    first, two = keys.make_key(NewKey(name="one")), keys.make_key(NewKey(name="two", scopes=[Scope.MANAGE]))
+    assert first.key.startswith("rh-")
+    assert len(first.key) >= 43  # 256 bits in base64
+    assert first.key != two.key
+    key = keys.find_key(two.key)
+    assert key is not None
+    assert (key.name, key.scopes) == ("two", [Scope.MANAGE])
 
 
 def test_the_file_holds_hashes_only_and_is_its_owners(keys: KeyStore, file: Path) -> None:
@@ -161,12 +161,12 @@ def test_a_key_that_could_not_be_saved_is_none(keys: KeyStore, monkeypatch: pyte
     assert keys.find_key(made.key)
 
 
-@given(shown=st.text(max_size=80))
-def test_nothing_else_is_a_key(tmp_path_factory: pytest.TempPathFactory, shown: str) -> None:
+@given(secret=st.text(max_size=80))
+def test_nothing_else_is_a_key(tmp_path_factory: pytest.TempPathFactory, secret: str) -> None:
     keys = KeyStore(tmp_path_factory.mktemp("keys") / "keys.json")
     made = keys.make_key(NewKey(name="one"))
-    assert keys.find_key(shown) is None
-    assert (keys.find_key(made.key + shown) is None) == bool(shown)
+    assert keys.find_key(secret) is None
+    assert (keys.find_key(made.key + secret) is None) == bool(secret)
 
 
 def test_wrong_keys_make_a_peer_wait_and_only_that_one() -> None:

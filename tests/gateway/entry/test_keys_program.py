@@ -80,14 +80,14 @@ def test_keys_are_made_listed_and_revoked_by_the_command_line(
         code, out, _ = keys_command("new", "admin", "--scope", "manage", "--scope", "inference", "--json")
         made = json.loads(out)["key"]
         assert (code, made["scopes"], made["expires_at"]) == (0, ["inference", "manage"], None)
-        code, listed, _ = keys_command()
+        code, listing, _ = keys_command()
         assert code == 0
-        assert "my editor" in listed
-        assert made["key"] not in listed
-        told = json.loads(keys_command("list", "--json")[1])["keys"]
-        assert [key["name"] for key in told] == ["my editor", "admin"]
-        assert told[0]["expires_at"] == pytest.approx(time.time() + 30 * 86_400, abs=60)
-        assert json.loads(keys_command("--json")[1])["keys"] == told
+        assert "my editor" in listing
+        assert made["key"] not in listing
+        keys = json.loads(keys_command("list", "--json")[1])["keys"]
+        assert [key["name"] for key in keys] == ["my editor", "admin"]
+        assert keys[0]["expires_at"] == pytest.approx(time.time() + 30 * 86_400, abs=60)
+        assert json.loads(keys_command("--json")[1])["keys"] == keys
         assert keys_command("revoke", "my editor")[0] == 0
         assert keys_command("revoke", "my editor")[0] == 2
         assert keys_command("new", "admin")[0] == 2
@@ -108,10 +108,10 @@ def test_what_cannot_be_a_key_is_said_before_anything_starts(
     assert not home.state.exists()
 
 
-def stop(found: GatewayClient) -> None:
-    found.post("/shutdown", None, object)
+def stop(client: GatewayClient) -> None:
+    client.post("/shutdown", None, object)
     deadline = time.monotonic() + PATIENCE_S
-    while not has_ended(found.gateway):
+    while not has_ended(client.gateway):
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
@@ -124,10 +124,10 @@ async def test_the_first_key_can_be_made_although_the_settings_wait_for_one(
     home.settings_file.write_text(f'[gateway]\nhost = "{ANYWHERE}"\n')
     with pytest.raises(GatewayGone, match="did not start"):
         ensure_gateway(home)
-    code, key, said = keys_command("new", "first")
+    code, key, output = keys_command("new", "first")
     first = find_running_gateway(home)
     assert first is not None
-    assert (code, "this computer only" in said) == (0, True)
+    assert (code, "this computer only" in output) == (0, True)
     assert GatewayClient(first).get("/status", Status).reachable_at == []
     stop(GatewayClient(first))
     second = GatewayClient(ensure_gateway(home))
@@ -156,14 +156,14 @@ async def test_keys_are_in_no_argument_log_or_other_file(tmp_path: Path, home: P
             ):
                 body = {"model": "quick", "messages": [{"role": "user", "content": prompt}], "temperature": "hot"}
                 async with http.post(f"{base}/v1/chat/completions", json=body, headers=headers) as reply:
-                    said = await reply.text()
+                    text = await reply.text()
                 async with http.post(
                     f"{base}/v1/chat/completions", data=f'{{"model": 1, "{prompt}"', headers=headers
                 ) as reply:
-                    said += await reply.text()
-                assert key not in said
-                assert wrong not in said
-                assert prompt not in said
+                    text += await reply.text()
+                assert key not in text
+                assert wrong not in text
+                assert prompt not in text
             async with http.get(f"{base}/metrics") as reply:
                 assert prompt not in await reply.text()
     assert home.keys_file in nowhere_below(tmp_path, key, wrong, prompt)

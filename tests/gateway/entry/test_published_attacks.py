@@ -150,10 +150,10 @@ async def test_addresses_that_parsers_read_in_two_ways(gateway: Gateway, url: st
 
 async def test_a_redirect_of_an_endpoint_to_link_local(gateway: Gateway) -> None:
     """CVE-2026-45401: the first address was checked and where it led was not."""
-    asked: list[str] = []
+    paths: list[str] = []
 
     async def lead_away(request: web.Request) -> web.StreamResponse:
-        asked.append(request.path)
+        paths.append(request.path)
         raise web.HTTPTemporaryRedirect("http://169.254.169.254/latest/meta-data")
 
     app = web.Application()
@@ -163,11 +163,11 @@ async def test_a_redirect_of_an_endpoint_to_link_local(gateway: Gateway) -> None
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = runner.addresses[0][1]
-    wanted = {"url": f"http://127.0.0.1:{port}/v1"}
-    async with gateway.http.post(f"{gateway.url}{PREFIX}/attached", json=wanted, headers=ADMIN) as reply:
+    document = {"url": f"http://127.0.0.1:{port}/v1"}
+    async with gateway.http.post(f"{gateway.url}{PREFIX}/attached", json=document, headers=ADMIN) as reply:
         assert reply.status in {400, 502, 503}, await reply.text()
     await runner.cleanup()
-    assert asked
+    assert paths
 
 
 @pytest.mark.parametrize(
@@ -198,8 +198,8 @@ async def test_tensors_past_the_end_of_an_uploaded_file(near: Gateway) -> None:
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
         async with near.http.post(f"{near.url}/api/blobs/{digest}", data=data) as reply:
             assert reply.status == 201
-        wanted = {"model": "evil", "files": {"evil.gguf": digest}, "stream": False}
-        async with near.http.post(f"{near.url}/api/create", json=wanted) as reply:
+        document = {"model": "evil", "files": {"evil.gguf": digest}, "stream": False}
+        async with near.http.post(f"{near.url}/api/create", json=document) as reply:
             assert reply.status == 400, await reply.text()
             assert "error" in await reply.json()
     assert "evil" not in {model.name for model in near.services.library.list_models()}

@@ -37,10 +37,10 @@ def post(path: str = "/v1/chat/completions", *lines: str, version: str = "1.1", 
     return "\r\n".join([*head, "", body]).encode()
 
 
-async def exchange(gateway: Gateway, sent: bytes, *, until: bytes = b"") -> bytes:
+async def exchange(gateway: Gateway, request: bytes, *, until: bytes = b"") -> bytes:
     """Send bytes on a connection; return what comes until then, or until the gateway closes it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-    writer.write(sent)
+    writer.write(request)
     async with asyncio.timeout(PATIENCE_S):
         came = await (reader.readuntil(until) if until else reader.read())
     writer.close()

@@ -37,7 +37,7 @@ def answers(gateway: Gateway) -> None:
     gateway.upstream.play = play
 
 
-async def asked(
+async def post_encoded(
     gateway: Gateway, path: str, body: bytes, encoding: str
 ) -> tuple[int, dict[str, Any], CIMultiDictProxy[str]]:
     async with gateway.http.post(gateway.url + path, data=body, headers={"Content-Encoding": encoding}) as reply:
@@ -61,15 +61,15 @@ async def asked(
     ids=itertools.count(),
 )
 async def test_each_coding_is_read(gateway: Gateway, encoding: str, body: bytes) -> None:
-    status, _, _ = await asked(gateway, "/v1/chat/completions", body, encoding)
+    status, _, _ = await post_encoded(gateway, "/v1/chat/completions", body, encoding)
     assert status == 200
     (read,) = gateway.upstream.bodies
     assert json.loads(read)["messages"] == [{"role": "user", "content": "Hi"}]
 
 
-def sentence(said: dict[str, Any]) -> str:
+def sentence(body: dict[str, Any]) -> str:
     """Return the text of an error in OpenAI's, Anthropic's, LM Studio's or Ollama's shape."""
-    error = said["error"]
+    error = body["error"]
     text: str = error if isinstance(error, str) else error["message"]
     return text
 
@@ -77,9 +77,9 @@ def sentence(said: dict[str, Any]) -> str:
 @pytest.mark.parametrize("path", DIALECTS)
 @pytest.mark.parametrize("encoding", ["br", "gzip, gzip", "compress"])
 async def test_a_coding_that_is_not_read_is_named(gateway: Gateway, path: str, encoding: str) -> None:
-    status, said, headers = await asked(gateway, path, GZIP, encoding)
+    status, answer, headers = await post_encoded(gateway, path, GZIP, encoding)
     assert status == 415
-    assert f"Content-Encoding '{encoding}'" in sentence(said)
+    assert f"Content-Encoding '{encoding}'" in sentence(answer)
     assert headers["Accept-Encoding"] == "gzip, deflate, zstd"
     assert headers["x-request-id"].startswith("req_")
     assert gateway.upstream.bodies == []
@@ -102,9 +102,9 @@ async def test_a_coding_that_is_not_read_is_named(gateway: Gateway, path: str, e
     ids=itertools.count(),
 )
 async def test_what_is_not_a_whole_stream_is_refused(gateway: Gateway, path: str, encoding: str, body: bytes) -> None:
-    status, said, headers = await asked(gateway, path, body, encoding)
+    status, answer, headers = await post_encoded(gateway, path, body, encoding)
     assert status == 400
-    assert f"not a complete {encoding} stream" in sentence(said)
+    assert f"not a complete {encoding} stream" in sentence(answer)
     assert headers["x-request-id"].startswith("req_")
     assert gateway.upstream.bodies == []
 
@@ -114,7 +114,7 @@ async def test_the_connection_goes_on_after_a_body_that_could_not_be_unpacked(
 ) -> None:
     caplog.set_level(logging.INFO)
     for path in DIALECTS:
-        await asked(gateway, path, GZIP[:-9], "gzip")
+        await post_encoded(gateway, path, GZIP[:-9], "gzip")
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n"
     statuses = []
@@ -127,4 +127,4 @@ async def test_the_connection_goes_on_after_a_body_that_could_not_be_unpacked(
         await reader.readexactly(length)
     writer.close()
     assert statuses == [b"400", b"400", b"200"]
-    assert [found.message for found in caplog.records if found.levelno >= logging.WARNING] == []
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []

@@ -36,10 +36,11 @@ WAYS: list[tuple[str, Callable[[int], dict[str, Any]]]] = [
 ]
 
 
-def refusal_of(wanted: int) -> web.Response:
+def refusal_of(answer_tokens: int) -> web.Response:
     message = (
-        f"This model's maximum context length is {CONTEXT} tokens. However, you requested {wanted} output tokens "
-        f"and your prompt contains at least {PROMPT} input tokens, for a total of at least {PROMPT + wanted} "
+        f"This model's maximum context length is {CONTEXT} tokens. However, you requested {answer_tokens} "
+        "output tokens "
+        f"and your prompt contains at least {PROMPT} input tokens, for a total of at least {PROMPT + answer_tokens} "
         "tokens. Please reduce the length of the input prompt or the number of requested output tokens."
     )
     error = {"message": message, "type": "BadRequestError", "param": "input_tokens", "code": 400}
@@ -49,9 +50,9 @@ def refusal_of(wanted: int) -> web.Response:
 async def answer_as_vllm(request: web.Request) -> web.StreamResponse:
     """Refuse what does not fit beside the prompt, as vLLM does."""
     body = await request.json()
-    wanted = max(body.get(name) or 0 for name in ("max_tokens", "max_completion_tokens"))
-    if PROMPT + wanted > CONTEXT:
-        return refusal_of(wanted)
+    answer_tokens = max(body.get(name) or 0 for name in ("max_tokens", "max_completion_tokens"))
+    if PROMPT + answer_tokens > CONTEXT:
+        return refusal_of(answer_tokens)
     if not body.get("stream"):
         message = {"role": "assistant", "content": "Because."}
         choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
@@ -80,7 +81,7 @@ async def test_what_does_not_fit_is_cut_in_every_dialect(
             near.url + address, json={"model": "vllm", "stream": stream, **body_of(most)}
         ) as reply:
             assert (reply.status, "Because." in await reply.text()) == (200, True)
-        first, second = (sent for _, sent in vllm.posts[-2:])
+        first, second = (body for _, body in vllm.posts[-2:])
         cut = {name: ROOM for name, value in first.items() if value == most}
         assert cut
         assert second == {**first, **cut}
@@ -90,7 +91,7 @@ async def test_what_fits_is_left_alone(near: Gateway, vllm: Far) -> None:
     body = {"model": "vllm", "messages": ASKED, "max_tokens": ROOM}
     async with near.http.post(f"{near.url}/v1/chat/completions", json=body) as reply:
         assert reply.status == 200
-    assert [sent["max_tokens"] for _, sent in vllm.posts] == [ROOM]
+    assert [document["max_tokens"] for _, document in vllm.posts] == [ROOM]
 
 
 async def test_a_completions_limit_has_to_fit_and_is_refused(near: Gateway, vllm: Far) -> None:
@@ -113,21 +114,21 @@ async def test_where_little_is_left_the_client_is_told_so_that_it_compacts(
 
 
 async def test_the_real_clients_get_their_answers(near: Gateway, vllm: Far) -> None:
-    asked: Any = ASKED
+    messages: Any = ASKED
     async with openai.AsyncOpenAI(base_url=f"{near.url}/v1", api_key="x", max_retries=0) as client:
-        chat = await client.chat.completions.create(model="vllm", messages=asked, max_completion_tokens=131_072)
+        chat = await client.chat.completions.create(model="vllm", messages=messages, max_completion_tokens=131_072)
         assert chat.choices[0].message.content == "Because."
         response = await client.responses.create(model="vllm", input="Why?", max_output_tokens=65_536)
         assert response.output_text == "Because."
     async with (
         anthropic.AsyncAnthropic(base_url=near.url, api_key="x", max_retries=0) as claude,
-        claude.messages.stream(model="vllm", messages=asked, max_tokens=64_000) as stream,
+        claude.messages.stream(model="vllm", messages=messages, max_tokens=64_000) as stream,
     ):
         assert await stream.get_final_text() == "Because."
     async with ollama.AsyncClient(host=near.url) as other:
-        answer = await other.chat("vllm", asked, options={"num_predict": 131_072})
+        answer = await other.chat("vllm", messages, options={"num_predict": 131_072})
         assert answer.message.content == "Because."
-    assert [sent["max_tokens"] for _, sent in vllm.posts[3::2]] == [ROOM] * 3
+    assert [body["max_tokens"] for _, body in vllm.posts[3::2]] == [ROOM] * 3
 
 
 async def test_an_engine_that_goes_on_refusing_is_asked_a_few_times_and_then_heard(near: Gateway, vllm: Far) -> None:
@@ -142,7 +143,7 @@ async def test_an_engine_that_goes_on_refusing_is_asked_a_few_times_and_then_hea
     async with near.http.post(f"{near.url}/v1/chat/completions", json=body) as reply:
         assert reply.status == 400
         assert "at most 17000" in await reply.text()
-    assert [sent["max_tokens"] for _, sent in vllm.posts] == [32_000, 20_000, 19_000, 18_000]
+    assert [document["max_tokens"] for _, document in vllm.posts] == [32_000, 20_000, 19_000, 18_000]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from app.gateway.exchange.connections import address_of
 from app.gateway.library.attached_endpoints import attach
 from app.network import egress as door_module
 from app.supervisor import dialing
-from tests.gateway.far import ASKED, DIALECTS, Far, asked, begun, chunk
+from tests.gateway.far import ASKED, DIALECTS, Far, ask_near, begun, chunk
 from tests.gateway.played import Gateway
 from tests.patience import PATIENCE_S, until
 
@@ -24,9 +24,9 @@ from tests.patience import PATIENCE_S, until
 async def test_every_dialect_is_answered_by_the_endpoint_under_its_own_name_and_key(
     near: Gateway, far: Far, path: str, more: dict[str, Any]
 ) -> None:
-    status, said = await asked(near, path, more, stream=True)
+    status, answer = await ask_near(near, path, more, stream=True)
     assert status == 200
-    assert "Because." in said
+    assert "Because." in answer
     ((route, body),) = far.posts
     assert (route, body["model"]) == ("/v1/chat/completions", "big")
     assert set(far.keys) == {"Bearer sk-far"}
@@ -40,13 +40,13 @@ async def test_an_endpoint_that_dies_in_the_middle_is_told_in_the_stream(
     body = json.dumps({"model": "distant", "stream": True, **more}).encode()
     async with near.http.post(near.url + path, data=body) as reply:
         assert reply.status == 200
-        said = ""
-        while "Bec" not in said:
-            said += (await reply.content.readany()).decode()
+        text = ""
+        while "Bec" not in text:
+            text += (await reply.content.readany()).decode()
         far.may_die.set()
-        said = await reply.text()
-    assert "error" in said
-    assert "cut off" in said
+        text = await reply.text()
+    assert "error" in text
+    assert "cut off" in text
     assert len(far.posts) == 1
 
 
@@ -55,9 +55,9 @@ async def test_work_that_may_have_begun_there_is_not_asked_for_again(
     near: Gateway, far: Far, path: str, more: dict[str, Any]
 ) -> None:
     far.play = far.die_at_once
-    status, said = await asked(near, path, more, stream=False)
-    assert status >= 500 or "error" in said
-    assert "cut off" in said
+    status, answer = await ask_near(near, path, more, stream=False)
+    assert status >= 500 or "error" in answer
+    assert "cut off" in answer
     assert len(far.posts) == 1
 
 
@@ -66,27 +66,27 @@ async def test_an_endpoint_that_is_away_is_told_by_its_address(
     near: Gateway, far: Far, path: str, more: dict[str, Any]
 ) -> None:
     far.is_up = False
-    status, said = await asked(near, path, more, stream=False)
+    status, answer = await ask_near(near, path, more, stream=False)
     assert status >= 500
-    assert "answers 500 when asked for its models" in said
+    assert "answers 500 when asked for its models" in answer
     assert far.posts == []
     far.is_up = True
-    assert (await asked(near, path, more, stream=True))[0] == 200, "it is used again as soon as it is back"
+    assert (await ask_near(near, path, more, stream=True))[0] == 200, "it is used again as soon as it is back"
 
 
 async def test_one_that_went_away_after_it_was_looked_at_is_told_too(near: Gateway, far: Far) -> None:
     more = {"messages": ASKED}
-    assert (await asked(near, "/v1/chat/completions", more, stream=True))[0] == 200
+    assert (await ask_near(near, "/v1/chat/completions", more, stream=True))[0] == 200
     library = near.services.library
     model = library.find_model("distant")
-    gone = {**json.loads(Path(model.path).read_text()), "url": "http://127.0.0.1:9/v1"}  # noqa: ASYNC240 -- a line
-    assert gone["served_as"] == "big"
+    lost_endpoint = {**json.loads(Path(model.path).read_text()), "url": "http://127.0.0.1:9/v1"}  # noqa: ASYNC240 -- a line
+    assert lost_endpoint["served_as"] == "big"
     await near.services.supervisor.unload_model("distant")
-    Path(model.path).write_text(json.dumps(gone))  # noqa: ASYNC240 -- as above
+    Path(model.path).write_text(json.dumps(lost_endpoint))  # noqa: ASYNC240 -- as above
     library.look_again()
     near.services.recent._entries.clear()
-    status, said = await asked(near, "/v1/chat/completions", more, stream=False)
-    assert (status, "127.0.0.1:9 does not answer" in said) == (502, True)
+    status, answer = await ask_near(near, "/v1/chat/completions", more, stream=False)
+    assert (status, "127.0.0.1:9 does not answer" in answer) == (502, True)
 
 
 @pytest.mark.parametrize(("status", "seen"), [(400, 400), (429, 429), (503, 503), (302, 502)])
@@ -96,9 +96,9 @@ async def test_what_the_endpoint_says_itself_is_passed_on(near: Gateway, far: Fa
         return web.json_response({"error": {"message": "Not today.", "type": "x"}}, status=status, headers=headers)
 
     far.play = refuse
-    answered, said = await asked(near, "/v1/chat/completions", {"messages": ASKED}, stream=False)
+    answered, answer = await ask_near(near, "/v1/chat/completions", {"messages": ASKED}, stream=False)
     assert answered == seen
-    assert ("Not today." in said) == (status != 302)
+    assert ("Not today." in answer) == (status != 302)
     assert len(far.posts) == 1
 
 
@@ -107,17 +107,17 @@ async def test_what_the_endpoint_says_itself_is_passed_on(near: Gateway, far: Fa
 async def test_a_tgi_that_finds_a_prompt_too_long_is_understood_in_every_dialect(
     near: Gateway, far: Far, path: str, more: dict[str, Any], *, stream: bool
 ) -> None:
-    said = "Input validation error: `inputs` must have less than 1024 tokens. Given: 1872"
+    sentence = "Input validation error: `inputs` must have less than 1024 tokens. Given: 1872"
 
     async def refuse(_request: web.Request) -> web.StreamResponse:
-        return web.json_response({"error": said, "error_type": "validation"}, status=422)
+        return web.json_response({"error": sentence, "error_type": "validation"}, status=422)
 
     far.play = refuse
-    status, told = await asked(near, path, more, stream=stream)
-    assert (status == 400) or (stream and "error" in told)
-    assert "1872" in told
-    assert "1024" in told
-    assert "`inputs`" not in told, "in its dialect's own words"
+    status, answer = await ask_near(near, path, more, stream=stream)
+    assert (status == 400) or (stream and "error" in answer)
+    assert "1872" in answer
+    assert "1024" in answer
+    assert "`inputs`" not in answer, "in its dialect's own words"
     assert len(far.posts) == 1
 
 
@@ -133,10 +133,10 @@ async def test_an_endpoint_that_asks_for_patience_is_heard_in_every_dialect(
     far.play = refuse
     async with near.http.post(near.url + path, json={"model": "distant", "stream": False, **more}) as reply:
         assert (reply.status, reply.headers.get("Retry-After")) == (429, wait)
-        said = await reply.json()
-    assert "Slowly." in str(said["error"])
+        body = await reply.json()
+    assert "Slowly." in str(body["error"])
     if path in {"/v1/messages", "/v1/chat/completions", "/v1/responses"}:
-        assert said["error"]["type"] == "rate_limit_error"
+        assert body["error"]["type"] == "rate_limit_error"
     assert len(far.posts) == 1
 
 
@@ -199,9 +199,9 @@ async def test_going_offline_breaks_off_an_answer_from_another_computer(
             async with near.http.patch(settings, json={"network.offline": True}, headers=headers) as changed:
                 assert changed.status == 200
             assert b"error" in await reply.content.read()
-        status, told = await asked(near, "/v1/chat/completions", {"messages": ASKED}, stream=False)
+        status, answer = await ask_near(near, "/v1/chat/completions", {"messages": ASKED}, stream=False)
     address_of.cache_clear()
-    assert (status, "offline" in told) == (409, True)
+    assert (status, "offline" in answer) == (409, True)
     assert len(far.posts) == 1
 
 
@@ -210,25 +210,25 @@ async def test_tools_and_thinking_reach_the_endpoint_whatever_is_known_of_it(nea
         assert (await reply.json())["capabilities"] == ["completion", "tools"]
     tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
     more = {"messages": ASKED, "tools": [tool], "think": True}
-    assert (await asked(near, "/api/chat", more, stream=True))[0] == 200
+    assert (await ask_near(near, "/api/chat", more, stream=True))[0] == 200
     assert far.posts[-1][1]["tools"][0]["function"]["name"] == "look"
 
 
 async def test_one_that_is_let_go_is_looked_at_no_more(near: Gateway, far: Far) -> None:
-    await asked(near, "/api/chat", {"messages": ASKED}, stream=True)
+    await ask_near(near, "/api/chat", {"messages": ASKED}, stream=True)
     headers = {"Authorization": "Bearer token"}
     record = Path(near.services.library.find_model("distant").path)
     async with near.http.delete(f"{near.url}/roundhouse/v1/models/distant", headers=headers) as reply:
         assert reply.status == 204
     assert near.services.supervisor.list_statuses() == []
     assert not await asyncio.to_thread(record.with_suffix(".key").exists)
-    assert (await asked(near, "/api/chat", {"messages": ASKED}, stream=True))[0] == 404
+    assert (await ask_near(near, "/api/chat", {"messages": ASKED}, stream=True))[0] == 404
 
 
 async def test_attaching_again_with_another_key_counts_from_the_next_request_on(near: Gateway, far: Far) -> None:
-    await asked(near, "/api/chat", {"messages": ASKED}, stream=True)
+    await ask_near(near, "/api/chat", {"messages": ASKED}, stream=True)
     await attach(near.services, AttachEndpoint(url=far.url, name="distant", key="sk-new"))
-    await asked(near, "/api/chat", {"messages": ASKED}, stream=True)
+    await ask_near(near, "/api/chat", {"messages": ASKED}, stream=True)
     assert far.keys[-1] == "Bearer sk-new"
 
 
@@ -236,12 +236,12 @@ async def test_nothing_is_loaded_and_nothing_is_watched_that_nobody_uses(near: G
     looks = far.looks
     assert near.services.supervisor.list_statuses() == []
     assert far.looks == looks
-    await asked(near, "/api/chat", {"messages": ASKED}, stream=True)
+    await ask_near(near, "/api/chat", {"messages": ASKED}, stream=True)
     (status,) = near.services.supervisor.list_statuses()
     assert (status.engine, status.state, status.pid) == ("attached", EngineState.READY, None)
 
 
 async def test_only_who_may_manage_can_attach(near: Gateway, far: Far) -> None:
-    assert len([one for one in ENDPOINTS if one.path.startswith("/attached")]) == 4
+    assert len([endpoint for endpoint in ENDPOINTS if endpoint.path.startswith("/attached")]) == 4
     async with near.http.post(f"{near.url}/roundhouse/v1/attached", json={"url": far.url}) as reply:
         assert reply.status == 401

@@ -65,8 +65,8 @@ async def test_embeddings_are_found_out_with_the_first_request_and_asked_for_no_
     server = Server(far, {"/v1/embeddings": EMBEDDED})
     assert can(near) == ["completion", "chat", "tools"]
     for _ in range(2):
-        status, said = await posted(near, "/v1/embeddings", input="Hello")
-        assert (status, said["data"][0]["embedding"]) == (200, VECTOR)
+        status, answer = await posted(near, "/v1/embeddings", input="Hello")
+        assert (status, answer["data"][0]["embedding"]) == (200, VECTOR)
     bodies = server.asked_for("/v1/embeddings")
     assert [body["input"] for body in bodies] == ["a", "Hello", "Hello"], "the first is the question"
     assert {body["model"] for body in bodies} == {"big"}
@@ -84,10 +84,10 @@ async def test_many_first_requests_ask_one_question(near: Gateway, far: Far) -> 
 async def test_openais_client_embeds_there_with_its_base64_and_tokens(near: Gateway, far: Far) -> None:
     Server(far, {"/v1/embeddings": EMBEDDED})
     async with openai.AsyncOpenAI(base_url=f"{near.url}/v1", api_key="x", max_retries=0) as api:
-        one = await api.embeddings.create(model="distant", input="Hello", encoding_format="float")
+        single = await api.embeddings.create(model="distant", input="Hello", encoding_format="float")
         many = await api.embeddings.create(model="distant", input=["Hello"])
         tokens = await api.embeddings.create(model="distant", input=[[1, 2, 3]])
-    assert [reply.data[0].embedding for reply in (one, many, tokens)] == [VECTOR] * 3
+    assert [reply.data[0].embedding for reply in (single, many, tokens)] == [VECTOR] * 3
     assert far.posts[-1][1]["input"] == [[1, 2, 3]]
 
 
@@ -103,8 +103,8 @@ async def test_ollamas_client_embeds_there_in_both_its_ways(near: Gateway, far: 
 @pytest.mark.parametrize("path", ["/v1/rerank", "/rerank"])
 async def test_a_ranking_is_found_with_or_without_a_version(near: Gateway, far: Far, path: str) -> None:
     server = Server(far, {path: RANKED})
-    status, said = await posted(near, "/v1/rerank", query="q", documents=["d"])
-    assert (status, said["results"]) == (200, RANKED["results"])
+    status, answer = await posted(near, "/v1/rerank", query="q", documents=["d"])
+    assert (status, answer["results"]) == (200, RANKED["results"])
     assert server.asked_for(path)[-1]["documents"] == ["d"]
     assert can(near) == ["rerank"]
 
@@ -115,7 +115,7 @@ async def test_what_it_cannot_do_is_refused_in_a_sentence_and_asked_for_once(
 ) -> None:
     Server(far, {}, absent=absent)
     for _ in range(2):
-        for path, fields, said in (
+        for path, fields, sentence in (
             ("/v1/embeddings", {"input": "x"}, "distant does not make embeddings."),
             ("/v1/rerank", {"query": "q", "documents": ["d"]}, "distant does not rank documents."),
             ("/tokenize", {"content": "x"}, "distant does not count tokens."),
@@ -123,13 +123,13 @@ async def test_what_it_cannot_do_is_refused_in_a_sentence_and_asked_for_once(
             ("/infill", {"input_prefix": "a", "input_suffix": "b"}, "distant does not fill gaps in a text."),
             ("/apply-template", {"messages": ASKED}, "distant does not show prompts."),
         ):
-            status, told = await posted(near, path, **fields)
-            assert (status, told["error"]["code"]) == (400, "model_cannot")
-            assert said in told["error"]["message"]
-        status, told = await posted(near, "/api/embed", input="x")
-        assert (status, told["error"]) == (400, '"distant" does not support embedding')
-        status, told = await posted(near, "/api/generate", prompt="a", suffix="b")
-        assert (status, told["error"]) == (400, '"distant" does not support insert')
+            status, answer = await posted(near, path, **fields)
+            assert (status, answer["error"]["code"]) == (400, "model_cannot")
+            assert sentence in answer["error"]["message"]
+        status, answer = await posted(near, "/api/embed", input="x")
+        assert (status, answer["error"]) == (400, '"distant" does not support embedding')
+        status, answer = await posted(near, "/api/generate", prompt="a", suffix="b")
+        assert (status, answer["error"]) == (400, '"distant" does not support insert')
     assert len(far.posts) == 7, "embeddings, two of rerank, two of tokenize, infill, apply-template"
     assert can(near) == ["completion", "chat", "tools"]
 
@@ -150,8 +150,8 @@ async def test_what_an_endpoint_does_not_say_is_tried_and_its_own_answer_passed_
     near: Gateway, far: Far, busy: int
 ) -> None:
     Server(far, {}, absent=busy)
-    status, said = await posted(near, "/v1/embeddings", input="x")
-    assert (status, said["error"]["message"]) == (busy, "no such thing")
+    status, answer = await posted(near, "/v1/embeddings", input="x")
+    assert (status, answer["error"]["message"]) == (busy, "no such thing")
     assert near.services.library.find_attachment(near.services.library.find_model("distant")).known.probes == {}
 
 
@@ -195,8 +195,8 @@ async def test_vllms_tokenizer_is_asked_in_its_own_words(near: Gateway, far: Far
 
     server = Server(far, {"/tokenize": tokens, "/detokenize": {"prompt": "Hello"}})
     assert (await posted(near, "/tokenize", content="Hello"))[1]["tokens"] == [7]
-    sent = server.asked_for("/tokenize")[-1]
-    assert sent == {"model": "big", "prompt": "Hello", "add_special_tokens": False}
+    document = server.asked_for("/tokenize")[-1]
+    assert document == {"model": "big", "prompt": "Hello", "add_special_tokens": False}
     assert await posted(near, "/detokenize", tokens=[7]) == (200, {"content": "Hello"})
 
 
@@ -206,13 +206,13 @@ async def test_another_roundhouse_counts_by_its_own_route(near: Gateway, far: Fa
 
 
 async def test_an_ollama_is_asked_what_each_model_can(near: Gateway, far: Far) -> None:
-    shown = {
+    names = {
         "all-minilm": {"capabilities": ["embedding"], "model_info": {"bert.context_length": 512}},
         "big": {"capabilities": ["completion", "vision"], "model_info": {}},
     }
     far.pages["/api/version"] = {"version": "0.13.5"}
-    far.listing = {"data": [{"id": name} for name in shown]}
-    server = Server(far, {"/api/show": lambda body: shown[body["model"]], "/v1/embeddings": EMBEDDED})
+    far.listing = {"data": [{"id": name} for name in names]}
+    server = Server(far, {"/api/show": lambda body: names[body["model"]], "/v1/embeddings": EMBEDDED})
     models = {model.served_as: model for model in await attach(near.services, AttachEndpoint(url=far.url, name="o"))}
     embedder, seer = models["all-minilm"], models["big"]
     assert (embedder.capabilities, embedder.trained_context) == ([Capability.EMBEDDING], 512)
@@ -220,17 +220,17 @@ async def test_an_ollama_is_asked_what_each_model_can(near: Gateway, far: Far) -
     assert seer.capabilities == [Capability.COMPLETION, Capability.CHAT, Capability.VISION]
     assert (await posted(near, "/v1/embeddings", model=embedder.name, input="x"))[0] == 200
     assert len(server.asked_for("/v1/embeddings")) == 1, "its card says so, and is believed"
-    status, told = await posted(near, "/api/chat", model=seer.name, messages=ASKED, think=True)
-    assert (status, told["error"]) == (400, f'"{seer.name}" does not support thinking')
-    status, told = await posted(near, "/v1/chat/completions", model=embedder.name, messages=ASKED)
-    assert (status, told["error"]["code"]) == (400, "model_cannot")
+    status, answer = await posted(near, "/api/chat", model=seer.name, messages=ASKED, think=True)
+    assert (status, answer["error"]) == (400, f'"{seer.name}" does not support thinking')
+    status, answer = await posted(near, "/v1/chat/completions", model=embedder.name, messages=ASKED)
+    assert (status, answer["error"]["code"]) == (400, "model_cannot")
 
 
 async def test_what_a_person_says_goes_before_the_endpoint(near: Gateway, far: Far) -> None:
     server = Server(far, {"/v1/embeddings": EMBEDDED, "/v1/rerank": RANKED, "/v1/chat/completions": WHOLE})
     stated = [Capability.EMBEDDING, Capability.RERANK]
-    wanted = AttachEndpoint(url=far.url, name="distant", key="sk-far", can=stated, context=32768)
-    (model,) = await attach(near.services, wanted)
+    body = AttachEndpoint(url=far.url, name="distant", key="sk-far", can=stated, context=32768)
+    (model,) = await attach(near.services, body)
     assert (model.capabilities, model.trained_context, model.chats) == (stated, 32768, False)
     assert (await posted(near, "/v1/embeddings", input="x"))[0] == 200
     assert len(server.asked_for("/v1/embeddings")) == 1, "nobody asks where a person has said it"

@@ -135,14 +135,14 @@ async def team(near: Gateway, far: Far, engine: Engine) -> Gateway:
     return near
 
 
-async def asked(team: Gateway, path: str, more: Document, *, stream: bool) -> tuple[int, str]:
+async def ask_team(team: Gateway, path: str, more: Document, *, stream: bool) -> tuple[int, str]:
     body = json.dumps({"model": "team", "stream": stream, **more}).encode()
     async with team.http.post(team.url + path, data=body) as reply:
         return reply.status, await reply.text()
 
 
-def is_error(said: str) -> bool:
-    return re.search(r'"error"\s*:\s*["{]', said) is not None
+def is_error(text: str) -> bool:
+    return re.search(r'"error"\s*:\s*["{]', text) is not None
 
 
 @EACH
@@ -154,8 +154,8 @@ async def test_it_answers_under_its_own_name_in_every_dialect(team: Gateway, far
 
     far.play = answer
     for path, more in WAYS:
-        status, said = await asked(team, path, more, stream=True)
-        assert (status, "Because." in said, is_error(said)) == (200, True, False), said
+        status, reply_body = await ask_team(team, path, more, stream=True)
+        assert (status, "Because." in reply_body, is_error(reply_body)) == (200, True, False), reply_body
     assert {(route, body["model"]) for route, body in far.posts} == {("/v1/chat/completions", engine.id)}
 
 
@@ -166,5 +166,5 @@ async def test_a_prompt_it_has_no_room_for_is_the_callers_to_mend(team: Gateway,
 
     far.play = refuse
     for path, more in WAYS:
-        status, said = await asked(team, path, more, stream=False)
-        assert (status, "1872" in said, "1024" in said) == (400, True, True), said
+        status, answer = await ask_team(team, path, more, stream=False)
+        assert (status, "1872" in answer, "1024" in answer) == (400, True, True), answer

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from app.gateway.exchange import passing, upstream
-from tests.gateway.far import DIALECTS, WAYS, Far, asked, begun, chunk
+from tests.gateway.far import DIALECTS, WAYS, Far, ask_near, begun, chunk
 from tests.gateway.played import Gateway
 
 MIB = 1 << 20
@@ -39,12 +39,12 @@ async def test_commands_in_an_endpoints_stream(
 ) -> None:
     """CVE-2025-64496: Open WebUI ran what the events of a directly connected server told it to."""
     far.play = sends(odd, chunk("Because."), odd, chunk("", "stop"), b"data: [DONE]\n\n")
-    status, said = await asked(near, path, more, stream=True)
+    status, answer = await ask_near(near, path, more, stream=True)
     assert status == 200
-    assert "Because." in said
-    assert "evil" not in said
-    assert "execute" not in said
-    assert "retry:" not in said
+    assert "Because." in answer
+    assert "evil" not in answer
+    assert "execute" not in answer
+    assert "retry:" not in answer
 
 
 @TRANSLATED
@@ -61,18 +61,18 @@ async def test_commands_in_an_endpoints_stream(
 )
 async def test_values_that_cannot_be(near: Gateway, far: Far, path: str, more: dict[str, Any], odd: bytes) -> None:
     far.play = sends(chunk("Bec"), odd)
-    status, said = await asked(near, path, more, stream=True)
+    status, answer = await ask_near(near, path, more, stream=True)
     assert status == 200
-    assert "could not be understood" in said
+    assert "could not be understood" in answer
 
 
 @DIALECTS
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_line_without_end(near: Gateway, far: Far, path: str, more: dict[str, Any], *, stream: bool) -> None:
     far.play = sends(chunk("Bec"), b"data: ", *[b"x" * MIB] * (passing.LONGEST_LINE // MIB + 8))
-    status, said = await asked(near, path, more, stream=stream)
+    status, answer = await ask_near(near, path, more, stream=stream)
     assert status in {200, 502}
-    assert "a line of more than 8 MiB" in said[-2000:]
+    assert "a line of more than 8 MiB" in answer[-2000:]
 
 
 @pytest.mark.parametrize("status", [200, 400])
@@ -87,6 +87,6 @@ async def test_a_document_without_end(near: Gateway, far: Far, monkeypatch: pyte
         return response
 
     far.play = play
-    found, said = await asked(near, *WAYS[0], stream=False)
-    assert found == 502
-    assert "an answer of more than 4 MiB" in said
+    engine_status, answer = await ask_near(near, *WAYS[0], stream=False)
+    assert engine_status == 502
+    assert "an answer of more than 4 MiB" in answer

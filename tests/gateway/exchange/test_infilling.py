@@ -32,10 +32,10 @@ class Speller:
         return web.json_response({"content": "x", "stop": True, **nothing})
 
     def tokens(self, body: dict[str, Any]) -> list[int]:
-        found = [FIRST] if body["add_special"] else []
+        token_ids = [FIRST] if body["add_special"] else []
         for part in body["content"]:
-            found += [part] if isinstance(part, int) else self.spelt(part, reads_marks=body["parse_special"])
-        return found
+            token_ids += [part] if isinstance(part, int) else self.spelt(part, reads_marks=body["parse_special"])
+        return token_ids
 
     def spelt(self, text: str, *, reads_marks: bool) -> list[int]:
         if not text:
@@ -102,8 +102,8 @@ async def test_other_files_come_first_and_marks_are_asked_for_once(gateway: Gate
 
 async def test_completions_and_generate_are_written_out_too(gateway: Gateway) -> None:
     engine = plays(gateway, Speller())
-    status, said = await post(gateway, "/v1/completions", prompt=LONG, suffix="y", max_tokens=3)
-    assert (status, said["object"], engine.asked[-1][0]) == (200, "text_completion", "/completion")
+    status, answer = await post(gateway, "/v1/completions", prompt=LONG, suffix="y", max_tokens=3)
+    assert (status, answer["object"], engine.asked[-1][0]) == (200, "text_completion", "/completion")
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ async def test_what_cannot_be_written_out_is_refused_with_counts(
     gateway: Gateway, around: dict[str, Any], counts: str
 ) -> None:
     engine = plays(gateway, Speller(evaluated=5))
-    status, said = await post(gateway, **around)
-    assert (status, said["error"]["code"]) == (400, "context_length_exceeded")
-    assert counts in said["error"]["message"]
+    status, answer = await post(gateway, **around)
+    assert (status, answer["error"]["code"]) == (400, "context_length_exceeded")
+    assert counts in answer["error"]["message"]
     engine.asked.clear()
     assert (await post(gateway, input_prefix="\u00e4" * 800, input_suffix=""))[0] == 200
     assert engine.asked[-1][0] == "/infill"
@@ -135,8 +135,8 @@ async def test_what_cannot_be_written_out_is_refused_with_counts(
 
 async def test_what_is_too_little_for_three_marks_is_none(gateway: Gateway) -> None:
     plays(gateway, Speller(evaluated=2, nothing="<pre><mid>"))
-    status, said = await post(gateway, input_prefix=LONG, input_suffix="")
-    assert (status, said["error"]["code"]) == (400, "context_length_exceeded")
+    status, answer = await post(gateway, input_prefix=LONG, input_suffix="")
+    assert (status, answer["error"]["code"]) == (400, "context_length_exceeded")
 
 
 async def test_a_model_without_marks_is_refused_by_its_engine(gateway: Gateway) -> None:
@@ -145,6 +145,6 @@ async def test_a_model_without_marks_is_refused_by_its_engine(gateway: Gateway) 
         return web.json_response({"error": error}, status=501)
 
     gateway.upstream.play, gateway.upstream.key = play, "key-none"
-    status, said = await post(gateway, input_prefix=LONG, input_suffix="")
-    assert (status, said["error"]["code"]) == (400, "model_cannot")
+    status, answer = await post(gateway, input_prefix=LONG, input_suffix="")
+    assert (status, answer["error"]["code"]) == (400, "model_cannot")
     assert [json.loads(body)["input_prefix"] for body in gateway.upstream.bodies] == ["", LONG]

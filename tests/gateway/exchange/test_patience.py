@@ -25,7 +25,9 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_stream, "EVERY_S", 0.01)
 
 
-async def asked(gateway: Gateway, path: str, body: dict[str, object], then: Callable[[], None]) -> tuple[int, bytes]:
+async def ask_while_loading(
+    gateway: Gateway, path: str, body: dict[str, object], then: Callable[[], None]
+) -> tuple[int, bytes]:
     """Ask while the model loads; let `then` happen after the first byte has come. Return status and everything."""
     gateway.supervisor.may_load.clear()
     async with gateway.http.post(gateway.url + path, json=body) as reply:
@@ -38,18 +40,18 @@ async def asked(gateway: Gateway, path: str, body: dict[str, object], then: Call
 async def test_comments_come_before_the_answer_which_is_whole(gateway: Gateway) -> None:
     whole = event("Hi") + DONE
     gateway.upstream.play = streams(whole)
-    status, said = await asked(gateway, "/v1/chat/completions", ASKED, gateway.supervisor.may_load.set)
+    status, answer = await ask_while_loading(gateway, "/v1/chat/completions", ASKED, gateway.supervisor.may_load.set)
     assert status == 200
-    assert said.startswith(b": waiting\n\n")
-    assert said.replace(b": waiting\n\n", b"") == whole
+    assert answer.startswith(b": waiting\n\n")
+    assert answer.replace(b": waiting\n\n", b"") == whole
 
 
 @pytest.mark.usefixtures("_impatient")
 async def test_anthropics_clients_are_pinged(gateway: Gateway) -> None:
     gateway.upstream.play = streams(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
-    _, said = await asked(gateway, "/v1/messages", MESSAGES, gateway.supervisor.may_load.set)
-    assert said.startswith(b'event: ping\ndata: {"type":"ping"}\n\n')
-    assert said.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
+    _, answer = await ask_while_loading(gateway, "/v1/messages", MESSAGES, gateway.supervisor.may_load.set)
+    assert answer.startswith(b'event: ping\ndata: {"type":"ping"}\n\n')
+    assert answer.endswith(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
 
 
 @pytest.mark.usefixtures("_impatient")
@@ -61,9 +63,9 @@ async def test_a_load_that_fails_later_is_said_in_the_stream(
         gateway.supervisor.refuse_with = REFUSED
         gateway.supervisor.may_load.set()
 
-    status, said = await asked(gateway, path, body, fail)
+    status, answer = await ask_while_loading(gateway, path, body, fail)
     assert status == 200
-    last = said.strip().splitlines()[-1].removeprefix(b"data: ")
+    last = answer.strip().splitlines()[-1].removeprefix(b"data: ")
     assert "It did not fit." in json.loads(last)["error"]["message"]
     lines = gateway.services.metrics.format_exposition([]).splitlines()
     assert any('outcome="engine_failed"} 1' in line for line in lines)
@@ -77,9 +79,9 @@ async def test_a_refusal_of_the_engine_is_said_in_the_stream(gateway: Gateway) -
         return web.json_response({"error": {"code": 400, "message": "No.", "type": "x"}}, status=400)
 
     gateway.upstream.play = refuses
-    status, said = await asked(gateway, "/v1/chat/completions", ASKED, gateway.supervisor.may_load.set)
+    status, answer = await ask_while_loading(gateway, "/v1/chat/completions", ASKED, gateway.supervisor.may_load.set)
     assert status == 200
-    assert "No." in json.loads(said.strip().splitlines()[-1].removeprefix(b"data: "))["error"]["message"]
+    assert "No." in json.loads(answer.strip().splitlines()[-1].removeprefix(b"data: "))["error"]["message"]
 
 
 @pytest.mark.usefixtures("_impatient")
@@ -140,9 +142,9 @@ async def test_a_full_queue_is_said_as_each_dialect_says_it(gateway: Gateway, pa
 
 async def test_the_clients_raise_their_own_errors_for_a_full_queue(gateway: Gateway) -> None:
     gateway.supervisor.refuse_with = FULL  # type: ignore[assignment]  # as above
-    async with openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0) as one:
+    async with openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0) as client:
         with pytest.raises(openai.RateLimitError):
-            await one.chat.completions.create(model="guide", messages=[{"role": "user", "content": "Hi"}])
+            await client.chat.completions.create(model="guide", messages=[{"role": "user", "content": "Hi"}])
     async with anthropic.AsyncAnthropic(base_url=gateway.url, api_key="x", max_retries=0) as other:
         with pytest.raises(anthropic.APIStatusError) as raised:
             await other.messages.create(model="guide", max_tokens=5, messages=[{"role": "user", "content": "Hi"}])

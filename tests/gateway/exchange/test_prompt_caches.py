@@ -35,8 +35,8 @@ async def sent_with(gateway: Gateway, key: str, path: str = PATHS[0]) -> dict[st
     async with gateway.http.post(f"{gateway.url}{path}", json=body, headers={"x-api-key": key}) as reply:
         await reply.read()
         assert reply.status == 200
-    sent: dict[str, Any] = json.loads(gateway.upstream.bodies[-1])
-    return sent
+    document: dict[str, Any] = json.loads(gateway.upstream.bodies[-1])
+    return document
 
 
 async def test_one_key_has_the_cache(gateway: Gateway, keys: tuple[str, str]) -> None:
@@ -48,9 +48,9 @@ async def test_one_key_has_the_cache(gateway: Gateway, keys: tuple[str, str]) ->
 async def test_from_the_second_key_on_nobody_has_it(gateway: Gateway, keys: tuple[str, str], path: str) -> None:
     await sent_with(gateway, keys[0], path)
     for key in (keys[1], keys[0], keys[1]):
-        sent = await sent_with(gateway, key, path)
-        assert sent["cache_prompt"] is False
-        assert sent["stream"] is True
+        body = await sent_with(gateway, key, path)
+        assert body["cache_prompt"] is False
+        assert body["stream"] is True
 
 
 async def test_a_person_can_have_it_shared(gateway: Gateway, keys: tuple[str, str]) -> None:
@@ -94,8 +94,8 @@ async def test_a_message_in_line_goes_without_it_once_another_key_was_served_fir
     await message
     await others
     text = b"".join(pieces).decode()
-    sent = json.loads(gateway.upstream.bodies[-1])
-    assert sent["cache_prompt"] is False
+    document = json.loads(gateway.upstream.bodies[-1])
+    assert document["cache_prompt"] is False
     if streams_answer:
         kinds = [line.removeprefix("event: ") for line in text.splitlines() if line.startswith("event: ")]
         pings = kinds.count("ping")

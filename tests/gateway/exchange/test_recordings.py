@@ -144,9 +144,9 @@ async def kept_of(near: Gateway) -> list[dict[str, Any]]:
     headers = {"Authorization": "Bearer token"}
     base = f"{near.url}/roundhouse/v1/requests"
     async with near.http.get(base, headers=headers) as reply:
-        listed = await reply.json()
+        body = await reply.json()
     details = []
-    for request in listed:
+    for request in body:
         async with near.http.get(f"{base}/{request['id']}", headers=headers) as reply:
             details.append(await reply.json())
     return details

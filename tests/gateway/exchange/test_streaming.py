@@ -121,9 +121,9 @@ async def test_whole_chunks_pass_in_their_frames_and_are_counted(gateway: Gatewa
 
 async def test_frames_however_they_are_cut_are_whole_for_the_client(gateway: Gateway) -> None:
     pieces = [event("a"), event("b") + event("c"), event("d")[:20], event("d")[20:], frame(event("e")), b"\n", DONE]
-    sent = b"".join(map(frame, pieces)) + END_OF_FRAMES
+    data = b"".join(map(frame, pieces)) + END_OF_FRAMES
     for size in (1 << 20, 301, 97):
-        packets = [sent[at : at + size] for at in range(0, len(sent), size)]
+        packets = [data[at : at + size] for at in range(0, len(data), size)]
         body = ChunkedBody()
         assert body.feed(await pass_frames(gateway, *packets)) == b"".join(pieces)
         assert body.is_over
@@ -152,7 +152,7 @@ async def test_the_first_token_does_not_wait_for_the_second(gateway: Gateway) ->
     await stream.aclose()
 
 
-async def connections_for(gateway: Gateway, *asked: dict[str, object]) -> list[object]:
+async def connections_for(gateway: Gateway, *documents: dict[str, object]) -> list[object]:
     """Return where at the gateway each request to the engine came from, asked one after the other."""
     came: list[object] = []
 
@@ -164,7 +164,7 @@ async def connections_for(gateway: Gateway, *asked: dict[str, object]) -> list[o
         return web.json_response({"object": "chat.completion", "choices": []})
 
     gateway.upstream.play = play
-    for body in asked:
+    for body in documents:
         async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body) as reply:
             assert reply.status == 200
             await reply.read()
@@ -181,12 +181,12 @@ async def test_connections_are_used_again_after_whole_answers(gateway: Gateway) 
     assert len(set(await connections_for(gateway, quiet, quiet, quiet))) == 1
 
 
-@pytest.mark.parametrize("sent", [event("half an answer"), event("x") + event("y")[:30]])
-async def test_an_engine_that_dies_ends_the_stream_with_an_error(gateway: Gateway, sent: bytes) -> None:
+@pytest.mark.parametrize("data", [event("half an answer"), event("x") + event("y")[:30]])
+async def test_an_engine_that_dies_ends_the_stream_with_an_error(gateway: Gateway, data: bytes) -> None:
     gateway.supervisor.death = EngineFailed("The engine crashed.", code="crashed")
-    gateway.upstream.play = streams(sent, then=dies)
+    gateway.upstream.play = streams(data, then=dies)
     received = b"".join([chunk async for chunk in streamed(gateway)])
-    assert received.startswith(sent)
+    assert received.startswith(data)
     assert error_of(received.removesuffix(b"\n\n").rpartition(b"\n\n")[2]) == {
         "message": "The engine crashed.",
         "type": "server_error",
@@ -203,9 +203,9 @@ async def test_a_stream_that_just_stops_is_not_taken_for_whole(gateway: Gateway)
 
 
 async def test_an_error_event_of_the_engine_is_passed_on_alone(gateway: Gateway) -> None:
-    said = b'data: {"error":{"code":500,"message":"no"}}\n\n'
-    gateway.upstream.play = streams(said)
-    assert b"".join([chunk async for chunk in streamed(gateway)]) == said
+    piece = b'data: {"error":{"code":500,"message":"no"}}\n\n'
+    gateway.upstream.play = streams(piece)
+    assert b"".join([chunk async for chunk in streamed(gateway)]) == piece
 
 
 async def test_openais_client_raises_what_the_engine_died_of(gateway: Gateway) -> None:
@@ -345,11 +345,11 @@ async def test_several_answers_in_one_piece_are_put_together_from_a_stream(gatew
     gateway.upstream.play = streams(event("a"), counts, event("b").replace(b'"index": 0', b'"index": 1'), counts, DONE)
     async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=SEVERAL) as reply:
         assert (reply.status, reply.content_type) == (200, "application/json")
-        said = await reply.json()
-    assert [choice["message"]["content"] for choice in said["choices"]] == ["a", "b"]
-    assert (said["usage"]["prompt_tokens"], said["usage"]["completion_tokens"]) == (4, 2)
-    sent = json.loads(gateway.upstream.bodies[0])
-    assert (sent["stream"], sent["stream_options"]) == (True, {"include_usage": True})
+        answer = await reply.json()
+    assert [choice["message"]["content"] for choice in answer["choices"]] == ["a", "b"]
+    assert (answer["usage"]["prompt_tokens"], answer["usage"]["completion_tokens"]) == (4, 2)
+    body = json.loads(gateway.upstream.bodies[0])
+    assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
     await metric(gateway, 'roundhouse_tokens_total{model="guide",kind="completion"} 2')
 
 

@@ -45,7 +45,7 @@ async def engine(gateway: Gateway) -> AsyncIterator[Engine]:
     played.may_go_on.set()
 
 
-def asked(word: str) -> dict[str, object]:
+def chat_body(word: str) -> dict[str, object]:
     return {**ASKED, "messages": [{"role": "user", "content": word}]}
 
 
@@ -53,7 +53,7 @@ async def cancel_one(gateway: Gateway, word: str = "hang") -> None:
     """Have a client leave that the engine keeps waiting."""
     gateway.upstream.arrived.clear()
     gateway.upstream.dropped.clear()
-    asking = asyncio.create_task(gateway.chat(**asked(word)))
+    asking = asyncio.create_task(gateway.chat(**chat_body(word)))
     await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
     asking.cancel()
     await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
@@ -92,7 +92,7 @@ async def test_an_engine_that_cannot_be_asked_is_not_reported(gateway: Gateway) 
 
 @pytest.mark.usefixtures("engine")
 async def test_a_request_stopped_by_hand_begins_a_check(gateway: Gateway) -> None:
-    asking = asyncio.create_task(gateway.chat(**asked("hang")))
+    asking = asyncio.create_task(gateway.chat(**chat_body("hang")))
     await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
     headers = {"Authorization": f"Bearer {gateway.services.identity.token}"}
     async with gateway.http.get(f"{gateway.url}/roundhouse/v1/requests", headers=headers) as reply:
@@ -106,7 +106,7 @@ async def test_a_request_stopped_by_hand_begins_a_check(gateway: Gateway) -> Non
 async def test_an_engine_whose_other_answer_goes_on_is_not_reported(
     gateway: Gateway, engine: Engine, looks: int
 ) -> None:
-    async with gateway.http.post(gateway.url + CHAT, json=asked("stream")) as other:
+    async with gateway.http.post(gateway.url + CHAT, json=chat_body("stream")) as other:
         assert await other.content.readany() == event("a")
         if looks > 1:
             await cancel_one(gateway)
@@ -130,7 +130,7 @@ async def test_an_engine_that_answers_a_later_request_is_not_reported(gateway: G
 
 @pytest.mark.usefixtures("engine")
 async def test_a_stream_that_waits_for_its_first_byte_is_no_sign_of_life(gateway: Gateway) -> None:
-    waiting = asyncio.create_task(gateway.chat(**asked("hang")))
+    waiting = asyncio.create_task(gateway.chat(**chat_body("hang")))
     await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
     await cancel_one(gateway)
     assert await probed(gateway) == [gateway.upstream.url]
@@ -140,7 +140,7 @@ async def test_a_stream_that_waits_for_its_first_byte_is_no_sign_of_life(gateway
 
 @pytest.mark.usefixtures("engine")
 async def test_a_stream_cut_short_in_the_middle_begins_a_check(gateway: Gateway) -> None:
-    async with gateway.http.post(gateway.url + CHAT, json=asked("stream")) as reply:
+    async with gateway.http.post(gateway.url + CHAT, json=chat_body("stream")) as reply:
         await reply.content.readany()
         reply.close()
     await until(lambda: gateway.supervisor.probes == 1)
@@ -150,7 +150,7 @@ async def test_a_stream_cut_short_in_the_middle_begins_a_check(gateway: Gateway)
 async def test_requests_that_end_well_begin_no_check(gateway: Gateway, engine: Engine) -> None:
     engine.may_go_on.set()
     for word in ("quick", "stream"):
-        async with gateway.http.post(gateway.url + CHAT, json=asked(word)) as reply:
+        async with gateway.http.post(gateway.url + CHAT, json=chat_body(word)) as reply:
             await reply.read()
     assert gateway.supervisor.probes == 0
 

@@ -197,7 +197,7 @@ async def test_a_call_that_must_be_is_held_to_a_schema(gateway: Gateway, choice:
     assert (status, reply["choices"][0]["message"]["tool_calls"][0]["function"]["name"]) == (200, "now")
     schema = seen(gateway)["response_format"]["json_schema"]["schema"]
     offered = schema.get("anyOf", [schema])
-    assert [one["properties"]["name"]["const"] for one in offered] == (
+    assert [schema_offered["properties"]["name"]["const"] for schema_offered in offered] == (
         ["get_weather", "now"] if choice == "required" else ["now"]
     )
     assert seen(gateway)["chat_template_kwargs"]["enable_thinking"] is False
@@ -238,26 +238,26 @@ async def test_a_template_without_tools_is_told_of_them(gateway: Gateway, monkey
     ]
     _, reply = await gateway.chat(messages=earlier, tools=[TOOL])
     assert reply["choices"][0]["finish_reason"] == "tool_calls"
-    sent = seen(gateway)
-    assert "tools" not in sent
-    assert [turn["role"] for turn in sent["messages"]] == ["system", "user", "assistant", "user"]
-    assert '"get_weather"' in sent["messages"][0]["content"]
-    assert "<tool_call>" in sent["messages"][2]["content"]
-    assert "noon" in sent["messages"][3]["content"]
+    body = seen(gateway)
+    assert "tools" not in body
+    assert [turn["role"] for turn in body["messages"]] == ["system", "user", "assistant", "user"]
+    assert '"get_weather"' in body["messages"][0]["content"]
+    assert "<tool_call>" in body["messages"][2]["content"]
+    assert "noon" in body["messages"][3]["content"]
 
 
 async def test_openai_structured_output(gateway: Gateway, oai: openai.AsyncOpenAI) -> None:
     gateway.upstream.play = writes('{"city": "Paris"}')
-    wanted: Any = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA, "strict": True}}
-    reply = await oai.chat.completions.create(model="guide", messages=HI, response_format=wanted)
+    response_format: Any = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA, "strict": True}}
+    reply = await oai.chat.completions.create(model="guide", messages=HI, response_format=response_format)
     assert json.loads(reply.choices[0].message.content or "") == {"city": "Paris"}
     assert seen(gateway)["response_format"]["json_schema"]["schema"] == SCHEMA
 
 
 async def test_anthropic_structured_output(gateway: Gateway, claude: anthropic.AsyncAnthropic) -> None:
     gateway.upstream.play = writes('{"city": "Paris"}')
-    wanted = {"type": "json_schema", "schema": SCHEMA}
-    for body in ({"output_config": {"format": wanted}}, {"output_format": wanted}):
+    output_format = {"type": "json_schema", "schema": SCHEMA}
+    for body in ({"output_config": {"format": output_format}}, {"output_format": output_format}):
         reply = await claude.messages.create(model="guide", max_tokens=9, messages=HI, extra_body=body)
         assert json.loads(cast("Any", reply.content[0]).text) == {"city": "Paris"}
         assert seen(gateway)["response_format"]["json_schema"]["schema"] == SCHEMA
@@ -285,7 +285,7 @@ async def test_an_engine_that_cannot_be_held_to_a_form_is_named(gateway: Gateway
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("fields", "sentence"),
     [
         ({"logprobs": True}, "log probabilities"),
         ({"logit_bias": {"5": 1}}, "biased tokens"),
@@ -304,11 +304,11 @@ async def test_an_engine_that_cannot_be_held_to_a_form_is_named(gateway: Gateway
     ],
 )
 async def test_what_cannot_be_is_refused_and_not_passed_over(
-    gateway: Gateway, asked: dict[str, object], said: str
+    gateway: Gateway, fields: dict[str, object], sentence: str
 ) -> None:
-    status, refusal = await gateway.chat(**{**CHAT, **asked})
+    status, refusal = await gateway.chat(**{**CHAT, **fields})
     assert (status, set(refusal["error"])) == (400, {"message", "type", "param", "code"})
-    assert said in refusal["error"]["message"]
+    assert sentence in refusal["error"]["message"]
     assert gateway.upstream.bodies == []
 
 
@@ -413,9 +413,9 @@ def _own(document: object) -> Callable[[web.Request], Any]:
 @pytest.mark.parametrize("engine", [Engine(*DESCRIPTOR.features)])
 async def test_the_bytes_pass_untouched_where_the_engine_does_it_all(gateway: Gateway) -> None:
     gateway.upstream.play = _own({"untouched": [1, 2]})
-    asked = {**CHAT, "tools": [TOOL], "whatever": {"a": 1}, "tool_choice": "required"}
-    assert await gateway.chat(**asked) == (200, {"untouched": [1, 2]})
-    assert seen(gateway) == {"model": "guide", **asked}
+    document = {**CHAT, "tools": [TOOL], "whatever": {"a": 1}, "tool_choice": "required"}
+    assert await gateway.chat(**document) == (200, {"untouched": [1, 2]})
+    assert seen(gateway) == {"model": "guide", **document}
 
 
 @pytest.mark.parametrize("engine", [Engine(*DESCRIPTOR.features)])

@@ -35,8 +35,8 @@ MODEL = RESOURCES / "guide" / "openvino"
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
-    found = engine_environment("openvino")
-    with closing(Worker(MODEL, LaunchOptions(context=1024, slots=2), engine=Engine(ADAPTER, found))) as running:
+    environment = engine_environment("openvino")
+    with closing(Worker(MODEL, LaunchOptions(context=1024, slots=2), engine=Engine(ADAPTER, environment))) as running:
         assert running.is_ready(), running.lines
         yield running
 
@@ -62,9 +62,9 @@ async def oai(gateway: Gateway) -> AsyncIterator[openai.AsyncOpenAI]:
 
 
 async def test_a_plain_answer_in_pieces_and_at_once(oai: openai.AsyncOpenAI) -> None:
-    wanted: dict[str, Any] = {"model": "guide", "messages": HI, "temperature": 0, "max_tokens": 60}
-    whole = await oai.chat.completions.create(**wanted)
-    stream = await oai.chat.completions.create(**wanted, stream=True, stream_options={"include_usage": True})
+    arguments: dict[str, Any] = {"model": "guide", "messages": HI, "temperature": 0, "max_tokens": 60}
+    whole = await oai.chat.completions.create(**arguments)
+    stream = await oai.chat.completions.create(**arguments, stream=True, stream_options={"include_usage": True})
     chunks = [chunk async for chunk in stream]
     text = whole.choices[0].message.content or ""
     assert "memory" in text

@@ -15,7 +15,7 @@ from app.core.models import AttachEndpoint
 from app.gateway.library.attached_endpoints import attach
 from engines.api import Feature
 from engines.registry import ADAPTERS
-from tests.gateway.far import ASKED, Far, asked, begun, chunk
+from tests.gateway.far import ASKED, Far, ask_near, begun, chunk
 from tests.gateway.played import Gateway
 from tests.overflow_wordings import WORDINGS, WORDS, Wording
 
@@ -48,11 +48,11 @@ class Lacking:
     )
 
 
-def message_of(told: str) -> str:
+def message_of(answer: str) -> str:
     """Return the sentence of an error, whole or the first of a stream."""
-    found = re.search(r'"error"\s*:\s*(\{.*?\}|"(?:[^"\\]|\\.)*")', told)
-    assert found is not None, told
-    error = json.loads(found[1])
+    match = re.search(r'"error"\s*:\s*(\{.*?\}|"(?:[^"\\]|\\.)*")', answer)
+    assert match is not None, answer
+    error = json.loads(match[1])
     return str(error["message"] if isinstance(error, dict) else error)
 
 
@@ -66,19 +66,19 @@ async def test_each_engines_refusal_is_told_in_the_words_of_each_dialect(
     far.play = refuse
     for path, more in WAYS:
         for stream in (False, True):
-            status, told = await asked(near, path, more, stream=stream)
-            assert message_of(told) == WORDS[path][wording.overflow], (path, told)
+            status, answer = await ask_near(near, path, more, stream=stream)
+            assert message_of(answer) == WORDS[path][wording.overflow], (path, answer)
             is_in_stream = stream and path == "/api/v1/chat"
             assert status == (200 if is_in_stream else 400)
             if path.startswith("/v1/") and path != "/v1/messages":
-                assert '"code":"context_length_exceeded"' in told
+                assert '"code":"context_length_exceeded"' in answer
 
 
 @EACH_WAY
 async def test_an_engine_that_says_it_in_its_stream_is_told_so_too(
     near: Gateway, far: Far, path: str, more: dict[str, Any]
 ) -> None:
-    wording = next(one for one in WORDINGS if one.id == "vLLM")
+    wording = next(entry for entry in WORDINGS if entry.id == "vLLM")
 
     async def refuse_late(request: web.Request) -> web.StreamResponse:
         response = await begun(request)
@@ -86,12 +86,12 @@ async def test_an_engine_that_says_it_in_its_stream_is_told_so_too(
         return response
 
     far.play = refuse_late
-    status, told = await asked(near, path, more, stream=True)
-    assert (status, message_of(told)) == (200, WORDS[path][wording.overflow])
+    status, answer = await ask_near(near, path, more, stream=True)
+    assert (status, message_of(answer)) == (200, WORDS[path][wording.overflow])
 
 
 async def test_chats_that_are_translated_are_told_in_the_same_words(near: Gateway, far: Far) -> None:
-    wording = next(one for one in WORDINGS if one.id == "SGLang, with the answer")
+    wording = next(entry for entry in WORDINGS if entry.id == "SGLang, with the answer")
 
     async def refuse(_request: web.Request) -> web.StreamResponse:
         return web.json_response(wording.document, status=wording.status)
@@ -99,9 +99,9 @@ async def test_chats_that_are_translated_are_told_in_the_same_words(near: Gatewa
     far.play = refuse
     object.__setattr__(near.services, "adapters", cast("Any", {**ADAPTERS, "attached": Lacking()}))
     for path in ("/v1/chat/completions", "/api/v0/chat/completions"):
-        status, told = await asked(near, path, {"messages": ASKED, "stop": ["."]}, stream=False)
-        assert (status, message_of(told)) == (400, WORDS[path][wording.overflow])
-        assert json.loads(told)["error"]["param"] == "messages"
+        status, answer = await ask_near(near, path, {"messages": ASKED, "stop": ["."]}, stream=False)
+        assert (status, message_of(answer)) == (400, WORDS[path][wording.overflow])
+        assert json.loads(answer)["error"]["param"] == "messages"
         assert far.posts[-1][1]["stream"], "as only what is translated asks for one"
 
 
@@ -110,14 +110,15 @@ async def test_claude_code_asks_a_nearly_full_vllm_again_with_a_shorter_answer(n
     context, prompt = 32768, 32668
 
     async def vllm(request: web.Request) -> web.StreamResponse:
-        wanted = (await request.json())["max_tokens"]
-        if prompt + wanted <= context:
+        max_tokens = (await request.json())["max_tokens"]
+        if prompt + max_tokens <= context:
             response = await begun(request)
             await response.write(chunk("Because.", "stop") + b"data: [DONE]\n\n")
             return response
         message = (
-            f"This model's maximum context length is {context} tokens. However, you requested {wanted} output tokens "
-            f"and your prompt contains at least {prompt} input tokens, for a total of at least {prompt + wanted} "
+            f"This model's maximum context length is {context} tokens. However, you requested {max_tokens} "
+            "output tokens "
+            f"and your prompt contains at least {prompt} input tokens, for a total of at least {prompt + max_tokens} "
             "tokens. Please reduce the length of the input prompt or the number of requested output tokens."
         )
         error = {"message": message, "type": "BadRequestError", "param": "input_tokens", "code": 400}
@@ -142,4 +143,4 @@ async def test_claude_code_asks_a_nearly_full_vllm_again_with_a_shorter_answer(n
     async with near.http.post(url, json={**body, "max_tokens": limit - length}, headers=headers) as reply:
         assert reply.status == 200
         assert b"Because." in await reply.read()
-    assert [sent["max_tokens"] for _, sent in far.posts] == [32000, limit - length]
+    assert [document["max_tokens"] for _, document in far.posts] == [32000, limit - length]

@@ -47,7 +47,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
         yield served
 
 
-async def asked(gateway: Gateway, method: str, path: str, body: object = None) -> tuple[int, Any]:
+async def call_admin(gateway: Gateway, method: str, path: str, body: object = None) -> tuple[int, Any]:
     headers = {"Authorization": "Bearer token"}
     async with gateway.http.request(method, f"{gateway.url}{API}{path}", json=body, headers=headers) as reply:
         return reply.status, await reply.json(content_type=None) if reply.status != 204 else None
@@ -57,40 +57,40 @@ async def over(gateway: Gateway, download_id: str) -> dict[str, Any]:
     """Return a download once nothing more happens to it."""
 
     async def is_over() -> bool:
-        return (await shown(gateway, download_id))["state"] in {"done", "failed", "paused"}
+        return (await find_download(gateway, download_id))["state"] in {"done", "failed", "paused"}
 
     await until(is_over)
-    return await shown(gateway, download_id)
+    return await find_download(gateway, download_id)
 
 
-async def shown(gateway: Gateway, download_id: str) -> dict[str, Any]:
-    _, there = await asked(gateway, "GET", "/downloads")
-    found: dict[str, Any] = next(one for one in there if one["id"] == download_id)
-    return found
+async def find_download(gateway: Gateway, download_id: str) -> dict[str, Any]:
+    _, there = await call_admin(gateway, "GET", "/downloads")
+    entry_found: dict[str, Any] = next(entry for entry in there if entry["id"] == download_id)
+    return entry_found
 
 
 async def test_what_was_pulled_lies_where_every_program_looks(gateway: Gateway, paths: Paths, hub: FakeHub) -> None:
-    status, begun = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q4_K_M"})
+    status, begun = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q4_K_M"})
     assert (status, begun["title"], begun["files"]) == (200, f"{NAME}:Q4_K_M", ["Model-Q4_K_M.gguf"])
     ended = await over(gateway, begun["id"])
     assert (ended["state"], ended["present_bytes"]) == ("done", ended["total_bytes"])
     content = hub.repositories[NAME].branches["main"]["Model-Q4_K_M.gguf"]
-    (found,) = paths.hub_cache.glob("models--org--Model-GGUF/snapshots/*/Model-Q4_K_M.gguf")
-    assert found.read_bytes() == content
+    (file,) = paths.hub_cache.glob("models--org--Model-GGUF/snapshots/*/Model-Q4_K_M.gguf")
+    assert file.read_bytes() == content
     library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")
     for name in ("Model-Q4_K_M", f"{NAME}:q4_k_m", f"hf.co/{NAME}:Q4_K_M", NAME, f"https://huggingface.co/{NAME}"):
-        assert library.find_model(name).path == str(found)
+        assert library.find_model(name).path == str(file)
 
 
 async def test_asking_twice_is_one_download(gateway: Gateway) -> None:
-    _, first = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
-    _, second = await asked(gateway, "POST", "/downloads", {"model": f"hf.co/{NAME}", "quantization": "q8_0"})
+    _, first = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
+    _, second = await call_admin(gateway, "POST", "/downloads", {"model": f"hf.co/{NAME}", "quantization": "q8_0"})
     assert first["id"] == second["id"]
     await over(gateway, first["id"])
 
 
 async def test_without_a_quantisation_one_is_chosen_and_said_why(gateway: Gateway) -> None:
-    status, begun = await asked(gateway, "POST", "/downloads", {"model": NAME})
+    status, begun = await call_admin(gateway, "POST", "/downloads", {"model": NAME})
     assert status == 200
     assert begun["quantization"] in {"Q4_K_M", "Q8_0"}
     assert begun["reason"]
@@ -117,9 +117,9 @@ async def test_what_cannot_be_pulled_is_refused(
 ) -> None:
     hub.add("org/pickles", {"pytorch_model.bin": b"x", "config.json": b"{}"})
     hub.add("org/empty", {"README.md": b"#"})
-    got, refusal = await asked(gateway, "POST", "/downloads", body)
-    assert (got, refusal["code"]) == (status, code)
-    assert (await asked(gateway, "GET", "/downloads"))[1] == []
+    answered, refusal = await call_admin(gateway, "POST", "/downloads", body)
+    assert (answered, refusal["code"]) == (status, code)
+    assert (await call_admin(gateway, "GET", "/downloads"))[1] == []
 
 
 ABSENT: list[tuple[str, bool, str]] = [
@@ -130,62 +130,62 @@ ABSENT: list[tuple[str, bool, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("typed", "is_frank", "said"), ABSENT)
+@pytest.mark.parametrize(("typed", "is_frank", "sentence"), ABSENT)
 async def test_what_is_not_on_the_hub_is_named_in_every_dialect(
-    gateway: Gateway, hub: FakeHub, typed: str, *, is_frank: bool, said: str
+    gateway: Gateway, hub: FakeHub, typed: str, *, is_frank: bool, sentence: str
 ) -> None:
     hub.is_frank = is_frank
-    status, refusal = await asked(gateway, "POST", "/downloads", {"model": typed})
+    status, refusal = await call_admin(gateway, "POST", "/downloads", {"model": typed})
     assert status == 404
-    assert f"{refusal['sentence']} {refusal['hint']}".startswith(said)
+    assert f"{refusal['sentence']} {refusal['hint']}".startswith(sentence)
     pull = f"{gateway.url}/api/pull"
     async with gateway.http.post(pull, json={"model": typed, "stream": False}) as reply:
         assert reply.status == 404
-        assert (await reply.json())["error"].startswith(said)
+        assert (await reply.json())["error"].startswith(sentence)
     async with gateway.http.post(pull, json={"model": typed}) as reply:
-        assert json.loads((await reply.read()).splitlines()[-1])["error"].startswith(said)
+        assert json.loads((await reply.read()).splitlines()[-1])["error"].startswith(sentence)
 
 
 async def test_offline_means_offline(gateway: Gateway, hub: FakeHub) -> None:
-    await asked(gateway, "PATCH", "/settings", {"network.offline": True})
+    await call_admin(gateway, "PATCH", "/settings", {"network.offline": True})
     before = len(hub.asked)
-    status, refusal = await asked(gateway, "POST", "/downloads", {"model": NAME})
+    status, refusal = await call_admin(gateway, "POST", "/downloads", {"model": NAME})
     assert (status, refusal["code"]) == (409, "offline")
     assert len(hub.asked) == before
 
 
 async def test_a_repository_is_described_before_a_byte_is_fetched(gateway: Gateway, hub: FakeHub) -> None:
-    status, found = await asked(gateway, "GET", f"/hub/model?name={NAME}")
+    status, listing = await call_admin(gateway, "GET", f"/hub/model?name={NAME}")
     assert status == 200
-    sizes = {one["quantization"]: one["size_bytes"] for one in found["variants"]}
+    sizes = {variant["quantization"]: variant["size_bytes"] for variant in listing["variants"]}
     files = hub.repositories[NAME].branches["main"]
     assert sizes == {"Q4_K_M": len(files["Model-Q4_K_M.gguf"]), "Q8_0": len(files["Model-Q8_0.gguf"])}
-    assert [one["is_recommended"] for one in found["variants"]].count(True) == 1
-    for one in found["variants"]:
-        assert one["engine"] == "llama.cpp"
-        assert one["fits"] is True
-        assert one["memory_bytes"] > one["size_bytes"]
-        assert one["quality"]
-    assert found["note"] == ""
+    assert [variant["is_recommended"] for variant in listing["variants"]].count(True) == 1
+    for variant in listing["variants"]:
+        assert variant["engine"] == "llama.cpp"
+        assert variant["fits"] is True
+        assert variant["memory_bytes"] > variant["size_bytes"]
+        assert variant["quality"]
+    assert listing["note"] == ""
 
 
 async def test_sizes_are_shown_even_if_a_header_cannot_be_read(gateway: Gateway, hub: FakeHub) -> None:
     hub.add("org/broken", {"x-Q4_0.gguf": b"no model at all" * 1000, "x-Q8_0.gguf": b"nor this" * 5000})
-    status, found = await asked(gateway, "GET", "/hub/model?name=org/broken")
+    status, listing = await call_admin(gateway, "GET", "/hub/model?name=org/broken")
     assert status == 200
-    assert [one["size_bytes"] for one in found["variants"]] == [40_000, 15_000]
-    assert found["note"]
-    assert {one["fits"] for one in found["variants"]} == {None}
+    assert [variant["size_bytes"] for variant in listing["variants"]] == [40_000, 15_000]
+    assert listing["note"]
+    assert {variant["fits"] for variant in listing["variants"]} == {None}
 
 
 async def test_going_offline_sends_what_runs_back_into_the_queue(gateway: Gateway, hub: FakeHub) -> None:
     stalled = threading.Event()
     hub.faults["Model-Q8_0.gguf"] = first(2, faults.stalls(stalled))
-    _, begun = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
-    await asked(gateway, "PATCH", "/settings", {"network.offline": True})
-    assert (await shown(gateway, begun["id"]))["state"] == "queued"
+    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
+    await call_admin(gateway, "PATCH", "/settings", {"network.offline": True})
+    assert (await find_download(gateway, begun["id"]))["state"] == "queued"
     stalled.set()
-    await asked(gateway, "PATCH", "/settings", {"network.offline": False})
+    await call_admin(gateway, "PATCH", "/settings", {"network.offline": False})
     assert (await over(gateway, begun["id"]))["state"] == "done"
 
 
@@ -194,31 +194,31 @@ async def test_a_download_is_paused_resumed_and_taken_off_the_list(
 ) -> None:
     stalled = threading.Event()
     hub.faults["Model-Q8_0.gguf"] = faults.stalls(stalled)
-    _, begun = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
-    one = f"/downloads/{begun['id']}"
+    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
+    address = f"/downloads/{begun['id']}"
 
     async def moves() -> bool:
-        return bool((await shown(gateway, begun["id"]))["state"] == "running")
+        return bool((await find_download(gateway, begun["id"]))["state"] == "running")
 
     await until(moves)
-    assert (await asked(gateway, "POST", f"{one}/pause"))[1]["state"] == "paused"
+    assert (await call_admin(gateway, "POST", f"{address}/pause"))[1]["state"] == "paused"
     hub.faults.clear()
     stalled.set()
-    assert (await asked(gateway, "POST", f"{one}/resume"))[1]["state"] in {"queued", "running"}
+    assert (await call_admin(gateway, "POST", f"{address}/resume"))[1]["state"] in {"queued", "running"}
     assert (await over(gateway, begun["id"]))["state"] == "done"
-    assert (await asked(gateway, "POST", f"{one}/pause"))[0] == 409
-    assert (await asked(gateway, "DELETE", one))[0] == 204
-    assert (await asked(gateway, "DELETE", one))[0] == 404
+    assert (await call_admin(gateway, "POST", f"{address}/pause"))[0] == 409
+    assert (await call_admin(gateway, "DELETE", address))[0] == 204
+    assert (await call_admin(gateway, "DELETE", address))[0] == 404
     assert list(paths.hub_cache.glob("models--*/snapshots/*/*.gguf"))
 
 
 async def test_why_it_failed_is_kept_and_another_try_goes_on(gateway: Gateway, hub: FakeHub) -> None:
     hub.faults["Model-Q4_K_M.gguf"] = faults.status(403)
-    _, begun = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q4_K_M"})
+    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q4_K_M"})
     ended = await over(gateway, begun["id"])
     assert (ended["state"], ended["error"]["code"]) == ("failed", "hub_forbidden")
     hub.faults.clear()
-    _, again = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q4_K_M"})
+    _, again = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q4_K_M"})
     assert again["id"] == begun["id"]
     assert (await over(gateway, begun["id"]))["state"] == "done"
 
@@ -241,8 +241,8 @@ async def test_what_the_hub_keeps_in_xet_comes_from_there(
 ) -> None:
     monkeypatch.delenv("HF_HUB_DISABLE_XET", raising=False)
     keep_in_xet(hub, hub.repositories[NAME].branches["main"]["Model-Q8_0.gguf"])
-    await asked(gateway, "PATCH", "/settings", settings)
-    _, begun = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
+    await call_admin(gateway, "PATCH", "/settings", settings)
+    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
     ended = await over(gateway, begun["id"])
     assert (ended["state"], ended["note"]) == ("done", "")
     assert bool(hub.cas.asked_for("xorb")) is is_from_there
@@ -254,7 +254,7 @@ async def test_that_xet_was_no_use_is_said_in_a_line(
     monkeypatch.delenv("HF_HUB_DISABLE_XET", raising=False)
     keep_in_xet(hub, hub.repositories[NAME].branches["main"]["Model-Q8_0.gguf"])
     hub.cas.faults["grant"] = faults.status(403)
-    _, begun = await asked(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
+    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
     ended = await over(gateway, begun["id"])
     assert ended["state"] == "done"
     assert ended["note"].startswith("Model-Q8_0.gguf is downloaded over plain HTTP: ")
@@ -289,9 +289,9 @@ async def test_lm_studios_clients_ask_after_a_job(gateway: Gateway) -> None:
     assert begun["started_at"].endswith("Z")
     ended = await over(gateway, begun["job_id"])
     async with gateway.http.get(f"{url}/status/{begun['job_id']}") as reply:
-        told = await reply.json()
-    assert (told["status"], told["downloaded_bytes"]) == ("completed", ended["total_bytes"])
-    assert told["completed_at"] >= told["started_at"]
+        body = await reply.json()
+    assert (body["status"], body["downloaded_bytes"]) == ("completed", ended["total_bytes"])
+    assert body["completed_at"] >= body["started_at"]
 
 
 async def test_an_ollama_client_that_leaves_pauses_what_it_began(gateway: Gateway, hub: FakeHub) -> None:
@@ -304,8 +304,8 @@ async def test_an_ollama_client_that_leaves_pauses_what_it_began(gateway: Gatewa
         reply.close()
 
     async def is_paused() -> bool:
-        _, there = await asked(gateway, "GET", "/downloads")
-        return [one["state"] for one in there] == ["paused"]
+        _, there = await call_admin(gateway, "GET", "/downloads")
+        return [entry["state"] for entry in there] == ["paused"]
 
     await until(is_paused)
     stalled.set()
@@ -326,12 +326,12 @@ async def test_the_queue_has_an_order_and_outlives_the_gateway(paths: Paths) -> 
     nowhere = DownloadTarget("http://127.0.0.1:1", paths.hub_cache, "", 0.0, 0)  # nothing runs
     queue = DownloadQueue(paths.downloads_file, lambda: nowhere, lambda _event: None)
     ids = [queue.add(*described(number), title=f"m{number}").id for number in range(3)]
-    assert [one.id for one in queue.move(ids[2], 0)] == [ids[2], ids[0], ids[1]]
+    assert [entry.id for entry in queue.move(ids[2], 0)] == [ids[2], ids[0], ids[1]]
     await queue.close()
     again = DownloadQueue(paths.downloads_file, lambda: nowhere, lambda _event: None)
     await again.start()
-    assert [one.id for one in again.all()] == [ids[2], ids[0], ids[1]]
-    assert {one.state for one in again.all()} == {DownloadState.QUEUED}
+    assert [entry.id for entry in again.all()] == [ids[2], ids[0], ids[1]]
+    assert {entry.state for entry in again.all()} == {DownloadState.QUEUED}
     await again.remove(ids[0])
     await again.close()
 
@@ -391,43 +391,43 @@ def seeing(hub: FakeHub) -> FakeHub:
 
 
 async def test_a_projector_comes_along_and_the_rest_is_offered(gateway: Gateway, seeing: FakeHub) -> None:
-    _, begun = await asked(gateway, "POST", "/downloads", {"model": SEEING})
+    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": SEEING})
     assert begun["files"] == ["Seeing-Q4_K_M.gguf", "mmproj-Seeing-F16.gguf"]
     assert "which lets it see" in begun["reason"]
     assert begun["could_have"] == ["Seeing-draft-Q8_0.gguf", "style-lora-f16.gguf"]
     await over(gateway, begun["id"])
-    wanted = {"model": SEEING, "projector": False, "companions": ["style-lora-f16.gguf"]}
-    _, begun = await asked(gateway, "POST", "/downloads", wanted)
+    document = {"model": SEEING, "projector": False, "companions": ["style-lora-f16.gguf"]}
+    _, begun = await call_admin(gateway, "POST", "/downloads", document)
     assert begun["files"] == ["Seeing-Q4_K_M.gguf", "style-lora-f16.gguf"]
     assert (await over(gateway, begun["id"]))["state"] == "done"
-    _, begun = await asked(gateway, "POST", "/downloads", {"model": f"{SEEING}/Seeing-draft-Q8_0.gguf"})
+    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": f"{SEEING}/Seeing-draft-Q8_0.gguf"})
     assert (begun["title"], begun["files"]) == (f"{SEEING}/Seeing-draft-Q8_0.gguf", ["Seeing-draft-Q8_0.gguf"])
     await over(gateway, begun["id"])
     refused = {"model": SEEING, "companions": ["nothing.gguf"]}
-    status, body = await asked(gateway, "POST", "/downloads", refused)
+    status, body = await call_admin(gateway, "POST", "/downloads", refused)
     assert (status, body["code"]) == (404, "companion_not_found")
     assert "style-lora-f16.gguf" in body["hint"]
 
 
 async def test_what_could_go_with_a_model_is_shown_before(gateway: Gateway, seeing: FakeHub) -> None:
-    _, shown = await asked(gateway, "GET", f"/hub/model?name={SEEING}")
-    assert [one["path"] for one in shown["companions"]] == ["Seeing-draft-Q8_0.gguf", "style-lora-f16.gguf"]
-    assert [one["projector"] for one in shown["variants"]] == ["mmproj-Seeing-F16.gguf"]
+    _, listing = await call_admin(gateway, "GET", f"/hub/model?name={SEEING}")
+    assert [entry["path"] for entry in listing["companions"]] == ["Seeing-draft-Q8_0.gguf", "style-lora-f16.gguf"]
+    assert [entry["projector"] for entry in listing["variants"]] == ["mmproj-Seeing-F16.gguf"]
 
 
 async def test_the_sampling_of_the_model_it_was_made_of_is_asked_for(
     gateway: Gateway, seeing: FakeHub, paths: Paths
 ) -> None:
     seeing.add("org/Seeing", {"generation_config.json": b'{"temperature": 0.6, "top_k": 20}'})
-    _, begun = await asked(gateway, "POST", "/downloads", {"model": SEEING})
+    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": SEEING})
     await over(gateway, begun["id"])
     library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")
-    told = find_recommendation(gateway.services.hub, library.find_model(SEEING))
-    assert (told.sampling, told.source) == (ModelSampling(temperature=0.6, top_k=20), "org/Seeing")
+    recommendation = find_recommendation(gateway.services.hub, library.find_model(SEEING))
+    assert (recommendation.sampling, recommendation.source) == (ModelSampling(temperature=0.6, top_k=20), "org/Seeing")
 
 
 async def test_a_model_comes_without_the_sampling_nobody_tells(gateway: Gateway, seeing: FakeHub, paths: Paths) -> None:
-    _, begun = await asked(gateway, "POST", "/downloads", {"model": SEEING})
+    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": SEEING})
     assert (await over(gateway, begun["id"]))["state"] == "done"
     library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")
     assert find_recommendation(gateway.services.hub, library.find_model(SEEING)) == NOTHING

@@ -13,7 +13,7 @@ from app.hub.library.library import Library
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.published import GENAI, PARAMETERS, publish_all
 from tests.fake_hub.server import serving
-from tests.gateway.hub.test_downloads import asked, over
+from tests.gateway.hub.test_downloads import call_admin, over
 from tests.gateway.played import Gateway
 
 
@@ -47,7 +47,7 @@ FOLDERS = [
 
 async def pull(gateway: Gateway, **body: Any) -> dict[str, Any]:  # noqa: ANN401 -- JSON
     """Return a download once it is over."""
-    status, begun = await asked(gateway, "POST", "/downloads", body)
+    status, begun = await call_admin(gateway, "POST", "/downloads", body)
     assert status == 200, begun
     ended = await over(gateway, begun["id"])
     assert ended["state"] == "done", ended
@@ -82,13 +82,13 @@ async def test_a_model_comes_in_the_format_that_is_asked_for(
 
 @pytest.mark.parametrize("case", FOLDERS, ids=lambda case: case.format)
 async def test_what_is_offered_is_told_apart_and_counted(gateway: Gateway, case: FormatCase) -> None:
-    status, found = await asked(gateway, "GET", f"/hub/model?name={case.repository}")
+    status, listing = await call_admin(gateway, "GET", f"/hub/model?name={case.repository}")
     assert status == 200
-    variants = {variant["quantization"]: variant for variant in found["variants"]}
+    variants = {variant["quantization"]: variant for variant in listing["variants"]}
     assert case.quantization in variants, variants.keys()
     assert {variant["format"] for variant in variants.values()} == {case.format}
-    assert found["parameters"] == pytest.approx(PARAMETERS, rel=0.02)
-    assert found["architecture"] == "qwen3"
+    assert listing["parameters"] == pytest.approx(PARAMETERS, rel=0.02)
+    assert listing["architecture"] == "qwen3"
     assert variants[case.quantization]["memory_bytes"], "it can be planned before a byte of it is here"
 
 
@@ -158,12 +158,12 @@ async def test_two_bit_rates_of_a_model_are_told_apart_by_name(gateway: Gateway,
 
 
 async def test_a_bit_rate_is_chosen_where_none_is_named(gateway: Gateway, hub: FakeHub) -> None:
-    status, begun = await asked(gateway, "POST", "/downloads", {"model": "qwen3:8b", "format": "exl3"})
+    status, begun = await call_admin(gateway, "POST", "/downloads", {"model": "qwen3:8b", "format": "exl3"})
     assert status == 200, begun
     assert begun["revision"] in hub.repositories["turboderp/Qwen3-8B-exl3"].branches
     assert begun["revision"] != "main", "it holds no weights"
     assert begun["reason"]
-    await asked(gateway, "DELETE", f"/downloads/{begun['id']}")
+    await call_admin(gateway, "DELETE", f"/downloads/{begun['id']}")
 
 
 async def test_all_parts_of_a_file_come_with_its_projector_and_its_draft_on_request(

@@ -72,12 +72,16 @@ def test_the_installed_form_is_what_is_shown_and_why_is_said() -> None:
     assert pick.is_best
     assert pick.card.quantization != "3.0bpw"
     form = InstalledForm(downloaded_model("3.0bpw"), read_facts("3.0bpw"))
-    shown = prefer_installed(pick, [form], ground)
-    assert (shown.installed, shown.card.quantization, shown.card.format) == ("qwen-3.0bpw", "3.0bpw", "exl3")
-    assert shown.card.engine_name == "ExLlamaV3"
-    assert f"It is installed in 3.0bpw, not in {pick.card.quantization}" in shown.reason
-    assert shown.card.download_bytes is None
-    assert shown.card.memory_bytes != pick.card.memory_bytes
+    preferred = prefer_installed(pick, [form], ground)
+    assert (preferred.installed, preferred.card.quantization, preferred.card.format) == (
+        "qwen-3.0bpw",
+        "3.0bpw",
+        "exl3",
+    )
+    assert preferred.card.engine_name == "ExLlamaV3"
+    assert f"It is installed in 3.0bpw, not in {pick.card.quantization}" in preferred.reason
+    assert preferred.card.download_bytes is None
+    assert preferred.card.memory_bytes != pick.card.memory_bytes
 
 
 @pytest.mark.parametrize("gpu", ["RTX 3060 12 GB", "RTX 5090"])
@@ -85,6 +89,6 @@ def test_what_is_installed_and_does_not_fit_changes_nothing(gpu: str) -> None:
     ground = describe_ground(gpu)
     pick = best_pick(ground)
     large = InstalledForm(downloaded_model("6.0bpw"), read_facts("6.0bpw"))
-    shown = prefer_installed(pick, [large], ground)
-    assert (shown is pick) is ("3060" in gpu)
-    assert bool(shown.installed) is ("3060" not in gpu)
+    preferred = prefer_installed(pick, [large], ground)
+    assert (preferred is pick) is ("3060" in gpu)
+    assert bool(preferred.installed) is ("3060" not in gpu)

@@ -22,7 +22,7 @@ from engines.registry import ADAPTERS
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.published import publish_all
 from tests.fake_hub.server import serving
-from tests.gateway.hub.test_downloads import asked
+from tests.gateway.hub.test_downloads import call_admin
 from tests.gateway.hub.test_formats import FOLDERS, FormatCase, list_library, pull
 from tests.gateway.played import Gateway
 
@@ -63,13 +63,13 @@ async def test_a_downloaded_model_is_planned_in_the_format_it_has(
     (model,) = list_library(paths)
     facts = read_facts(Path(model.path))
     machine = MAC if case.format == "mlx" else CARD
-    status, advice = await asked(gateway, "POST", "/plan", {"model": model.path, "machine": machine})
+    status, advice = await call_admin(gateway, "POST", "/plan", {"model": model.path, "machine": machine})
     assert status == 200, advice
     plan = next(plan for plan in advice["plans"] if plan["format"] == case.format)
     assert plan["estimate"]["fits"]
     assert plan["quantization"] == facts.quantization
     request = {"model": model.path, "machine": machine, "engine": plan["engine"]}
-    status, estimate = await asked(gateway, "POST", "/estimate", request)
+    status, estimate = await call_admin(gateway, "POST", "/estimate", request)
     assert status == 200, estimate
     assert estimate["fits"]
     assert estimate["total"]["bytes"] > facts.file_bytes, "its own weights are in it"

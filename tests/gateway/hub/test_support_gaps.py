@@ -9,7 +9,7 @@ import pytest
 from engines.api.support import EngineSupport
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
-from tests.gateway.hub.test_downloads import asked
+from tests.gateway.hub.test_downloads import call_admin
 from tests.gateway.played import Gateway
 from tests.gguf_files import TinyLlama
 
@@ -35,20 +35,20 @@ def add_model(hub: FakeHub, name: str, **values: object) -> None:
 
 async def test_a_model_that_is_too_new_is_refused_before_a_byte_of_it_comes(gateway: Gateway, hub: FakeHub) -> None:
     add_model(hub, "new", **{"general.architecture": "qwen35moe"})
-    status, refusal = await asked(gateway, "POST", "/downloads", {"model": "org/new"})
+    status, refusal = await call_admin(gateway, "POST", "/downloads", {"model": "org/new"})
     assert (status, refusal["code"]) == (409, "engine_too_old")
     assert "does not know the architecture qwen35moe" in refusal["sentence"]
     assert "llama.cpp b" in refusal["sentence"], "the version that does is named"
     assert "roundhouse engines update llama.cpp" in refusal["hint"]
-    assert (await asked(gateway, "GET", "/downloads"))[1] == []
+    assert (await call_admin(gateway, "GET", "/downloads"))[1] == []
     for quantization in ("", "Q4_K_M"):
         body = {"model": "org/new", "quantization": quantization}
-        assert (await asked(gateway, "POST", "/downloads", body))[0] == 409
+        assert (await call_admin(gateway, "POST", "/downloads", body))[0] == 409
 
 
 async def test_a_tokenizer_that_is_too_new_is_refused_too(gateway: Gateway, hub: FakeHub) -> None:
     add_model(hub, "words", **{"tokenizer.ggml.pre": "superbpe"})
-    _, refusal = await asked(gateway, "POST", "/downloads", {"model": "org/words"})
+    _, refusal = await call_admin(gateway, "POST", "/downloads", {"model": "org/words"})
     assert refusal["sentence"].endswith(" does not know the tokenizer superbpe.")
 
 
@@ -56,22 +56,22 @@ async def test_what_is_known_and_what_is_wanted_anyway_is_fetched(gateway: Gatew
     add_model(hub, "known")
     add_model(hub, "new", **{"general.architecture": "qwen35moe"})
     for body in ({"model": "org/known"}, {"model": "org/new", "anyway": True}):
-        status, begun = await asked(gateway, "POST", "/downloads", body)
+        status, begun = await call_admin(gateway, "POST", "/downloads", body)
         assert status == 200, (body, begun)
-        await asked(gateway, "DELETE", f"/downloads/{begun['id']}")
+        await call_admin(gateway, "DELETE", f"/downloads/{begun['id']}")
 
 
 async def test_what_no_engine_here_reads_is_nobodys_fault(gateway: Gateway, hub: FakeHub) -> None:
     config = {"architectures": ["NobodyForCausalLM"], "quantization_config": {"quant_method": "exl3"}}
     hub.add("org/other-exl3", {"model.safetensors": b"w" * 100, "config.json": json.dumps(config).encode()})
-    status, begun = await asked(gateway, "POST", "/downloads", {"model": "org/other-exl3"})
+    status, begun = await call_admin(gateway, "POST", "/downloads", {"model": "org/other-exl3"})
     assert status == 200, begun
-    await asked(gateway, "DELETE", f"/downloads/{begun['id']}")
+    await call_admin(gateway, "DELETE", f"/downloads/{begun['id']}")
 
 
 async def test_the_catalogue_says_what_has_to_be_updated(gateway: Gateway) -> None:
-    _, picks = await asked(gateway, "GET", "/hub/catalogue?text=qwen3:30b")
+    _, picks = await call_admin(gateway, "GET", "/hub/catalogue?text=qwen3:30b")
     needs = {pick["pull"]: pick["needs"] for pick in picks}
     assert needs["qwen3:30b"].startswith("Needs a newer llama.cpp: update it")
-    _, picks = await asked(gateway, "GET", "/hub/catalogue?text=llama3.2:3b")
+    _, picks = await call_admin(gateway, "GET", "/hub/catalogue?text=llama3.2:3b")
     assert {pick["needs"] for pick in picks} == {""}

@@ -68,7 +68,7 @@ def test_no_address_breaks_the_reader(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "wanted", "is_one", "name"),
+    ("own", "requested_name", "is_one", "name"),
     [
         ("big", "", True, "big"),
         ("org/Big-70B", "", True, "org/Big-70B"),
@@ -80,8 +80,10 @@ def test_no_address_breaks_the_reader(url: str) -> None:
         ("\N{SNOWMAN}", "", True, "model"),
     ],
 )
-def test_names_are_the_endpoints_own_as_far_as_they_can_be(own: str, wanted: str, name: str, *, is_one: bool) -> None:
-    assert attached_endpoints._name(RemoteModel(id=own), wanted, is_one=is_one) == name
+def test_names_are_the_endpoints_own_as_far_as_they_can_be(
+    own: str, requested_name: str, name: str, *, is_one: bool
+) -> None:
+    assert attached_endpoints._name(RemoteModel(id=own), requested_name, is_one=is_one) == name
 
 
 def test_a_hub_with_thousands_of_models_is_asked_for_some() -> None:
@@ -98,7 +100,7 @@ async def test_no_name_leads_a_request_to_a_machines_secrets(monkeypatch: pytest
         return [{"host": "127.0.0.1"}, {"host": "169.254.169.254"}]
 
     resolver = Resolver()
-    assert [one["host"] for one in await resolver.resolve("localhost", 80)] == ["127.0.0.1"]
+    assert [address["host"] for address in await resolver.resolve("localhost", 80)] == ["127.0.0.1"]
     monkeypatch.setattr(resolver._system, "resolve", lookup)
     with pytest.raises(OSError, match="never contacted"):
         await resolver.resolve("metadata.example", 80)

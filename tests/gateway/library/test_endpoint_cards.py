@@ -97,8 +97,8 @@ def test_words_are_taken_as_people_say_them_and_bring_what_they_imply() -> None:
 
 async def card_of(far: Far, model: str) -> EndpointCard:
     """Return what the played endpoint says of its model beside the list."""
-    listed = RemoteModel(id=model)
-    return (await cards_of(EngineEndpoint(base_url=f"{far.url}/v1", key="k", served_name=""), [listed]))[model]
+    remote_model = RemoteModel(id=model)
+    return (await cards_of(EngineEndpoint(base_url=f"{far.url}/v1", key="k", served_name=""), [remote_model]))[model]
 
 
 async def test_lm_studios_lists_tell_its_kinds_and_what_they_can(far: Far) -> None:
@@ -133,8 +133,8 @@ def test_a_list_that_names_its_program_tells_which_it_is(owner: object, server: 
 async def test_tabby_tells_of_the_model_it_has_loaded_and_of_no_other(far: Far) -> None:
     parameters = {"max_seq_len": 8192, "use_vision": True, "prompt_template_content": "{% if tools %}x{% endif %}"}
     far.pages["/v1/model"] = {"id": "loaded", "owned_by": "tabbyAPI", "parameters": parameters}
-    listed = [RemoteModel(id=name, owned_by="tabbyAPI") for name in ("loaded", "folder")]
-    cards = await cards_of(EngineEndpoint(base_url=f"{far.url}/v1", key="k", served_name=""), listed)
+    models = [RemoteModel(id=name, owned_by="tabbyAPI") for name in ("loaded", "folder")]
+    cards = await cards_of(EngineEndpoint(base_url=f"{far.url}/v1", key="k", served_name=""), models)
     assert (cards["loaded"].context, cards["loaded"].server) == (8192, "TabbyAPI")
     assert cards["loaded"].answers[Capability.VISION]
     assert cards["loaded"].answers[Capability.TOOLS]
@@ -143,8 +143,8 @@ async def test_tabby_tells_of_the_model_it_has_loaded_and_of_no_other(far: Far) 
 
 async def test_tabby_s_answer_that_makes_no_sense_tells_nothing(far: Far) -> None:
     far.pages["/v1/model"] = {"id": 3, "parameters": []}
-    listed = [RemoteModel(id="a", owned_by="tabbyAPI")]
-    cards = await cards_of(EngineEndpoint(base_url=f"{far.url}/v1", key="k", served_name=""), listed)
+    models = [RemoteModel(id="a", owned_by="tabbyAPI")]
+    cards = await cards_of(EngineEndpoint(base_url=f"{far.url}/v1", key="k", served_name=""), models)
     assert cards["a"] == EndpointCard(server="TabbyAPI")
 
 

@@ -95,9 +95,9 @@ async def test_a_router_that_is_not_installed_is_named_with_how_to_install_it(ne
     await start_fleet(near.services, StartFleet(text=fleet_text(far.url)))
     body = {"model": "team", "messages": [{"role": "user", "content": "Why?"}]}
     async with near.http.post(near.url + "/v1/chat/completions", json=body) as reply:
-        said = await reply.text()
-    assert "smg is not installed" in said
-    assert "roundhouse engines install smg" in said
+        text = await reply.text()
+    assert "smg is not installed" in text
+    assert "roundhouse engines install smg" in text
     assert far.posts == []
 
 

@@ -35,7 +35,7 @@ async def watching(library: Library, events: EventHub) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def told(listening: Subscription) -> None:
+async def expect_change(listening: Subscription) -> None:
     async with asyncio.timeout(PATIENCE_S):
         assert isinstance(await anext(aiter(listening)), ModelsChanged)
 
@@ -63,10 +63,10 @@ async def test_a_file_that_comes_and_one_that_goes_are_told(library: Library, tm
         async with watching(library, events):
             await looks(library, 2)
             file = TinyLlama().write(tmp_path / "models" / "new.gguf")
-            await told(listening)
+            await expect_change(listening)
             before = events.revision
             file.unlink()
-            await told(listening)
+            await expect_change(listening)
             assert events.revision > before
     assert [model.name for model in library.list_models()] == ["guide"]
 
@@ -93,7 +93,7 @@ async def test_a_look_that_fails_is_taken_again(library: Library, tmp_path: Path
 
     with patch.object(library, "list_models", sometimes), events.subscribe() as listening:
         async with watching(library, events):
-            await told(listening)
+            await expect_change(listening)
 
 
 async def test_folders_are_left_alone_while_nobody_listens(library: Library) -> None:

@@ -97,11 +97,11 @@ async def test_one_job_at_a_time_and_it_can_be_called_off(work: FileJobs, tmp_pa
     TinyLlama().write(tmp_path / "models" / "m.gguf")
     reading, go_on = threading.Event(), threading.Event()
 
-    def slow(files: list[Path], said: Any) -> Any:  # noqa: ANN401 -- as `verification.check_files`
+    def slow(files: list[Path], report: Any) -> Any:  # noqa: ANN401 -- as `verification.check_files`
         for file in files * 1000:
             reading.set()
             assert go_on.wait(PATIENCE_S)
-            said(file, 1)
+            report(file, 1)
             yield from ()
 
     with patch("app.hub.disk.verification.check_files", slow):
@@ -130,9 +130,9 @@ async def test_duplicates_are_found_and_reclaimed_when_asked(
     for name in ("one", "two"):
         (tmp_path / "models" / f"{name}.gguf").write_bytes(content)
     await work.find_duplicates(reclaim=False)
-    (found,) = (job := await ended(work)).duplicates
-    assert (found.sha256, found.models) == (hashlib.sha256(content).hexdigest(), ["one", "two"])
-    assert (job.reclaimed_bytes, found.reclaims_bytes) == (0, len(content))
+    (duplicate,) = (job := await ended(work)).duplicates
+    assert (duplicate.sha256, duplicate.models) == (hashlib.sha256(content).hexdigest(), ["one", "two"])
+    assert (job.reclaimed_bytes, duplicate.reclaims_bytes) == (0, len(content))
     await work.find_duplicates(reclaim=True)
     assert (await ended(work)).reclaimed_bytes == len(content)
     assert {file.read_bytes() for file in (tmp_path / "models").iterdir()} == {content}
@@ -149,10 +149,10 @@ async def test_what_was_found_is_reclaimed_without_reading_it_again_and_undone(
     for file in files:
         file.write_bytes(content)
     await work.find_duplicates(reclaim=False)
-    (found,) = (await ended(work)).duplicates
+    (duplicate,) = (await ended(work)).duplicates
     with patch("app.hub.disk.duplicates.sha256_of", side_effect=AssertionError):
-        begun = await work.reclaim([found.sha256])
-    assert (begun.kind, begun.total_bytes) == (JobKind.RECLAIM, found.reclaims_bytes)
+        begun = await work.reclaim([duplicate.sha256])
+    assert (begun.kind, begun.total_bytes) == (JobKind.RECLAIM, duplicate.reclaims_bytes)
     job = await ended(work)
     assert (job.reclaimed_bytes, job.duplicates, job.can_undo) == (2 * len(content), [], True)
     assert (job.done_bytes, job.total_bytes) == (2 * len(content), 2 * len(content))
@@ -178,9 +178,9 @@ async def test_nothing_is_reclaimed_that_was_not_found_or_changed_since(
     for file in files:
         file.write_bytes(content)
     await work.find_duplicates(reclaim=False)
-    (found,) = (await ended(work)).duplicates
+    (duplicate,) = (await ended(work)).duplicates
     with pytest.raises(NotFound):
-        await work.reclaim([found.sha256, "0" * 64])
+        await work.reclaim([duplicate.sha256, "0" * 64])
     os.utime(files[1], ns=(0, 0))
     await work.reclaim([])
     job = await ended(work)
@@ -195,13 +195,13 @@ async def test_what_lies_where_is_told(work: FileJobs, services: Any, tmp_path: 
     services.settings.lists["models.folders"] = [str(tmp_path / "models"), str(tmp_path / "usb")]
     services.settings.flags["models.other_programs"] = True
     use = await work.read_disk_use()
-    assert [(one.title, one.models, bool(one.problem)) for one in use.folders] == [
+    assert [(entry.title, entry.models, bool(entry.problem)) for entry in use.folders] == [
         ("Roundhouse's folder", 1, False),
         ("Hugging Face cache", 0, False),
         ("usb", 0, True),
         ("LM Studio", 0, False),
     ]
-    assert [(one.model, one.size_bytes) for one in use.holdings] == [("m", own.stat().st_size)]
+    assert [(entry.model, entry.size_bytes) for entry in use.holdings] == [("m", own.stat().st_size)]
 
 
 async def test_a_removed_model_comes_back_as_it_was_registered(
@@ -285,11 +285,11 @@ async def test_models_in_the_trash_are_told_and_deleted_for_good(
     size = (tmp_path / "models" / "a.gguf").stat().st_size
     done = [await binned.remove(name, for_good=False) for name in ("a", "b")]
     (tmp_path / "trash" / "files" / "letter").write_text("not a model")
-    told = await trashed(binned)
-    assert told is not None
-    assert (told.files, told.size_bytes) == (2, 2 * size)
+    trashed_file = await trashed(binned)
+    assert trashed_file is not None
+    assert (trashed_file.files, trashed_file.size_bytes) == (2, 2 * size)
     before = services.events.revision
-    begun = await binned.empty_trash([told.digest])
+    begun = await binned.empty_trash([trashed_file.digest])
     assert (begun.kind, begun.total_bytes) == (JobKind.EMPTY, 2 * size)
     job = await ended(binned)
     assert (job.deleted_files, job.reclaimed_bytes, job.done_bytes, job.error) == (2, 2 * size, 2 * size, None)
@@ -304,10 +304,10 @@ async def test_models_in_the_trash_are_told_and_deleted_for_good(
 @LINUX
 async def test_only_what_was_named_is_deleted(binned: FileJobs, tmp_path: Path) -> None:
     done = await binned.remove("a", for_good=False)
-    told = await trashed(binned)
-    assert told is not None
+    trashed_file = await trashed(binned)
+    assert trashed_file is not None
     await binned.remove("b", for_good=False)
-    for digests in ([told.digest], [], ["nonsense"]):
+    for digests in ([trashed_file.digest], [], ["nonsense"]):
         with pytest.raises(Conflict) as caught:
             await binned.empty_trash(digests)
         assert caught.value.code == "trash_changed"
@@ -326,8 +326,8 @@ async def test_where_the_system_keeps_the_trash_nothing_is_deleted(binned: FileJ
 async def test_emptying_can_be_called_off_between_two_files(binned: FileJobs, tmp_path: Path) -> None:
     for name in ("a", "b"):
         await binned.remove(name, for_good=False)
-    told = await trashed(binned)
-    assert told is not None
+    trashed_file = await trashed(binned)
+    assert trashed_file is not None
     deleting, go_on = threading.Event(), threading.Event()
     really = Path.unlink
 
@@ -337,7 +337,7 @@ async def test_emptying_can_be_called_off_between_two_files(binned: FileJobs, tm
         really(path, missing_ok=missing_ok)
 
     with patch.object(Path, "unlink", slow):
-        await binned.empty_trash([told.digest])
+        await binned.empty_trash([trashed_file.digest])
         assert await asyncio.to_thread(deleting.wait, PATIENCE_S)
         ending = asyncio.create_task(binned.job.cancel())
         await asyncio.sleep(0)

@@ -56,15 +56,15 @@ def fetched(cache: RepositoryCache, hub: FakeHub, content: bytes, *, branch: str
 
 
 async def only(services: Any) -> ModelUpdate:  # noqa: ANN401 -- as above
-    (found,) = await updates_of_models(services.library, services.hub)
-    return found
+    (update,) = await updates_of_models(services.library, services.hub)
+    return update
 
 
 async def test_what_the_hub_still_has_is_current(services: Any, hub: FakeHub, cache: RepositoryCache) -> None:  # noqa: ANN401 -- as above
     fetched(cache, hub, FIRST)
-    found = await only(services)
-    assert (found.model, found.repository, found.revision) == ("Model-Q4_K_M", NAME, "main")
-    assert (found.state, found.quantization, found.files) == (Freshness.CURRENT, "Q4_K_M", [])
+    update = await only(services)
+    assert (update.model, update.repository, update.revision) == ("Model-Q4_K_M", NAME, "main")
+    assert (update.state, update.quantization, update.files) == (Freshness.CURRENT, "Q4_K_M", [])
 
 
 async def test_other_content_is_newer_and_says_what_it_weighs(
@@ -74,8 +74,8 @@ async def test_other_content_is_newer_and_says_what_it_weighs(
 ) -> None:
     fetched(cache, hub, FIRST)
     hub.add(NAME, {FILE: SECOND})
-    found = await only(services)
-    assert (found.state, found.files, found.download_bytes) == (Freshness.NEWER, [FILE], len(SECOND))
+    update = await only(services)
+    assert (update.state, update.files, update.download_bytes) == (Freshness.NEWER, [FILE], len(SECOND))
 
 
 async def test_what_the_hub_has_no_more_is_gone(services: Any, hub: FakeHub, cache: RepositoryCache) -> None:  # noqa: ANN401 -- as above
@@ -96,8 +96,8 @@ async def test_a_file_that_bears_no_hash_is_compared_by_its_size(
     link = fetched(cache, hub, FIRST)
     link.unlink()
     link.write_bytes(FIRST)  # as on a Windows that lets nobody make links
-    found = await only(services)
-    assert (found.state, "size" in found.note) == (Freshness.UNKNOWN, True)
+    update = await only(services)
+    assert (update.state, "size" in update.note) == (Freshness.UNKNOWN, True)
     link.write_bytes(SECOND)
     assert (await only(services)).state is Freshness.NEWER
 
@@ -110,9 +110,9 @@ async def test_a_hub_that_cannot_be_asked_leaves_it_open(
 ) -> None:
     fetched(cache, hub, FIRST)
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
-    found = await only(services)
-    assert found.state is Freshness.UNKNOWN
-    assert found.note
+    update = await only(services)
+    assert update.state is Freshness.UNKNOWN
+    assert update.note
 
 
 async def test_offline_means_offline(services: Any, hub: FakeHub, cache: RepositoryCache) -> None:  # noqa: ANN401 -- as above

@@ -45,7 +45,7 @@ class Room:
         return msgspec.structs.replace(load, options=options)
 
 
-async def found(gateway: Gateway, trained: int | None) -> ResolvedModel:
+async def resolve_trained(gateway: Gateway, trained: int | None) -> ResolvedModel:
     """Return the Guide as if it had been trained for another context; the settings give it 4096 tokens."""
     known = await resolve_model(gateway.services, "guide")
     model = msgspec.structs.replace(known.model, trained_context=trained)
@@ -66,7 +66,7 @@ async def found(gateway: Gateway, trained: int | None) -> ResolvedModel:
 )
 async def test_what_is_loaded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
     monkeypatch.setattr(memory_fit, "fit_load", Room(case.room))
-    load = await with_context(gateway.services, await found(gateway, case.trained), case.wanted)
+    load = await with_context(gateway.services, await resolve_trained(gateway, case.trained), case.wanted)
     assert (load.options.context, load.options.slots) == (case.context, case.slots)
 
 
@@ -74,12 +74,12 @@ async def test_fewer_than_asked_for_is_said(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(memory_fit, "fit_load", Room(9_000))
-    await with_context(gateway.services, await found(gateway, 131_072), 30_000)
+    await with_context(gateway.services, await resolve_trained(gateway, 131_072), 30_000)
     assert "keeps 8192 tokens of context, not the 30000 asked for" in caplog.text
 
 
 async def test_what_the_running_engine_has_fits(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    room, guide = Room(1_000), await found(gateway, 131_072)
+    room, guide = Room(1_000), await resolve_trained(gateway, 131_072)
     monkeypatch.setattr(memory_fit, "fit_load", room)
     running = EngineStatus(
         model="guide", engine="llama.cpp", state=EngineState.READY, context=16_384, memory_bytes=5_000

@@ -66,8 +66,8 @@ async def test_what_is_set_for_a_model_counts_whichever_way_it_is_loaded(gateway
     gateway.services.tuning.change_settings("guide", ModelSettings(context=1024, slots=2, kv_type="q8_0"))
     options = (await resolve_model(gateway.services, "guide")).load.options
     assert (options.context, options.slots, options.kv_type) == (1024, 2, "q8_0")
-    asked = (await resolve_model(gateway.services, "guide", LoadOptions(context=512))).load.options
-    assert (asked.context, asked.slots) == (512, 2), "what is asked for goes first"
+    load_options = (await resolve_model(gateway.services, "guide", LoadOptions(context=512))).load.options
+    assert (load_options.context, load_options.slots) == (512, 2), "what is asked for goes first"
 
 
 def test_pins_and_times_reach_the_scheduler(gateway: Gateway) -> None:

@@ -55,7 +55,7 @@ def plans_of(machine: Machine, model: Made, intent: Intent, users: int) -> list[
 
 def followed(machine: Machine, model: Made, plan: Plan) -> PlanPick:
     """Return what loading the plan's file with the plan's sizes and KV type is planned as."""
-    facts = next(one for one in model.every(plan.format) if one.quantization == plan.quantization)
+    facts = next(entry for entry in model.every(plan.format) if entry.quantization == plan.quantization)
     table, slots = engines_on(machine), plan.parallelism.slots // plan.parallelism.replicas
     setting = RunSetting(engine=table[plan.engine], backend=plan.backend, context=plan.context, slots=slots)
     pick = plan_setting(facts, machine, setting, kv_type=plan.kv_type, is_fixed=True)
@@ -83,7 +83,7 @@ def plan_launch(plan: Plan, pick: PlanPick, *, package: str = "") -> LaunchPlan:
     return ADAPTERS[plan.engine].plan(source, options, net, installation)
 
 
-def told(argv: str, *flags: str) -> str:
+def flag_value(argv: str, *flags: str) -> str:
     """Return what a command line says for the first of these flags; empty where it has none of them."""
     words = argv.split("\0")
     return next((words[place + 1] for place, word in enumerate(words) if word in flags), "")
@@ -123,17 +123,21 @@ def check_argv(plan: Plan, pick: PlanPick, case: str) -> None:
     (process, *_) = plan_launch(plan, pick).processes
     argv = "\0".join(process.argv)
     if plan.engine in {"vllm", "sglang", "lmdeploy"}:
-        assert told(argv, "--tensor-parallel-size", "--tp-size", "--tp") in {"", str(pick.spread.tensor)}, case
-        assert told(argv, "--max-model-len", "--context-length", "--session-len") == str(plan.context), case
+        assert flag_value(argv, "--tensor-parallel-size", "--tp-size", "--tp") in {"", str(pick.spread.tensor)}, case
+        assert flag_value(argv, "--max-model-len", "--context-length", "--session-len") == str(plan.context), case
         at_once = "" if pick.setting.slots == 1 else str(pick.setting.slots)
-        assert told(argv, "--max-num-seqs", "--max-running-requests", "--max-batch-size") == at_once, case
+        assert flag_value(argv, "--max-num-seqs", "--max-running-requests", "--max-batch-size") == at_once, case
     if pick.spread.tensor > 1 and plan.engine in {"vllm", "sglang", "lmdeploy"}:
-        assert told(argv, "--tensor-parallel-size", "--tp-size", "--tp") == str(pick.spread.tensor), case
+        assert flag_value(argv, "--tensor-parallel-size", "--tp-size", "--tp") == str(pick.spread.tensor), case
     if plan.engine == "llama.cpp" and "/engines/program" in argv:
         slots = pick.setting.slots
-        assert told(argv, "--ctx-size") == str(plan.context * slots), case
-        assert told(argv, "--gpu-layers") == ("" if pick.setting.gpu_layers is None else str(pick.setting.gpu_layers))
-        assert told(argv, "--n-cpu-moe") == (str(pick.setting.cpu_moe_layers) if pick.setting.cpu_moe_layers else "")
+        assert flag_value(argv, "--ctx-size") == str(plan.context * slots), case
+        assert flag_value(argv, "--gpu-layers") == (
+            "" if pick.setting.gpu_layers is None else str(pick.setting.gpu_layers)
+        )
+        assert flag_value(argv, "--n-cpu-moe") == (
+            str(pick.setting.cpu_moe_layers) if pick.setting.cpu_moe_layers else ""
+        )
 
 
 @pytest.mark.parametrize("name", ["RTX 3060", "RTX 4090", "2 x RTX 3090", "RTX 4090 and 3060", "RX 7900 XTX"])

@@ -26,7 +26,7 @@ EVERYWHERE = [
 ]
 
 
-async def asked(gateway: Gateway, path: str, body: dict[str, object]) -> LeaseOptions:
+async def lease_options_of(gateway: Gateway, path: str, body: dict[str, object]) -> LeaseOptions:
     gateway.upstream.play = streams(event("Hi") + DONE)
     async with gateway.http.post(gateway.url + path, json=body) as reply:
         await reply.read()
@@ -36,7 +36,7 @@ async def asked(gateway: Gateway, path: str, body: dict[str, object]) -> LeaseOp
 
 @pytest.mark.parametrize(("path", "body"), EVERYWHERE)
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("fields", "meant"),
     [
         ({}, LeaseOptions()),
         ({"ttl": 90}, LeaseOptions(keep_s=90.0)),
@@ -47,9 +47,9 @@ async def asked(gateway: Gateway, path: str, body: dict[str, object]) -> LeaseOp
     ],
 )
 async def test_what_is_said_of_its_staying_reaches_the_scheduler(
-    gateway: Gateway, path: str, body: dict[str, object], said: dict[str, object], meant: LeaseOptions
+    gateway: Gateway, path: str, body: dict[str, object], fields: dict[str, object], meant: LeaseOptions
 ) -> None:
-    assert await asked(gateway, path, {**body, **said}) == meant
+    assert await lease_options_of(gateway, path, {**body, **fields}) == meant
 
 
 @pytest.mark.parametrize(("path", "body"), EVERYWHERE)
@@ -57,16 +57,16 @@ async def test_a_context_is_asked_for_as_in_ollamas_dialect(
     gateway: Gateway, path: str, body: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_fit, "fit_load", Room(100_000))
-    assert await asked(gateway, path, {**body, "options": {"num_ctx": 1500}}) == LeaseOptions(context=1500)
+    assert await lease_options_of(gateway, path, {**body, "options": {"num_ctx": 1500}}) == LeaseOptions(context=1500)
     assert gateway.supervisor.asked[-1].options.context == 2048, "rounded up, and as much as it was trained for"
 
 
-@pytest.mark.parametrize("said", [{"ttl": 0}, {"ttl": "soon"}, {"keep_alive": "soon"}, {"options": {"num_ctx": 0}}])
-async def test_nonsense_is_refused(gateway: Gateway, said: dict[str, object]) -> None:
-    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json={**CHAT, **said}) as reply:
+@pytest.mark.parametrize("fields", [{"ttl": 0}, {"ttl": "soon"}, {"keep_alive": "soon"}, {"options": {"num_ctx": 0}}])
+async def test_nonsense_is_refused(gateway: Gateway, fields: dict[str, object]) -> None:
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json={**CHAT, **fields}) as reply:
         assert reply.status == 400
 
 
 async def test_counting_tokens_takes_no_slot(gateway: Gateway) -> None:
-    assert not (await asked(gateway, "/v1/messages/count_tokens", CHAT)).takes_slot
-    assert not (await asked(gateway, "/tokenize", {"model": "guide", "content": "Hi"})).takes_slot
+    assert not (await lease_options_of(gateway, "/v1/messages/count_tokens", CHAT)).takes_slot
+    assert not (await lease_options_of(gateway, "/tokenize", {"model": "guide", "content": "Hi"})).takes_slot

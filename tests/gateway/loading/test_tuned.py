@@ -88,8 +88,8 @@ class Admin:
         return msgspec.json.decode(body, type=ModelChoices)
 
     async def set(self, model: str = "told", **settings: Any) -> ModelSettings:  # noqa: ANN401 -- fields of ModelSettings
-        wanted = SetModel(model=model, settings=ModelSettings(**settings))
-        status, body = await self.ask("POST", "/model-settings", wanted)
+        document = SetModel(model=model, settings=ModelSettings(**settings))
+        status, body = await self.ask("POST", "/model-settings", document)
         assert status == 200, body
         return msgspec.json.decode(body, type=ModelSettings)
 
@@ -111,9 +111,9 @@ async def options_of(gateway: Gateway, model: str = "told") -> Any:  # noqa: ANN
 async def test_what_a_model_recommends_is_told_to_its_engine_at_the_start(gateway: Gateway, admin: Admin) -> None:
     assert (await options_of(gateway)).sampling == SamplingDefaults(temperature=0.5, top_k=7)
     assert (await options_of(gateway, "small")).sampling == SamplingDefaults()
-    told = await admin.choices()
-    assert told.sampling == told.effective == ModelSampling(temperature=0.5, top_k=7)
-    assert told.sampling_source == "told.gguf"
+    choices = await admin.choices()
+    assert choices.sampling == choices.effective == ModelSampling(temperature=0.5, top_k=7)
+    assert choices.sampling_source == "told.gguf"
 
 
 async def test_what_a_person_sets_goes_over_it_and_can_switch_it_off(gateway: Gateway, admin: Admin) -> None:
@@ -121,36 +121,36 @@ async def test_what_a_person_sets_goes_over_it_and_can_switch_it_off(gateway: Ga
     assert (await options_of(gateway)).sampling == SamplingDefaults(temperature=0.0, top_k=7)
     await admin.set(sampling=ModelSampling(min_p=0.1), uses_model_sampling=False)
     assert (await options_of(gateway)).sampling == SamplingDefaults(min_p=0.1, is_all=True)
-    shown = await admin.choices()
-    assert (shown.sampling.temperature, shown.effective) == (0.5, ModelSampling(min_p=0.1))
+    choices = await admin.choices()
+    assert (choices.sampling.temperature, choices.effective) == (0.5, ModelSampling(min_p=0.1))
 
 
 async def test_the_hot_path_leaves_the_body_alone_where_the_engine_was_told(gateway: Gateway) -> None:
-    sent = await answered(gateway, temperature=1)
-    assert sent == {"model": "told", "messages": HELLO, "temperature": 1}
+    body = await answered(gateway, temperature=1)
+    assert body == {"model": "told", "messages": HELLO, "temperature": 1}
     assert await answered(gateway) == {"model": "told", "messages": HELLO}
 
 
 async def test_another_engine_is_told_with_each_request_that_does_not_say(gateway: Gateway, admin: Admin) -> None:
     await admin.set(engine="fake", sampling=ModelSampling(repeat_penalty=1.1))
     assert (await options_of(gateway)).sampling == SamplingDefaults(), "its command line has nothing for it"
-    found = await resolve_model(gateway.services, "told")
-    assert found.load.engine == "fake"
-    sent = await answered(gateway, temperature=0.1)
-    assert (sent["temperature"], sent["top_k"], sent["repetition_penalty"]) == (0.1, 7, 1.1)
+    model = await resolve_model(gateway.services, "told")
+    assert model.load.engine == "fake"
+    body = await answered(gateway, temperature=0.1)
+    assert (body["temperature"], body["top_k"], body["repetition_penalty"]) == (0.1, 7, 1.1)
     assert (await answered(gateway, repeat_penalty=1.3)).get("repetition_penalty") is None
 
 
 async def test_how_much_is_thought_is_told_with_each_request_that_does_not_say(gateway: Gateway, admin: Admin) -> None:
     await admin.set(thinking=ThinkingLevel.LOW, thinking_budget=700)
-    shown = await admin.choices()
-    assert (shown.thinking, shown.maker_thinking) == (
+    choices = await admin.choices()
+    assert (choices.thinking, choices.maker_thinking) == (
         ThinkingDefault(level=ThinkingLevel.LOW, budget=700),
         ThinkingDefault(),
     )
-    sent = await answered(gateway)
-    assert sent["chat_template_kwargs"] == {"enable_thinking": True, "thinking": True, "reasoning_effort": "low"}
-    assert (sent["reasoning_effort"], sent["thinking_budget_tokens"]) == ("low", 700)
+    body = await answered(gateway)
+    assert body["chat_template_kwargs"] == {"enable_thinking": True, "thinking": True, "reasoning_effort": "low"}
+    assert (body["reasoning_effort"], body["thinking_budget_tokens"]) == ("low", 700)
     own = await answered(gateway, reasoning_effort="high")
     assert own == {"model": "told", "messages": HELLO, "reasoning_effort": "high"}
     await admin.set(engine="fake", thinking=ThinkingLevel.LOW, thinking_budget=700)
@@ -171,8 +171,8 @@ async def answered(gateway: Gateway, **wishes: object) -> dict[str, Any]:
     gateway.supervisor.served_name = "told"
     status, _ = await gateway.chat(model="told", messages=HELLO, **wishes)
     assert status == 200
-    sent: dict[str, Any] = json.loads(gateway.upstream.bodies[-1])
-    return sent
+    body: dict[str, Any] = json.loads(gateway.upstream.bodies[-1])
+    return body
 
 
 async def test_everything_that_is_set_reaches_the_engine(gateway: Gateway, admin: Admin, models: Path) -> None:
@@ -188,7 +188,7 @@ async def test_everything_that_is_set_reaches_the_engine(gateway: Gateway, admin
 
 async def test_what_goes_with_a_model_is_offered(admin: Admin, models: Path) -> None:
     (models / "mmproj-told-f16.gguf").write_bytes(gguf_bytes({"general.architecture": "clip"}))
-    offered = {one.kind: one for one in (await admin.choices()).companions}
+    offered = {companion.kind: companion for companion in (await admin.choices()).companions}
     style = str(models / "style-lora.gguf")
     assert offered[CompanionKind.LORA].name == style
     assert not offered[CompanionKind.LORA].is_used
@@ -201,7 +201,7 @@ async def test_what_goes_with_a_model_is_offered(admin: Admin, models: Path) -> 
         is_used=True,
     )
     await admin.set(loras=[style], projector="none")
-    offered = {one.kind: one for one in (await admin.choices()).companions}
+    offered = {companion.kind: companion for companion in (await admin.choices()).companions}
     assert offered[CompanionKind.LORA].is_used
     assert not offered[CompanionKind.PROJECTOR].is_used
 
@@ -335,8 +335,8 @@ async def test_names_for_a_model_and_a_load_that_is_outdated_are_told(gateway: G
     assert (await admin.choices()).aliases == ["gpt-*"]
     await answered(gateway)
     gateway.supervisor.is_loaded = True
-    told = await admin.choices()
-    assert not told.needs_reload
+    choices = await admin.choices()
+    assert not choices.needs_reload
 
 
 SEEING = [{"role": "user", "content": "what is it?", "images": ["iVBORw0KGgo="]}]
@@ -345,12 +345,12 @@ SEEING = [{"role": "user", "content": "what is it?", "images": ["iVBORw0KGgo="]}
 async def test_images_go_to_a_model_with_a_projector_and_are_refused_without(
     gateway: Gateway, admin: Admin, models: Path
 ) -> None:
-    async def shown() -> dict[str, Any]:
+    async def show_model() -> dict[str, Any]:
         async with gateway.http.post(f"{gateway.url}/api/show", json={"model": "told"}) as reply:
-            found: dict[str, Any] = await reply.json()
-            return found
+            document: dict[str, Any] = await reply.json()
+            return document
 
-    async def asked() -> tuple[int, str]:
+    async def ask() -> tuple[int, str]:
         body = {"model": "told", "messages": SEEING, "stream": False}
         async with gateway.http.post(f"{gateway.url}/api/chat", json=body) as reply:
             return reply.status, await reply.text()
@@ -361,20 +361,20 @@ async def test_images_go_to_a_model_with_a_projector_and_are_refused_without(
         async with gateway.http.post(f"{gateway.url}/v1/responses", json=body) as reply:
             return reply.status, await reply.text()
 
-    assert "vision" not in (await shown())["capabilities"]
-    status, said = await asked()
+    assert "vision" not in (await show_model())["capabilities"]
+    status, answer = await ask()
     assert status == 400
-    assert "does not support vision" in said
-    status, said = await responded()
+    assert "does not support vision" in answer
+    status, answer = await responded()
     assert status == 400
-    assert "cannot read images" in said
+    assert "cannot read images" in answer
     projector_for(TinyLlama(), models / "mmproj-told-f16.gguf")
     gateway.services.events.publish(ModelsChanged())
-    assert "vision" in (await shown())["capabilities"]
+    assert "vision" in (await show_model())["capabilities"]
     await answered(gateway)  # lets the engine be played
-    await asked()
+    await ask()
     assert b"data:image/png;base64,iVBORw0KGgo=" in gateway.upstream.bodies[-1]
     assert "cannot read images" not in (await responded())[1]
     await admin.set(projector="none")
-    assert "vision" not in (await shown())["capabilities"]
-    assert (await asked())[0] == 400
+    assert "vision" not in (await show_model())["capabilities"]
+    assert (await ask())[0] == 400

@@ -47,13 +47,13 @@ RANKER = ModelInfo(
 @pytest.fixture(autouse=True)
 def answers(gateway: Gateway) -> None:
     async def play(request: web.Request) -> web.StreamResponse:
-        sent = json.loads(gateway.upstream.bodies[-1])
-        if sent.get("stream") and request.path.startswith("/v1/"):
+        body = json.loads(gateway.upstream.bodies[-1])
+        if body.get("stream") and request.path.startswith("/v1/"):
             last = {"choices": [{"index": 0, "delta": {"content": "ok"}, "finish_reason": "stop"}]}
             return web.Response(text=f"data: {json.dumps(last)}\n\ndata: [DONE]\n\n", content_type="text/event-stream")
         return web.json_response(
             {
-                "model": sent.get("model"),
+                "model": body.get("model"),
                 "choices": [{"message": {"role": "assistant", "content": "ok"}}],
                 "data": [{"embedding": [1.0], "index": 0}],
                 "usage": {"prompt_tokens": 1, "total_tokens": 1, "input_tokens": 1, "output_tokens": 1},
@@ -93,8 +93,8 @@ async def test_the_model_in_use_answers(
 async def test_ollamas_show_tells_of_it(gateway: Gateway, unnamed: dict[str, Any]) -> None:
     copilot = {"User-Agent": "GitHubCopilotChat/1.0"}
     async with gateway.http.post(f"{gateway.url}/api/show", json=unnamed, headers=copilot) as reply:
-        shown = await reply.json()
-    assert (reply.status, shown["model_info"]["general.basename"]) == (200, "Guide")
+        body = await reply.json()
+    assert (reply.status, body["model_info"]["general.basename"]) == (200, "Guide")
 
 
 @pytest.mark.parametrize("unnamed", [*UNNAMED, {"model": "auto"}], ids=["absent", "null", "empty", "auto"])

@@ -70,13 +70,13 @@ async def make(services: Services, publisher: Publisher, place: Path) -> AsyncIt
 
     def make(kind: InstallationKind) -> Updates:
         command = "git pull" if kind is InstallationKind.SOURCE else ""
-        found = AppInstallation(kind=kind, place=place, command=command)
-        made.append(Updates(services, found, keys_file=publisher.keys_file))
+        installation = AppInstallation(kind=kind, place=place, command=command)
+        made.append(Updates(services, installation, keys_file=publisher.keys_file))
         return made[-1]
 
     yield make
-    for one in made:
-        await one.close()
+    for service in made:
+        await service.close()
 
 
 @pytest.fixture
@@ -112,14 +112,14 @@ async def ended(updates: Updates) -> UpdateJob:
 async def test_what_is_newer_is_told_with_its_notes(updates: Updates, publisher: Publisher, services: Services) -> None:
     publisher.publish(NEWER, {FILE: b"x" * 1000})
     assert (await updates.state()).release is None
-    with services.events.subscribe() as heard:
-        found = await updates.check()
-        assert isinstance(await anext(aiter(heard)), UpdatesChanged)
-    assert found.release is not None
-    assert (found.release.version, found.release.size_bytes, found.release.problem) == (NEWER, 1000, "")
-    assert (found.release.released, found.checked_at is not None) == (f"{NOW:%Y-%m-%d}", True)
-    assert "**better**" in found.release.notes
-    assert (found.kind, found.unavailable, found.previous) == (InstallationKind.ARCHIVE, "", "")
+    with services.events.subscribe() as events:
+        check = await updates.check()
+        assert isinstance(await anext(aiter(events)), UpdatesChanged)
+    assert check.release is not None
+    assert (check.release.version, check.release.size_bytes, check.release.problem) == (NEWER, 1000, "")
+    assert (check.release.released, check.checked_at is not None) == (f"{NOW:%Y-%m-%d}", True)
+    assert "**better**" in check.release.notes
+    assert (check.kind, check.unavailable, check.previous) == (InstallationKind.ARCHIVE, "", "")
 
 
 async def test_the_present_version_is_no_news(updates: Updates, publisher: Publisher) -> None:
@@ -188,14 +188,14 @@ async def test_channels_do_not_mix(updates: Updates, publisher: Publisher, servi
     publisher.publish("100.0rc1", channel="beta")
     publisher.publish(NEWER)
     services.settings.change_values({"updates.channel": "beta"})
-    found = (await updates.check()).release
-    assert found is not None
-    assert found.version == "100.0rc1"
+    release = (await updates.check()).release
+    assert release is not None
+    assert release.version == "100.0rc1"
     services.settings.change_values({"updates.channel": "stable"})
     assert (await updates.state()).release is None, "what beta says is not what stable says"
-    found = (await updates.check()).release
-    assert found is not None
-    assert found.version == NEWER
+    release = (await updates.check()).release
+    assert release is not None
+    assert release.version == NEWER
     publisher.hub.files["/updates/stable.json"] = publisher.hub.files["/updates/beta.json"]
     publisher.hub.files["/updates/stable.json.sig"] = publisher.hub.files["/updates/beta.json.sig"]
     assert (await refusal(updates)).code == "update_channel"
@@ -286,15 +286,15 @@ async def test_a_download_tells_how_far_it_is(
     content = archive(NEWER, "new", more={"large": bytes(range(256)) * 8000})
     publisher.publish(NEWER, {FILE: content})
     await updates.check()
-    heard: list[Event] = []
-    monkeypatch.setattr(services.events, "publish", heard.append)
+    events: list[Event] = []
+    monkeypatch.setattr(services.events, "publish", events.append)
     await updates.install(InstallUpdate(version=NEWER))
     await ended(updates)
-    told = [event.job for event in heard if isinstance(event, UpdateJobChanged)]
-    stages = list(dict.fromkeys(job.stage for job in told))
+    jobs = [event.job for event in events if isinstance(event, UpdateJobChanged)]
+    stages = list(dict.fromkeys(job.stage for job in jobs))
     assert stages == ["Downloading", "Unpacking", "Testing it", "Installing", "Done"]
-    assert told[-1].done_bytes == len(content)
-    assert {job.total_bytes for job in told} == {0, len(content)}
+    assert jobs[-1].done_bytes == len(content)
+    assert {job.total_bytes for job in jobs} == {0, len(content)}
 
 
 @pytest.mark.parametrize(
@@ -335,9 +335,9 @@ async def test_only_the_version_that_was_shown_is_installed(updates: Updates, pu
 async def test_a_copy_that_a_command_updates_says_the_command(make: Make, publisher: Publisher) -> None:
     publisher.publish(NEWER, {FILE: b"x"})
     updates = make(InstallationKind.SOURCE)
-    found = await updates.check()
-    assert found.release is not None
-    assert (found.command, found.release.problem) == ("git pull", "")
+    check = await updates.check()
+    assert check.release is not None
+    assert (check.command, check.release.problem) == ("git pull", "")
     with pytest.raises(Conflict) as refused:
         await updates.install(InstallUpdate(version=NEWER))
     assert refused.value.code == "update_by_hand"
@@ -347,9 +347,9 @@ async def test_a_copy_that_a_command_updates_says_the_command(make: Make, publis
 async def test_a_version_without_a_file_for_this_copy_says_so(make: Make, publisher: Publisher) -> None:
     publisher.publish(NEWER, {FILE: b"x"})
     updates = make(InstallationKind.APPIMAGE)
-    found = await updates.check()
-    assert found.release is not None
-    assert "no file for a copy like this one (appimage" in found.release.problem
+    check = await updates.check()
+    assert check.release is not None
+    assert "no file for a copy like this one (appimage" in check.release.problem
     with pytest.raises(Conflict) as refused:
         await updates.install(InstallUpdate(version=NEWER))
     assert refused.value.code == "update_by_hand"
@@ -360,12 +360,12 @@ async def test_without_the_right_to_write_nothing_is_fetched(
 ) -> None:
     publisher.publish(NEWER, {FILE: b"x"})
     await updates.check()
-    asked = len(publisher.hub.asked)
+    count = len(publisher.hub.asked)
     monkeypatch.setattr(os, "access", lambda *_asked: False)
     with pytest.raises(StorageFault) as refused:
         await updates.install(InstallUpdate(version=NEWER))
     assert refused.value.code == "update_not_allowed"
-    assert len(publisher.hub.asked) == asked
+    assert len(publisher.hub.asked) == count
 
 
 @pytest.mark.usefixtures("is_fine", "stops")
@@ -433,9 +433,9 @@ async def test_weekly_only_where_it_is_wanted(updates: Updates, publisher: Publi
     services.settings.change_values({"network.offline": None})
     await updates.look_if_due()
     assert (await updates.state()).release is not None
-    asked = len(publisher.hub.asked)
+    count = len(publisher.hub.asked)
     await updates.look_if_due()
-    assert len(publisher.hub.asked) == asked
+    assert len(publisher.hub.asked) == count
 
 
 async def test_a_weekly_look_that_fails_is_only_logged(

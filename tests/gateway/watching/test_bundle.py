@@ -70,21 +70,21 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 def plant_logs(paths: Paths) -> None:
     """Write what careless programs write."""
-    said = [f"cannot read /home/{USER}/x.gguf on {HOST}", "peer 203.0.113.77:80 (3c:22:fb:9a:71:0e)"]
-    said += ["Authorization: Bearer bearer-0123456789abcdef", "mail countess@example.org", "token hf_abcdefghijklmnop"]
-    said += [
+    lines = [f"cannot read /home/{USER}/x.gguf on {HOST}", "peer 203.0.113.77:80 (3c:22:fb:9a:71:0e)"]
+    lines += ["Authorization: Bearer bearer-0123456789abcdef", "mail countess@example.org", "token hf_abcdefghijklmnop"]
+    lines += [
         "proxy http://u:correct-horse-battery@p.example",
         f"{paths.config}/hush-hush/models/a.gguf",
         "open /mnt/clandestine/x/b.gguf",
     ]
-    said += ["the token is token-of-this-gateway"]
-    said += [f"{PROGRAM}/engines/llama_cpp/worker.py:12: in {sys.prefix}/lib/x.py"]
-    engine = [*said, f"INFO request 1: prompt: '{PROMPT}'", f'{{"content": "{ANSWER}"}}', "llama_model_load: done"]
+    lines += ["the token is token-of-this-gateway"]
+    lines += [f"{PROGRAM}/engines/llama_cpp/worker.py:12: in {sys.prefix}/lib/x.py"]
+    engine = [*lines, f"INFO request 1: prompt: '{PROMPT}'", f'{{"content": "{ANSWER}"}}', "llama_model_load: done"]
     paths.logs.mkdir(parents=True, exist_ok=True)
     (paths.logs / "engine-guide.log").write_text("\n".join(engine) + "\n")
-    records = [json.dumps({"level": "error", "message": line, "extra": {"nested": [line]}}) for line in said]
-    (paths.logs / "gateway.jsonl").write_text("\n".join([*records, '{"message": "Listening"}', *said]) + "\n")
-    (paths.logs / "gateway-start.log").write_text("\n".join(said) + "\n")
+    records = [json.dumps({"level": "error", "message": line, "extra": {"nested": [line]}}) for line in lines]
+    (paths.logs / "gateway.jsonl").write_text("\n".join([*records, '{"message": "Listening"}', *lines]) + "\n")
+    (paths.logs / "gateway-start.log").write_text("\n".join(lines) + "\n")
 
 
 async def plant_conversations(gateway: Gateway) -> str:
@@ -95,8 +95,8 @@ async def plant_conversations(gateway: Gateway) -> str:
     gateway.upstream.play = pen.play
     messages = [{"role": "user", "content": PROMPT}]
     headers = {"User-Agent": f"{USER}-agent/1.0"}
-    asked = {"model": "guide", "messages": messages, "stream": True}
-    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=asked, headers=headers) as reply:
+    document = {"model": "guide", "messages": messages, "stream": True}
+    async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=document, headers=headers) as reply:
         assert ANSWER.encode() in await reply.read()
 
     async def refuse(_request: web.Request) -> web.Response:
@@ -111,8 +111,8 @@ async def plant_conversations(gateway: Gateway) -> str:
 async def test_no_secret_planted_anywhere_is_in_the_bundle(gateway: Gateway, paths: Paths) -> None:
     key = await plant_conversations(gateway)
     plant_logs(paths)
-    found = await Api(gateway).call("GET", "/bundle", DiagnosticBundle)
-    with zipfile.ZipFile(io.BytesIO(zip_bundle(found))) as archive:
+    bundle_info = await Api(gateway).call("GET", "/bundle", DiagnosticBundle)
+    with zipfile.ZipFile(io.BytesIO(zip_bundle(bundle_info))) as archive:
         texts = {name: archive.read(name).decode() for name in archive.namelist()}
     assert set(texts) == {*NAMED, "logs/engine-guide.log"}
     secrets = {**PLANTED, "the key": key, "its hash": gateway.services.paths.keys_file.read_text().split('"')[7]}
@@ -128,13 +128,13 @@ async def test_no_secret_planted_anywhere_is_in_the_bundle(gateway: Gateway, pat
 async def test_the_bundle_says_what_is_in_it_and_helps(gateway: Gateway, paths: Paths) -> None:
     await plant_conversations(gateway)
     plant_logs(paths)
-    found = await Api(gateway).call("GET", "/bundle", DiagnosticBundle)
-    texts = {file.name: file.text for file in found.files}
-    listed = json.loads(texts["manifest.json"])["files"]
-    assert [(one["name"], one["why"], one["bytes"]) for one in listed] == [
-        (file.name, file.why, len(file.text.encode())) for file in found.files[1:]
+    bundle_info = await Api(gateway).call("GET", "/bundle", DiagnosticBundle)
+    texts = {file.name: file.text for file in bundle_info.files}
+    files = json.loads(texts["manifest.json"])["files"]
+    assert [(entry["name"], entry["why"], entry["bytes"]) for entry in files] == [
+        (file.name, file.why, len(file.text.encode())) for file in bundle_info.files[1:]
     ]
-    assert all(file.why for file in found.files)
+    assert all(file.why for file in bundle_info.files)
     requests = json.loads(texts["requests.json"])
     assert [request["outcome"] for request in requests] == ["refused", "ok"]
     assert requests[1]["completion_tokens"] == 3
@@ -148,8 +148,8 @@ async def test_the_bundle_says_what_is_in_it_and_helps(gateway: Gateway, paths: 
 
 
 async def test_a_bundle_of_an_empty_installation_is_one_too(gateway: Gateway) -> None:
-    found = await Api(gateway).call("GET", "/bundle", DiagnosticBundle)
-    assert {file.name for file in found.files} == {name for name in NAMED if not name.startswith("logs/")}
+    bundle_info = await Api(gateway).call("GET", "/bundle", DiagnosticBundle)
+    assert {file.name for file in bundle_info.files} == {name for name in NAMED if not name.startswith("logs/")}
 
 
 async def test_a_computer_that_cannot_be_examined_gets_its_bundle_all_the_same(
@@ -210,6 +210,6 @@ def test_the_command_line_writes_it_and_lists_what_is_in_it(
         assert NAMED - {"logs/gateway-start.log"} <= set(names)
         assert all(name in done.stdout for name in names)
         again = CliRunner().invoke(cli.roundhouse, ["doctor", "--bundle", str(file), "--json"])
-        assert {one["name"] for one in json.loads(again.stdout)["files"]} == set(names)
+        assert {entry["name"] for entry in json.loads(again.stdout)["files"]} == set(names)
         both = CliRunner().invoke(cli.roundhouse, ["doctor", "--bundle", str(file), "--output", "x.json"])
         assert (both.exit_code, "cannot be used together" in both.stderr) == (2, True)

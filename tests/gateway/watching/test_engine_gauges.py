@@ -30,11 +30,11 @@ def slots(*values: object) -> bytes:
 
 
 def test_shares_of_several_ranks_are_not_added_up_and_counts_are() -> None:
-    found = in_series(SERIES, ADAPTERS["vllm"].descriptor)
-    assert found[Gauge.KV_USAGE] == 0.5
-    assert found[Gauge.RUNNING] == 3
-    assert found[Gauge.PREFIX_HIT_RATE] == 0.25
-    assert Gauge.WAITING not in found, "no number, no figure"
+    gauges = in_series(SERIES, ADAPTERS["vllm"].descriptor)
+    assert gauges[Gauge.KV_USAGE] == 0.5
+    assert gauges[Gauge.RUNNING] == 3
+    assert gauges[Gauge.PREFIX_HIT_RATE] == 0.25
+    assert Gauge.WAITING not in gauges, "no number, no figure"
 
 
 def test_what_slots_hold_counts_while_they_work() -> None:
@@ -47,21 +47,21 @@ def test_what_is_no_list_of_slots_says_nothing(document: bytes) -> None:
     assert in_slots(document) is None
 
 
-async def asked(gateway: Gateway) -> list[str]:
+async def read_metrics(gateway: Gateway) -> list[str]:
     async with gateway.http.get(f"{gateway.url}/metrics") as reply:
         assert reply.status == 200
         return (await reply.text()).splitlines()
 
 
 async def test_an_engine_that_tells_is_in_the_metrics(gateway: Gateway) -> None:
-    async def told(request: web.Request) -> web.Response:
+    async def answer_metrics(request: web.Request) -> web.Response:
         assert request.headers["Authorization"] == f"Bearer {gateway.upstream.key}"
         if request.path == "/slots":
             return web.Response(text=json.dumps([IDLE, BUSY]))
         return web.Response(text="llamacpp:prompt_tokens_total 12\nllamacpp:requests_processing 1\n")
 
-    gateway.upstream.play = told
-    lines = await asked(gateway)
+    gateway.upstream.play = answer_metrics
+    lines = await read_metrics(gateway)
     assert 'roundhouse_engine_kv_cache_usage_ratio{model="guide",engine="llama.cpp"} 0.125' in lines
     assert 'roundhouse_engine_prompt_tokens_total{model="guide",engine="llama.cpp"} 12' in lines
 
@@ -74,14 +74,14 @@ async def test_an_engine_that_does_not_answer_is_not_waited_for(gateway: Gateway
         return web.Response()
 
     gateway.upstream.play = silent
-    lines = await asked(gateway)
+    lines = await read_metrics(gateway)
     may_answer.set()
     assert 'roundhouse_engine_up{model="guide",engine="llama.cpp"} 1' in lines
     assert not [line for line in lines if line.startswith("roundhouse_engine_kv_cache_usage_ratio{")]
 
 
 async def test_a_page_that_comes_in_pieces_is_read_whole(gateway: Gateway) -> None:
-    async def told(request: web.Request) -> web.StreamResponse:
+    async def answer_metrics(request: web.Request) -> web.StreamResponse:
         if request.path == "/slots":
             return web.json_response([IDLE, BUSY])
         reply = web.StreamResponse()
@@ -91,5 +91,5 @@ async def test_a_page_that_comes_in_pieces_is_read_whole(gateway: Gateway) -> No
         await reply.write(b"llamacpp:prompt_tokens_total 12\n")
         return reply
 
-    gateway.upstream.play = told
-    assert 'roundhouse_engine_prompt_tokens_total{model="guide",engine="llama.cpp"} 12' in await asked(gateway)
+    gateway.upstream.play = answer_metrics
+    assert 'roundhouse_engine_prompt_tokens_total{model="guide",engine="llama.cpp"} 12' in await read_metrics(gateway)

@@ -41,18 +41,18 @@ async def asking(gateway: Gateway, **fields: object) -> AsyncIterator[aiohttp.Cl
         yield reply
 
 
-async def listed(api: Api, query: str = "") -> list[RequestInfo]:
+async def list_requests(api: Api, query: str = "") -> list[RequestInfo]:
     return await api.call("GET", f"/requests{query}", list[RequestInfo])
 
 
 async def only(api: Api) -> RequestInfo:
-    (found,) = await listed(api)
-    return found
+    (request,) = await list_requests(api)
+    return request
 
 
 async def reaches(api: Api, state: RequestState) -> RequestInfo:
     async def is_so() -> bool:
-        return [one.state for one in await listed(api)] == [state]
+        return [request.state for request in await list_requests(api)] == [state]
 
     await until(is_so)
     return await only(api)
@@ -66,7 +66,7 @@ async def test_a_stream_is_followed_from_the_queue_to_its_end(gateway: Gateway, 
             async with asking(gateway) as reply:
                 return await reply.read()
 
-        asked = tasks.create_task(ask())
+        task = tasks.create_task(ask())
         assert (await reaches(api, S.QUEUED)).prefill_s is None
         gateway.supervisor.may_load.set()
         assert (await reaches(api, S.PREFILL)).ttft_s is None
@@ -74,7 +74,7 @@ async def test_a_stream_is_followed_from_the_queue_to_its_end(gateway: Gateway, 
         assert (await reaches(api, S.DECODING)).completion_tokens is None
         pen.write(chunk(" two"), LAST)
         pen.end()
-    assert asked.result().endswith(b"[DONE]\n\n")
+    assert task.result().endswith(b"[DONE]\n\n")
     done = await reaches(api, S.DONE)
     assert (done.client, done.peer, done.dialect, done.route) == ("aider", Peer.THIS_COMPUTER, "openai", "chat")
     assert (done.model, done.engine, done.status, done.outcome, done.error) == ("guide", "llama.cpp", 200, "ok", "")
@@ -128,12 +128,12 @@ async def test_stopping_before_the_first_byte_answers_in_the_dialect(
     gateway.upstream.play = play
     if not is_loaded:
         gateway.supervisor.may_load.clear()
-    asked = asyncio.ensure_future(gateway.chat(stream=True))
+    task = asyncio.ensure_future(gateway.chat(stream=True))
     running = await reaches(api, S.PREFILL if is_loaded else S.QUEUED)
     if is_loaded:
         await gateway.upstream.arrived.wait()
     await api.call("POST", f"/requests/{running.id}/cancel", RequestInfo)
-    status, body = await asked
+    status, body = await task
     assert (status, body["error"]["code"]) == (499, "request_stopped")
     if is_loaded:
         await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
@@ -155,10 +155,10 @@ async def test_what_was_refused_before_it_was_understood_is_there_with_its_reaso
 ) -> None:
     async with gateway.http.post(gateway.url + path, json={"model": "nobody"}) as reply:
         assert reply.status == 404
-    found = await only(api)
-    assert (found.state, found.outcome, found.status, found.path) == (S.FAILED, "refused", 404, path)
-    assert "no" in found.error
-    assert found.model == ""
+    request = await only(api)
+    assert (request.state, request.outcome, request.status, request.path) == (S.FAILED, "refused", 404, path)
+    assert "no" in request.error
+    assert request.model == ""
 
 
 async def test_an_engine_that_dies_midway_is_said_to_have_failed(
@@ -168,9 +168,9 @@ async def test_an_engine_that_dies_midway_is_said_to_have_failed(
     pen.drop()
     async with asking(gateway) as reply:
         await reply.read()
-    found = await reaches(api, S.FAILED)
-    assert (found.outcome, found.status) == ("engine_failed", 200)
-    assert found.error == "The engine cut off its answer."
+    request = await reaches(api, S.FAILED)
+    assert (request.outcome, request.status) == ("engine_failed", 200)
+    assert request.error == "The engine cut off its answer."
     caplog.clear()
 
 
@@ -181,14 +181,14 @@ async def test_no_more_are_kept_than_was_set_and_running_ones_always(gateway: Ga
         await reply.content.readany()
         for _ in range(15):
             await gateway.chat(model="nobody")
-        found = await listed(api)
-        assert len(found) == 10
-        assert found[-1].state is S.DECODING
-        assert len(await listed(api, "?limit=3")) == 3
-        assert [one.model for one in await listed(api, "?model=guide")] == ["guide"]
-        assert len(await listed(api, "?outcome=refused")) == 9
+        requests = await list_requests(api)
+        assert len(requests) == 10
+        assert requests[-1].state is S.DECODING
+        assert len(await list_requests(api, "?limit=3")) == 3
+        assert [request.model for request in await list_requests(api, "?model=guide")] == ["guide"]
+        assert len(await list_requests(api, "?outcome=refused")) == 9
         await api.raw("DELETE", "/requests")
-        assert [one.state for one in await listed(api)] == [S.DECODING]
+        assert [request.state for request in await list_requests(api)] == [S.DECODING]
 
 
 @pytest.mark.parametrize("query", ["?limit=0", "?limit=x", "?limit=10001"])
@@ -207,7 +207,7 @@ async def test_words_are_kept_only_when_wanted_and_go_when_they_are_not(gateway:
         pen.end()
         async with asking(gateway, note="secret") as reply:
             await reply.read()
-        newest = (await listed(api))[0]
+        newest = (await list_requests(api))[0]
         return await api.call("GET", f"/requests/{newest.id}", RequestDetail)
 
     async def keep(*, value: bool) -> None:
@@ -227,8 +227,8 @@ async def test_words_are_kept_only_when_wanted_and_go_when_they_are_not(gateway:
 async def test_a_refusals_words_are_kept_too(gateway: Gateway, api: Api) -> None:
     gateway.services.settings.change_values({"inspector.bodies": True})
     await gateway.chat(model="nobody")
-    found = await only(api)
-    detail = await api.call("GET", f"/requests/{found.id}", RequestDetail)
+    request = await only(api)
+    detail = await api.call("GET", f"/requests/{request.id}", RequestDetail)
     assert "nobody" in detail.asked
     assert "model_not_found" in detail.answered
 
@@ -298,7 +298,7 @@ async def test_what_asks_no_model_anything_is_not_followed(gateway: Gateway, api
     for path in ("/v1/models", "/health", "/metrics", f"{PREFIX}/status"):
         async with gateway.http.get(gateway.url + path) as reply:
             await reply.read()
-    assert await listed(api) == []
+    assert await list_requests(api) == []
 
 
 @pytest.mark.parametrize(
@@ -345,9 +345,9 @@ async def test_every_dialect_is_followed_and_says_in_its_own_words_that_it_was_s
         await api.call("POST", f"/requests/{running.id}/cancel", RequestInfo)
         rest = await reply.read()
     await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
-    said = rest.replace(b"event: chat.end", b"").split(b'data: {"type":"chat.end"')[
+    tail = rest.replace(b"event: chat.end", b"").split(b'data: {"type":"chat.end"')[
         0
     ]  # LM Studio's streams end with it
-    assert b"stopped in Roundhouse" in said.strip().splitlines()[-1]
+    assert b"stopped in Roundhouse" in tail.strip().splitlines()[-1]
     ended = await reaches(api, S.CANCELLED)
     assert (ended.dialect, ended.outcome) == (dialect, "stopped")

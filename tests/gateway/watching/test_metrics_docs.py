@@ -69,12 +69,12 @@ def exposition() -> str:
 def exposed() -> dict[str, tuple[str, str]]:
     """Return kind and labels by name, as the text has them."""
     text = exposition()
-    found = {}
+    documented = {}
     for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
         labels = re.search(rf"^{name}(?:_count)?{{([^}}]*)}}", text, re.MULTILINE)
         assert labels, f"{name} has no sample"
-        found[name] = (kind, ", ".join(re.findall(r'(\w+)="', labels[1])))
-    return found
+        documented[name] = (kind, ", ".join(re.findall(r'(\w+)="', labels[1])))
+    return documented
 
 
 def test_the_document_lists_exactly_what_is_exposed() -> None:
@@ -85,7 +85,7 @@ def test_the_document_lists_exactly_what_is_exposed() -> None:
 def test_every_help_text_is_a_sentence() -> None:
     helps = re.findall(r"^# HELP \S+ (.*)$", exposition(), re.MULTILINE)
     assert len(helps) == len(exposed())
-    assert all(said.endswith(".") for said in helps)
+    assert all(help_text.endswith(".") for help_text in helps)
 
 
 def test_the_rate_of_reading_leaves_out_what_was_cached() -> None:

@@ -16,7 +16,7 @@ from tests.gui.conftest import QuietShell
 
 
 @pytest.fixture
-def opened(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> ChatScreen:
+def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> ChatScreen:
     api.replies |= sampling_replies(SAMPLING)
     screen = ChatScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
@@ -39,48 +39,48 @@ def sampling_sent(api: DemoApi) -> list[Sampling | None]:
     return [body.sampling for body in bodies if isinstance(body, ChatPatch)]
 
 
-def test_what_is_stored_is_shown(opened: ChatScreen) -> None:
-    form = form_of(opened)
+def test_what_is_stored_is_shown(screen: ChatScreen) -> None:
+    form = form_of(screen)
     assert (form._thinking.value, form._budget.text()) == ("high", "2000")
     assert (form._kind.value, form._form.toPlainText()) == ("json_schema", SAMPLING.json_schema)
     assert form._stops.toPlainText() == "END"
 
 
-def test_thinking_is_for_this_chat(opened: ChatScreen, api: DemoApi) -> None:
-    form_of(opened)._thinking.chosen.emit("off")
+def test_thinking_is_for_this_chat(screen: ChatScreen, api: DemoApi) -> None:
+    form_of(screen)._thinking.chosen.emit("off")
     assert sampling_sent(api)[-1].thinking is ThinkingLevel.OFF  # type: ignore[union-attr]  # one was sent
-    form_of(opened)._budget.setText("0")
-    form_of(opened)._budget.editingFinished.emit()
+    form_of(screen)._budget.setText("0")
+    form_of(screen)._budget.editingFinished.emit()
     assert len(sampling_sent(api)) == 1
-    assert "whole number from 1" in opened.conversation_view._sampling.quiet.text()
+    assert "whole number from 1" in screen.conversation_view._sampling.quiet.text()
 
 
-def test_a_schema_that_is_wrong_is_told_with_its_line_and_nothing_is_sent(opened: ChatScreen, api: DemoApi) -> None:
-    form = form_of(opened)
+def test_a_schema_that_is_wrong_is_told_with_its_line_and_nothing_is_sent(screen: ChatScreen, api: DemoApi) -> None:
+    form = form_of(screen)
     form._form.setPlainText('{"type":\n "strin"}')
     form._form.focus_left.emit()
-    assert "line 2: there is no type" in opened.conversation_view._sampling.quiet.text()
+    assert "line 2: there is no type" in screen.conversation_view._sampling.quiet.text()
     assert form._form.property("wrong") is True
     assert sampling_sent(api) == []
-    opened.conversation_view.composer.set_text("And now?")
-    opened.conversation_view.composer.field.submitted.emit()
+    screen.conversation_view.composer.set_text("And now?")
+    screen.conversation_view.composer.field.submitted.emit()
     api.flush()
     assert api.bodies_of("POST", "/chats/c1/turns") == []
-    assert opened.conversation_view.composer.text == "And now?"
+    assert screen.conversation_view.composer.text == "And now?"
 
 
-def test_a_mended_schema_counts(opened: ChatScreen, api: DemoApi) -> None:
-    form = form_of(opened)
+def test_a_mended_schema_counts(screen: ChatScreen, api: DemoApi) -> None:
+    form = form_of(screen)
     for text in ("{", '{"type": "string"}'):
         form._form.setPlainText(text)
         form._form.focus_left.emit()
     assert form.problem == ""
     assert sampling_sent(api)[-1].json_schema == '{"type": "string"}'  # type: ignore[union-attr]  # one was sent
-    assert opened.conversation_view._sampling.quiet.text().startswith("Leave a field empty")
+    assert screen.conversation_view._sampling.quiet.text().startswith("Leave a field empty")
 
 
-def test_a_grammar_takes_the_place_of_a_schema(opened: ChatScreen, api: DemoApi) -> None:
-    form = form_of(opened)
+def test_a_grammar_takes_the_place_of_a_schema(screen: ChatScreen, api: DemoApi) -> None:
+    form = form_of(screen)
     form._kind.set_value("grammar")
     form._choose_kind("grammar")
     form._form.setPlainText('root ::= "yes"')
@@ -94,8 +94,8 @@ def test_a_grammar_takes_the_place_of_a_schema(opened: ChatScreen, api: DemoApi)
     assert (last.json_schema, last.grammar) == ("", "")
 
 
-def test_stop_texts_are_one_per_line_and_may_be_line_breaks(opened: ChatScreen, api: DemoApi) -> None:
-    form = form_of(opened)
+def test_stop_texts_are_one_per_line_and_may_be_line_breaks(screen: ChatScreen, api: DemoApi) -> None:
+    form = form_of(screen)
     form._stops.setPlainText("END\n\\n\\n\n\\\\n")
     form._stops.focus_left.emit()
     assert sampling_sent(api)[-1].stops == ["END", "\n\n", "\\n"]  # type: ignore[union-attr]  # one was sent
@@ -106,8 +106,8 @@ def test_stop_texts_are_one_per_line_and_may_be_line_breaks(opened: ChatScreen, 
     assert form._stops.property("wrong") is True
 
 
-def test_reset_leaves_all_of_it_to_the_model(opened: ChatScreen, api: DemoApi) -> None:
-    opened.conversation_view._sampling._reset_fields()
+def test_reset_leaves_all_of_it_to_the_model(screen: ChatScreen, api: DemoApi) -> None:
+    screen.conversation_view._sampling._reset_fields()
     assert sampling_sent(api)[-1] == Sampling()
 
 

@@ -52,7 +52,7 @@ def press(screen: ChatScreen, spot: Spot) -> None:
     screen.conversation_view.transcript.perform_action(1, spot)
 
 
-def shown(screen: ChatScreen) -> list[str]:
+def box_texts(screen: ChatScreen) -> list[str]:
     """What stands in the answer, from the top: its texts and the tools that were called."""
     boxes = answer_turn(screen).boxes
     return [
@@ -72,21 +72,21 @@ def test_calls_stand_where_they_were_made(screen: ChatScreen, api: DemoApi) -> N
         "There is no note about the trip yet, so I write one.",
         "write_file",
     ]
-    assert shown(screen) == texts
+    assert box_texts(screen) == texts
     done = make_tool_chat(is_waiting=False).messages[-1]
     rest = done.content[len(screen.model.conversation.text_of("a1")) :]
     api.send_event(stream_of(api), AnswerCallChanged(call=done.calls[-1]))
     api.send_event(stream_of(api), AnswerDelta(content=rest, offset=len(done.content) - len(rest)))
     transcript = screen.conversation_view.transcript
     transcript._take_frame()
-    assert shown(screen) == [*texts, "Your train leaves at 07:28 tomorrow; it is in trip.md now."]
+    assert box_texts(screen) == [*texts, "Your train leaves at 07:28 tomorrow; it is in trip.md now."]
     api.send_event(stream_of(api), AnswerDone(message=done))
-    assert shown(screen)[-1].startswith("Your train")
-    assert len(shown(screen)) == 6
+    assert box_texts(screen)[-1].startswith("Your train")
+    assert len(box_texts(screen)) == 6
     screen.model.open_chat("c1")
     api.replies["GET /chats/c1"] = make_tool_chat(is_waiting=False)
     api.flush()
-    assert len(shown(screen)) == 6
+    assert len(box_texts(screen)) == 6
 
 
 def test_the_person_decides_by_a_button(screen: ChatScreen, api: DemoApi) -> None:

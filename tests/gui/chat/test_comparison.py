@@ -23,13 +23,13 @@ QUESTION = long_chat.make_question(9, "Who is fastest?", "a2")
 
 @pytest.fixture
 def screen(qtbot: QtBot, theme: Theme, api: DemoApi, shell: Shell) -> ChatScreen:
-    asked: list[str] = []
+    models: list[str] = []
 
     def turn_for(body: object) -> Turn:
         assert isinstance(body, NewTurn)
-        asked.append(body.model)
+        models.append(body.model)
         answer = long_chat.make_answer(
-            9, "", id=f"b{len(asked)}", model=body.model, timings=None, status="generating", parent="q9"
+            9, "", id=f"b{len(models)}", model=body.model, timings=None, status="generating", parent="q9"
         )
         return Turn(question=QUESTION if body.content else None, answer=answer)
 

@@ -75,17 +75,17 @@ def test_many_chats_stand_where_each_alone_would(zone: str, monkeypatch: pytest.
 
 
 def test_the_calendar_is_asked_once_for_a_span_of_days(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[float] = []
+    times: list[float] = []
     span_around = chat_list._span_around
 
     def count_spans(at: float, today: date) -> object:
-        asked.append(at)
+        times.append(at)
         return span_around(at, today)
 
     monkeypatch.setattr(chat_list, "_span_around", count_spans)
     chats = [replace(summary(n), updated_at=NOON - 600.0 * n) for n in range(20_000)]
     groups = group_by_day(chats, datetime.fromtimestamp(NOON).astimezone().date())
-    assert len(asked) == len(groups) < 10
+    assert len(times) == len(groups) < 10
 
 
 def test_qt_asks_python_for_no_rows_that_it_does_not_show(known: ChatList, theme: Theme, qtbot: QtBot) -> None:
@@ -144,9 +144,9 @@ def test_the_next_page_begins_after_the_last_chat(known: ChatList, api: DemoApi)
 
 def test_a_new_title_shows_at_once(known: ChatList, api: DemoApi) -> None:
     known.rename("c1", "  Lifetimes ")
-    found = known.find_chat("c1")
-    assert found is not None
-    assert found.title == "Lifetimes"
+    chat = known.find_chat("c1")
+    assert chat is not None
+    assert chat.title == "Lifetimes"
     api.flush()
     assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(title="Lifetimes")]
 
@@ -159,12 +159,12 @@ def test_no_title_and_the_same_title_change_nothing(known: ChatList, api: DemoAp
 
 
 def test_a_deleted_chat_can_be_brought_back(known: ChatList, api: DemoApi) -> None:
-    said: list[tuple[str, object]] = []
-    known.toast_requested.connect(lambda sentence, undo: said.append((sentence, undo)))
+    toasts: list[tuple[str, object]] = []
+    known.toast_requested.connect(lambda sentence, undo: toasts.append((sentence, undo)))
     known.delete("c1")
     assert known.find_chat("c1") is None
     api.flush()
-    sentence, undo = said[0]
+    sentence, undo = toasts[0]
     assert sentence == "“Rust borrow checker and temporaries” was deleted."
     assert callable(undo)
     undo()

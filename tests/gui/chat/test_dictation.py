@@ -204,10 +204,10 @@ def recorder() -> Microphone:
 def test_the_program_records_until_it_is_told_to_end(qtbot: QtBot, recorder: Microphone) -> None:
     with qtbot.waitSignal(recorder.began):
         recorder.start()
-    with qtbot.waitSignal(recorder.recorded) as heard:
+    with qtbot.waitSignal(recorder.recorded) as recorded:
         recorder.stop()
-    assert heard.args is not None
-    wav: bytes = heard.args[0]
+    assert recorded.args is not None
+    wav: bytes = recorded.args[0]
     channels, rate = struct.unpack("<HI", wav[22:28])
     assert (wav[:4], channels, rate) == (b"RIFF", 1, 16_000)
     assert len(wav) > 44 + 1000
@@ -215,12 +215,12 @@ def test_the_program_records_until_it_is_told_to_end(qtbot: QtBot, recorder: Mic
 
 
 def test_a_cancelled_recording_comes_to_nothing(qtbot: QtBot, recorder: Microphone) -> None:
-    heard: list[object] = []
-    recorder.recorded.connect(heard.append)
+    recordings: list[object] = []
+    recorder.recorded.connect(recordings.append)
     with qtbot.waitSignal(recorder.began):
         recorder.start()
     recorder.cancel()
     with qtbot.waitSignal(recorder.began):  # and can begin anew
         recorder.start()
     recorder.cancel()
-    assert heard == []
+    assert recordings == []

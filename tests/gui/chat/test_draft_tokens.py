@@ -22,7 +22,7 @@ def tokens(api: DemoApi, shell: Shell) -> DraftTokens:
     return DraftTokens(api, shell)
 
 
-def asked(api: DemoApi) -> list[object]:
+def count_requests(api: DemoApi) -> list[object]:
     api.flush()
     return api.bodies_of("POST", "/tokens")
 
@@ -31,10 +31,10 @@ def test_keys_cost_an_estimate_and_the_pause_after_them_a_count(tokens: DraftTok
     for end in range(1, len(TEXT) + 1):
         tokens.note_draft(TEXT[:end], "m", is_loaded=True)
         assert tokens.count(TEXT[:end]).is_estimate
-    assert asked(api) == []
+    assert count_requests(api) == []
     assert tokens._timer.isActive()
     tokens._timer.timeout.emit()
-    assert asked(api) == [CountText(model="m", text=TEXT)]
+    assert count_requests(api) == [CountText(model="m", text=TEXT)]
     assert tokens.count(TEXT) == TextTokens(tokens=9, is_estimate=False)
     assert tokens.count(TEXT + "!").is_estimate
 

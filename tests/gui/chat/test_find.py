@@ -34,7 +34,7 @@ def make_chat(count: int = 40) -> Chat:
 
 
 @pytest.fixture
-def opened(screen: ChatScreen, api: DemoApi) -> ChatScreen:
+def chat_screen(screen: ChatScreen, api: DemoApi) -> ChatScreen:
     api.replies["GET /chats/c1"] = make_chat()
     screen.model.open_chat("c1")
     api.flush()
@@ -42,9 +42,9 @@ def opened(screen: ChatScreen, api: DemoApi) -> ChatScreen:
 
 
 @pytest.fixture
-def bar(opened: ChatScreen) -> FindBar:
-    opened._find()
-    return opened.conversation_view.find_bar
+def bar(chat_screen: ChatScreen) -> FindBar:
+    chat_screen._find()
+    return chat_screen.conversation_view.find_bar
 
 
 def find(bar: FindBar, qtbot: QtBot, text: str) -> None:
@@ -61,38 +61,38 @@ def is_in_view(screen: ChatScreen) -> bool:
     return transcript.offset <= place < transcript.offset + transcript.viewport().height()
 
 
-def test_words_are_counted_shown_and_gone_through(opened: ChatScreen, bar: FindBar, qtbot: QtBot) -> None:
+def test_words_are_counted_shown_and_gone_through(chat_screen: ChatScreen, bar: FindBar, qtbot: QtBot) -> None:
     find(bar, qtbot, "BOILER")
     assert bar.count.text() == "1 of 6"
-    assert is_in_view(opened)
+    assert is_in_view(chat_screen)
     turns = []
     for _ in range(6):
         match = bar._finder.match
         assert match is not None
         turns.append(match.turn)
         QTest.keyClick(bar.field, Qt.Key.Key_Return)
-        assert is_in_view(opened)
+        assert is_in_view(chat_screen)
     assert turns == [3, 3, 3, 17, 17, 17]
     assert bar.count.text() == "1 of 6"
     QTest.keyClick(bar.field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
     assert bar.count.text() == "6 of 6"
 
 
-def test_places_are_marked_and_the_present_one_differently(opened: ChatScreen, bar: FindBar, qtbot: QtBot) -> None:
+def test_places_are_marked_and_the_present_one_differently(chat_screen: ChatScreen, bar: FindBar, qtbot: QtBot) -> None:
     find(bar, qtbot, "boiler")
-    marks = [mark for box in opened.conversation_view.transcript.document.marks.values() for mark in box]
+    marks = [mark for box in chat_screen.conversation_view.transcript.document.marks.values() for mark in box]
     assert len(marks) == 6
     assert sum(mark.is_current for mark in marks) == 1
-    opened.conversation_view.transcript.grab()  # they are painted in text, tables and code
+    chat_screen.conversation_view.transcript.grab()  # they are painted in text, tables and code
     QTest.keyClick(bar.field, Qt.Key.Key_Escape)
-    assert not opened.conversation_view.transcript.document.marks
+    assert not chat_screen.conversation_view.transcript.document.marks
     assert bar.isHidden()
 
 
-def test_positions_count_as_qt_counts(opened: ChatScreen, bar: FindBar, qtbot: QtBot) -> None:
+def test_positions_count_as_qt_counts(chat_screen: ChatScreen, bar: FindBar, qtbot: QtBot) -> None:
     find(bar, qtbot, "boiler")
     after = bar._finder.matches[4]
-    text = opened.conversation_view.transcript.document.turns[17].boxes[after.box].text
+    text = chat_screen.conversation_view.transcript.document.turns[17].boxes[after.box].text
     assert after.end - after.start == len("boiler")
     assert text.encode("utf-16-le")[2 * after.start : 2 * after.end].decode("utf-16-le") == "boiler"
 
@@ -129,16 +129,16 @@ def test_a_search_hit_leads_to_its_message_and_marks_it(screen: ChatScreen, api:
     assert is_in_view(screen)
 
 
-def test_a_hit_on_another_branch_shows_that_branch(opened: ChatScreen, api: DemoApi) -> None:
-    opened.model.open_chat("c1", "other")
+def test_a_hit_on_another_branch_shows_that_branch(chat_screen: ChatScreen, api: DemoApi) -> None:
+    chat_screen.model.open_chat("c1", "other")
     api.flush()
-    assert opened.model.conversation.message_path()[-1].id == "other"
+    assert chat_screen.model.conversation.message_path()[-1].id == "other"
 
 
-def test_a_hit_that_is_not_in_the_text_shows_its_message(opened: ChatScreen, qtbot: QtBot) -> None:
-    opened.model.chat_list.query = "words of a file"
-    opened.model.conversation.show_message("m33")
-    transcript = opened.conversation_view.transcript
+def test_a_hit_that_is_not_in_the_text_shows_its_message(chat_screen: ChatScreen, qtbot: QtBot) -> None:
+    chat_screen.model.chat_list.query = "words of a file"
+    chat_screen.model.conversation.show_message("m33")
+    transcript = chat_screen.conversation_view.transcript
     qtbot.waitUntil(lambda: not transcript.finder.is_looking)
     top = transcript.document.turn_top(33)
     assert transcript.offset <= top <= transcript.offset + transcript.viewport().height()
@@ -149,8 +149,8 @@ def test_without_a_chat_find_searches_all(screen: ChatScreen) -> None:
     assert screen.conversation_view.find_bar.isHidden()
 
 
-def test_another_chat_ends_finding(opened: ChatScreen, bar: FindBar, qtbot: QtBot) -> None:
+def test_another_chat_ends_finding(chat_screen: ChatScreen, bar: FindBar, qtbot: QtBot) -> None:
     find(bar, qtbot, "boiler")
-    opened.model.new_chat()
+    chat_screen.model.new_chat()
     assert bar.isHidden()
-    assert not opened.conversation_view.transcript.finder.terms
+    assert not chat_screen.conversation_view.transcript.finder.terms

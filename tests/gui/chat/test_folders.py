@@ -20,7 +20,7 @@ from tests.gui.chat.test_screen import screen as screen  # noqa: PLC0414 -- pyte
 
 
 @pytest.fixture
-def shown(screen: ChatScreen, api: DemoApi) -> ChatScreen:
+def folder_screen(screen: ChatScreen, api: DemoApi) -> ChatScreen:
     api.replies |= folders.folder_replies()
     screen.model.chat_list.folders.store.read()
     screen.model.chat_list.folders.tags.read()
@@ -43,44 +43,44 @@ def press(screen: ChatScreen, api: DemoApi, key: Qt.Key) -> None:
     api.flush()
 
 
-def test_folders_stand_above_the_chats_that_are_in_none(shown: ChatScreen, api: DemoApi) -> None:
-    assert ids(shown)[:3] == ["f1", "f2", "f3"]
+def test_folders_stand_above_the_chats_that_are_in_none(folder_screen: ChatScreen, api: DemoApi) -> None:
+    assert ids(folder_screen)[:3] == ["f1", "f2", "f3"]
     assert f"/chats?limit={PAGE}&query=&folder=" in {path for _, path, _ in api.calls}
-    shown.model.chat_list.show_shelf(ChatShelf.ARCHIVED)
+    folder_screen.model.chat_list.show_shelf(ChatShelf.ARCHIVED)
     api.flush()
-    assert "f1" not in ids(shown)
+    assert "f1" not in ids(folder_screen)
 
 
-def test_a_folder_opens_and_closes_from_the_keyboard(shown: ChatScreen, api: DemoApi) -> None:
-    choose(shown, "f1")
-    press(shown, api, Qt.Key.Key_Right)
-    assert ids(shown)[:4] == ["f1", "c1", "c2", "f2"]
-    press(shown, api, Qt.Key.Key_Right)
-    assert ids(shown)[:2] == ["f1", "c1"]
-    press(shown, api, Qt.Key.Key_Left)
-    assert ids(shown)[:2] == ["f1", "f2"]
-    press(shown, api, Qt.Key.Key_Space)
-    press(shown, api, Qt.Key.Key_Return)
-    assert ids(shown)[:2] == ["f1", "f2"]
+def test_a_folder_opens_and_closes_from_the_keyboard(folder_screen: ChatScreen, api: DemoApi) -> None:
+    choose(folder_screen, "f1")
+    press(folder_screen, api, Qt.Key.Key_Right)
+    assert ids(folder_screen)[:4] == ["f1", "c1", "c2", "f2"]
+    press(folder_screen, api, Qt.Key.Key_Right)
+    assert ids(folder_screen)[:2] == ["f1", "c1"]
+    press(folder_screen, api, Qt.Key.Key_Left)
+    assert ids(folder_screen)[:2] == ["f1", "f2"]
+    press(folder_screen, api, Qt.Key.Key_Space)
+    press(folder_screen, api, Qt.Key.Key_Return)
+    assert ids(folder_screen)[:2] == ["f1", "f2"]
 
 
-def test_a_large_folder_shows_more_when_asked(shown: ChatScreen, api: DemoApi) -> None:
+def test_a_large_folder_shows_more_when_asked(folder_screen: ChatScreen, api: DemoApi) -> None:
     first = [replace(long_chat.make_summaries()[0], id=f"x{number}", folder="f1") for number in range(PAGE)]
     api.replies[f"GET /chats?limit={PAGE}&folder=f1"] = first
     before = first[-1].updated_at
     api.replies[f"GET /chats?limit={PAGE}&folder=f1&before={before!r}"] = [replace(first[0], id="last")]
-    choose(shown, "f1")
-    press(shown, api, Qt.Key.Key_Right)
-    view = shown.pane.list_view
+    choose(folder_screen, "f1")
+    press(folder_screen, api, Qt.Key.Key_Right)
+    view = folder_screen.pane.list_view
     row = next(at for at, item in enumerate(view._rows.rows) if isinstance(item, MoreRow))
     view.setCurrentIndex(view._rows.index(row))
-    press(shown, api, Qt.Key.Key_Return)
-    assert "last" in ids(shown)
+    press(folder_screen, api, Qt.Key.Key_Return)
+    assert "last" in ids(folder_screen)
     assert not any(isinstance(item, MoreRow) for item in view._rows.rows)
 
 
-def test_a_screen_reader_hears_what_a_folder_is(shown: ChatScreen) -> None:
-    rows = shown.pane.list_view._rows
+def test_a_screen_reader_hears_what_a_folder_is(folder_screen: ChatScreen) -> None:
+    rows = folder_screen.pane.list_view._rows
     index = rows.row_of("f1")
     assert index.data(Qt.ItemDataRole.AccessibleTextRole) == "Engine sheds"
     assert index.data(Qt.ItemDataRole.AccessibleDescriptionRole) == "closed folder, 2 chats"
@@ -89,22 +89,22 @@ def test_a_screen_reader_hears_what_a_folder_is(shown: ChatScreen) -> None:
     assert description == "#boilers #1911"
 
 
-def test_a_new_chat_gets_what_its_folder_has_and_says_so(shown: ChatScreen, api: DemoApi) -> None:
-    view = shown.pane.list_view
+def test_a_new_chat_gets_what_its_folder_has_and_says_so(folder_screen: ChatScreen, api: DemoApi) -> None:
+    view = folder_screen.pane.list_view
     view.folder_chat_requested.emit("f1")
-    conversation, sheds = shown.model.conversation, folders.SHEDS
+    conversation, sheds = folder_screen.model.conversation, folders.SHEDS
     assert (conversation.folder, conversation.system_prompt) == ("f1", sheds.system_prompt)
-    assert [file.name for file in shown.model.files.items] == [file.name for file in sheds.files]
+    assert [file.name for file in folder_screen.model.files.items] == [file.name for file in sheds.files]
     words = "In “Engine sheds”, with its model, its system prompt and 2 of its files"
-    assert folder_words(shown.model) == words
-    assert shown.conversation_view.folder_line.accessibleName() == words
-    shown.model.files.remove(shown.model.files.items[0])
-    assert "1 of its files" in folder_words(shown.model)
+    assert folder_words(folder_screen.model) == words
+    assert folder_screen.conversation_view.folder_line.accessibleName() == words
+    folder_screen.model.files.remove(folder_screen.model.files.items[0])
+    assert "1 of its files" in folder_words(folder_screen.model)
     made = Chat(
         **{**{name: getattr(long_chat.make_sample_chat(), name) for name in Chat.__struct_fields__}, "folder": "f1"}
     )
     api.replies["POST /chats"] = made
-    shown.model.send_question("Why?")
+    folder_screen.model.send_question("Why?")
     api.flush()
     new = NewChat(model=long_chat.MODEL, system_prompt=sheds.system_prompt, folder="f1")
     assert api.bodies_of("POST", "/chats") == [new]
@@ -112,36 +112,36 @@ def test_a_new_chat_gets_what_its_folder_has_and_says_so(shown: ChatScreen, api:
     assert api.bodies_of("POST", f"/chats/{made.id}/turns") == [turn]
 
 
-def test_a_new_chat_outside_lets_go_of_what_the_folder_gave(shown: ChatScreen, api: DemoApi) -> None:
-    shown.model.new_chat(folder="f1")
-    shown.model.new_chat()
+def test_a_new_chat_outside_lets_go_of_what_the_folder_gave(folder_screen: ChatScreen, api: DemoApi) -> None:
+    folder_screen.model.new_chat(folder="f1")
+    folder_screen.model.new_chat()
     api.flush()
-    assert (shown.model.conversation.folder, shown.model.conversation.system_prompt) == ("", "")
-    assert shown.model.files.items == []
+    assert (folder_screen.model.conversation.folder, folder_screen.model.conversation.system_prompt) == ("", "")
+    assert folder_screen.model.files.items == []
     assert not [path for verb, path, _ in api.calls if verb == "DELETE"]
 
 
-def test_a_chat_is_moved_by_menu_and_by_mouse_with_undo(shown: ChatScreen, api: DemoApi) -> None:
+def test_a_chat_is_moved_by_menu_and_by_mouse_with_undo(folder_screen: ChatScreen, api: DemoApi) -> None:
     undos: list[object] = []
-    shown.model.chat_list.toast_requested.connect(lambda _, undo: undos.append(undo))
+    folder_screen.model.chat_list.toast_requested.connect(lambda _, undo: undos.append(undo))
     api.replies["PATCH /chats/c3"] = long_chat.make_sample_chat()
     data = QMimeData()
     data.setData(CHAT_TYPE, b"c3")
-    view = shown.pane.list_view
+    view = folder_screen.pane.list_view
     index = view._rows.row_of("c3")
     assert bytes(view._rows.mimeData([index]).data(CHAT_TYPE).data()) == b"c3"
     view.move_dropped(data, view._folder_at(view.visualRect(view._rows.row_of("f2")).center()))
-    assert "c3" not in ids(shown)
+    assert "c3" not in ids(folder_screen)
     assert api.bodies_of("PATCH", "/chats/c3") == [ChatPatch(folder="f2")]
     assert callable(undos[0])
     undos[0]()
     assert api.bodies_of("PATCH", "/chats/c3")[-1] == ChatPatch(folder="")
 
 
-def test_a_drop_beside_folders_takes_a_chat_out(shown: ChatScreen, api: DemoApi) -> None:
-    choose(shown, "f1")
-    press(shown, api, Qt.Key.Key_Right)
-    view = shown.pane.list_view
+def test_a_drop_beside_folders_takes_a_chat_out(folder_screen: ChatScreen, api: DemoApi) -> None:
+    choose(folder_screen, "f1")
+    press(folder_screen, api, Qt.Key.Key_Right)
+    view = folder_screen.pane.list_view
     assert view._folder_at(view.visualRect(view._rows.row_of("c1")).center()) == "f1"
     assert view._folder_at(view.visualRect(view._rows.row_of("c4")).center()) == ""
     data = QMimeData()
@@ -150,18 +150,18 @@ def test_a_drop_beside_folders_takes_a_chat_out(shown: ChatScreen, api: DemoApi)
     assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(folder="")]
 
 
-def test_a_new_folder_is_named_in_its_row(shown: ChatScreen, api: DemoApi) -> None:
-    shown._add_folder()
+def test_a_new_folder_is_named_in_its_row(folder_screen: ChatScreen, api: DemoApi) -> None:
+    folder_screen._add_folder()
     api.flush()
-    view = shown.pane.list_view
+    view = folder_screen.pane.list_view
     assert api.bodies_of("POST", "/chats/folders") == [NewChatFolder(name="New folder")]
     assert isinstance(view._row_at(view.currentIndex()), FolderRow)
     assert view.state() is view.State.EditingState
 
 
-def test_the_card_changes_a_folder_as_soon_as_it_is_said(shown: ChatScreen, api: DemoApi) -> None:
-    shown.conversation_view.show_folder("f1")
-    panel = shown.conversation_view.folder_panel
+def test_the_card_changes_a_folder_as_soon_as_it_is_said(folder_screen: ChatScreen, api: DemoApi) -> None:
+    folder_screen.conversation_view.show_folder("f1")
+    panel = folder_screen.conversation_view.folder_panel
     assert not panel.isHidden()
     assert (panel.field.text(), panel.prompt.toPlainText()) == ("Engine sheds", folders.SHEDS.system_prompt)
     panel.prompt.setPlainText("Answer in feet.")
@@ -179,29 +179,29 @@ def question_of(screen: ChatScreen) -> QuestionDialog:
     return screen.window().findChildren(QuestionDialog)[-1]
 
 
-def test_a_folder_with_chats_is_deleted_only_with_an_answer(shown: ChatScreen, api: DemoApi) -> None:
-    choose(shown, "f1")
-    press(shown, api, Qt.Key.Key_Delete)
+def test_a_folder_with_chats_is_deleted_only_with_an_answer(folder_screen: ChatScreen, api: DemoApi) -> None:
+    choose(folder_screen, "f1")
+    press(folder_screen, api, Qt.Key.Key_Delete)
     assert not [path for verb, path, _ in api.calls if verb == "DELETE"]
-    question = question_of(shown)
+    question = question_of(folder_screen)
     assert question.buttons[0].accessibleName() == "Keep the chats"
     question.buttons[-1].click()
     assert not [path for verb, path, _ in api.calls if verb == "DELETE"]
-    press(shown, api, Qt.Key.Key_Delete)
-    question_of(shown).buttons[0].click()
+    press(folder_screen, api, Qt.Key.Key_Delete)
+    question_of(folder_screen).buttons[0].click()
     assert [path for verb, path, _ in api.calls if verb == "DELETE"] == ["/chats/folders/f1"]
-    question_of(shown).hide()
+    question_of(folder_screen).hide()
 
 
-def test_an_empty_folder_goes_at_once(shown: ChatScreen, api: DemoApi) -> None:
-    shown._ask_to_delete_folder("f2")
+def test_an_empty_folder_goes_at_once(folder_screen: ChatScreen, api: DemoApi) -> None:
+    folder_screen._ask_to_delete_folder("f2")
     assert [path for verb, path, _ in api.calls if verb == "DELETE"] == ["/chats/folders/f2"]
 
 
-def test_tags_are_typed_and_chosen(shown: ChatScreen, api: DemoApi) -> None:
+def test_tags_are_typed_and_chosen(folder_screen: ChatScreen, api: DemoApi) -> None:
     api.replies["PATCH /chats/c3"] = long_chat.make_sample_chat()
-    shown.conversation_view.show_tags("c3")
-    panel = shown.conversation_view.tags_panel
+    folder_screen.conversation_view.show_tags("c3")
+    panel = folder_screen.conversation_view.tags_panel
     assert panel.field.text() == "boilers, 1911"
     panel._toggle("work", is_on=True)
     panel.field.setText("boilers, #new one ,")
@@ -211,36 +211,36 @@ def test_tags_are_typed_and_chosen(shown: ChatScreen, api: DemoApi) -> None:
     assert bodies == [ChatPatch(tags=["boilers", "1911", "work"]), ChatPatch(tags=["boilers", "new one"])]
 
 
-def test_the_list_shows_the_chats_of_one_tag_and_all_again(shown: ChatScreen, api: DemoApi) -> None:
+def test_the_list_shows_the_chats_of_one_tag_and_all_again(folder_screen: ChatScreen, api: DemoApi) -> None:
     api.replies[f"GET /chats?limit={PAGE}&query=&tag=work"] = [long_chat.make_summaries()[1]]
-    command = next(command for command in shown._list_commands() if command.title == "Show chats with #work")
+    command = next(command for command in folder_screen._list_commands() if command.title == "Show chats with #work")
     command.run()
     api.flush()
-    assert ids(shown) == ["c2"]
-    shown.pane.back.click()
+    assert ids(folder_screen) == ["c2"]
+    folder_screen.pane.back.click()
     api.flush()
-    assert ids(shown)[0] == "f1"
+    assert ids(folder_screen)[0] == "f1"
 
 
-def test_the_palette_moves_the_open_chat(shown: ChatScreen, api: DemoApi) -> None:
-    shown.model.open_chat("c1")
+def test_the_palette_moves_the_open_chat(folder_screen: ChatScreen, api: DemoApi) -> None:
+    folder_screen.model.open_chat("c1")
     api.flush()
-    titles = [command.title for command in shown._list_commands()]
+    titles = [command.title for command in folder_screen._list_commands()]
     assert "Move this chat to Yards" in titles
     assert "Take this chat out of its folder" in titles
     assert "New chat in Engine sheds" in titles
 
 
-def test_a_folder_that_is_gone_elsewhere_is_gone_here(shown: ChatScreen, api: DemoApi, shell: Shell) -> None:
-    choose(shown, "f1")
-    press(shown, api, Qt.Key.Key_Right)
+def test_a_folder_that_is_gone_elsewhere_is_gone_here(folder_screen: ChatScreen, api: DemoApi, shell: Shell) -> None:
+    choose(folder_screen, "f1")
+    press(folder_screen, api, Qt.Key.Key_Right)
     api.replies["GET /chats/folders"] = []
     shell.event_received.emit(ChatFoldersChanged())
     api.flush()
-    assert "f1" not in ids(shown)
+    assert "f1" not in ids(folder_screen)
 
 
-def test_folders_cost_one_request_a_change(qtbot: QtBot, shown: ChatScreen, api: DemoApi, shell: Shell) -> None:
+def test_folders_cost_one_request_a_change(qtbot: QtBot, folder_screen: ChatScreen, api: DemoApi, shell: Shell) -> None:
     del qtbot
     api.calls.clear()
     for _ in range(3):
@@ -250,4 +250,4 @@ def test_folders_cost_one_request_a_change(qtbot: QtBot, shown: ChatScreen, api:
         "/chats/folders",
         "/chats/tags",
     ]
-    assert shown.model.chat_list.folders.items
+    assert folder_screen.model.chat_list.folders.items

@@ -154,20 +154,20 @@ def test_a_fork_opens_as_a_chat_of_its_own(screen: ChatScreen, api: DemoApi, she
 def test_another_model_answers_from_a_menu_with_loaded_ones_first(
     screen: ChatScreen, api: DemoApi, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown: list[list[str]] = []
+    menus: list[list[str]] = []
 
     def choose_last(menu: Menu, *_at: object) -> None:
-        shown.append([action.text() for action in menu.actions()])
+        menus.append([action.text() for action in menu.actions()])
         menu.actions()[-1].trigger()
 
     monkeypatch.setattr(Menu, "popup", choose_last)
     act(screen, api, Verb.REGENERATE_WITH)
-    qtbot.waitUntil(lambda: bool(shown))
+    qtbot.waitUntil(lambda: bool(menus))
     models = screen.model.models_for_another_answer()
     loaded = [screen.model.is_loaded(info) for info in models]
     assert any(loaded)
     assert loaded == sorted(loaded, reverse=True)
-    assert [words.endswith("loaded") for words in shown[0]] == loaded
+    assert [words.endswith("loaded") for words in menus[0]] == loaded
     assert api.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent="q2", model=models[-1].name)]
 
 

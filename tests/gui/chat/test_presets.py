@@ -23,7 +23,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "presets"
 
 
 @pytest.fixture
-def opened(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> ChatScreen:
+def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> ChatScreen:
     api.replies |= preset_replies(PRESETS)
     screen = ChatScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
@@ -46,29 +46,29 @@ def patches(api: DemoApi) -> list[object]:
     return api.bodies_of("PATCH", "/chats/c1")
 
 
-def test_a_preset_is_taken_into_the_open_chat(opened: ChatScreen, api: DemoApi) -> None:
-    assert opened.conversation_view.presets.field.hasFocus()
-    row_of(opened, EDITOR).use.click()
+def test_a_preset_is_taken_into_the_open_chat(screen: ChatScreen, api: DemoApi) -> None:
+    assert screen.conversation_view.presets.field.hasFocus()
+    row_of(screen, EDITOR).use.click()
     assert patches(api) == [ChatPatch(system_prompt=EDITOR.system_prompt), ChatPatch(sampling=Sampling())]
-    assert opened.conversation_view.presets.isHidden()
+    assert screen.conversation_view.presets.isHidden()
 
 
-def test_variables_are_asked_for_first(opened: ChatScreen, api: DemoApi) -> None:
-    row_of(opened, TRIP).use.click()
-    form = opened.conversation_view.presets._form
+def test_variables_are_asked_for_first(screen: ChatScreen, api: DemoApi) -> None:
+    row_of(screen, TRIP).use.click()
+    form = screen.conversation_view.presets._form
     assert patches(api) == []
     QTest.keyClicks(form._fields["city"], "Bern")
     QTest.keyClick(form._fields["city"], Qt.Key.Key_Return)
     assert form._fields["days"].hasFocus(), "what is empty is asked for before anything is used"
     QTest.keyClicks(form._fields["days"], "3")
     QTest.keyClick(form._fields["days"], Qt.Key.Key_Return)
-    assert opened.conversation_view.composer.text == "Plan 3 days in Bern."
+    assert screen.conversation_view.composer.text == "Plan 3 days in Bern."
     assert ChatPatch(system_prompt="You plan trips to Bern, on foot and by train.") in patches(api)
-    assert opened.model.conversation.sampling == TRIP.sampling
+    assert screen.model.conversation.sampling == TRIP.sampling
 
 
-def test_back_shows_the_library_again(opened: ChatScreen) -> None:
-    panel = opened.conversation_view.presets
+def test_back_shows_the_library_again(screen: ChatScreen) -> None:
+    panel = screen.conversation_view.presets
     panel.use_preset(TRIP)
     panel._form.left.emit()
     assert not panel._list.isHidden()
@@ -76,22 +76,22 @@ def test_back_shows_the_library_again(opened: ChatScreen) -> None:
 
 
 def test_the_chat_is_saved_under_a_name_and_undo_removes_it(
-    opened: ChatScreen, api: DemoApi, shell: QuietShell
+    screen: ChatScreen, api: DemoApi, shell: QuietShell
 ) -> None:
-    panel = opened.conversation_view.presets
-    opened.conversation_view.composer.set_text("Hi {{you}}")
+    panel = screen.conversation_view.presets
+    screen.conversation_view.composer.set_text("Hi {{you}}")
     QTest.keyClicks(panel.name, "  Strict   reader ")
     QTest.keyClick(panel.name, Qt.Key.Key_Return)
     api.flush()
-    conversation = opened.model.conversation
-    wanted = ChatPreset(
+    conversation = screen.model.conversation
+    preset = ChatPreset(
         name="Strict reader",
         model=conversation.model,
         system_prompt=conversation.system_prompt,
         prompt="Hi {{you}}",
         sampling=conversation.sampling,
     )
-    assert api.bodies_of("POST", "/presets") == [SavePreset(preset=wanted, replaces=True)]
+    assert api.bodies_of("POST", "/presets") == [SavePreset(preset=preset, replaces=True)]
     assert "“Strict reader” is saved." in shell.said
     api.replies["DELETE /presets/Strict%20reader"] = None
     undo = shell.undos[-1]
@@ -101,8 +101,8 @@ def test_the_chat_is_saved_under_a_name_and_undo_removes_it(
     assert len(api.bodies_of("DELETE", "/presets/Strict%20reader")) == 1
 
 
-def test_saving_over_a_preset_can_be_undone(opened: ChatScreen, api: DemoApi, shell: QuietShell) -> None:
-    opened.conversation_view.presets.save_requested.emit("strict EDITOR")
+def test_saving_over_a_preset_can_be_undone(screen: ChatScreen, api: DemoApi, shell: QuietShell) -> None:
+    screen.conversation_view.presets.save_requested.emit("strict EDITOR")
     api.flush()
     assert "“strict EDITOR” is replaced." in shell.said
     undo = shell.undos[-1]
@@ -112,14 +112,14 @@ def test_saving_over_a_preset_can_be_undone(opened: ChatScreen, api: DemoApi, sh
     assert api.bodies_of("POST", "/presets")[-1] == SavePreset(preset=EDITOR, replaces=True)
 
 
-def test_a_preset_is_removed_with_a_way_back(opened: ChatScreen, api: DemoApi, shell: QuietShell) -> None:
-    row_of(opened, EDITOR).remove.click()
+def test_a_preset_is_removed_with_a_way_back(screen: ChatScreen, api: DemoApi, shell: QuietShell) -> None:
+    row_of(screen, EDITOR).remove.click()
     api.flush()
     assert "“Strict editor” is removed." in shell.said
     api.replies["GET /presets"] = [TRIP]
     shell.event_received.emit(PresetsChanged())
     api.flush()
-    assert list(opened.conversation_view.presets._list.rows) == ["Trip planner"]
+    assert list(screen.conversation_view.presets._list.rows) == ["Trip planner"]
     undo = shell.undos[-1]
     assert undo is not None
     undo()
@@ -127,8 +127,8 @@ def test_a_preset_is_removed_with_a_way_back(opened: ChatScreen, api: DemoApi, s
     assert api.bodies_of("POST", "/presets") == [SavePreset(preset=EDITOR, replaces=True)]
 
 
-def test_files_go_out_and_in(opened: ChatScreen, api: DemoApi, shell: QuietShell, tmp_path: Path) -> None:
-    library, file = opened.model.presets, tmp_path / "presets.json"
+def test_files_go_out_and_in(screen: ChatScreen, api: DemoApi, shell: QuietShell, tmp_path: Path) -> None:
+    library, file = screen.model.presets, tmp_path / "presets.json"
     library.export_presets(file)
     assert read_presets(file.read_bytes()).presets == PRESETS
     assert "2 presets are exported." in shell.said
@@ -139,9 +139,9 @@ def test_files_go_out_and_in(opened: ChatScreen, api: DemoApi, shell: QuietShell
 
 
 def test_a_preset_of_lm_studio_comes_in_and_says_what_does_not(
-    opened: ChatScreen, api: DemoApi, shell: QuietShell
+    screen: ChatScreen, api: DemoApi, shell: QuietShell
 ) -> None:
-    opened.model.presets.import_presets(FIXTURES / "boilers.preset.json")
+    screen.model.presets.import_presets(FIXTURES / "boilers.preset.json")
     api.flush()
     (body,) = api.bodies_of("POST", "/presets/import")
     assert isinstance(body, PresetImport)
@@ -161,22 +161,22 @@ def test_a_preset_of_lm_studio_comes_in_and_says_what_does_not(
     ],
 )
 def test_a_file_that_is_none_is_told(
-    opened: ChatScreen, shell: QuietShell, tmp_path: Path, make: Callable[[Path], object], words: str
+    screen: ChatScreen, shell: QuietShell, tmp_path: Path, make: Callable[[Path], object], words: str
 ) -> None:
     file = tmp_path / "presets.json"
     make(file)
-    opened.model.presets.import_presets(file)
+    screen.model.presets.import_presets(file)
     assert shell.said[-1] == words
-    opened.model.presets.export_presets(tmp_path / "gone" / "presets.json")
+    screen.model.presets.export_presets(tmp_path / "gone" / "presets.json")
     assert "could not be saved" in shell.said[-1]
 
 
-def test_the_palette_uses_presets(opened: ChatScreen, shell: QuietShell, api: DemoApi) -> None:
+def test_the_palette_uses_presets(screen: ChatScreen, shell: QuietShell, api: DemoApi) -> None:
     titles = {command.title: command for command in shell.commands()}
     titles["Use the preset Strict editor"].run()
     assert ChatPatch(system_prompt=EDITOR.system_prompt) in patches(api)
     titles["Use the preset Trip planner"].run()
-    assert not opened.conversation_view.presets._form.isHidden()
+    assert not screen.conversation_view.presets._form.isHidden()
 
 
 def test_a_row_says_what_it_holds() -> None:

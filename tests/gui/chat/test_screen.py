@@ -66,7 +66,7 @@ def screen(qtbot: QtBot, theme: Theme, api: DemoApi, shell: Shell) -> ChatScreen
 
 
 @pytest.fixture
-def opened(screen: ChatScreen, api: DemoApi) -> ChatScreen:
+def chat_screen(screen: ChatScreen, api: DemoApi) -> ChatScreen:
     screen.model.open_chat("c1")
     api.flush()
     return screen
@@ -85,40 +85,40 @@ def panels(screen: ChatScreen) -> list[ErrorPanel]:
 
 
 def button(parent: QWidget, words: str) -> Button:
-    return next(one for one in parent.findChildren(Button) if one.text() == words and one.isVisible())
+    return next(child for child in parent.findChildren(Button) if child.text() == words and child.isVisible())
 
 
-def test_return_sends_and_shift_return_begins_a_line(opened: ChatScreen, api: DemoApi) -> None:
-    type_(opened, "One")
-    key(opened, ENTER, SHIFT)
-    type_(opened, "two")
-    key(opened, ENTER)
+def test_return_sends_and_shift_return_begins_a_line(chat_screen: ChatScreen, api: DemoApi) -> None:
+    type_(chat_screen, "One")
+    key(chat_screen, ENTER, SHIFT)
+    type_(chat_screen, "two")
+    key(chat_screen, ENTER)
     api.flush()
     assert api.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent="a2", content="One\ntwo")]
-    assert opened.conversation_view.composer.text == ""
+    assert chat_screen.conversation_view.composer.text == ""
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
-def test_nothing_is_not_sent(opened: ChatScreen, api: DemoApi, text: str) -> None:
-    opened.conversation_view.composer.set_text(text)
-    key(opened, ENTER)
+def test_nothing_is_not_sent(chat_screen: ChatScreen, api: DemoApi, text: str) -> None:
+    chat_screen.conversation_view.composer.set_text(text)
+    key(chat_screen, ENTER)
     assert api.bodies_of("POST", "/chats/c1/turns") == []
 
 
-def test_typing_goes_on_while_an_answer_is_written_and_escape_stops_it(opened: ChatScreen, api: DemoApi) -> None:
-    type_(opened, "Hello")
-    key(opened, ENTER)
+def test_typing_goes_on_while_an_answer_is_written_and_escape_stops_it(chat_screen: ChatScreen, api: DemoApi) -> None:
+    type_(chat_screen, "Hello")
+    key(chat_screen, ENTER)
     api.flush()
     api.send_event(FOLLOW, AnswerDelta(content="Hel", offset=0))
-    type_(opened, "next")
-    key(opened, ENTER)
-    assert opened.conversation_view.composer.text == "next"
-    assert opened.conversation_view.composer._button.accessibleName() == "Stop the answer"
-    key(opened, Qt.Key.Key_Escape)
+    type_(chat_screen, "next")
+    key(chat_screen, ENTER)
+    assert chat_screen.conversation_view.composer.text == "next"
+    assert chat_screen.conversation_view.composer._button.accessibleName() == "Stop the answer"
+    key(chat_screen, Qt.Key.Key_Escape)
     api.flush()
     assert len(api.bodies_of("POST", "/chats/c1/answers/a9/stop")) == 1
     api.send_event(FOLLOW, AnswerDone(message=long_chat.make_answer(9, "Hel", status="stopped")))
-    assert opened.conversation_view.composer._button.accessibleName() == "Send"
+    assert chat_screen.conversation_view.composer._button.accessibleName() == "Send"
 
 
 def test_the_first_question_opens_the_chat_in_the_list(screen: ChatScreen, api: DemoApi) -> None:
@@ -131,39 +131,39 @@ def test_the_first_question_opens_the_chat_in_the_list(screen: ChatScreen, api: 
     assert screen.pane.list_view.currentIndex().data() == "Rust borrow checker and temporaries"
 
 
-def test_a_draft_waits_in_its_chat(opened: ChatScreen, api: DemoApi) -> None:
-    type_(opened, "half a thought")
-    opened.model.open_chat("c2")
+def test_a_draft_waits_in_its_chat(chat_screen: ChatScreen, api: DemoApi) -> None:
+    type_(chat_screen, "half a thought")
+    chat_screen.model.open_chat("c2")
     api.flush()
-    assert opened.conversation_view.composer.text == ""
-    opened.model.open_chat("c1")
+    assert chat_screen.conversation_view.composer.text == ""
+    chat_screen.model.open_chat("c1")
     api.flush()
-    assert opened.conversation_view.composer.text == "half a thought"
+    assert chat_screen.conversation_view.composer.text == "half a thought"
 
 
-def test_editing_puts_the_question_into_the_composer_and_escape_takes_it_out(opened: ChatScreen) -> None:
-    type_(opened, "draft")
-    opened.conversation_view.transcript.action_requested.emit("edit", "q1", "")
-    assert opened.conversation_view.composer.text.startswith("Why does the borrow checker")
-    key(opened, Qt.Key.Key_Escape)
-    assert opened.conversation_view.composer.text == "draft"
-    assert opened.model.conversation.editing is None
+def test_editing_puts_the_question_into_the_composer_and_escape_takes_it_out(chat_screen: ChatScreen) -> None:
+    type_(chat_screen, "draft")
+    chat_screen.conversation_view.transcript.action_requested.emit("edit", "q1", "")
+    assert chat_screen.conversation_view.composer.text.startswith("Why does the borrow checker")
+    key(chat_screen, Qt.Key.Key_Escape)
+    assert chat_screen.conversation_view.composer.text == "draft"
+    assert chat_screen.model.conversation.editing is None
 
 
-def test_a_refused_question_is_put_back_with_the_reason_and_a_button(opened: ChatScreen, api: DemoApi) -> None:
+def test_a_refused_question_is_put_back_with_the_reason_and_a_button(chat_screen: ChatScreen, api: DemoApi) -> None:
     api.replies["POST /chats/c1/turns"] = ErrorBody(code="storage", sentence="The disk is full.", hint="Make room.")
-    type_(opened, "Hello")
-    key(opened, ENTER)
+    type_(chat_screen, "Hello")
+    key(chat_screen, ENTER)
     api.flush()
-    assert opened.conversation_view.composer.text == "Hello"
-    (panel,) = panels(opened)
+    assert chat_screen.conversation_view.composer.text == "Hello"
+    (panel,) = panels(chat_screen)
     assert panel.accessibleName() == "Problem: The disk is full."
     api.replies["POST /chats/c1/turns"] = turn_for
     button(panel, "Try again").click()
     api.flush()
-    assert panels(opened) == []
-    assert opened.conversation_view.composer.text == ""
-    assert opened.model.conversation.is_busy
+    assert panels(chat_screen) == []
+    assert chat_screen.conversation_view.composer.text == ""
+    assert chat_screen.model.conversation.is_busy
 
 
 def test_a_model_that_failed_says_so_above_the_composer_and_can_be_loaded_again(
@@ -212,18 +212,20 @@ def test_the_list_makes_room_in_a_narrow_window_and_comes_when_asked_for(screen:
 
 
 @pytest.mark.parametrize("tool", ["_sampling_tool", "_system_tool"])
-def test_no_panel_outgrows_the_smallest_window_at_twice_the_size(opened: ChatScreen, theme: Theme, tool: str) -> None:
+def test_no_panel_outgrows_the_smallest_window_at_twice_the_size(
+    chat_screen: ChatScreen, theme: Theme, tool: str
+) -> None:
     theme.set_percent(200)
-    opened.resize(968, 640)
+    chat_screen.resize(968, 640)
     QApplication.processEvents()
-    getattr(opened.conversation_view, tool).click()
+    getattr(chat_screen.conversation_view, tool).click()
     for _ in range(5):
         QApplication.processEvents()
-    assert (opened.width(), opened.height()) == (968, 640)
+    assert (chat_screen.width(), chat_screen.height()) == (968, 640)
 
 
-def test_f2_renames_the_open_chat(qtbot: QtBot, opened: ChatScreen, api: DemoApi) -> None:
-    QTest.keyClick(opened, Qt.Key.Key_F2)
+def test_f2_renames_the_open_chat(qtbot: QtBot, chat_screen: ChatScreen, api: DemoApi) -> None:
+    QTest.keyClick(chat_screen, Qt.Key.Key_F2)
     editor = QApplication.focusWidget()
     assert editor is not None
     assert editor.accessibleName() == "Title of the chat"
@@ -231,14 +233,14 @@ def test_f2_renames_the_open_chat(qtbot: QtBot, opened: ChatScreen, api: DemoApi
     QTest.keyClicks(editor, "Lifetimes")
     QTest.keyClick(editor, ENTER)
     qtbot.waitUntil(lambda: api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(title="Lifetimes")])
-    assert opened.model.conversation.id == "c1"
+    assert chat_screen.model.conversation.id == "c1"
 
 
-def test_delete_in_the_list_can_be_undone(opened: ChatScreen, api: DemoApi, shell: Quiet) -> None:
-    opened.pane.list_view.setFocus()
-    QTest.keyClick(opened.pane.list_view, Qt.Key.Key_Delete)
+def test_delete_in_the_list_can_be_undone(chat_screen: ChatScreen, api: DemoApi, shell: Quiet) -> None:
+    chat_screen.pane.list_view.setFocus()
+    QTest.keyClick(chat_screen.pane.list_view, Qt.Key.Key_Delete)
     api.flush()
-    assert opened.model.conversation.is_new
+    assert chat_screen.model.conversation.is_new
     assert shell.said == ["“Rust borrow checker and temporaries” was deleted."]
     assert shell.undos[0] is not None
     shell.undos[0]()
@@ -262,9 +264,9 @@ def test_the_picker_shows_every_model_and_escape_leaves_it(screen: ChatScreen) -
     screen.header.chip.click()
     lines = [line for line in screen.picker.findChildren(ModelLine) if line.isVisible()]
     assert [line.info.name for line in lines] == [info.name for info in screen.model.chat_models()]
-    said = {line.info.name: line.accessibleName() for line in lines}
-    assert said["gpt-oss-20b-mxfp4"] == "gpt-oss 20B, MXFP4 · 11.3 GiB · Reading weights 63 %"
-    assert said["guide"] == "Guide, built-in tiny help model · 11.0 MiB"
+    names = {line.info.name: line.accessibleName() for line in lines}
+    assert names["gpt-oss-20b-mxfp4"] == "gpt-oss 20B, MXFP4 · 11.3 GiB · Reading weights 63 %"
+    assert names["guide"] == "Guide, built-in tiny help model · 11.0 MiB"
     assert not next(line for line in lines if line.info.problem).isEnabled()
     QTest.keyClick(lines[0], Qt.Key.Key_Escape)
     assert not screen.picker.isVisible()
@@ -321,28 +323,28 @@ def test_a_dropped_model_is_offered_and_run(screen: ChatScreen, api: DemoApi, tm
     assert screen.model.conversation.model == data.MODELS[1].name
 
 
-def test_the_system_prompt_is_kept_with_the_chat(opened: ChatScreen, api: DemoApi) -> None:
-    opened.conversation_view._system_tool.click()
-    QTest.keyClicks(opened.conversation_view._system.field, "Be brief.")
-    opened.conversation_view._system_tool.click()
+def test_the_system_prompt_is_kept_with_the_chat(chat_screen: ChatScreen, api: DemoApi) -> None:
+    chat_screen.conversation_view._system_tool.click()
+    QTest.keyClicks(chat_screen.conversation_view._system.field, "Be brief.")
+    chat_screen.conversation_view._system_tool.click()
     api.flush()
     assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(system_prompt="Be brief.")]
-    assert opened.conversation_view._system_tool.isChecked()
+    assert chat_screen.conversation_view._system_tool.isChecked()
 
 
-def test_a_prompt_being_typed_stays_with_its_chat(opened: ChatScreen, api: DemoApi, shell: Shell) -> None:
-    opened.conversation_view._system_tool.click()
-    QTest.keyClicks(opened.conversation_view._system.field, "Be brief.")
+def test_a_prompt_being_typed_stays_with_its_chat(chat_screen: ChatScreen, api: DemoApi, shell: Shell) -> None:
+    chat_screen.conversation_view._system_tool.click()
+    QTest.keyClicks(chat_screen.conversation_view._system.field, "Be brief.")
     shell.chat_requested.emit("")
     api.flush()
     assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(system_prompt="Be brief.")]
-    assert opened.model.conversation.system_prompt == ""
-    assert opened.conversation_view._system.field.toPlainText() == ""
+    assert chat_screen.model.conversation.system_prompt == ""
+    assert chat_screen.conversation_view._system.field.toPlainText() == ""
 
 
-def test_a_sampling_choice_counts_once_it_makes_sense(opened: ChatScreen, api: DemoApi) -> None:
-    opened.conversation_view._sampling_tool.click()
-    fields = opened.conversation_view._sampling._fields
+def test_a_sampling_choice_counts_once_it_makes_sense(chat_screen: ChatScreen, api: DemoApi) -> None:
+    chat_screen.conversation_view._sampling_tool.click()
+    fields = chat_screen.conversation_view._sampling._fields
     fields["temperature"].setText("hot")
     fields["temperature"].editingFinished.emit()
     assert fields["temperature"].property("wrong") is True
@@ -353,30 +355,30 @@ def test_a_sampling_choice_counts_once_it_makes_sense(opened: ChatScreen, api: D
     assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(sampling=Sampling(temperature=0.4, top_k=40))]
 
 
-def test_undo_of_a_deletion_opens_the_chat_again(opened: ChatScreen, api: DemoApi, shell: Quiet) -> None:
-    chat = opened.model.conversation.id
-    opened.model.delete_chat(chat)
+def test_undo_of_a_deletion_opens_the_chat_again(chat_screen: ChatScreen, api: DemoApi, shell: Quiet) -> None:
+    chat = chat_screen.model.conversation.id
+    chat_screen.model.delete_chat(chat)
     api.flush()
-    assert opened.model.conversation.is_new
+    assert chat_screen.model.conversation.is_new
     undo = shell.undos[-1]
     assert undo is not None
     undo()
     api.flush()
-    assert opened.model.conversation.id == chat
+    assert chat_screen.model.conversation.id == chat
 
 
-def test_a_chat_in_the_trash_is_not_opened(opened: ChatScreen, api: DemoApi, shell: Quiet) -> None:
-    opened.model.chat_list.show_shelf(ChatShelf.TRASH)
+def test_a_chat_in_the_trash_is_not_opened(chat_screen: ChatScreen, api: DemoApi, shell: Quiet) -> None:
+    chat_screen.model.chat_list.show_shelf(ChatShelf.TRASH)
     api.flush()
-    opened.pane.list_view.chat_requested.emit("c2")
+    chat_screen.pane.list_view.chat_requested.emit("c2")
     assert "Restore the chat" in shell.said[-1]
-    assert opened.model.conversation.id == "c1"
-    assert opened.pane.back.isVisible() or not opened.isVisible()
-    opened.pane.back.click()
-    assert opened.model.chat_list.shelf is ChatShelf.CURRENT
+    assert chat_screen.model.conversation.id == "c1"
+    assert chat_screen.pane.back.isVisible() or not chat_screen.isVisible()
+    chat_screen.pane.back.click()
+    assert chat_screen.model.chat_list.shelf is ChatShelf.CURRENT
 
 
-def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -> None:
+def test_commands_are_offered_to_the_palette(chat_screen: ChatScreen, shell: Quiet) -> None:
     titles = [command.title for command in shell.commands()]
     assert titles == [
         "Regenerate answer",
@@ -430,36 +432,38 @@ def test_no_plain_qt_button_is_on_the_page(screen: ChatScreen) -> None:
     assert screen.findChildren(QPushButton) == []
 
 
-def test_a_larger_theme_reaches_everything(opened: ChatScreen, theme: Theme) -> None:
-    before = opened.conversation_view.transcript.document.height
+def test_a_larger_theme_reaches_everything(chat_screen: ChatScreen, theme: Theme) -> None:
+    before = chat_screen.conversation_view.transcript.document.height
     theme.set_percent(200)
     QApplication.processEvents()
-    assert opened.conversation_view.transcript.document.height > 1.5 * before
-    assert opened.conversation_view.composer.field.font().pixelSize() == 30
+    assert chat_screen.conversation_view.transcript.document.height > 1.5 * before
+    assert chat_screen.conversation_view.composer.field.font().pixelSize() == 30
 
 
-def test_a_title_that_arrives_later_shows_in_the_list(opened: ChatScreen, api: DemoApi) -> None:
+def test_a_title_that_arrives_later_shows_in_the_list(chat_screen: ChatScreen, api: DemoApi) -> None:
     api.replies["GET /chats"] = [replace(chat, title="A better title") for chat in long_chat.make_summaries()[:1]]
-    opened.model.chat_list.fetch_chats()
+    chat_screen.model.chat_list.fetch_chats()
     api.flush()
-    assert opened.pane.list_view.currentIndex().data() == "A better title"
+    assert chat_screen.pane.list_view.currentIndex().data() == "A better title"
 
 
 @pytest.mark.parametrize("name", ["System prompt", "Sampling"])
-def test_escape_closes_what_is_open_above_the_composer(opened: ChatScreen, name: str) -> None:
-    tool = next(one for one in opened.findChildren(IconButton) if one.accessibleName() == name)
+def test_escape_closes_what_is_open_above_the_composer(chat_screen: ChatScreen, name: str) -> None:
+    tool = next(child for child in chat_screen.findChildren(IconButton) if child.accessibleName() == name)
     tool.click()
-    panel = opened.conversation_view._system if name == "System prompt" else opened.conversation_view._sampling
+    panel = (
+        chat_screen.conversation_view._system if name == "System prompt" else chat_screen.conversation_view._sampling
+    )
     assert panel.isVisible()
     assert panel.field.hasFocus()
     QTest.keyClick(panel.field, Qt.Key.Key_Escape)
     assert not panel.isVisible()
-    assert opened.conversation_view.composer.field.hasFocus()
+    assert chat_screen.conversation_view.composer.field.hasFocus()
 
 
-def test_a_wrong_sampling_value_is_said_in_words(opened: ChatScreen) -> None:
-    opened.conversation_view.toggle_sampling()
-    panel = opened.conversation_view._sampling
+def test_a_wrong_sampling_value_is_said_in_words(chat_screen: ChatScreen) -> None:
+    chat_screen.conversation_view.toggle_sampling()
+    panel = chat_screen.conversation_view._sampling
     QTest.keyClicks(panel.field, "9")
     QTest.keyClick(panel.field, Qt.Key.Key_Tab)
     assert panel.quiet.text() == "Temperature takes a number from 0 to 5."
@@ -561,12 +565,12 @@ def test_add_a_model_shows_what_there_is_to_add(screen: ChatScreen, shell: Shell
     assert task.args == [Task.DISCOVER]
 
 
-def test_typing_after_a_click_into_the_conversation_goes_into_the_composer(opened: ChatScreen) -> None:
-    transcript = opened.conversation_view.transcript
+def test_typing_after_a_click_into_the_conversation_goes_into_the_composer(chat_screen: ChatScreen) -> None:
+    transcript = chat_screen.conversation_view.transcript
     QTest.mouseClick(transcript.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(300, 200))
     transcript.setFocus()
     QTest.keyClicks(transcript, "H")
-    field = opened.conversation_view.composer.field
+    field = chat_screen.conversation_view.composer.field
     assert (field.toPlainText(), field.hasFocus()) == ("H", True)
     transcript.setFocus()
     QTest.keyClick(transcript, Qt.Key.Key_B, CONTROL)
@@ -576,46 +580,46 @@ def test_typing_after_a_click_into_the_conversation_goes_into_the_composer(opene
     assert field.toPlainText() == "Hello"
 
 
-def test_a_model_that_is_gone_offers_the_others_and_no_command(opened: ChatScreen, api: DemoApi) -> None:
+def test_a_model_that_is_gone_offers_the_others_and_no_command(chat_screen: ChatScreen, api: DemoApi) -> None:
     api.replies["POST /chats/c1/turns"] = ErrorBody(
         code="model_not_found",
         sentence="There is no model qwen3.",
         hint="Did you mean qwen3-8b? To let another model answer: `roundhouse alias qwen3 MODEL`.",
     )
-    type_(opened, "Hello")
-    key(opened, ENTER)
+    type_(chat_screen, "Hello")
+    key(chat_screen, ENTER)
     api.flush()
-    (panel,) = panels(opened)
+    (panel,) = panels(chat_screen)
     assert panel._hint.text() == "Did you mean qwen3-8b?"
     button(panel, "Choose a model").click()
-    assert opened.picker.isVisible()
+    assert chat_screen.picker.isVisible()
 
 
-def test_an_answer_without_a_word_is_said_to_be_one(opened: ChatScreen, api: DemoApi) -> None:
-    type_(opened, "Hello")
-    key(opened, ENTER)
+def test_an_answer_without_a_word_is_said_to_be_one(chat_screen: ChatScreen, api: DemoApi) -> None:
+    type_(chat_screen, "Hello")
+    key(chat_screen, ENTER)
     api.flush()
     api.send_event(FOLLOW, AnswerDone(message=long_chat.make_answer(9, "")))
-    (trouble,) = [view.trouble for view in opened.model.conversation.list_turns() if view.trouble]
+    (trouble,) = [view.trouble for view in chat_screen.model.conversation.list_turns() if view.trouble]
     assert trouble.sentence == "The model wrote nothing."
 
 
-def test_no_chat_is_marked_while_a_new_chat_shows(opened: ChatScreen, api: DemoApi) -> None:
-    listing = opened.pane.list_view
+def test_no_chat_is_marked_while_a_new_chat_shows(chat_screen: ChatScreen, api: DemoApi) -> None:
+    listing = chat_screen.pane.list_view
     assert listing.selectionModel().hasSelection()
-    opened.model.new_chat()
+    chat_screen.model.new_chat()
     api.flush()
     assert not listing.selectionModel().hasSelection()
     assert not listing.currentIndex().isValid()
 
 
-def test_alt_up_leads_from_the_composer_to_the_last_message_and_its_actions(opened: ChatScreen) -> None:
-    field, transcript = opened.conversation_view.composer.field, opened.conversation_view.transcript
+def test_alt_up_leads_from_the_composer_to_the_last_message_and_its_actions(chat_screen: ChatScreen) -> None:
+    field, transcript = chat_screen.conversation_view.composer.field, chat_screen.conversation_view.transcript
     field.setFocus()
     QTest.keyClick(field, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
     assert transcript.hasFocus()
     assert transcript.current == len(transcript.document.turns) - 1
-    opened.model.new_chat()
+    chat_screen.model.new_chat()
     field.setFocus()
     QTest.keyClick(field, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
     assert field.hasFocus(), "an empty chat has no message to go to"

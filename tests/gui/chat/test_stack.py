@@ -19,9 +19,9 @@ def test_tops_and_places(heights: list[float], changes: list[tuple[int, int]], p
     assert [stack.top_of(index) for index in range(len(heights))] == [
         sum(heights[:index]) for index in range(len(heights))
     ]
-    found = stack.index_at(place)
+    position = stack.index_at(place)
     inside = min(max(place, 0), sum(heights) - 1)
-    assert stack.top_of(found) <= inside < stack.top_of(found) + heights[found]
+    assert stack.top_of(position) <= inside < stack.top_of(position) + heights[position]
 
 
 @given(HEIGHTS, HEIGHTS)

@@ -61,31 +61,31 @@ def talk(qtbot: QtBot, gateway: DemoApi, shell: Shell) -> Conversation:
 
 
 @pytest.fixture
-def opened(talk: Conversation, gateway: DemoApi) -> Conversation:
+def conversation(talk: Conversation, gateway: DemoApi) -> Conversation:
     talk.open_chat("c1")
     gateway.flush()
     return talk
 
 
 @pytest.fixture
-def asked(opened: Conversation, gateway: DemoApi) -> Conversation:
-    opened.send("And now?")
+def busy(conversation: Conversation, gateway: DemoApi) -> Conversation:
+    conversation.send("And now?")
     gateway.flush()
-    return opened
+    return conversation
 
 
 def texts(talk: Conversation) -> list[str]:
     return [turn.message.content for turn in talk.list_turns()]
 
 
-def heard(talk: Conversation) -> str:
+def live_text(talk: Conversation) -> str:
     live = talk.list_turns()[-1].live
     return "" if live is None else "".join(live.content)
 
 
-def test_a_chat_is_read_and_shown_to_its_head(opened: Conversation) -> None:
-    assert [turn.message.id for turn in opened.list_turns()] == ["q1", "a1", "q2", "a2"]
-    assert [(turn.branch, turn.branches) for turn in opened.list_turns()] == [(1, 1), (1, 1), (1, 1), (2, 2)]
+def test_a_chat_is_read_and_shown_to_its_head(conversation: Conversation) -> None:
+    assert [turn.message.id for turn in conversation.list_turns()] == ["q1", "a1", "q2", "a2"]
+    assert [(turn.branch, turn.branches) for turn in conversation.list_turns()] == [(1, 1), (1, 1), (1, 1), (2, 2)]
 
 
 def test_a_chat_that_cannot_be_read_says_why(talk: Conversation, gateway: DemoApi) -> None:
@@ -96,12 +96,12 @@ def test_a_chat_that_cannot_be_read_says_why(talk: Conversation, gateway: DemoAp
     assert not talk.is_loading
 
 
-def test_a_question_shows_at_once_and_then_as_stored(opened: Conversation, gateway: DemoApi) -> None:
-    opened.send("And now?")
-    assert texts(opened)[-2:] == ["And now?", ""]
-    assert opened.is_busy
+def test_a_question_shows_at_once_and_then_as_stored(conversation: Conversation, gateway: DemoApi) -> None:
+    conversation.send("And now?")
+    assert texts(conversation)[-2:] == ["And now?", ""]
+    assert conversation.is_busy
     gateway.flush()
-    assert [turn.message.id for turn in opened.list_turns()][-2:] == ["q9", "a9"]
+    assert [turn.message.id for turn in conversation.list_turns()][-2:] == ["q9", "a9"]
     assert gateway.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent="a2", content="And now?")]
 
 
@@ -114,65 +114,65 @@ def test_the_first_question_makes_the_chat(talk: Conversation, gateway: DemoApi)
     assert gateway.bodies_of("PATCH", "/chats/") == []
     talk.send("Hello")
     gateway.flush()
-    wanted = NewChat(model="guide", system_prompt="Be brief.", sampling=Sampling(temperature=0.2))
-    assert gateway.bodies_of("POST", "/chats") == [wanted]
+    body = NewChat(model="guide", system_prompt="Be brief.", sampling=Sampling(temperature=0.2))
+    assert gateway.bodies_of("POST", "/chats") == [body]
     assert gateway.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent=None, content="Hello")]
     assert talk.id == "c1"
     assert len(made) == 1
 
 
-def test_text_arrives_and_the_stored_message_takes_its_place(asked: Conversation, gateway: DemoApi) -> None:
+def test_text_arrives_and_the_stored_message_takes_its_place(busy: Conversation, gateway: DemoApi) -> None:
     gateway.send_event(f"{FOLLOW}0", AnswerProgress(stage="Reading weights", fraction=0.5))
-    progress = asked.list_turns()[-1].live
+    progress = busy.list_turns()[-1].live
     assert progress is not None
     assert progress.progress is not None
     assert progress.progress.words == "Reading weights 50 %"
     gateway.send_event(f"{FOLLOW}0", AnswerDelta(content="Hel", offset=0))
     gateway.send_event(f"{FOLLOW}0", AnswerDelta(content="lo", offset=3))
-    assert heard(asked) == "Hello"
+    assert live_text(busy) == "Hello"
     gateway.send_event(f"{FOLLOW}0", AnswerDone(message=long_chat.make_answer(9, "Hello")))
-    assert texts(asked)[-1] == "Hello"
-    assert not asked.is_busy
+    assert texts(busy)[-1] == "Hello"
+    assert not busy.is_busy
 
 
-def test_a_broken_stream_is_taken_up_where_it_broke(qtbot: QtBot, asked: Conversation, gateway: DemoApi) -> None:
+def test_a_broken_stream_is_taken_up_where_it_broke(qtbot: QtBot, busy: Conversation, gateway: DemoApi) -> None:
     gateway.send_event(f"{FOLLOW}0", AnswerDelta(content="Hello, wor", offset=0))
     gateway.streams[f"{FOLLOW}0"][1](gateway_gone())
-    assert asked.is_busy
+    assert busy.is_busy
     qtbot.waitUntil(lambda: f"{FOLLOW}10" in gateway.streams)
     gateway.send_event(f"{FOLLOW}10", AnswerDelta(content="world", offset=7))
-    assert heard(asked) == "Hello, world"
+    assert live_text(busy) == "Hello, world"
 
 
 def test_thoughts_are_told_again_to_who_lost_the_stream_before_the_first_word(
-    qtbot: QtBot, asked: Conversation, gateway: DemoApi
+    qtbot: QtBot, busy: Conversation, gateway: DemoApi
 ) -> None:
     gateway.send_event(f"{FOLLOW}0", AnswerDelta(reasoning="Let me", offset=0))
     end, listen = gateway.streams[f"{FOLLOW}0"][1], gateway.streams[f"{FOLLOW}0"]
     end(None)
     qtbot.waitUntil(lambda: gateway.streams[f"{FOLLOW}0"] is not listen)
     gateway.send_event(f"{FOLLOW}0", AnswerDelta(reasoning="Let me think", offset=0))
-    live = asked.list_turns()[-1].live
+    live = busy.list_turns()[-1].live
     assert live is not None
     assert "".join(live.reasoning) == "Let me think"
 
 
-def test_an_answer_that_cannot_be_followed_says_why(asked: Conversation, gateway: DemoApi) -> None:
+def test_an_answer_that_cannot_be_followed_says_why(busy: Conversation, gateway: DemoApi) -> None:
     gateway.streams[f"{FOLLOW}0"][1](ErrorBody(code="not_found", sentence="There is no such message."))
-    trouble = asked.list_turns()[-1].trouble
+    trouble = busy.list_turns()[-1].trouble
     assert trouble is not None
     assert trouble.sentence == "There is no such message."
-    assert not asked.is_busy
+    assert not busy.is_busy
 
 
-def test_how_long_it_thought_is_measured(gateway: DemoApi, asked: Conversation) -> None:
+def test_how_long_it_thought_is_measured(gateway: DemoApi, busy: Conversation) -> None:
     now = [100.0]
-    asked.answer_streams._clock = lambda: now[0]
+    busy.answer_streams._clock = lambda: now[0]
     gateway.send_event(f"{FOLLOW}0", AnswerDelta(reasoning="Hm", offset=0))
     now[0] = 106.0
     gateway.send_event(f"{FOLLOW}0", AnswerDelta(content="Yes", offset=0))
     gateway.send_event(f"{FOLLOW}0", AnswerDone(message=long_chat.make_answer(9, "Yes", reasoning="Hm")))
-    assert asked.list_turns()[-1].thought_s == 6.0
+    assert busy.list_turns()[-1].thought_s == 6.0
 
 
 def test_thinking_nobody_watched_is_estimated_from_its_share_of_the_text() -> None:
@@ -181,68 +181,68 @@ def test_thinking_nobody_watched_is_estimated_from_its_share_of_the_text() -> No
     assert estimate_thought_s(long_chat.make_answer(1, "x")) is None
 
 
-def test_a_refused_question_comes_back(opened: Conversation, gateway: DemoApi) -> None:
+def test_a_refused_question_comes_back(conversation: Conversation, gateway: DemoApi) -> None:
     back: list[tuple[object, str]] = []
-    opened.question_refused.connect(lambda error, text: back.append((error, text)))
+    conversation.question_refused.connect(lambda error, text: back.append((error, text)))
     gateway.replies["POST /chats/c1/turns"] = REFUSED
-    opened.send("And now?")
+    conversation.send("And now?")
     gateway.flush()
     assert back == [(REFUSED, "And now?")]
-    assert len(opened.list_turns()) == 4
-    assert not opened.is_busy
+    assert len(conversation.list_turns()) == 4
+    assert not conversation.is_busy
 
 
-def test_editing_asks_beside_the_question(opened: Conversation, gateway: DemoApi) -> None:
-    assert opened.start_editing("q2") == long_chat.ARABIC
-    opened.send("In English?")
-    assert texts(opened)[2:] == ["In English?", ""]
+def test_editing_asks_beside_the_question(conversation: Conversation, gateway: DemoApi) -> None:
+    assert conversation.start_editing("q2") == long_chat.ARABIC
+    conversation.send("In English?")
+    assert texts(conversation)[2:] == ["In English?", ""]
     gateway.flush()
     assert gateway.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent="a1", content="In English?")]
-    assert [(turn.branch, turn.branches) for turn in opened.list_turns()][2] == (2, 2)
-    assert opened.editing is None
+    assert [(turn.branch, turn.branches) for turn in conversation.list_turns()][2] == (2, 2)
+    assert conversation.editing is None
 
 
-def test_answering_again_adds_a_version(opened: Conversation, gateway: DemoApi) -> None:
-    opened.regenerate("a2")
+def test_answering_again_adds_a_version(conversation: Conversation, gateway: DemoApi) -> None:
+    conversation.regenerate("a2")
     gateway.flush()
     assert gateway.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent="q2")]
-    assert (opened.list_turns()[-1].branch, opened.list_turns()[-1].branches) == (3, 3)
+    assert (conversation.list_turns()[-1].branch, conversation.list_turns()[-1].branches) == (3, 3)
 
 
-def test_moving_to_another_version_is_kept(opened: Conversation, gateway: DemoApi) -> None:
-    opened.show_version("a2", -1)
-    assert opened.list_turns()[-1].message.id == "a2b"
+def test_moving_to_another_version_is_kept(conversation: Conversation, gateway: DemoApi) -> None:
+    conversation.show_version("a2", -1)
+    assert conversation.list_turns()[-1].message.id == "a2b"
     gateway.flush()
     assert gateway.bodies_of("PATCH", "/chats/c1") == [ChatPatch(head="a2b")]
 
 
-def test_nothing_moves_while_an_answer_is_written(asked: Conversation, gateway: DemoApi) -> None:
-    asked.show_version("a2", -1)
-    asked.regenerate("a2")
+def test_nothing_moves_while_an_answer_is_written(busy: Conversation, gateway: DemoApi) -> None:
+    busy.show_version("a2", -1)
+    busy.regenerate("a2")
     gateway.flush()
     assert gateway.bodies_of("PATCH", "/chats/c1") == []
     assert len(gateway.bodies_of("POST", "/chats/c1/turns")) == 1
 
 
-def test_stop_asks_the_gateway_and_waits_for_it(asked: Conversation, gateway: DemoApi) -> None:
-    asked.stop_answers()
+def test_stop_asks_the_gateway_and_waits_for_it(busy: Conversation, gateway: DemoApi) -> None:
+    busy.stop_answers()
     gateway.flush()
     assert len(gateway.bodies_of("POST", "/chats/c1/answers/a9/stop")) == 1
-    assert asked.is_busy
+    assert busy.is_busy
     stopped = long_chat.make_answer(9, "Hel", status=MessageStatus.STOPPED)
     gateway.send_event(f"{FOLLOW}0", AnswerDone(message=stopped))
-    assert not asked.is_busy
+    assert not busy.is_busy
 
 
-def test_an_answer_goes_on_while_another_chat_is_open(asked: Conversation, gateway: DemoApi) -> None:
+def test_an_answer_goes_on_while_another_chat_is_open(busy: Conversation, gateway: DemoApi) -> None:
     half = long_chat.replace_fields(ANSWER, content="Half", parent="q9")
     gateway.replies["GET /chats/c1"] = long_chat.make_chat([*long_chat.make_sample_chat().messages, ASKED, half])
-    asked.start_chat("")
-    assert asked.list_turns() == []
-    asked.open_chat("c1")
+    busy.start_chat("")
+    assert busy.list_turns() == []
+    busy.open_chat("c1")
     gateway.flush()
     gateway.send_event(f"{FOLLOW}4", AnswerDelta(content=" way", offset=4))
-    assert heard(asked) == "Half way"
+    assert live_text(busy) == "Half way"
 
 
 def test_a_failed_answer_offers_to_load_again_when_its_engine_failed(
@@ -316,11 +316,11 @@ def shown_trouble(
     talk = Conversation(gateway, shell, engine)
     talk.open_chat("c2")
     gateway.flush()
-    found = talk.list_turns()[-1].trouble
-    assert found is not None
-    assert found.sentence == "The engine ended while it was reading the weights."
-    assert "insufficient memory" in found.cause
-    return found.hint, found.remedies
+    trouble = talk.list_turns()[-1].trouble
+    assert trouble is not None
+    assert trouble.sentence == "The engine ended while it was reading the weights."
+    assert "insufficient memory" in trouble.cause
+    return trouble.hint, trouble.remedies
 
 
 def test_an_answer_the_gateway_died_over_can_be_asked_for_again(talk: Conversation, gateway: DemoApi) -> None:

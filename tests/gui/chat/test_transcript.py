@@ -56,9 +56,9 @@ def write(area: Transcript, live: LiveText, text: str) -> None:
 
 
 def spots(area: Transcript, turn: int) -> dict[Verb, Spot]:
-    one = area.document.turns[turn]
-    one.lay_out_between(0, one.height)
-    return {spot.verb: spot for spot in one.spots_between(0, one.height)}
+    box = area.document.turns[turn]
+    box.lay_out_between(0, box.height)
+    return {spot.verb: spot for spot in box.spots_between(0, box.height)}
 
 
 def on_screen(area: Transcript, turn: int, spot: Spot) -> QPoint:
@@ -255,7 +255,7 @@ def test_thinking_streams_while_it_is_open(area: Transcript) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "asked"),
+    ("verb", "arguments"),
     [
         (Verb.COPY, ("copy", "a1", "")),
         (Verb.REGENERATE, ("regenerate", "a1", "")),
@@ -264,19 +264,19 @@ def test_thinking_streams_while_it_is_open(area: Transcript) -> None:
         (Verb.CHOOSE_MODEL, ("choose_model", "a1", "")),
     ],
 )
-def test_pressing_asks_for_what_it_says(qtbot: QtBot, area: Transcript, verb: Verb, asked: Sequence[str]) -> None:
+def test_pressing_asks_for_what_it_says(qtbot: QtBot, area: Transcript, verb: Verb, arguments: Sequence[str]) -> None:
     trouble = AnswerTrouble(sentence="It failed.", remedies=(TroubleRemedy.TRY_AGAIN, TroubleRemedy.CHOOSE_MODEL))
     area.show_turns([TurnView(message=long_chat.make_answer(1, "Hm"), branch=2, branches=2, trouble=trouble)])
     with qtbot.waitSignal(area.action_requested) as acted:
         press(area, 0, verb)
-    assert tuple(acted.args or ()) == asked
+    assert tuple(acted.args or ()) == arguments
 
 
 MENDS = (RemedyOffer(kind="less_context", label="Load with less context", options={"context": 4096}),)
 
 
 @pytest.mark.parametrize(
-    ("verb", "asked"),
+    ("verb", "arguments"),
     [
         (Verb.LOAD_OTHERWISE, ("load_otherwise", "a1", "less_context")),
         (Verb.MEND, ("mend", "a1", "")),
@@ -284,7 +284,7 @@ MENDS = (RemedyOffer(kind="less_context", label="Load with less context", option
     ],
 )
 def test_a_failure_has_buttons_for_what_may_mend_it(
-    qtbot: QtBot, area: Transcript, verb: Verb, asked: Sequence[str]
+    qtbot: QtBot, area: Transcript, verb: Verb, arguments: Sequence[str]
 ) -> None:
     trouble = AnswerTrouble(
         sentence="It failed.", remedies=(TroubleRemedy.LOAD_AGAIN, TroubleRemedy.CHOOSE_MODEL), offers=MENDS
@@ -292,7 +292,7 @@ def test_a_failure_has_buttons_for_what_may_mend_it(
     area.show_turns([TurnView(message=long_chat.make_answer(1, ""), trouble=trouble)])
     with qtbot.waitSignal(area.action_requested) as acted:
         press(area, 0, verb)
-    assert tuple(acted.args or ()) == asked
+    assert tuple(acted.args or ()) == arguments
 
 
 def test_buttons_go_on_in_a_second_row_where_there_is_no_room(theme: Theme) -> None:
@@ -331,10 +331,10 @@ def test_the_cause_of_a_failure_unfolds(area: Transcript) -> None:
     ],
 )
 def test_only_web_pages_are_opened(monkeypatch: pytest.MonkeyPatch, link: str, is_opened: bool) -> None:  # noqa: FBT001
-    opened: list[QUrl] = []
-    monkeypatch.setattr(QDesktopServices, "openUrl", opened.append)
+    urls: list[QUrl] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", urls.append)
     open_link(link)
-    assert [url.toString() for url in opened] == ([link] if is_opened else [])
+    assert [url.toString() for url in urls] == ([link] if is_opened else [])
 
 
 def test_a_link_can_be_pressed_and_another_scheme_cannot(area: Transcript) -> None:

@@ -27,7 +27,7 @@ def usual(api: DemoApi, shell: QuietShell) -> DefaultSampling:
     return DefaultSampling(api, shell)
 
 
-def asked(api: DemoApi) -> int:
+def count_reads(api: DemoApi) -> int:
     return len(api.bodies_of("GET", "/model-settings/team%2Fm"))
 
 
@@ -47,13 +47,13 @@ def test_it_is_asked_once_and_anew_when_something_was_set(usual: DefaultSampling
     usual.fetch_for("team/m")
     usual.fetch_for("team/m")
     usual.fetch_for("")
-    assert asked(api) == 1
+    assert count_reads(api) == 1
     usual.handle_event(SettingChanged(name="gateway.port"))
     usual.fetch_for("team/m")
-    assert asked(api) == 1
+    assert count_reads(api) == 1
     usual.handle_event(SettingChanged(name="model.team/m"))
     usual.fetch_for("team/m")
-    assert asked(api) == 2
+    assert count_reads(api) == 2
 
 
 def test_what_cannot_be_told_is_asked_again_later(usual: DefaultSampling, api: DemoApi) -> None:
@@ -62,7 +62,7 @@ def test_what_cannot_be_told_is_asked_again_later(usual: DefaultSampling, api: D
     api.flush()
     assert usual.field_words() == {}
     usual.fetch_for("team/m")
-    assert asked(api) == 2
+    assert count_reads(api) == 2
 
 
 def test_the_panel_asks_when_it_is_opened(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> None:

@@ -41,28 +41,28 @@ def cut(text: str) -> list[MarkdownPiece]:
     return cutter.feed(text) + cutter.finish()
 
 
-def told(text: str) -> list[tuple[str, int, str, str]]:
+def describe_pieces(text: str) -> list[tuple[str, int, str, str]]:
     return [(piece.kind.value, piece.depth, piece.marker, piece.source) for piece in cut(text)]
 
 
 @given(st.lists(LINES, max_size=14), st.data())
 def test_packets_make_no_difference(lines: list[str], data: st.DataObject) -> None:
     text = "\n".join(lines)
-    cutter, found, at = MarkdownSplitter(), [], 0
+    cutter, pieces, at = MarkdownSplitter(), [], 0
     while at < len(text):
         size = data.draw(st.integers(1, 9))
-        found += cutter.feed(text[at : at + size])
+        pieces += cutter.feed(text[at : at + size])
         cutter.preview_tail()
         at += size
-    assert found + cutter.finish() == cut(text)
+    assert pieces + cutter.finish() == cut(text)
 
 
 @given(st.lists(LINES, max_size=14))
 def test_no_word_is_lost(lines: list[str]) -> None:
     words = "".join(piece.source + piece.language for piece in cut("\n".join(lines)))
     for word in ("plain", "nested", "twelve", "quoted", "Head"):
-        wanted = sum(word in line for line in lines)
-        assert words.count(word) >= wanted or "~~~" in lines  # an open fence has a language of any words
+        count = sum(word in line for line in lines)
+        assert words.count(word) >= count or "~~~" in lines  # an open fence has a language of any words
 
 
 def test_the_tail_changes_nothing() -> None:
@@ -74,7 +74,7 @@ def test_the_tail_changes_nothing() -> None:
 
 
 def test_lists_nest_by_indentation() -> None:
-    assert told("1. one\n   - deep\n     more\n\n   still one\n2. two\nplain after\n\nout") == [
+    assert describe_pieces("1. one\n   - deep\n     more\n\n   still one\n2. two\nplain after\n\nout") == [
         ("text", 1, "1.", "one"),
         ("text", 2, "◦", "deep\nmore"),
         ("text", 1, "", "still one"),
@@ -84,15 +84,15 @@ def test_lists_nest_by_indentation() -> None:
 
 
 def test_two_blanks_are_enough_to_nest_below_a_number() -> None:
-    assert [piece[1] for piece in told("1. one\n  - deep\n2. two")] == [1, 2, 1]
+    assert [piece[1] for piece in describe_pieces("1. one\n  - deep\n2. two")] == [1, 2, 1]
 
 
 def test_tasks_show_their_boxes() -> None:
-    assert told("- [ ] open\n- [x] done") == [("text", 1, "☐", "open"), ("text", 1, "☑", "done")]
+    assert describe_pieces("- [ ] open\n- [x] done") == [("text", 1, "☐", "open"), ("text", 1, "☑", "done")]
 
 
 def test_code_in_a_list_keeps_its_own_indentation() -> None:
-    assert told("- see\n  ```py\n  if x:\n      y\n  ```\n  after") == [
+    assert describe_pieces("- see\n  ```py\n  if x:\n      y\n  ```\n  after") == [
         ("text", 1, "•", "see"),
         ("code", 1, "", "if x:\n    y"),
         ("text", 1, "", "after"),
@@ -100,11 +100,11 @@ def test_code_in_a_list_keeps_its_own_indentation() -> None:
 
 
 def test_a_fence_closes_only_with_as_many_marks() -> None:
-    assert told("````\n```\n````\nx") == [("code", 0, "", "```"), ("text", 0, "", "x")]
+    assert describe_pieces("````\n```\n````\nx") == [("code", 0, "", "```"), ("text", 0, "", "x")]
 
 
 def test_headings_rules_and_underlines() -> None:
-    assert told("# One #\nTwo\n===\nThree\n---\n\n---\n- four\n---") == [
+    assert describe_pieces("# One #\nTwo\n===\nThree\n---\n\n---\n- four\n---") == [
         ("heading", 0, "", "One"),
         ("heading", 0, "", "Two"),
         ("heading", 0, "", "Three"),
@@ -126,7 +126,7 @@ def test_quotes_hold_any_block() -> None:
 
 
 def test_a_table_may_follow_a_paragraph_directly() -> None:
-    assert told("see:\n| a | b |\n|---|---|\n| 1 | 2 |\nend") == [
+    assert describe_pieces("see:\n| a | b |\n|---|---|\n| 1 | 2 |\nend") == [
         ("text", 0, "", "see:"),
         ("table", 0, "", "| a | b |\n|---|---|\n| 1 | 2 |"),
         ("text", 0, "", "end"),
@@ -134,7 +134,7 @@ def test_a_table_may_follow_a_paragraph_directly() -> None:
 
 
 def test_a_number_other_than_one_goes_on_with_the_paragraph() -> None:
-    assert told("It was in\n1984. A year") == [("text", 0, "", "It was in\n1984. A year")]
+    assert describe_pieces("It was in\n1984. A year") == [("text", 0, "", "It was in\n1984. A year")]
 
 
 def test_half_a_fence_is_not_shown() -> None:
@@ -155,15 +155,15 @@ def test_literal_text_keeps_its_signs_and_its_code() -> None:
 @pytest.mark.parametrize("packet", [7, 100_000])
 def test_an_endless_paragraph_is_cut_and_nothing_is_lost(packet: int) -> None:
     text = "word after word, " * 6000
-    cutter, found = MarkdownSplitter(), []
+    cutter, pieces = MarkdownSplitter(), []
     for at in range(0, len(text), packet):
-        found += cutter.feed(text[at : at + packet])
+        pieces += cutter.feed(text[at : at + packet])
         assert sum(len(piece.source) for piece in cutter.preview_tail()) <= 2 * LONG_TEXT + packet
-    found += cutter.finish()
-    assert max(len(piece.source) for piece in found) <= 2 * LONG_TEXT
-    assert "".join(piece.source for piece in found) == text
-    assert len({piece.group for piece in found}) == 1
-    assert [piece.is_glued for piece in found] == [False] + [True] * (len(found) - 1)
+    pieces += cutter.finish()
+    assert max(len(piece.source) for piece in pieces) <= 2 * LONG_TEXT
+    assert "".join(piece.source for piece in pieces) == text
+    assert len({piece.group for piece in pieces}) == 1
+    assert [piece.is_glued for piece in pieces] == [False] + [True] * (len(pieces) - 1)
 
 
 def test_a_word_without_an_end_is_cut_too() -> None:
@@ -173,13 +173,13 @@ def test_a_word_without_an_end_is_cut_too() -> None:
 def test_long_code_is_cut_between_lines_of_one_block() -> None:
     source = "\n".join(f"line {number}" if number % 10 else "" for number in range(1, 5001))
     cutter = MarkdownSplitter()
-    found = cutter.feed(f"```py\n{source}\n")
+    pieces = cutter.feed(f"```py\n{source}\n")
     assert len(cutter.preview_tail()[-1].source.splitlines()) <= LONG_CODE * 2
-    found += cutter.feed("```\n") + cutter.finish()
-    assert "\n".join(piece.source for piece in found) == source
-    assert {(piece.group, piece.language) for piece in found} == {(1, "py")}
-    assert [piece.is_first for piece in found] == [True] + [False] * (len(found) - 1)
-    assert [piece.is_last for piece in found] == [False] * (len(found) - 1) + [True]
+    pieces += cutter.feed("```\n") + cutter.finish()
+    assert "\n".join(piece.source for piece in pieces) == source
+    assert {(piece.group, piece.language) for piece in pieces} == {(1, "py")}
+    assert [piece.is_first for piece in pieces] == [True] + [False] * (len(pieces) - 1)
+    assert [piece.is_last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
 
 
 def test_a_long_table_repeats_its_header_in_every_piece() -> None:
@@ -191,4 +191,4 @@ def test_a_long_table_repeats_its_header_in_every_piece() -> None:
 
 
 def test_control_characters_get_a_shape_and_carriage_returns_go() -> None:
-    assert told("a\x00b\x1bc\r\nd\te") == [("text", 0, "", "a\ufffdb\ufffdc\nd   e")]
+    assert describe_pieces("a\x00b\x1bc\r\nd\te") == [("text", 0, "", "a\ufffdb\ufffdc\nd   e")]

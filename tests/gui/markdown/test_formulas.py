@@ -53,7 +53,7 @@ def test_a_drawing_is_one_that_qt_reads_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "formulas"),
     [
         (r"The \(x^2\) of it", ["x^2"]),
         (r"Then \[x = 1\] follows", ["x = 1"]),
@@ -68,8 +68,8 @@ def test_a_drawing_is_one_that_qt_reads_whole() -> None:
         ("其中 $x$ 是变量", ["x"]),
     ],
 )
-def test_formulas_are_found(text: str, found: list[str]) -> None:
-    assert tex_in(text) == found
+def test_formulas_are_found(text: str, formulas: list[str]) -> None:
+    assert tex_in(text) == formulas
 
 
 @pytest.mark.parametrize(
@@ -145,9 +145,9 @@ def test_half_a_formula_never_becomes_markup_nor_another_paragraph() -> None:
     cutter, frozen = MarkdownSplitter(), []
     for end in range(1, len(ARRIVING) + 1):
         frozen += cutter.feed(ARRIVING[end - 1 : end])
-        shown = [*frozen, *cutter.preview_tail()]
-        assert all(piece.kind in {PieceKind.TEXT, PieceKind.MATH} for piece in shown), ARRIVING[:end]
-        texts = [piece for piece in shown if piece.kind is PieceKind.TEXT]
+        pieces = [*frozen, *cutter.preview_tail()]
+        assert all(piece.kind in {PieceKind.TEXT, PieceKind.MATH} for piece in pieces), ARRIVING[:end]
+        texts = [piece for piece in pieces if piece.kind is PieceKind.TEXT]
         assert len(texts) <= 3
         for rich in map(rich_of, texts):
             styled = {rich.text[span.start : span.start + span.length] for span in rich.spans if span.style}

@@ -10,10 +10,10 @@ def words(language: str, text: str, carry: str = "") -> dict[str, Ink]:
 
 
 def test_a_language_is_coloured() -> None:
-    found = words("python", "def area(r):  # of a circle\n    return 3.14 * r\n")
-    assert found["def"] is Ink.KEYWORD
-    assert found["# of a circle"] is Ink.COMMENT
-    assert found["3.14"] is Ink.NUMBER
+    inks = words("python", "def area(r):  # of a circle\n    return 3.14 * r\n")
+    assert inks["def"] is Ink.KEYWORD
+    assert inks["# of a circle"] is Ink.COMMENT
+    assert inks["3.14"] is Ink.NUMBER
 
 
 def test_an_unknown_language_is_plain() -> None:
@@ -27,9 +27,9 @@ def test_positions_count_utf16_units() -> None:
 def test_a_string_over_two_runs_stays_a_string() -> None:
     _, carry = highlight_code("python", 'def f():\n    """One\n\n    two\n')
     assert carry
-    found = words("python", 'three\n"""\n    return 1\n', carry)
-    assert found["return"] is Ink.KEYWORD
-    assert next(ink for text, ink in found.items() if "three" in text) is Ink.STRING
+    inks = words("python", 'three\n"""\n    return 1\n', carry)
+    assert inks["return"] is Ink.KEYWORD
+    assert next(ink for text, ink in inks.items() if "three" in text) is Ink.STRING
 
 
 def test_closed_code_carries_nothing() -> None:

@@ -19,9 +19,9 @@ def rich(source: str) -> RichText:
 
 
 def test_styles_nest() -> None:
-    found = rich("a **b *c*** `d` ~~e~~")
-    assert found.text == "a b c d e"
-    assert [(span.start, span.length, span.style) for span in found.spans] == [
+    text = rich("a **b *c*** `d` ~~e~~")
+    assert text.text == "a b c d e"
+    assert [(span.start, span.length, span.style) for span in text.spans] == [
         (2, 2, TextStyle.BOLD),
         (4, 1, TextStyle.BOLD | TextStyle.ITALIC),
         (6, 1, TextStyle.CODE),
@@ -30,14 +30,14 @@ def test_styles_nest() -> None:
 
 
 def test_positions_count_utf16_units() -> None:
-    found = rich("𝄞🚂 **b**")
-    assert found.spans == (StyleSpan(5, 1, TextStyle.BOLD),)
+    text = rich("𝄞🚂 **b**")
+    assert text.spans == (StyleSpan(5, 1, TextStyle.BOLD),)
 
 
 def test_html_is_text_and_an_image_is_a_link_to_it() -> None:
     assert rich("<script>alert(1)</script>").text == "<script>alert(1)</script>"
-    found = rich("![a cat](https://example.org/cat.png)")
-    assert (found.text, found.spans[0].link) == ("a cat", "https://example.org/cat.png")
+    text = rich("![a cat](https://example.org/cat.png)")
+    assert (text.text, text.spans[0].link) == ("a cat", "https://example.org/cat.png")
 
 
 def test_breaks() -> None:
@@ -49,10 +49,10 @@ def test_literal_text_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "shown"), [("a **b", "a **b**"), ("a `b", "a `b`"), ("a **", "a "), ("**a** b", "**a** b")]
+    ("source", "closed"), [("a **b", "a **b**"), ("a `b", "a `b`"), ("a **", "a "), ("**a** b", "**a** b")]
 )
-def test_what_is_open_at_the_end_is_closed(source: str, shown: str) -> None:
-    assert close_open_marks(source) == shown
+def test_what_is_open_at_the_end_is_closed(source: str, closed: str) -> None:
+    assert close_open_marks(source) == closed
 
 
 def test_a_table_has_rows_and_alignments() -> None:

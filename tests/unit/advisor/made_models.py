@@ -91,8 +91,8 @@ class Made:
 
     def every(self, *formats: str) -> list[ModelFacts]:
         """All quantisations of the formats named, or of every format."""
-        wanted = formats or EVERY_FORMAT
-        return [self.facts(quantization, name) for name in wanted for quantization in LADDERS[name]]
+        chosen_formats = formats or EVERY_FORMAT
+        return [self.facts(quantization, name) for name in chosen_formats for quantization in LADDERS[name]]
 
     def _layer(self, index: int) -> Layer:
         slides = self.window and index % 6 != 5

@@ -12,8 +12,8 @@ CUDA = setting_for(backend="cuda")
 CPU = setting_for(backend="cpu")
 
 
-def described(**told: object) -> Machine:
-    return machine_from(json.dumps(told).encode())
+def described(**fields: object) -> Machine:
+    return machine_from(json.dumps(fields).encode())
 
 
 def with_card(name: str, *, count: int = 1, **more: object) -> Machine:

@@ -49,32 +49,41 @@ SIZES = ((0.3, 12.0), (4.7, 36.0))
 
 @pytest.mark.parametrize(("efficiency", "layer_s"), [(0.85, 50e-6), (0.6, 150e-6), (0.95, 20e-6), (0.4, 300e-6)])
 def test_two_models_give_back_the_machine_they_ran_on(efficiency: float, layer_s: float) -> None:
-    found = solve_calibration(truth(SIZES, efficiency=efficiency, layer_s=layer_s))
-    assert found.efficiency == pytest.approx(efficiency, rel=0.03)
-    assert found.layer_seconds == pytest.approx(layer_s, rel=0.06)
-    predicted = seconds(2.0, 28, efficiency=found.efficiency, layer_s=found.layer_seconds)
+    calibration_found = solve_calibration(truth(SIZES, efficiency=efficiency, layer_s=layer_s))
+    assert calibration_found.efficiency == pytest.approx(efficiency, rel=0.03)
+    assert calibration_found.layer_seconds == pytest.approx(layer_s, rel=0.06)
+    predicted = seconds(2.0, 28, efficiency=calibration_found.efficiency, layer_s=calibration_found.layer_seconds)
     assert predicted == pytest.approx(seconds(2.0, 28, efficiency=efficiency, layer_s=layer_s), rel=0.02)
 
 
 def test_models_of_one_kind_are_told_apart_by_what_the_tables_say() -> None:
-    found = solve_calibration(truth(((1.0, 10.0), (2.0, 20.0)), efficiency=0.85, layer_s=50e-6))
-    assert found.efficiency == pytest.approx(0.85, rel=0.02)
-    assert found.layer_seconds == pytest.approx(50e-6, rel=0.1)
+    calibration_found = solve_calibration(truth(((1.0, 10.0), (2.0, 20.0)), efficiency=0.85, layer_s=50e-6))
+    assert calibration_found.efficiency == pytest.approx(0.85, rel=0.02)
+    assert calibration_found.layer_seconds == pytest.approx(50e-6, rel=0.1)
 
 
 def test_one_wild_run_among_five_hardly_counts() -> None:
     good = truth(((0.3, 12), (1.0, 20), (2.5, 28), (4.7, 36)), efficiency=0.7, layer_s=80e-6)
     wild = sample(3.0, 30, 5 * seconds(3.0, 30, efficiency=0.7, layer_s=80e-6))
-    found = solve_calibration([*good, wild])
-    assert found.efficiency == pytest.approx(0.7, rel=0.08)
+    calibration_found = solve_calibration([*good, wild])
+    assert calibration_found.efficiency == pytest.approx(0.7, rel=0.08)
 
 
 def test_what_it_was_solved_from_is_kept() -> None:
     first, second = truth(SIZES, efficiency=0.8, layer_s=5e-5)
-    found = solve_calibration([msgspec.structs.replace(first, at=3.0), second])
-    assert (found.device, found.engine, found.version, found.backend) == ("gpu0", "llama.cpp", "1", "cuda")
-    assert (found.samples, found.measured_at, found.bandwidth_gb_s) == (2, 3.0, GB_S)
-    assert found.source == "calibration run"
+    calibration_found = solve_calibration([msgspec.structs.replace(first, at=3.0), second])
+    assert (
+        calibration_found.device,
+        calibration_found.engine,
+        calibration_found.version,
+        calibration_found.backend,
+    ) == ("gpu0", "llama.cpp", "1", "cuda")
+    assert (calibration_found.samples, calibration_found.measured_at, calibration_found.bandwidth_gb_s) == (
+        2,
+        3.0,
+        GB_S,
+    )
+    assert calibration_found.source == "calibration run"
 
 
 def test_the_best_prompt_sets_the_prefill_rate() -> None:
@@ -106,33 +115,33 @@ def test_samples_of_two_devices_or_builds_are_refused(field: str) -> None:
     )
 )
 def test_whatever_was_measured_the_figures_stay_physical(runs: list[tuple[float, float, float, float, float]]) -> None:
-    found = solve_calibration(
+    calibration_found = solve_calibration(
         [sample(gb, layers, s, expected_efficiency=e, expected_layer_s=t) for gb, layers, s, e, t in runs]
     )
-    assert BOUNDS_EFFICIENCY[0] <= found.efficiency <= BOUNDS_EFFICIENCY[1]
-    assert BOUNDS_LAYER_S[0] <= found.layer_seconds <= BOUNDS_LAYER_S[1]
+    assert BOUNDS_EFFICIENCY[0] <= calibration_found.efficiency <= BOUNDS_EFFICIENCY[1]
+    assert BOUNDS_LAYER_S[0] <= calibration_found.layer_seconds <= BOUNDS_LAYER_S[1]
 
 
 def calibration(**changes: object) -> Calibration:
-    found = solve_calibration(truth(SIZES, efficiency=0.85, layer_s=50e-6))
-    return msgspec.structs.replace(found, **changes)
+    solution = solve_calibration(truth(SIZES, efficiency=0.85, layer_s=50e-6))
+    return msgspec.structs.replace(solution, **changes)
 
 
-def predicted(found: Calibration, gigabytes: float, layers: float) -> float:
-    return seconds(gigabytes, layers, efficiency=found.efficiency, layer_s=found.layer_seconds)
+def predicted(solution: Calibration, gigabytes: float, layers: float) -> float:
+    return seconds(gigabytes, layers, efficiency=solution.efficiency, layer_s=solution.layer_seconds)
 
 
 def test_answers_draw_a_calibration_to_what_they_show() -> None:
-    found, noise = calibration(), random.Random(1)  # noqa: S311 -- noise, not secrets
+    solution, noise = calibration(), random.Random(1)  # noqa: S311 -- noise, not secrets
     for index in range(60):
         gigabytes, layers = ((0.8, 16), (4.7, 36), (8.0, 40))[index % 3]
         real = seconds(gigabytes, layers, efficiency=0.72, layer_s=60e-6) * noise.gauss(1, 0.05)
-        found = refine_calibration(found, sample(gigabytes, layers, real))
+        solution = refine_calibration(solution, sample(gigabytes, layers, real))
     for gigabytes, layers in ((0.8, 16), (4.7, 36), (8.0, 40)):
         real = seconds(gigabytes, layers, efficiency=0.72, layer_s=60e-6)
-        assert predicted(found, gigabytes, layers) == pytest.approx(real, rel=0.05)
-    assert found.samples == 62
-    assert found.source == "generations"
+        assert predicted(solution, gigabytes, layers) == pytest.approx(real, rel=0.05)
+    assert solution.samples == 62
+    assert solution.source == "generations"
 
 
 def test_an_answer_as_expected_changes_nothing_but_the_count() -> None:

@@ -21,9 +21,9 @@ GIB = 1 << 30
 
 
 def machine(card: str, *, vram_gb: float | None = None, ram_gb: float = 64) -> Machine:
-    told = {"name": card} | ({"vram_gb": vram_gb} if vram_gb else {})
+    gpu = {"name": card} | ({"vram_gb": vram_gb} if vram_gb else {})
     return machine_from(
-        msgspec.json.encode({"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": ram_gb, "gpus": [told]})
+        msgspec.json.encode({"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": ram_gb, "gpus": [gpu]})
     )
 
 
@@ -39,7 +39,7 @@ def first(
     context: int | None = None,
     users: int = 1,
 ) -> Plan:
-    asked = PlanInputs(
+    inputs = PlanInputs(
         traits=ENGINES,
         machine=where,
         model="it",
@@ -48,13 +48,13 @@ def first(
         context=context,
         users=users,
     )
-    return build_advice(asked).plans[0]
+    return build_advice(inputs).plans[0]
 
 
-def one(plan: Plan, change: str) -> Counterfactual:
-    found = [other for other in plan.counterfactuals if change in other.change]
-    assert len(found) == 1, plan.counterfactuals
-    return found[0]
+def only_counterfactual(plan: Plan, change: str) -> Counterfactual:
+    others = [other for other in plan.counterfactuals if change in other.change]
+    assert len(others) == 1, plan.counterfactuals
+    return others[0]
 
 
 def names(plan: Plan) -> list[str]:
@@ -63,7 +63,7 @@ def names(plan: Plan) -> list[str]:
 
 def test_eight_bit_kv_gives_the_context_it_says() -> None:
     plan = first(RTX_4090, THIRTY_TWO.every("exl2"))
-    told = one(plan, "kv_type")
+    counterfactual = only_counterfactual(plan, "kv_type")
     changed = build_advice(
         PlanInputs(
             traits=ENGINES,
@@ -74,8 +74,8 @@ def test_eight_bit_kv_gives_the_context_it_says() -> None:
         )
     ).plans[0]
     assert changed.estimate is not None
-    assert told.context == changed.estimate.largest_context
-    assert re.fullmatch(r"With q8_0 KV the context grows to 40k, from \d+k\.", told.text)
+    assert counterfactual.context == changed.estimate.largest_context
+    assert re.fullmatch(r"With q8_0 KV the context grows to 40k, from \d+k\.", counterfactual.text)
 
 
 def test_a_smaller_file_that_needs_no_system_memory_is_named_with_both_speeds() -> None:
@@ -83,37 +83,37 @@ def test_a_smaller_file_that_needs_no_system_memory_is_named_with_both_speeds() 
     plan = first(machine("RTX 3080"), candidates, context=8192)
     assert plan.offload is not None
     assert plan.offload.gpu_layers < plan.offload.layers
-    told = next(other for other in plan.counterfactuals if "One size lower" in other.text)
-    assert "fits wholly in GPU memory" in told.text
+    counterfactual = next(other for other in plan.counterfactuals if "One size lower" in other.text)
+    assert "fits wholly in GPU memory" in counterfactual.text
     assert plan.estimate is not None
     assert plan.estimate.decode is not None
-    assert told.tokens_per_second is not None
-    assert told.tokens_per_second > 1.5 * plan.estimate.decode.tokens_per_second
-    smaller = next(facts for facts in candidates if facts.quantization == told.change["quantization"])
+    assert counterfactual.tokens_per_second is not None
+    assert counterfactual.tokens_per_second > 1.5 * plan.estimate.decode.tokens_per_second
+    smaller = next(facts for facts in candidates if facts.quantization == counterfactual.change["quantization"])
     whole = setting_for(engine="llama.cpp", backend="cuda", context=8192)
     assert SettingTrial(smaller, machine("RTX 3080")).fits_memory(whole)
 
 
 def test_a_larger_file_says_what_it_would_cost() -> None:
     plan = first(RTX_4090, THIRTY_TWO.every("gguf"))
-    told = next(other for other in plan.counterfactuals if "One size higher" in other.text)
-    assert told.change == {"quantization": "Q5_K_M"}
-    assert "system memory" in told.text
-    assert told.tokens_per_second is not None
+    counterfactual = next(other for other in plan.counterfactuals if "One size higher" in other.text)
+    assert counterfactual.change == {"quantization": "Q5_K_M"}
+    assert "system memory" in counterfactual.text
+    assert counterfactual.tokens_per_second is not None
     assert plan.estimate is not None
     assert plan.estimate.decode is not None
-    assert told.tokens_per_second < plan.estimate.decode.tokens_per_second
+    assert counterfactual.tokens_per_second < plan.estimate.decode.tokens_per_second
 
 
 def test_one_conversation_at_a_time_frees_what_the_others_take() -> None:
     plan = first(RTX_4090, EIGHT.every("gguf"), Intent.TEAM, users=8)
-    told = one(plan, "slots")
+    counterfactual = only_counterfactual(plan, "slots")
     many = setting_for(
         engine="llama.cpp", backend="cuda", context=plan.context, slots=plan.parallelism.slots, kv_type=plan.kv_type
     )
     alone, facts = msgspec.structs.replace(many, slots=1), EIGHT.facts(plan.quantization)
     freed = sum_components(facts, many).total.bytes - sum_components(facts, alone).total.bytes
-    assert f"frees {words.format_bytes(freed)} against {plan.parallelism.slots} at once" in told.text
+    assert f"frees {words.format_bytes(freed)} against {plan.parallelism.slots} at once" in counterfactual.text
 
 
 def test_what_is_planned_already_is_no_change() -> None:
@@ -122,12 +122,12 @@ def test_what_is_planned_already_is_no_change() -> None:
 
 def test_experts_in_system_memory_make_room() -> None:
     plan = first(RTX_4090, MIXTURE.every("gguf"), Intent.CODING)
-    told = one(plan, "cpu_moe_layers")
-    assert told.change == {"cpu_moe_layers": 48}
+    counterfactual = only_counterfactual(plan, "cpu_moe_layers")
+    assert counterfactual.change == {"cpu_moe_layers": 48}
     assert plan.estimate is not None
-    assert told.context is not None
-    assert told.context >= plan.estimate.largest_context
-    assert re.search(r"at \d+(\.\d)? instead of \d+(\.\d)? tok/s\.$", told.text)
+    assert counterfactual.context is not None
+    assert counterfactual.context >= plan.estimate.largest_context
+    assert re.search(r"at \d+(\.\d)? instead of \d+(\.\d)? tok/s\.$", counterfactual.text)
 
 
 def test_experts_stay_where_they_are_when_their_place_is_no_use() -> None:
@@ -144,12 +144,12 @@ def test_no_line_speaks_of_no_context_at_all(model: Made, intent: Intent) -> Non
 
 def test_the_wired_limit_of_a_mac_is_exact_and_warned_of() -> None:
     plan = first(MAC_64, SEVENTY.every("mlx"), Intent.CODING)
-    told = one(plan, "iogpu.wired_limit_mb")
-    assert told.change == {"iogpu.wired_limit_mb": 56 * 1024}
-    assert "`sudo sysctl iogpu.wired_limit_mb=57344`" in told.text
-    assert "The risk:" in told.text
+    counterfactual = only_counterfactual(plan, "iogpu.wired_limit_mb")
+    assert counterfactual.change == {"iogpu.wired_limit_mb": 56 * 1024}
+    assert "`sudo sysctl iogpu.wired_limit_mb=57344`" in counterfactual.text
+    assert "The risk:" in counterfactual.text
     assert plan.estimate is not None
-    assert (told.context or 0) > plan.estimate.largest_context
+    assert (counterfactual.context or 0) > plan.estimate.largest_context
 
 
 def test_the_wired_limit_is_kept_quiet_about_where_all_fits() -> None:
@@ -157,16 +157,16 @@ def test_the_wired_limit_is_kept_quiet_about_where_all_fits() -> None:
 
 
 def test_a_second_card_is_offered_where_one_is_short() -> None:
-    told = one(first(machine("RTX 4080"), THIRTY_TWO.every("gguf")), "gpus")
-    assert told.text.startswith("With a second RTX 4080 it fits wholly: ")
+    counterfactual = only_counterfactual(first(machine("RTX 4080"), THIRTY_TWO.every("gguf")), "gpus")
+    assert counterfactual.text.startswith("With a second RTX 4080 it fits wholly: ")
     assert "gpus" not in names(first(RTX_4090, EIGHT.every("gguf")))
 
 
 def test_twice_the_context_says_what_it_takes() -> None:
     plan = first(RTX_4090, EIGHT.every("gguf"))
-    told = one(plan, "context")
-    assert told.change == {"context": 32_768}
-    assert told.text == "32k of context instead of 16k take 2.0 GiB more, and fit."
+    counterfactual = only_counterfactual(plan, "context")
+    assert counterfactual.change == {"context": 32_768}
+    assert counterfactual.text == "32k of context instead of 16k take 2.0 GiB more, and fit."
 
 
 @pytest.mark.parametrize("where", [RTX_4090, RTX_5070, MAC_64], ids=["24 GB", "12 GB", "Mac"])
@@ -174,8 +174,8 @@ def test_twice_the_context_says_what_it_takes() -> None:
 def test_every_line_is_a_sentence_with_a_change_and_figures(where: Machine, model: Made) -> None:
     plan = first(where, model.every())
     assert plan.counterfactuals
-    for told in plan.counterfactuals:
-        assert told.text.endswith(".")
-        assert len(told.change) == 1
-        assert "None" not in told.text
-        assert told.context is not None or told.tokens_per_second is not None
+    for counterfactual in plan.counterfactuals:
+        assert counterfactual.text.endswith(".")
+        assert len(counterfactual.change) == 1
+        assert "None" not in counterfactual.text
+        assert counterfactual.context is not None or counterfactual.tokens_per_second is not None

@@ -71,11 +71,11 @@ ANSWERS = answers()
 def test_the_first_plan_is_an_expert_s(answer: Answer) -> None:
     advice = answer.advice()
     usable = [plan for plan in advice.plans if not plan.refused]
-    first, wanted = usable[0].engine, set(answer.first.split())
+    first, accepted = usable[0].engine, set(answer.first.split())
     if not answer.meanwhile:
-        assert first in wanted, answer.reason
+        assert first in accepted, answer.reason
         return
-    better = [plan for plan in advice.plans if plan.is_preferred and plan.engine in wanted]
+    better = [plan for plan in advice.plans if plan.is_preferred and plan.engine in accepted]
     assert first == answer.meanwhile, answer.reason
     assert better, answer.reason
     assert all(plan.missing and plan.steps and not plan.obtainable for plan in better)

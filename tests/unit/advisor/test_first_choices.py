@@ -137,7 +137,7 @@ def test_who_is_first(name: str, wish: int) -> None:
 
 
 def first(machine: Machine, work: Workload) -> str:
-    return next(one.traits.id for one in rank_engines(ENGINES, machine, work) if not one.refused)
+    return next(engine.traits.id for engine in rank_engines(ENGINES, machine, work) if not engine.refused)
 
 
 @pytest.mark.parametrize("intent", Intent)

@@ -50,20 +50,20 @@ def mixture() -> ModelFacts:
     return shape_facts("Qwen3 30B A3B", "Q4_K_M")
 
 
-def on_gpu(found: Estimate) -> int:
-    return sum(pool.bytes for pool in found.pools if pool.id != "system")
+def on_gpu(estimate: Estimate) -> int:
+    return sum(pool.bytes for pool in estimate.pools if pool.id != "system")
 
 
-def weights_at(place: int, found: MemoryComponents) -> int:
-    return sum(part.bytes for part in found.parts if (part.place, part.component) == (place, MemoryComponent.WEIGHTS))
+def weights_at(place: int, memory: MemoryComponents) -> int:
+    return sum(part.bytes for part in memory.parts if (part.place, part.component) == (place, MemoryComponent.WEIGHTS))
 
 
 def test_the_embedding_stays_in_system_memory_where_the_output_is_separate(llama: ModelFacts) -> None:
-    found = sum_components(llama, setting_for(backend="cuda"))
+    memory = sum_components(llama, setting_for(backend="cuda"))
     embedding = sum(g.padded_bytes for g in llama.weights if g.kind is WeightKind.INPUT_EMBEDDING)
-    assert weights_at(HOST, found) == embedding
-    assert found.weights.bytes == sum(group.padded_bytes for group in llama.weights)
-    assert found.weights.confidence is EstimateConfidence.EXACT
+    assert weights_at(HOST, memory) == embedding
+    assert memory.weights.bytes == sum(group.padded_bytes for group in llama.weights)
+    assert memory.weights.confidence is EstimateConfidence.EXACT
 
 
 def test_a_tied_embedding_is_held_twice() -> None:
@@ -75,10 +75,10 @@ def test_a_tied_embedding_is_held_twice() -> None:
 
 
 def test_unified_memory_is_one_pool_and_keeps_its_bound(llama: ModelFacts) -> None:
-    found = estimate_memory(llama, MAC, setting_for(backend="metal", context=8192))
-    assert len(found.pools) == 1
-    assert found.pools[0].bytes == found.total.bytes
-    assert found.fits
+    memory = estimate_memory(llama, MAC, setting_for(backend="metal", context=8192))
+    assert len(memory.pools) == 1
+    assert memory.pools[0].bytes == memory.total.bytes
+    assert memory.fits
     tight = msgspec.structs.replace(MAC, gpus=[_bounded(MAC, 2 * GIB)])
     assert estimate_memory(llama, tight, setting_for(backend="metal", gpu_layers=99)).fits is False
 
@@ -89,22 +89,22 @@ def _bounded(box: Machine, size: int) -> Gpu:
 
 
 def test_what_does_not_fit_is_moved_aside_as_little_as_needed(llama: ModelFacts) -> None:
-    found = estimate_memory(
+    memory = estimate_memory(
         shape_facts("Llama 3.1 70B", "Q4_K_M"), WORKSTATION, setting_for(backend="cuda", context=4096)
     )
-    assert found.fits
-    assert 0 < found.offload.gpu_layers < found.offload.layers == 80
-    assert on_gpu(found) + GIB <= 24 * GIB
+    assert memory.fits
+    assert 0 < memory.offload.gpu_layers < memory.offload.layers == 80
+    assert on_gpu(memory) + GIB <= 24 * GIB
     whole = estimate_memory(llama, WORKSTATION, setting_for(backend="cuda"))
     assert (whole.offload.gpu_layers, whole.offload.layers) == (32, 32)
 
 
 def test_experts_go_before_layers(mixture: ModelFacts) -> None:
-    found = estimate_memory(mixture, SMALL_CARD, setting_for(backend="cuda", context=8192))
-    assert found.fits
-    assert 0 < found.offload.cpu_moe_layers < 48
-    assert found.offload.gpu_layers == found.offload.layers
-    fewer = setting_for(backend="cuda", context=8192, cpu_moe_layers=found.offload.cpu_moe_layers - 1)
+    memory = estimate_memory(mixture, SMALL_CARD, setting_for(backend="cuda", context=8192))
+    assert memory.fits
+    assert 0 < memory.offload.cpu_moe_layers < 48
+    assert memory.offload.gpu_layers == memory.offload.layers
+    fewer = setting_for(backend="cuda", context=8192, cpu_moe_layers=memory.offload.cpu_moe_layers - 1)
     assert not estimate_memory(mixture, SMALL_CARD, fewer).fits
 
 
@@ -124,8 +124,8 @@ def test_a_split_is_found_where_both_memories_are_nearly_full(ram_gb: int, quant
 
 
 def test_what_is_asked_for_is_not_changed(llama: ModelFacts) -> None:
-    found = estimate_memory(llama, SMALL_CARD, setting_for(backend="cuda", gpu_layers=5))
-    assert found.offload.gpu_layers == 5
+    memory = estimate_memory(llama, SMALL_CARD, setting_for(backend="cuda", gpu_layers=5))
+    assert memory.offload.gpu_layers == 5
 
 
 def test_the_largest_context_fits_and_one_step_more_does_not() -> None:
@@ -160,13 +160,13 @@ def test_a_floor_of_speed_bounds_the_context(llama: ModelFacts) -> None:
         speed = 100 - depth / 1000
         return Rate(tokens_per_second=speed, low=0, high=200, confidence=EstimateConfidence.PREDICTED), None
 
-    found = estimate_memory(
+    memory = estimate_memory(
         llama, SERVER, setting_for(context=4096), speed=SpeedModel(rates=rates, floor=80.0, depth=512)
     )
-    assert found.largest_context == 20_000 // 256 * 256
-    assert found.depth == 512
-    assert found.decode is not None
-    assert found.decode.tokens_per_second == pytest.approx(99.488)
+    assert memory.largest_context == 20_000 // 256 * 256
+    assert memory.depth == 512
+    assert memory.decode is not None
+    assert memory.decode.tokens_per_second == pytest.approx(99.488)
 
 
 def test_a_tiny_model_is_said_in_mebibytes() -> None:
@@ -175,21 +175,21 @@ def test_a_tiny_model_is_said_in_mebibytes() -> None:
 
 
 def test_the_sentence_is_a_sum_that_adds_up(llama: ModelFacts) -> None:
-    found = estimate_memory(llama, WORKSTATION, setting_for(backend="cuda", context=8192))
-    card = found.sentence.split("; ")[0]
+    memory = estimate_memory(llama, WORKSTATION, setting_for(backend="cuda", context=8192))
+    card = memory.sentence.split("; ")[0]
     assert "weights" in card
     assert "KV" in card
     assert "of 2" in card
     assert "RTX 4090" in card
-    assert sum(pool.bytes for pool in found.pools) == found.total.bytes
-    assert all(sum(pool.parts.values()) == pool.bytes for pool in found.pools)
+    assert sum(pool.bytes for pool in memory.pools) == memory.total.bytes
+    assert all(sum(pool.parts.values()) == pool.bytes for pool in memory.pools)
 
 
 def test_repacked_weights_are_counted_and_said_but_do_not_bar_a_fit(llama: ModelFacts) -> None:
-    found = estimate_memory(llama, SERVER, setting_for(isa=("avx2",)))
+    memory = estimate_memory(llama, SERVER, setting_for(isa=("avx2",)))
     plain = estimate_memory(llama, SERVER, setting_for(isa=("sse4_2",)))
-    assert found.weights.bytes > 1.4 * plain.weights.bytes
-    assert any("held twice" in note for note in found.notes)
+    assert memory.weights.bytes > 1.4 * plain.weights.bytes
+    assert any("held twice" in note for note in memory.notes)
     narrow = machine('{"os": "Linux", "ram_gb": 10, "free_ram_gb": 8}')
     assert estimate_memory(llama, narrow, setting_for(isa=("avx2",), context=2048)).total.bytes > 7 * GIB
 
@@ -216,9 +216,9 @@ def test_layers_are_split_in_order_and_the_last_card_has_the_output(llama: Model
 
 
 def test_two_cards_are_two_pools(llama: ModelFacts) -> None:
-    found = estimate_memory(llama, TWO_CARDS, setting_for(backend="cuda", gpus=2))
-    assert len(found.pools) == 3
-    assert abs(found.pools[1].bytes - found.pools[2].bytes) < GIB
+    memory = estimate_memory(llama, TWO_CARDS, setting_for(backend="cuda", gpus=2))
+    assert len(memory.pools) == 3
+    assert abs(memory.pools[1].bytes - memory.pools[2].bytes) < GIB
 
 
 def test_an_unknown_amount_of_memory_is_no_promise(llama: ModelFacts) -> None:
@@ -227,29 +227,29 @@ def test_an_unknown_amount_of_memory_is_no_promise(llama: ModelFacts) -> None:
     unknown = msgspec.structs.replace(
         unknown, memory=msgspec.structs.replace(SERVER.memory, total=blank, available=blank, limit=blank)
     )
-    found = estimate_memory(llama, unknown, setting_for())
-    assert not found.fits
-    assert any("unknown" in note for note in found.notes)
+    memory = estimate_memory(llama, unknown, setting_for())
+    assert not memory.fits
+    assert any("unknown" in note for note in memory.notes)
 
 
 def test_a_hybrids_checkpoints_are_said() -> None:
-    found = estimate_memory(
+    memory = estimate_memory(
         shape_facts("Qwen3.5 27B", "Q4_K_M"), WORKSTATION, setting_for(backend="cuda", context=32768)
     )
-    assert any("checkpoint of 150 MiB" in note for note in found.notes)
+    assert any("checkpoint of 150 MiB" in note for note in memory.notes)
 
 
 def test_a_reserving_engine_turns_memory_into_tokens() -> None:
     facts = shape_facts("Qwen3 8B", "FP8", format="safetensors")
     setting = setting_for(engine="vllm", backend="cuda", context=16384)
-    found = estimate_memory(facts, WORKSTATION, setting)
-    assert found.fits
-    card = found.pools[-1]
+    memory = estimate_memory(facts, WORKSTATION, setting)
+    assert memory.fits
+    card = memory.pools[-1]
     assert card.bytes == pytest.approx(0.92 * 24 * GIB, rel=0.03)
     held = reserved_memory.cache_capacity(facts, msgspec.structs.replace(setting, gpu_memory=(24 * GIB,)))
     assert held.tokens == held.bytes // (36 * 8 * (128 + 128) * 2)
-    assert found.largest_context <= held.tokens
-    assert any("conversations of 16,384 tokens" in note for note in found.notes)
+    assert memory.largest_context <= held.tokens
+    assert any("conversations of 16,384 tokens" in note for note in memory.notes)
 
 
 def test_what_a_reserving_engine_takes_for_graphs_lies_beside_its_activations() -> None:
@@ -271,19 +271,19 @@ def test_a_reserving_engine_keeps_whole_blocks_of_each_conversation() -> None:
 
 def test_a_reservation_too_small_for_one_conversation_does_not_fit() -> None:
     facts = shape_facts("Qwen3 32B", "FP8", format="safetensors")
-    found = estimate_memory(facts, WORKSTATION, setting_for(engine="vllm", backend="cuda", context=4096))
-    assert not found.fits
-    assert not any("is unknown" in note for note in found.notes), "it is known, and too little"
-    assert found.largest_context == 0
+    memory = estimate_memory(facts, WORKSTATION, setting_for(engine="vllm", backend="cuda", context=4096))
+    assert not memory.fits
+    assert not any("is unknown" in note for note in memory.notes), "it is known, and too little"
+    assert memory.largest_context == 0
 
 
 def test_tensor_parallel_halves_weights_and_cache() -> None:
     facts = shape_facts("Qwen3 32B", "FP8", format="safetensors")
-    one, two = (setting_for(engine="sglang", backend="cuda", gpus=count) for count in (1, 2))
+    single, two = (setting_for(engine="sglang", backend="cuda", gpus=count) for count in (1, 2))
     assert reserved_memory.weight_share(facts, two) * 2 == pytest.approx(
-        reserved_memory.weight_share(facts, one), rel=0.01
+        reserved_memory.weight_share(facts, single), rel=0.01
     )
-    assert reserved_memory.cache_demand(facts, two) * 2 == reserved_memory.cache_demand(facts, one)
+    assert reserved_memory.cache_demand(facts, two) * 2 == reserved_memory.cache_demand(facts, single)
 
 
 def test_mlx_and_exllama_keep_their_own_kinds_of_cache() -> None:
@@ -338,8 +338,8 @@ def test_a_copy_that_the_system_may_drop_is_not_needed() -> None:
 
 
 def test_every_conversation_of_a_step_has_logits(llama: ModelFacts) -> None:
-    found = sum_components(llama, setting_for(backend="cuda", slots=512, context=256))
-    assert compute_on_card(found) >= 512 * llama.vocabulary * 4
+    memory = sum_components(llama, setting_for(backend="cuda", slots=512, context=256))
+    assert compute_on_card(memory) >= 512 * llama.vocabulary * 4
 
 
 def test_a_cache_takes_what_its_arithmetic_says_and_no_byte_more(llama: ModelFacts) -> None:
@@ -348,33 +348,33 @@ def test_a_cache_takes_what_its_arithmetic_says_and_no_byte_more(llama: ModelFac
 
 def test_exllama_keeps_the_embedding_in_system_memory() -> None:
     facts = shape_facts("Llama 3.1 8B", "4.0bpw", format="exl3")
-    found = sum_components(facts, setting_for(engine="exllamav3", backend="cuda"))
-    assert weights_at(HOST, found) == sum(g.bytes for g in facts.weights if g.kind is WeightKind.INPUT_EMBEDDING)
+    memory = sum_components(facts, setting_for(engine="exllamav3", backend="cuda"))
+    assert weights_at(HOST, memory) == sum(g.bytes for g in facts.weights if g.kind is WeightKind.INPUT_EMBEDDING)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_has_a_rule(engine: str, llama: ModelFacts) -> None:
     backend = {"mlx-lm": "metal", "mlx-vlm": "metal", "openvino": "cpu", "onnxruntime-genai": "cpu"}.get(engine, "cuda")
-    found = sum_components(llama, setting_for(engine=engine, backend=backend))
-    assert found.weights.bytes > 4 * GIB
-    assert found.kv.bytes > 0
-    assert found.runtime.bytes > 10 * MIB
-    assert found.runtime.confidence is not EstimateConfidence.EXACT
-    assert found.total.bytes == sum(part.bytes for part in found.parts)
+    memory = sum_components(llama, setting_for(engine=engine, backend=backend))
+    assert memory.weights.bytes > 4 * GIB
+    assert memory.kv.bytes > 0
+    assert memory.runtime.bytes > 10 * MIB
+    assert memory.runtime.confidence is not EstimateConfidence.EXACT
+    assert memory.total.bytes == sum(part.bytes for part in memory.parts)
 
 
 def test_a_draft_and_a_projector_are_counted_apart(llama: ModelFacts) -> None:
     draft = shape_facts("Llama 3.2 1B", "Q4_K_M")
-    found = sum_components(llama, setting_for(draft=draft, projector=draft))
-    assert found.draft is not None
-    assert found.projector is not None
-    assert found.draft.bytes > found.projector.bytes == draft.file_bytes
-    assert {part.component for part in found.parts} >= {MemoryComponent.DRAFT, MemoryComponent.PROJECTOR}
+    memory = sum_components(llama, setting_for(draft=draft, projector=draft))
+    assert memory.draft is not None
+    assert memory.projector is not None
+    assert memory.draft.bytes > memory.projector.bytes == draft.file_bytes
+    assert {part.component for part in memory.parts} >= {MemoryComponent.DRAFT, MemoryComponent.PROJECTOR}
 
 
-@pytest.mark.parametrize(("bound", "found"), [(0, 0), (255, 0), (256, 256), (900, 768), (5000, 1000)])
-def test_the_search_finds_the_last_step_that_fits(bound: int, found: int) -> None:
-    assert largest_fit(lambda value: value <= bound, most=1000, step=256) == found
+@pytest.mark.parametrize(("bound", "largest"), [(0, 0), (255, 0), (256, 256), (900, 768), (5000, 1000)])
+def test_the_search_finds_the_last_step_that_fits(bound: int, largest: int) -> None:
+    assert largest_fit(lambda value: value <= bound, most=1000, step=256) == largest
     assert largest_fit(lambda value: value <= bound, most=1000) == min(bound, 1000)
 
 

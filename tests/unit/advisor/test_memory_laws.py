@@ -230,16 +230,16 @@ def test_a_floor_of_speed_is_one_that_may_be_reached() -> None:
 
     facts = msgspec.structs.replace(SMALL.facts("Q8_0"), trained_context=99_000)
     for floor, longest in ((100_000 - 51_200, 51_200), (100_000 - 51_199, 50_944), (None, 99_000)):
-        found = estimate_memory(facts, PROCESSOR, setting_for(), speed=SpeedModel(rates=rates, floor=floor))
-        assert (found.largest_context, found.depth) == (longest, 0)
-        assert found.decode is not None
-        assert found.decode.tokens_per_second == 100_000
+        memory = estimate_memory(facts, PROCESSOR, setting_for(), speed=SpeedModel(rates=rates, floor=floor))
+        assert (memory.largest_context, memory.depth) == (longest, 0)
+        assert memory.decode is not None
+        assert memory.decode.tokens_per_second == 100_000
 
 
 def test_an_estimate_without_speeds_names_none() -> None:
-    found = estimate_memory(SMALL.facts("Q8_0"), PROCESSOR, setting_for())
-    assert (found.decode, found.prefill, found.depth) == (None, None, 0)
-    assert (found.offload.layers, found.offload.gpu_layers, found.offload.cpu_moe_layers) == (4, 0, 0)
+    memory = estimate_memory(SMALL.facts("Q8_0"), PROCESSOR, setting_for())
+    assert (memory.decode, memory.prefill, memory.depth) == (None, None, 0)
+    assert (memory.offload.layers, memory.offload.gpu_layers, memory.offload.cpu_moe_layers) == (4, 0, 0)
 
 
 # ----- a reservation
@@ -268,13 +268,13 @@ def test_a_reservation_without_room_does_not_fit_whatever_it_needs() -> None:
 def test_capacity_is_never_negative_and_grows_with_the_share() -> None:
     facts = SMALL.facts("FP8")
     setting = setting_for(engine="vllm", backend="cuda", gpu_memory=(24 * GIB,))
-    found = [
+    capacities = [
         reserved.cache_capacity(facts, msgspec.structs.replace(setting, memory_fraction=share / 20))
         for share in range(1, 20)
     ]
-    assert all(capacity.bytes >= 0 <= capacity.tokens for capacity in found)
-    assert [capacity.bytes for capacity in found] == sorted(capacity.bytes for capacity in found)
-    assert len({capacity.bytes for capacity in found}) > 15
+    assert all(capacity.bytes >= 0 <= capacity.tokens for capacity in capacities)
+    assert [capacity.bytes for capacity in capacities] == sorted(capacity.bytes for capacity in capacities)
+    assert len({capacity.bytes for capacity in capacities}) > 15
 
 
 # ----- weights and where they lie
@@ -407,7 +407,7 @@ def test_what_the_host_holds_for_cards_grows_with_the_hidden_state_of_every_toke
 def test_values_are_padded_to_the_widest_only_without_flash_attention() -> None:
     layer = Layer(heads=8, kv_heads=2, key_dim=64, value_dim=0)
     facts = facts_of(layer)
-    flash, plain = (setting_for(context=256, flash_attention=wanted) for wanted in (True, False))
+    flash, plain = (setting_for(context=256, flash_attention=flash_attention) for flash_attention in (True, False))
     sizes = [sum(part.bytes for part in buffers._cache_parts(facts, setting)) for setting in (flash, plain)]
     assert sizes[0] == 256 * 2 * 64 * 2
     assert sizes[1] >= sizes[0]

@@ -77,7 +77,9 @@ def test_the_oracle_is_asked_about_many_architectures() -> None:
 def test_components_are_what_llama_cpp_allocated(model: ModelShape) -> None:
     facts = facts_from(model.build_metadata(), model.build_tensors(QUANTIZATION), name=model.name)
     loads = zip(MORE_SETTINGS, allocations()[model.name], strict=True)
-    wrong = [line for setting, found in loads if found is not None for line in differences(facts, setting, found)]
+    wrong = [
+        line for setting, allocated in loads if allocated is not None for line in differences(facts, setting, allocated)
+    ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -85,7 +87,7 @@ def test_components_are_what_llama_cpp_allocated(model: ModelShape) -> None:
 @pytest.mark.parametrize("model", sample(models(), 20), ids=lambda model: model.name)  # loads each four times
 def test_llama_cpp_allocates_what_was_written_down(model: ModelShape, tmp_path: Path) -> None:
     loads = load_each(write_model(tmp_path, model), SETTINGS)
-    assert [summed_bytes(found) for found in loads] == allocations()[model.name][: len(SETTINGS)]
+    assert [summed_bytes(allocated) for allocated in loads] == allocations()[model.name][: len(SETTINGS)]
 
 
 @pytest.mark.real_engine
@@ -98,33 +100,33 @@ def test_repacked_copies_are_what_llama_cpp_allocates(name: str, quantization: s
     path = write_weightless(tmp_path / "model.gguf", model.build_metadata(), tensors)
     facts = facts_from(model.build_metadata(), tensors, name=name)
     copied = sum(part.reclaimable for part in model_parts(facts, setting_for(context=512, isa=ISA)))
-    found = load(path, Setting(context=512, repack=True))
-    assert copied == pytest.approx(found.of("model", "CPU_REPACK"), abs=PRINTED)
+    allocated = load(path, Setting(context=512, repack=True))
+    assert copied == pytest.approx(allocated.of("model", "CPU_REPACK"), abs=PRINTED)
 
 
-def differences(facts: ModelFacts, setting: Setting, found: AllocatedBytes) -> list[str]:
+def differences(facts: ModelFacts, setting: Setting, allocated: AllocatedBytes) -> list[str]:
     parts = model_parts(facts, ours(setting))
     pairs = {
-        MemoryComponent.WEIGHTS: found.model,
-        MemoryComponent.KV: found.kv,
-        MemoryComponent.STATE: found.recurrent,
-        MemoryComponent.OUTPUT: found.output,
-        MemoryComponent.COMPUTE: found.compute,
+        MemoryComponent.WEIGHTS: allocated.model,
+        MemoryComponent.KV: allocated.kv,
+        MemoryComponent.STATE: allocated.recurrent,
+        MemoryComponent.OUTPUT: allocated.output,
+        MemoryComponent.COMPUTE: allocated.compute,
     }
     return [
         f"{setting}: {component.value} is {computed(parts, component) / MIB:.2f} MiB, logged {logged / MIB:.2f}"
         for component, logged in pairs.items()
-        if abs(computed(parts, component) - logged) > allowed_error(component, facts, found, setting)
+        if abs(computed(parts, component) - logged) > allowed_error(component, facts, allocated, setting)
     ]
 
 
-def allowed_error(component: MemoryComponent, facts: ModelFacts, found: AllocatedBytes, setting: Setting) -> float:
+def allowed_error(component: MemoryComponent, facts: ModelFacts, allocated: AllocatedBytes, setting: Setting) -> float:
     if component is not MemoryComponent.COMPUTE:
-        return PRINTED * found.buffers
+        return PRINTED * allocated.buffers
     share = LOOSE.get(facts.name, LOOSE.get(facts.architecture, 0.0))
     if facts.name in LOOSE_ELSEWHERE and setting not in SETTINGS:
         share = UNCHOSEN
-    return max(CLOSE, share * found.compute)
+    return max(CLOSE, share * allocated.compute)
 
 
 def computed(parts: Sequence[MemoryPart], component: MemoryComponent) -> int:

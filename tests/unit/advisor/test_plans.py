@@ -46,14 +46,14 @@ def machine(
     return machine_from(msgspec.json.encode({"os": system, "cpu": cpu, "ram_gb": ram_gb, "gpus": gpus}))
 
 
-def plans_for(where: Machine, model: Made | None = None, *formats: str, **asked: Any) -> list[Plan]:  # noqa: ANN401 -- fields of PlanInputs
-    return [plan for plan in asked_of(where, model, *formats, **asked).plans if not plan.refused]
+def plans_for(where: Machine, model: Made | None = None, *formats: str, **fields: Any) -> list[Plan]:  # noqa: ANN401 -- fields of PlanInputs
+    return [plan for plan in asked_of(where, model, *formats, **fields).plans if not plan.refused]
 
 
-def asked_of(where: Machine, model: Made | None = None, *formats: str, **asked: Any) -> Advice:  # noqa: ANN401 -- as above
+def asked_of(where: Machine, model: Made | None = None, *formats: str, **fields: Any) -> Advice:  # noqa: ANN401 -- as above
     candidates = model.every(*formats) if model else []
     return build_advice(
-        PlanInputs(traits=ENGINES, machine=where, model=model.name if model else "", candidates=candidates, **asked)
+        PlanInputs(traits=ENGINES, machine=where, model=model.name if model else "", candidates=candidates, **fields)
     )
 
 
@@ -88,7 +88,7 @@ def test_sentences_without_a_model() -> None:
         "server": asked_of(H100, intent=Intent.TEAM, users=30),
         "laptop": asked_of(LAPTOP),
     }
-    assert {name: found.plans[0].sentence for name, found in advice.items()} == SENTENCES
+    assert {name: recommendation.plans[0].sentence for name, recommendation in advice.items()} == SENTENCES
 
 
 @pytest.mark.parametrize(
@@ -283,10 +283,10 @@ def test_exl2_is_not_offered_for_architectures_its_engine_never_learned() -> Non
 @pytest.mark.parametrize("card", ["MI300X", "MI355X", "Radeon AI PRO R9700"])
 def test_mxfp4_is_served_where_vllm_s_recipe_names_the_card(card: str) -> None:
     files = [msgspec.structs.replace(facts, format="mxfp4", quantization="MXFP4") for facts in EIGHT.every("awq")]
-    asked = PlanInputs(
+    inputs = PlanInputs(
         traits=ENGINES, machine=machine("linux", (card, 1)), model="Some", candidates=files, intent=Intent.TEAM
     )
-    assert "vllm" in [plan.engine for plan in build_advice(asked).plans if not plan.refused]
+    assert "vllm" in [plan.engine for plan in build_advice(inputs).plans if not plan.refused]
 
 
 def test_weights_yet_to_be_made_do_not_come_before_those_that_are_there() -> None:
@@ -373,7 +373,7 @@ def test_unknown_memory_promises_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "model", "asked"),
+    ("where", "model", "fields"),
     [
         (RTX_4090, SEVENTY, {}),
         (RTX_4090, MIXTURE, {"intent": Intent.CODING}),
@@ -384,9 +384,9 @@ def test_unknown_memory_promises_nothing() -> None:
     ],
     ids=["spilled", "moe", "server", "deep", "mac", "two cards"],
 )
-def test_advice_comes_at_once(where: Machine, model: Made, asked: Json) -> None:
+def test_advice_comes_at_once(where: Machine, model: Made, fields: Json) -> None:
     candidates = model.every()
-    inputs = PlanInputs(traits=ENGINES, machine=where, model=model.name, candidates=candidates, **asked)
+    inputs = PlanInputs(traits=ENGINES, machine=where, model=model.name, candidates=candidates, **fields)
     build_advice(inputs)
     best = min(_seconds(inputs) for _ in range(5))
     assert best < 0.15, "the target is 50 ms on a machine at rest; tests share theirs"
@@ -426,13 +426,13 @@ MODELS = (None, SMALL, EIGHT, SEVENTY, MIXTURE, SLIDING, GIANT)
 @st.composite
 def machines(draw: st.DrawFn) -> Machine:
     cards = draw(st.lists(st.tuples(st.sampled_from(CARDS), st.sampled_from([1, 2, 3, 8, 300])), max_size=2))
-    told: Json = {
+    description: Json = {
         "os": draw(st.sampled_from(["linux", "windows", "macos"])),
         "cpu": draw(st.sampled_from(CPUS)),
         "gpus": [{"name": name, "count": count} for name, count in cards],
     }
     ram = draw(st.sampled_from([None, 4, 8, 64, 2048]))
-    return machine_from(msgspec.json.encode(told | ({"ram_gb": ram} if ram else {})))
+    return machine_from(msgspec.json.encode(description | ({"ram_gb": ram} if ram else {})))
 
 
 @st.composite
@@ -460,9 +460,9 @@ def trained(candidates: list[ModelFacts]) -> int:
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(asked=wishes())
-def test_what_holds_for_every_machine_and_wish(asked: Json) -> None:
-    inputs = PlanInputs(traits=ENGINES, **asked)
+@given(fields=wishes())
+def test_what_holds_for_every_machine_and_wish(fields: Json) -> None:
+    inputs = PlanInputs(traits=ENGINES, **fields)
     advice = build_advice(inputs)
     used = [plan for plan in advice.plans if not plan.refused]
     assert used

@@ -94,10 +94,10 @@ RECIPES = Path(__file__).parents[2] / "data" / "recipes.jsonl"
 
 
 def recipes() -> dict[str, Row]:
-    return {name: msgspec.convert(row, Row) for name, row in _told()}
+    return {name: msgspec.convert(row, Row) for name, row in _read_recipes()}
 
 
-def _told() -> Iterator[tuple[str, Json]]:
+def _read_recipes() -> Iterator[tuple[str, Json]]:
     for line in RECIPES.read_text("utf-8").splitlines():
         row = msgspec.json.decode(line)
         yield row.pop("name"), {**row, "first": " ".join(row["first"])}
@@ -173,7 +173,7 @@ MULTI_RTX = [
 @pytest.mark.parametrize("machine", MULTI_RTX, ids=lambda machine: f"{machine['gpus'][0]['count']}x")
 def test_llama_cpp_is_never_first_on_several_rtx_cards(machine: Json, intent: Intent) -> None:
     order = [
-        one.traits.id for one in rank_engines(ENGINES, described(machine), build_workload(intent)) if not one.refused
+        row.traits.id for row in rank_engines(ENGINES, described(machine), build_workload(intent)) if not row.refused
     ]
     assert order[0] != "llama.cpp"
 

@@ -91,17 +91,17 @@ MACHINES: dict[str, tuple[Box, str]] = {
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_each_machine_gets_the_engine_it_deserves(name: str) -> None:
-    box, wanted = MACHINES[name]
+    box, expected = MACHINES[name]
     everything = [engine(engine_id) for engine_id in ENGINES]
-    assert choose_engine(ENGINES, box.machine(), everything).engine == wanted
+    assert choose_engine(ENGINES, box.machine(), everything).engine == expected
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_today_llama_cpp_runs_everywhere_and_the_better_engine_is_named(name: str) -> None:
-    box, wanted = MACHINES[name]
+    box, expected = MACHINES[name]
     choice = choose_engine(ENGINES, box.machine(), TODAY)
     assert choice.engine == "llama.cpp"
-    assert choice.wanted == ("" if wanted == "llama.cpp" else ENGINES[wanted].name)
+    assert choice.wanted == ("" if expected == "llama.cpp" else ENGINES[expected].name)
     assert bool(choice.wanted_why) == bool(choice.wanted)
     assert choice.sentence.endswith(".")
     assert "None" not in choice.sentence

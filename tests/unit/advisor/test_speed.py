@@ -31,9 +31,9 @@ Q4 = EIGHT.facts("Q4_K_M")
 
 
 def rate(machine: Machine, setting: RunSetting = CUDA, *, depth: int = 0) -> float:
-    found = decode_rate(Q4, machine, setting, depth=depth)
-    assert found is not None
-    return found.tokens_per_second
+    token_rate = decode_rate(Q4, machine, setting, depth=depth)
+    assert token_rate is not None
+    return token_rate.tokens_per_second
 
 
 def test_the_formula_is_bytes_over_bandwidth_and_a_cost_per_layer() -> None:
@@ -44,12 +44,12 @@ def test_the_formula_is_bytes_over_bandwidth_and_a_cost_per_layer() -> None:
 
 
 def test_the_interval_holds_the_rate_and_says_how_it_came_about() -> None:
-    found = decode_rate(Q4, RTX_4090, CUDA)
-    assert found is not None
-    assert found.low < found.tokens_per_second < found.high
-    assert found.confidence is EstimateConfidence.PREDICTED
-    assert "1008 GB/s" in found.arithmetic
-    assert found.arithmetic.endswith(f"= {1000 / found.tokens_per_second:.1f} ms")
+    token_rate = decode_rate(Q4, RTX_4090, CUDA)
+    assert token_rate is not None
+    assert token_rate.low < token_rate.tokens_per_second < token_rate.high
+    assert token_rate.confidence is EstimateConfidence.PREDICTED
+    assert "1008 GB/s" in token_rate.arithmetic
+    assert token_rate.arithmetic.endswith(f"= {1000 / token_rate.tokens_per_second:.1f} ms")
 
 
 def test_more_bandwidth_smaller_models_and_shorter_contexts_are_faster() -> None:
@@ -99,9 +99,9 @@ def test_two_equal_cards_by_turns_save_nothing_and_cutting_matrices_does() -> No
     alone = setting_for(engine="vllm", backend="cuda", gpus=1)
     fp16 = EIGHT.facts("BF16", "safetensors")
     rates = [decode_rate(fp16, machine, setting) for machine, setting in ((two, alone), (two, cut), (linked, cut))]
-    one, over_pcie, over_nvlink = (found.tokens_per_second for found in rates if found)
-    assert one < over_pcie < 1.3 * one
-    assert 1.4 * one < over_nvlink < 1.8 * one
+    single, over_pcie, over_nvlink = (token_rate.tokens_per_second for token_rate in rates if token_rate)
+    assert single < over_pcie < 1.3 * single
+    assert 1.4 * single < over_nvlink < 1.8 * single
 
 
 def test_a_split_weighs_each_card_by_its_share() -> None:
@@ -133,14 +133,14 @@ def test_nothing_is_said_of_a_model_without_weights() -> None:
 
 
 def test_memory_nobody_knows_is_assumed_and_said_to_be() -> None:
-    found = decode_rate(Q4, described(os="linux", ram_gb=32), CPU)
-    assert found is not None
-    assert found.confidence is EstimateConfidence.TABLE
+    token_rate = decode_rate(Q4, described(os="linux", ram_gb=32), CPU)
+    assert token_rate is not None
+    assert token_rate.confidence is EstimateConfidence.TABLE
     known = decode_rate(Q4, with_memory(described(os="linux"), by_parts=ASSUMED_RAM_GB_S), CPU)
     assert known is not None
-    assert known.tokens_per_second == pytest.approx(found.tokens_per_second)
+    assert known.tokens_per_second == pytest.approx(token_rate.tokens_per_second)
     assert known.confidence is EstimateConfidence.PREDICTED
-    assert found.high / found.low > known.high / known.low
+    assert token_rate.high / token_rate.low > known.high / known.low
 
 
 def test_measured_bandwidth_counts_for_more_than_that_of_the_parts() -> None:
@@ -176,12 +176,12 @@ def calibration(**changes: object) -> Calibration:
 
 
 def test_a_calibration_replaces_what_the_tables_say() -> None:
-    found = decode_rate(Q4, RTX_4090, CUDA, calibration=calibration())
-    assert found is not None
+    token_rate = decode_rate(Q4, RTX_4090, CUDA, calibration=calibration())
+    assert token_rate is not None
     bytes_read = Q4.file_bytes - next(g.bytes for g in Q4.weights if g.kind == "input_embedding")
-    assert 1 / found.tokens_per_second == pytest.approx(bytes_read / 500e9 + 32 * 16 / 18 * 100e-6)
-    assert found.confidence is EstimateConfidence.CALIBRATED
-    assert found.high / found.tokens_per_second == pytest.approx(1 + CALIBRATED_SPREAD)
+    assert 1 / token_rate.tokens_per_second == pytest.approx(bytes_read / 500e9 + 32 * 16 / 18 * 100e-6)
+    assert token_rate.confidence is EstimateConfidence.CALIBRATED
+    assert token_rate.high / token_rate.tokens_per_second == pytest.approx(1 + CALIBRATED_SPREAD)
 
 
 def test_a_calibration_says_nothing_of_what_the_host_computes() -> None:

@@ -38,12 +38,12 @@ def test_only_chosen_experts_are_computed() -> None:
 
 
 def test_the_rate_is_a_share_of_the_data_sheet() -> None:
-    found = prefill_rate(Q4, RTX_4090, CUDA, depth=512)
-    assert found is not None
+    rate = prefill_rate(Q4, RTX_4090, CUDA, depth=512)
+    assert rate is not None
     expected = PREFILL["geforce"].share * 165.2e12 / (prefill_operations(Q4, tokens=512) / 512)
-    assert found.tokens_per_second == pytest.approx(expected)
-    assert found.low < found.tokens_per_second < found.high
-    assert found.confidence is EstimateConfidence.PREDICTED
+    assert rate.tokens_per_second == pytest.approx(expected)
+    assert rate.low < rate.tokens_per_second < rate.high
+    assert rate.confidence is EstimateConfidence.PREDICTED
 
 
 def test_without_a_length_it_is_a_usual_prompt() -> None:
@@ -90,7 +90,7 @@ def test_nothing_is_said_where_nothing_is_known() -> None:
 
 
 def test_a_calibration_replaces_the_share() -> None:
-    found = Calibration(
+    calibration = Calibration(
         device="gpu0.0",
         engine="llama.cpp",
         version="1",
@@ -100,9 +100,9 @@ def test_a_calibration_replaces_the_share() -> None:
         bandwidth_gb_s=1008,
         prefill_flops=50e12,
     )
-    rate = prefill_rate(Q4, RTX_4090, CUDA, depth=512, calibration=found)
+    rate = prefill_rate(Q4, RTX_4090, CUDA, depth=512, calibration=calibration)
     assert rate is not None
     assert rate.tokens_per_second == pytest.approx(50e12 / (prefill_operations(Q4, tokens=512) / 512))
     assert rate.confidence is EstimateConfidence.CALIBRATED
-    without = prefill_rate(Q4, RTX_4090, CUDA, calibration=msgspec.structs.replace(found, prefill_flops=None))
+    without = prefill_rate(Q4, RTX_4090, CUDA, calibration=msgspec.structs.replace(calibration, prefill_flops=None))
     assert without == prefill_rate(Q4, RTX_4090, CUDA)

@@ -37,19 +37,19 @@ def generation(seconds_per_token: float, **changes: object) -> Generation:
 
 def test_an_answer_becomes_a_sample_at_the_depth_it_was_written_at() -> None:
     answer = generation(0.01, at=5.0)
-    found = sample_from(answer, Q4, RTX_3090, CUDA)
-    assert found is not None
+    sample = sample_from(answer, Q4, RTX_3090, CUDA)
+    assert sample is not None
     assert depth_of(answer) == 500
     weights = Q4.file_bytes - next(g.bytes for g in Q4.weights if g.kind == "input_embedding")
-    assert found.bytes == weights + 32 * 500 * 8 * 256 * 2
-    assert (found.seconds, found.bandwidth_gb_s, found.at) == (0.01, 936.2, 5.0)
-    assert found.prefill_operations > 0
+    assert sample.bytes == weights + 32 * 500 * 8 * 256 * 2
+    assert (sample.seconds, sample.bandwidth_gb_s, sample.at) == (0.01, 936.2, 5.0)
+    assert sample.prefill_operations > 0
 
 
 def test_short_prompts_say_nothing_of_prefill() -> None:
-    found = sample_from(generation(0.01, prompt_tokens=20), Q4, RTX_3090, CUDA)
-    assert found is not None
-    assert found.prefill_operations == 0
+    sample = sample_from(generation(0.01, prompt_tokens=20), Q4, RTX_3090, CUDA)
+    assert sample is not None
+    assert sample.prefill_operations == 0
 
 
 @pytest.mark.parametrize("changes", [{"concurrent": 2}, {"completion_tokens": 5}])
@@ -71,8 +71,8 @@ def test_two_models_predict_a_third() -> None:
         expected = decode_rate(facts, RTX_3090, CUDA, depth=500)
         assert expected is not None
         runs.append(sample_from(generation(1.2 / expected.tokens_per_second), facts, RTX_3090, CUDA))
-    found = solve_calibration([run for run in runs if run])
-    third = decode_rate(Q4, RTX_3090, CUDA, depth=500, calibration=found)
+    solution = solve_calibration([run for run in runs if run])
+    third = decode_rate(Q4, RTX_3090, CUDA, depth=500, calibration=solution)
     plain = decode_rate(Q4, RTX_3090, CUDA, depth=500)
     assert third is not None
     assert plain is not None
@@ -82,10 +82,10 @@ def test_two_models_predict_a_third() -> None:
 def test_answers_refine_the_calibration_they_are_predicted_with() -> None:
     run = sample_from(generation(0.012), Q4, RTX_3090, CUDA)
     assert run is not None
-    found = solve_calibration([run, run])
+    solution = solve_calibration([run, run])
     slower = sample_from(generation(0.014), Q4, RTX_3090, CUDA)
     assert slower is not None
-    assert refine_calibration(found, slower).efficiency < found.efficiency
+    assert refine_calibration(solution, slower).efficiency < solution.efficiency
 
 
 def test_what_a_model_did_here_beats_what_was_predicted() -> None:
@@ -93,18 +93,18 @@ def test_what_a_model_did_here_beats_what_was_predicted() -> None:
     assert predicted is not None
     seconds = 1.25 / predicted.tokens_per_second
     answers = [generation(seconds, cached_tokens=3600 - 100 * index) for index in range(3)]
-    found = correct_by_answers(predicted, predict_answers(answers, Q4, RTX_3090, CUDA), answers)
-    assert found.confidence is EstimateConfidence.MEASURED
-    assert found.tokens_per_second == pytest.approx(predicted.tokens_per_second / 1.25, rel=0.02)
-    assert found.high / found.tokens_per_second == pytest.approx(1 + LEAST_SPREAD, rel=0.02)
+    corrected = correct_by_answers(predicted, predict_answers(answers, Q4, RTX_3090, CUDA), answers)
+    assert corrected.confidence is EstimateConfidence.MEASURED
+    assert corrected.tokens_per_second == pytest.approx(predicted.tokens_per_second / 1.25, rel=0.02)
+    assert corrected.high / corrected.tokens_per_second == pytest.approx(1 + LEAST_SPREAD, rel=0.02)
 
 
 def test_answers_that_differ_widen_the_interval() -> None:
     predicted = decode_rate(Q4, RTX_3090, CUDA, depth=500)
     assert predicted is not None
     answers = [generation(seconds) for seconds in (0.01, 0.011, 0.015, 0.02)]
-    found = correct_by_answers(predicted, predict_answers(answers, Q4, RTX_3090, CUDA), answers)
-    assert found.high / found.tokens_per_second > 1.3
+    corrected = correct_by_answers(predicted, predict_answers(answers, Q4, RTX_3090, CUDA), answers)
+    assert corrected.high / corrected.tokens_per_second > 1.3
 
 
 def test_answers_beside_others_leave_the_prediction_as_it_is() -> None:

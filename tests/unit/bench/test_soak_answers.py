@@ -8,8 +8,8 @@ from tests.bench.soak_answers import SOAK_REQUESTS, SoakAnswer, judge_answer, re
 
 
 def sse(*events: object, done: bool = False) -> bytes:
-    said = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
-    return said + (b"data: [DONE]\n\n" if done else b"")
+    body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+    return body + (b"data: [DONE]\n\n" if done else b"")
 
 
 def lines(*replies: object) -> bytes:
@@ -72,18 +72,18 @@ SILENT = {
 
 @pytest.mark.parametrize("name", SOAK_REQUESTS)
 def test_a_whole_answer_is_right_if_its_words_are(name: str) -> None:
-    said = read_answer(SOAK_REQUESTS[name], 200, WHOLE[name])
-    assert said == SoakAnswer(text="a b", is_over=True)
-    assert judge_answer(said, "a b") == "right"
-    assert judge_answer(said, "a c") == "wrong words"
-    assert judge_answer(said, "a b c") == "words missing"
+    answer = read_answer(SOAK_REQUESTS[name], 200, WHOLE[name])
+    assert answer == SoakAnswer(text="a b", is_over=True)
+    assert judge_answer(answer, "a b") == "right"
+    assert judge_answer(answer, "a c") == "wrong words"
+    assert judge_answer(answer, "a b c") == "words missing"
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_an_answer_may_break_off_if_it_says_so(name: str) -> None:
-    said = read_answer(SOAK_REQUESTS[name], 200, BROKEN[name])
-    assert said.error == "It crashed."
-    assert judge_answer(said, "a b") == "refused"
+    answer = read_answer(SOAK_REQUESTS[name], 200, BROKEN[name])
+    assert answer.error == "It crashed."
+    assert judge_answer(answer, "a b") == "refused"
 
 
 @pytest.mark.parametrize("name", SILENT)

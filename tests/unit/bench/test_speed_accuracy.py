@@ -26,7 +26,7 @@ def cases() -> tuple[SpeedCase, ...]:
 
 
 def test_machines_never_seen_are_predicted_as_well_as_promised(cases: tuple[SpeedCase, ...]) -> None:
-    errors = [abs(one.error) for one in cases]
+    errors = [abs(case.error) for case in cases]
     assert len(cases) > 250
     assert 100 * median(errors) <= MEDIAN
     assert 100 * p90(errors) <= P90
@@ -73,7 +73,7 @@ def test_the_plot_has_a_point_for_every_case(cases: tuple[SpeedCase, ...]) -> No
 
 def test_each_family_is_drawn_as_its_own(cases: tuple[SpeedCase, ...]) -> None:
     def of(row: SpeedRow) -> str:
-        return next(plot_family(one) for one in cases if one.row is row)
+        return next(plot_family(case) for case in cases if case.row is row)
 
     rows = evaluation_rows()
     assert of(next(row for row in rows if "1050 Ti" in row.device)) == "GeForce GTX 10"

@@ -7,23 +7,23 @@ from tests.bench.speed_rows import BOARD, MAIN, SPILL, all_rows, evaluation_rows
 
 
 @pytest.fixture(scope="module")
-def found() -> SpeedFit:
+def speed_fit() -> SpeedFit:
     return fit_constants(fit_rows())
 
 
-def test_what_is_shipped_is_what_the_training_rows_give(found: SpeedFit) -> None:
-    assert len(found.constants) > 20
-    for name, value in found.constants.items():
+def test_what_is_shipped_is_what_the_training_rows_give(speed_fit: SpeedFit) -> None:
+    assert len(speed_fit.constants) > 20
+    for name, value in speed_fit.constants.items():
         exact = 0.012 if name.startswith(EFFICIENCY) else max(2.0, 0.06 * value)
         assert value_in_use(name) == pytest.approx(display_value(name, value), abs=exact), name
 
 
 def test_prefill_shares_are_what_the_training_rows_give() -> None:
-    found = fit_prefill(fit_rows())
-    assert found.early == pytest.approx(PREFILL_EARLY, rel=0.05)
-    for kind, share in found.shares.items():
+    prefill = fit_prefill(fit_rows())
+    assert prefill.early == pytest.approx(PREFILL_EARLY, rel=0.05)
+    for kind, share in prefill.shares.items():
         assert PREFILL[kind].share == pytest.approx(share, rel=0.05), kind
-    for kind, share in found.experts.items():
+    for kind, share in prefill.experts.items():
         assert PREFILL[kind].expert_share == pytest.approx(share, rel=0.05), kind
 
 

@@ -90,9 +90,9 @@ def test_llama_cpp_keeps_its_tree_and_files_that_are_text() -> None:
     (item,) = read_chats(FIXTURES / "llama_cpp.json")
     assert item.chat is not None
     assert item.left_out == 0
-    shown = visible_path(item.chat)
-    assert [message.content for message in shown][1:] == ["Where a track divides.", "Thanks"]
-    assert item.files == {shown[0].id: [FileContent("yard.txt", b"7 points"), FileContent("a.png", bytes(3))]}
+    messages = visible_path(item.chat)
+    assert [message.content for message in messages][1:] == ["Where a track divides.", "Thanks"]
+    assert item.files == {messages[0].id: [FileContent("yard.txt", b"7 points"), FileContent("a.png", bytes(3))]}
     assert len(item.chat.messages) == 4
 
 
@@ -358,9 +358,9 @@ def test_calls_of_tools_are_shown_with_their_results_and_run_nothing() -> None:
     answer = Message(id="a", chat="c", parent=None, role=Role.ASSISTANT, content="Noon.", calls=[call, refused])
     chat = msgspec.structs.replace(CHAT, messages=[answer], head="a")
     text, page = write_markdown(chat, {}).decode(), write_html(chat, {}).decode()
-    for shown in (text, page):
-        assert "<summary>Tool time: now</summary>" in shown
-        assert "<summary>Tool time: now (not allowed)</summary>" in shown
+    for rendering in (text, page):
+        assert "<summary>Tool time: now</summary>" in rendering
+        assert "<summary>Tool time: now (not allowed)</summary>" in rendering
     assert f"````\n{result}\n````" in text
     assert "<script" not in page
     assert "&lt;script&gt;" in page

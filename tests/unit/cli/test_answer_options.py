@@ -13,7 +13,7 @@ from app.core.errors import BadRequest
 from app.core.thinking import ThinkingLevel
 
 
-def sent(sampling: Sampling) -> Any:  # noqa: ANN401 -- JSON
+def fields_of(sampling: Sampling) -> Any:  # noqa: ANN401 -- JSON
     return msgspec.json.decode(msgspec.json.encode(sampling_fields(sampling)))
 
 
@@ -35,10 +35,13 @@ def test_files_are_read_and_checked(tmp_path: Path) -> None:
 
 
 def test_the_endpoint_is_told_in_its_words() -> None:
-    assert sent(Sampling(temperature=0.5, stops=["x"])) == {"temperature": 0.5, "stop": ["x"]}
-    assert sent(Sampling(thinking=ThinkingLevel.OFF)) == {"think": False}
-    assert sent(Sampling(thinking=ThinkingLevel.ON, thinking_budget=9)) == {"think": True, "thinking_budget_tokens": 9}
-    assert sent(Sampling(thinking=ThinkingLevel.HIGH)) == {"think": "high"}
-    assert sent(Sampling(grammar="g", thinking=ThinkingLevel.HIGH)) == {"grammar": "g", "think": False}
-    form = sent(Sampling(json_schema='{"type":\n"string"}'))["response_format"]
+    assert fields_of(Sampling(temperature=0.5, stops=["x"])) == {"temperature": 0.5, "stop": ["x"]}
+    assert fields_of(Sampling(thinking=ThinkingLevel.OFF)) == {"think": False}
+    assert fields_of(Sampling(thinking=ThinkingLevel.ON, thinking_budget=9)) == {
+        "think": True,
+        "thinking_budget_tokens": 9,
+    }
+    assert fields_of(Sampling(thinking=ThinkingLevel.HIGH)) == {"think": "high"}
+    assert fields_of(Sampling(grammar="g", thinking=ThinkingLevel.HIGH)) == {"grammar": "g", "think": False}
+    form = fields_of(Sampling(json_schema='{"type":\n"string"}'))["response_format"]
     assert form["json_schema"]["schema"] == {"type": "string"}

@@ -58,7 +58,7 @@ def test_a_key_comes_from_standard_input_the_environment_or_a_prompt(
     run("https://box", "--ask-key")
     monkeypatch.setenv("ROUNDHOUSE_ATTACH_KEY", "sk-3")
     done = run("https://box")
-    assert [one.key for one in gateway.asked] == ["sk-1", "sk-2", "sk-3"]
+    assert [request.key for request in gateway.asked] == ["sk-1", "sk-2", "sk-3"]
     assert done.stderr == ""
     assert attach_key({"ROUNDHOUSE_ATTACH_KEY": " x "}) == "x"
 

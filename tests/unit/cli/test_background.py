@@ -17,17 +17,17 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(name, str(tmp_path.parent / f"{tmp_path.name}-person"))
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path / "home"))
     file = tmp_path / "units/roundhouse.service"
-    found = ServiceUnit(file=file, data=b"unit", start_commands=(), stop_commands=(), query_command=("true",))
-    monkeypatch.setattr(service_unit, "build_service_unit", lambda *_args, **_kwargs: found)
+    unit = ServiceUnit(file=file, data=b"unit", start_commands=(), stop_commands=(), query_command=("true",))
+    monkeypatch.setattr(service_unit, "build_service_unit", lambda *_args, **_kwargs: unit)
     return file
 
 
 def kept(*arguments: str) -> bool:
     done = CliRunner().invoke(roundhouse, ["service", *arguments, "--json"])
     assert done.exit_code == 0, done.stderr
-    said = json.loads(done.stdout)["service"]["kept"]
-    assert isinstance(said, bool)
-    return said
+    is_kept = json.loads(done.stdout)["service"]["kept"]
+    assert isinstance(is_kept, bool)
+    return is_kept
 
 
 def test_installed_asked_and_removed(file: Path) -> None:
@@ -39,7 +39,7 @@ def test_installed_asked_and_removed(file: Path) -> None:
 
 def test_uninstalling_lists_it_and_takes_it_back(file: Path) -> None:
     kept("install")
-    listed = CliRunner().invoke(roundhouse, ["uninstall", "--dry-run"]).stdout
-    assert str(file) in listed
+    stdout = CliRunner().invoke(roundhouse, ["uninstall", "--dry-run"]).stdout
+    assert str(file) in stdout
     assert CliRunner().invoke(roundhouse, ["uninstall", "--yes"]).exit_code == 0
     assert not file.exists()

@@ -29,9 +29,9 @@ def test_help_names_every_command_with_its_line() -> None:
 def test_every_command_explains_itself_in_the_words_of_the_list(name: str) -> None:
     done = CliRunner().invoke(main.roundhouse, [name, "--help"])
     assert done.exit_code == 0
-    said = " ".join(done.output.split())
-    assert said.startswith(f"Usage: roundhouse {name}")
-    assert "--json" in said or name in {"serve", "completion"}
+    output_text = " ".join(done.output.split())
+    assert output_text.startswith(f"Usage: roundhouse {name}")
+    assert "--json" in output_text or name in {"serve", "completion"}
 
 
 def test_an_unknown_command_is_a_usage_error() -> None:
@@ -64,8 +64,8 @@ def test_with_json_a_mistake_in_the_options_is_an_object_too(arguments: list[str
 
 def test_with_json_an_error_is_an_object_too() -> None:
     done = CliRunner().invoke(main.roundhouse, ["status", "--json"])
-    said = json.loads(done.stdout)
-    assert (said["version"], said["error"]["code"]) == (1, "gateway_gone")
+    body = json.loads(done.stdout)
+    assert (body["version"], body["error"]["code"]) == (1, "gateway_gone")
 
 
 def test_down_without_a_gateway_is_no_failure() -> None:
@@ -126,14 +126,14 @@ def test_in_a_terminal_a_table_wraps_its_last_column(monkeypatch: pytest.MonkeyP
     assert max(map(len, lines)) <= 40
 
 
-@pytest.mark.parametrize(("piped", "said"), [(b"\xff\xfe Hi", "byte 1 cannot be read"), (b" \n", "nothing to ask")])
+@pytest.mark.parametrize(("piped", "sentence"), [(b"\xff\xfe Hi", "byte 1 cannot be read"), (b" \n", "nothing to ask")])
 def test_what_cannot_be_asked_is_said_before_anything_starts(
-    monkeypatch: pytest.MonkeyPatch, piped: bytes, said: str
+    monkeypatch: pytest.MonkeyPatch, piped: bytes, sentence: str
 ) -> None:
     monkeypatch.setattr(chat, "connect_gateway", lambda: pytest.fail("the service was started"))
     done = CliRunner().invoke(main.roundhouse, ["run", "guide"], input=piped)
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert sentence in done.stderr
 
 
 @pytest.mark.parametrize(("value", "is_coloured"), [("", True), ("1", False)])

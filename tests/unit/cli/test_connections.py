@@ -57,12 +57,12 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     return made
 
 
-def said(*args: str) -> Any:  # noqa: ANN401 -- click's Result
+def run_connections(*args: str) -> Any:  # noqa: ANN401 -- click's Result
     return CliRunner().invoke(roundhouse, ["connections", *args])
 
 
-def plain(found: ConnectionList) -> list[str]:
-    return [" ".join(click.unstyle(line).split()) for line in connection_lines(found)]
+def plain(listing: ConnectionList) -> list[str]:
+    return [" ".join(click.unstyle(line).split()) for line in connection_lines(listing)]
 
 
 def test_a_connection_is_a_line_with_host_reason_and_count() -> None:
@@ -87,7 +87,7 @@ def test_nothing_is_said_to_be_nothing() -> None:
 
 
 def test_json_is_versioned_and_whole(service: Service) -> None:
-    done = said("--json", "--limit", "7")
+    done = run_connections("--json", "--limit", "7")
     read = msgspec.json.decode(done.stdout)
     assert read["version"] == 1
     assert read["offline"] is True
@@ -96,12 +96,12 @@ def test_json_is_versioned_and_whole(service: Service) -> None:
 
 
 def test_the_list_can_be_cleared(service: Service) -> None:
-    done = said("--clear")
+    done = run_connections("--clear")
     assert done.exit_code == 0
     assert service.asked == ["DELETE /connections", "GET /connections?limit=50"]
 
 
 @pytest.mark.parametrize("args", [("--limit", "0"), ("--limit", "many"), ("--follow", "--json")])
 def test_what_makes_no_sense_is_refused(service: Service, args: tuple[str, ...]) -> None:
-    assert said(*args).exit_code == 2
+    assert run_connections(*args).exit_code == 2
     assert service.asked == []

@@ -114,11 +114,11 @@ def run(*arguments: str) -> Any:  # noqa: ANN401 -- click's
 
 
 def test_the_list_says_what_suits_and_what_is_used(gateway: Gateway) -> None:
-    said = run().stdout
-    assert said == run("list").stdout
-    assert "llama.cpp" in said
-    assert "2 (cpu)" in said
-    assert "#1: The best choice." in said
+    stdout = run().stdout
+    assert stdout == run("list").stdout
+    assert "llama.cpp" in stdout
+    assert "2 (cpu)" in stdout
+    assert "#1: The best choice." in stdout
 
 
 def test_what_nobody_should_begin_with_is_listed_on_demand_or_where_it_is(gateway: Gateway) -> None:
@@ -132,10 +132,10 @@ def test_what_nobody_should_begin_with_is_listed_on_demand_or_where_it_is(gatewa
 
 
 def test_one_engine_is_shown_with_its_versions_and_offers(gateway: Gateway) -> None:
-    said = run("list", "llama.cpp").stdout
-    assert "1,282 tok/s on CPU with the Guide" in said
-    assert "It wrote nonsense." in said
-    assert "Could be installed: 4 (vulkan), 1.0 MiB to download." in said
+    stdout = run("list", "llama.cpp").stdout
+    assert "1,282 tok/s on CPU with the Guide" in stdout
+    assert "It wrote nonsense." in stdout
+    assert "Could be installed: 4 (vulkan), 1.0 MiB to download." in stdout
     missing = run("list", "nobody")
     assert missing.exit_code == 2
     assert "It has llama.cpp." in missing.stderr
@@ -216,20 +216,20 @@ def test_a_program_on_path_and_what_failed_are_marked(gateway: Gateway) -> None:
     offer = EngineOffer(variant="sycl", version="4", backend="sycl", problem="It crashed.")
     bundled = EngineVersion(name="bundled", version="1", is_current=True, problem="It wrote nonsense.")
     gateway.stock = [msgspec.structs.replace(STOCK, versions=[bundled, on_path], offers=[offer])]
-    said = run("list", "llama.cpp").stdout
-    assert "llama-server (b7)" in said
-    assert "on PATH" in said
-    assert "/usr/bin/llama-server: not tested" in said
-    assert "bundled (1)" in said
-    assert "in use, failed" in said
-    assert "Could be installed: 4 (sycl). It failed when it was last installed: It crashed." in said
+    stdout = run("list", "llama.cpp").stdout
+    assert "llama-server (b7)" in stdout
+    assert "on PATH" in stdout
+    assert "/usr/bin/llama-server: not tested" in stdout
+    assert "bundled (1)" in stdout
+    assert "in use, failed" in stdout
+    assert "Could be installed: 4 (sycl). It failed when it was last installed: It crashed." in stdout
 
 
 def test_an_engine_that_passed_its_test_here_is_not_said_to_be_unable(gateway: Gateway) -> None:
     gateway.stock = [msgspec.structs.replace(STOCK, rank=None)]
-    said = run().stdout
-    assert "cannot run" not in said
-    assert "runs: The best choice." in said
+    stdout = run().stdout
+    assert "cannot run" not in stdout
+    assert "runs: The best choice." in stdout
 
 
 def test_an_update_that_is_here_already_is_said_to_be(gateway: Gateway) -> None:

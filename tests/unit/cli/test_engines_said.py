@@ -13,7 +13,7 @@ def test_what_was_changed_is_told_with_the_way_back_once_for_each_kind() -> None
         state=EngineState.READY,
         context=2048,
         load_seconds=2.0,
-        notes=[one.sentence for one in halved],
+        notes=[engine.sentence for engine in halved],
         mended=halved,
     )
     assert list(_ready_lines(status)) == [

@@ -35,7 +35,7 @@ def texts(tree: ast.AST) -> Iterator[str]:
 
 def steps() -> dict[str, str]:
     """Return every command that a text names, with a place where it is."""
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for folder in ("app", "engines"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             source = path.read_text(encoding="utf-8")
@@ -43,8 +43,8 @@ def steps() -> dict[str, str]:
                 continue
             for text in texts(ast.parse(source)):
                 for match in STEP.finditer(text.replace("{", PLACE).replace("}", "")):
-                    found.setdefault(match["words"].rstrip("."), str(path.relative_to(ROOT)))
-    return found
+                    sources.setdefault(match["words"].rstrip("."), str(path.relative_to(ROOT)))
+    return sources
 
 
 STEPS = steps()
@@ -55,10 +55,10 @@ def problem(words: list[str]) -> str:
     command: click.Command = roundhouse
     context = click.Context(command)
     while words and isinstance(command, click.Group):
-        found = command.get_command(context, words[0])
-        if found is None:
+        subcommand = command.get_command(context, words[0])
+        if subcommand is None:
             return "" if isinstance(command, DefaultAddGroup) else f"no command {words[0]}"
-        command, words = found, words[1:]
+        command, words = subcommand, words[1:]
     options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
     unknown = [word for word in words if word.startswith("-") and word.partition("=")[0] not in options]
     return f"no option {unknown[0]}" if unknown else ""

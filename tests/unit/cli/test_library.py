@@ -112,8 +112,8 @@ def test_removing_says_what_goes_and_asks(gateway: Gateway) -> None:
     refused = run("rm", "m", typed="n\n")
     assert refused.exit_code == 1
     assert [path for _, path, _ in gateway.asked] == ["/removals/plan"]
-    for said in ("will be moved to the trash", "/m.gguf", "terse", "gpt-*=m", "b stays."):
-        assert said in refused.stderr
+    for sentence in ("will be moved to the trash", "/m.gguf", "terse", "gpt-*=m", "b stays."):
+        assert sentence in refused.stderr
     done = run("rm", "m", "--yes")
     assert done.exit_code == 0
     assert gateway.asked[-1] == ("POST", "/removals", {"model": "m", "for_good": False})
@@ -162,18 +162,18 @@ def test_a_check_that_failed_says_why(gateway: Gateway) -> None:
 
 
 def test_duplicates_are_told_with_what_sharing_frees(gateway: Gateway) -> None:
-    one = Duplicate(
+    duplicate = Duplicate(
         sha256="a" * 64,
         size_bytes=2_000_000_000,
         paths=["/a", "/b", "/c"],
         reclaimable=["/b"],
         notes=["/c: it is far."],
     )
-    gateway.end = msgspec.structs.replace(JOB, is_done=True, duplicates=[one], reclaimed_bytes=2_000_000_000)
-    found = run("duplicates").stdout
-    assert "/b  can share" in found
-    assert "/c: it is far." in found
-    assert "--reclaim" in found
+    gateway.end = msgspec.structs.replace(JOB, is_done=True, duplicates=[duplicate], reclaimed_bytes=2_000_000_000)
+    stdout = run("duplicates").stdout
+    assert "/b  can share" in stdout
+    assert "/c: it is far." in stdout
+    assert "--reclaim" in stdout
     assert "freed" in run("duplicates", "--reclaim").stdout
     assert gateway.asked[-1] == ("POST", "/library/duplicates", {"reclaim": True})
 
@@ -197,13 +197,13 @@ def test_the_disk_is_told_by_drives_folders_and_models(gateway: Gateway) -> None
         ],
         saved_bytes=1 << 30,
     )
-    said = run("disk")
-    assert "1.0 TiB" in said.stdout
-    assert "unknown" in said.stdout  # the trash
-    assert "m9 " in said.stdout
-    assert "m10" not in said.stdout
-    assert "save 1.0 GiB" in said.stdout
-    assert "/usb: It is not there now." in said.stderr
+    result = run("disk")
+    assert "1.0 TiB" in result.stdout
+    assert "unknown" in result.stdout  # the trash
+    assert "m9 " in result.stdout
+    assert "m10" not in result.stdout
+    assert "save 1.0 GiB" in result.stdout
+    assert "/usb: It is not there now." in result.stderr
     assert "m11" in run("disk", "--all").stdout
     assert json.loads(run("disk", "--json").stdout)["disk"]["saved_bytes"] == 1 << 30
 
@@ -222,9 +222,9 @@ def binned(*files: int) -> DiskUse:
 
 def test_the_disk_says_what_of_the_trash_were_models(gateway: Gateway) -> None:
     gateway.disk = binned(2, 3)
-    said = run("disk").stdout
-    assert "In the trash: 5 files of removed models (5.0 GiB)." in said
-    assert "roundhouse disk --empty-trash" in said
+    stdout = run("disk").stdout
+    assert "In the trash: 5 files of removed models (5.0 GiB)." in stdout
+    assert "roundhouse disk --empty-trash" in stdout
     gateway.disk = binned()
     assert "removed" not in run("disk").stdout
 
@@ -235,21 +235,21 @@ def test_emptying_says_what_goes_and_asks(gateway: Gateway) -> None:
         refused = run("disk", "--empty-trash", *arguments, typed="n\n")
         assert refused.exit_code == 1
         assert gateway.asked == []
-        for said in (
+        for sentence in (
             "/m/2.gguf",
             "/m/1.gguf",
             "3 files of removed models (3.0 GiB) will be deleted",
             "cannot be undone",
         ):
-            assert said in refused.stderr
+            assert sentence in refused.stderr
     gateway.end = msgspec.structs.replace(
         JOB, kind=JobKind.EMPTY, is_done=True, deleted_files=1, reclaimed_bytes=1 << 30
     )
     done = run("disk", "--empty-trash", typed="y\n")
     assert done.stdout == "1 file of a removed model (1.0 GiB) was deleted permanently.\n"
     assert gateway.asked == [("POST", "/library/empty-trash", {"digests": ["2", "1"]})]
-    shown = json.loads(run("disk", "--empty-trash", "--yes", "--json").stdout)
-    assert shown["job"]["deleted_files"] == 1
+    body = json.loads(run("disk", "--empty-trash", "--yes", "--json").stdout)
+    assert body["job"]["deleted_files"] == 1
 
 
 def test_what_could_not_be_deleted_is_said(gateway: Gateway) -> None:
@@ -308,22 +308,22 @@ UPDATES = [
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object]]:
-    asked: list[tuple[str, object]] = []
+    calls: list[tuple[str, object]] = []
 
     def post(path: str, body: object, _reply: object, *, timeout_s: float) -> Download:
         assert timeout_s
-        asked.append((path, msgspec.to_builtins(body)))
+        calls.append((path, msgspec.to_builtins(body)))
         return Download(id="1", title="o/b", repository="o/b", revision="4.0bpw", commit="c", files=["x"])
 
     made = SimpleNamespace(get=lambda _path, _reply, timeout_s: UPDATES if timeout_s else None, post=post)
     monkeypatch.setattr(pull, "connect_gateway", lambda: made)
-    return asked
+    return calls
 
 
 def test_newer_models_are_shown_and_fetched_only_when_asked(hub: list[tuple[str, object]]) -> None:
-    shown = run("update-models", "--check").stdout
-    assert "current" in shown
-    assert "1 files changed; the hub's version is from 2026-05-01." in shown
+    stdout = run("update-models", "--check").stdout
+    assert "current" in stdout
+    assert "1 files changed; the hub's version is from 2026-05-01." in stdout
     assert hub == []
     assert "is downloading" in run("update-models").stderr
     assert hub == [("/downloads", msgspec.to_builtins(Pull(model="o/b@4.0bpw", quantization="Q4_0")))]

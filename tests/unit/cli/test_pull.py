@@ -21,10 +21,10 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Download]:
     """What the gateway says of the download each time it is asked, from the last to the first."""
     states = [DONE, NOTED, NOTED, RUNNING]
 
-    def listed(_path: str, _kind: object) -> Iterator[Download]:
+    def list_downloads(_path: str, _kind: object) -> Iterator[Download]:
         yield states.pop()
 
-    gateway = SimpleNamespace(get=listed, post=lambda *_call, **_more: BEGUN)
+    gateway = SimpleNamespace(get=list_downloads, post=lambda *_call, **_more: BEGUN)
     monkeypatch.setattr(pull, "connect_gateway", lambda: gateway)
     monkeypatch.setattr(pull, "_EVERY_S", 0.0)
     return states

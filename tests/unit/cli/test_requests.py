@@ -48,9 +48,9 @@ def test_what_is_not_known_is_not_made_up() -> None:
     failed = msgspec.structs.replace(
         DONE, model="", route="", state=RequestState.FAILED, tokens_per_s=None, prompt_tokens=None, error="No."
     )
-    said = " ".join(plain(request_lines([failed]))[1])
-    assert "aider - /v1/chat/completions failed" in said
-    assert said.endswith("- ? + 80 No.")
+    line = " ".join(plain(request_lines([failed]))[1])
+    assert "aider - /v1/chat/completions failed" in line
+    assert line.endswith("- ? + 80 No.")
 
 
 def test_usage_is_a_table_for_each_time() -> None:

@@ -59,8 +59,8 @@ def run(command: Any, *arguments: str, typed: str | None = None) -> Result:  # n
 
 
 def test_every_filter_reaches_the_gateway(gateway: Gateway) -> None:
-    said = "--format GGUF --task chat --publisher qwen --licence mit --sort likes --days 30 --open"
-    done = run(search.search, "qwen3", "8b", *said.split(), "--min-params", "500m", "--max-params", "9.5B")
+    arguments = "--format GGUF --task chat --publisher qwen --licence mit --sort likes --days 30 --open"
+    done = run(search.search, "qwen3", "8b", *arguments.split(), "--min-params", "500m", "--max-params", "9.5B")
     assert done.exit_code == 0, done.output
     assert gateway.asked[-1][1] == (
         "/hub/search?text=qwen3+8b&format=gguf&task=chat&publisher=qwen&licence=mit&sort=likes"

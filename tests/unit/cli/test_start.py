@@ -6,7 +6,7 @@ from app.cli import start
 
 
 @pytest.mark.parametrize(
-    ("environment", "platform", "library", "said"),
+    ("environment", "platform", "library", "sentence"),
     [
         ({}, "linux", True, "no display"),
         ({"DISPLAY": ""}, "linux", True, "no display"),
@@ -19,8 +19,8 @@ from app.cli import start
     ],
 )
 def test_why_there_is_no_window(
-    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], platform: str, *, library: bool, said: str
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], platform: str, *, library: bool, sentence: str
 ) -> None:
     monkeypatch.setattr(start, "_can_load", lambda _library: library)
     because = start.no_window_because(environment, platform=platform)
-    assert (said in because) if said else because == ""
+    assert (sentence in because) if sentence else because == ""

@@ -61,11 +61,11 @@ def tune(*words: str) -> Result:
 
 
 def test_without_options_it_shows_what_is_and_what_could_be(gateway: Gateway) -> None:
-    said = tune().stdout
-    assert "top-k 5; else temperature 0.6 (from the model: m.gguf)" in said
-    assert "draft: small, 1.0 GiB" in said
-    assert "Also runs on  other" in said
-    assert "mmproj.gguf" in said
+    stdout = tune().stdout
+    assert "top-k 5; else temperature 0.6 (from the model: m.gguf)" in stdout
+    assert "draft: small, 1.0 GiB" in stdout
+    assert "Also runs on  other" in stdout
+    assert "mmproj.gguf" in stdout
     assert not gateway.sent
 
 
@@ -91,9 +91,9 @@ def test_files_are_sent_with_their_whole_paths(gateway: Gateway, monkeypatch: py
     monkeypatch.chdir(Path(__file__).parent)
     tune("--lora", "a.gguf", "--lora", "b.gguf", "--projector", "p.gguf", "--draft", "d.gguf")
     here = Path.cwd()
-    sent = gateway.sent[0]
-    assert sent.loras == [str(here / "a.gguf"), str(here / "b.gguf")]
-    assert (sent.projector, sent.draft) == (str(here / "p.gguf"), str(here / "d.gguf"))
+    settings = gateway.sent[0]
+    assert settings.loras == [str(here / "a.gguf"), str(here / "b.gguf")]
+    assert (settings.projector, settings.draft) == (str(here / "p.gguf"), str(here / "d.gguf"))
     tune("--projector", "none", "--draft", "small")
     assert (gateway.sent[1].projector, gateway.sent[1].draft) == ("none", "small")
 
@@ -137,13 +137,13 @@ def test_parsers_and_arguments_are_set_shown_and_taken_back(gateway: Gateway) ->
     assert "Tool calls" not in tune().stdout, "its engine has no parsers"
     tune("--tool-parser", "hermes", "--reasoning-parser", "qwen3", "--arg=--seed=7", "--arg", "--note", "--arg", "a b")
     words = ["--seed=7", "--note", "a b"]
-    wanted = msgspec.structs.replace(BEFORE, tool_parser="hermes", reasoning_parser="qwen3", extra_args=words)
-    assert gateway.sent[-1] == wanted
-    gateway.shown = msgspec.structs.replace(SHOWN, settings=wanted)
-    said = tune().stdout
-    assert "Tool calls    hermes" in said
-    assert "Reasoning     qwen3" in said
-    assert "Arguments     --seed=7 --note 'a b'" in said
+    expected = msgspec.structs.replace(BEFORE, tool_parser="hermes", reasoning_parser="qwen3", extra_args=words)
+    assert gateway.sent[-1] == expected
+    gateway.shown = msgspec.structs.replace(SHOWN, settings=expected)
+    stdout = tune().stdout
+    assert "Tool calls    hermes" in stdout
+    assert "Reasoning     qwen3" in stdout
+    assert "Arguments     --seed=7 --note 'a b'" in stdout
     tune("--unset", "extra_args", "--unset", "tool_parser", "--unset", "reasoning_parser")
     assert gateway.sent[-1] == BEFORE
 

@@ -64,13 +64,13 @@ def run(*arguments: str) -> Any:  # noqa: ANN401 -- click's
 
 
 def test_what_is_newer_is_shown_with_its_notes_and_not_installed(gateway: Gateway) -> None:
-    said = run("--check")
-    assert said.exit_code == 0
-    assert "0.1.0 -> 0.2.0 (from 2026-12-01, 118 MiB)" in said.stdout
-    assert "- It is better." in said.stdout
+    result = run("--check")
+    assert result.exit_code == 0
+    assert "0.1.0 -> 0.2.0 (from 2026-12-01, 118 MiB)" in result.stdout
+    assert "- It is better." in result.stdout
     assert gateway.asked == [("/update/check", None)]
-    found = json.loads(run("--check", "--json").stdout)["update"]
-    assert found["release"]["version"] == "0.2.0"
+    task = json.loads(run("--check", "--json").stdout)["update"]
+    assert task["release"]["version"] == "0.2.0"
 
 
 def test_without_a_yes_nothing_is_installed(gateway: Gateway) -> None:

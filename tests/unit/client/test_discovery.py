@@ -16,9 +16,9 @@ from app.core.errors import EnvironmentFault, GatewayGone
 @pytest.fixture
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
-    found = default_paths()
-    found.create_folders()
-    return found
+    path_list = default_paths()
+    path_list.create_folders()
+    return path_list
 
 
 def test_no_file_a_broken_file_and_a_stale_file_mean_nobody_runs(paths: Paths) -> None:

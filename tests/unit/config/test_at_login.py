@@ -49,11 +49,11 @@ def test_the_entry_is_valid(tmp_path: Path) -> None:
 
 
 def test_the_agent_says_what_launchd_reads() -> None:
-    said = plistlib.loads(
+    body = plistlib.loads(
         service_unit.format_window_agent(["/Applications/Roundhouse.app/Contents/MacOS/roundhouse-window"])
     )
-    assert said["RunAtLoad"] is True
-    assert said["ProgramArguments"] == ["/Applications/Roundhouse.app/Contents/MacOS/roundhouse-window"]
+    assert body["RunAtLoad"] is True
+    assert body["ProgramArguments"] == ["/Applications/Roundhouse.app/Contents/MacOS/roundhouse-window"]
 
 
 def test_frozen_it_is_the_executable_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

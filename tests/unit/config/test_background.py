@@ -93,9 +93,9 @@ def test_each_system_has_its_keeper_and_no_administrator(
     tmp_path: Path, platform: str, file: str, program: str
 ) -> None:
     home = this_home({"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}, platform)
-    found = build_service_unit(home, {}, data=tmp_path / "data", user="501")
-    assert found.file == tmp_path / file
-    assert {argv[0] for argv in (*found.start_commands, *found.stop_commands, found.query_command)} == {program}
+    unit = build_service_unit(home, {}, data=tmp_path / "data", user="501")
+    assert unit.file == tmp_path / file
+    assert {argv[0] for argv in (*unit.start_commands, *unit.stop_commands, unit.query_command)} == {program}
 
 
 @pytest.fixture

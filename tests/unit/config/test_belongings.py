@@ -37,13 +37,13 @@ def paths(tmp_path: Path) -> Paths:
 
 
 def kinds(paths: Paths) -> dict[Path, OwnedPathKind]:
-    return {one.path: one.kind for one in list_owned_paths(paths)}
+    return {path.path: path.kind for path in list_owned_paths(paths)}
 
 
 def test_every_file_lies_in_something_that_is_listed(paths: Paths, tmp_path: Path) -> None:
-    listed = kinds(paths)
+    entries = kinds(paths)
     for file in (path for path in tmp_path.rglob("*") if path.is_file()):
-        assert any(file.is_relative_to(path) for path in listed), file
+        assert any(file.is_relative_to(path) for path in entries), file
 
 
 def test_what_is_made_again_leaves_first_and_what_others_use_never(paths: Paths) -> None:
@@ -61,9 +61,9 @@ def test_what_is_made_again_leaves_first_and_what_others_use_never(paths: Paths)
 
 
 def test_after_everything_of_ours_is_removed_nothing_is_left(paths: Paths, tmp_path: Path) -> None:
-    for one in list_owned_paths(paths):
-        if one.kind is not OwnedPathKind.SHARED:
-            remove_owned_path(one)
+    for owned in list_owned_paths(paths):
+        if owned.kind is not OwnedPathKind.SHARED:
+            remove_owned_path(owned)
     remove_empty_folders(paths)
     left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
     assert left == {"config", "share", "state", "huggingface", "huggingface/hub"}
@@ -73,8 +73,8 @@ def test_the_folder_that_a_person_named_as_home_stays(tmp_path: Path) -> None:
     home = tmp_path / "mine"
     paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
     paths.create_folders()
-    for one in list_owned_paths(paths):
-        remove_owned_path(one)
+    for owned in list_owned_paths(paths):
+        remove_owned_path(owned)
     remove_empty_folders(paths)
     assert [path.name for path in tmp_path.rglob("*")] == ["mine"]
 
@@ -85,8 +85,8 @@ def test_a_link_goes_and_what_it_leads_to_stays(paths: Paths, tmp_path: Path) ->
     (elsewhere / "model.gguf").write_bytes(b"weights")
     paths.models.rmdir()
     paths.models.symlink_to(elsewhere)
-    found = next(one for one in list_owned_paths(paths) if one.path == paths.models)
-    remove_owned_path(found)
+    owned = next(path for path in list_owned_paths(paths) if path.path == paths.models)
+    remove_owned_path(owned)
     assert not paths.models.is_symlink()
     assert (elsewhere / "model.gguf").exists()
 
@@ -94,7 +94,7 @@ def test_a_link_goes_and_what_it_leads_to_stays(paths: Paths, tmp_path: Path) ->
 def test_sizes_are_counted(paths: Paths) -> None:
     (paths.models / "deep").mkdir()
     (paths.models / "deep/model.gguf").write_bytes(bytes(1000))
-    assert next(one for one in list_owned_paths(paths) if one.path == paths.models).size_bytes == 1000
+    assert next(path for path in list_owned_paths(paths) if path.path == paths.models).size_bytes == 1000
 
 
 @pytest.fixture
@@ -114,8 +114,8 @@ def test_in_a_chosen_folder_only_what_we_write_is_ours(chosen: Paths) -> None:
     assert was_used(chosen)
     for file in (chosen.settings_file, chosen.database, chosen.port_file, chosen.logs / "gateway.jsonl"):
         file.write_text("ours")
-    for one in list_owned_paths(chosen):
-        remove_owned_path(one)
+    for owned in list_owned_paths(chosen):
+        remove_owned_path(owned)
     remove_empty_folders(chosen)
     left = {path for path in chosen.data.parent.rglob("*") if path.is_file()}
     assert left == set(list_foreign_paths(chosen))
@@ -134,7 +134,7 @@ def test_what_lies_on_another_drive_stays(paths: Paths, monkeypatch: pytest.Monk
         return os.stat_result((*result[:2], result.st_dev + 1, *result[3:10])) if path == mounted else result
 
     monkeypatch.setattr(Path, "lstat", lstat)
-    models = next(one for one in list_owned_paths(paths) if one.path == paths.models)
+    models = next(owned for owned in list_owned_paths(paths) if owned.path == paths.models)
     with pytest.raises(OSError, match="another drive"):
         remove_owned_path(models)
     assert (mounted / "big.gguf").exists()

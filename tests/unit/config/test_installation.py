@@ -23,8 +23,8 @@ def frozen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("kind", [InstallationKind.DEB, InstallationKind.ARCHIVE, InstallationKind.EXE])
 def test_the_packer_s_note_decides(frozen: Path, kind: InstallationKind) -> None:
     (frozen / NOTE).write_bytes(encode_note(kind, "1.2.3"))
-    found = this_installation({})
-    assert (found.kind, found.place, found.command) == (kind, frozen, "")
+    installation = this_installation({})
+    assert (installation.kind, installation.place, installation.command) == (kind, frozen, "")
     noted = read_note(frozen)
     assert noted is not None
     assert noted.version == "1.2.3"
@@ -58,22 +58,22 @@ def test_on_macos_it_is_the_whole_application(frozen: Path, monkeypatch: pytest.
     note.parent.mkdir(parents=True)
     note.write_bytes(encode_note(InstallationKind.DMG, "1.2.3"))
     monkeypatch.setattr(sys, "executable", str(application / "Contents/MacOS/roundhouse"))
-    found = this_installation({})
-    assert (found.kind, found.place) == (InstallationKind.DMG, application)
+    installation = this_installation({})
+    assert (installation.kind, installation.place) == (InstallationKind.DMG, application)
 
 
 def test_an_appimage_is_one_file_and_only_for_what_lies_in_it(frozen: Path) -> None:
     environ = {"APPIMAGE": "/home/me/Roundhouse.AppImage", "APPDIR": str(frozen)}
-    found = this_installation(environ)
-    assert (found.kind, found.place) == (InstallationKind.APPIMAGE, Path("/home/me/Roundhouse.AppImage"))
+    installation = this_installation(environ)
+    assert (installation.kind, installation.place) == (InstallationKind.APPIMAGE, Path("/home/me/Roundhouse.AppImage"))
     of_another_program = {**environ, "APPDIR": "/tmp/.mount_terminal"}  # noqa: S108 -- only a name
     assert this_installation(of_another_program).kind is not InstallationKind.APPIMAGE
 
 
 def test_a_checkout_is_updated_by_git() -> None:
-    found = this_installation({})
-    assert found.kind is InstallationKind.SOURCE
-    assert "git -C" in found.command
+    installation = this_installation({})
+    assert installation.kind is InstallationKind.SOURCE
+    assert "git -C" in installation.command
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,6 @@ def test_a_wheel_is_updated_by_what_installed_it(
 ) -> None:
     monkeypatch.setattr(programs, "_ROOT", tmp_path)
     monkeypatch.setattr(sys, "prefix", prefix)
-    found = this_installation({})
-    assert found.kind is InstallationKind.WHEEL
-    assert command in found.command
+    installation = this_installation({})
+    assert installation.kind is InstallationKind.WHEEL
+    assert command in installation.command

@@ -19,15 +19,15 @@ print(raise_open_file_limit(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
 
 
-def limits(*wanted: int) -> list[int]:
+def limits(*values: int) -> list[int]:
     """Return what `raise_open_file_limit` says and what is so, in a process given a soft and perhaps a hard limit."""
-    argv = [sys.executable, "-c", RAISES, *map(str, wanted)]
+    argv = [sys.executable, "-c", RAISES, *map(str, values)]
     return [int(word) for word in subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()]
 
 
 def test_a_program_started_with_few_gets_more() -> None:
-    said, is_so = limits(256)
-    assert said == is_so
+    lines, is_so = limits(256)
+    assert lines == is_so
     assert 256 < is_so <= MANY
 
 

@@ -21,10 +21,10 @@ from app.config.programs import (
 def test_a_folder_called_app_where_the_command_is_typed_is_not_taken_for_ours(tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__init__.py").write_text("raise SystemExit('somebody else runs here')")
-    said = subprocess.run(
+    result = subprocess.run(
         module_command("app.cli", "--version"), cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert __version__ in said.stdout, said.stderr
+    assert __version__ in result.stdout, result.stderr
 
 
 def test_an_installed_package_starts_its_programs_by_itself_as_nobody_else_finds_them(
@@ -86,7 +86,7 @@ def test_what_outlives_an_appimage_starts_it_anew(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("platform", "running", "said"),
+    ("platform", "running", "instruction"),
     [
         ("linux", "/usr/lib/roundhouse/roundhouse", "apt remove roundhouse"),
         ("linux", "/home/me/roundhouse-1/roundhouse", "/home/me/roundhouse-1;"),
@@ -95,13 +95,13 @@ def test_what_outlives_an_appimage_starts_it_anew(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_how_the_program_is_removed_depends_on_how_it_came(
-    platform: str, running: str, said: str, monkeypatch: pytest.MonkeyPatch
+    platform: str, running: str, instruction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "checkout" in removal_instructions()
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(sys, "executable", running)
-    assert said in removal_instructions()
+    assert instruction in removal_instructions()
 
 
 def test_the_version_before_is_to_be_removed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,10 +31,10 @@ def json_texts(draw: st.DrawFn, value: Plain) -> str:
     def gap() -> str:
         return draw(GAPS)
 
-    def inner(parts: list[str], opened: str, closed: str) -> str:
+    def inner(parts: list[str], opening: str, closed: str) -> str:
         has_trailing: bool = draw(st.booleans())
         trailing = "," + gap() if parts and has_trailing else ""
-        return opened + gap() + (gap() + "," + gap()).join(parts) + gap() + trailing + closed
+        return opening + gap() + (gap() + "," + gap()).join(parts) + gap() + trailing + closed
 
     def written(value: Plain) -> str:
         if isinstance(value, dict):
@@ -222,10 +222,10 @@ def test_depth_is_refused(text: str) -> None:
     ],
 )
 def test_other_services_keys_are_masked_in_a_difference(line: str) -> None:
-    told = difference("f", f"{line}\nb\n", f"{line}\nc\n")
-    assert "top-secret" not in told
-    assert "-b" in told
-    assert "+c" in told
+    diff = difference("f", f"{line}\nb\n", f"{line}\nc\n")
+    assert "top-secret" not in diff
+    assert "-b" in diff
+    assert "+c" in diff
 
 
 @pytest.mark.parametrize(
@@ -240,8 +240,8 @@ def test_what_is_no_secret_is_shown_with_all_that_follows_on_its_line(line: str)
 
 
 def test_a_secret_in_a_document_on_one_line_is_masked_alone() -> None:
-    told = difference("f", "", '{"key": {"token": "top-secret-1", "prompt_cache_key": false}}\n')
-    assert '+{"key": {"token": "••••", "prompt_cache_key": false}}' in told
+    diff = difference("f", "", '{"key": {"token": "top-secret-1", "prompt_cache_key": false}}\n')
+    assert '+{"key": {"token": "••••", "prompt_cache_key": false}}' in diff
 
 
 def test_our_own_key_is_shown() -> None:

@@ -266,9 +266,9 @@ def test_the_list_says_what_is_found_and_wired(home: Home, connections: ToolConn
     with_example("codex", home)
     with_example("zed", home)
     connections.connect("codex", WIRING)
-    listed = connections.list_tools(BASE)
-    infos = {info.id: info for info in listed}
-    assert [info.id for info in listed if info.found] == ["zed", "codex"]
+    tools = connections.list_tools(BASE)
+    infos = {info.id: info for info in tools}
+    assert [info.id for info in tools if info.found] == ["zed", "codex"]
     assert (infos["codex"].wired, infos["codex"].model, infos["codex"].can_undo) == (True, "qwen3-8b-q4_k_m", True)
     assert (infos["zed"].wired, infos["zed"].model, infos["zed"].can_undo) == (False, "", False)
     connections.undo("codex")

@@ -15,8 +15,8 @@ def test_every_state_can_be_left_and_reached() -> None:
 
 def test_the_table_is_what_the_docstring_says() -> None:
     rows = [line.split("->") for line in (EngineState.__doc__ or "").splitlines() if "->" in line]
-    said = {left.strip(): set(right.split()) for left, right in rows}
-    assert said == {state.value: {target.value for target in targets} for state, targets in TRANSITIONS.items()}
+    transitions = {left.strip(): set(right.split()) for left, right in rows}
+    assert transitions == {state.value: {target.value for target in targets} for state, targets in TRANSITIONS.items()}
 
 
 def test_settled_states_can_be_reached_from_every_state() -> None:

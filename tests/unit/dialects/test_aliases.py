@@ -46,7 +46,7 @@ SHARES = msgspec.structs.replace(model("a"), preset=Preset(base="one", system="x
 
 
 @pytest.mark.parametrize(
-    ("models", "statuses", "chosen", "found"),
+    ("models", "statuses", "chosen", "expected"),
     [
         ([GUIDE, ONE, TWO], [status("one", 1.0), status("two", 2.0)], "guide", TWO),
         ([GUIDE, ONE, EMBEDS], [status("e", 9.0)], "", ONE),
@@ -67,9 +67,9 @@ SHARES = msgspec.structs.replace(model("a"), preset=Preset(base="one", system="x
     ],
 )
 def test_the_model_in_use(
-    models: list[ModelInfo], statuses: list[EngineStatus], chosen: str, found: ModelInfo | None
+    models: list[ModelInfo], statuses: list[EngineStatus], chosen: str, expected: ModelInfo | None
 ) -> None:
-    assert model_in_use(models, statuses, chosen) == found
+    assert model_in_use(models, statuses, chosen) == expected
 
 
 RANKS = msgspec.structs.replace(EMBEDS, name="r", capabilities=[Capability.RERANK])
@@ -78,7 +78,7 @@ BOTH = msgspec.structs.replace(ONE, name="both", embeds=True, modified_at=9.0)
 
 
 @pytest.mark.parametrize(
-    ("models", "statuses", "route", "found"),
+    ("models", "statuses", "route", "expected"),
     [
         ([GUIDE, MAKES], [], Route.EMBEDDINGS, MAKES),
         ([GUIDE, BOTH, MAKES], [status("both", 1.0)], Route.EMBEDDINGS, MAKES),
@@ -89,6 +89,6 @@ BOTH = msgspec.structs.replace(ONE, name="both", embeds=True, modified_at=9.0)
     ],
 )
 def test_the_model_that_can_do_what_is_asked(
-    models: list[ModelInfo], statuses: list[EngineStatus], route: Route, found: ModelInfo | None
+    models: list[ModelInfo], statuses: list[EngineStatus], route: Route, expected: ModelInfo | None
 ) -> None:
-    assert model_in_use(models, statuses, "guide", route) == found
+    assert model_in_use(models, statuses, "guide", route) == expected

@@ -43,28 +43,28 @@ def mended(raw: bytes, wishes: AnthropicAnswerParams | None = None, *, sizes: li
 
 def events(raw: bytes) -> list[Event]:
     """Return the events; each one's name is its type, as the SDKs take it."""
-    found = []
-    for one in raw.decode().split("\n\n")[:-1]:
-        name, data = one.split("\n")
-        found.append(json.loads(data.removeprefix("data: ")))
-        assert name == f"event: {found[-1]['type']}"
-    return found
+    all_events = []
+    for event in raw.decode().split("\n\n")[:-1]:
+        name, data = event.split("\n")
+        all_events.append(json.loads(data.removeprefix("data: ")))
+        assert name == f"event: {all_events[-1]['type']}"
+    return all_events
 
 
 def folded(stream: list[Event]) -> Event:
     """Return the whole answer as the SDKs put it together."""
     message: Event = stream[0]["message"]
     texts: dict[int, str] = {}
-    for one in stream:
-        if one["type"] == "content_block_start":
-            message["content"].append(one["content_block"])
-        elif one["type"] == "content_block_delta":
-            delta = one["delta"]
+    for event in stream:
+        if event["type"] == "content_block_start":
+            message["content"].append(event["content_block"])
+        elif event["type"] == "content_block_delta":
+            delta = event["delta"]
             piece = delta.get("text") or delta.get("thinking") or delta.get("partial_json") or ""
-            texts[one["index"]] = texts.get(one["index"], "") + piece
-        elif one["type"] == "message_delta":
-            message.update(one["delta"])
-            message["usage"].update(one["usage"])
+            texts[event["index"]] = texts.get(event["index"], "") + piece
+        elif event["type"] == "message_delta":
+            message.update(event["delta"])
+            message["usage"].update(event["usage"])
     for index, block in enumerate(message["content"]):
         text = texts.get(index, "")
         is_call = block["type"] == "tool_use"
@@ -82,19 +82,19 @@ def without_names(message: Event) -> Event:
 
 def check_order(stream: list[Event]) -> None:
     """One block at a time, indices one by one, reasoning signed, the end at the end."""
-    kinds = [one["type"] for one in stream]
+    kinds = [event["type"] for event in stream]
     assert (kinds[0], kinds[-2:]) == ("message_start", ["message_delta", "message_stop"])
     open_index, last = None, ""
     begun = 0
-    for one in stream[1:-2]:
-        if one["type"] == "content_block_start":
-            assert (open_index, one["index"]) == (None, begun)
+    for event in stream[1:-2]:
+        if event["type"] == "content_block_start":
+            assert (open_index, event["index"]) == (None, begun)
             open_index, begun = begun, begun + 1
-        elif one["type"] == "content_block_delta":
-            assert one["index"] == open_index
-            last = one["delta"]["type"]
+        elif event["type"] == "content_block_delta":
+            assert event["index"] == open_index
+            last = event["delta"]["type"]
         else:
-            assert (one["type"], one["index"]) == ("content_block_stop", open_index)
+            assert (event["type"], event["index"]) == ("content_block_stop", open_index)
             assert last != "thinking_delta"
             open_index = None
     assert open_index is None
@@ -134,10 +134,10 @@ def test_any_blocks_make_a_valid_stream(kinds: list[str], one_tool: bool) -> Non
     stream = events(mended(raw, AnthropicAnswerParams(one_tool=one_tool)))
     if not one_tool:
         check_order(stream)
-    begun = [one["content_block"]["type"] for one in stream if one["type"] == "content_block_start"]
+    begun = [event["content_block"]["type"] for event in stream if event["type"] == "content_block_start"]
     calls = kinds.count("tool_use")
     assert begun.count("tool_use") == (min(calls, 1) if one_tool else calls)
-    assert len([one for one in stream if one["type"] == "content_block_stop"]) == len(begun)
+    assert len([event for event in stream if event["type"] == "content_block_stop"]) == len(begun)
 
 
 def test_text_keeps_its_bytes() -> None:
@@ -147,7 +147,7 @@ def test_text_keeps_its_bytes() -> None:
 
 def test_every_count_is_there_from_the_start() -> None:
     start, end = (
-        next(one for one in events(mended(recorded("text.sse"))) if one["type"] == kind)
+        next(event for event in events(mended(recorded("text.sse"))) if event["type"] == kind)
         for kind in ("message_start", "message_delta")
     )
     counts = {"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}
@@ -156,7 +156,7 @@ def test_every_count_is_there_from_the_start() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "sequence", "written", "said"),
+    ("reason", "sequence", "written", "expected"),
     [
         ("end_turn", None, 5, "end_turn"),
         ("end_turn", "\n", 5, "stop_sequence"),
@@ -165,12 +165,12 @@ def test_every_count_is_there_from_the_start() -> None:
         ("max_tokens", None, 9, "model_context_window_exceeded"),
     ],
 )
-def test_an_end_says_why(reason: str, sequence: str | None, written: int, said: str) -> None:
-    assert answers.stop_reason(reason, sequence, written, AnthropicAnswerParams(max_tokens=10)) == said
+def test_an_end_says_why(reason: str, sequence: str | None, written: int, expected: str) -> None:
+    assert answers.stop_reason(reason, sequence, written, AnthropicAnswerParams(max_tokens=10)) == expected
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "becomes", "kind", "message"),
+    ("status", "error_document", "becomes", "kind", "message"),
     [
         (
             400,
@@ -186,20 +186,20 @@ def test_an_end_says_why(reason: str, sequence: str | None, written: int, said: 
     ],
 )
 def test_an_engines_refusal_is_in_anthropics_words(
-    status: int, said: dict[str, object], becomes: int, kind: str, message: str
+    status: int, error_document: dict[str, object], becomes: int, kind: str, message: str
 ) -> None:
-    refusal = FORM.refusal(json.dumps({"error": said}).encode(), status)
-    told = json.loads(refusal.body)
-    assert (refusal.status, told["type"], told["error"]["type"]) == (becomes, "error", kind)
-    assert told["error"]["message"].startswith(message)
-    assert told["request_id"] == "req_1"
+    refusal = FORM.refusal(json.dumps({"error": error_document}).encode(), status)
+    body = json.loads(refusal.body)
+    assert (refusal.status, body["type"], body["error"]["type"]) == (becomes, "error", kind)
+    assert body["error"]["message"].startswith(message)
+    assert body["request_id"] == "req_1"
 
 
 @pytest.mark.parametrize(
-    "said", [{"error": {"message": "it broke", "code": 500}}, {"code": 500, "message": "it broke"}]
+    "error_document", [{"error": {"message": "it broke", "code": 500}}, {"code": 500, "message": "it broke"}]
 )
-def test_an_engines_error_in_a_stream_is_an_error_event(said: dict[str, object]) -> None:
-    raw = mended(b"event: error\ndata: " + json.dumps(said).encode() + b"\n\n")
+def test_an_engines_error_in_a_stream_is_an_error_event(error_document: dict[str, object]) -> None:
+    raw = mended(b"event: error\ndata: " + json.dumps(error_document).encode() + b"\n\n")
     assert json.loads(raw.split(b"data: ")[1])["error"] == {"type": "api_error", "message": "it broke"}
     assert FORM.is_complete(raw)
 

@@ -15,21 +15,21 @@ from app.gateway.entry.bodies import decode_body
 TOOL = {"name": "weather", "description": "d", "input_schema": {"type": "object", "properties": {}}}
 
 
-def sent(**fields: object) -> dict[str, Any]:
+def engine_body(**fields: object) -> dict[str, Any]:
     """Return what the engine is sent for a request with these fields."""
     body = json.dumps({"model": "m", "max_tokens": 9, "messages": [user("Hi")], **fields}).encode()
-    asked = decode_body(body, AnthropicRequest)
-    check_request(asked)
-    said: dict[str, Any] = json.loads(for_engine(body, asked))
-    return said
+    request = decode_body(body, AnthropicRequest)
+    check_request(request)
+    document: dict[str, Any] = json.loads(for_engine(body, request))
+    return document
 
 
 def user(*content: object) -> dict[str, object]:
     return {"role": "user", "content": content[0] if isinstance(content[0], str) else list(content)}
 
 
-def text(said: str) -> dict[str, str]:
-    return {"type": "text", "text": said}
+def text(words: str) -> dict[str, str]:
+    return {"type": "text", "text": words}
 
 
 def result(**fields: object) -> dict[str, object]:
@@ -38,7 +38,7 @@ def result(**fields: object) -> dict[str, object]:
 
 def refused(**fields: object) -> str:
     with pytest.raises(BadRequest) as error:
-        sent(**fields)
+        engine_body(**fields)
     return str(error.value)
 
 
@@ -77,13 +77,13 @@ def test_mistakes_are_said_where_they_are(fields: dict[str, object], sentence: s
 
 def test_what_nothing_is_wrong_with_keeps_its_bytes() -> None:
     body = b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"}],"temperature":0.50,"x":"\\u00e9"}'
-    said = for_engine(body, decode_body(body, AnthropicRequest))
-    assert b'"temperature":0.50' in said
-    assert b'"x":"\\u00e9"' in said
+    data = for_engine(body, decode_body(body, AnthropicRequest))
+    assert b'"temperature":0.50' in data
+    assert b'"x":"\\u00e9"' in data
 
 
 def test_results_come_first_and_failures_are_said() -> None:
-    turns = sent(
+    turns = engine_body(
         messages=[user(text("and?"), result(is_error=True), result(tool_use_id="u", content=[text("a"), text("b")]))]
     )
     first, second = turns["messages"]
@@ -94,20 +94,20 @@ def test_results_come_first_and_failures_are_said() -> None:
 
 def test_pictures_in_a_result_follow_it() -> None:
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aa"}}
-    first, second = sent(messages=[user(result(content=[text("see"), picture]))])["messages"]
+    first, second = engine_body(messages=[user(result(content=[text("see"), picture]))])["messages"]
     assert first["content"][0]["content"] == "see"
     assert second["content"] == [picture]
 
 
 def test_system_turns_at_the_start_are_the_system_prompt() -> None:
     system = [text("x-anthropic-billing-header: a"), text("One.")]
-    said = sent(system=system, messages=[{"role": "system", "content": "Two."}, user("Hi")])
-    assert said["system"] == "One.\n\nTwo."
-    assert [turn["role"] for turn in said["messages"]] == ["user"]
+    document = engine_body(system=system, messages=[{"role": "system", "content": "Two."}, user("Hi")])
+    assert document["system"] == "One.\n\nTwo."
+    assert [turn["role"] for turn in document["messages"]] == ["user"]
 
 
 def test_system_turns_later_are_reminders_in_the_users() -> None:
-    turns = sent(messages=[user("a"), {"role": "system", "content": "mind"}, user("b")])["messages"]
+    turns = engine_body(messages=[user("a"), {"role": "system", "content": "mind"}, user("b")])["messages"]
     assert len(turns) == 1
     assert [block["text"] for block in turns[0]["content"]] == ["a", "<system-reminder>\nmind\n</system-reminder>", "b"]
 
@@ -118,15 +118,15 @@ def test_documents_and_found_pages_are_read_as_text_and_unknown_blocks_left_out(
         "title": "T",
         "source": {"type": "text", "data": "body", "media_type": "text/plain"},
     }
-    found = {"type": "search_result", "title": "F", "source": "http://a", "content": [text("page")]}
-    turns = sent(messages=[user(document, found, {"type": "mystery"}, {"type": "redacted_thinking", "data": "x"})])[
-        "messages"
-    ]
+    outcome = {"type": "search_result", "title": "F", "source": "http://a", "content": [text("page")]}
+    turns = engine_body(
+        messages=[user(document, outcome, {"type": "mystery"}, {"type": "redacted_thinking", "data": "x"})]
+    )["messages"]
     assert [block["text"] for block in turns[0]["content"]] == ["T\nbody", "F\nhttp://a\npage"]
 
 
 @pytest.mark.parametrize(
-    ("choice", "names", "told"),
+    ("choice", "names", "expected_choice"),
     [
         (None, ["weather", "other"], "auto"),
         ({"type": "auto"}, ["weather", "other"], "auto"),
@@ -135,11 +135,15 @@ def test_documents_and_found_pages_are_read_as_text_and_unknown_blocks_left_out(
         ({"type": "none"}, None, None),
     ],
 )
-def test_the_tools_offered_follow_the_choice(choice: object, names: list[str] | None, told: str | None) -> None:
+def test_the_tools_offered_follow_the_choice(
+    choice: object, names: list[str] | None, expected_choice: str | None
+) -> None:
     server_tool = {"type": "web_search_20250305", "name": "web_search"}
-    said = sent(tools=[TOOL, server_tool, {**TOOL, "name": "other", "defer_loading": True}], tool_choice=choice)
-    assert [tool["name"] for tool in said["tools"]] == names if names else "tools" not in said
-    assert said.get("tool_choice", {}).get("type") == told
+    document = engine_body(
+        tools=[TOOL, server_tool, {**TOOL, "name": "other", "defer_loading": True}], tool_choice=choice
+    )
+    assert [tool["name"] for tool in document["tools"]] == names if names else "tools" not in document
+    assert document.get("tool_choice", {}).get("type") == expected_choice
 
 
 @pytest.mark.parametrize(
@@ -156,7 +160,7 @@ def test_the_tools_offered_follow_the_choice(choice: object, names: list[str] | 
     ],
 )
 def test_thinking_is_told_to_the_template(fields: dict[str, object], kwargs: object) -> None:
-    assert sent(**fields).get("chat_template_kwargs") == kwargs
+    assert engine_body(**fields).get("chat_template_kwargs") == kwargs
 
 
 KINDS = [text("a"), result(), result(is_error=True), {"type": "mystery"}, {"type": "thinking", "thinking": "h"}]
@@ -167,13 +171,13 @@ TURNS = st.lists(st.fixed_dictionaries({"role": ROLES, "content": CONTENTS}), mi
 
 @given(TURNS)
 def test_any_conversation_alternates_and_loses_no_result(turns: list[dict[str, Any]]) -> None:
-    said = sent(messages=turns)["messages"]
-    for turn in said:
+    messages = engine_body(messages=turns)["messages"]
+    for turn in messages:
         kinds = [block["type"] for block in turn["content"]] if isinstance(turn["content"], list) else []
         assert "tool_result" not in kinds or set(kinds) == {"tool_result"}
     results = [block for turn in turns[opening(turns) :] for block in turn["content"] if is_result(block)]
-    kept = [block for turn in said for block in turn["content"] if is_result(block)]
-    assert len(kept) == len([one for one in results if one]) or has_results_in_system(turns)
+    kept = [block for turn in messages for block in turn["content"] if is_result(block)]
+    assert len(kept) == len([outcome for outcome in results if outcome]) or has_results_in_system(turns)
 
 
 def opening(turns: list[dict[str, Any]]) -> int:

@@ -54,7 +54,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
     return [*events, draw(ENDS)]
 
 
-def told(stream: bytes) -> Iterator[dict[str, Any]]:
+def events_in(stream: bytes) -> Iterator[dict[str, Any]]:
     for event in stream.split(b"\n\n"):
         data = event.rpartition(b"data: ")[2]
         if data.startswith(b"{"):
@@ -76,14 +76,14 @@ def test_openais_chunks_say_what_was_said(events: Sequence[Event]) -> None:
     message = whole["choices"][0]["message"]
     assert (message["content"] or "", message.get("reasoning", "")) == (answer.text, answer.thinking)
     assert whole["choices"][0]["finish_reason"] == answer.end.reason
-    assert all(chunk["id"] == ABOUT.id and chunk["model"] == "guide" for chunk in told(stream))
+    assert all(chunk["id"] == ABOUT.id and chunk["model"] == "guide" for chunk in events_in(stream))
 
 
 @given(streams())
 def test_anthropics_blocks_open_and_close_in_order_and_say_what_was_said(events: Sequence[Event]) -> None:
     blocks = AnthropicEncoder("guide", AnthropicAnswerParams())
-    stream = list(told(blocks.begin() + blocks.feed(events)))
-    assert [one["type"] for one in stream if one["type"].startswith("message")] == [
+    stream = list(events_in(blocks.begin() + blocks.feed(events)))
+    assert [event["type"] for event in stream if event["type"].startswith("message")] == [
         "message_start",
         "message_delta",
         "message_stop",
@@ -135,7 +135,7 @@ def test_a_stream_that_breaks_off_says_so_in_both(events: Sequence[Event]) -> No
         (OpenAIChunkEncoder(ABOUT), "error"),
         (AnthropicEncoder("guide", AnthropicAnswerParams()), "error"),
     ):
-        *_, last = told(encoder.begin() + encoder.feed(events[:-1]) + encoder.feed([BROKE_OFF]))
+        *_, last = events_in(encoder.begin() + encoder.feed(events[:-1]) + encoder.feed([BROKE_OFF]))
         assert "cut off" in last[place]["message"]
         assert encoder.feed(events) == b""
     error = AnswerFailed(error=ErrorBody(code="x", sentence="It crashed", hint="Try again."), status=502)

@@ -54,21 +54,21 @@ def test_what_is_there_already_stays_as_it_is() -> None:
 
 
 def test_the_first_delta_has_a_text() -> None:
-    sent = fed(CHAT.editor(), event({"role": "assistant", "content": None}), event({"content": "a"}))
-    assert deltas(sent) == [{"role": "assistant", "content": ""}, {"content": "a"}]
+    data = fed(CHAT.editor(), event({"role": "assistant", "content": None}), event({"content": "a"}))
+    assert deltas(data) == [{"role": "assistant", "content": ""}, {"content": "a"}]
 
 
 @given(thoughts=st.lists(TEXTS, min_size=1, max_size=3), text=TEXTS, cut=st.integers(0, 400))
 def test_reasoning_has_both_names_wherever_the_network_cuts(thoughts: list[str], text: str, cut: int) -> None:
     stream = b"".join(event({"reasoning_content": thought}) for thought in thoughts) + event({"content": text})
-    sent = fed(CHAT.editor(), stream[:cut], stream[cut:])
-    said = deltas(sent)
-    assert [one["reasoning_content"] for one in said[:-1]] == thoughts
-    assert said[-1] == {"content": text}
-    for one in said[:-1]:
-        assert one.get("reasoning", one["reasoning_content"]) == one["reasoning_content"]
+    data = fed(CHAT.editor(), stream[:cut], stream[cut:])
+    parts = deltas(data)
+    assert [part["reasoning_content"] for part in parts[:-1]] == thoughts
+    assert parts[-1] == {"content": text}
+    for part in parts[:-1]:
+        assert part.get("reasoning", part["reasoning_content"]) == part["reasoning_content"]
     in_a_key = any(match.start() < cut < match.end() for match in re.finditer(rb'"reasoning_content":"', stream))
-    assert in_a_key or all("reasoning" in one for one in said[:-1])
+    assert in_a_key or all("reasoning" in part for part in parts[:-1])
 
 
 def call(index: int, **fields: object) -> dict[str, object]:
@@ -76,21 +76,21 @@ def call(index: int, **fields: object) -> dict[str, object]:
 
 
 def test_a_client_that_takes_one_call_gets_one() -> None:
-    said = json.loads(ONE_CALL.whole(whole(content=None, tool_calls=[{"id": "a"}, {"id": "b"}])))
-    assert said["choices"][0]["message"]["tool_calls"] == [{"id": "a"}]
+    body = json.loads(ONE_CALL.whole(whole(content=None, tool_calls=[{"id": "a"}, {"id": "b"}])))
+    assert body["choices"][0]["message"]["tool_calls"] == [{"id": "a"}]
     assert json.loads(ONE_CALL.whole(whole(content="a")))["choices"][0]["message"]["content"] == "a"
 
 
 @given(cut=st.integers(0, 600))
 def test_later_calls_of_a_stream_are_left_out(cut: int) -> None:
-    told: list[dict[str, object]] = [
+    parts: list[dict[str, object]] = [
         {"reasoning_content": "a"},
         call(0, id="a"),
         call(0, function={"arguments": "{}"}),
         call(1, id="b"),
         {},
     ]
-    stream = b"".join(event(one) for one in told)
+    stream = b"".join(event(part) for part in parts)
     edit = ONE_CALL.editor()
     left = deltas(edit(stream[:cut]) + edit(stream[cut:]))
-    assert left == [{"reasoning_content": "a", "reasoning": "a"}, *told[1:3], {}]
+    assert left == [{"reasoning_content": "a", "reasoning": "a"}, *parts[1:3], {}]

@@ -50,7 +50,7 @@ HI = (ConversationMessage(MessageRole.USER, (Text("Hi"),)),)
 SCHEMA = msgspec.Raw(b'{"type":"object"}')
 
 
-def sent(request: Request, features: frozenset[Feature] = EVERYTHING) -> dict[str, Any]:
+def engine_body(request: Request, features: frozenset[Feature] = EVERYTHING) -> dict[str, Any]:
     check_needs(request, features)
     body: dict[str, Any] = json.loads(body_of(request, model="guide", features=features))
     assert (body.pop("model"), body.pop("stream")) == ("guide", True)
@@ -59,7 +59,7 @@ def sent(request: Request, features: frozenset[Feature] = EVERYTHING) -> dict[st
 
 
 def test_a_plain_question() -> None:
-    assert sent(ConversationRequest(messages=HI)) == {"messages": [{"role": "user", "content": "Hi"}]}
+    assert engine_body(ConversationRequest(messages=HI)) == {"messages": [{"role": "user", "content": "Hi"}]}
 
 
 def test_what_is_chosen_is_sent_and_nothing_else() -> None:
@@ -70,7 +70,7 @@ def test_what_is_chosen_is_sent_and_nothing_else() -> None:
         thinking=ThinkingLevel.MAX,
         response_format=ResponseFormat(shape=ResponseShape.SCHEMA, schema=SCHEMA),
     )
-    assert sent(request) == {
+    assert engine_body(request) == {
         "messages": [{"role": "user", "content": "Hi"}],
         "temperature": 0.0,
         "top_k": 1,
@@ -85,11 +85,11 @@ def test_what_is_chosen_is_sent_and_nothing_else() -> None:
             "json_schema": {"name": "answer", "schema": {"type": "object"}, "strict": True},
         },
     }
-    assert sent(ConversationRequest(messages=HI, thinking=ThinkingLevel.OFF))["chat_template_kwargs"] == {
+    assert engine_body(ConversationRequest(messages=HI, thinking=ThinkingLevel.OFF))["chat_template_kwargs"] == {
         "enable_thinking": False,
         "thinking": False,
     }
-    assert sent(ConversationRequest(messages=HI, response_format=ResponseFormat(shape=ResponseShape.JSON)))[
+    assert engine_body(ConversationRequest(messages=HI, response_format=ResponseFormat(shape=ResponseShape.JSON)))[
         "response_format"
     ] == {"type": "json_object"}
 
@@ -104,7 +104,7 @@ def test_what_is_chosen_is_sent_and_nothing_else() -> None:
     ],
 )
 def test_tools(choice: ToolChoice, fields: dict[str, object]) -> None:
-    body = sent(
+    body = engine_body(
         ConversationRequest(
             messages=HI, tools=(ToolDefinition(name="f", parameters=SCHEMA, strict=True),), tool_choice=choice
         )
@@ -122,7 +122,7 @@ def test_every_kind_of_part() -> None:
             MessageRole.USER, (Text("And?"), ToolResult(call_id="c", text="one", name="f", is_error=True))
         ),
     )
-    assert sent(ConversationRequest(messages=messages))["messages"] == [
+    assert engine_body(ConversationRequest(messages=messages))["messages"] == [
         {
             "role": "user",
             "content": [
@@ -145,7 +145,7 @@ def test_system_messages_stand_where_templates_take_them() -> None:
     def say(role: MessageRole, text: str) -> ConversationMessage:
         return ConversationMessage(role, (Text(text),))
 
-    told = [
+    turns = [
         say(MessageRole.SYSTEM, "One."),
         say(MessageRole.SYSTEM, "Two."),
         say(MessageRole.USER, "Hi"),
@@ -155,7 +155,10 @@ def test_system_messages_stand_where_templates_take_them() -> None:
         say(MessageRole.SYSTEM, "Four."),
     ]
     reminder = "<system-reminder>\n{}\n</system-reminder>\n"
-    assert [(one["role"], one["content"]) for one in sent(ConversationRequest(messages=tuple(told)))["messages"]] == [
+    assert [
+        (message["role"], message["content"])
+        for message in engine_body(ConversationRequest(messages=tuple(turns)))["messages"]
+    ] == [
         ("system", "One.\n\nTwo."),
         ("user", "Hi"),
         ("user", reminder.format("Three.") + "Go"),
@@ -168,15 +171,15 @@ def test_bare_prompts_go_to_routes_of_their_own() -> None:
     limits = GenerationLimits(max_tokens=3, stops=("x",))
     bare = CompletionRequest(prompt="a", limits=limits, response_format=ResponseFormat(shape=ResponseShape.JSON))
     assert route_of(bare) is Route.COMPLETIONS
-    assert sent(bare) == {"prompt": "a", "max_tokens": 3, "stop": ["x"], "json_schema": {"type": "object"}}
+    assert engine_body(bare) == {"prompt": "a", "max_tokens": 3, "stop": ["x"], "json_schema": {"type": "object"}}
     between = CompletionRequest(prompt="a", suffix="b", limits=limits)
     assert route_of(between) is Route.INFILL
-    assert sent(between) == {"input_prefix": "a", "input_suffix": "b", "n_predict": 3, "stop": ["x"]}
+    assert engine_body(between) == {"input_prefix": "a", "input_suffix": "b", "n_predict": 3, "stop": ["x"]}
     assert route_of(ConversationRequest(messages=HI)) is Route.CHAT
 
 
 @pytest.mark.parametrize(
-    ("request_", "said"),
+    ("request_", "sentence"),
     [
         (ConversationRequest(messages=HI, tools=(ToolDefinition(name="f"),)), "tools"),
         (
@@ -190,9 +193,9 @@ def test_bare_prompts_go_to_routes_of_their_own() -> None:
         (CompletionRequest(prompt="a", response_format=ResponseFormat(shape=ResponseShape.JSON)), "format"),
     ],
 )
-def test_what_an_engine_lacks_is_refused_and_not_left_out(request_: Request, said: str) -> None:
-    with pytest.raises(BadRequest, match=said) as refusal:
-        sent(request_, frozenset())
+def test_what_an_engine_lacks_is_refused_and_not_left_out(request_: Request, sentence: str) -> None:
+    with pytest.raises(BadRequest, match=sentence) as refusal:
+        engine_body(request_, frozenset())
     assert refusal.value.code == "engine_cannot"
 
 
@@ -247,9 +250,9 @@ def test_a_chat_stream_cut_anywhere(cuts: list[int]) -> None:
 
 
 def test_plain_completions_and_probabilities() -> None:
-    told = {"content": [{"id": 5, "token": "a", "logprob": -0.1, "bytes": [97], "top_logprobs": []}]}
+    logprobs = {"content": [{"id": 5, "token": "a", "logprob": -0.1, "bytes": [97], "top_logprobs": []}]}
     events = read(
-        event(choices=[{"text": "a", "logprobs": told, "finish_reason": None}])
+        event(choices=[{"text": "a", "logprobs": logprobs, "finish_reason": None}])
         + event(choices=[{"text": "", "finish_reason": "length"}])
         + b"data: [DONE]\n\n"
     )
@@ -306,20 +309,26 @@ def test_no_error_is_none() -> None:
 
 @given(stream=st.binary(max_size=200))
 def test_no_bytes_are_too_strange(stream: bytes) -> None:
-    for one in (stream, b"data: " + stream + b"\n", b'data: {"choices":[' + stream + b"]}\n"):
-        read(one)
+    for data in (stream, b"data: " + stream + b"\n", b'data: {"choices":[' + stream + b"]}\n"):
+        read(data)
 
 
 def test_a_prompt_that_is_too_long_is_refused_with_both_counts() -> None:
-    said = {"code": 400, "message": "m", "type": "exceed_context_size_error", "n_prompt_tokens": 9000, "n_ctx": 4096}
-    error = error_from_refusal(json.dumps({"error": said}).encode(), 400)
+    error_fields = {
+        "code": 400,
+        "message": "m",
+        "type": "exceed_context_size_error",
+        "n_prompt_tokens": 9000,
+        "n_ctx": 4096,
+    }
+    error = error_from_refusal(json.dumps({"error": error_fields}).encode(), 400)
     assert (error.code, error.status) == ("context_length_exceeded", 400)
     assert "9000" in str(error)
     assert "4096" in str(error)
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "kind", "said"),
+    ("body", "status", "kind", "sentence"),
     [
         (b'{"error":{"message":"bad grammar","code":400}}', 400, BadRequest, "bad grammar"),
         (b'{"error":"mlx says no"}', 404, BadRequest, "mlx says no"),
@@ -330,12 +339,12 @@ def test_a_prompt_that_is_too_long_is_refused_with_both_counts() -> None:
         (b"", 500, EngineFailed, "did not say why"),
     ],
 )
-def test_refusals_of_every_engine(body: bytes, status: int, kind: type[Exception], said: str) -> None:
+def test_refusals_of_every_engine(body: bytes, status: int, kind: type[Exception], sentence: str) -> None:
     error = error_from_refusal(body, status)
     assert isinstance(error, kind)
-    assert said in str(error)
+    assert sentence in str(error)
 
 
 def test_the_penalty_of_repetition_has_the_names_of_all_engines() -> None:
-    body = sent(ConversationRequest(messages=HI, sampling=SamplingParams(repeat_penalty=1.1)))
+    body = engine_body(ConversationRequest(messages=HI, sampling=SamplingParams(repeat_penalty=1.1)))
     assert (body["repeat_penalty"], body["repetition_penalty"]) == (1.1, 1.1)

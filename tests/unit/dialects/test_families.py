@@ -37,7 +37,7 @@ def reading(output: Output) -> ReadingOptions:
 
 
 def events(reader: AnswerReader, pieces: list[str], end: AnswerFinished = DONE) -> list[Event]:
-    return [told for piece in pieces for told in reader.take_events([TextDelta(piece)])] + reader.take_events([end])
+    return [event for piece in pieces for event in reader.take_events([TextDelta(piece)])] + reader.take_events([end])
 
 
 def answered(output: Output, pieces: list[str]) -> WholeAnswer:
@@ -69,8 +69,8 @@ def test_it_is_the_same_cut_at_every_byte_of_the_engines_stream(output: Output) 
     stream = f"data: {json.dumps(chunk, ensure_ascii=False)}\n\ndata: [DONE]\n\n".encode()
     for at in range(len(stream)):
         engine, reader = StreamReader(), AnswerReader(reading(output), lambda _: "id")
-        told = [event for part in (stream[:at], stream[at:]) for event in reader.take_events(engine.feed(part))]
-        assert aggregate_events(told) == whole
+        all_events = [event for part in (stream[:at], stream[at:]) for event in reader.take_events(engine.feed(part))]
+        assert aggregate_events(all_events) == whole
 
 
 @written
@@ -90,8 +90,8 @@ def test_it_is_the_same_however_it_is_cut(output: Output) -> None:
 def test_marks_never_reach_the_client(output: Output) -> None:
     reader = AnswerReader(reading(output), lambda _: "id")
     for event in events(reader, list(output.written)):
-        said = event.text if isinstance(event, TextDelta | ReasoningDelta) else ""
-        assert not any(mark in said for mark in MARKS)
+        text = event.text if isinstance(event, TextDelta | ReasoningDelta) else ""
+        assert not any(mark in text for mark in MARKS)
 
 
 @written
@@ -149,9 +149,9 @@ def test_reasoning_goes_on_at_once() -> None:
 @pytest.mark.parametrize("pieces", [["a b STOP c"], list("a b STOP c"), ["a b ST", "OP c"]])
 def test_a_stop_sequence_ends_the_answer(pieces: list[str]) -> None:
     reader = AnswerReader(ReadingOptions(family=family_of(""), stops=("never", "STOP")))
-    told = reader.take_events([TextDelta(piece) for piece in pieces])
-    assert aggregate_events(told).text == "a b "
-    assert told[-1] == AnswerFinished(reason=FinishReason.STOP, stop="STOP")
+    all_events = reader.take_events([TextDelta(piece) for piece in pieces])
+    assert aggregate_events(all_events).text == "a b "
+    assert all_events[-1] == AnswerFinished(reason=FinishReason.STOP, stop="STOP")
     assert reader.is_over
     assert reader.take_events([TextDelta("more"), DONE]) == []
 
@@ -200,8 +200,8 @@ def test_probabilities_stay_with_the_text_and_not_with_marks() -> None:
     reader = AnswerReader(reading(OUTPUTS[2]))
     pieces = ["<think>", "Hm", "</think>", "So", " it", " is"]
     answer = aggregate_events(reader.take_events([*(TextDelta(piece, (token(piece),)) for piece in pieces), DONE]))
-    assert [told.token for told in answer.logprobs][-3:] == ["So", " it", " is"]
-    assert "Hm" not in [told.token for told in answer.logprobs]
+    assert [logprob.token for logprob in answer.logprobs][-3:] == ["So", " it", " is"]
+    assert "Hm" not in [logprob.token for logprob in answer.logprobs]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ SCHEMA = {
 
 
 @pytest.mark.parametrize(
-    ("given_", "wanted"),
+    ("given_", "fitted"),
     [
         ({"n": "5"}, {"n": 5}),
         ({"n": 5.0}, {"n": 5}),
@@ -261,8 +261,8 @@ SCHEMA = {
         ({"unknown": "7"}, {"unknown": "7"}),
     ],
 )
-def test_arguments_get_the_types_their_tool_wants(given_: dict[str, object], wanted: dict[str, object]) -> None:
-    assert fit_arguments(given_, SCHEMA) == wanted
+def test_arguments_get_the_types_their_tool_wants(given_: dict[str, object], fitted: dict[str, object]) -> None:
+    assert fit_arguments(given_, SCHEMA) == fitted
 
 
 def test_a_schema_that_goes_in_circles_is_left() -> None:

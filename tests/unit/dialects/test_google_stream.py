@@ -67,22 +67,24 @@ def documents(stream: bytes) -> list[Any]:
 
 
 def parts_of(all_documents: list[Any]) -> list[Any]:
-    return [part for one in all_documents for part in one["candidates"][0].get("content", {}).get("parts", [])]
+    return [
+        part for document in all_documents for part in document["candidates"][0].get("content", {}).get("parts", [])
+    ]
 
 
 def test_a_stream_of_events() -> None:
-    sent = documents(written(EVENTS, EventFraming()))
-    assert {(piece["modelVersion"], piece["responseId"]) for piece in sent} == {("guide", "r1")}
-    assert parts_of(sent) == [
+    pieces = documents(written(EVENTS, EventFraming()))
+    assert {(piece["modelVersion"], piece["responseId"]) for piece in pieces} == {("guide", "r1")}
+    assert parts_of(pieces) == [
         {"text": "Hm.", "thought": True},
         {"text": "Hel"},
         {"text": "lo"},
         {"functionCall": {"id": "c1", "name": "weather", "args": {"town": "Bern"}}},
     ]
-    assert sent[-1]["candidates"][0]["finishReason"] == "STOP"
-    assert sent[-1]["usageMetadata"] == COUNTS
-    assert [piece["candidates"][0]["index"] for piece in sent] == [0] * len(sent)
-    assert not any("finishReason" in piece["candidates"][0] for piece in sent[:-1])
+    assert pieces[-1]["candidates"][0]["finishReason"] == "STOP"
+    assert pieces[-1]["usageMetadata"] == COUNTS
+    assert [piece["candidates"][0]["index"] for piece in pieces] == [0] * len(pieces)
+    assert not any("finishReason" in piece["candidates"][0] for piece in pieces[:-1])
 
 
 def test_an_array_says_the_same_as_events() -> None:
@@ -102,8 +104,8 @@ def test_a_whole_answer_is_the_fold_of_its_stream() -> None:
 
 
 def test_thoughts_are_told_only_to_who_asked_for_them() -> None:
-    sent = documents(written(EVENTS, EventFraming(), shows_thoughts=False))
-    assert not any("thought" in part for part in parts_of(sent))
+    pieces = documents(written(EVENTS, EventFraming(), shows_thoughts=False))
+    assert not any("thought" in part for part in parts_of(pieces))
     whole = build_reply(aggregate_events(EVENTS), form(shows_thoughts=False))
     assert isinstance(whole, GenerateContentReply)
     assert b"Hm." not in msgspec.json.encode(whole)
@@ -121,8 +123,8 @@ def test_a_stream_that_breaks_ends_with_the_error(framing: type[StreamFraming]) 
     overflow = Overflow(context=100, prompt=200)
     failed = AnswerFailed(error=ErrorBody(code="context_length_exceeded", sentence="x"), status=400, overflow=overflow)
     stream = written([TextDelta("Hel"), failed], framing())
-    sent = json.loads(stream) if framing is ArrayFraming else documents(stream)
-    assert sent[-1] == {
+    pieces = json.loads(stream) if framing is ArrayFraming else documents(stream)
+    assert pieces[-1] == {
         "error": {
             "code": 400,
             "message": "The input token count (200) exceeds the maximum number of tokens allowed (100).",

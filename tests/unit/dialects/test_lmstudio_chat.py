@@ -48,14 +48,14 @@ END = AnswerFinished(
 
 
 def events_of(stream: bytes) -> list[dict[str, Any]]:
-    found = []
+    documents = []
     for block in stream.decode().split("\n\n")[:-1]:
         match = re.fullmatch(r"event: ([a-z_.]+)\ndata: (.+)", block)
         assert match is not None, block
         data = json.loads(match[2])
         assert data["type"] == match[1]
-        found.append(data)
-    return found
+        documents.append(data)
+    return documents
 
 
 def streamed(encoder: LmStudioEncoder, events: list[Event]) -> list[dict[str, Any]]:
@@ -100,11 +100,11 @@ def test_reasoning_then_a_message_as_lm_studio_streams_them() -> None:
 
 def test_a_load_is_told_of_while_it_goes_on() -> None:
     encoder = LmStudioEncoder("m")
-    told = encoder.begin() + encoder.say_loading(None) + encoder.say_loading(0.65) + encoder.say_loaded(12.34)
-    told += (
+    data = encoder.begin() + encoder.say_loading(None) + encoder.say_loading(0.65) + encoder.say_loaded(12.34)
+    data += (
         encoder.take_event(AnswerStarted(load_s=12.5)) + encoder.take_event(TextDelta("a")) + encoder.take_event(END)
     )
-    kinds = [event["type"] for event in events_of(told)]
+    kinds = [event["type"] for event in events_of(data)]
     assert kinds[:5] == [
         "chat.start",
         "model_load.start",
@@ -112,7 +112,7 @@ def test_a_load_is_told_of_while_it_goes_on() -> None:
         "model_load.end",
         "prompt_processing.start",
     ]
-    assert {"type": "model_load.end", "model_instance_id": "m", "load_time_seconds": 12.34} in events_of(told)
+    assert {"type": "model_load.end", "model_instance_id": "m", "load_time_seconds": 12.34} in events_of(data)
     assert encoder.result is not None
     assert encoder.result.stats.model_load_time_seconds == 12.34
 
@@ -141,8 +141,8 @@ def test_a_call_of_a_tool_that_was_not_offered_is_a_failure() -> None:
         ToolCallDelta(index=0, id="1", name="search", arguments='{"q":'),
         ToolCallDelta(index=0, arguments="1}"),
     ]
-    told = streamed(LmStudioEncoder("m"), [AnswerStarted(), *calls, END])
-    failure, end = told[-2:]
+    events = streamed(LmStudioEncoder("m"), [AnswerStarted(), *calls, END])
+    failure, end = events[-2:]
     assert failure["type"] == "tool_call.failure"
     assert failure["metadata"] == {"type": "invalid_name", "tool_name": "search", "arguments": {"q": 1}}
     assert end["result"]["output"] == [
@@ -179,21 +179,23 @@ def test_whatever_comes_is_a_stream_that_ends_and_comes_to_its_result(
     events: list[Event], loads: list[float | None]
 ) -> None:
     encoder = LmStudioEncoder("m", response_id="resp_1")
-    told = events_of(
+    all_events = events_of(
         encoder.begin()
         + b"".join(map(encoder.say_loading, loads))
         + b"".join(map(encoder.take_event, [*events, *events]))
     )
-    assert GRAMMAR.fullmatch(" ".join(event["type"] for event in told))
-    assert told[-1]["result"] == json.loads(msgspec.json.encode(encoder.result))
-    assert folded(told) == [item for item in told[-1]["result"]["output"] if item["type"] != "invalid_tool_call"]
-    assert ("error" in {event["type"] for event in told}) == isinstance(events[-1], AnswerFailed)
+    assert GRAMMAR.fullmatch(" ".join(event["type"] for event in all_events))
+    assert all_events[-1]["result"] == json.loads(msgspec.json.encode(encoder.result))
+    assert folded(all_events) == [
+        item for item in all_events[-1]["result"]["output"] if item["type"] != "invalid_tool_call"
+    ]
+    assert ("error" in {event["type"] for event in all_events}) == isinstance(events[-1], AnswerFailed)
 
 
-def folded(told: list[dict[str, Any]]) -> list[dict[str, str]]:
+def folded(events: list[dict[str, Any]]) -> list[dict[str, str]]:
     """Return what a client puts together from the pieces."""
     output: list[dict[str, str]] = []
-    for event in told:
+    for event in events:
         kind, _, step = event["type"].partition(".")
         if kind in {"message", "reasoning"} and step == "start":
             output.append({"type": kind, "content": ""})
@@ -203,13 +205,13 @@ def folded(told: list[dict[str, Any]]) -> list[dict[str, str]]:
     return output
 
 
-def asked(**fields: object) -> LmStudioChatRequest:
+def make_request(**fields: object) -> LmStudioChatRequest:
     return msgspec.convert({"model": "m", **fields}, LmStudioChatRequest)
 
 
 def test_a_request_is_read_whole() -> None:
     picture = base64.b64encode(b"\x89PNG").decode()
-    wanted = asked(
+    request = make_request(
         input=[
             {"type": "message", "content": "What is"},
             {"type": "text", "content": "this?"},
@@ -221,7 +223,7 @@ def test_a_request_is_read_whole() -> None:
         reasoning="off",
         max_output_tokens=7,
     )
-    work = to_canonical_request(wanted, extend_history(wanted))
+    work = to_canonical_request(request, extend_history(request))
     assert isinstance(work, ConversationRequest)
     assert work.messages == (
         ConversationMessage(MessageRole.SYSTEM, (Text("Be brief."),)),
@@ -239,9 +241,9 @@ def test_a_conversation_goes_on_with_its_system_prompt_until_there_is_another() 
             ConversationMessage(MessageRole.ASSISTANT, (Text("Hello"),)),
         ),
     )
-    same = to_canonical_request(asked(input="Go on"), extend_history(asked(input="Go on"), before))
+    same = to_canonical_request(make_request(input="Go on"), extend_history(make_request(input="Go on"), before))
     assert [message.text for message in same.messages] == ["Old.", "Hi", "Hello", "Go on"]
-    changed = extend_history(asked(input="x", system_prompt="New."), before)
+    changed = extend_history(make_request(input="x", system_prompt="New."), before)
     assert changed.system == "New."
 
 
@@ -255,7 +257,7 @@ def test_a_conversation_goes_on_with_its_system_prompt_until_there_is_another() 
     ],
 )
 def test_what_cannot_be_done_is_said(fields: dict[str, object], code: str) -> None:
-    wanted = asked(**fields)
+    request = make_request(**fields)
     with pytest.raises(BadRequest) as refused:
-        to_canonical_request(wanted, extend_history(wanted, EMPTY_HISTORY))
+        to_canonical_request(request, extend_history(request, EMPTY_HISTORY))
     assert refused.value.code == code

@@ -71,8 +71,8 @@ def edited(chunks: Sequence[bytes]) -> bytes:
 def last_before_done(stream: bytes) -> dict[str, Any]:
     *_, last, done, rest = stream.split(b"\n\n")
     assert (done, rest) == (b"data: [DONE]", b"")
-    found: dict[str, Any] = json.loads(last.removeprefix(b"data: "))
-    return found
+    body: dict[str, Any] = json.loads(last.removeprefix(b"data: "))
+    return body
 
 
 def test_a_whole_answer_keeps_its_bytes_and_gains_the_blocks() -> None:

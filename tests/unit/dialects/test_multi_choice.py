@@ -22,8 +22,8 @@ def event(choices: list[dict[str, object]], **fields: object) -> bytes:
     return b"data: " + json.dumps({**head, "choices": choices, **fields}).encode() + b"\n\n"
 
 
-def delta(index: int, *, finish: str | None = None, **said: object) -> dict[str, object]:
-    return {"finish_reason": finish, "index": index, "delta": said}
+def delta(index: int, *, finish: str | None = None, **fields: object) -> dict[str, object]:
+    return {"finish_reason": finish, "index": index, "delta": fields}
 
 
 def call(index: int, arguments: str, **first: str) -> dict[str, object]:
@@ -51,21 +51,21 @@ CHATS = b"".join(
 )
 
 
-def events(sent: bytes) -> list[dict[str, Any]]:
-    *told, last, nothing = sent.split(b"\n\n")
+def events(data: bytes) -> list[dict[str, Any]]:
+    *frames, last, nothing = data.split(b"\n\n")
     assert (last, nothing) == (b"data: [DONE]", b"")
-    return [json.loads(one.removeprefix(b"data: ")) for one in told]
+    return [json.loads(frame.removeprefix(b"data: ")) for frame in frames]
 
 
 @given(at=st.integers(0, len(CHATS)))
 def test_a_stream_of_chats_tells_the_counts_of_all_once_and_last(at: int) -> None:
     edit = OpenAIChatForm(each=2).editor()
-    said = events(edit(CHATS[:at]) + edit(CHATS[at:]))
-    assert [one["choices"] for one in said].count([]) == 1
-    assert said[-1]["usage"] == usage(7, 6, 3)
+    chunks = events(edit(CHATS[:at]) + edit(CHATS[at:]))
+    assert [chunk["choices"] for chunk in chunks].count([]) == 1
+    assert chunks[-1]["usage"] == usage(7, 6, 3)
     untouched = CHAT.editor()
-    pieces = [one for one in events(untouched(CHATS)) if one["choices"]]
-    assert said[:-1] == pieces
+    pieces = [chunk for chunk in events(untouched(CHATS)) if chunk["choices"]]
+    assert chunks[:-1] == pieces
 
 
 def test_a_stream_without_counts_has_none() -> None:
@@ -93,8 +93,8 @@ def test_a_whole_answer_is_put_together() -> None:
 
 
 def piece(index: int, text: str, *, finish: str | None = None) -> dict[str, object]:
-    told = {"content": [{"token": text, "logprob": -1.0, "top_logprobs": []}]} if text else None
-    return {"text": text, "index": index, "logprobs": told, "finish_reason": finish}
+    logprobs = {"content": [{"token": text, "logprob": -1.0, "top_logprobs": []}]} if text else None
+    return {"text": text, "index": index, "logprobs": logprobs, "finish_reason": finish}
 
 
 TEXTS = b"".join(
@@ -128,5 +128,5 @@ def test_an_error_in_the_stream_is_the_answer() -> None:
 
 
 def test_the_engine_is_asked_for_a_stream_with_counts() -> None:
-    asked = json.loads(as_stream(b'{"model":"m","n":2,"stream":false}'))
-    assert asked == {"model": "m", "n": 2, "stream": True, "stream_options": {"include_usage": True}}
+    body = json.loads(as_stream(b'{"model":"m","n":2,"stream":false}'))
+    assert body == {"model": "m", "n": 2, "stream": True, "stream_options": {"include_usage": True}}

@@ -80,7 +80,7 @@ def test_a_listed_name_has_a_tag(name: str, listed_as: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("parameters", "size"),
     [
         (0, ""),
         (12, "12"),
@@ -90,8 +90,8 @@ def test_a_listed_name_has_a_tag(name: str, listed_as: str) -> None:
         (671_000_000_000, "671.0B"),
     ],
 )
-def test_parameter_sizes(parameters: int, said: str) -> None:
-    assert parameter_size(parameters) == said
+def test_parameter_sizes(parameters: int, size: str) -> None:
+    assert parameter_size(parameters) == size
 
 
 def test_times_can_be_read_by_an_old_python_and_a_strict_parser() -> None:
@@ -103,7 +103,7 @@ def test_a_digest_is_stable_and_unique() -> None:
     assert re.fullmatch("[0-9a-f]{64}", digest_of(MODEL))
     assert digest_of(MODEL) == digest_of(msgspec.structs.replace(MODEL, title="other"))
     others: list[dict[str, Any]] = [{"name": "b"}, {"path": "/x"}, {"size_bytes": 1}, {"modified_at": 1.0}]
-    assert len({digest_of(MODEL), *(digest_of(msgspec.structs.replace(MODEL, **one)) for one in others)}) == 5
+    assert len({digest_of(MODEL), *(digest_of(msgspec.structs.replace(MODEL, **entry)) for entry in others)}) == 5
 
 
 def test_a_model_nothing_is_known_of_still_has_every_text() -> None:
@@ -200,9 +200,9 @@ def test_what_a_model_cannot_do_is_said_in_the_words_clients_know(request_: Requ
 
 
 def test_vectors_come_in_the_order_asked_for_and_of_length_one() -> None:
-    said = b'{"data":[{"index":1,"embedding":[0,0]},{"index":0,"embedding":[3,4]}],"usage":{"prompt_tokens":5}}'
-    vectors = read_vectors(said)
-    assert [one.embedding for one in vectors.data] == [[3.0, 4.0], [0.0, 0.0]]
+    data = b'{"data":[{"index":1,"embedding":[0,0]},{"index":0,"embedding":[3,4]}],"usage":{"prompt_tokens":5}}'
+    vectors = read_vectors(data)
+    assert [vector.embedding for vector in vectors.data] == [[3.0, 4.0], [0.0, 0.0]]
     assert vectors.prompt_tokens == 5
     assert normalise_vector([3.0, 4.0]) == [0.6, 0.8]
     assert normalise_vector([3.0, 4.0], 1) == [1.0]
@@ -212,15 +212,15 @@ def test_vectors_come_in_the_order_asked_for_and_of_length_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "texts"),
+    ("data", "texts"),
     [(b'"a"', ["a"]), (b'""', []), (b"null", []), (b"", []), (b"[]", []), (b'["a","b"]', ["a", "b"])],
 )
-def test_inputs(sent: bytes, texts: list[str]) -> None:
-    assert read_input(msgspec.Raw(sent)) == texts
+def test_inputs(data: bytes, texts: list[str]) -> None:
+    assert read_input(msgspec.Raw(data)) == texts
     assert json.loads(encode_embeddings_request(texts, model="m"))["input"] == texts
 
 
-@pytest.mark.parametrize("sent", [b"3", b"[1,2]", b'["a",null]', b'{"a":1}', b"true"])
-def test_other_inputs_are_refused(sent: bytes) -> None:
+@pytest.mark.parametrize("data", [b"3", b"[1,2]", b'["a",null]', b'{"a":1}', b"true"])
+def test_other_inputs_are_refused(data: bytes) -> None:
     with pytest.raises(BadRequest, match="invalid input type"):
-        read_input(msgspec.Raw(sent))
+        read_input(msgspec.Raw(data))

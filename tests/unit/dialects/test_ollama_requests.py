@@ -53,15 +53,15 @@ def generate(**fields: object) -> OllamaGenerationParams:
     return read_generate(msgspec.json.decode(json.dumps({"model": "m", **fields}), type=OllamaGenerateRequest))
 
 
-def asked(**fields: object) -> ConversationRequest:
+def make_conversation(**fields: object) -> ConversationRequest:
     request = chat(messages=HI, **fields).request
     assert isinstance(request, ConversationRequest)
     return request
 
 
 def test_a_plain_chat() -> None:
-    wanted = chat(messages=[{"role": "System", "content": "Be brief."}, *HI])
-    assert wanted == OllamaGenerationParams(
+    params = chat(messages=[{"role": "System", "content": "Be brief."}, *HI])
+    assert params == OllamaGenerationParams(
         model="m",
         streams=True,
         request=ConversationRequest(
@@ -75,8 +75,8 @@ def test_a_plain_chat() -> None:
 
 def test_what_langchain_sends_means_nothing_beyond_the_question() -> None:
     nulls = dict.fromkeys(("mirostat", "num_ctx", "num_gpu", "temperature", "stop", "seed", "top_k"))
-    wanted = chat(messages=HI, tools=[], format="", options=nulls, stream=True, keep_alive=None, think=None)
-    assert wanted == chat(messages=HI)
+    params = chat(messages=HI, tools=[], format="", options=nulls, stream=True, keep_alive=None, think=None)
+    assert params == chat(messages=HI)
 
 
 def test_what_cline_and_zed_send_beyond_the_dialect_is_passed_over() -> None:
@@ -86,7 +86,7 @@ def test_what_cline_and_zed_send_beyond_the_dialect_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "meant"),
+    ("form", "meant"),
     [
         (None, ResponseFormat()),
         ("", ResponseFormat()),
@@ -94,12 +94,12 @@ def test_what_cline_and_zed_send_beyond_the_dialect_is_passed_over() -> None:
         ({"type": "object"}, ResponseFormat(shape=ResponseShape.SCHEMA, schema=msgspec.Raw(b'{"type": "object"}'))),
     ],
 )
-def test_formats(sent: object, meant: ResponseFormat) -> None:
-    assert asked(format=sent).response_format == meant
+def test_formats(form: object, meant: ResponseFormat) -> None:
+    assert make_conversation(format=form).response_format == meant
 
 
 @pytest.mark.parametrize(
-    ("sent", "meant"),
+    ("think", "meant"),
     [
         (None, ThinkingLevel.DEFAULT),
         ("", ThinkingLevel.DEFAULT),
@@ -109,12 +109,12 @@ def test_formats(sent: object, meant: ResponseFormat) -> None:
         ("max", ThinkingLevel.MAX),
     ],
 )
-def test_thinking(sent: object, meant: ThinkingLevel) -> None:
-    assert asked(think=sent).thinking is meant
+def test_thinking(think: object, meant: ThinkingLevel) -> None:
+    assert make_conversation(think=think).thinking is meant
 
 
 def test_options_have_their_effect() -> None:
-    wanted = chat(
+    params = chat(
         messages=HI,
         options={
             "num_ctx": 8933,
@@ -134,12 +134,12 @@ def test_options_have_their_effect() -> None:
             "made_up": [],
         },
     )
-    assert wanted.num_ctx == 8933
-    assert wanted.names_without_effect == ("made_up", "num_gpu")
-    assert isinstance(wanted.request, ConversationRequest)
-    assert wanted.request.limits.max_tokens == 5
-    assert wanted.request.limits.stops == ("\n",)
-    assert wanted.request.sampling == SamplingParams(
+    assert params.num_ctx == 8933
+    assert params.names_without_effect == ("made_up", "num_gpu")
+    assert isinstance(params.request, ConversationRequest)
+    assert params.request.limits.max_tokens == 5
+    assert params.request.limits.stops == ("\n",)
+    assert params.request.sampling == SamplingParams(
         temperature=1.0,
         top_k=3,
         top_p=0.5,
@@ -155,7 +155,7 @@ def test_options_have_their_effect() -> None:
 
 @pytest.mark.parametrize("limit", [-1, -2, 0])
 def test_no_limit_is_none(limit: int) -> None:
-    assert asked(options={"num_predict": limit, "seed": -1}) == asked()
+    assert make_conversation(options={"num_predict": limit, "seed": -1}) == make_conversation()
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_values_that_every_answer_would_fail_with_are_refused(option: str, value
 
 
 def test_the_whole_context_is_looked_back_upon() -> None:
-    asked = chat(messages=HI, options={"repeat_last_n": -1})
-    assert isinstance(asked.request, ConversationRequest)
-    body = msgspec.json.decode(body_of(asked.request, model="m", features=()))
+    params = chat(messages=HI, options={"repeat_last_n": -1})
+    assert isinstance(params.request, ConversationRequest)
+    body = msgspec.json.decode(body_of(params.request, model="m", features=()))
     assert body["repeat_last_n"] > 100_000
 
 
@@ -222,7 +222,7 @@ def test_tools_and_what_came_of_them() -> None:
         ),
     )
     results = [message.parts[0] for message in request.messages[2:]]
-    assert [(one.call_id, one.name, one.text) for one in results if isinstance(one, ToolResult)] == [
+    assert [(result.call_id, result.name, result.text) for result in results if isinstance(result, ToolResult)] == [
         ("call_1", "look", "one"),
         ("mine", "go", "two"),
         ("call_3", "look", "three"),
@@ -239,12 +239,12 @@ def test_pictures_are_told_by_their_first_bytes() -> None:
     ).request
     assert isinstance(request, ConversationRequest)
     pictures = [part for part in request.messages[0].parts if isinstance(part, Image)]
-    assert [one.media_type for one in pictures] == ["image/png", "image/webp", "image/png"]
+    assert [picture.media_type for picture in pictures] == ["image/png", "image/webp", "image/png"]
     assert pictures[2].data == PNG
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "sentence"),
     [
         ({"messages": [{"role": "robot", "content": ""}]}, "invalid role"),
         ({"messages": [{"role": "user", "content": "", "images": ["http://x/y.png"]}]}, "not base64"),
@@ -256,8 +256,8 @@ def test_pictures_are_told_by_their_first_bytes() -> None:
         ({"messages": HI, "keep_alive": [5]}, "invalid keep_alive"),
     ],
 )
-def test_refusals(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadRequest, match=said):
+def test_refusals(fields: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BadRequest, match=sentence):
         chat(**fields)
 
 
@@ -266,9 +266,9 @@ def test_refusals(fields: dict[str, Any], said: str) -> None:
     [(0, True, 0.0), ("0", True, 0.0), (-1, False, math.inf), ("5m", False, 300.0), (None, False, None)],
 )
 def test_asking_for_nothing_loads_or_unloads(keep_alive: object, unloads: bool, keep_s: float | None) -> None:  # noqa: FBT001 -- one row of the table
-    for wanted in (chat(messages=[], keep_alive=keep_alive), generate(prompt="", keep_alive=keep_alive)):
-        assert wanted.request is None
-        assert (wanted.unloads, wanted.keep_s) == (unloads, keep_s)
+    for params in (chat(messages=[], keep_alive=keep_alive), generate(prompt="", keep_alive=keep_alive)):
+        assert params.request is None
+        assert (params.unloads, params.keep_s) == (unloads, keep_s)
     assert not chat(messages=HI, keep_alive=keep_alive).unloads
 
 
@@ -287,7 +287,7 @@ def test_raw_prompts_and_those_with_a_suffix_stay_bare() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "sentence"),
     [
         ({"raw": True, "system": "s"}, "raw mode does not support"),
         ({"raw": True, "template": "t"}, "raw mode does not support"),
@@ -297,8 +297,8 @@ def test_raw_prompts_and_those_with_a_suffix_stay_bare() -> None:
         ({"context": [1, 2]}, "context is not supported"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadRequest, match=said):
+def test_what_cannot_be_honoured_is_refused(fields: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BadRequest, match=sentence):
         generate(prompt="Hi", **fields)
 
 
@@ -364,11 +364,13 @@ messages = st.lists(st.dictionaries(fields, json_values, max_size=4) | st.just(H
 strange = st.sampled_from(['"\\ud800"', "1e999", "[" * 5000 + "]" * 5000, '{"a":"\\ud800"}'])
 
 
-@given(body=st.dictionaries(fields, json_values, max_size=6), sent=messages, odd=st.none() | st.tuples(fields, strange))
+@given(
+    body=st.dictionaries(fields, json_values, max_size=6), expected=messages, odd=st.none() | st.tuples(fields, strange)
+)
 def test_any_body_is_understood_or_refused(
-    body: dict[str, object], sent: list[dict[str, object]], odd: tuple[str, str] | None
+    body: dict[str, object], expected: list[dict[str, object]], odd: tuple[str, str] | None
 ) -> None:
-    text = msgspec.json.encode({**body, "messages": sent}).decode()
+    text = msgspec.json.encode({**body, "messages": expected}).decode()
     if odd is not None:
         text = f'{text[:-1]},"{odd[0]}":{odd[1]}}}'
     with contextlib.suppress(BadRequest):

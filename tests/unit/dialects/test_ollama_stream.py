@@ -61,9 +61,9 @@ def form(kind: str) -> OllamaReplyForm:
 
 def streamed(events: Iterable[Event], kind: str = "chat") -> list[dict[str, Any]]:
     lines = OllamaLineEncoder(form(kind), ids())
-    sent = lines.feed(events) + lines.feed([BROKE_OFF])
-    assert sent.endswith(b"\n")
-    return [json.loads(line) for line in sent.removesuffix(b"\n").split(b"\n")]
+    data = lines.feed(events) + lines.feed([BROKE_OFF])
+    assert data.endswith(b"\n")
+    return [json.loads(line) for line in data.removesuffix(b"\n").split(b"\n")]
 
 
 def at_once(events: Iterable[Event], kind: str = "chat") -> dict[str, Any] | AnswerFailed:
@@ -152,8 +152,10 @@ def test_arguments_that_are_no_object_are_shown_as_text(arguments: str) -> None:
 
 
 def test_probabilities_stand_beside_their_text() -> None:
-    told = TokenLogprob(token="a", logprob=-0.5, bytes=(97,), top_logprobs=(TokenAlternative(token="b", logprob=-1.0),))
-    (first, _) = streamed([TextDelta("a", (told,)), END])
+    token_logprob = TokenLogprob(
+        token="a", logprob=-0.5, bytes=(97,), top_logprobs=(TokenAlternative(token="b", logprob=-1.0),)
+    )
+    (first, _) = streamed([TextDelta("a", (token_logprob,)), END])
     assert first["logprobs"] == [
         {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": [{"token": "b", "logprob": -1.0}]}
     ]
@@ -216,12 +218,12 @@ def test_the_stream_read_back_is_the_whole_answer(events: list[Event], kind: str
     if isinstance(reply, AnswerFailed):
         assert lines[-1] == {"error": f"{reply.error.sentence} {reply.error.hint}".strip()}
         return
-    said = [line.get("message", line) for line in lines]
+    messages = [line.get("message", line) for line in lines]
     field = "content" if kind == "chat" else "response"
     whole_said = reply.get("message", reply)
-    assert "".join(one[field] for one in said) == whole_said[field]
-    assert "".join(one.get("thinking", "") for one in said) == whole_said.get("thinking", "")
-    assert [call for one in said for call in one.get("tool_calls", [])] == whole_said.get("tool_calls", [])
+    assert "".join(message[field] for message in messages) == whole_said[field]
+    assert "".join(message.get("thinking", "") for message in messages) == whole_said.get("thinking", "")
+    assert [call for message in messages for call in message.get("tool_calls", [])] == whole_said.get("tool_calls", [])
     assert [token for line in lines for token in line.get("logprobs", [])] == reply.get("logprobs", [])
     parts = {"message", "response", "thinking", "tool_calls", "logprobs"}
     assert {k: v for k, v in lines[-1].items() if k not in parts} == {k: v for k, v in reply.items() if k not in parts}

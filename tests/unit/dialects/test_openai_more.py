@@ -39,15 +39,15 @@ from app.gateway.exchange.engine.error_document import parse_refusal
 def test_the_callers_mistakes_are_told_from_the_engines(
     status: int, message: str, becomes: int, code: object, param: str | None
 ) -> None:
-    said = {"error": {"code": status, "message": message, "type": "server_error"}}
-    refusal = OPENAI.refusal(json.dumps(said).encode(), status)
+    error_document = {"error": {"code": status, "message": message, "type": "server_error"}}
+    refusal = OPENAI.refusal(json.dumps(error_document).encode(), status)
     error = json.loads(refusal.body)["error"]
     assert (refusal.status, error["code"], error["param"], error["message"]) == (becomes, code, param, message)
     assert error["type"] == ("server_error" if becomes == 500 or status == 400 else "invalid_request_error")
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "becomes", "said", "param"),
+    ("status", "message", "becomes", "sentence", "param"),
     [
         (
             400,
@@ -82,11 +82,11 @@ def test_the_callers_mistakes_are_told_from_the_engines(
     ],
 )
 def test_what_a_library_threw_is_put_into_a_sentence(
-    status: int, message: str, becomes: int, said: str, param: str | None
+    status: int, message: str, becomes: int, sentence: str, param: str | None
 ) -> None:
     refusal = OPENAI.refusal(json.dumps({"error": {"code": status, "message": message}}).encode(), status)
     error = json.loads(refusal.body)["error"]
-    assert (refusal.status, error["message"], error["param"]) == (becomes, said, param)
+    assert (refusal.status, error["message"], error["param"]) == (becomes, sentence, param)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ SGLANGS = [
 
 
 def test_an_engine_that_lists_its_ranking_is_put_as_it_was_asked_for() -> None:
-    asked = rerank.RerankRequest(query="q", documents=["a", "b"], return_documents=True)
-    whole = json.loads(rerank.form_of(asked).whole(json.dumps(SGLANGS).encode()))
+    rerank_request = rerank.RerankRequest(query="q", documents=["a", "b"], return_documents=True)
+    whole = json.loads(rerank.form_of(rerank_request).whole(json.dumps(SGLANGS).encode()))
     assert whole["results"] == [
         {"index": 1, "relevance_score": 0.9, "document": {"text": "b"}},
         {"index": 0, "relevance_score": 0.1, "document": {"text": "a"}},
@@ -124,8 +124,8 @@ def test_an_engine_that_lists_its_ranking_is_put_as_it_was_asked_for() -> None:
 
 
 def test_a_list_that_was_asked_for_stays_one() -> None:
-    listed = b'[{"index":0,"score":0.5}]'
-    assert rerank.form_of(rerank.RerankRequest(query="q", texts=["a"])).whole(listed) == listed
+    ranks = b'[{"index":0,"score":0.5}]'
+    assert rerank.form_of(rerank.RerankRequest(query="q", texts=["a"])).whole(ranks) == ranks
 
 
 def test_an_infill_is_over_when_its_last_event_says_so() -> None:
@@ -182,17 +182,17 @@ def test_any_refusal_has_all_four_keys(body: bytes, status: int) -> None:
     assert error["message"]
 
 
-@pytest.mark.parametrize(("said", "left"), [(None, {}), ("float", {"encoding_format": "float"})])
-def test_no_encoding_is_the_usual_one(said: str | None, left: dict[str, object]) -> None:
-    body = json.dumps({"model": "m", "input": "a", "encoding_format": said}).encode()
-    sent = embeddings.for_engine(body, msgspec.json.decode(body, type=embeddings.OpenAIEmbeddingsRequest))
-    assert json.loads(sent) == {"model": "m", "input": "a", **left}
+@pytest.mark.parametrize(("encoding", "left"), [(None, {}), ("float", {"encoding_format": "float"})])
+def test_no_encoding_is_the_usual_one(encoding: str | None, left: dict[str, object]) -> None:
+    body = json.dumps({"model": "m", "input": "a", "encoding_format": encoding}).encode()
+    document = embeddings.for_engine(body, msgspec.json.decode(body, type=embeddings.OpenAIEmbeddingsRequest))
+    assert json.loads(document) == {"model": "m", "input": "a", **left}
 
 
 def infill_body(**fields: object) -> dict[str, Any]:
     body = json.dumps({"model": "m", "prompt": "a", "suffix": "b", **fields}).encode()
-    said: dict[str, Any] = json.loads(infill.for_infill(body, fim_asked(body)))
-    return said
+    document: dict[str, Any] = json.loads(infill.for_infill(body, fim_asked(body)))
+    return document
 
 
 def fim_asked(body: bytes) -> infill.SuffixCompletionRequest:
@@ -200,8 +200,8 @@ def fim_asked(body: bytes) -> infill.SuffixCompletionRequest:
 
 
 def test_a_suffix_is_asked_of_infill() -> None:
-    said = infill_body(max_tokens=3, temperature=0.5, n=1, echo=False)
-    assert said == {"model": "m", "input_prefix": "a", "input_suffix": "b", "n_predict": 3, "temperature": 0.5}
+    document = infill_body(max_tokens=3, temperature=0.5, n=1, echo=False)
+    assert document == {"model": "m", "input_prefix": "a", "input_suffix": "b", "n_predict": 3, "temperature": 0.5}
     assert infill_body(prompt=["a"])["input_prefix"] == "a"
 
 
@@ -226,7 +226,7 @@ def test_any_pieces_make_a_valid_stream(texts: list[str], size: int, counts: boo
     out = b"".join(edit(raw[at : at + size]) for at in range(0, len(raw), size))
     *events, done = out.decode().removesuffix("\n\n").split("\n\n")
     assert done == "data: [DONE]"
-    chunks = [json.loads(one.removeprefix("data: ")) for one in events]
+    chunks = [json.loads(event.removeprefix("data: ")) for event in events]
     choices = [chunk["choices"][0] for chunk in chunks if chunk["choices"]]
     assert "".join(choice["text"] for choice in choices) == "".join(texts)
     assert [choice["finish_reason"] for choice in choices] == [None] * len(texts) + ["length"]
@@ -235,8 +235,8 @@ def test_any_pieces_make_a_valid_stream(texts: list[str], size: int, counts: boo
 
 
 def test_an_error_in_the_middle_is_passed_on() -> None:
-    said = b'data: {"error":{"code":500,"message":"no"}}\n\n'
-    assert infill.SuffixCompletionForm(model="m").editor()(said) == said
+    data = b'data: {"error":{"code":500,"message":"no"}}\n\n'
+    assert infill.SuffixCompletionForm(model="m").editor()(data) == data
 
 
 VECTOR = [3.0, 4.0, 12.0]
@@ -261,14 +261,14 @@ def test_no_dimensions_is_no_number() -> None:
 
 
 def test_documents_go_as_text_and_come_back_where_they_belong() -> None:
-    asked = rerank.RerankRequest(query="q", documents=["a", "b"], return_documents=True)
-    assert json.loads(rerank.for_engine(b'{"query":"q","top_n":1}', asked)) == {
+    rerank_request = rerank.RerankRequest(query="q", documents=["a", "b"], return_documents=True)
+    assert json.loads(rerank.for_engine(b'{"query":"q","top_n":1}', rerank_request)) == {
         "query": "q",
         "top_n": 1,
         "documents": ["a", "b"],
     }
     reply = {"results": [{"index": 1, "relevance_score": 0.5}], "usage": {}}
-    (row,) = json.loads(rerank.form_of(asked).whole(json.dumps(reply).encode()))["results"]
+    (row,) = json.loads(rerank.form_of(rerank_request).whole(json.dumps(reply).encode()))["results"]
     assert row == {"index": 1, "relevance_score": 0.5, "document": {"text": "b"}}
     texts = rerank.RerankRequest(query="q", texts=["a", "b"], return_text=True)
     (bare,) = json.loads(rerank.form_of(texts).whole(b'[{"index":1,"score":0.5}]'))

@@ -13,7 +13,7 @@ from app.gateway.exchange.engine.capability import RequestNeed, needs_of
 
 
 @pytest.mark.parametrize(
-    ("texts", "told", "new"),
+    ("texts", "output", "new"),
     [
         ((), "Hi", "Hi"),
         (("",), "Hi", "Hi"),
@@ -25,8 +25,8 @@ from app.gateway.exchange.engine.capability import RequestNeed, needs_of
         (("a",), "aa", "a"),
     ],
 )
-def test_what_follows_the_text(texts: tuple[str, ...], told: str, new: str) -> None:
-    assert AssistantPrefill(texts=texts).new_text(told) == new
+def test_what_follows_the_text(texts: tuple[str, ...], output: str, new: str) -> None:
+    assert AssistantPrefill(texts=texts).new_text(output) == new
 
 
 def test_what_follows_the_reasoning() -> None:
@@ -44,8 +44,8 @@ def test_a_chat_that_went_on() -> None:
 def test_a_message_that_went_on() -> None:
     content = [{"type": "thinking", "thinking": "Hm\n"}, {"type": "text", "text": "It rains"}]
     wishes = AnthropicAnswerParams(prefilled=AssistantPrefill(texts=("It ",), thinking="Hm"))
-    told = json.loads(answers.whole_message(json.dumps({"content": content}).encode(), wishes))
-    assert told["content"] == [{"type": "text", "text": "rains"}]
+    body = json.loads(answers.whole_message(json.dumps({"content": content}).encode(), wishes))
+    assert body["content"] == [{"type": "text", "text": "rains"}]
 
 
 @pytest.mark.parametrize("flag", [True, False, None])

@@ -69,12 +69,12 @@ def turns(*given: object) -> list[ConversationMessage]:
     return to_turns(items(given))
 
 
-def asked(**fields: object) -> ResponsesRequest:
+def make_request(**fields: object) -> ResponsesRequest:
     return decode_body(msgspec.json.encode({"model": "m", "input": "Hi", **fields}), ResponsesRequest)
 
 
 def work(**fields: object) -> ConversationRequest:
-    wish = asked(**fields)
+    wish = make_request(**fields)
     check_request(wish)
     offer = offer_of(wish.tools or [], wish.tool_choice, one_at_a_time=wish.is_one_at_a_time)
     return to_canonical_request(wish, to_turns(items(wish.input or [])), offer)
@@ -123,7 +123,7 @@ def test_everything_that_can_be_asked_for() -> None:
 
 def test_a_request_as_codex_sends_it() -> None:
     """After what Codex 0.169 was seen to send: developer turns, a namespace, a web search, fields of its own."""
-    wish = asked(
+    wish = make_request(
         model="guide",
         stream=True,
         input=[
@@ -161,9 +161,9 @@ def test_a_request_as_codex_sends_it() -> None:
     assert offer.find_tool("agents.close_agent") == ResponseTool(
         kind=ClientToolKind.FUNCTION, name="close_agent", namespace="agents"
     )
-    found = items(wish.input)
-    assert kinds_not_read(found) == ["web_search_call"]
-    assert to_turns(found) == [
+    input_items = items(wish.input)
+    assert kinds_not_read(input_items) == ["web_search_call"]
+    assert to_turns(input_items) == [
         ConversationMessage(MessageRole.SYSTEM, (Text("Code."),)),
         ConversationMessage(MessageRole.USER, (Text("<environment_context/>"), Text("\n\n"), Text("Say hi"))),
         ConversationMessage(
@@ -174,7 +174,7 @@ def test_a_request_as_codex_sends_it() -> None:
 
 
 def test_several_items_of_the_assistant_are_one_turn() -> None:
-    said = turns(
+    conversation = turns(
         {"role": "user", "content": "Hi"},
         {"type": "reasoning", "id": "rs", "summary": [{"type": "summary_text", "text": "S"}], "content": [
             {"type": "reasoning_text", "text": "Hm."}]},
@@ -199,7 +199,7 @@ def test_several_items_of_the_assistant_are_one_turn() -> None:
         ToolResult(call_id="2", text="done", name="patch"),
         ToolResult(call_id="3", text="a.txt", name="local_shell"),
     )
-    assert said == [
+    assert conversation == [
         ConversationMessage(MessageRole.USER, (Text("Hi"),)),
         ConversationMessage(MessageRole.ASSISTANT, (Thinking("Hm."), Text("A"), Text("\n\n"), Text("B"), *calls)),
         ConversationMessage(MessageRole.TOOL, results),
@@ -213,8 +213,8 @@ def test_reasoning_another_program_sealed_is_not_read() -> None:
 
 
 def test_arguments_that_are_no_object_become_one() -> None:
-    (said,) = turns({"type": "function_call", "call_id": "1", "name": "look", "arguments": '{"a":'})
-    assert said.parts == (ToolCall(id="1", name="look", arguments='{"arguments":"{\\"a\\":"}'),)
+    (conversation_turn,) = turns({"type": "function_call", "call_id": "1", "name": "look", "arguments": '{"a":'})
+    assert conversation_turn.parts == (ToolCall(id="1", name="look", arguments='{"arguments":"{\\"a\\":"}'),)
 
 
 def test_pictures_files_and_refusals_are_read() -> None:
@@ -225,8 +225,8 @@ def test_pictures_files_and_refusals_are_read() -> None:
         {"type": "refusal", "refusal": "No."},
         {"type": "something_new"},
     ]
-    (said,) = turns({"role": "user", "content": content})
-    assert said.parts == (Image(media_type="image/png", data="iVBORw=="), Text("words"), Text("No."))
+    (conversation_turn,) = turns({"role": "user", "content": content})
+    assert conversation_turn.parts == (Image(media_type="image/png", data="iVBORw=="), Text("words"), Text("No."))
 
 
 def test_items_get_ids_and_whole_forms_to_be_kept_under() -> None:
@@ -253,8 +253,8 @@ def test_items_get_ids_and_whole_forms_to_be_kept_under() -> None:
 def test_references_stand_for_what_is_kept() -> None:
     given = items([{"type": "item_reference", "id": "msg_9"}, {"id": "rs_9"}, {"role": "user", "content": "And?"}])
     assert reference_ids(given) == ["msg_9", "rs_9"]
-    found = {"msg_9": '{"type":"message","role":"assistant","content":"Yo"}', "rs_9": '{"type":"reasoning"}'}
-    assert [turn.text for turn in to_turns(resolve_references(given, found))] == ["Yo", "And?"]
+    kept_items = {"msg_9": '{"type":"message","role":"assistant","content":"Yo"}', "rs_9": '{"type":"reasoning"}'}
+    assert [turn.text for turn in to_turns(resolve_references(given, kept_items))] == ["Yo", "And?"]
     with pytest.raises(BadRequest) as unknown:
         resolve_references(given, {})
     assert unknown.value.code == "item_not_found"
@@ -274,8 +274,8 @@ def test_custom_tools_and_the_shell_are_offered_as_functions() -> None:
 
 
 def test_functions_are_told_with_all_their_keys() -> None:
-    (told,) = offer_of(raws([{"type": "function", "name": "look"}])).reply_tools
-    assert msgspec.json.decode(told) == {
+    (tool,) = offer_of(raws([{"type": "function", "name": "look"}])).reply_tools
+    assert msgspec.json.decode(tool) == {
         "type": "function",
         "name": "look",
         "description": None,
@@ -379,28 +379,28 @@ def test_what_cannot_be_done_is_said(fields: dict[str, object], code: str, words
 
 
 def test_how_long_a_model_is_kept_can_be_said_as_elsewhere() -> None:
-    assert asked(ttl=60).keep_s == 60
-    assert asked(keep_alive="5m").keep_s == 300
-    assert asked(keep_alive=-1).keep_s == math.inf
-    assert asked().keep_s is None
-    assert (asked(options={"num_ctx": 4096}).context, asked().context) == (4096, None)
+    assert make_request(ttl=60).keep_s == 60
+    assert make_request(keep_alive="5m").keep_s == 300
+    assert make_request(keep_alive=-1).keep_s == math.inf
+    assert make_request().keep_s is None
+    assert (make_request(options={"num_ctx": 4096}).context, make_request().context) == (4096, None)
     with pytest.raises(BadRequest):
-        _ = asked(keep_alive="soon").keep_s
+        _ = make_request(keep_alive="soon").keep_s
 
 
 def test_input_is_listed_page_by_page() -> None:
     kept = kept_as([{"role": "user", "content": str(at)} for at in range(3)])
 
-    def listed(**query: str) -> tuple[list[Any], bool]:
-        found = item_page(kept, decode_query(query, ResponsePageQuery))
-        return [msgspec.json.decode(item)["id"] for item in found.data], found.has_more
+    def list_page(**query: str) -> tuple[list[Any], bool]:
+        page = item_page(kept, decode_query(query, ResponsePageQuery))
+        return [msgspec.json.decode(item)["id"] for item in page.data], page.has_more
 
-    assert listed() == (["msg_3", "msg_2", "msg_1"], False)
-    assert listed(limit="2", order="asc") == (["msg_1", "msg_2"], True)
-    assert listed(after="msg_2", order="asc") == (["msg_3"], False)
+    assert list_page() == (["msg_3", "msg_2", "msg_1"], False)
+    assert list_page(limit="2", order="asc") == (["msg_1", "msg_2"], True)
+    assert list_page(after="msg_2", order="asc") == (["msg_3"], False)
     for query in ({"limit": "0"}, {"limit": "x"}, {"order": "up"}, {"after": "msg_9"}):
         with pytest.raises(BadRequest):
-            listed(**query)
+            list_page(**query)
 
 
 def test_an_overflow_knows_its_counts() -> None:

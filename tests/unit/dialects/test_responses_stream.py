@@ -47,29 +47,29 @@ END = AnswerFinished(reason=FinishReason.STOP, usage=TokenUsage(prompt=30, cache
 BROKEN = AnswerFailed(error=ErrorBody(code="crashed", sentence="The engine crashed.", hint="Try again."), status=502)
 
 
-def encoder(manner: ResponseStyle | None = None, **asked: object) -> ResponseEncoder:
+def encoder(manner: ResponseStyle | None = None, **fields: object) -> ResponseEncoder:
     numbers = itertools.count(1)
     about = ResponseInfo(id="resp_1", model="guide", at=1.7e9, is_stored=True)
-    sent = msgspec.json.encode({"model": "m", "input": "Hi", **asked})
-    response = begin_response(msgspec.json.decode(sent, type=ResponsesRequest), ToolOffer(), about)
+    data = msgspec.json.encode({"model": "m", "input": "Hi", **fields})
+    response = begin_response(msgspec.json.decode(data, type=ResponsesRequest), ToolOffer(), about)
     return ResponseEncoder(
         response, manner or ResponseStyle(offer=OFFER), lambda kind: f"{kind}_{next(numbers)}", clock=lambda: 1.7e9 + 5
     )
 
 
 def events_of(stream: bytes) -> list[dict[str, Any]]:
-    found = []
+    events = []
     for block in stream.decode().split("\n\n")[:-1]:
         match = re.fullmatch(r"event: ([a-z_.]+)\ndata: (.+)", block)
         assert match is not None, block
         data = json.loads(match[2])
         assert data["type"] == match[1]
-        found.append(data)
-    assert [event["sequence_number"] for event in found] == list(range(len(found)))
-    return found
+        events.append(data)
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    return events
 
 
-def told(events: Iterable[Event], made: ResponseEncoder | None = None) -> list[dict[str, Any]]:
+def events_from(events: Iterable[Event], made: ResponseEncoder | None = None) -> list[dict[str, Any]]:
     made = made or encoder()
     return events_of(b"".join(map(made.take_event, events)))
 
@@ -91,8 +91,8 @@ def brief(events: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def output_of(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = events[-1]["response"]["output"]
-    return found
+    output: list[dict[str, Any]] = events[-1]["response"]["output"]
+    return output
 
 
 def call(index: int, name: str, *arguments: str) -> list[Event]:
@@ -105,7 +105,7 @@ def thought_and_called() -> list[dict[str, Any]]:
     """Tell an answer with reasoning, text and two calls."""
     answer: list[Event] = [ReasoningDelta("They "), ReasoningDelta("ask."), TextDelta("Let me "), TextDelta("look.")]
     calls = [*call(0, "look", '{"at":', "1}"), *call(1, "look", "{}")]
-    return told([AnswerStarted(), *answer, *calls, msgspec.structs.replace(END, reason=FinishReason.TOOL_CALLS)])
+    return events_from([AnswerStarted(), *answer, *calls, msgspec.structs.replace(END, reason=FinishReason.TOOL_CALLS)])
 
 
 def test_reasoning_text_and_calls_are_items_of_their_own() -> None:
@@ -176,7 +176,7 @@ def test_every_event_says_which_item_it_is_about() -> None:
 
 
 def test_the_response_object_has_every_key_and_is_what_openai_reads() -> None:
-    events = told([TextDelta("Hi"), END], encoder(instructions="Be brief.", metadata={"a": "b"}, temperature=0))
+    events = events_from([TextDelta("Hi"), END], encoder(instructions="Be brief.", metadata={"a": "b"}, temperature=0))
     response = events[-1]["response"]
     theirs = TheirResponse.model_validate(response, strict=True)
     assert theirs.output_text == "Hi"
@@ -197,13 +197,13 @@ def test_the_response_object_has_every_key_and_is_what_openai_reads() -> None:
 
 
 def test_a_schema_is_told_with_every_key() -> None:
-    wanted = {"type": "json_schema", "name": "shape", "schema": {"type": "object"}}
-    response = told([END], encoder(text={"format": wanted, "verbosity": "low"}))[-1]["response"]
-    assert response["text"] == {"format": {**wanted, "description": None, "strict": True}, "verbosity": "low"}
+    text_format = {"type": "json_schema", "name": "shape", "schema": {"type": "object"}}
+    response = events_from([END], encoder(text={"format": text_format, "verbosity": "low"}))[-1]["response"]
+    assert response["text"] == {"format": {**text_format, "description": None, "strict": True}, "verbosity": "low"}
 
 
 def test_reasoning_is_told_as_a_summary_and_sealed_where_that_is_wanted() -> None:
-    events = told(
+    events = events_from(
         [ReasoningDelta("Hm."), TextDelta("Hi"), END], encoder(ResponseStyle(is_summary=True, is_sealed=True))
     )
     assert brief(events)[2:8] == [
@@ -214,7 +214,7 @@ def test_reasoning_is_told_as_a_summary_and_sealed_where_that_is_wanted() -> Non
         "reasoning_summary_part.done 0",
         "output_item.done 0",
     ]
-    assert "encrypted_content" not in output_of(told([ReasoningDelta("Hm."), END]))[0]
+    assert "encrypted_content" not in output_of(events_from([ReasoningDelta("Hm."), END]))[0]
     assert output_of(events)[0] == {
         "type": "reasoning",
         "id": "rs_1",
@@ -226,7 +226,7 @@ def test_reasoning_is_told_as_a_summary_and_sealed_where_that_is_wanted() -> Non
 
 
 def test_a_custom_call_is_the_text_it_is_given() -> None:
-    events = told([*call(0, "patch", '{"inp', 'ut":"*** Begin\\n"}'), END])
+    events = events_from([*call(0, "patch", '{"inp', 'ut":"*** Begin\\n"}'), END])
     assert brief(events)[2:6] == [
         "output_item.added 0",
         "custom_tool_call_input.delta 0 *** Begin\n",
@@ -243,11 +243,11 @@ def test_a_custom_call_is_the_text_it_is_given() -> None:
             "status": "completed",
         }
     ]
-    assert output_of(told([*call(0, "patch", "no json"), END]))[0]["input"] == "no json"
+    assert output_of(events_from([*call(0, "patch", "no json"), END]))[0]["input"] == "no json"
 
 
 def test_a_shell_call_is_a_command_and_anything_else_a_function_call() -> None:
-    events = told([*call(0, "local_shell", '{"command":', '["ls"]}'), END])
+    events = events_from([*call(0, "local_shell", '{"command":', '["ls"]}'), END])
     assert brief(events)[2:4] == ["output_item.added 0", "output_item.done 0"]
     assert output_of(events)[0]["action"] == {
         "type": "exec",
@@ -257,7 +257,7 @@ def test_a_shell_call_is_a_command_and_anything_else_a_function_call() -> None:
         "user": None,
         "working_directory": None,
     }
-    wrong = told([*call(0, "local_shell", '{"command":1}'), END])
+    wrong = events_from([*call(0, "local_shell", '{"command":1}'), END])
     assert brief(wrong)[2:6] == [
         "output_item.added 0",
         'function_call_arguments.delta 0 {"command":1}',
@@ -267,25 +267,25 @@ def test_a_shell_call_is_a_command_and_anything_else_a_function_call() -> None:
 
 
 def test_a_call_of_a_namespaces_function_says_so() -> None:
-    (item,) = output_of(told([*call(0, "mcp__files.read", "{}"), END]))
+    (item,) = output_of(events_from([*call(0, "mcp__files.read", "{}"), END]))
     assert (item["name"], item["namespace"]) == ("read", "mcp__files")
 
 
 def test_a_call_without_arguments_has_none() -> None:
-    events = told([*call(0, "look", ""), END])
+    events = events_from([*call(0, "look", ""), END])
     assert brief(events)[3:5] == ["function_call_arguments.delta 0 {}", "function_call_arguments.done 0 {}"]
     assert output_of(events)[0]["arguments"] == "{}"
 
 
 def test_a_call_waits_for_its_name_and_is_given_an_id() -> None:
     pieces = [ToolCallDelta(index=0, arguments="{"), ToolCallDelta(index=0, name="patch", arguments="}")]
-    (item,) = output_of(told([*pieces, END]))
+    (item,) = output_of(events_from([*pieces, END]))
     assert (item["type"], item["call_id"], item["input"]) == ("custom_tool_call", "call_2", "{}")
-    assert output_of(told([ToolCallDelta(index=0, arguments="{}"), END]))[0]["name"] == ""
+    assert output_of(events_from([ToolCallDelta(index=0, arguments="{}"), END]))[0]["name"] == ""
 
 
 def test_one_call_at_most_where_that_is_wanted() -> None:
-    events = told([*call(0, "look", "{}"), *call(1, "look", "{}"), END], encoder(ResponseStyle(one_call=True)))
+    events = events_from([*call(0, "look", "{}"), *call(1, "look", "{}"), END], encoder(ResponseStyle(one_call=True)))
     assert len(output_of(events)) == 1
 
 
@@ -294,7 +294,7 @@ def test_one_call_at_most_where_that_is_wanted() -> None:
     [(FinishReason.LENGTH, "max_output_tokens"), (FinishReason.CONTENT_FILTER, "content_filter")],
 )
 def test_an_answer_cut_short_is_incomplete(reason: FinishReason, told_reason: str) -> None:
-    events = told([TextDelta("Ha"), *call(0, "look", '{"a'), msgspec.structs.replace(END, reason=reason)])
+    events = events_from([TextDelta("Ha"), *call(0, "look", '{"a'), msgspec.structs.replace(END, reason=reason)])
     assert events[-1]["type"] == "response.incomplete"
     response = events[-1]["response"]
     assert (response["status"], response["completed_at"]) == ("incomplete", None)
@@ -303,13 +303,13 @@ def test_an_answer_cut_short_is_incomplete(reason: FinishReason, told_reason: st
 
 
 def test_nothing_said_is_an_empty_message_unless_it_was_cut() -> None:
-    (item,) = output_of(told([AnswerStarted(), END]))
+    (item,) = output_of(events_from([AnswerStarted(), END]))
     assert item["content"] == [{"type": "output_text", "text": "", "annotations": [], "logprobs": []}]
-    assert output_of(told([msgspec.structs.replace(END, reason=FinishReason.LENGTH)])) == []
+    assert output_of(events_from([msgspec.structs.replace(END, reason=FinishReason.LENGTH)])) == []
 
 
 def test_when_it_breaks_off_no_call_is_said_to_be_done() -> None:
-    events = told([*call(0, "look", '{"a":1}'), BROKEN])
+    events = events_from([*call(0, "look", '{"a":1}'), BROKEN])
     assert "output_item.done 0" not in brief(events)
     response = events[-1]["response"]
     assert (events[-1]["type"], response["status"]) == ("response.failed", "failed")
@@ -319,13 +319,13 @@ def test_when_it_breaks_off_no_call_is_said_to_be_done() -> None:
 
 def test_codes_of_the_callers_mistakes_are_kept() -> None:
     mistake = AnswerFailed(error=ErrorBody(code="context_length_exceeded", sentence="Too long."), status=400)
-    assert told([mistake])[-1]["response"]["error"]["code"] == "context_length_exceeded"
+    assert events_from([mistake])[-1]["response"]["error"]["code"] == "context_length_exceeded"
 
 
 def test_an_answer_stopped_by_hand_is_cancelled() -> None:
     assert RequestStopped.default_code == STOPPED
     stopped = AnswerFailed(error=RequestStopped().body, status=499)
-    response = told([TextDelta("Ha"), stopped])[-1]["response"]
+    response = events_from([TextDelta("Ha"), stopped])[-1]["response"]
     assert (response["status"], response["error"]["code"]) == ("cancelled", STOPPED)
 
 
@@ -342,22 +342,22 @@ def test_odds_of_tokens_come_with_their_text() -> None:
     odds = TokenLogprob(
         token="Hi", logprob=-0.5, top_logprobs=(TokenAlternative(token="Yo", logprob=-1.0, bytes=(89, 111)),)
     )
-    events = told([TextDelta("Hi", (odds,)), END])
-    shown = {
+    events = events_from([TextDelta("Hi", (odds,)), END])
+    logprob = {
         "token": "Hi",
         "logprob": -0.5,
         "bytes": [72, 105],
         "top_logprobs": [{"token": "Yo", "logprob": -1.0, "bytes": [89, 111]}],
     }
-    assert events[4]["logprobs"] == [shown]
-    assert events[5]["logprobs"] == [shown]
-    assert output_of(events)[0]["content"][0]["logprobs"] == [shown]
+    assert events[4]["logprobs"] == [logprob]
+    assert events[5]["logprobs"] == [logprob]
+    assert output_of(events)[0]["content"][0]["logprobs"] == [logprob]
 
 
 def test_what_was_left_out_is_told() -> None:
     made = encoder(truncation="auto")
     made.note_dropped(3)
-    assert told([END], made)[-1]["response"]["roundhouse"] == {"dropped_messages": 3}
+    assert events_from([END], made)[-1]["response"]["roundhouse"] == {"dropped_messages": 3}
 
 
 DELTAS = st.one_of(
@@ -385,7 +385,7 @@ def test_whatever_comes_is_a_stream_in_order_that_comes_to_its_response(
     events: list[Event], manner: ResponseStyle
 ) -> None:
     made = encoder(manner)
-    stream = told([*events, *events], made)
+    stream = events_from([*events, *events], made)
     assert [event["type"] for event in stream[:2]] == ["response.created", "response.in_progress"]
     final = stream[-1]["response"]
     assert stream[-1]["type"] == f"response.{final['status']}"

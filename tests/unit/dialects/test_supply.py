@@ -92,7 +92,7 @@ def plan_of(engine: str, request: Request) -> tuple[UpstreamPlan, Descriptor]:
 def test_a_need_is_met_as_the_table_says(engine: str, need: RequestNeed) -> None:
     request, descriptor = REQUESTS[need], ADAPTERS[engine].descriptor
     assert need in needs_of(request)
-    refused = [one for one in needs_of(request) if fulfilment_of(one, descriptor.features) is Fulfilment.REFUSED]
+    refused = [entry for entry in needs_of(request) if fulfilment_of(entry, descriptor.features) is Fulfilment.REFUSED]
     if refused:
         with pytest.raises(BadRequest, match=descriptor.name) as refusal:
             plan_request(request, descriptor, FAMILY, model="m")
@@ -111,7 +111,7 @@ def test_a_need_is_met_as_the_table_says(engine: str, need: RequestNeed) -> None
             assert need is not RequestNeed.REASONING or reading.reads_thoughts
         case Fulfilment.CONSTRAINED:
             schema = json.loads(body)["response_format"]["json_schema"]["schema"]
-            assert [one["properties"]["name"]["const"] for one in schema["anyOf"]] == [tool.name for tool in TOOLS]
+            assert [entry["properties"]["name"]["const"] for entry in schema["anyOf"]] == [tool.name for tool in TOOLS]
         case Fulfilment.CHECKED:
             assert reading is not None
             assert reading.must_call
@@ -161,11 +161,11 @@ def test_a_call_or_an_answer_in_a_form_are_one_schema_with_its_references_whole(
         shape=ResponseShape.SCHEMA,
         schema=msgspec.Raw(b'{"properties":{"a":{"$ref":"#/definitions/p"}},"definitions":{"p":{"type":"string"}}}'),
     )
-    found: dict[str, Any] = json.loads(bytes(may_call([tool], form).schema or b""))
-    answer, call = found["anyOf"]
-    assert (answer["properties"]["a"], found["$defs"]["p"]) == ({"$ref": "#/$defs/p"}, {"type": "string"})
+    body: dict[str, Any] = json.loads(bytes(may_call([tool], form).schema or b""))
+    answer, call = body["anyOf"]
+    assert (answer["properties"]["a"], body["$defs"]["p"]) == ({"$ref": "#/$defs/p"}, {"type": "string"})
     at = call["properties"]["arguments"]["properties"]["at"]
-    assert found["$defs"][at["$ref"].removeprefix("#/$defs/")] == {"type": "number"}
+    assert body["$defs"][at["$ref"].removeprefix("#/$defs/")] == {"type": "number"}
 
 
 @pytest.mark.parametrize(

@@ -24,16 +24,16 @@ STREAM = b"".join(
 )
 
 
-def events(sent: bytes) -> list[dict[str, Any]]:
-    *told, last, nothing = sent.split(b"\n\n")
+def events(data: bytes) -> list[dict[str, Any]]:
+    *frames, last, nothing = data.split(b"\n\n")
     assert (last, nothing) == (b"data: [DONE]", b"")
-    return [json.loads(one.removeprefix(b"data: ")) for one in told]
+    return [json.loads(frame.removeprefix(b"data: ")) for frame in frames]
 
 
 def test_a_whole_answer_has_the_old_lists_and_a_name_of_its_own() -> None:
-    said = json.loads(OpenAICompletionForm().whole(json.dumps(piece("One ", reason="length", usage=COUNTS)).encode()))
-    assert (said["id"], said["usage"], said["choices"][0]["finish_reason"]) == ("cmpl-1", COUNTS, "length")
-    assert said["choices"][0]["logprobs"] == {
+    body = json.loads(OpenAICompletionForm().whole(json.dumps(piece("One ", reason="length", usage=COUNTS)).encode()))
+    assert (body["id"], body["usage"], body["choices"][0]["finish_reason"]) == ("cmpl-1", COUNTS, "length")
+    assert body["choices"][0]["logprobs"] == {
         "tokens": ["One "],
         "token_logprobs": [-0.5],
         "top_logprobs": [{"One ": -0.5}],
@@ -45,8 +45,8 @@ def test_with_no_others_only_the_token_that_was_written_has_its_probability() ->
     other = {"id": 2, "token": "Two", "bytes": [], "logprob": -0.1, "top_logprobs": []}
     document = piece("One ")
     document["choices"][0]["logprobs"]["content"][0]["top_logprobs"] = [other]  # type: ignore[index]
-    said = json.loads(OpenAICompletionForm(is_only_chosen=True).whole(json.dumps(document).encode()))
-    assert said["choices"][0]["logprobs"]["top_logprobs"] == [{"One ": -0.5}]
+    body = json.loads(OpenAICompletionForm(is_only_chosen=True).whole(json.dumps(document).encode()))
+    assert body["choices"][0]["logprobs"]["top_logprobs"] == [{"One ": -0.5}]
 
 
 def test_what_is_no_completion_stays_as_it_is() -> None:
@@ -67,9 +67,9 @@ def test_an_event_of_nothing_is_not_passed_on() -> None:
 @given(at=st.integers(0, len(STREAM)), asks=st.booleans())
 def test_a_streams_counts_come_alone_and_only_when_asked_for(at: int, asks: bool) -> None:  # noqa: FBT001 -- drawn
     edit = OpenAICompletionForm(includes_usage=asks).editor()
-    said = events(edit(STREAM[:at]) + edit(STREAM[at:]) + edit(b"data: [DONE]\n\n"))
-    pieces, counts = said[:3], said[3:]
-    assert [one["choices"][0]["text"] for one in pieces] == ["One ", "two", ""]
-    assert [one["choices"][0]["logprobs"]["text_offset"] for one in pieces[:2]] == [[0], [4]]
-    assert all("usage" not in one for one in pieces)
-    assert [(one["choices"], one["usage"]) for one in counts] == ([([], COUNTS)] if asks else [])
+    chunks = events(edit(STREAM[:at]) + edit(STREAM[at:]) + edit(b"data: [DONE]\n\n"))
+    pieces, counts = chunks[:3], chunks[3:]
+    assert [chunk["choices"][0]["text"] for chunk in pieces] == ["One ", "two", ""]
+    assert [chunk["choices"][0]["logprobs"]["text_offset"] for chunk in pieces[:2]] == [[0], [4]]
+    assert all("usage" not in chunk for chunk in pieces)
+    assert [(chunk["choices"], chunk["usage"]) for chunk in counts] == ([([], COUNTS)] if asks else [])

@@ -24,7 +24,7 @@ from app.gateway.exchange.token_count import estimate_tokens
 TURN, ANSWER = 4, 3
 
 
-def asked(*parts: Part, role: MessageRole = MessageRole.USER) -> ConversationMessage:
+def make_message(*parts: Part, role: MessageRole = MessageRole.USER) -> ConversationMessage:
     return ConversationMessage(role, parts)
 
 
@@ -64,31 +64,35 @@ def test_a_pictures_size_is_read_from_its_head(data: str, size: tuple[int, int] 
 )
 def test_a_picture_is_as_many_tokens_as_it_has_room(data: str, tokens: int) -> None:
     picture = Image(media_type="image/png", data=data)
-    assert estimate_tokens(ConversationRequest(messages=(asked(picture),))) == tokens + TURN + ANSWER
+    assert estimate_tokens(ConversationRequest(messages=(make_message(picture),))) == tokens + TURN + ANSWER
 
 
 @pytest.mark.parametrize(
     ("messages", "size_bytes", "turns"),
     [
-        ((asked(Text("a" * 400)),), 400, 1),
-        ((asked(Text("\u4e2d" * 100)),), 300, 1),
-        ((asked(),), 0, 1),
+        ((make_message(Text("a" * 400)),), 400, 1),
+        ((make_message(Text("\u4e2d" * 100)),), 300, 1),
+        ((make_message(),), 0, 1),
         (
-            (asked(Text("a" * 40), role=MessageRole.SYSTEM), asked(Text("b" * 40)), asked(role=MessageRole.ASSISTANT)),
+            (
+                make_message(Text("a" * 40), role=MessageRole.SYSTEM),
+                make_message(Text("b" * 40)),
+                make_message(role=MessageRole.ASSISTANT),
+            ),
             80,
             3,
         ),
         (
             (
-                asked(
+                make_message(
                     ToolResult(call_id="1", text="a" * 8), ToolResult(call_id="2", text="b" * 8), role=MessageRole.TOOL
                 ),
             ),
             16,
             2,
         ),
-        ((asked(ToolResult(call_id="1", text="a" * 8), Text("and?" * 2)),), 16, 2),
-        ((asked(ToolCall(id="1", name="look", arguments='{"at":1}'), role=MessageRole.ASSISTANT),), 39, 1),
+        ((make_message(ToolResult(call_id="1", text="a" * 8), Text("and?" * 2)),), 16, 2),
+        ((make_message(ToolCall(id="1", name="look", arguments='{"at":1}'), role=MessageRole.ASSISTANT),), 39, 1),
     ],
 )
 def test_text_counts_by_its_bytes_and_turns_by_their_marks(
@@ -98,15 +102,15 @@ def test_text_counts_by_its_bytes_and_turns_by_their_marks(
 
 
 def test_what_was_reasoned_before_the_last_question_is_not_read_again() -> None:
-    thought = asked(Thinking("h" * 400), Text("a"), role=MessageRole.ASSISTANT)
-    before = ConversationRequest(messages=(asked(Text("q")), thought, asked(Text("q"))))
-    after = ConversationRequest(messages=(asked(Text("q")), asked(Text("q")), thought))
+    thought = make_message(Thinking("h" * 400), Text("a"), role=MessageRole.ASSISTANT)
+    before = ConversationRequest(messages=(make_message(Text("q")), thought, make_message(Text("q"))))
+    after = ConversationRequest(messages=(make_message(Text("q")), make_message(Text("q")), thought))
     assert estimate_tokens(after) - estimate_tokens(before) == 100
 
 
 def test_tools_are_read_too() -> None:
     schema = msgspec.Raw(b'{"type": "object"}')
-    plain = ConversationRequest(messages=(asked(Text("q")),))
+    plain = ConversationRequest(messages=(make_message(Text("q")),))
     offered = msgspec.structs.replace(
         plain, tools=(ToolDefinition(name="look", description="d" * 400, parameters=schema),)
     )

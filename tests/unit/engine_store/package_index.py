@@ -32,8 +32,8 @@ class Index:
         (self._folder / name).write_bytes(data)
         self.hashes[version] = hashlib.sha256(data).hexdigest()
         links = "".join(
-            f'<a href="{MODULE}-{one}-py3-none-any.whl#sha256={sha}">{MODULE}-{one}-py3-none-any.whl</a>\n'
-            for one, sha in self.hashes.items()
+            f'<a href="{MODULE}-{build}-py3-none-any.whl#sha256={sha}">{MODULE}-{build}-py3-none-any.whl</a>\n'
+            for build, sha in self.hashes.items()
         )
         (self._folder / "index.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>", encoding="utf-8")
 

@@ -110,8 +110,8 @@ def built(variant: EngineVariant, stage: Path, tools: str) -> tuple[str, dict[st
     write_locks(stage, f"{PACKAGE}=={VERSION} --hash=sha256:{hashlib.sha256(source_of(variant)).hexdigest()}\n", tools)
     asyncio.run(make_environment(uv, variant, stage, lambda _stage, _fraction: None))
     (settings,) = (stage / "venv").rglob(f"{MODULE}/settings.json")
-    version, told = json.loads(settings.read_text(encoding="utf-8"))
-    return version, told
+    version, setting = json.loads(settings.read_text(encoding="utf-8"))
+    return version, setting
 
 
 def locked(index: Index, version: str) -> str:

@@ -91,7 +91,7 @@ def test_what_was_found_is_not_looked_for_again_and_what_was_missing_is() -> Non
 def test_only_engines_that_read_a_format_are_looked_for() -> None:
     other = Played(descriptor=OTHER)
     catalogue = EngineCatalogue({"llama.cpp": Played(HERE), "mlx-lm": other}, VersionStore(NOWHERE))
-    assert [one.id for one in catalogue.readers_of("gguf")] == ["llama.cpp"]
+    assert [entry.id for entry in catalogue.readers_of("gguf")] == ["llama.cpp"]
     assert catalogue.backend_of("llama.cpp") == "metal"
     assert catalogue.backend_of("none") == ""
     assert other.asked == 0

@@ -92,8 +92,8 @@ def test_elsewhere_is_what_worked_before_then_what_was_proved_last_and_never_wha
     proofs = {name: msgspec.structs.replace(GOOD, at=at) for name, at in (("a", 1.0), ("b", 3.0), ("c", 2.0))}
     state = VersionState(current="now", previous="a", proofs=proofs, bad={"d": "it crashed"})
     names = ["a", "b", "c", "d", "unproved", BUNDLED, "now"]
-    found: list[str] = []
-    while to := alternative_version(state, names, found):
-        found.append(to)
-    assert found == ["a", "b", "c", BUNDLED]
+    tried: list[str] = []
+    while to := alternative_version(state, names, tried):
+        tried.append(to)
+    assert tried == ["a", "b", "c", BUNDLED]
     assert alternative_version(VersionState(current="now"), ["now"], []) == ""

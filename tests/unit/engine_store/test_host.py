@@ -25,7 +25,7 @@ def variant(**fields: object) -> EngineVariant:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "sentence"),
     [
         ({"platforms": ("darwin", "win32")}, "It is made for macOS and Windows."),
         ({"architectures": ("arm64",)}, "It is made for arm64 processors; this one is x86_64."),
@@ -37,17 +37,17 @@ def variant(**fields: object) -> EngineVariant:
         ({"platforms": ("linux",), "glibc": "2.36"}, ""),
     ],
 )
-def test_a_variant_is_refused_in_a_sentence(fields: dict[str, object], said: str) -> None:
-    assert unfit_reason(variant(**fields), HERE) == said
+def test_a_variant_is_refused_in_a_sentence(fields: dict[str, object], sentence: str) -> None:
+    assert unfit_reason(variant(**fields), HERE) == sentence
 
 
 @pytest.mark.parametrize(
-    ("driver", "said"),
+    ("driver", "sentence"),
     [("570.86", "It needs NVIDIA's driver 580 or newer; this machine has 570.86."), ("580.1", ""), ("", "")],
 )
-def test_a_driver_that_is_known_to_be_too_old_is_named(driver: str, said: str) -> None:
+def test_a_driver_that_is_known_to_be_too_old_is_named(driver: str, sentence: str) -> None:
     host = InstallHost(platform="linux", architecture="x86_64", drivers={"nvidia": driver})
-    assert unfit_reason(variant(driver={"nvidia": "580"}), host) == said
+    assert unfit_reason(variant(driver={"nvidia": "580"}), host) == sentence
 
 
 def test_a_variant_is_built_for_systems_and_processors() -> None:

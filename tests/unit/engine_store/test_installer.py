@@ -141,7 +141,7 @@ async def test_an_update_keeps_the_version_before(
         recipe = index.recipe(tmp_path, version)
         await installer.install_version(recipe, recipe.variants[0], InstallOptions(), quiet)
     assert (shelf.read_state("fake").current, shelf.read_state("fake").previous) == ("2.0-cpu", "1.0-cpu")
-    assert [one.name for one in shelf.list_manifests("fake")] == ["1.0-cpu", "2.0-cpu"]
+    assert [manifest.name for manifest in shelf.list_manifests("fake")] == ["1.0-cpu", "2.0-cpu"]
 
 
 async def test_a_version_may_be_installed_without_being_used(
@@ -198,8 +198,8 @@ async def test_the_latest_channel_locks_on_the_spot(
 ) -> None:
     recipe = index.recipe(tmp_path, "1.0")
     work = InstallTask(recipe, recipe.variants[0], InstallOptions(channel=Channel.LATEST), tmp_path, quiet)
-    found = await update_for(installer, work, "1.0")
-    assert (found.to, found.changes) == ("2.0", [f"{PACKAGE} 1.0 -> 2.0"])
+    update = await update_for(installer, work, "1.0")
+    assert (update.to, update.changes) == ("2.0", [f"{PACKAGE} 1.0 -> 2.0"])
     done = await installer.install_version(recipe, recipe.variants[0], work.options, quiet)
     assert (done.manifest.version, done.manifest.channel) == ("2.0", "latest")
 
@@ -272,9 +272,9 @@ async def test_an_archive_of_a_release_is_installed_and_its_source_kept(
     installer: Installer, shelf: VersionStore, server: ReleaseServer, tmp_path: Path
 ) -> None:
     published(server, tmp_path)
-    recipe, told = archive_recipe(tmp_path), []
+    recipe, stages = archive_recipe(tmp_path), []
     done = await installer.install_version(
-        recipe, recipe.variants[0], InstallOptions(), lambda stage, part: told.append((stage, part))
+        recipe, recipe.variants[0], InstallOptions(), lambda stage, part: stages.append((stage, part))
     )
     place = shelf.find_place("fake", "0.8.0-cpu")
     assert place is not None
@@ -282,7 +282,7 @@ async def test_an_archive_of_a_release_is_installed_and_its_source_kept(
     assert place.executable.read_bytes() == b"program"
     assert [source.name for source in done.manifest.sources] == ["llama-b11400-bin-ubuntu.zip"]
     assert done.manifest.sources[0].sha256
-    assert ("Fetching llama-b11400-bin-ubuntu.zip", 1.0) in told
+    assert ("Fetching llama-b11400-bin-ubuntu.zip", 1.0) in stages
 
 
 @pytest.mark.parametrize("kind", [pytest.param(VariantKind.VENV, marks=pytest.mark.engines), VariantKind.ARCHIVE])
@@ -351,8 +351,8 @@ def test_our_own_python_is_lent_where_it_fits(limits: str, version: tuple[int, i
 
 
 def test_uvs_lines_become_progress() -> None:
-    told: list[tuple[str, float | None]] = []
-    meter = InstallMeter(0, lambda stage, fraction: told.append((stage, fraction)))
+    progress: list[tuple[str, float | None]] = []
+    meter = InstallMeter(0, lambda stage, fraction: progress.append((stage, fraction)))
     for line in (
         "Using Python 3.11.7 environment at: venv",
         "Resolved 2 packages in 211ms",
@@ -363,19 +363,19 @@ def test_uvs_lines_become_progress() -> None:
         "Prepared 2 packages in 852ms",
     ):
         meter.read_line(line)
-    assert told[0] == ("Fetching xllamacpp", 0.0)
-    assert told[2] == ("Fetching xllamacpp", 0.25)
-    assert told[3][1] == 1.0
-    assert told[-1] == ("Installing", None)
+    assert progress[0] == ("Fetching xllamacpp", 0.0)
+    assert progress[2] == ("Fetching xllamacpp", 0.25)
+    assert progress[3][1] == 1.0
+    assert progress[-1] == ("Installing", None)
 
 
 def test_a_compiler_is_silent_for_minutes_and_that_is_said() -> None:
-    told: list[tuple[str, float | None]] = []
-    meter = InstallMeter(0, lambda stage, fraction: told.append((stage, fraction)))
+    progress: list[tuple[str, float | None]] = []
+    meter = InstallMeter(0, lambda stage, fraction: progress.append((stage, fraction)))
     for line in ("   Building llama-cpp-python==0.3.36", "      Built llama-cpp-python==0.3.36"):
         meter.read_line(line)
-    assert told[0] == ("Compiling llama-cpp-python==0.3.36, which takes minutes", None)
-    assert "minutes" not in told[1][0]
+    assert progress[0] == ("Compiling llama-cpp-python==0.3.36, which takes minutes", None)
+    assert "minutes" not in progress[1][0]
 
 
 @pytest.mark.parametrize(

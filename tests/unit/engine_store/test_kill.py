@@ -79,13 +79,13 @@ def check(home: Path) -> None:
     for name in {KEPT, state.current} - {BUNDLED}:
         place = shelf.find_place("fake", name)
         assert place is not None
-        said = subprocess.run(
+        result = subprocess.run(
             [str(place.python), "-c", f"import {MODULE} as m; print(m.__version__)"],
             capture_output=True,
             text=True,
             check=True,
         )
-        assert said.stdout.strip() == place.version
+        assert result.stdout.strip() == place.version
 
 
 async def survive(home: Path, times: int) -> set[str]:

@@ -118,7 +118,7 @@ async def test_archives_are_picked_by_what_their_names_say(releases: Releases, p
     assert [asset.name for asset in (await releases.choose_assets(variant(pick), Channel.STABLE)).assets] == [name]
 
 
-@pytest.mark.parametrize("offered", ARCHIVES, ids=lambda one: one.name)
+@pytest.mark.parametrize("offered", ARCHIVES, ids=lambda archive: archive.name)
 async def test_every_variant_of_llama_cpp_finds_its_archives(releases: Releases, offered: EngineVariant) -> None:
     chosen = await releases.choose_assets(offered, Channel.LATEST)
     assert len(chosen.assets) == 1 + len(offered.companions)
@@ -143,7 +143,7 @@ async def test_a_pinned_hash_counts_whatever_the_server_says(releases: Releases)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "version", "code"),
+    ("requested", "version", "code"),
     [
         (variant({"os": "ubuntu", "backend": "opencl-adreno", "arch": "x64"}), "", "no_asset"),
         (CPU, "7.7.7", "no_release"),
@@ -152,9 +152,11 @@ async def test_a_pinned_hash_counts_whatever_the_server_says(releases: Releases)
     ],
     ids=["no such archive", "no such release", "no version", "a pointer elsewhere"],
 )
-async def test_what_cannot_be_had_is_said(releases: Releases, wanted: EngineVariant, version: str, code: str) -> None:
+async def test_what_cannot_be_had_is_said(
+    releases: Releases, requested: EngineVariant, version: str, code: str
+) -> None:
     with pytest.raises(EnvironmentFault) as caught:
-        await releases.choose_assets(wanted, Channel.STABLE, version)
+        await releases.choose_assets(requested, Channel.STABLE, version)
     assert caught.value.code == code
 
 
@@ -184,21 +186,21 @@ async def fetched(
     server: ReleaseServer, fetcher: ReleaseFetcher, path: Path, *, sha256: str | None = None
 ) -> list[int]:
     server.files["file"] = CONTENT
-    told: list[int] = []
-    wanted = hashlib.sha256(CONTENT).hexdigest() if sha256 is None else sha256
+    amounts: list[int] = []
+    digest = hashlib.sha256(CONTENT).hexdigest() if sha256 is None else sha256
     await fetcher.fetch_file(
-        f"{server.url}/download/file", path, sha256=wanted, size=len(CONTENT), report_bytes=told.append
+        f"{server.url}/download/file", path, sha256=digest, size=len(CONTENT), report_bytes=amounts.append
     )
-    return told
+    return amounts
 
 
 async def test_a_file_is_fetched_and_its_progress_told(
     server: ReleaseServer, fetcher: ReleaseFetcher, tmp_path: Path
 ) -> None:
-    told = await fetched(server, fetcher, tmp_path / "file")
+    amounts = await fetched(server, fetcher, tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == CONTENT
-    assert told == sorted(told)
-    assert told[-1] == len(CONTENT)
+    assert amounts == sorted(amounts)
+    assert amounts[-1] == len(CONTENT)
 
 
 async def test_a_file_with_another_hash_is_refused(

@@ -19,7 +19,7 @@ from tests.patience import until
 SHOW = "import os; print(os.environ.get('UV_CACHE_DIR'), os.environ.get('UV_PYTHON_INSTALL_DIR'))"
 
 
-async def told(stage: Path) -> str:
+async def shown_environment(stage: Path) -> str:
     lines: list[str] = []
     await run_program([sys.executable, "-c", SHOW], stage=stage, hear=lines.append, env={})
     return lines[0]
@@ -119,12 +119,12 @@ async def test_what_a_program_started_apart_ends_with_it_too(stage: Path) -> Non
     job.cancel()
     with pytest.raises(asyncio.CancelledError):
         await job
-    gone, _ = await asyncio.to_thread(psutil.wait_procs, [compiler], timeout=20)
-    assert gone == [compiler]
+    ended, _ = await asyncio.to_thread(psutil.wait_procs, [compiler], timeout=20)
+    assert ended == [compiler]
 
 
 @pytest.mark.parametrize(
-    ("said", "sentence"),
+    ("last_words", "sentence"),
     [
         ("CMake Error: CMAKE_CXX_COMPILER not set, after EnableLanguage", "no C++ compiler"),
         ("error: Failed to build `llama-cpp-python==0.3.36`", "could not be built"),
@@ -132,15 +132,17 @@ async def test_what_a_program_started_apart_ends_with_it_too(stage: Path) -> Non
         ("error: something nobody has seen", "failed"),
     ],
 )
-async def test_why_a_build_failed_is_a_sentence_with_its_last_words(stage: Path, said: str, sentence: str) -> None:
-    argv = [sys.executable, "-c", f"import sys; print({said!r}); sys.exit(2)"]
+async def test_why_a_build_failed_is_a_sentence_with_its_last_words(
+    stage: Path, last_words: str, sentence: str
+) -> None:
+    argv = [sys.executable, "-c", f"import sys; print({last_words!r}); sys.exit(2)"]
     with pytest.raises(EnvironmentFault, match=re.escape(sentence)) as failed:
         await run_program(argv, stage=stage, hear=lambda _line: None, env={})
-    assert said in failed.value.body.detail
+    assert last_words in failed.value.body.detail
 
 
 async def test_a_checkout_leaves_uv_to_its_owner(stage: Path) -> None:
-    assert await told(stage) == "None None"
+    assert await shown_environment(stage) == "None None"
 
 
 async def test_a_frozen_application_keeps_what_uv_keeps_among_the_engines(
@@ -148,13 +150,13 @@ async def test_a_frozen_application_keeps_what_uv_keeps_among_the_engines(
 ) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     engines = stage.parents[1]
-    assert await told(stage) == f"{engines / '.cache'} {engines / '.python'}"
+    assert await shown_environment(stage) == f"{engines / '.cache'} {engines / '.python'}"
 
 
 async def test_a_place_that_a_person_named_counts(stage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setenv("UV_CACHE_DIR", "/theirs")
-    assert (await told(stage)).split()[0] == "/theirs"
+    assert (await shown_environment(stage)).split()[0] == "/theirs"
 
 
 ASKS_AN_INDEX = """

@@ -105,12 +105,12 @@ async def test_a_damaged_state_falls_back_to_what_came_with_us(shelf: VersionSto
 
 
 async def test_changes_are_told_and_what_changes_nothing_is_not(shelf: VersionStore) -> None:
-    told: list[str] = []
-    shelf.on_change = told.append
+    changes: list[str] = []
+    shelf.on_change = changes.append
     shelf.change_state(ENGINE, lambda state: state)
-    assert told == []
+    assert changes == []
     shelf.change_state(ENGINE, lambda state: switch_version(state, "a"))
-    assert told == [ENGINE]
+    assert changes == [ENGINE]
 
 
 async def test_removing_frees_the_folder_and_forgets_its_test(shelf: VersionStore, tmp_path: Path) -> None:
@@ -174,19 +174,19 @@ def test_a_sweep_ends_programs_that_still_fill_a_stage(shelf: VersionStore, tmp_
     )
     other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     try:
-        for one in (filler, other):
-            assert one.stdout is not None
-            one.stdout.readline()
+        for process in (filler, other):
+            assert process.stdout is not None
+            process.stdout.readline()
         shelf.sweep_stages()
         assert not psutil.pid_exists(filler.pid)
         assert psutil.pid_exists(other.pid)
         assert other.poll() is None
     finally:
-        for one in (filler, other):
-            one.kill()
-            one.wait()
-            if one.stdout is not None:
-                one.stdout.close()
+        for process in (filler, other):
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 async def test_a_version_whose_description_is_damaged_is_none_and_the_others_stay(

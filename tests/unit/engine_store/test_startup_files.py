@@ -33,44 +33,44 @@ def record(packages: Path, distribution: str, name: str, content: str) -> None:
     (info / "RECORD").write_text(f"{name},sha256={digest},{len(content)}\n")
 
 
-def found(packages: Path) -> Path | None:
+def find_foreign(packages: Path) -> Path | None:
     return find_foreign_startup_file(packages.parents[2], LOCK)
 
 
 @pytest.mark.parametrize("name", ["evil.pth", "sitecustomize.py", "usercustomize.py", "sitecustomize.so"])
 def test_what_no_package_brought_is_found(packages: Path, name: str) -> None:
     (packages / name).write_text(EVIL)
-    assert found(packages) == packages / name
+    assert find_foreign(packages) == packages / name
 
 
 def test_what_a_package_of_the_lock_brought_is_accepted_until_it_is_changed(packages: Path) -> None:
     record(packages, "some_package-1.0", "hook.pth", "import some_package\n")
-    assert found(packages) is None
+    assert find_foreign(packages) is None
     (packages / "hook.pth").write_text(EVIL)
-    assert found(packages) == packages / "hook.pth"
+    assert find_foreign(packages) == packages / "hook.pth"
 
 
 def test_a_package_that_the_lock_does_not_name_vouches_for_nothing(packages: Path) -> None:
     record(packages, "other-1.0", "hook.pth", EVIL)
-    assert found(packages) == packages / "hook.pth"
+    assert find_foreign(packages) == packages / "hook.pth"
 
 
 def test_a_list_of_folders_is_no_program(packages: Path) -> None:
     (packages / "folders.pth").write_text("/opt/more\n# import os\n")
-    assert found(packages) is None
+    assert find_foreign(packages) is None
 
 
 def test_lines_after_a_mark_of_order_run_too(packages: Path) -> None:
     (packages / "evil.pth").write_bytes(b"\xef\xbb\xbf" + EVIL.encode())
-    assert found(packages) == packages / "evil.pth"
+    assert find_foreign(packages) == packages / "evil.pth"
 
 
 def test_what_uv_puts_into_every_environment_is_removed_when_it_is_made(packages: Path) -> None:
     (packages / "_virtualenv.pth").write_text("import _virtualenv\n")
     (packages / "_virtualenv.py").write_text("")
-    assert found(packages) is not None
+    assert find_foreign(packages) is not None
     remove_makers_files(packages.parents[2])
-    assert found(packages) is None
+    assert find_foreign(packages) is None
     assert not list(packages.iterdir())
 
 

@@ -137,15 +137,15 @@ def test_a_line_between_chunks_is_read_up_to_its_bound(begin: bytes, most: int) 
 
 @given(length=st.integers(0, 30), pieces=st.lists(st.binary(max_size=12), max_size=8))
 def test_a_counted_body_ends_at_its_last_byte(length: int, pieces: list[bytes]) -> None:
-    body, received, sent = CountedBody(length), b"", b""
+    body, received, piece_sent = CountedBody(length), b"", b""
     assert body.is_over == (length == 0)
     for piece in pieces:
         if body.is_over:
             break
-        received, sent = received + body.feed(piece), sent + piece
-        assert received == sent[:length]
-        assert body.surplus == sent[length:]
-        assert body.is_over == body.ends_with_connection() == (len(sent) >= length)
+        received, piece_sent = received + body.feed(piece), piece_sent + piece
+        assert received == piece_sent[:length]
+        assert body.surplus == piece_sent[length:]
+        assert body.is_over == body.ends_with_connection() == (len(piece_sent) >= length)
 
 
 @pytest.mark.parametrize(("status", "is_final"), [(100, False), (103, False), (199, False), (200, True), (599, True)])
@@ -304,13 +304,13 @@ class PlayedInfillEngine:
 async def test_the_marks_of_a_gap_are_the_last_three_and_what_all_begins_with(
     tokens: list[int], evaluated: int, marks: tuple[tuple[int, ...], int, int, int] | None
 ) -> None:
-    found = await _find_marks(cast("Any", PlayedInfillEngine(tokens, evaluated)))
+    found_marks = await _find_marks(cast("Any", PlayedInfillEngine(tokens, evaluated)))
     if marks is None:
-        assert found is None
+        assert found_marks is None
         return
-    assert found is not None
-    assert (tuple(found.first), found.before, found.after, found.gap) == marks
-    assert (found.repository, found.file) == (19, 19)
+    assert found_marks is not None
+    assert (tuple(found_marks.first), found_marks.before, found_marks.after, found_marks.gap) == marks
+    assert (found_marks.repository, found_marks.file) == (19, 19)
 
 
 # ----- conversations

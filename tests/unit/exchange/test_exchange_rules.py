@@ -163,9 +163,9 @@ def test_parts_may_lie_in_parts_but_not_without_end() -> None:
     ],
 )
 def test_each_kind_of_impossible_constraint_is_noticed_alone(schema: dict[str, object]) -> None:
-    wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    response_format = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
     with pytest.raises(BadRequest):
-        refuse_constraints(json.dumps({"messages": [], "response_format": wanted}).encode())
+        refuse_constraints(json.dumps({"messages": [], "response_format": response_format}).encode())
 
 
 def test_a_penalty_goes_by_both_names_and_what_is_not_wished_is_not_sent() -> None:

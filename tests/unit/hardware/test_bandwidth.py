@@ -54,9 +54,9 @@ def test_too_little_memory_is_not_measured() -> None:
 
 @pytest.mark.parametrize("rate", [1.9e9, 4001e9])
 def test_what_cannot_be_is_not_believed(rate: float) -> None:
-    found = judge_rate(ReadRate(threads=1, block_bytes=GIB, bytes_per_s=rate))
-    assert found.value is None
-    assert "cannot be" in found.note
+    bandwidth = judge_rate(ReadRate(threads=1, block_bytes=GIB, bytes_per_s=rate))
+    assert bandwidth.value is None
+    assert "cannot be" in bandwidth.note
 
 
 @pytest.fixture
@@ -70,13 +70,13 @@ async def test_it_is_measured_in_a_child_and_remembered(
 ) -> None:
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
     assert machine.memory.bandwidth_gb_s.value is None
-    found = await probe.measure_bandwidth(machine)
-    assert found.probes[-1].name == "bandwidth"
-    assert found.probes[-1].outcome == "ok"
+    bandwidth = await probe.measure_bandwidth(machine)
+    assert bandwidth.probes[-1].name == "bandwidth"
+    assert bandwidth.probes[-1].outcome == "ok"
     again = await probe.read_machine(families=("base",))
-    is_quiet = not found.memory.bandwidth_gb_s.note.startswith("At least")  # tests run beside others
-    assert (again.memory.bandwidth_gb_s == found.memory.bandwidth_gb_s) is is_quiet
-    assert found.memory.bandwidth_gb_s.value or "cannot be" in found.memory.bandwidth_gb_s.note
+    is_quiet = not bandwidth.memory.bandwidth_gb_s.note.startswith("At least")  # tests run beside others
+    assert (again.memory.bandwidth_gb_s == bandwidth.memory.bandwidth_gb_s) is is_quiet
+    assert bandwidth.memory.bandwidth_gb_s.value or "cannot be" in bandwidth.memory.bandwidth_gb_s.note
 
 
 async def test_another_computer_is_measured_anew(machine: Machine, tmp_path: Path) -> None:
@@ -107,9 +107,9 @@ async def test_what_others_disturbed_is_not_remembered(
 ) -> None:
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
     play_child(monkeypatch, ReadRate(threads=2, block_bytes=GIB, bytes_per_s=9e9, cpu_share=share))
-    found = (await probe.measure_bandwidth(machine)).memory.bandwidth_gb_s
-    assert found.value == 9.0
-    assert ("other programs took 50 % of the processor" in found.note) is (kept is None)
+    bandwidth_gb_s = (await probe.measure_bandwidth(machine)).memory.bandwidth_gb_s
+    assert bandwidth_gb_s.value == 9.0
+    assert ("other programs took 50 % of the processor" in bandwidth_gb_s.note) is (kept is None)
     assert (await probe.read_machine(families=("base",))).memory.bandwidth_gb_s.value == kept
 
 

@@ -15,20 +15,20 @@ from app.hardware.description import machine_from
 GIB = 1 << 30
 
 
-def machine(**told: Any) -> Machine:  # noqa: ANN401 -- any JSON
-    return machine_from(json.dumps(told).encode())
+def machine(**query_fields: Any) -> Machine:  # noqa: ANN401 -- any JSON
+    return machine_from(json.dumps(query_fields).encode())
 
 
 def test_a_workstation_as_documented() -> None:
     card = {"name": "RTX 3090", "vram_gb": 24, "count": 2, "compute_capability": "8.6", "nvlink": True}
-    found = machine(os="linux", cpu="AMD Ryzen 9 7950X", ram_gb=64, gpus=[card])
-    assert found.os.name.value == "Linux"
-    assert found.memory.total.value == 64 * GIB
-    assert [gpu.compute.value for gpu in found.gpus] == ["8.6", "8.6"]
-    assert [gpu.nvlink.value for gpu in found.gpus] == [True, True]
-    assert len({gpu.id for gpu in found.gpus}) == 2
-    assert [pool.id for pool in found.pools] == ["system", *(gpu.id for gpu in found.gpus)]
-    assert all(gpu.pool == gpu.id for gpu in found.gpus)
+    described = machine(os="linux", cpu="AMD Ryzen 9 7950X", ram_gb=64, gpus=[card])
+    assert described.os.name.value == "Linux"
+    assert described.memory.total.value == 64 * GIB
+    assert [gpu.compute.value for gpu in described.gpus] == ["8.6", "8.6"]
+    assert [gpu.nvlink.value for gpu in described.gpus] == [True, True]
+    assert len({gpu.id for gpu in described.gpus}) == 2
+    assert [pool.id for pool in described.pools] == ["system", *(gpu.id for gpu in described.gpus)]
+    assert all(gpu.pool == gpu.id for gpu in described.gpus)
 
 
 def test_a_name_alone_tells_the_rest() -> None:
@@ -41,13 +41,13 @@ def test_a_name_alone_tells_the_rest() -> None:
 
 
 def test_a_mac_is_one_pool() -> None:
-    found = machine(os="macos", cpu="Apple M4 Max", ram_gb=64)
-    (gpu,) = found.gpus
-    assert found.os.architecture.value == "arm64"
-    assert found.memory.unified.value is True
+    described = machine(os="macos", cpu="Apple M4 Max", ram_gb=64)
+    (gpu,) = described.gpus
+    assert described.os.architecture.value == "arm64"
+    assert described.memory.unified.value is True
     assert gpu.memory_total.value == 48 * GIB
-    assert [(pool.id, pool.is_unified) for pool in found.pools] == [("system", True)]
-    assert found.memory.theoretical_gb_s.value == 546, "the chip with 32 GPU cores is sold with 36 GB only"
+    assert [(pool.id, pool.is_unified) for pool in described.pools] == [("system", True)]
+    assert described.memory.theoretical_gb_s.value == 546, "the chip with 32 GPU cores is sold with 36 GB only"
     assert machine(os="macos", cpu="Apple M4 Max", ram_gb=36).memory.theoretical_gb_s.value == 410
 
 
@@ -56,9 +56,9 @@ def test_the_system_follows_from_an_apple_chip() -> None:
 
 
 def test_a_unified_chip_with_its_memory_as_vram() -> None:
-    found = machine(os="linux", gpus=[{"name": "NVIDIA GB10", "vram_gb": 128}], unified=True)
-    assert found.memory.total.value == 128 * GIB
-    assert [pool.id for pool in found.pools] == ["system"]
+    described = machine(os="linux", gpus=[{"name": "NVIDIA GB10", "vram_gb": 128}], unified=True)
+    assert described.memory.total.value == 128 * GIB
+    assert [pool.id for pool in described.pools] == ["system"]
 
 
 def test_nvlink_means_the_module() -> None:
@@ -76,10 +76,10 @@ def test_an_unknown_card_has_unknown_figures() -> None:
 
 
 def test_a_computer_without_gpu() -> None:
-    found = machine(os="Windows 11", cpu={"model": "Intel Core i5-8250U", "cores": 4, "isa": ["AVX2"]}, ram_gb=8)
-    assert found.gpus == []
-    assert found.cpu.isa.value == ["avx2"]
-    assert found.memory.available.value == 4 * GIB
+    described = machine(os="Windows 11", cpu={"model": "Intel Core i5-8250U", "cores": 4, "isa": ["AVX2"]}, ram_gb=8)
+    assert described.gpus == []
+    assert described.cpu.isa.value == ["avx2"]
+    assert described.memory.available.value == 4 * GIB
 
 
 def test_a_saved_machine_is_read_as_it_is() -> None:
@@ -119,7 +119,7 @@ def test_nonsense_is_refused_with_a_sentence(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "query_fields",
     [
         {"gpus": ["RTX 3090", "RTX 3090"]},
         {"gpus": [{"name": "2x RTX 3090"}]},
@@ -131,12 +131,12 @@ def test_nonsense_is_refused_with_a_sentence(raw: bytes) -> None:
     ],
     ids=str,
 )
-def test_two_cards_however_people_write_them(told: dict[str, Any]) -> None:
-    found = machine(os="linux", ram_gb="64 GB", cpu=None, **told)
-    assert found.memory.total.value == 64 * GIB
-    assert [gpu.vendor for gpu in found.gpus] == ["nvidia", "nvidia"]
-    assert [gpu.memory_total.value for gpu in found.gpus] == [24 * GIB] * 2
-    assert [gpu.compute.value for gpu in found.gpus] == ["8.6"] * 2
+def test_two_cards_however_people_write_them(query_fields: dict[str, Any]) -> None:
+    described = machine(os="linux", ram_gb="64 GB", cpu=None, **query_fields)
+    assert described.memory.total.value == 64 * GIB
+    assert [gpu.vendor for gpu in described.gpus] == ["nvidia", "nvidia"]
+    assert [gpu.memory_total.value for gpu in described.gpus] == [24 * GIB] * 2
+    assert [gpu.compute.value for gpu in described.gpus] == ["8.6"] * 2
 
 
 @pytest.mark.parametrize("name", ["RTX 4090", "Radeon RX 7900 XT", "8-core GPU", "Arc A770 16GB", "X1 Adreno"])
@@ -145,7 +145,7 @@ def test_a_name_that_tells_no_count_is_one_card(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "name"),
+    ("system", "name"),
     [
         ("Pop!_OS 24.04", "Linux"),
         ("centos", "Linux"),
@@ -157,17 +157,17 @@ def test_a_name_that_tells_no_count_is_one_card(name: str) -> None:
         ("Sequoia", "macOS"),
     ],
 )
-def test_the_system_however_people_write_it(told: str, name: str) -> None:
-    assert machine(os=told).os.name.value == name
+def test_the_system_however_people_write_it(system: str, name: str) -> None:
+    assert machine(os=system).os.name.value == name
 
 
 @pytest.mark.parametrize("name", ["DGX Spark", "NVIDIA GB10", "Orin (nvgpu)", "NVIDIA Jetson AGX Thor Developer Kit"])
 def test_nvidia_chips_that_share_memory(name: str) -> None:
-    found = machine(os="linux", ram_gb=64, gpus=[name])
-    assert [(gpu.vendor, gpu.integrated.value) for gpu in found.gpus] == [("nvidia", True)]
-    assert [pool.id for pool in found.pools] == ["system"]
-    assert found.os.architecture.value == "arm64"
-    assert found.gpus[0].compute.value in {"12.1", "8.7", "11.0"}
+    described = machine(os="linux", ram_gb=64, gpus=[name])
+    assert [(gpu.vendor, gpu.integrated.value) for gpu in described.gpus] == [("nvidia", True)]
+    assert [pool.id for pool in described.pools] == ["system"]
+    assert described.os.architecture.value == "arm64"
+    assert described.gpus[0].compute.value in {"12.1", "8.7", "11.0"}
 
 
 json_values = st.recursive(
@@ -179,16 +179,16 @@ fields = ["os", "cpu", "ram_gb", "gpus", "unified", "cores", "npu", "machine", "
 
 
 @given(st.dictionaries(st.sampled_from(fields), json_values))
-def test_any_json_is_a_machine_or_refused(told: dict[str, Any]) -> None:
+def test_any_json_is_a_machine_or_refused(query_fields: dict[str, Any]) -> None:
     try:
-        found = machine_from(json.dumps(told).encode())
+        described = machine_from(json.dumps(query_fields).encode())
     except BadRequest:
         return
-    assert found.pools
+    assert described.pools
 
 
 @pytest.mark.parametrize(
-    ("description", "said"),
+    ("description", "sentence"),
     [
         ({"rams": 64}, "'rams' is no field; did you mean 'ram_gb'?"),
         ({"gpus": [{"name": "RTX 4090", "bandwith_gb_s": 1}]}, "no field of a GPU; did you mean 'bandwidth_gb_s'?"),
@@ -196,10 +196,10 @@ def test_any_json_is_a_machine_or_refused(told: dict[str, Any]) -> None:
         ({"zzzzzz": 1}, "'zzzzzz' is no field."),
     ],
 )
-def test_a_name_that_means_nothing_is_refused_with_the_nearest(description: dict[str, object], said: str) -> None:
+def test_a_name_that_means_nothing_is_refused_with_the_nearest(description: dict[str, object], sentence: str) -> None:
     with pytest.raises(BadRequest) as caught:
         machine_from(msgspec.json.encode(description))
-    assert said in str(caught.value)
+    assert sentence in str(caught.value)
 
 
 def test_notes_are_let_pass() -> None:

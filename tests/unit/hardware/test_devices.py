@@ -57,9 +57,9 @@ NO_MATCHES = [
 
 @pytest.mark.parametrize(("name", "device"), MATCHES)
 def test_a_name_finds_its_device(name: str, device: str) -> None:
-    found = devices.find_device(name)
-    assert found is not None
-    assert found.name == device
+    device_found = devices.find_device(name)
+    assert device_found is not None
+    assert device_found.name == device
 
 
 @pytest.mark.parametrize("name", NO_MATCHES)
@@ -98,9 +98,9 @@ def test_without_cores_the_slower_chip_of_a_name_is_taken() -> None:
     ],
 )
 def test_a_processor_tells_the_memory_it_is_made_for(processor: str, bandwidth_gb_s: float) -> None:
-    found = devices.memory_of(processor)
-    assert found is not None
-    assert found.bandwidth_gb_s == bandwidth_gb_s
+    memory = devices.memory_of(processor)
+    assert memory is not None
+    assert memory.bandwidth_gb_s == bandwidth_gb_s
 
 
 def test_a_processor_that_says_too_little_tells_nothing() -> None:

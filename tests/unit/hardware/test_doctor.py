@@ -37,9 +37,9 @@ def reported(machine: Machine, raw: dict[str, object]) -> DoctorReport:
 @pytest.mark.parametrize("fixture", sample(ALL, 40), ids=lambda fixture: fixture.name)
 def test_a_report_of_any_recorded_machine_comes_to_that_machine(fixture: MachineFixture) -> None:
     raw = fixture.evidence() | {"engines": dict(fixture.table("engines"))}
-    found = reported(replay_record(raw), raw)
-    assert replay_record(found.raw) == found.machine
-    assert found.machine.cpu.model == replay_record(raw).cpu.model
+    report = reported(replay_record(raw), raw)
+    assert replay_record(report.raw) == report.machine
+    assert report.machine.cpu.model == replay_record(raw).cpu.model
 
 
 def values(tree: object) -> object:
@@ -51,9 +51,11 @@ def values(tree: object) -> object:
 
 @pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
 def test_a_kept_report_still_comes_to_the_machine_it_shows(path: Path) -> None:
-    found = read_report(path.read_bytes())
-    again, shown = (values(msgspec.to_builtins(machine)) for machine in (replay_record(found.raw), found.machine))
-    assert again == shown
+    report = read_report(path.read_bytes())
+    again, shown_values = (
+        values(msgspec.to_builtins(machine)) for machine in (replay_record(report.raw), report.machine)
+    )
+    assert again == shown_values
 
 
 def test_a_report_of_every_format_is_kept() -> None:
@@ -61,19 +63,19 @@ def test_a_report_of_every_format_is_kept() -> None:
 
 
 async def test_a_report_of_this_machine_comes_to_this_machine() -> None:
-    found = await doctor.examine_and_report(application="1.0", devices=LISTS)
-    assert replay_record(read_report(msgspec.json.encode(found)).raw) == found.machine
-    assert found.machine.cpu.logical_cores.value
-    assert found.machine.engine_devices[0].engine == "llama.cpp"
+    report = await doctor.examine_and_report(application="1.0", devices=LISTS)
+    assert replay_record(read_report(msgspec.json.encode(report)).raw) == report.machine
+    assert report.machine.cpu.logical_cores.value
+    assert report.machine.engine_devices[0].engine == "llama.cpp"
 
 
 async def test_a_report_of_this_machine_does_not_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
     release = platform.release()  # stands for a name: it is sure to be in the record
     monkeypatch.setattr(doctor, "names_here", lambda: PrivateNames(hosts=[release]))
-    found = await doctor.examine_and_report(application="1.0")
-    assert release.encode() not in msgspec.json.encode(found)
-    assert found.machine.os.kernel.value == "somehost"
-    assert replay_record(found.raw) == found.machine
+    report = await doctor.examine_and_report(application="1.0")
+    assert release.encode() not in msgspec.json.encode(report)
+    assert report.machine.os.kernel.value == "somehost"
+    assert replay_record(report.raw) == report.machine
 
 
 def test_families_that_failed_then_are_not_run_again() -> None:
@@ -91,9 +93,9 @@ def test_families_that_failed_then_are_not_run_again() -> None:
         ]
     )
     assert not machine.gpus
-    found = reported(machine, raw)
-    assert replay_record(found.raw) == found.machine
-    assert [probe.outcome for probe in found.machine.probes] == ["ok", "crashed", "timeout", "ok"]
+    report = reported(machine, raw)
+    assert replay_record(report.raw) == report.machine
+    assert [probe.outcome for probe in report.machine.probes] == ["ok", "crashed", "timeout", "ok"]
 
 
 def test_ids_of_cards_become_stand_ins_that_still_join_what_two_drivers_saw() -> None:
@@ -108,9 +110,9 @@ def test_ids_of_cards_become_stand_ins_that_still_join_what_two_drivers_saw() ->
     }
     machine = replay_record(raw)
     assert len(machine.gpus) == 1
-    found = reported(machine, raw)
-    data = msgspec.json.encode(found)
-    assert replay_record(found.raw) == found.machine
+    report = reported(machine, raw)
+    data = msgspec.json.encode(report)
+    assert replay_record(report.raw) == report.machine
     assert SECRET.encode() not in data
     assert SECRET.replace("-", "").encode() not in data
 
@@ -123,8 +125,8 @@ def test_something_else_is_no_report(data: bytes) -> None:
 
 def test_a_report_of_a_later_format_says_so() -> None:
     fixture = ALL[0]
-    found = reported(replay_record(fixture.evidence()), dict(fixture.evidence()))
-    later = msgspec.json.encode(msgspec.structs.replace(found, format=99))
+    report = reported(replay_record(fixture.evidence()), dict(fixture.evidence()))
+    later = msgspec.json.encode(msgspec.structs.replace(report, format=99))
     with pytest.raises(BadRequest, match="later Roundhouse"):
         read_report(later)
 

@@ -100,5 +100,5 @@ def test_what_our_own_worker_prints_is_understood() -> None:
         "device_id": "0000:01:00.0",
     }
     twin = gpu("0000:02:00.0", "NVIDIA GeForce RTX 4090")
-    found = only(_device_line(device), twin, RTX)
-    assert (found.gpu, found.memory_total, found.memory_free) == (RTX.id, 24217 * MIB, 23894 * MIB)
+    device_found = only(_device_line(device), twin, RTX)
+    assert (device_found.gpu, device_found.memory_total, device_found.memory_free) == (RTX.id, 24217 * MIB, 23894 * MIB)

@@ -32,13 +32,13 @@ def machine(root: Path) -> Path:
 
 def look(root: Path) -> list[object]:
     """Read in every way readers do."""
-    found: list[object] = [read_pairs(root / "proc/cpuinfo"), read_text(root / "proc/missing")]
+    values: list[object] = [read_pairs(root / "proc/cpuinfo"), read_text(root / "proc/missing")]
     for card in sorted((root / "sys/class/drm").glob("card*")):
         device = card / "device"
-        found += [card.name, read_int(device / "vendor"), device.resolve().name, (device / "board_info").exists()]
-        found += [path.name for path in (device / "drm").iterdir()] + [(device / "drm").is_dir()]
-        found += [read_text(device.resolve() / "vendor")]
-    return found
+        values += [card.name, read_int(device / "vendor"), device.resolve().name, (device / "board_info").exists()]
+        values += [path.name for path in (device / "drm").iterdir()] + [(device / "drm").is_dir()]
+        values += [read_text(device.resolve() / "vendor")]
+    return values
 
 
 def test_a_replay_sees_what_was_seen_and_nothing_more(tmp_path: Path) -> None:
@@ -53,16 +53,16 @@ def test_a_replay_sees_what_was_seen_and_nothing_more(tmp_path: Path) -> None:
 
 
 def test_an_answer_is_asked_once_and_comes_back_typed(tmp_path: Path) -> None:
-    asked: list[int] = []
+    calls: list[int] = []
 
     def cards() -> list[Card]:
-        asked.append(1)
+        calls.append(1)
         return [Card("A", 3)]
 
     root, seen = record_below(tmp_path)
     live = Evidence(root, tables={"system": "windows"}, path_record=seen)
     assert live.read_table("cards", list[Card], cards) == live.read_table("cards", list[Card], cards) == [Card("A", 3)]
-    assert asked == [1]
+    assert calls == [1]
     with replay_evidence(live.export_raw()) as replay:
         assert replay.system == "windows"
         assert replay.read_table("cards", list[Card], list) == [Card("A", 3)]

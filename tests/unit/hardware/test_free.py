@@ -61,8 +61,8 @@ async def test_what_is_asked_follows_from_the_gpus(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_child_answers_each_line() -> None:
-    told = io.BytesIO()
-    answer_each_line(["sysfs"], [b"\n", b"\n"], told)
-    first, second = told.getvalue().splitlines()
+    data = io.BytesIO()
+    answer_each_line(["sysfs"], [b"\n", b"\n"], data)
+    first, second = data.getvalue().splitlines()
     assert isinstance(msgspec.json.decode(first), dict)
     assert isinstance(msgspec.json.decode(second), dict)

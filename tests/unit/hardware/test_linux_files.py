@@ -46,17 +46,17 @@ def cpuinfo(count: int, **fields: str) -> str:
 def test_two_threads_per_core_are_one_physical_core(tmp_path: Path) -> None:
     info = cpuinfo(4, model_name="AMD Ryzen 7", flags="fpu avx2 fma avx512f")
     root = tree(tmp_path, {"proc/cpuinfo": info, **topology([(0, 0), (0, 1), (0, 0), (0, 1)])})
-    found = read_linux_cpu(evidence(root, affinity=4))
-    assert found.model.value == "AMD Ryzen 7"
-    assert (found.physical_cores.value, found.logical_cores.value) == (2, 4)
-    assert found.isa.value == ["avx2", "fma", "avx512f"]
+    processor = read_linux_cpu(evidence(root, affinity=4))
+    assert processor.model.value == "AMD Ryzen 7"
+    assert (processor.physical_cores.value, processor.logical_cores.value) == (2, 4)
+    assert processor.isa.value == ["avx2", "fma", "avx512f"]
 
 
 def test_hybrid_intel_counts_performance_cores_once(tmp_path: Path) -> None:
     cores = [(0, 0), (0, 0), (0, 4), (0, 4), (0, 8), (0, 9)]
     root = tree(tmp_path, {"proc/cpuinfo": cpuinfo(6), "sys/devices/cpu_core/cpus": "0-3\n", **topology(cores)})
-    found = read_linux_cpu(evidence(root, affinity=6))
-    assert (found.physical_cores.value, found.performance_cores.value) == (4, 2)
+    processor = read_linux_cpu(evidence(root, affinity=6))
+    assert (processor.physical_cores.value, processor.performance_cores.value) == (4, 2)
 
 
 def test_arm_board_has_its_model_from_the_device_tree(tmp_path: Path) -> None:
@@ -67,14 +67,20 @@ def test_arm_board_has_its_model_from_the_device_tree(tmp_path: Path) -> None:
             "proc/device-tree/model": "Raspberry Pi 5 Model B Rev 1.0\x00",
         },
     )
-    found = read_linux_cpu(evidence(root, affinity=4))
-    assert found.model.value == "Raspberry Pi 5 Model B Rev 1.0"
-    assert found.isa.value == ["asimd", "asimddp"]
+    processor = read_linux_cpu(evidence(root, affinity=4))
+    assert processor.model.value == "Raspberry Pi 5 Model B Rev 1.0"
+    assert processor.isa.value == ["asimd", "asimddp"]
 
 
 def test_nothing_readable_is_unknown_not_zero(tmp_path: Path) -> None:
-    found = read_linux_cpu(evidence(tmp_path, affinity=2))
-    for fact in (found.model, found.physical_cores, found.logical_cores, found.isa, found.performance_cores):
+    processor = read_linux_cpu(evidence(tmp_path, affinity=2))
+    for fact in (
+        processor.model,
+        processor.physical_cores,
+        processor.logical_cores,
+        processor.isa,
+        processor.performance_cores,
+    ):
         assert fact.value is None
         assert fact.confidence is Confidence.UNKNOWN
         assert fact.note
@@ -109,11 +115,11 @@ def test_memory_limit_of_a_parent_group_counts_and_cache_is_free(tmp_path: Path)
             "sys/fs/cgroup/slice/app/memory.max": "max",
         },
     )
-    found = read_linux_memory(evidence(root))
-    assert found.limit.value == 8 * GIB
-    assert found.limit.source == "/sys/fs/cgroup/slice/memory.max"
-    assert found.available.value == 6 * GIB
-    assert found.total.value == 32 * GIB
+    memory_probe = read_linux_memory(evidence(root))
+    assert memory_probe.limit.value == 8 * GIB
+    assert memory_probe.limit.source == "/sys/fs/cgroup/slice/memory.max"
+    assert memory_probe.available.value == 6 * GIB
+    assert memory_probe.total.value == 32 * GIB
 
 
 def test_cgroup_v1_no_limit_is_no_limit(tmp_path: Path) -> None:
@@ -127,22 +133,22 @@ def test_cgroup_v1_no_limit_is_no_limit(tmp_path: Path) -> None:
             "sys/fs/cgroup/memory/docker/abc/memory.stat": "total_inactive_file 0\n",
         },
     )
-    found = memory_limit(root)
-    assert found is not None
-    assert (found.limit, found.used) == (2 * GIB, GIB)
+    limit = memory_limit(root)
+    assert limit is not None
+    assert (limit.limit, limit.used) == (2 * GIB, GIB)
 
 
 def test_a_group_path_cannot_climb_out_of_the_mount(tmp_path: Path) -> None:
     root = tree(tmp_path, {"proc/self/cgroup": "0::/../../..\n", "sys/fs/cgroup/memory.max": str(GIB)})
-    found = memory_limit(root)
-    assert found is not None
-    assert found.limit == GIB
+    limit = memory_limit(root)
+    assert limit is not None
+    assert limit.limit == GIB
 
 
 def test_missing_meminfo_is_unknown(tmp_path: Path) -> None:
-    found = read_linux_memory(evidence(tmp_path))
-    assert found.total.value is None
-    assert found.available.value is None
+    memory_probe = read_linux_memory(evidence(tmp_path))
+    assert memory_probe.total.value is None
+    assert memory_probe.available.value is None
 
 
 @pytest.mark.parametrize(
@@ -171,8 +177,8 @@ def test_cpu_list(text: str, members: set[int]) -> None:
 def test_engine_threads_are_fast_cores_within_the_quota(
     monkeypatch: pytest.MonkeyPatch, performance: int | None, physical: int | None, usable: float, threads: int | None
 ) -> None:
-    found = read_linux_cpu(evidence(Path("/nowhere"), affinity=1))
+    processor = read_linux_cpu(evidence(Path("/nowhere"), affinity=1))
     facts = {"performance_cores": performance, "physical_cores": physical, "usable_cores": usable}
     chosen = {name: measured_fact(value, "test") for name, value in facts.items() if value is not None}
-    monkeypatch.setattr(cpu, "read_cpu", lambda _: msgspec.structs.replace(found, **chosen))
+    monkeypatch.setattr(cpu, "read_cpu", lambda _: msgspec.structs.replace(processor, **chosen))
     assert cpu.engine_threads.__wrapped__() == threads

@@ -50,8 +50,8 @@ def test_strange_reports_list_no_gpu(text: str) -> None:
 def test_a_card_of_any_content_breaks_nothing(content: object) -> None:
     card = {**M4_PRO, "sppci_cores": content, "spdisplays_vram": content, "spdisplays_device-id": content}
     cards = cards_of(msgspec.json.encode({"SPDisplaysDataType": [card]}).decode())
-    for listed in (cards, [{**cards[0], "sppci_model": "Radeon"}]):
-        assert len(mac_gpus(listed, [], MacMemory(total=None, available=None))) == 1
+    for displays in (cards, [{**cards[0], "sppci_model": "Radeon"}]):
+        assert len(mac_gpus(displays, [], MacMemory(total=None, available=None))) == 1
     assert gpu_cores(cards) is None or isinstance(content, int | str)
 
 
@@ -102,8 +102,8 @@ class PlayedRuntime:
         self.objc_msgSend = kind(self.send)
 
     def send(self, target: int, message: int, argument: int) -> int:
-        asked = (target, self.names[message - 1].decode())
-        if asked == (500, "objectAtIndex:"):
+        message_sent = (target, self.names[message - 1].decode())
+        if message_sent == (500, "objectAtIndex:"):
             return self.DEVICE + argument
         return {
             (500, "count"): 1,
@@ -111,7 +111,7 @@ class PlayedRuntime:
             (self.NAME, "UTF8String"): ctypes.addressof(self.characters),
             (self.DEVICE, "recommendedMaxWorkingSetSize"): 17_179_869_184,
             (self.DEVICE, "hasUnifiedMemory"): 1,
-        }[asked]
+        }[message_sent]
 
 
 class _Registering:
@@ -141,10 +141,10 @@ class _Copying:
 
 
 @pytest.mark.parametrize(
-    ("array", "found"), [(500, [MetalDevice(name="Apple M4 Pro", working_set=17_179_869_184)]), (0, [])]
+    ("array", "devices"), [(500, [MetalDevice(name="Apple M4 Pro", working_set=17_179_869_184)]), (0, [])]
 )
-def test_metal_is_asked_by_messages(monkeypatch: pytest.MonkeyPatch, array: int, found: list[MetalDevice]) -> None:
+def test_metal_is_asked_by_messages(monkeypatch: pytest.MonkeyPatch, array: int, devices: list[MetalDevice]) -> None:
     runtime = PlayedRuntime()
     libraries = {"libobjc.A.dylib": runtime, "Metal": PlayedMetal(array), "CoreGraphics": object()}
     monkeypatch.setattr("app.hardware.macos.gpus.ctypes.CDLL", lambda path: libraries[path.rsplit("/", 1)[-1]])
-    assert gpus.read_metal() == found
+    assert gpus.read_metal() == devices

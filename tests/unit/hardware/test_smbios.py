@@ -50,9 +50,9 @@ END = bytes((127, 4, 0, 0)) + b"\0\0"
 
 
 def test_modules_are_read_and_their_serial_numbers_are_not() -> None:
-    (found,) = parse_modules(SYSTEM + device() + END)
-    assert found == MemoryModule(slot="DIMM_A1", bank="BANK 0", size_bytes=16 * GIB, speed_mt_s=4800, width_bits=64)
-    assert "SERIAL" not in repr(found)
+    (module,) = parse_modules(SYSTEM + device() + END)
+    assert module == MemoryModule(slot="DIMM_A1", bank="BANK 0", size_bytes=16 * GIB, speed_mt_s=4800, width_bits=64)
+    assert "SERIAL" not in repr(module)
 
 
 def test_a_large_module_has_its_size_elsewhere_and_an_empty_slot_none() -> None:
@@ -70,8 +70,8 @@ def test_a_table_cut_short_gives_what_is_whole() -> None:
 
 def test_channels_are_told_by_board_makers_names() -> None:
     def rate(*slots: str) -> float | None:
-        found = [MemoryModule(slot=s, bank="", size_bytes=GIB, speed_mt_s=5000, width_bits=64) for s in slots]
-        return theoretical_bandwidth(found).value
+        modules = [MemoryModule(slot=s, bank="", size_bytes=GIB, speed_mt_s=5000, width_bits=64) for s in slots]
+        return theoretical_bandwidth(modules).value
 
     assert rate("DIMM_A1", "DIMM_A2") == 40.0
     assert rate("DIMM_A1", "DIMM_B1") == 80.0

@@ -35,21 +35,21 @@ class Library:
     def vkDestroyInstance(self, instance: Any, _: None) -> None:  # noqa: ANN401 -- as above
         self.is_destroyed = instance.value == 41
 
-    def vkEnumeratePhysicalDevices(self, _: Any, count: Any, found: Any) -> int:  # noqa: ANN401 -- as above
-        count._obj.value, found[0] = 1, 42
+    def vkEnumeratePhysicalDevices(self, _: Any, count: Any, handles: Any) -> int:  # noqa: ANN401 -- as above
+        count._obj.value, handles[0] = 1, 42
         return 0
 
-    def vkEnumerateDeviceExtensionProperties(self, _: Any, __: None, count: Any, found: Any) -> int:  # noqa: ANN401
+    def vkEnumerateDeviceExtensionProperties(self, _: Any, __: None, count: Any, properties: Any) -> int:  # noqa: ANN401
         count._obj.value = len(self.extensions)
-        for number, name in enumerate(self.extensions if found else []):
-            found[number].name = name
+        for number, name in enumerate(self.extensions if properties else []):
+            properties[number].name = name
         return 0
 
-    def vkGetPhysicalDeviceProperties2(self, handle: Any, told: Any) -> None:  # noqa: ANN401 -- as above
+    def vkGetPhysicalDeviceProperties2(self, handle: Any, properties: Any) -> None:  # noqa: ANN401 -- as above
         assert handle.value == 42
-        told._obj.properties.name = b"Some Card"
-        told._obj.properties.vendor_id, told._obj.properties.kind = 0x1002, 2
-        for structure in self.chained(told._obj):
+        properties._obj.properties.name = b"Some Card"
+        properties._obj.properties.vendor_id, properties._obj.properties.kind = 0x1002, 2
+        for structure in self.chained(properties._obj):
             if isinstance(structure, vulkan._Pci):
                 structure.address[:] = (0, 3, 0, 1)
             elif isinstance(structure, vulkan._Id):
@@ -57,21 +57,21 @@ class Library:
             elif isinstance(structure, vulkan._Driver):
                 structure.name, structure.info = b"radv", b"Mesa 25"
 
-    def vkGetPhysicalDeviceMemoryProperties2(self, _: Any, told: Any) -> None:  # noqa: ANN401 -- as above
-        told._obj.heap_count = 2
-        told._obj.heaps[0].size, told._obj.heaps[0].flags = 8 * GIB, 1
-        told._obj.heaps[1].size = 16 * GIB
-        for structure in self.chained(told._obj):
+    def vkGetPhysicalDeviceMemoryProperties2(self, _: Any, properties: Any) -> None:  # noqa: ANN401 -- as above
+        properties._obj.heap_count = 2
+        properties._obj.heaps[0].size, properties._obj.heaps[0].flags = 8 * GIB, 1
+        properties._obj.heaps[1].size = 16 * GIB
+        for structure in self.chained(properties._obj):
             structure.budget[0], structure.usage[0] = 7 * GIB, GIB
 
     def chained(self, first: Any) -> list[Any]:  # noqa: ANN401 -- as above
         kinds = {number: kind for kind, number in vulkan._S_TYPES.items()}
-        found, at = [], first.next
+        structures, at = [], first.next
         while at:
             kind = kinds[ctypes.c_uint32.from_address(at).value]
-            found.append(kind.from_address(at))
-            at = found[-1].next
-        return found
+            structures.append(kind.from_address(at))
+            at = structures[-1].next
+        return structures
 
 
 @pytest.fixture

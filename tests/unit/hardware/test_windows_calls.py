@@ -151,10 +151,15 @@ class PlayedAdapter(PlayedObject):
         return self.output.given(target) if self.output and number == 0 else NOT_FOUND
 
     def desc(self, _this: int, target: Any) -> int:
-        found = target[0]
-        found.description[: len(self.name)] = [ord(letter) for letter in self.name]
-        found.vendor, found.device, found.dedicated_video, found.shared_system = 0x1002, 0x7550, self.size, 2 * GIB
-        found.luid_low, found.luid_high = 0xD1B2, 0
+        description = target[0]
+        description.description[: len(self.name)] = [ord(letter) for letter in self.name]
+        description.vendor, description.device, description.dedicated_video, description.shared_system = (
+            0x1002,
+            0x7550,
+            self.size,
+            2 * GIB,
+        )
+        description.luid_low, description.luid_high = 0xD1B2, 0
         return 0
 
     def memory(self, _this: int, _node: int, group: int, target: Any) -> int:
@@ -223,9 +228,9 @@ def test_memory_by_the_system_the_firmware_and_the_job(
     monkeypatch: pytest.MonkeyPatch, flags: int, limit: int | None
 ) -> None:
     playing(monkeypatch, PlayedKernel32(installed_kib=32 << 20, flags=flags))
-    found = read_windows_memory()
-    assert (found.total, found.available, found.installed) == (31 * GIB, 20 * GIB, 32 * GIB)
-    assert found.job_limit == limit
+    windows_memory = read_windows_memory()
+    assert (windows_memory.total, windows_memory.available, windows_memory.installed) == (31 * GIB, 20 * GIB, 32 * GIB)
+    assert windows_memory.job_limit == limit
 
 
 def test_firmware_that_does_not_say_how_much_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

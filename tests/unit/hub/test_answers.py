@@ -14,10 +14,10 @@ ONE = HubSearchHit(repository="a/b", formats=["gguf"])
 
 def test_an_answer_outlives_the_program(tmp_path: Path) -> None:
     HubAnswerCache(tmp_path / "kept", HubSearchHit).keep_answer("what?", ONE)
-    found = HubAnswerCache(tmp_path / "kept", HubSearchHit).find_answer("what?")
-    assert found is not None
-    assert found.value == ONE
-    assert found.is_fresh
+    answer = HubAnswerCache(tmp_path / "kept", HubSearchHit).find_answer("what?")
+    assert answer is not None
+    assert answer.value == ONE
+    assert answer.is_fresh
 
 
 def test_nothing_is_known_of_another_question(tmp_path: Path) -> None:
@@ -28,12 +28,12 @@ def test_nothing_is_known_of_another_question(tmp_path: Path) -> None:
 
 def test_an_answer_grows_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = HubAnswerCache(tmp_path, HubSearchHit)
-    told = kept.keep_answer("what?", ONE)
-    monkeypatch.setattr(time, "time", lambda: told.at + FRESH_S + 1)
-    found = kept.find_answer("what?")
-    assert found is not None
-    assert not found.is_fresh
-    assert found.age_s == pytest.approx(FRESH_S + 1)
+    kept_answer = kept.keep_answer("what?", ONE)
+    monkeypatch.setattr(time, "time", lambda: kept_answer.at + FRESH_S + 1)
+    answer = kept.find_answer("what?")
+    assert answer is not None
+    assert not answer.is_fresh
+    assert answer.age_s == pytest.approx(FRESH_S + 1)
 
 
 def test_what_cannot_be_read_is_as_good_as_none(tmp_path: Path) -> None:

@@ -35,9 +35,9 @@ UNDERSTOOD = {
 }
 
 
-@pytest.mark.parametrize(("typed", "asked"), UNDERSTOOD.items())
-def test_what_people_type_is_understood(typed: str, asked: ModelReference) -> None:
-    assert parse_reference(typed, endpoint="http://mirror.local:8080") == asked
+@pytest.mark.parametrize(("typed", "reference"), UNDERSTOOD.items())
+def test_what_people_type_is_understood(typed: str, reference: ModelReference) -> None:
+    assert parse_reference(typed, endpoint="http://mirror.local:8080") == reference
 
 
 NOT_UNDERSTOOD = [
@@ -72,9 +72,9 @@ def test_what_names_nothing_is_refused(typed: str) -> None:
 @given(st.text(max_size=80))
 def test_any_text_is_understood_or_refused_and_never_leads_out(typed: str) -> None:
     try:
-        asked = parse_reference(typed)
+        reference = parse_reference(typed)
     except BadRequest:
         return
-    steps = f"{asked.repository}/{asked.file}/{asked.revision}".split("/")
+    steps = f"{reference.repository}/{reference.file}/{reference.revision}".split("/")
     assert ".." not in steps
-    assert parse_reference(asked.text) == asked
+    assert parse_reference(reference.text) == reference

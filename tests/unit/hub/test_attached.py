@@ -38,7 +38,7 @@ def test_it_is_listed_like_any_other_and_found_again(library: Library) -> None:
         4096,
     )
     assert library.find_model("BIG:latest") == model
-    assert [one.name for one in library.list_models()] == ["guide", "base", "big"]
+    assert [entry.name for entry in library.list_models()] == ["guide", "base", "big"]
 
 
 def test_record_and_key_are_private_and_the_key_is_in_its_own_file_only(library: Library) -> None:
@@ -57,7 +57,7 @@ def test_attached_anew_it_keeps_its_name_and_has_the_new_key(library: Library) -
     assert again.name == "big"
     assert Path(again.path).with_suffix(".key").read_text() == "sk-2"
     assert before.stat().st_mtime_ns >= stamp
-    assert [one.name for one in library.list_models()] == ["guide", "base", "big"]
+    assert [model.name for model in library.list_models()] == ["guide", "base", "big"]
 
 
 def test_a_name_that_is_taken_gets_the_hosts_added(library: Library) -> None:
@@ -87,4 +87,4 @@ def test_a_record_that_cannot_be_read_costs_that_one_only(library: Library) -> N
     broken, whole = attach(library, "one"), attach(library, "two")
     Path(broken.path).write_text("{")
     library.look_again()
-    assert [one.name for one in library.list_models()] == ["guide", "base", whole.name]
+    assert [model.name for model in library.list_models()] == ["guide", "base", whole.name]

@@ -24,20 +24,20 @@ def blobs(tmp_path: Path) -> BlobStore:
 
 
 def upload(blobs: BlobStore, data: bytes = DATA, digest: str = DIGEST) -> None:
-    with taking(blobs, digest, len(data)) as one:
-        one.write_piece(data[:100])
-        one.write_piece(data[100:])
-        one.move_into_place()
+    with taking(blobs, digest, len(data)) as session:
+        session.write_piece(data[:100])
+        session.write_piece(data[100:])
+        session.move_into_place()
 
 
 @contextmanager
 def taking(blobs: BlobStore, digest: str = DIGEST, expected: int | None = None) -> Iterator[BlobUpload]:
-    one = blobs.start_upload(digest, expected_bytes=expected)
+    session = blobs.start_upload(digest, expected_bytes=expected)
     try:
-        one.open_file()
-        yield one
+        session.open_file()
+        yield session
     finally:
-        one.close_and_clean()
+        session.close_and_clean()
 
 
 def left(tmp_path: Path) -> list[str]:
@@ -60,8 +60,8 @@ def test_what_is_not_what_its_digest_says_is_refused_and_leaves_nothing(blobs: B
 
 
 def test_an_upload_that_is_broken_off_leaves_nothing(blobs: BlobStore, tmp_path: Path) -> None:
-    with taking(blobs) as one:
-        one.write_piece(DATA)
+    with taking(blobs) as session:
+        session.write_piece(DATA)
     assert left(tmp_path) == []
 
 
@@ -72,8 +72,8 @@ def test_a_disk_without_room_is_not_filled(
     usage = namedtuple("usage", "free")  # noqa: PYI024 -- as `shutil` has it
     free = module.RESERVE_BYTES + len(DATA)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(free))
-    with pytest.raises(StorageFault, match="not enough disk space"), taking(blobs, expected=expected) as one:
-        one.write_piece(DATA + DATA)
+    with pytest.raises(StorageFault, match="not enough disk space"), taking(blobs, expected=expected) as session:
+        session.write_piece(DATA + DATA)
     assert left(tmp_path) == []
 
 

@@ -92,17 +92,17 @@ def test_branches_are_compared_by_name_and_weight(hub: FakeHub) -> None:
         facts = catalogue_facts(entry, rate, format="exl3")
         assert facts is not None
         stored.branches[branch] = {**plain, "model.safetensors": b"w" * facts.file_bytes}
-    found = {difference.place: difference.sentence for difference in check_entries([entry], hub.url)}
-    assert found.keys() == {f"{place}@5.00bpw", f"{place}@4.00bpw", f"{place}@3.0bpw"}
-    assert "where" in found[f"{place}@5.00bpw"], "it has the weights of three bits"
-    assert found[f"{place}@4.00bpw"].startswith("is not there; the branches with weights are SC_6.00bpw_H6_V6,")
-    assert found[f"{place}@3.0bpw"] == "is the branch 3.00bpw_mul1, which the catalogue does not name"
+    sentences = {difference.place: difference.sentence for difference in check_entries([entry], hub.url)}
+    assert sentences.keys() == {f"{place}@5.00bpw", f"{place}@4.00bpw", f"{place}@3.0bpw"}
+    assert "where" in sentences[f"{place}@5.00bpw"], "it has the weights of three bits"
+    assert sentences[f"{place}@4.00bpw"].startswith("is not there; the branches with weights are SC_6.00bpw_H6_V6,")
+    assert sentences[f"{place}@3.0bpw"] == "is the branch 3.00bpw_mul1, which the catalogue does not name"
 
 
 def test_a_hub_that_does_not_answer_is_no_proof_that_something_is_gone() -> None:
-    found = list(check_entries([ENTRY], "http://127.0.0.1:9"))
-    assert len(found) == 10
-    assert all(difference.sentence.startswith("could not be checked") for difference in found)
+    differences = list(check_entries([ENTRY], "http://127.0.0.1:9"))
+    assert len(differences) == 10
+    assert all(difference.sentence.startswith("could not be checked") for difference in differences)
 
 
 def test_the_program_writes_a_report(hub: FakeHub, tmp_path: Path) -> None:

@@ -34,11 +34,11 @@ def named(folder: Path, title: str = "") -> SearchFolder:
 def test_models_are_counted_under_their_folder_the_largest_first(tmp_path: Path) -> None:
     small, large = model(tmp_path / "own/a.gguf", 100), model(tmp_path / "other/deep/b.gguf", 300)
     use = used(tmp_path, [small, large], named(tmp_path / "own", "Own"), named(tmp_path / "other", "Jan"))
-    assert [(one.model, one.title, one.place, one.size_bytes) for one in use.holdings] == [
+    assert [(entry.model, entry.title, entry.place, entry.size_bytes) for entry in use.holdings] == [
         ("b", "B", "Jan", 300),
         ("a", "A", "Own", 100),
     ]
-    assert [(one.title, one.models, one.size_bytes, one.problem) for one in use.folders] == [
+    assert [(entry.title, entry.models, entry.size_bytes, entry.problem) for entry in use.folders] == [
         ("Own", 1, 100, ""),
         ("Jan", 1, 300, ""),
     ]
@@ -46,26 +46,26 @@ def test_models_are_counted_under_their_folder_the_largest_first(tmp_path: Path)
     assert drive.models_bytes == 400
     assert drive.free_bytes is not None
     assert drive.total_bytes is not None
-    assert {one.drive for one in use.holdings} == {drive.path}
+    assert {entry.drive for entry in use.holdings} == {drive.path}
     assert tmp_path.resolve().is_relative_to(drive.path)
 
 
 def test_a_folder_in_a_folder_counts_for_itself(tmp_path: Path) -> None:
     inner = model(tmp_path / "all/mine/a.gguf", 10)
     use = used(tmp_path, [inner], named(tmp_path / "all"), named(tmp_path / "all/mine"))
-    assert [(one.title, one.models) for one in use.folders] == [("all", 0), ("mine", 1)]
+    assert [(folder.title, folder.models) for folder in use.folders] == [("all", 0), ("mine", 1)]
     assert use.holdings[0].folder == str(tmp_path / "all/mine")
 
 
 def test_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
     models = [model(tmp_path / "one/models/a.gguf", 10), model(tmp_path / "two/models/b.gguf", 20)]
     use = used(tmp_path, models, named(tmp_path / "one/models"), named(tmp_path / "two/models"))
-    assert [(one.models, one.size_bytes) for one in use.folders] == [(1, 10), (1, 20)]
+    assert [(folder.models, folder.size_bytes) for folder in use.folders] == [(1, 10), (1, 20)]
 
 
 def test_a_file_by_itself_is_under_its_program_or_by_itself(tmp_path: Path) -> None:
     models = [model(tmp_path / "a.gguf", 2), model(tmp_path / "b.gguf", 1, store="Ollama")]
-    assert [one.place for one in used(tmp_path, models).holdings] == [ELSEWHERE, "Ollama"]
+    assert [entry.place for entry in used(tmp_path, models).holdings] == [ELSEWHERE, "Ollama"]
 
 
 def test_what_takes_no_space_here_is_left_out(tmp_path: Path) -> None:
@@ -76,12 +76,12 @@ def test_what_takes_no_space_here_is_left_out(tmp_path: Path) -> None:
         model(tmp_path / "m/guide.gguf", 10, is_builtin=True),
         ModelInfo(name="far", title="", path="", format="", size_bytes=0, attached="http://box:1"),
     ]
-    assert [one.model for one in used(tmp_path, models, named(tmp_path / "m")).holdings] == ["a"]
+    assert [entry.model for entry in used(tmp_path, models, named(tmp_path / "m")).holdings] == ["a"]
 
 
 def test_uploaded_weights_count_for_the_model_made_of_them(tmp_path: Path) -> None:
     uploaded = model(tmp_path / "m/blob", 10, name="mine", preset=Preset())
-    assert [one.model for one in used(tmp_path, [uploaded], named(tmp_path / "m")).holdings] == ["mine"]
+    assert [entry.model for entry in used(tmp_path, [uploaded], named(tmp_path / "m")).holdings] == ["mine"]
 
 
 @POSIX
@@ -92,14 +92,14 @@ def test_what_two_models_share_is_there_once(tmp_path: Path) -> None:
     use = used(tmp_path, [first, second, model(tmp_path / "m/c.gguf", 5)], named(tmp_path / "m"))
     assert use.saved_bytes == 1000
     assert use.drives[0].models_bytes == 1005
-    assert [(one.model, one.shared_bytes) for one in use.holdings] == [("a", 1000), ("b", 1000), ("c", 0)]
+    assert [(entry.model, entry.shared_bytes) for entry in use.holdings] == [("a", 1000), ("b", 1000), ("c", 0)]
 
 
 @POSIX
 def test_a_model_whose_drive_is_away_is_on_none(tmp_path: Path) -> None:
-    gone = ModelInfo(name="x", title="x", path=str(tmp_path / "usb/x.gguf"), format="gguf", size_bytes=7)
-    use = used(tmp_path, [gone], SearchFolder(tmp_path / "usb", FolderKind.NAMED, "usb"))
-    assert [(one.drive, one.size_bytes) for one in use.holdings] == [("", 0)]
+    model_info = ModelInfo(name="x", title="x", path=str(tmp_path / "usb/x.gguf"), format="gguf", size_bytes=7)
+    use = used(tmp_path, [model_info], SearchFolder(tmp_path / "usb", FolderKind.NAMED, "usb"))
+    assert [(entry.drive, entry.size_bytes) for entry in use.holdings] == [("", 0)]
     assert "It is missing" in use.folders[0].problem
     assert use.drives == []
 
@@ -133,9 +133,9 @@ def test_a_folder_that_cannot_be_read_says_why(
 def test_the_trash_of_the_drive_is_counted(tmp_path: Path) -> None:
     trash = Trash(tmp_path / "share" / "Trash")
     file = tmp_path / "m/a.gguf"
-    one = model(file, 500)
+    held_model = model(file, 500)
     folder = named(tmp_path / "m")
-    before = disk_use([one], [folder], trash).drives[0].trash_bytes
+    before = disk_use([held_model], [folder], trash).drives[0].trash_bytes
     assert before is not None
     trash.put_file(file)
     (drive,) = disk_use([], [folder], trash).drives

@@ -29,9 +29,9 @@ def written(folder: Path, name: str, content: object) -> Path:
 
 
 def test_a_folder_recommends_what_its_generation_config_says(tmp_path: Path) -> None:
-    found = read_recommendation(written(tmp_path, CONFIG, QWEN))
-    assert found.sampling == SAID
-    assert found.source == CONFIG
+    recommendation = read_recommendation(written(tmp_path, CONFIG, QWEN))
+    assert recommendation.sampling == SAID
+    assert recommendation.source == CONFIG
 
 
 def test_a_change_of_the_file_counts_at_once(tmp_path: Path) -> None:

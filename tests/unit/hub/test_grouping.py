@@ -6,7 +6,7 @@ from app.core.hub import HubSearchHit
 from app.hub.repositories.search import RepositoryHit, fold_repository, group_cards
 
 
-def listed(
+def make_hit(
     name: str,
     base: str = "",
     relation: str = "",
@@ -19,20 +19,20 @@ def listed(
     )
 
 
-def together(*found: RepositoryHit) -> list[set[str]]:
-    return [{one.repository for one in card.repositories} for card in group_cards(found)]
+def together(*hits: RepositoryHit) -> list[set[str]]:
+    return [{repository.repository for repository in card.repositories} for card in group_cards(hits)]
 
 
 def test_what_was_quantised_from_the_same_model_is_one_card() -> None:
     (card,) = group_cards(
         [
-            listed("unsloth/Qwen3-8B-GGUF", "Qwen/Qwen3-8B", "quantized", downloads=5),
-            listed("mlx-community/Qwen3-8B-4bit", "Qwen/Qwen3-8B", "quantized", formats=("mlx",), downloads=9),
-            listed("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-Base", "finetune", formats=("safetensors",), parameters=8),
+            make_hit("unsloth/Qwen3-8B-GGUF", "Qwen/Qwen3-8B", "quantized", downloads=5),
+            make_hit("mlx-community/Qwen3-8B-4bit", "Qwen/Qwen3-8B", "quantized", formats=("mlx",), downloads=9),
+            make_hit("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-Base", "finetune", formats=("safetensors",), parameters=8),
         ]
     )
     assert (card.base, card.title, card.parameters, card.downloads) == ("Qwen/Qwen3-8B", "Qwen3-8B", 8, 14)
-    assert [one.repository for one in card.repositories] == [
+    assert [repository.repository for repository in card.repositories] == [
         "mlx-community/Qwen3-8B-4bit",
         "unsloth/Qwen3-8B-GGUF",
         "Qwen/Qwen3-8B",
@@ -41,18 +41,18 @@ def test_what_was_quantised_from_the_same_model_is_one_card() -> None:
 
 def test_a_finetune_is_a_model_of_its_own_and_so_are_its_quantised_forms() -> None:
     assert together(
-        listed("org/Base", formats=("safetensors",)),
-        listed("org/Tuned", "org/Base", "finetune", formats=("safetensors",)),
-        listed("other/Tuned-GGUF", "org/Tuned", "quantized"),
+        make_hit("org/Base", formats=("safetensors",)),
+        make_hit("org/Tuned", "org/Base", "finetune", formats=("safetensors",)),
+        make_hit("other/Tuned-GGUF", "org/Tuned", "quantized"),
     ) == [{"org/Base"}, {"org/Tuned", "other/Tuned-GGUF"}]
 
 
 def test_a_quantised_model_that_says_nothing_is_told_by_its_name() -> None:
     assert together(
-        listed("bartowski/Model-7B-Instruct-GGUF"),
-        listed("org/Model-7B-Instruct", formats=("safetensors",)),
-        listed("turbo/Model-7B-Instruct-exl3", formats=("exl3",)),
-        listed("someone/Model-7B-Instruct-AWQ", formats=("awq",)),
+        make_hit("bartowski/Model-7B-Instruct-GGUF"),
+        make_hit("org/Model-7B-Instruct", formats=("safetensors",)),
+        make_hit("turbo/Model-7B-Instruct-exl3", formats=("exl3",)),
+        make_hit("someone/Model-7B-Instruct-AWQ", formats=("awq",)),
     ) == [
         {
             "bartowski/Model-7B-Instruct-GGUF",
@@ -64,18 +64,20 @@ def test_a_quantised_model_that_says_nothing_is_told_by_its_name() -> None:
 
 
 def test_two_originals_of_one_name_stay_apart() -> None:
-    assert len(together(listed("a/Model", formats=("safetensors",)), listed("b/Model", formats=("safetensors",)))) == 2
+    assert (
+        len(together(make_hit("a/Model", formats=("safetensors",)), make_hit("b/Model", formats=("safetensors",)))) == 2
+    )
 
 
 def test_quantised_again_leads_back_to_the_first() -> None:
     assert together(
-        listed("a/Model-bf16", "org/Model", "quantized", formats=("mlx",)),
-        listed("b/Model-GGUF", "a/Model-bf16", "quantized"),
+        make_hit("a/Model-bf16", "org/Model", "quantized", formats=("mlx",)),
+        make_hit("b/Model-GGUF", "a/Model-bf16", "quantized"),
     ) == [{"a/Model-bf16", "b/Model-GGUF"}]
 
 
 def test_models_that_name_each_other_end_somewhere() -> None:
-    assert sum(map(len, together(listed("a/X", "b/X", "quantized"), listed("b/X", "a/X", "quantized")))) == 2
+    assert sum(map(len, together(make_hit("a/X", "b/X", "quantized"), make_hit("b/X", "a/X", "quantized")))) == 2
 
 
 def test_only_the_packing_is_folded_away() -> None:

@@ -67,14 +67,14 @@ def test_a_long_look_does_not_hold_up_who_asks_for_a_known_model(tmp_path: Path)
         return ()
 
     TinyLlama().write(tmp_path / "guide.gguf")
-    one = Library(list, tmp_path / "models.json", tmp_path / "guide.gguf", slow)
-    found: list[str] = []
-    thread = threading.Thread(target=lambda: found.extend(model.name for model in one.list_models()))
+    slow_library = Library(list, tmp_path / "models.json", tmp_path / "guide.gguf", slow)
+    names: list[str] = []
+    thread = threading.Thread(target=lambda: names.extend(model.name for model in slow_library.list_models()))
     thread.start()
     assert looked.wait(PATIENCE_S)
-    asked = threading.Thread(target=lambda: found.append(one.find_model("guide").name))
-    asked.start()
-    asked.join(PATIENCE_S)
-    assert found == ["guide"]
+    finder = threading.Thread(target=lambda: names.append(slow_library.find_model("guide").name))
+    finder.start()
+    finder.join(PATIENCE_S)
+    assert names == ["guide"]
     going_on.set()
     thread.join(PATIENCE_S)

@@ -44,7 +44,7 @@ def names(library: Library) -> list[str]:
     return [model.name for model in library.list_models()]
 
 
-def one(library: Library) -> ModelInfo:
+def only_model(library: Library) -> ModelInfo:
     (model,) = library.list_models()[1:]
     return model
 
@@ -69,7 +69,7 @@ def test_files_are_found_in_subfolders_and_described(library: Library, models: P
         models / "llama" / "deep" / "Llama-3-8B-Q4_K_M.gguf",
         {"general.name": "Llama 3 8B", "general.file_type": 15, "llama.context_length": 8192},
     )
-    model = one(library)
+    model = only_model(library)
     assert (model.name, model.title, model.quantization) == ("Llama-3-8B-Q4_K_M", "Llama 3 8B", "Q4_K_M")
     assert (model.trained_context, model.parameters, model.path) == (8192, 8, str(file))
     assert model.size_bytes == file.stat().st_size
@@ -87,14 +87,14 @@ def test_projectors_adapters_and_hidden_folders_are_no_models(library: Library, 
 
 def test_an_embedding_model_embeds_and_does_not_chat(library: Library, models: Path) -> None:
     put(models / "bge.gguf", {"general.architecture": "bert", "bert.pooling_type": 2})
-    model = one(library)
+    model = only_model(library)
     assert model.embeds
     assert not model.chats
 
 
 def test_a_broken_file_is_listed_with_its_problem(library: Library, models: Path) -> None:
     (models / "broken.gguf").write_bytes(b"GGUX" + bytes(60))
-    model = one(library)
+    model = only_model(library)
     assert model.name == "broken"
     assert "not a GGUF file" in model.problem
 
@@ -102,17 +102,17 @@ def test_a_broken_file_is_listed_with_its_problem(library: Library, models: Path
 def test_an_interrupted_download_says_how_much_is_there(library: Library, models: Path) -> None:
     file = TinyLlama().write(models / "half.gguf")
     os.truncate(file, file.stat().st_size // 2)
-    assert "50 %" in one(library).problem
+    assert "50 %" in only_model(library).problem
 
 
 def test_a_vocabulary_alone_is_not_usable(library: Library, models: Path) -> None:
     (models / "vocab.gguf").write_bytes(gguf_bytes({"general.architecture": "llama"}))
-    assert "no weights" in one(library).problem
+    assert "no weights" in only_model(library).problem
 
 
 def test_a_split_model_is_one_model(library: Library, models: Path) -> None:
     parts = [put(models / f"big-{number:05d}-of-00003.gguf") for number in (1, 2, 3)]
-    model = one(library)
+    model = only_model(library)
     assert (model.name, model.path, model.problem) == ("big", str(parts[0]), "")
     assert model.size_bytes == sum(part.stat().st_size for part in parts)
     assert model.parameters == 24
@@ -126,7 +126,7 @@ def test_the_later_parts_of_a_split_model_say_nothing_but_their_number(library: 
         split = {"split.no": number, "split.count": 2, "split.tensors.count": len(tensors)}
         values = {**whole.metadata(), **split} if number == 0 else split
         (models / f"big-{number + 1:05d}-of-00002.gguf").write_bytes(gguf_bytes(values, own))
-    model = one(library)
+    model = only_model(library)
     assert (model.name, model.architecture, model.problem) == ("big", "llama", "")
     assert model.parameters == sum(prod(shape) for _, shape, _ in tensors)
 
@@ -135,12 +135,12 @@ def test_the_later_parts_of_a_split_model_say_nothing_but_their_number(library: 
 def test_a_split_model_with_a_part_missing_says_which(library: Library, models: Path, missing: int) -> None:
     for number in {1, 2, 3} - {missing}:
         put(models / f"big-{number:05d}-of-00003.gguf")
-    assert one(library).problem == f"Part {missing} of 3 is missing."
+    assert only_model(library).problem == f"Part {missing} of 3 is missing."
 
 
 def test_a_name_that_claims_thousands_of_parts_is_a_plain_file(library: Library, models: Path) -> None:
     put(models / "big-00001-of-99999.gguf")
-    assert one(library).name == "big-00001-of-99999"
+    assert only_model(library).name == "big-00001-of-99999"
 
 
 def test_names_are_unique_and_say_the_folder(library: Library, models: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_registered_file_that_went_away_is_listed_and_can_be_forgotten(tmp_pat
     file = put(tmp_path / "mine.gguf")
     library.register_path(file)
     file.unlink()
-    assert one(library).problem == "The file is no longer there."
+    assert only_model(library).problem == "The file is no longer there."
     library.forget_model("mine")
     assert names(library) == ["guide"]
 
@@ -239,9 +239,9 @@ def test_a_registered_file_on_a_drive_that_is_away_says_so_and_comes_back(tmp_pa
     (tmp_path / "drive").mkdir()
     library.register_path(put(tmp_path / "drive" / "far.gguf"))
     (tmp_path / "drive").rename(tmp_path / "away")
-    assert "connect its drive" in one(library).problem
+    assert "connect its drive" in only_model(library).problem
     (tmp_path / "away").rename(tmp_path / "drive")
-    assert one(library).problem == ""
+    assert only_model(library).problem == ""
 
 
 def test_a_folder_of_gguf_files_is_no_model(tmp_path: Path, library: Library) -> None:
@@ -255,7 +255,7 @@ def test_a_link_that_leads_nowhere_is_listed_with_its_problem(library: Library, 
         (models / "gone.gguf").symlink_to(models / "nothing")
     except OSError:
         pytest.skip("this system lets nobody make links")
-    assert one(library).problem == "The file is no longer there."
+    assert only_model(library).problem == "The file is no longer there."
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there can a name be any bytes")

@@ -26,20 +26,20 @@ def library(tmp_path: Path, models: Path) -> Library:
     return Library(lambda: [models], tmp_path / "state" / "models.json", GUIDE / "guide-q8_0.gguf")
 
 
-def listed(library: Library) -> dict[str, ModelInfo]:
+def models_by_name(library: Library) -> dict[str, ModelInfo]:
     return {model.name: model for model in library.list_models()[1:]}
 
 
 def test_folders_of_every_form_are_listed_with_what_they_hold(library: Library, models: Path) -> None:
     for form in ("openvino", "onnx", "hf"):
         shutil.copytree(GUIDE / form, models / f"tiny-{form}")
-    found = listed(library)
-    assert {name: (model.format, model.quantization) for name, model in found.items()} == {
+    model_list = models_by_name(library)
+    assert {name: (model.format, model.quantization) for name, model in model_list.items()} == {
         "tiny-openvino": ("openvino", "INT8"),
-        "tiny-onnx": ("onnx-genai", found["tiny-onnx"].quantization),
+        "tiny-onnx": ("onnx-genai", model_list["tiny-onnx"].quantization),
         "tiny-hf": ("safetensors", "BF16"),
     }
-    for model in found.values():
+    for model in model_list.values():
         assert (model.architecture, model.trained_context, model.chats, model.problem) == ("llama", 4096, True, "")
         assert Path(model.path).is_dir()
         assert model.size_bytes > 4_000_000
@@ -48,7 +48,7 @@ def test_folders_of_every_form_are_listed_with_what_they_hold(library: Library, 
 def test_a_folder_and_a_file_in_it_are_two_models(library: Library, models: Path) -> None:
     shutil.copytree(GUIDE / "openvino", models / "both")
     shutil.copyfile(GUIDE / "guide-q8_0.gguf", models / "both" / "small.gguf")
-    assert set(listed(library)) == {"both", "small"}
+    assert set(models_by_name(library)) == {"both", "small"}
 
 
 def test_damage_is_listed_and_other_networks_are_not(library: Library, models: Path) -> None:
@@ -59,9 +59,9 @@ def test_damage_is_listed_and_other_networks_are_not(library: Library, models: P
     (models / "pickled").mkdir()
     (models / "pickled" / "config.json").write_text('{"model_type": "llama"}')
     (models / "pickled" / "pytorch_model.bin").write_bytes(b"\x80")
-    found = listed(library)
-    assert set(found) == {"cut", "unnamed"}
-    assert all(model.problem for model in found.values())
+    model_list = models_by_name(library)
+    assert set(model_list) == {"cut", "unnamed"}
+    assert all(model.problem for model in model_list.values())
 
 
 def test_a_repaired_folder_is_read_again(library: Library, models: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_folder_is_registered_where_it_lies_and_forgotten(library: Library, tm
     assert library.register_path(there).name == "mine"
     assert library.find_model("mine").path == str(there)
     library.forget_model("mine")
-    assert not listed(library)
+    assert not models_by_name(library)
 
 
 @pytest.mark.parametrize("content", ["empty", "damaged"])
@@ -96,7 +96,7 @@ def test_the_hub_s_cache_names_its_folders_after_commits_and_we_do_not(library: 
     shutil.copytree(GUIDE / "openvino", snapshot)
     nested = models / "models--microsoft--tiny-onnx" / "snapshots" / "4567def" / "cpu-int4"
     shutil.copytree(GUIDE / "onnx", nested)
-    assert set(listed(library)) == {"tiny-int8-ov", "tiny-onnx-cpu-int4"}
+    assert set(models_by_name(library)) == {"tiny-int8-ov", "tiny-onnx-cpu-int4"}
 
 
 def test_a_known_folder_is_found_without_a_look_at_all_others(

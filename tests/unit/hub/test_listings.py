@@ -45,9 +45,9 @@ def test_a_folder_that_changed_just_now_is_listed_every_time(tmp_path: Path) -> 
     before = tmp_path.stat()
     (tmp_path / "two").touch()
     os.utime(tmp_path, ns=(before.st_atime_ns, before.st_mtime_ns))  # within the same tick of the clock
-    found = listings.listing_of(str(tmp_path))
-    assert found is not None
-    assert found.files == ("one", "two")
+    listing = listings.listing_of(str(tmp_path))
+    assert listing is not None
+    assert listing.files == ("one", "two")
 
 
 def test_another_folder_of_that_name_is_listed(tmp_path: Path) -> None:
@@ -62,9 +62,9 @@ def test_another_folder_of_that_name_is_listed(tmp_path: Path) -> None:
     listings.listing_of(str(folder))
     folder.rmdir()
     other.rename(folder)
-    found = listings.listing_of(str(folder))
-    assert found is not None
-    assert found.files == ("theirs",)
+    listing = listings.listing_of(str(folder))
+    assert listing is not None
+    assert listing.files == ("theirs",)
 
 
 def test_where_a_link_leads_is_looked_at_every_time_while_it_leads_nowhere(tmp_path: Path) -> None:

@@ -45,12 +45,12 @@ def test_branches_named_after_a_bit_rate_are_variants(hub: FakeHub, branch: str,
     stored.branches["2.0bpw"] = MODEL
     stored.branches.setdefault(branch, MODEL)
     offer = read_offer(hub.url, "org/Model-exl2")
-    found = {one.revision: one for one in offer.list_variants()}
-    assert (branch in found) is bool(quantization)
+    branches = {variant.revision: variant for variant in offer.list_variants()}
+    assert (branch in branches) is bool(quantization)
     if quantization:
-        one = found[branch]
-        assert (one.quantization, one.format) == (quantization, "exl2")
-        assert offer.home_of(one).commit == stored.commit(branch)
+        variant = branches[branch]
+        assert (variant.quantization, variant.format) == (quantization, "exl2")
+        assert offer.home_of(variant).commit == stored.commit(branch)
 
 
 @pytest.mark.parametrize(("preferred", "first"), [((), "4.00bpw"), (("SC_4.00bpw_H5",), "SC_4.00bpw_H5")])
@@ -58,7 +58,7 @@ def test_of_several_branches_of_a_rate_one_is_called_by_it(hub: FakeHub, preferr
     stored = hub.add("org/Model-exl3", README)
     stored.branches |= dict.fromkeys(("SC_4.00bpw_H5_V6", "SC_4.00bpw_H5", "3.50bpw", "4.00bpw", "6.00bpw"), MODEL)
     variants = read_offer(hub.url, "org/Model-exl3", preferred=preferred).list_variants()
-    by_rate = {one.quantization: one.revision for one in variants}
+    by_rate = {variant.quantization: variant.revision for variant in variants}
     assert (by_rate["4.0bpw"], by_rate["3.5bpw"], by_rate["6.0bpw"]) == (first, "3.50bpw", "6.00bpw")
     others = {"4.00bpw", "SC_4.00bpw_H5", "SC_4.00bpw_H5_V6"} - {first}
     assert others < by_rate.keys(), "the others are called by their branch"
@@ -93,8 +93,8 @@ def test_a_branch_that_holds_nothing_is_not_offered(hub: FakeHub) -> None:
 def test_one_header_is_read_for_all_and_never_twice(hub: FakeHub) -> None:
     hub.add("org/small", {"s-Q4_K_M.gguf": TinyLlama().content(), "s-Q8_0.gguf": TinyLlama(layers=3).content()})
     offer, facts = facts_of(read_offer(hub.url, "org/small"), hub.url)
-    assert set(facts) == {variant_label(one) for one in offer.list_variants()}
-    assert len({one.file_bytes for one in facts.values()}) == 2
+    assert set(facts) == {variant_label(variant) for variant in offer.list_variants()}
+    assert len({variant.file_bytes for variant in facts.values()}) == 2
     count = len(hub.asked)
     again, same = facts_of(offer, hub.url)
     assert (again, same, len(hub.asked)) == (offer, facts, count)

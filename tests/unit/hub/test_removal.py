@@ -24,12 +24,14 @@ def info(path: Path, name: str = "model", **more: object) -> ModelInfo:
 
 def everything(root: Path) -> dict[str, str]:
     """What is below a folder: contents, and where links lead."""
-    found = (path for path in sorted(root.rglob("*")) if path.is_symlink() or path.is_file())
-    told = {
-        str(one.relative_to(root)): str(one.readlink()) if one.is_symlink() else one.read_text(errors="replace")
-        for one in found
+    paths = (path for path in sorted(root.rglob("*")) if path.is_symlink() or path.is_file())
+    contents = {
+        str(file_path.relative_to(root)): str(file_path.readlink())
+        if file_path.is_symlink()
+        else file_path.read_text(errors="replace")
+        for file_path in paths
     }
-    return {name: content for name, content in told.items() if not name.startswith("trash")}
+    return {name: content for name, content in contents.items() if not name.startswith("trash")}
 
 
 @pytest.fixture
@@ -63,9 +65,9 @@ def test_all_parts_of_a_split_model_go_and_come_back(tmp_path: Path, trash: Tras
         (tmp_path / f"big-{number:05d}-of-00002.gguf").write_text(f"part {number}")
     (tmp_path / "other.gguf").write_text("other")
     before = everything(tmp_path)
-    found = collect_files(info(tmp_path / "big-00001-of-00002.gguf"))
-    assert found.frees_bytes == 12
-    undo = remove_files(found, trash)
+    files = collect_files(info(tmp_path / "big-00001-of-00002.gguf"))
+    assert files.frees_bytes == 12
+    undo = remove_files(files, trash)
     assert everything(tmp_path) == {"other.gguf": "other"}
     restore_files(undo, trash)
     assert everything(tmp_path) == before
@@ -75,8 +77,8 @@ def test_a_file_of_the_cache_goes_with_every_link_to_it(cache: Path, trash: Tras
     for link in cache.glob("snapshots/*/model.safetensors"):
         link.unlink()
     before = everything(cache)
-    found = collect_files(info(cache / "snapshots" / NEW / "sub" / "m-Q4_0.gguf"))
-    undo = remove_files(found, trash)
+    files = collect_files(info(cache / "snapshots" / NEW / "sub" / "m-Q4_0.gguf"))
+    undo = remove_files(files, trash)
     assert set(everything(cache)) == {
         *(f"blobs/{letter * 64}" for letter in "bc"),
         *(f"snapshots/{commit}/config.json" for commit in (OLD, NEW)),
@@ -93,9 +95,9 @@ def test_a_link_out_of_the_cache_is_only_a_name(cache: Path, tmp_path: Path, tra
     precious.write_text("precious")
     link = cache / "snapshots" / NEW / "planted.gguf"
     link.symlink_to(precious)
-    found = collect_files(info(link))
-    assert (found.contents, found.frees_bytes) == ([], 0)
-    undo = remove_files(found, trash)
+    files = collect_files(info(link))
+    assert (files.contents, files.frees_bytes) == ([], 0)
+    undo = remove_files(files, trash)
     assert not link.is_symlink()
     assert precious.read_text() == "precious"
     restore_files(undo, trash)
@@ -107,10 +109,10 @@ def test_what_another_version_needs_stays(cache: Path, trash: Trash) -> None:
     for link in cache.glob("snapshots/*/sub/*"):
         link.unlink()
         link.parent.rmdir()
-    found = collect_files(info(cache / "snapshots" / NEW))
-    assert "1 of its files stay" in found.left[0]
-    assert [file.name for file in found.contents] == ["c" * 64]
-    undo = remove_files(found, trash)
+    files = collect_files(info(cache / "snapshots" / NEW))
+    assert "1 of its files stay" in files.left[0]
+    assert [file.name for file in files.contents] == ["c" * 64]
+    undo = remove_files(files, trash)
     left = everything(cache)
     assert f"blobs/{BLOB}" in left
     assert f"snapshots/{OLD}/model.safetensors" in left
@@ -125,9 +127,9 @@ def test_a_folder_keeps_what_is_not_the_models(tmp_path: Path, trash: Trash) -> 
     (folder / "notes").mkdir(parents=True)
     for name in ("config.json", "model.safetensors", "another.gguf"):
         (folder / name).write_text(name)
-    found = collect_files(info(folder))
-    assert "another.gguf, notes" in found.left[0]
-    remove_files(found, trash)
+    files = collect_files(info(folder))
+    assert "another.gguf, notes" in files.left[0]
+    remove_files(files, trash)
     assert set(everything(tmp_path)) == {"model/another.gguf"}
 
 
@@ -135,18 +137,18 @@ def test_for_good_is_for_good_and_a_further_name_frees_nothing(tmp_path: Path) -
     file = tmp_path / "model.gguf"
     file.write_text("weights")
     os.link(file, tmp_path / "another.gguf")
-    found = collect_files(info(file))
-    assert found.frees_bytes == 0
-    assert remove_files(found, None).kept == []
+    files = collect_files(info(file))
+    assert files.frees_bytes == 0
+    assert remove_files(files, None).kept == []
     assert not file.exists()
 
 
 def test_a_removal_that_fails_half_way_is_undone(cache: Path, tmp_path: Path) -> None:
     before = everything(cache)
     (tmp_path / "file").touch()
-    found = collect_files(info(cache / "snapshots" / NEW / "sub" / "m-Q4_0.gguf"))
+    files = collect_files(info(cache / "snapshots" / NEW / "sub" / "m-Q4_0.gguf"))
     with pytest.raises(StorageFault):
-        remove_files(found, Trash(tmp_path / "file" / "trash", platform="linux"))
+        remove_files(files, Trash(tmp_path / "file" / "trash", platform="linux"))
     assert everything(cache) == before
 
 
@@ -245,10 +247,10 @@ def test_a_projector_that_was_chosen_for_another_model_stays(tmp_path: Path) -> 
 
 
 def test_nobodys_projector_and_what_only_bears_the_name_stay(tmp_path: Path) -> None:
-    one, two = in_folder(tmp_path, "one-Q4_0.gguf", "two-Q4_0.gguf", "mmproj.gguf")
-    assert plan_removal(one, [one, two], aliases=[], chosen={}).projectors == []
+    first, two = in_folder(tmp_path, "one-Q4_0.gguf", "two-Q4_0.gguf", "mmproj.gguf")
+    assert plan_removal(first, [first, two], aliases=[], chosen={}).projectors == []
     (tmp_path / "one-mmproj.gguf").write_text("no such thing")
-    assert [file.name for file in collect_files(one).contents] == ["one-Q4_0.gguf"]
+    assert [file.name for file in collect_files(first).contents] == ["one-Q4_0.gguf"]
 
 
 def test_a_link_in_a_folder_frees_nothing(tmp_path: Path) -> None:
@@ -258,8 +260,8 @@ def test_a_link_in_a_folder_frees_nothing(tmp_path: Path) -> None:
             (tmp_path / name).symlink_to(target)
         except OSError:
             pytest.skip("this system lets nobody make links")
-        found = collect_files(info(tmp_path / name))
-        assert (found.contents, found.frees_bytes) == ([tmp_path / name], 0)
+        files = collect_files(info(tmp_path / name))
+        assert (files.contents, files.frees_bytes) == ([tmp_path / name], 0)
 
 
 def linked(cache: Path, commit: str, name: str, content: bytes) -> ModelInfo:

@@ -25,14 +25,14 @@ def test_a_repository_is_read_with_sizes_hashes_and_its_commit(hub: FakeHub) -> 
         gated="manual",
         about={"tags": ["mlx"], "cardData": {"base_model": ["org/base"], "license": "mit"}, "library_name": "mlx"},
     )
-    found = read_repository(hub.url, "org/model")
-    assert (found.commit, found.gated, found.base_models, found.licence) == (
+    repository = read_repository(hub.url, "org/model")
+    assert (repository.commit, repository.gated, repository.base_models, repository.licence) == (
         stored.commit("main"),
         True,
         ["org/base"],
         "mit",
     )
-    small, large = found.find_file("config.json"), found.find_file("model.safetensors")
+    small, large = repository.find_file("config.json"), repository.find_file("model.safetensors")
     assert small is not None
     assert large is not None
     assert (small.size, small.sha256, small.etag) == (2, "", small.oid)

@@ -27,12 +27,12 @@ def add(hub: FakeHub, name: str, files: dict[str, bytes], *, gated: str = "", **
     hub.add(name, files, gated=gated, about=about)
 
 
-def found(hub: FakeHub, **query: Any) -> list[HubSearchHit]:  # noqa: ANN401 -- any field
-    return [one.found for one in search_hub(hub.url, HubQuery(**query)).listed]
+def search_hits(hub: FakeHub, **query: Any) -> list[HubSearchHit]:  # noqa: ANN401 -- any field
+    return [entry.found for entry in search_hub(hub.url, HubQuery(**query)).listed]
 
 
 def names(hub: FakeHub, **query: Any) -> list[str]:  # noqa: ANN401 -- any field
-    return [one.repository for one in found(hub, **query)]
+    return [hit.repository for hit in search_hits(hub, **query)]
 
 
 def test_a_listing_tells_formats_sizes_and_terms(hub: FakeHub) -> None:
@@ -46,9 +46,9 @@ def test_a_listing_tells_formats_sizes_and_terms(hub: FakeHub) -> None:
         gguf={"total": 8_190_735_360, "architecture": "qwen3", "context_length": 40960},
         likes=7,
     )
-    (listed,) = search_hub(hub.url, HubQuery(text="qwen3 8b")).listed
-    assert (listed.base, listed.relation) == ("Qwen/Qwen3-8B", "quantized")
-    assert listed.found == HubSearchHit(
+    (entry,) = search_hub(hub.url, HubQuery(text="qwen3 8b")).listed
+    assert (entry.base, entry.relation) == ("Qwen/Qwen3-8B", "quantized")
+    assert entry.found == HubSearchHit(
         repository="unsloth/Qwen3-8B-GGUF",
         formats=["gguf"],
         quantizations=["Q4_K_M", "Q8_0"],
@@ -83,20 +83,20 @@ def test_formats_follow_from_files_first(
     hub: FakeHub, name: str, files: dict[str, bytes], about: dict[str, Any], formats: list[str]
 ) -> None:
     add(hub, name, files, **about)
-    assert [one.formats for one in found(hub)] == [formats]
+    assert [hit.formats for hit in search_hits(hub)] == [formats]
 
 
 def test_pickles_are_shown_as_refused_and_what_no_engine_reads_is_left_out(hub: FakeHub) -> None:
     add(hub, "org/pickles", {"pytorch_model.bin": b"x", "config.json": b"{}"})
     add(hub, "org/pictures", {"unet/model.onnx": b"x"})
-    (one,) = found(hub)
-    assert one.repository == "org/pickles"
-    assert "pickle" in one.problem
+    (hit,) = search_hits(hub)
+    assert hit.repository == "org/pickles"
+    assert "pickle" in hit.problem
 
 
 def test_code_of_its_own_is_named(hub: FakeHub) -> None:
     add(hub, "org/strange", PLAIN, tags=["custom_code"])
-    assert found(hub)[0].needs_remote_code
+    assert search_hits(hub)[0].needs_remote_code
 
 
 def test_every_filter_holds(hub: FakeHub) -> None:
@@ -140,7 +140,7 @@ def test_pages_follow_each_other_to_the_end(hub: FakeHub, monkeypatch: pytest.Mo
     seen, page = [], ""
     for _ in range(3):
         listing = search_hub(hub.url, HubQuery(page=page))
-        seen += [one.found.repository for one in listing.listed]
+        seen += [entry.found.repository for entry in listing.listed]
         page = listing.next
     assert seen == [f"org/m{number}" for number in (4, 3, 2, 1, 0)]
     assert page == ""
@@ -161,7 +161,7 @@ def test_the_hub_s_own_client_finds_the_same(hub: FakeHub) -> None:
     add(hub, "a/One-GGUF", GGUF, tags=["gguf"], downloads=2, gguf={"total": 5}, pipeline_tag="text-generation")
     add(hub, "b/Two", PLAIN, tags=["safetensors"], downloads=9)
     api = HfApi(endpoint=hub.url, token=False)
-    assert [one.id for one in api.list_models(sort="downloads")] == names(hub) == ["b/Two", "a/One-GGUF"]
-    (one,) = api.list_models(filter="gguf", pipeline_tag="text-generation", expand=["gguf", "siblings", "downloads"])
-    assert (one.gguf, one.downloads, len(one.siblings or [])) == ({"total": 5}, 2, 3)
+    assert [model.id for model in api.list_models(sort="downloads")] == names(hub) == ["b/Two", "a/One-GGUF"]
+    (model,) = api.list_models(filter="gguf", pipeline_tag="text-generation", expand=["gguf", "siblings", "downloads"])
+    assert (model.gguf, model.downloads, len(model.siblings or [])) == ({"total": 5}, 2, 3)
     assert [len(list(api.list_models(author="a", limit=1))), len(list(api.list_models(search="none")))] == [1, 0]

@@ -48,13 +48,13 @@ def free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
 
 
 def test_a_shared_file_has_space_and_times_of_its_own_again(shared: SharedFile, tmp_path: Path) -> None:
-    said: list[int] = []
-    assert separate_copy(shared, lambda _file, more: said.append(more))
+    amounts: list[int] = []
+    assert separate_copy(shared, lambda _file, more: amounts.append(more))
     kept, copy = tmp_path / "kept", tmp_path / "copy"
     assert not kept.samefile(copy)
     assert (kept.read_bytes(), copy.read_bytes()) == (b"weights", b"weights")
     assert copy.stat().st_mtime_ns == LONG_AGO[1]
-    assert sum(said) == shared.size == 7
+    assert sum(amounts) == shared.size == 7
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["copy", "kept"]
     assert not separate_copy(shared, quiet)  # it is done
 
@@ -67,11 +67,11 @@ def test_what_was_replaced_in_the_meantime_is_left_alone(shared: SharedFile, tmp
 
 
 def test_a_copy_that_is_called_off_leaves_nothing(shared: SharedFile, tmp_path: Path) -> None:
-    def said(_file: Path, _more: int) -> None:
+    def report(_file: Path, _more: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        separate_copy(shared, said)
+        separate_copy(shared, report)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["copy", "kept"]
     assert shared.is_as_it_was()
 

@@ -39,9 +39,9 @@ def test_ollamas_models_have_the_names_ollama_lists(tmp_path: Path) -> None:
     blob = in_ollama(tmp_path, "registry.ollama.ai/library/qwen3/8b", b"one")
     in_ollama(tmp_path, "registry.ollama.ai/someone/model/latest", b"two")
     in_ollama(tmp_path, "hf.co/org/Model-GGUF/Q4_K_M", b"three")
-    found = {candidate.stem: candidate.first for candidate in ollama_models(tmp_path)}
-    assert set(found) == {"qwen3:8b", "someone/model:latest", "hf.co/org/Model-GGUF:Q4_K_M"}
-    assert found["qwen3:8b"] == blob
+    candidates = {candidate.stem: candidate.first for candidate in ollama_models(tmp_path)}
+    assert set(candidates) == {"qwen3:8b", "someone/model:latest", "hf.co/org/Model-GGUF:Q4_K_M"}
+    assert candidates["qwen3:8b"] == blob
 
 
 BROKEN: dict[str, Callable[[Path], object]] = {
@@ -80,8 +80,8 @@ def test_models_are_found_where_each_program_keeps_them(person: Home, title: str
     file = person.folder / place
     file.parent.mkdir(parents=True)
     TinyLlama().write(file)
-    (found,) = other_models(person)
-    assert (found.store, found.stem, found.first) == (title, name, file)
+    (candidate,) = other_models(person)
+    assert (candidate.store, candidate.stem, candidate.first) == (title, name, file)
 
 
 def test_folders_that_were_moved_are_followed(person: Home, tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_folders_that_were_moved_are_followed(person: Home, tmp_path: Path) -> N
         (tmp_path / name).mkdir()
     (person.folder / ".lmstudio/settings.json").write_text(json.dumps({"downloadsFolder": str(tmp_path / "studio")}))
     moved = {"OLLAMA_MODELS": str(tmp_path / "ollama"), "LLAMA_CACHE": str(tmp_path / "cache")}
-    found = find_stores(this_home({"HOME": str(tmp_path), **moved}, "linux"))
-    assert {(store.title, store.folder.name) for store in found} == {
+    stores = find_stores(this_home({"HOME": str(tmp_path), **moved}, "linux"))
+    assert {(store.title, store.folder.name) for store in stores} == {
         ("LM Studio", "studio"),
         ("Ollama", "ollama"),
         ("llama.cpp", "cache"),
@@ -110,8 +110,8 @@ def test_the_library_lists_them_uses_them_and_forgets_none(person: Home, tmp_pat
     (own / "Same.gguf").write_bytes(content)
     blob = in_ollama(person.folder / ".ollama/models", "registry.ollama.ai/library/tiny/1b", TinyLlama().content())
     library = Library(lambda: [own], tmp_path / "models.json", tmp_path / "none.gguf", lambda: other_models(person))
-    found = library.find_model("TINY:1b")
-    assert (found.path, found.store, found.problem) == (str(blob), "Ollama", "")
+    model = library.find_model("TINY:1b")
+    assert (model.path, model.store, model.problem) == (str(blob), "Ollama", "")
     with pytest.raises(Conflict, match="belongs to Ollama"):
         library.forget_model("tiny:1b")
     assert blob.exists()

@@ -47,33 +47,33 @@ def throw(bin_: Path) -> Thrown:
     return throw
 
 
-def found(trash: Trash, tmp_path: Path) -> ModelsInTrash:
+def find_trashed(trash: Trash, tmp_path: Path) -> ModelsInTrash:
     """As on a disk that begins at `tmp_path`: what lies in the trash of the real one is nobody's to delete here."""
     return find_in_trash(trash, tmp_path)
 
 
 def emptied(trash: Trash, what: ModelsInTrash) -> list[dict[str, int]]:
-    told: list[dict[str, int]] = []
-    delete_entries(trash, what.entries, lambda _file, _more: None, lambda **changes: told.append(changes))
-    return told
+    reports: list[dict[str, int]] = []
+    delete_entries(trash, what.entries, lambda _file, _more: None, lambda **changes: reports.append(changes))
+    return reports
 
 
 def left(bin_: Path) -> set[str]:
-    return {f"{one.parent.name}/{one.name}" for one in bin_.glob("*/*")}
+    return {f"{path.parent.name}/{path.name}" for path in bin_.glob("*/*")}
 
 
 def test_what_roundhouse_threw_away_is_told_and_deleted(trash: Trash, bin_: Path, tmp_path: Path) -> None:
-    assert found(trash, tmp_path) == ModelsInTrash([], None)
+    assert find_trashed(trash, tmp_path) == ModelsInTrash([], None)
     for name in ("alone.gguf", "config.json"):  # registered by itself, not in a folder that is looked through
         (tmp_path / name).write_bytes(b"12345")
         trash.put_file(tmp_path / name)
-    what = found(trash, tmp_path)
+    what = find_trashed(trash, tmp_path)
     assert what.contents is not None
     assert (what.contents.files, what.contents.size_bytes) == (2, 10)
     assert what.contents.paths == [str(tmp_path / "alone.gguf"), str(tmp_path / "config.json")]
     assert emptied(trash, what)[-1] == {"deleted_files": 2, "reclaimed_bytes": 10}
     assert left(bin_) == set()
-    assert found(trash, tmp_path).contents is None
+    assert find_trashed(trash, tmp_path).contents is None
 
 
 def test_what_others_threw_away_stays(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_what_others_threw_away_stays(trash: Trash, throw: Thrown, bin_: Path, t
     (bin_ / "files" / "folder").mkdir()
     (bin_ / "files" / "folder" / "model.gguf").write_text("1234")
     before = left(bin_)
-    emptied(trash, found(trash, tmp_path))
+    emptied(trash, find_trashed(trash, tmp_path))
     assert before - left(bin_) == {"files/ours.gguf", "info/ours.gguf.trashinfo"}
 
 
@@ -94,7 +94,7 @@ def test_notes_written_in_percent_or_from_the_top_are_read(trash: Trash, throw: 
     throw("three.gguf", "models/three.gguf")  # from the folder that the trash is in
     throw("two.gguf", "../models/two.gguf")
     throw("up.gguf", f"{tmp_path}/models/../up.gguf")
-    assert [entry.original for entry in found(trash, tmp_path).entries] == [
+    assert [entry.original for entry in find_trashed(trash, tmp_path).entries] == [
         tmp_path / "models" / "my one.gguf",
         tmp_path / "share" / "models" / "three.gguf",
     ]
@@ -117,7 +117,7 @@ def test_a_broken_note_makes_it_somebody_elses(
 ) -> None:
     throw("m.gguf", tmp_path / "models" / "m.gguf")
     (bin_ / "info" / "m.gguf.trashinfo").write_text(f"{note.format(tmp_path / 'models' / 'm.gguf')}{OURS}\n")
-    assert found(trash, tmp_path).entries == []
+    assert find_trashed(trash, tmp_path).entries == []
 
 
 def test_what_has_no_note_or_no_file_is_left_alone(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_what_has_no_note_or_no_file_is_left_alone(trash: Trash, throw: Thrown, 
     if sys.platform != "win32":
         os.mkfifo(bin_ / "info" / "pipe.trashinfo")
     (bin_ / "info" / "folder.trashinfo").mkdir()
-    assert found(trash, tmp_path).entries == []
+    assert find_trashed(trash, tmp_path).entries == []
 
 
 def test_a_link_in_the_trash_is_deleted_itself_and_never_followed(
@@ -143,7 +143,7 @@ def test_a_link_in_the_trash_is_deleted_itself_and_never_followed(
     for name, target in (("file.gguf", kept / "weights.gguf"), ("folder.gguf", kept), ("broken.gguf", kept / "gone")):
         throw(name, tmp_path / "models" / name).unlink()
         (bin_ / "files" / name).symlink_to(target)
-    emptied(trash, found(trash, tmp_path))
+    emptied(trash, find_trashed(trash, tmp_path))
     assert left(bin_) == set()
     assert (kept / "weights.gguf").read_text() == "precious"
 
@@ -154,18 +154,18 @@ def test_a_trash_that_leads_elsewhere_is_not_looked_into(
     throw("m.gguf", tmp_path / "models" / "m.gguf")
     (bin_ / "files").rename(tmp_path / "real")
     (bin_ / "files").symlink_to(tmp_path / "real")
-    assert found(trash, tmp_path).entries == []
+    assert find_trashed(trash, tmp_path).entries == []
 
 
 def test_a_further_name_elsewhere_frees_nothing(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
     first = throw("a.gguf", tmp_path / "models" / "a.gguf")
     throw("b.gguf", tmp_path / "models" / "b.gguf").unlink()
     os.link(first, bin_ / "files" / "b.gguf")
-    told = found(trash, tmp_path).contents
-    assert told is not None
-    assert (told.files, told.size_bytes) == (2, 4), "both names go"
+    contents = find_trashed(trash, tmp_path).contents
+    assert contents is not None
+    assert (contents.files, contents.size_bytes) == (2, 4), "both names go"
     os.link(first, tmp_path / "models" / "a.gguf")
-    what = found(trash, tmp_path)
+    what = find_trashed(trash, tmp_path)
     assert what.contents is not None
     assert (what.contents.files, what.contents.size_bytes) == (2, 0)
     assert emptied(trash, what)[-1] == {"deleted_files": 2, "reclaimed_bytes": 0}
@@ -176,18 +176,18 @@ def test_the_digest_stands_for_exactly_these(trash: Trash, throw: Thrown, bin_: 
     digests = []
     for change in (lambda: None, lambda: throw("b.gguf", tmp_path / "models" / "b.gguf"), file.unlink):
         change()
-        told = found(trash, tmp_path).contents
-        assert told is not None
-        digests.append(told.digest)
-        again = found(trash, tmp_path).contents
-        assert again == told
+        contents = find_trashed(trash, tmp_path).contents
+        assert contents is not None
+        digests.append(contents.digest)
+        again = find_trashed(trash, tmp_path).contents
+        assert again == contents
     assert len(set(digests)) == 3
 
 
 def test_what_is_another_by_now_is_left(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
     throw("a.gguf", tmp_path / "models" / "a.gguf")
     throw("b.gguf", tmp_path / "models" / "b.gguf")
-    what = found(trash, tmp_path)
+    what = find_trashed(trash, tmp_path)
     (bin_ / "files" / "a.gguf").rename(tmp_path / "models" / "a.gguf")  # brought back
     throw("b.gguf", tmp_path / "letters" / "b.gguf", "another file of that name")
     emptied(trash, what)
@@ -209,13 +209,16 @@ def test_what_cannot_be_deleted_is_named_and_the_rest_goes(
         really(path, missing_ok=missing_ok)
 
     monkeypatch.setattr(Path, "unlink", refused)
-    told: list[dict[str, int]] = []
+    reports: list[dict[str, int]] = []
     with pytest.raises(StorageFault) as caught:
         delete_entries(
-            trash, found(trash, tmp_path).entries, lambda _file, _more: None, lambda **changes: told.append(changes)
+            trash,
+            find_trashed(trash, tmp_path).entries,
+            lambda _file, _more: None,
+            lambda **changes: reports.append(changes),
         )
     assert str(caught.value) == (
         "theirs.gguf, b.gguf could not be deleted and are still in the trash: Permission denied."
     )
-    assert (caught.value.code, told[-1]) == ("trash_kept", {"deleted_files": 1, "reclaimed_bytes": 4})
+    assert (caught.value.code, reports[-1]) == ("trash_kept", {"deleted_files": 1, "reclaimed_bytes": 4})
     assert left(bin_) == {"files/a.gguf", "info/a.gguf.trashinfo", "files/b.gguf", "info/b.gguf.trashinfo"}

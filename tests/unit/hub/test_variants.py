@@ -11,7 +11,7 @@ def repository(*paths: str, size: int = 100) -> Repository:
 
 
 def test_each_gguf_quantisation_is_a_variant_and_split_files_are_one() -> None:
-    found = variants_of(
+    variants = variants_of(
         repository(
             "M-Q4_K_M.gguf",
             "Q8_0/M-Q8_0-00001-of-00002.gguf",
@@ -23,20 +23,24 @@ def test_each_gguf_quantisation_is_a_variant_and_split_files_are_one() -> None:
             "README.md",
         )
     )
-    assert {one.quantization: len(one.files) for one in found} == {"Q4_K_M": 1, "Q8_0": 2, "UD-IQ2_XXS": 1}
-    assert found[0].quantization == "Q8_0"
-    assert found[0].first == "Q8_0/M-Q8_0-00001-of-00002.gguf"
-    assert {one.projector.path for one in found if one.projector} == {"mmproj-M-F16.gguf"}
-    assert found[0].files_to_fetch[-1].path == "mmproj-M-F16.gguf"
+    assert {variant.quantization: len(variant.files) for variant in variants} == {
+        "Q4_K_M": 1,
+        "Q8_0": 2,
+        "UD-IQ2_XXS": 1,
+    }
+    assert variants[0].quantization == "Q8_0"
+    assert variants[0].first == "Q8_0/M-Q8_0-00001-of-00002.gguf"
+    assert {variant.projector.path for variant in variants if variant.projector} == {"mmproj-M-F16.gguf"}
+    assert variants[0].files_to_fetch[-1].path == "mmproj-M-F16.gguf"
 
 
 def test_a_split_model_with_a_part_missing_is_not_offered() -> None:
-    found = variants_of(repository("M-Q4_0-00001-of-00002.gguf", "M-Q8_0.gguf"))
-    assert [one.quantization for one in found] == ["Q8_0"]
+    variants = variants_of(repository("M-Q4_0-00001-of-00002.gguf", "M-Q8_0.gguf"))
+    assert [variant.quantization for variant in variants] == ["Q8_0"]
 
 
 def test_a_model_of_several_files_comes_with_what_it_needs_and_without_the_rest() -> None:
-    (found,) = variants_of(
+    (variant,) = variants_of(
         repository(
             "config.json",
             "model-00001-of-00002.safetensors",
@@ -51,8 +55,8 @@ def test_a_model_of_several_files_comes_with_what_it_needs_and_without_the_rest(
             "image.png",
         )
     )
-    assert (found.format, found.first) == ("safetensors", "")
-    assert {file.path for file in found.files} == {
+    assert (variant.format, variant.first) == ("safetensors", "")
+    assert {file.path for file in variant.files} == {
         "config.json",
         "model-00001-of-00002.safetensors",
         "model-00002-of-00002.safetensors",
@@ -69,7 +73,7 @@ def test_openvino_and_onnx_are_told_by_their_files() -> None:
     assert openvino.format == "openvino"
     assert "a.pt" not in {file.path for file in openvino.files}
     onnx = variants_of(repository("cpu-int4/genai_config.json", "cpu-int4/model.onnx", "cpu-int4/x.bin", "config.json"))
-    assert [(one.format, one.first, len(one.files)) for one in onnx] == [("onnx-genai", "cpu-int4", 2)]
+    assert [(variant.format, variant.first, len(variant.files)) for variant in onnx] == [("onnx-genai", "cpu-int4", 2)]
 
 
 def test_pickles_and_nothing_are_refused_in_words() -> None:
@@ -81,9 +85,9 @@ def test_pickles_and_nothing_are_refused_in_words() -> None:
         variants_of(repository("lora.safetensors"))
 
 
-@pytest.mark.parametrize("wanted", ["q4_k_m", "M-Q4_K_M", "M-Q4_K_M.gguf"])
-def test_a_variant_is_named_by_quantisation_or_file(wanted: str) -> None:
-    assert find_variant(variants_of(repository("M-Q4_K_M.gguf", "M-Q8_0.gguf")), wanted).quantization == "Q4_K_M"
+@pytest.mark.parametrize("query", ["q4_k_m", "M-Q4_K_M", "M-Q4_K_M.gguf"])
+def test_a_variant_is_named_by_quantisation_or_file(query: str) -> None:
+    assert find_variant(variants_of(repository("M-Q4_K_M.gguf", "M-Q8_0.gguf")), query).quantization == "Q4_K_M"
 
 
 def test_a_variant_that_is_not_there_is_refused_with_what_is() -> None:
@@ -112,23 +116,23 @@ def test_the_quantisation_is_read_from_the_end_of_a_name(stem: str, quantization
 
 def test_drafts_and_adapters_are_no_variants_and_projectors_come_along() -> None:
     files = ("M-Q4_K_M.gguf", "M-draft-Q8_0.gguf", "style-lora-f16.gguf", "mmproj-M-F16.gguf", "generation_config.json")
-    found = repository(*files)
-    (only,) = variants_of(found)
+    repository_found = repository(*files)
+    (only,) = variants_of(repository_found)
     assert [file.path for file in only.files_to_fetch] == [
         "M-Q4_K_M.gguf",
         "mmproj-M-F16.gguf",
         "generation_config.json",
     ]
-    assert [(kind.value, file.path) for kind, file in companions_of(found)] == [
+    assert [(kind.value, file.path) for kind, file in companions_of(repository_found)] == [
         ("draft", "M-draft-Q8_0.gguf"),
         ("lora", "style-lora-f16.gguf"),
     ]
 
 
 def test_where_all_are_named_like_that_they_are_models() -> None:
-    found = repository("My-lora-merged-lora-Q4_K_M.gguf", "My-lora-merged-lora-Q8_0.gguf")
-    assert len(variants_of(found)) == 2
-    assert companions_of(found) == []
+    merged = repository("My-lora-merged-lora-Q4_K_M.gguf", "My-lora-merged-lora-Q8_0.gguf")
+    assert len(variants_of(merged)) == 2
+    assert companions_of(merged) == []
 
 
 def test_an_adapter_is_named_as_one() -> None:

@@ -22,8 +22,8 @@ def quiet(_file: Path, _more: int) -> None:
 
 
 def verdict(file: Path) -> Verdict:
-    (found,) = check_files([file], quiet)
-    return found.verdict
+    (result,) = check_files([file], quiet)
+    return result.verdict
 
 
 def test_a_name_that_is_a_hash_is_held_against_the_content(tmp_path: Path) -> None:
@@ -50,26 +50,28 @@ def test_links_of_the_hubs_cache_are_followed_to_both_kinds_of_hash(tmp_path: Pa
             links[-1].symlink_to(tmp_path / digest)
         except OSError:
             pytest.skip("this system lets nobody make links")
-    assert [one.verdict for one in check_files(links, quiet)] == [Verdict.RIGHT, Verdict.RIGHT]
+    assert [file.verdict for file in check_files(links, quiet)] == [Verdict.RIGHT, Verdict.RIGHT]
     (tmp_path / names["config.json"]).write_bytes(b"changed")
-    assert [one.verdict for one in check_files(links, quiet)] == [Verdict.RIGHT, Verdict.WRONG]
+    assert [file.verdict for file in check_files(links, quiet)] == [Verdict.RIGHT, Verdict.WRONG]
 
 
 def test_without_a_hash_the_header_tells_what_is_cut_off(tmp_path: Path) -> None:
     file = TinyLlama().write(tmp_path / "model.gguf")
     assert verdict(file) is Verdict.WHOLE
     os.truncate(file, file.stat().st_size - 40)
-    (found,) = check_files([file], quiet)
-    assert (found.verdict, found.note) == (Verdict.CUT_OFF, "40 bytes are missing at its end.")
+    (result,) = check_files([file], quiet)
+    assert (result.verdict, result.note) == (Verdict.CUT_OFF, "40 bytes are missing at its end.")
     assert verdict(tmp_path / "gone.gguf") is Verdict.CUT_OFF
 
 
 def test_every_byte_is_told_and_telling_can_end_it(tmp_path: Path) -> None:
     file = tmp_path / f"sha256-{'a' * 64}"
     file.write_bytes(bytes(9 << 20))
-    told: list[int] = []
-    assert [one.verdict for one in check_files([file], lambda _file, more: told.append(more))] == [Verdict.WRONG]
-    assert sum(told) == 9 << 20
+    amounts: list[int] = []
+    assert [result.verdict for result in check_files([file], lambda _file, more: amounts.append(more))] == [
+        Verdict.WRONG
+    ]
+    assert sum(amounts) == 9 << 20
 
     def enough(_file: Path, _more: int) -> None:
         raise EndedError

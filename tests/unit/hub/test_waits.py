@@ -23,16 +23,16 @@ SAID: dict[str, tuple[dict[str, str], float]] = {
 }
 
 
-def headers_of(said: dict[str, str]) -> Message:
+def headers_of(header_fields: dict[str, str]) -> Message:
     headers = Message()
-    for name, value in said.items():
+    for name, value in header_fields.items():
         headers[name.lower()] = value
     return headers
 
 
-@pytest.mark.parametrize(("said", "wait_s"), SAID.values(), ids=SAID)
-def test_how_long_to_wait_is_understood(said: dict[str, str], wait_s: float) -> None:
-    assert retry_wait_s(headers_of(said), NOON) == wait_s
+@pytest.mark.parametrize(("header_fields", "wait_s"), SAID.values(), ids=SAID)
+def test_how_long_to_wait_is_understood(header_fields: dict[str, str], wait_s: float) -> None:
+    assert retry_wait_s(headers_of(header_fields), NOON) == wait_s
 
 
 @given(st.text(), st.text())

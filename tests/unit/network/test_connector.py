@@ -57,16 +57,21 @@ async def fetched(http: aiohttp.ClientSession, url: str) -> None:
 
 
 def only(door: EgressGate) -> Connection:
-    (found,) = door.take_connections()
-    return found
+    (connection,) = door.take_connections()
+    return connection
 
 
 async def test_an_errand_is_noted_with_what_came(own_door: EgressGate, http: aiohttp.ClientSession, url: str) -> None:
     await fetched(http, f"{url}/?token=secret")
-    found = only(own_door)
-    assert (found.host, found.why, found.about, found.count) == ("127.0.0.1", ConnectionReason.ENGINE, "llama_cpp", 1)
-    assert found.received_bytes == len(BODY)
-    assert "secret" not in repr(found)
+    connection = only(own_door)
+    assert (connection.host, connection.why, connection.about, connection.count) == (
+        "127.0.0.1",
+        ConnectionReason.ENGINE,
+        "llama_cpp",
+        1,
+    )
+    assert connection.received_bytes == len(BODY)
+    assert "secret" not in repr(connection)
 
 
 async def test_a_connection_kept_alive_is_one(own_door: EgressGate, http: aiohttp.ClientSession, url: str) -> None:
@@ -79,7 +84,7 @@ async def test_a_redirect_to_another_host_is_another(
     own_door: EgressGate, http: aiohttp.ClientSession, url: str
 ) -> None:
     await fetched(http, f"{url}/moved")
-    assert {one.host for one in own_door.take_connections()} == {"127.0.0.1", "localhost"}
+    assert {connection.host for connection in own_door.take_connections()} == {"127.0.0.1", "localhost"}
 
 
 async def test_an_engine_here_is_asked_unnoted_also_offline(
@@ -105,8 +110,8 @@ async def test_what_cannot_be_reached_has_failed(
 ) -> None:
     with pytest.raises(aiohttp.ClientError):
         await fetched(http, f"http://127.0.0.1:{unused_port}/")
-    found = only(own_door)
-    assert (found.count, found.failed) == (1, 1)
+    connection = only(own_door)
+    assert (connection.count, connection.failed) == (1, 1)
 
 
 async def test_going_offline_ends_what_goes_on(own_door: EgressGate, http: aiohttp.ClientSession, url: str) -> None:

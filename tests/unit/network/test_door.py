@@ -22,24 +22,29 @@ def closed(door: EgressGate) -> AbstractContextManager[None]:
 
 
 def only(door: EgressGate) -> Connection:
-    (found,) = door.take_connections()
-    return found
+    (connection,) = door.take_connections()
+    return connection
 
 
 def test_calls_of_one_purpose_to_one_host_are_one_with_a_count() -> None:
     door = EgressGate()
     for _ in range(1000):
         door.note_call("CDN.example", 443, FETCH).count_received(100)
-    found = only(door)
-    assert (found.host, found.port, found.why, found.about, found.by) == (
+    connection = only(door)
+    assert (connection.host, connection.port, connection.why, connection.about, connection.by) == (
         "cdn.example",
         443,
         ConnectionReason.DOWNLOAD,
         "org/model",
         Program.DOWNLOADER,
     )
-    assert (found.count, found.received_bytes, found.failed, found.refused) == (1000, 100_000, 0, False)
-    assert found.first_at <= found.last_at
+    assert (connection.count, connection.received_bytes, connection.failed, connection.refused) == (
+        1000,
+        100_000,
+        0,
+        False,
+    )
+    assert connection.first_at <= connection.last_at
     assert door.take_connections() == []
 
 
@@ -69,8 +74,8 @@ def test_a_closed_door_refuses_in_a_sentence_and_notes_that() -> None:
         for _ in range(2):
             with pytest.raises(Offline, match=sentence):
                 door.note_call("a.example", 443, LOOK)
-    found = only(door)
-    assert (found.refused, found.count, found.received_bytes) == (True, 2, 0)
+    connection = only(door)
+    assert (connection.refused, connection.count, connection.received_bytes) == (True, 2, 0)
     door.note_call("a.example", 443, LOOK)  # open again: whoever kept it has gone
 
 
@@ -79,7 +84,7 @@ def test_what_went_out_and_what_was_kept_back_are_two_rows() -> None:
     door.note_call("a.example", 443, LOOK)
     with closed(door), pytest.raises(Offline):
         door.note_call("a.example", 443, LOOK)
-    assert {one.refused for one in door.take_connections()} == {True, False}
+    assert {connection.refused for connection in door.take_connections()} == {True, False}
 
 
 def test_admitting_notes_only_a_refusal() -> None:
@@ -125,29 +130,29 @@ def test_these_are_not(host: str) -> None:
 def test_nothing_is_kept_beyond_its_bounds(host: str, about: str) -> None:
     door = EgressGate()
     door.note_call(host, 443, Purpose(why=ConnectionReason.MODEL, about=about))
-    found = only(door)
-    assert len(found.host) <= 253
-    assert len(found.about) <= 200
+    connection = only(door)
+    assert len(connection.host) <= 253
+    assert len(connection.about) <= 200
 
 
 def test_news_comes_once_until_it_is_taken() -> None:
-    door, told = EgressGate(), []
-    with door.apply_policy(is_closed=lambda: False, news=lambda: told.append(1)):
+    door, changes = EgressGate(), []
+    with door.apply_policy(is_closed=lambda: False, news=lambda: changes.append(1)):
         door.note_call("a.example", 443, LOOK).count_received(1)
         door.note_call("b.example", 443, LOOK)
-        assert len(told) == 1
+        assert len(changes) == 1
         door.take_connections()
         door.note_call("a.example", 443, LOOK)
-        assert len(told) == 2
+        assert len(changes) == 2
 
 
 def test_what_another_process_did_is_joined() -> None:
     door, child = EgressGate(), EgressGate()
     child.note_call("a.example", 443, FETCH).count_received(10)
-    told = msgspec.json.decode(msgspec.json.encode(child.take_connections()), type=list[Connection])
-    door.note_connections(told)
-    door.note_connections(told)
-    assert (only(door).count, told[0].received_bytes) == (2, 10)
+    text = msgspec.json.decode(msgspec.json.encode(child.take_connections()), type=list[Connection])
+    door.note_connections(text)
+    door.note_connections(text)
+    assert (only(door).count, text[0].received_bytes) == (2, 10)
 
 
 def test_threads_lose_nothing() -> None:
@@ -164,8 +169,8 @@ def test_threads_lose_nothing() -> None:
     while any(thread.is_alive() for thread in threads):
         taken += door.take_connections()
     taken += door.take_connections()
-    assert sum(one.count for one in taken) == 800
-    assert sum(one.received_bytes for one in taken) == 2400
+    assert sum(connection.count for connection in taken) == 800
+    assert sum(connection.received_bytes for connection in taken) == 2400
 
 
 def test_closing_it_ends_what_is_held_open() -> None:

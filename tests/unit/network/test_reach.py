@@ -39,8 +39,8 @@ def listener() -> Iterator[socket.socket]:
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, *targets: tuple[int, tuple[object, ...]]) -> None:
-    found = [(family, socket.SOCK_STREAM, 6, "", target) for family, target in targets]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_asked: found)
+    addresses = [(family, socket.SOCK_STREAM, 6, "", target) for family, target in targets]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_asked: addresses)
 
 
 def test_interfaces_that_are_up_with_an_address_are_a_network(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ async def outside(own_door: EgressGate) -> AsyncIterator[int]:
     await server.wait_closed()
 
 
-async def asked(
+async def open_tunnel(
     environment: Mapping[str, str], head: str, *, word: str = ""
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     where = urlsplit(environment["HTTPS_PROXY"])
@@ -48,21 +48,28 @@ async def asked(
 
 async def test_a_tunnel_carries_bytes_both_ways_and_is_noted(own_door: EgressGate, outside: int) -> None:
     async with asyncio.timeout(PATIENCE_S), relay_environment(INSTALL) as environment:
-        reader, writer = await asked(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1")
+        reader, writer = await open_tunnel(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1")
         assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
         assert await reader.readexactly(len(GREETING)) == GREETING
         writer.write(b"and back")
         writer.write_eof()
         assert await reader.read() == b"and back"
         writer.close()
-    (found,) = own_door.take_connections()
-    assert (found.host, found.port, found.about, found.by) == ("127.0.0.1", outside, "vllm", Program.INSTALLER)
-    assert (found.count, found.received_bytes) == (1, len(GREETING) + len(b"and back"))
+    (connection,) = own_door.take_connections()
+    assert (connection.host, connection.port, connection.about, connection.by) == (
+        "127.0.0.1",
+        outside,
+        "vllm",
+        Program.INSTALLER,
+    )
+    assert (connection.count, connection.received_bytes) == (1, len(GREETING) + len(b"and back"))
 
 
 async def test_a_plain_request_is_passed_on_without_the_word(own_door: EgressGate, outside: int) -> None:
     async with asyncio.timeout(PATIENCE_S), relay_environment(INSTALL) as environment:
-        reader, writer = await asked(environment, f"GET http://127.0.0.1:{outside}/simple/?a=1 HTTP/1.1\r\nHost: x")
+        reader, writer = await open_tunnel(
+            environment, f"GET http://127.0.0.1:{outside}/simple/?a=1 HTTP/1.1\r\nHost: x"
+        )
         assert await reader.readexactly(len(GREETING)) == GREETING
         passed_on = await reader.readuntil(b"\r\n\r\n")
         writer.close()
@@ -72,7 +79,7 @@ async def test_a_plain_request_is_passed_on_without_the_word(own_door: EgressGat
 
 async def test_who_does_not_know_the_word_gets_nowhere(own_door: EgressGate, outside: int) -> None:
     async with asyncio.timeout(PATIENCE_S), relay_environment(INSTALL) as environment:
-        reader, writer = await asked(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1", word="guessed")
+        reader, writer = await open_tunnel(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1", word="guessed")
         assert b" 407 " in await reader.read()
         writer.close()
     assert own_door.take_connections() == []
@@ -83,16 +90,16 @@ async def test_closing_the_door_ends_tunnels_and_lets_none_begin(own_door: Egres
     async with asyncio.timeout(PATIENCE_S):
         with own_door.apply_policy(is_closed=lambda: is_closed, news=lambda: None):
             async with relay_environment(INSTALL) as environment:
-                reader, writer = await asked(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1")
+                reader, writer = await open_tunnel(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1")
                 await reader.readuntil(GREETING)
                 is_closed = True
                 own_door.cut_connections()
                 assert await reader.read() == b""
                 writer.close()
-                reader, writer = await asked(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1")
+                reader, writer = await open_tunnel(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1")
                 assert b" 403 " in await reader.read()
                 writer.close()
-    assert {one.refused for one in own_door.take_connections()} == {True, False}
+    assert {connection.refused for connection in own_door.take_connections()} == {True, False}
 
 
 async def test_offline_a_program_is_told_not_to_try(own_door: EgressGate) -> None:
@@ -103,7 +110,7 @@ async def test_offline_a_program_is_told_not_to_try(own_door: EgressGate) -> Non
 
 async def test_nobody_there_is_said_and_noted(own_door: EgressGate, unused_port: int) -> None:
     async with asyncio.timeout(PATIENCE_S), relay_environment(INSTALL) as environment:
-        reader, writer = await asked(environment, f"CONNECT 127.0.0.1:{unused_port} HTTP/1.1")
+        reader, writer = await open_tunnel(environment, f"CONNECT 127.0.0.1:{unused_port} HTTP/1.1")
         assert b" 502 " in await reader.read()
         writer.close()
     assert own_door.take_connections()[0].failed == 1
@@ -113,8 +120,8 @@ async def test_a_proxy_of_a_persons_own_is_used_as_it_is(own_door: EgressGate, m
     monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
     async with relay_environment(INSTALL) as environment:
         assert environment == {}
-    (found,) = own_door.take_connections()
-    assert (found.host, found.port) == ("proxy.example", 3128)
+    (connection,) = own_door.take_connections()
+    assert (connection.host, connection.port) == ("proxy.example", 3128)
 
 
 async def test_a_foreign_program_comes_out_through_it(own_door: EgressGate, outside: int) -> None:
@@ -146,21 +153,23 @@ def unreachable(*_address: object) -> None:
 async def test_a_host_that_cannot_be_reached_is_told_unless_another_was(
     own_door: EgressGate, outside: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
-    async with asyncio.timeout(PATIENCE_S), relay_environment(INSTALL, told.append) as environment:
-        reader, writer = await asked(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1")
+    changes: list[str] = []
+    async with asyncio.timeout(PATIENCE_S), relay_environment(INSTALL, changes.append) as environment:
+        reader, writer = await open_tunnel(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1")
         assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
         writer.close()
         with monkeypatch.context() as broken:
             broken.setattr(relay, "connect_soon", unreachable)
-            reader, writer = await asked(environment, "CONNECT index.example:443 HTTP/1.1")
+            reader, writer = await open_tunnel(environment, "CONNECT index.example:443 HTTP/1.1")
             assert b" 502 " in await reader.read()
             writer.close()
-    assert told == []
+    assert changes == []
     monkeypatch.setattr(relay, "connect_soon", unreachable)
-    async with asyncio.timeout(PATIENCE_S), relay_environment(INSTALL, told.append) as environment:
-        reader, writer = await asked(environment, "CONNECT index.example:443 HTTP/1.1")
+    async with asyncio.timeout(PATIENCE_S), relay_environment(INSTALL, changes.append) as environment:
+        reader, writer = await open_tunnel(environment, "CONNECT index.example:443 HTTP/1.1")
         assert b" 502 " in await reader.read()
         writer.close()
-    assert told == ["index.example"]
-    assert [found.failed for found in own_door.take_connections() if found.host == "index.example"] == [2]
+    assert changes == ["index.example"]
+    assert [connection.failed for connection in own_door.take_connections() if connection.host == "index.example"] == [
+        2
+    ]

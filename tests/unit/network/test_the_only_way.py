@@ -66,18 +66,18 @@ def openings(source: str) -> list[str]:
     nodes = list(ast.walk(ast.parse(source)))
     names = imported(nodes)
     used = [node for node in nodes if isinstance(node, (ast.Name, ast.Attribute))]
-    found = [name for node in used if (name := dotted(node, names)) in OPENERS]
-    found += [node.attr for node in used if isinstance(node, ast.Attribute) and node.attr in METHODS]
-    found += [SESSION for node in nodes if isinstance(node, ast.Call) and dotted(node.func, names) == SESSION]
-    return sorted(set(found))
+    calls = [name for node in used if (name := dotted(node, names)) in OPENERS]
+    calls += [node.attr for node in used if isinstance(node, ast.Attribute) and node.attr in METHODS]
+    calls += [SESSION for node in nodes if isinstance(node, ast.Call) and dotted(node.func, names) == SESSION]
+    return sorted(set(calls))
 
 
 def test_only_these_places_open_connections() -> None:
     wrong = {
-        name: found
+        name: calls
         for path in sorted((ROOT / "app").rglob("*.py"))
         if not (name := path.relative_to(ROOT).as_posix()).startswith(tuple(MAY))
-        and (found := openings(path.read_text(encoding="utf-8")))
+        and (calls := openings(path.read_text(encoding="utf-8")))
     }
     assert not wrong, "let it pass the door: see CONTRIBUTING, A connection to another computer"
 

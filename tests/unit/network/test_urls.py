@@ -56,10 +56,15 @@ def url(server: ThreadingHTTPServer, path: str) -> str:
 def test_a_connection_is_noted_with_what_came_over_it(own_door: EgressGate, server: ThreadingHTTPServer) -> None:
     with build_opener(LOOK).open(url(server, "/whole?secret=1"), timeout=30) as answer:
         assert answer.read() == BODY
-    (found,) = own_door.take_connections()
-    assert (found.host, found.port, found.count, found.failed) == ("127.0.0.1", server.server_port, 1, 0)
-    assert len(BODY) < found.received_bytes < len(BODY) + 1000, "the body and its head"
-    assert "secret" not in repr(found)
+    (connection,) = own_door.take_connections()
+    assert (connection.host, connection.port, connection.count, connection.failed) == (
+        "127.0.0.1",
+        server.server_port,
+        1,
+        0,
+    )
+    assert len(BODY) < connection.received_bytes < len(BODY) + 1000, "the body and its head"
+    assert "secret" not in repr(connection)
 
 
 def test_what_is_left_unread_is_not_counted(own_door: EgressGate, server: ThreadingHTTPServer) -> None:
@@ -76,8 +81,8 @@ def test_a_redirect_is_a_connection_of_its_own(own_door: EgressGate, server: Thr
 def test_nobody_there_is_a_failure(own_door: EgressGate, unused_port: int) -> None:
     with pytest.raises(urllib.error.URLError):
         build_opener(LOOK).open(f"http://127.0.0.1:{unused_port}/", timeout=30)
-    (found,) = own_door.take_connections()
-    assert (found.count, found.failed, found.received_bytes) == (1, 1, 0)
+    (connection,) = own_door.take_connections()
+    assert (connection.count, connection.failed, connection.received_bytes) == (1, 1, 0)
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
@@ -104,5 +109,5 @@ def test_behind_a_proxy_the_host_that_is_meant_counts(
     monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{unused_port}")
     with pytest.raises(urllib.error.URLError):
         build_opener(LOOK).open("https://hub.example/x", timeout=30)
-    (found,) = own_door.take_connections()
-    assert (found.host, found.port, found.failed) == ("hub.example", 443, 1)
+    (connection,) = own_door.take_connections()
+    assert (connection.host, connection.port, connection.failed) == ("hub.example", 443, 1)

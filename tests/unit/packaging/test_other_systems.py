@@ -95,8 +95,8 @@ def test_windows_code_closes_every_block_it_opens() -> None:
 
 
 def test_macos_asks_for_no_more_than_python_and_engines_need() -> None:
-    wanted = plistlib.loads((PACKAGING / "macos/entitlements.plist").read_bytes())
-    assert wanted == {
+    body = plistlib.loads((PACKAGING / "macos/entitlements.plist").read_bytes())
+    assert body == {
         "com.apple.security.cs.allow-unsigned-executable-memory": True,
         "com.apple.security.cs.disable-library-validation": True,
     }

@@ -42,7 +42,7 @@ def test_the_bill_lists_what_is_packed_and_nothing_that_only_builds(
 ) -> None:
     bill.write_bill(tmp_path / "sbom.json", bill.packages(site), version="1.2.3")
     made = json.loads((tmp_path / "sbom.json").read_text())
-    assert [(one["name"], one["licenses"][0]["license"]["name"]) for one in made["components"]] == [
+    assert [(component["name"], component["licenses"][0]["license"]["name"]) for component in made["components"]] == [
         ("One", "MIT"),
         ("two", "BSD License"),
     ]
@@ -107,8 +107,8 @@ def test_the_package_puts_everything_where_debian_wants_it(tmp_path: Path) -> No
     )
     package = debian.build(parts, tmp_path, version="1.2.3", machine="x86_64", glibc="2.36")
     assert package.name == "roundhouse_1.2.3_amd64.deb"
-    listed = subprocess.run([DPKG, "-c", str(package)], capture_output=True, text=True, check=True).stdout
-    rows = {line.split(maxsplit=5)[5]: line.split()[:2] for line in listed.splitlines()}
+    stdout = subprocess.run([DPKG, "-c", str(package)], capture_output=True, text=True, check=True).stdout
+    rows = {line.split(maxsplit=5)[5]: line.split()[:2] for line in stdout.splitlines()}
     assert rows["./usr/lib/roundhouse/roundhouse"] == ["-rwxr-xr-x", "root/root"]
     assert rows["./usr/lib/roundhouse/libpython3.11.so.1.0"] == ["-rw-r--r--", "root/root"]
     assert rows["./usr/lib/roundhouse/installation.json"] == ["-rw-r--r--", "root/root"]

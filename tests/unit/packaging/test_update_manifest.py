@@ -64,10 +64,10 @@ def test_what_was_packed_is_described_for_the_copies_it_is_for(tool: ModuleType,
     key = tool.private_key((tmp_path / "private").read_text(), keys)
     base = "https://example.org/v0.2.0/"
     tool.signed(tool.described(folder, channel="stable", base=base, version="0.2.0"), key, folder)
-    found = read(folder, keys)
-    assert {file.name: (file.kind, file.platform, file.architecture) for file in found.files} == MADE
-    assert all(file.url == base + file.name and file.size == len(file.name) for file in found.files)
-    assert dt.timedelta(days=100) < found.expires - found.issued < dt.timedelta(days=200)
+    data = read(folder, keys)
+    assert {file.name: (file.kind, file.platform, file.architecture) for file in data.files} == MADE
+    assert all(file.url == base + file.name and file.size == len(file.name) for file in data.files)
+    assert dt.timedelta(days=100) < data.expires - data.issued < dt.timedelta(days=200)
 
 
 def test_nothing_is_signed_that_no_copy_would_trust(tool: ModuleType, tmp_path: Path) -> None:

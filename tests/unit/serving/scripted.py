@@ -87,7 +87,7 @@ class Scripted:
             outcomes = [self._outcome(work, at) for at in range(written, written + self.at_once)]
             self.running[number] = (work, written + self.at_once)
             yield outcomes[0]._replace(
-                tokens=[token for one in outcomes for token in one.tokens], finish=outcomes[-1].finish
+                tokens=[token for outcome in outcomes for token in outcome.tokens], finish=outcomes[-1].finish
             )
 
     def cancel(self, work: int) -> None:
@@ -123,19 +123,19 @@ class Running(NamedTuple):
 
     async def metric(self, name: str) -> float:
         page = await self.ask("/metrics")
-        found = (line.split() for line in page.splitlines() if line.startswith(f"roundhouse_worker_{name} "))
-        return float(next(found)[1])
+        rows = (line.split() for line in page.splitlines() if line.startswith(f"roundhouse_worker_{name} "))
+        return float(next(rows)[1])
 
 
 @asynccontextmanager
 async def serving(
     backend: Scripted, monkeypatch: pytest.MonkeyPatch, *, context: int = 64, waits: bool = True
 ) -> AsyncIterator[Running]:
-    told: list[dict[str, Any]] = []
+    all_events: list[dict[str, Any]] = []
     listening = asyncio.Event()
 
     def emit(event: str, **fields: object) -> None:
-        told.append({"event": event, **fields})
+        all_events.append({"event": event, **fields})
         if event == "listening":
             listening.set()
 
@@ -143,9 +143,9 @@ async def serving(
     config: dict[str, object] = {"host": "127.0.0.1", "port": 0, "alias": "tiny", "context": context}
     task = asyncio.create_task(_Server(worker_base.WorkerLaunch(config, KEY)).run(backend))
     await listening.wait()
-    port = int(told[0]["port"])
+    port = int(all_events[0]["port"])
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {KEY}"}) as http:
-        server = Running(f"http://127.0.0.1:{port}", port, http, task, told)
+        server = Running(f"http://127.0.0.1:{port}", port, http, task, all_events)
         if waits:
             await until_ready(server)
         yield server

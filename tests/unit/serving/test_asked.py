@@ -12,7 +12,7 @@ ALL = frozenset(BackendAbility)
 NONE: frozenset[BackendAbility] = frozenset()
 
 
-def wanted(abilities: frozenset[BackendAbility] = ALL, *, is_chat: bool = True, **body: Any) -> Any:  # noqa: ANN401 -- any of them
+def parse_body(abilities: frozenset[BackendAbility] = ALL, *, is_chat: bool = True, **body: Any) -> Any:  # noqa: ANN401 -- any of them
     return parse_answer_request(body, abilities, is_chat=is_chat)
 
 
@@ -23,14 +23,14 @@ def refusal(call: Any, *args: object, **kwargs: object) -> RequestRefused:  # no
 
 
 def test_nothing_said_leaves_everything_to_the_model() -> None:
-    plain = wanted()
+    plain = parse_body()
     assert (plain.max_tokens, plain.stops, plain.streams, plain.schema, plain.logprobs) == (None, (), False, None, None)
     assert plain.sampling.temperature is None
 
 
 def test_null_is_the_same_as_nothing() -> None:
     names = ("max_tokens", "stop", "stream", "temperature", "seed", "response_format", "logprobs", "logit_bias", "n")
-    assert parse_answer_request(dict.fromkeys(names), ALL, is_chat=True) == wanted()
+    assert parse_answer_request(dict.fromkeys(names), ALL, is_chat=True) == parse_body()
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "n_predict"])
@@ -65,7 +65,7 @@ def test_a_limit_has_several_names(name: str) -> None:
     ids=str,
 )
 def test_values_out_of_range_are_refused_by_name(body: dict[str, object]) -> None:
-    refused = refusal(wanted, **body)
+    refused = refusal(parse_body, **body)
     assert refused.status == 400
     assert refused.param
 
@@ -88,27 +88,27 @@ def test_values_out_of_range_are_refused_by_name(body: dict[str, object]) -> Non
     ],
 )
 def test_what_the_engine_lacks_is_refused_and_not_left_out(body: dict[str, object], param: str) -> None:
-    refused = refusal(wanted, NONE, **body)
+    refused = refusal(parse_body, NONE, **body)
     assert (refused.code, refused.param) == ("engine_cannot", param)
 
 
 def test_a_bias_is_of_tokens_by_number() -> None:
-    assert wanted(logit_bias={"7": -100, "12": 2.5}).sampling.logit_bias == {7: -100, 12: 2.5}
-    assert wanted(NONE, logit_bias={}).sampling.logit_bias == {}
+    assert parse_body(logit_bias={"7": -100, "12": 2.5}).sampling.logit_bias == {7: -100, 12: 2.5}
+    assert parse_body(NONE, logit_bias={}).sampling.logit_bias == {}
     for bad in ({"word": 1}, {"-1": 1}, {"7": 101}, {"7": "much"}, {"9" * 40: 1}, [7]):
-        assert refusal(wanted, logit_bias=bad).param in {"logit_bias", *(bad if isinstance(bad, dict) else ())}
+        assert refusal(parse_body, logit_bias=bad).param in {"logit_bias", *(bad if isinstance(bad, dict) else ())}
 
 
 def test_no_penalty_is_none() -> None:
-    assert wanted(NONE, presence_penalty=0, frequency_penalty=0.0, min_p=0, logprobs=False, n=1, echo=False)
+    assert parse_body(NONE, presence_penalty=0, frequency_penalty=0.0, min_p=0, logprobs=False, n=1, echo=False)
 
 
 def test_alternatives_need_more_than_figures_of_the_chosen() -> None:
-    told = frozenset({BackendAbility.LOGPROBS})
-    assert wanted(told, logprobs=True).logprobs == 0
-    assert refusal(wanted, told, logprobs=True, top_logprobs=2).param == "top_logprobs"
-    assert wanted(logprobs=True, top_logprobs=2).logprobs == 2
-    assert wanted(is_chat=False, logprobs=3).logprobs == 3
+    abilities = frozenset({BackendAbility.LOGPROBS})
+    assert parse_body(abilities, logprobs=True).logprobs == 0
+    assert refusal(parse_body, abilities, logprobs=True, top_logprobs=2).param == "top_logprobs"
+    assert parse_body(logprobs=True, top_logprobs=2).logprobs == 2
+    assert parse_body(is_chat=False, logprobs=3).logprobs == 3
 
 
 def test_a_schema_is_found_in_each_of_its_forms() -> None:
@@ -117,17 +117,17 @@ def test_a_schema_is_found_in_each_of_its_forms() -> None:
         {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
         {"type": "json_object", "schema": schema},
     ]
-    assert [json.loads(wanted(response_format=form).schema) for form in forms] == [schema, schema]
-    assert json.loads(wanted(json_schema=schema).schema) == schema
-    assert json.loads(wanted(response_format={"type": "json_object"}).schema) == {"type": "object"}
-    assert wanted(response_format={"type": "text"}).schema is None
+    assert [json.loads(parse_body(response_format=form).schema) for form in forms] == [schema, schema]
+    assert json.loads(parse_body(json_schema=schema).schema) == schema
+    assert json.loads(parse_body(response_format={"type": "json_object"}).schema) == {"type": "object"}
+    assert parse_body(response_format={"type": "text"}).schema is None
 
 
 def test_messages_become_what_templates_take() -> None:
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
     odd = {"id": "2", "type": "function", "function": {"name": "g", "arguments": "not json"}}
     parts = [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]
-    said = parse_template_input(
+    given_input = parse_template_input(
         {
             "messages": [
                 {"role": "user", "content": parts},
@@ -137,16 +137,18 @@ def test_messages_become_what_templates_take() -> None:
             "chat_template_kwargs": {"enable_thinking": False},
         }
     )
-    assert said.messages[0]["content"] == "one two"
-    assert said.messages[1]["content"] == ""
-    calls: Any = said.messages[1]["tool_calls"]
-    assert [one["function"]["arguments"] for one in calls] == [{"a": 1}, "not json"]
-    assert (len(said.tools), said.arguments) == (1, {"enable_thinking": False})
+    assert given_input.messages[0]["content"] == "one two"
+    assert given_input.messages[1]["content"] == ""
+    calls: Any = given_input.messages[1]["tool_calls"]
+    assert [tool_call["function"]["arguments"] for tool_call in calls] == [{"a": 1}, "not json"]
+    assert (len(given_input.tools), given_input.arguments) == (1, {"enable_thinking": False})
 
 
 def test_tools_that_must_not_be_called_are_not_shown() -> None:
-    said = parse_template_input({"messages": [{"role": "user", "content": "x"}], "tools": [{}], "tool_choice": "none"})
-    assert said.tools == []
+    given_input = parse_template_input(
+        {"messages": [{"role": "user", "content": "x"}], "tools": [{}], "tool_choice": "none"}
+    )
+    assert given_input.tools == []
 
 
 @pytest.mark.parametrize(

@@ -30,14 +30,14 @@ async def server(backend: Scripted, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 async def stream(server: Running, path: str, body: dict[str, Any]) -> list[dict[str, Any]]:
     async with server.http.post(server.url + path, json={**body, "stream": True}) as reply:
         assert reply.content_type == "text/event-stream"
-        *told, done = events(await reply.read())
+        *frames, done = events(await reply.read())
     assert done == "[DONE]"
-    return [json.loads(one) for one in told]
+    return [json.loads(chunk) for chunk in frames]
 
 
-async def raw(server: Running, sent: bytes) -> bytes:
+async def raw(server: Running, data: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    writer.write(sent)
+    writer.write(data)
     answer = await reader.read()
     writer.close()
     return answer
@@ -89,8 +89,8 @@ async def test_a_stop_ends_the_library_s_work(server: Running, backend: Scripted
 
 async def test_figures_of_tokens_are_in_each_route_s_shape(server: Running) -> None:
     chat = await server.ask(CHAT, {**HELLO, "logprobs": True, "top_logprobs": 2, "max_tokens": 1})
-    told = chat["choices"][0]["logprobs"]["content"]
-    assert told[0] == {
+    content = chat["choices"][0]["logprobs"]["content"]
+    assert content[0] == {
         "token": "h",
         "logprob": -0.5,
         "bytes": [104],
@@ -126,13 +126,13 @@ async def test_what_the_library_refuses_is_the_client_s_mistake(server: Running)
 
 async def test_requests_wait_for_a_slot_in_the_order_they_came(server: Running, backend: Scripted) -> None:
     backend.may_step = False
-    asked = []
+    tasks = []
     for count in range(1, 5):
-        asked.append(asyncio.create_task(server.ask(BARE, {"prompt": [count]})))
+        tasks.append(asyncio.create_task(server.ask(BARE, {"prompt": [count]})))
         await until(partial(_in_flight, server, count))
     assert await server.metric("requests_waiting") == 2
     backend.may_step = True
-    answers = await asyncio.gather(*asked)
+    answers = await asyncio.gather(*tasks)
     assert {answer["choices"][0]["text"] for answer in answers} == {"héllo 🚂"}
     assert [list(work.prompt) for work in backend.works] == [[1], [2], [3], [4]]
 
@@ -143,9 +143,9 @@ async def _in_flight(server: Running, count: int) -> bool:
 
 async def test_a_client_that_goes_away_before_the_first_word_frees_its_slot(server: Running, backend: Scripted) -> None:
     backend.may_step = False
-    asked = asyncio.create_task(server.ask(CHAT, HELLO))
+    task = asyncio.create_task(server.ask(CHAT, HELLO))
     await until(lambda: backend.running)
-    asked.cancel()
+    task.cancel()
     await until(lambda: not backend.running)
     assert await server.metric("requests_cancelled_total") == 1
 
@@ -161,21 +161,21 @@ async def test_a_client_that_goes_away_in_the_middle_frees_its_slot(server: Runn
 
 async def test_a_client_that_goes_away_while_it_waits_is_never_started(server: Running, backend: Scripted) -> None:
     backend.may_step = False
-    asked = [asyncio.create_task(server.ask(CHAT, HELLO)) for _ in range(3)]
+    tasks = [asyncio.create_task(server.ask(CHAT, HELLO)) for _ in range(3)]
     await until(lambda: _in_flight(server, 3))
     last = (set(range(3)) - {0, 1}).pop()
-    asked[last].cancel()
+    tasks[last].cancel()
     await until(lambda: _in_flight(server, 2))
     backend.may_step = True
-    await asyncio.gather(*asked, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)
     assert len(backend.works) == 2
 
 
 async def test_a_library_that_fails_tells_its_clients_and_ends_the_worker(server: Running, backend: Scripted) -> None:
     backend.breaks_at = 3
     async with server.http.post(server.url + CHAT, json={**HELLO, "stream": True}) as reply:
-        told = list(events(await reply.read()))
-    assert "the device is gone" in json.loads(told[-1])["error"]["message"]
+        frames = list(events(await reply.read()))
+    assert "the device is gone" in json.loads(frames[-1])["error"]["message"]
     with pytest.raises(RuntimeError, match="the device is gone"):
         await server.task
 
@@ -196,9 +196,9 @@ async def test_while_it_loads_it_says_how_far_it_is(backend: Scripted, monkeypat
         assert (await server.ask("/v1/models", status=503))["error"]["code"] == 503
         backend.may_load.set()
         await until_ready(server)
-        told = {one["event"]: one for one in server.told}
-        assert told["context"] == {"event": "context", "tokens": 64, "slots": 2}
-        assert told["device"]["name"] == "CPU"
+        events_by_name = {event["event"]: event for event in server.told}
+        assert events_by_name["context"] == {"event": "context", "tokens": 64, "slots": 2}
+        assert events_by_name["device"]["name"] == "CPU"
 
 
 async def test_a_load_that_fails_ends_the_worker(backend: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,18 +210,18 @@ async def test_a_load_that_fails_ends_the_worker(backend: Scripted, monkeypatch:
 
 async def test_asked_to_stop_it_finishes_what_it_began(server: Running, backend: Scripted) -> None:
     backend.may_step = False
-    asked = asyncio.create_task(server.ask(CHAT, HELLO))
+    task = asyncio.create_task(server.ask(CHAT, HELLO))
     await until(lambda: backend.running)
     assert await server.ask("/shutdown", {}, status=202) == {"status": "stopping"}
     backend.may_step = True
-    assert (await asked)["choices"][0]["message"]["content"] == "héllo 🚂"
+    assert (await task)["choices"][0]["message"]["content"] == "héllo 🚂"
     await asyncio.wait_for(server.task, PATIENCE_S)
 
 
 @pytest.mark.parametrize("path", ["/v1/models", CHAT, "/metrics", "/tokenize", "/shutdown", "/nowhere"])
 async def test_nothing_but_health_is_told_without_the_key(server: Running, path: str) -> None:
-    for said in ("", "Bearer", "Bearer wrong", KEY, f"Bearer {KEY}x", "Bearer launch-keyé"):
-        headers = {"Authorization": said} if said else {}
+    for credentials in ("", "Bearer", "Bearer wrong", KEY, f"Bearer {KEY}x", "Bearer launch-keyé"):
+        headers = {"Authorization": credentials} if credentials else {}
         async with (
             aiohttp.ClientSession() as stranger,
             stranger.post(server.url + path, json={}, headers=headers) as reply,
@@ -271,7 +271,7 @@ def head(*lines: str, body: bytes = b"") -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("sent", "status"),
+    ("data", "status"),
     [
         (b"nonsense\r\n\r\n", 400),
         (b"GET / HTTP/2.0\r\n\r\n", 400),
@@ -287,14 +287,14 @@ def head(*lines: str, body: bytes = b"") -> bytes:
         (b"GET / HTTP/1.1\r\nX: " + b"a" * 70_000, 431),
     ],
 )
-async def test_what_is_no_request_is_answered_and_hung_up_on(server: Running, sent: bytes, status: int) -> None:
-    assert (await raw(server, sent)).startswith(f"HTTP/1.1 {status} ".encode())
+async def test_what_is_no_request_is_answered_and_hung_up_on(server: Running, data: bytes, status: int) -> None:
+    assert (await raw(server, data)).startswith(f"HTTP/1.1 {status} ".encode())
 
 
 async def test_requests_in_a_row_are_answered_in_a_row_on_one_connection(server: Running) -> None:
-    one = head("GET /v1/models?x=1 HTTP/1.1")
+    request_head = head("GET /v1/models?x=1 HTTP/1.1")
     last = head("GET /health HTTP/1.1", "Connection: close")
-    answered = await raw(server, one + one + last)
+    answered = await raw(server, request_head + request_head + last)
     assert answered.count(b"HTTP/1.1 200 OK") == 3
     assert answered.count(b"Connection: keep-alive") == 2
 
@@ -317,8 +317,8 @@ async def test_a_body_may_come_in_pieces(server: Running) -> None:
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"messages": NaN}', b"\xff"])
 async def test_a_body_that_is_no_object_is_refused(server: Running, body: bytes) -> None:
-    sent = head(f"POST {CHAT} HTTP/1.1", f"Content-Length: {len(body)}", "Connection: close", body=body)
-    assert (await raw(server, sent)).startswith(b"HTTP/1.1 400 ")
+    data = head(f"POST {CHAT} HTTP/1.1", f"Content-Length: {len(body)}", "Connection: close", body=body)
+    assert (await raw(server, data)).startswith(b"HTTP/1.1 400 ")
 
 
 async def test_a_taken_port_is_named_as_the_cause(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,8 @@ CHATML = (
 )
 
 
-def rendered(text: str, said: TemplateInput = HELLO, limit_s: float = 5.0) -> str:
-    return ChatTemplate(text, {"bos_token": "<s>", "eos_token": "</s>"}).render(said, limit_s)
+def rendered(text: str, template_input: TemplateInput = HELLO, limit_s: float = 5.0) -> str:
+    return ChatTemplate(text, {"bos_token": "<s>", "eos_token": "</s>"}).render(template_input, limit_s)
 
 
 def test_a_conversation_becomes_a_prompt() -> None:
@@ -26,11 +26,11 @@ def test_a_conversation_becomes_a_prompt() -> None:
 
 
 def test_it_may_name_special_tokens_tools_and_what_a_client_adds() -> None:
-    said = TemplateInput(
+    given_input = TemplateInput(
         messages=[], tools=[{"name": "f", "text": "<é>"}], arguments={"enable_thinking": False, "messages": "x"}
     )
     text = "{{ bos_token }}{{ tools | tojson }}{{ enable_thinking }}{{ messages | length }}"
-    assert rendered(text, said) == '<s>[{"name": "f", "text": "<é>"}]False0'
+    assert rendered(text, given_input) == '<s>[{"name": "f", "text": "<é>"}]False0'
 
 
 def test_what_model_makers_use_beyond_jinja_is_there() -> None:
@@ -81,10 +81,10 @@ def test_one_that_takes_too_long_is_stopped() -> None:
 
 
 def test_long_numbers_in_what_people_say_are_no_reason_to_refuse() -> None:
-    said = TemplateInput(messages=[{"role": "user", "content": "100 % of 10000000 {:9999999}"}])
+    given_input = TemplateInput(messages=[{"role": "user", "content": "100 % of 10000000 {:9999999}"}])
     text = "{% macro say(m) %}{{ m['content'] | trim }}{% endmacro %}{{ say(messages[0]) }}"
     text += "{{ messages[0].content.split('x')[0] }}"
-    assert rendered(text, said).count("10000000") == 2
+    assert rendered(text, given_input).count("10000000") == 2
 
 
 def test_one_with_a_mistake_is_refused_when_it_is_loaded() -> None:

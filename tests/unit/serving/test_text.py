@@ -13,9 +13,9 @@ def test_a_text_is_cut_at_its_first_stop_however_it_is_divided(text: str, stops:
     cutter = StopSequences(stops)
     bounds = sorted({0, len(text), *(cut for cut in cuts if cut <= len(text))})
     pieces = [text[start:end] for start, end in pairwise(bounds)]
-    sent = "".join(cutter.feed(piece) for piece in pieces) + cutter.flush()
+    whole_text = "".join(cutter.feed(piece) for piece in pieces) + cutter.flush()
     met = _where_first_completed(text, stops, bounds)
-    assert sent == (text if met is None else text[:met])
+    assert whole_text == (text if met is None else text[:met])
     assert cutter.is_met == (met is not None)
 
 
@@ -23,8 +23,8 @@ def _where_first_completed(text: str, stops: list[str], bounds: list[int]) -> in
     """A stop is seen once the piece that completes it has come; of several seen then, the first one counts."""
     for end in bounds[1:]:
         at = [text.find(stop, 0, end) for stop in stops]
-        if found := [one for one in at if one >= 0]:
-            return min(found)
+        if places := [place for place in at if place >= 0]:
+            return min(places)
     return None
 
 

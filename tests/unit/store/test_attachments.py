@@ -111,13 +111,13 @@ async def test_files_leave_with_a_chat_that_leaves_the_trash(
     store: ChatStore, chat: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept, other = await keep(store, b"shared"), (await store.create_chat(NewChat())).id
-    gone = await keep(store, b"gone")
-    await send(store, chat, kept, gone)
+    unused = await keep(store, b"gone")
+    await send(store, chat, kept, unused)
     await send(store, other, kept)
     await store.delete_chat(chat)
     await store.close()
     store = await ChatStore.open(path)
-    assert gone.hash in names_in(path), "the chat can still be restored"
+    assert unused.hash in names_in(path), "the chat can still be restored"
     await store.close()
     monkeypatch.setattr(opening, "KEEP_DELETED_S", -2 * opening.CLOCK_SLACK_S)
     store = await ChatStore.open(path)

@@ -130,10 +130,10 @@ async def test_finishing_records_usage_once(store: ChatStore, chat: str, ask: As
     final = replace(turn.answer, status=MessageStatus.COMPLETE, timings=Timings(prompt_tokens=7, completion_tokens=2))
     await store.finish_answer(final)
     await store.finish_answer(final)
-    found = await store._run_job(
+    all_rows = await store._run_job(
         lambda c: c.execute("SELECT model, prompt_tokens, completion_tokens FROM usage").fetchall()
     )
-    assert found == [("m", 7, 2)]
+    assert all_rows == [("m", 7, 2)]
 
 
 async def test_deleting_is_undone_by_restoring(store: ChatStore, chat: str, ask: Ask) -> None:

@@ -49,7 +49,7 @@ def test_there_are_never_more_than_the_bound(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(connections, "KEPT_ROWS", 5)
     database = open_database(tmp_path / "chats.sqlite").connection
     connections.save_connections(database, [row(number) for number in range(20)])
-    assert [one.id for one in connections.list_connections(database, limit=100)] == [
+    assert [connection.id for connection in connections.list_connections(database, limit=100)] == [
         f"cn_{number}" for number in range(19, 14, -1)
     ]
     database.close()
@@ -59,5 +59,5 @@ def test_a_purpose_of_a_later_version_is_left_out(tmp_path: Path) -> None:
     database = open_database(tmp_path / "chats.sqlite").connection
     connections.save_connections(database, [row(1)])
     database.execute("INSERT INTO connections VALUES ('cn_x', ?, '{\"why\": \"telepathy\"}')", (NOW,))
-    assert [one.id for one in connections.list_connections(database, limit=10)] == ["cn_1"]
+    assert [connection.id for connection in connections.list_connections(database, limit=10)] == ["cn_1"]
     database.close()

@@ -82,8 +82,8 @@ async def test_only_the_last_are_kept_newest_first(tmp_path: Path, monkeypatch: 
     for number in range(5):
         await store.add_generation(msgspec.structs.replace(GENERATION, at=float(number)))
         await store.add_load(msgspec.structs.replace(LOAD, at=float(number)))
-    assert [found.at for found in await store.list_generations()] == [4.0, 3.0, 2.0]
-    assert [found.at for found in await store.list_loads()] == [4.0, 3.0]
+    assert [sample.at for sample in await store.list_generations()] == [4.0, 3.0, 2.0]
+    assert [sample.at for sample in await store.list_loads()] == [4.0, 3.0]
     await store.close()
 
 

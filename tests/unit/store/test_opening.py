@@ -27,7 +27,7 @@ from tests.unit.store.conftest import Ask, unwritten
 
 
 @contextmanager
-def opened(path: Path, steps: list[Migration] | None = None) -> Iterator[sqlite3.Connection]:
+def open_store(path: Path, steps: list[Migration] | None = None) -> Iterator[sqlite3.Connection]:
     with closing(open_database(path, steps).connection) as connection:
         yield connection
 
@@ -71,7 +71,7 @@ async def test_every_older_format_arrives_at_the_present_one(path: Path, version
     assert [summary.id for summary in await store.list_summaries(ListRequest("old"))] == ["c"]
     await store.close()
     fresh = path.with_name("fresh.db")
-    with opened(fresh):
+    with open_store(fresh):
         pass
     assert schema_of(path) == schema_of(fresh)
 
@@ -81,7 +81,7 @@ def test_a_copy_is_kept_before_a_migration_and_only_the_last_three(path: Path) -
     begun_at(path, 1)
     number = len(steps)
     for _ in range(KEPT_COPIES + 2):
-        with opened(path, steps[:number]):
+        with open_store(path, steps[:number]):
             pass
         number += 1
         steps.append(Migration(number, f"{number:04}_more", f"CREATE TABLE extra_{number} (x);"))
@@ -95,7 +95,7 @@ def test_half_a_copy_of_a_killed_migration_counts_for_none(path: Path) -> None:
     begun_at(path, 1)
     half = path.with_name(f"{path.name}.copy")
     half.write_bytes(b"half a database")
-    with opened(path):
+    with open_store(path):
         pass
     assert not half.exists()
     (copy,) = path.parent.glob("*.format-*")
@@ -104,7 +104,7 @@ def test_half_a_copy_of_a_killed_migration_counts_for_none(path: Path) -> None:
 
 
 def test_a_fresh_database_needs_no_copy(path: Path) -> None:
-    with opened(path) as connection:
+    with open_store(path) as connection:
         assert version_of(connection) == len(read_migrations())
     assert list(path.parent.glob("*.format-*")) == []
 
@@ -144,7 +144,7 @@ def test_a_newer_database_is_refused_and_untouched(path: Path) -> None:
 
 
 def test_settings_that_durability_rests_on(path: Path) -> None:
-    with opened(path) as connection:
+    with open_store(path) as connection:
         values = {
             name: connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
@@ -154,7 +154,7 @@ def test_settings_that_durability_rests_on(path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps no mode bits")
 def test_a_new_folder_is_private(tmp_path: Path) -> None:
-    with opened(tmp_path / "data" / "x.db"):
+    with open_store(tmp_path / "data" / "x.db"):
         pass
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
 
@@ -245,9 +245,13 @@ async def test_answers_left_unfinished_are_interrupted_and_can_be_found(path: Pa
     assert (await store.read_message(chat, turn.answer.id)).calls == [waiting]
     await store.close()
     store = await ChatStore.open(path)
-    found = await store.read_message(chat, turn.answer.id)
-    assert (found.status, found.content, found.reasoning) == (MessageStatus.INTERRUPTED, "Unfinished symphony", "r")
-    assert [call.state for call in found.calls] == [ToolCallState.CANCELLED], "nobody waits for it any more"
+    message = await store.read_message(chat, turn.answer.id)
+    assert (message.status, message.content, message.reasoning) == (
+        MessageStatus.INTERRUPTED,
+        "Unfinished symphony",
+        "r",
+    )
+    assert [call.state for call in message.calls] == [ToolCallState.CANCELLED], "nobody waits for it any more"
     assert [summary.id for summary in await store.list_summaries(ListRequest("symphony"))] == [chat]
     await store.close()
 

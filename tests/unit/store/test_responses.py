@@ -33,8 +33,8 @@ async def test_a_response_is_read_as_it_was_kept(store: ChatStore) -> None:
 async def test_a_conversation_is_all_that_was_said_oldest_first(store: ChatStore) -> None:
     for response in (kept("a"), kept("b", "a"), kept("branch", "a"), kept("c", "b")):
         await store.keep_response(response, AMPLE)
-    said = [item.id for item in await store.response_conversation("c")]
-    assert said == ["in_a", "out_a", "in_b", "out_b", "in_c", "out_c"]
+    ids = [item.id for item in await store.response_conversation("c")]
+    assert ids == ["in_a", "out_a", "in_b", "out_b", "in_c", "out_c"]
     assert len(await store.response_conversation("branch")) == 4
 
 

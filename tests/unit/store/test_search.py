@@ -58,8 +58,8 @@ async def test_a_search_finds(store: ChatStore, chat_with_text: str, query: str)
     ["quantised", "NOT quantise", "said NEAR(die)", "uantise", "🎈", "言語モデルx", "%", "_", "content:quantise"],
 )
 async def test_a_search_does_not_find(store: ChatStore, chat_with_text: str, query: str) -> None:
-    found = [summary.id for summary in await store.list_summaries(ListRequest(query))]
-    assert found == ([chat_with_text] if query == "%" else [])
+    ids = [summary.id for summary in await store.list_summaries(ListRequest(query))]
+    assert ids == ([chat_with_text] if query == "%" else [])
 
 
 async def test_an_empty_search_lists_everything(store: ChatStore, chat_with_text: str) -> None:
@@ -67,16 +67,16 @@ async def test_an_empty_search_lists_everything(store: ChatStore, chat_with_text
 
 
 async def test_a_snippet_marks_what_was_found(store: ChatStore, chat_with_text: str) -> None:
-    (found,) = await store.list_summaries(ListRequest("quant"))
-    assert f"{MARK_START}quantise{MARK_END} OR die" in found.snippet
-    (found,) = await store.list_summaries(ListRequest("🎉"))
-    assert f"C++ {MARK_START}🎉{MARK_END} and" in found.snippet
+    (summary,) = await store.list_summaries(ListRequest("quant"))
+    assert f"{MARK_START}quantise{MARK_END} OR die" in summary.snippet
+    (summary,) = await store.list_summaries(ListRequest("🎉"))
+    assert f"C++ {MARK_START}🎉{MARK_END} and" in summary.snippet
 
 
 async def test_a_title_alone_is_found_and_marked(store: ChatStore) -> None:
     await store.create_chat(NewChat(title="Rust borrow checker"))
-    (found,) = await store.list_summaries(ListRequest("borr"))
-    assert found.snippet == f"Rust {MARK_START}borrow{MARK_END} checker"
+    (summary,) = await store.list_summaries(ListRequest("borr"))
+    assert summary.snippet == f"Rust {MARK_START}borrow{MARK_END} checker"
 
 
 async def test_a_new_title_is_found_and_the_old_one_no_more(store: ChatStore) -> None:

@@ -82,8 +82,8 @@ async def test_more_messages_than_a_statement_takes_have_their_files(store: Chat
             attachments._insert(connection, replace(NOTE, id=f"a{at}"), message=name)
         return attachments.attachments_of_messages(connection, names)
 
-    found = await store._run_job(fill)
-    assert {name: [each.id for each in files] for name, files in found.items()} == {
+    records = await store._run_job(fill)
+    assert {name: [each.id for each in files] for name, files in records.items()} == {
         name: [f"a{at}"] for at, name in enumerate(names)
     }
     assert await store._run_job(lambda c: attachments.attachments_of_messages(c, [])) == {}
@@ -95,12 +95,12 @@ async def test_a_page_has_as_many_as_were_asked_for_between_one_and_the_most(sto
     for limit, count in ((-1, 1), (0, 1), (1, 1), (2, 2), (3, 3), (10**6, 3)):
         assert len(await store.list_summaries(ListRequest(limit=limit))) == count
         assert len(await store.list_summaries(ListRequest("chat", limit=limit))) == count
-    listed = await store.list_summaries()
-    assert [each.title for each in listed] == ["Chat 2", "Chat 1", "Chat 0"]
-    assert all(each.created_at <= each.updated_at and each.message_count == 0 for each in listed)
+    summaries = await store.list_summaries()
+    assert [each.title for each in summaries] == ["Chat 2", "Chat 1", "Chat 0"]
+    assert all(each.created_at <= each.updated_at and each.message_count == 0 for each in summaries)
     for at in range(3):
-        page = await store.list_summaries(ListRequest(limit=5, before=listed[at].updated_at))
-        assert page == listed[at + 1 :]
+        page = await store.list_summaries(ListRequest(limit=5, before=summaries[at].updated_at))
+        assert page == summaries[at + 1 :]
 
 
 # ----- chats from elsewhere

@@ -32,13 +32,13 @@ class Recorder:
         self.changed.set()
 
     def statuses(self, model: str = "m") -> list[EngineStatus]:
-        found = [event.status for event in self.events if isinstance(event, EngineChanged)]
-        return [status for status in found if status.model == model]
+        events = [event.status for event in self.events if isinstance(event, EngineChanged)]
+        return [status for status in events if status.model == model]
 
     def states(self, model: str = "m") -> list[EngineState]:
         """The states gone through, without repeats."""
-        told = [status.state for status in self.statuses(model)]
-        return [state for at, state in enumerate(told) if at == 0 or told[at - 1] is not state]
+        names = [status.state for status in self.statuses(model)]
+        return [state for at, state in enumerate(names) if at == 0 or names[at - 1] is not state]
 
     def lines(self) -> list[str]:
         return [event.text for event in self.events if isinstance(event, LogLine)]

@@ -111,7 +111,7 @@ async def test_without_a_key_none_is_sent(supervisor: Supervisor, far: Remotely,
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "code", "said"),
+    ("status", "body", "code", "sentence"),
     [
         (401, {}, "auth", "does not accept the key"),
         (403, {}, "auth", "does not accept the key"),
@@ -123,10 +123,10 @@ async def test_without_a_key_none_is_sent(supervisor: Supervisor, far: Remotely,
     ],
 )
 async def test_what_is_wrong_there_is_a_failure_in_a_sentence(  # noqa: PLR0913, PLR0917 -- one row of the table
-    supervisor: Supervisor, far: Remotely, request_for: Ask, status: int, body: object, code: str, said: str
+    supervisor: Supervisor, far: Remotely, request_for: Ask, status: int, body: object, code: str, sentence: str
 ) -> None:
     far.status, far.body = status, body
-    with pytest.raises(EngineFailed, match=said) as failed:
+    with pytest.raises(EngineFailed, match=sentence) as failed:
         await supervisor.ensure_ready(request_for(far))
     assert failed.value.code == code
     assert KEY not in str(failed.value)
@@ -135,14 +135,14 @@ async def test_what_is_wrong_there_is_a_failure_in_a_sentence(  # noqa: PLR0913,
 async def test_an_endpoint_that_comes_back_is_used_at_once_however_often_it_was_away(
     supervisor: Supervisor, far: Remotely, request_for: Ask
 ) -> None:
-    wanted = request_for(far)
+    request = request_for(far)
     far.status = 503
     for _ in range(6):
         with pytest.raises(EngineFailed):
-            async with supervisor.lease(wanted):
+            async with supervisor.lease(request):
                 pass
     far.status = 200
-    async with supervisor.lease(wanted) as lease:
+    async with supervisor.lease(request) as lease:
         assert lease.status.state is EngineState.READY
 
 
@@ -150,8 +150,8 @@ async def test_an_endpoint_that_comes_back_is_used_at_once_however_often_it_was_
 async def test_one_that_is_lost_is_noticed_without_a_request_and_a_hiccup_is_not_a_loss(
     supervisor: Supervisor, far: Remotely, request_for: Ask, recorder: Recorder
 ) -> None:
-    wanted = request_for(far)
-    await supervisor.ensure_ready(wanted)
+    request = request_for(far)
+    await supervisor.ensure_ready(request)
     far.status = 500
     failed = await recorder.until_state(EngineState.FAILED)
     assert failed.failure is not None
@@ -201,7 +201,7 @@ async def test_a_name_that_leads_there_does_not_either(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "sentence"),
     [
         (_untrusted(), "cannot be verified: self-signed"),
         (TimeoutError(), "did not answer within"),
@@ -211,7 +211,7 @@ async def test_a_name_that_leads_there_does_not_either(monkeypatch: pytest.Monke
     ],
 )
 async def test_every_trouble_on_the_way_has_its_sentence(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+    monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
 ) -> None:
     async def fails(*_args: object, **_named: object) -> None:
         raise error
@@ -219,7 +219,7 @@ async def test_every_trouble_on_the_way_has_its_sentence(
     monkeypatch.setattr(EngineEndpoint, "send_request", fails)
     failure = await remote.check_endpoint(HERE, "/models")
     assert failure is not None
-    assert said in failure.sentence
+    assert sentence in failure.sentence
     assert failure.hint
 
 

@@ -130,8 +130,8 @@ async def test_an_engine_that_crashes_once_while_loading_is_there_for_the_next_w
 
 async def test_everybody_who_waits_hears_of_the_crash(supervisor: Supervisor, ask: Ask, adapter: FakeAdapter) -> None:
     adapter.behaviours["m"] = Behaviour(says=("model is corrupted or incomplete",), exit_code=1)
-    heard = await asyncio.gather(*(lease_once(supervisor, ask) for _ in range(10)), return_exceptions=True)
-    assert [getattr(error, "code", None) for error in heard] == [FailureKind.MODEL_CORRUPT] * 10
+    results = await asyncio.gather(*(lease_once(supervisor, ask) for _ in range(10)), return_exceptions=True)
+    assert [getattr(error, "code", None) for error in results] == [FailureKind.MODEL_CORRUPT] * 10
 
 
 async def test_a_mistake_of_ours_ends_the_engine_and_is_told_to_whoever_asks(

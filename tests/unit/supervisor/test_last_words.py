@@ -35,8 +35,8 @@ class Witness:
         time.sleep(self.slowly)
         return ()
 
-    def hear(self, heard: ChildOutput) -> None:
-        self.noted += heard.lines
+    def hear(self, output: ChildOutput) -> None:
+        self.noted += output.lines
 
     def ended(self, _child: EngineProcess, code: int) -> None:
         self.noted.append(code)
@@ -64,8 +64,8 @@ async def start(
         return begun[-1]
 
     yield started
-    for one in begun:
-        one.kill()
+    for process in begun:
+        process.kill()
     log.close()
 
 

@@ -28,7 +28,7 @@ def ask(ticket: int, client: str = "") -> m.ReadyRequest:
 
 
 def order(*clients: str) -> list[int]:
-    return [one.ticket for one in order_by_turns(ask(ticket, client) for ticket, client in enumerate(clients))]
+    return [turn.ticket for turn in order_by_turns(ask(ticket, client) for ticket, client in enumerate(clients))]
 
 
 def test_one_that_sends_many_requests_does_not_keep_the_others_waiting() -> None:
@@ -46,8 +46,8 @@ def test_who_leaves_is_not_served() -> None:
     line.remove_ticket(2)
     line.remove_ticket(0)
     line.remove_ticket(99)
-    assert [one.ticket for one in line] == [1]
-    assert [one.ticket for one in line.drain_all()] == [1]
+    assert [waiting.ticket for waiting in line] == [1]
+    assert [waiting.ticket for waiting in line.drain_all()] == [1]
     assert line.count == 0
 
 

@@ -96,9 +96,9 @@ async def test_progress_memory_and_context_are_told_while_loading(
     await supervisor.ensure_ready(ask(context=1))
     await recorder.until(lambda: recorder.statuses()[-1].memory_bytes == 1_234_567)
     (status,) = supervisor.list_statuses()
-    told = [(status.stage, status.progress) for status in recorder.statuses() if status.progress]
-    assert told[-1] == ("Reading weights", 1.0)
-    assert sorted(told, key=lambda pair: pair[1] or 0.0) == told
+    steps = [(status.stage, status.progress) for status in recorder.statuses() if status.progress]
+    assert steps[-1] == ("Reading weights", 1.0)
+    assert sorted(steps, key=lambda pair: pair[1] or 0.0) == steps
     assert (status.context, status.slots) == (4096, 2)
     assert (status.progress, status.stage) == (None, "")
     assert (status.load_seconds or 0) >= 0.6
@@ -173,21 +173,21 @@ async def test_a_port_that_stays_taken_is_told(supervisor: Supervisor, ask: Ask,
 async def test_what_would_only_happen_again_is_told_again_without_a_process(
     supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, tmp_path: Path, damage: tuple[str, FailureKind]
 ) -> None:
-    said, kind = damage
+    line, kind = damage
     starts = tmp_path / "starts"
     (tmp_path / "m.gguf").write_bytes(b"GGUF")
-    adapter.behaviours["m"] = Behaviour(says=(said,), exit_code=1, state_file=str(starts))
+    adapter.behaviours["m"] = Behaviour(says=(line,), exit_code=1, state_file=str(starts))
     for _ in range(3):
         with pytest.raises(EngineFailed) as caught:
             async with supervisor.lease(ask()):
                 pass
         assert caught.value.code == kind
-        assert said in caught.value.body.detail
+        assert line in caught.value.body.detail
         assert caught.value.hint == "Try another model."
     assert len(starts.read_bytes()) == 1
     failure = supervisor.list_statuses()[0].failure
     assert failure is not None
-    assert (failure.code, failure.exit_code, failure.log_tail) == (kind, 1, [said])
+    assert (failure.code, failure.exit_code, failure.log_tail) == (kind, 1, [line])
 
     (tmp_path / "m.gguf").write_bytes(b"GGUF, downloaded again")
     adapter.behaviours["m"] = Behaviour()
@@ -220,12 +220,12 @@ async def test_what_cannot_start_says_why(supervisor: Supervisor, ask: Ask, adap
     with pytest.raises(EngineFailed, match="nonsense") as unknown:
         await supervisor.ensure_ready(ask("b", engine="nonsense"))
     assert unknown.value.code == FailureKind.NOT_INSTALLED
-    found = adapter.installation
+    installation = adapter.installation
     adapter.installation = Failure(kind=FailureKind.NOT_INSTALLED, sentence="It is not installed.")
     with pytest.raises(EngineFailed, match="It is not installed"):
         await supervisor.ensure_ready(ask("c"))
-    assert not isinstance(found, Failure)
-    adapter.installation = msgspec.structs.replace(found, python=Path("/nowhere/python"))
+    assert not isinstance(installation, Failure)
+    adapter.installation = msgspec.structs.replace(installation, python=Path("/nowhere/python"))
     with pytest.raises(EngineFailed, match="/nowhere/python"):
         await supervisor.ensure_ready(ask("d"))
     assert {status.state for status in supervisor.list_statuses()} == {S.FAILED}

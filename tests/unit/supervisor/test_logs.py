@@ -29,8 +29,8 @@ from tests.unit.supervisor.conftest import Ask, Recorder
 def cut(data: bytes, *at: int) -> list[str]:
     lines = LineSplitter()
     edges = [0, *sorted(at), len(data)]
-    found = [line for start, end in itertools.pairwise(edges) for line in lines.feed_bytes(data[start:end])]
-    return found + lines.flush_rest()
+    split_lines = [line for start, end in itertools.pairwise(edges) for line in lines.feed_bytes(data[start:end])]
+    return split_lines + lines.flush_rest()
 
 
 @given(
@@ -140,11 +140,11 @@ def test_a_folder_that_cannot_be_made_stops_nobody(tmp_path: Path, recorder: Rec
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("a/b", "a_b"), ("Model", "model"), ("x" * 80, "x" * 81), ("é", "è"), ("..", "__")]
+    ("name", "other"), [("a/b", "a_b"), ("Model", "model"), ("x" * 80, "x" * 81), ("é", "è"), ("..", "__")]
 )
-def test_different_models_have_different_files(one: str, other: str) -> None:
-    assert file_slug(one) != file_slug(other)
-    assert not {"/", "\\", ":"} & set(file_slug(one))
+def test_different_models_have_different_files(name: str, other: str) -> None:
+    assert file_slug(name) != file_slug(other)
+    assert not {"/", "\\", ":"} & set(file_slug(name))
 
 
 def test_a_plain_name_stays_as_it_is() -> None:
@@ -174,9 +174,9 @@ async def test_a_flood_does_not_hold_up_the_engine(
         endpoint = EngineEndpoint(base_url=lease.base_url, key=lease.key, served_name="m")
         assert (await endpoint.send_request("POST", "/v1/completions", body=b"{}", timeout_s=20.0)).status == 200
     await supervisor.unload_model("m")
-    told = [event for event in recorder.events if isinstance(event, LogLine)]
+    events = [event for event in recorder.events if isinstance(event, LogLine)]
     assert len(supervisor.read_log("m", tail=5000)) == RING_LINES
     last = [line.text for line in supervisor.read_log("m", tail=2)]
     assert "flood 19999" in last  # the engine may have said after it that it ends
-    assert len(told) < 10_000
+    assert len(events) < 10_000
     assert supervisor.read_log("never heard of") == []

@@ -78,11 +78,11 @@ def outcomes(effects: list[m.MachineEffect]) -> dict[int, m.CallOutcome]:
 
 
 def refused(effects: list[m.MachineEffect]) -> list[FailureKind]:
-    return [said.failure.kind for said in outcomes(effects).values() if isinstance(said, m.LoadRefused)]
+    return [outcome.failure.kind for outcome in outcomes(effects).values() if isinstance(outcome, m.LoadRefused)]
 
 
 def turned_away(effects: list[m.MachineEffect]) -> list[m.TurnAwayReason]:
-    return [said.reason for said in outcomes(effects).values() if isinstance(said, m.LoadTurnedAway)]
+    return [outcome.reason for outcome in outcomes(effects).values() if isinstance(outcome, m.LoadTurnedAway)]
 
 
 def test_the_way_up_answers_everybody_who_waits() -> None:
@@ -214,11 +214,11 @@ def test_it_gives_up_after_three_restarts_in_ten_minutes() -> None:
         assert driver.state() is S.BACKING_OFF
         crash_again(driver, wait_s)
     assert driver.state() is S.FAILED
-    (said,) = outcomes(driver.ask()).values()
-    assert isinstance(said, m.LoadRefused)
-    assert said.failure.kind is FailureKind.CRASHED
-    assert "4 times within 10 minutes" in said.failure.hint
-    assert f"`roundhouse load {driver.machine.model}`" in said.failure.hint
+    (outcome,) = outcomes(driver.ask()).values()
+    assert isinstance(outcome, m.LoadRefused)
+    assert outcome.failure.kind is FailureKind.CRASHED
+    assert "4 times within 10 minutes" in outcome.failure.hint
+    assert f"`roundhouse load {driver.machine.model}`" in outcome.failure.hint
     driver.pass_time(RESTART_WINDOW_S)
     driver.ask()
     assert driver.state() is S.STARTING

@@ -133,25 +133,27 @@ class Laws(RuleBasedStateMachine):
     @rule(request=st.sampled_from([*REQUESTS, LARGER]), terms=TERMS)
     def ask_at_once(self, request: LoadRequest, terms: LeaseOptions) -> None:
         """A lease that needs no decision comes to what asking for it comes to; one that does changes nothing."""
-        before, asked = snapshot_of(self.machine), copy.deepcopy(self.machine)
+        before, machine_copy = snapshot_of(self.machine), copy.deepcopy(self.machine)
         if not self.machine.hold_at_once(request, terms):
             assert snapshot_of(self.machine) == before
             return
-        effects = asked.step(m.ReadyRequest(ticket=-1, request=request, holds=True, terms=terms), self.now)
-        assert effects == [m.AnswerCaller(ticket=-1, outcome=m.LeaseGranted(run=asked.run, slot=terms.takes_slot))]
-        assert snapshot_of(self.machine) == snapshot_of(asked)
+        effects = machine_copy.step(m.ReadyRequest(ticket=-1, request=request, holds=True, terms=terms), self.now)
+        assert effects == [
+            m.AnswerCaller(ticket=-1, outcome=m.LeaseGranted(run=machine_copy.run, slot=terms.takes_slot))
+        ]
+        assert snapshot_of(self.machine) == snapshot_of(machine_copy)
         self.leases.append(m.LeaseGranted(run=self.machine.run, slot=terms.takes_slot))
 
     @precondition(lambda self: self.leases)
     @rule(data=st.data())
     def release_at_once(self, data: st.DataObject) -> None:
         lease = self.leases[data.draw(st.integers(0, len(self.leases) - 1))]
-        before, asked = snapshot_of(self.machine), copy.deepcopy(self.machine)
+        before, machine_copy = snapshot_of(self.machine), copy.deepcopy(self.machine)
         if not self.machine.release_at_once(lease.run, self.now, slot=lease.slot):
             assert snapshot_of(self.machine) == before
             return
-        assert asked.step(m.ReleaseLease(run=lease.run, slot=lease.slot), self.now) == []
-        assert snapshot_of(self.machine) == snapshot_of(asked)
+        assert machine_copy.step(m.ReleaseLease(run=lease.run, slot=lease.slot), self.now) == []
+        assert snapshot_of(self.machine) == snapshot_of(machine_copy)
         self.leases.remove(lease)
 
     @invariant()

@@ -71,7 +71,7 @@ def test_the_waiter_hears_nothing_of_it_and_gets_what_fits() -> None:
     started(machine)
     effects = machine.step(m.EngineReady(run=machine.run), 2.0)
     assert [effect.ticket for effect in effects if isinstance(effect, m.AnswerCaller)] == [1]
-    assert [one.kind for one in machine.applied] == ["less_context"]
+    assert [remedy.kind for remedy in machine.applied] == ["less_context"]
 
 
 def test_without_leave_the_failure_is_told_with_its_remedies() -> None:

@@ -33,9 +33,9 @@ def test_every_remedy_has_a_command_that_there_is(kind: RemedyKind) -> None:
     assert program == "roundhouse"
     called: click.Command = roundhouse
     while isinstance(called, click.Group) and words:
-        _, found, words = called.resolve_command(click.Context(called), words)
-        assert found is not None
-        called = found
+        _, subcommand, words = called.resolve_command(click.Context(called), words)
+        assert subcommand is not None
+        called = subcommand
     called.make_context("x", words)
 
 
@@ -44,8 +44,8 @@ def test_a_load_names_what_it_changes() -> None:
     again = Remedy(kind=RemedyKind.LOAD_AGAIN, label="Load again")
     unknown = Remedy(kind=RemedyKind.LESS_GPU_MEMORY, label="Load", options={"no_such_option": 1})
     failure = Failure(kind=FailureKind.UNKNOWN, sentence="No.", remedies=(share, again, unknown))
-    said = [(one.command, one.options) for one in list_remedy_offers("my model", failure, request())]
-    assert said == [
+    offers = [(offer.command, offer.options) for offer in list_remedy_offers("my model", failure, request())]
+    assert offers == [
         ("roundhouse load 'my model' --gpu-memory-fraction 0.5", {"gpu_memory_fraction": 0.5}),
         ("roundhouse load 'my model'", {}),
         ("", {}),

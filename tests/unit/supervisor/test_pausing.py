@@ -135,9 +135,9 @@ async def test_real_engines_go_and_come_back(
         assert (refused.value.code, "roundhouse resume" in refused.value.hint) == ("paused", True)
     await recorder.until_state(S.STOPPED, "busy")
     supervisor.pausing.resume_all()
-    await recorder.until(lambda: len([one for one in supervisor.list_statuses() if one.state is S.READY]) == 3)
-    said = [event.pause.is_paused for event in recorder.events if isinstance(event, PauseChanged)]
-    assert said == [True, False]
+    await recorder.until(lambda: len([status for status in supervisor.list_statuses() if status.state is S.READY]) == 3)
+    pauses = [event.pause.is_paused for event in recorder.events if isinstance(event, PauseChanged)]
+    assert pauses == [True, False]
 
 
 async def test_a_new_policy_does_not_end_a_pause(supervisor: Supervisor, ask: Ask) -> None:
@@ -158,7 +158,7 @@ async def test_a_pause_amid_coming_back_forgets_nobody(
     await recorder.until(lambda: supervisor.list_statuses() == [])
     adapter.behaviours = {"a": Behaviour(load_s=60.0), "b": Behaviour(load_s=60.0)}
     supervisor.pausing.resume_all()
-    await recorder.until(lambda: any(one.state is S.LOADING for one in supervisor.list_statuses()))
+    await recorder.until(lambda: any(status.state is S.LOADING for status in supervisor.list_statuses()))
     supervisor.pausing.pause_all()
     assert sorted(supervisor.pausing.pause_state().comes_back) == ["a", "b"]
 

@@ -51,8 +51,8 @@ def test_while_a_load_fills_graphics_memory_nobody_has_to_go_for_what_it_seems_t
 
 def test_memory_that_does_not_come_back_is_waited_for_only_so_long(stage: Stage) -> None:
     stage.seat(IDLE)
-    gone = Resident(model="gone", last_used=0.0, is_idle=True, holds={"gpu": 40 * GB})
-    stage.seat(gone)
+    resident = Resident(model="gone", last_used=0.0, is_idle=True, holds={"gpu": 40 * GB})
+    stage.seat(resident)
     stage.places.join_queue(PendingLoad(model="next", since=100.0, needs={"gpu": 50 * GB}), 7)
     assert stage.decided(80, 100.0) == [EvictEngine(model="gone")]
     stage.places.leave_queue("gone", 101.0)

@@ -68,10 +68,10 @@ def table_of(*residents: Resident, limits: MemoryLimits, policy: SupervisorPolic
 # ----- what is taken of each pool
 
 
-@pytest.mark.parametrize(("taken", "asked", "missing"), [(60, 40, 0), (60, 41, 1), (60, 42, 2), (100, 1, 1)])
-def test_a_pool_is_full_at_its_limit_and_not_a_byte_before(taken: int, asked: int, missing: int) -> None:
+@pytest.mark.parametrize(("taken", "size", "missing"), [(60, 40, 0), (60, 41, 1), (60, 42, 2), (100, 1, 1)])
+def test_a_pool_is_full_at_its_limit_and_not_a_byte_before(taken: int, size: int, missing: int) -> None:
     table = table_of(resident("a", holds={SYSTEM: taken}), limits=MemoryLimits(pools={SYSTEM: 100}))
-    assert table.shortfall_of({SYSTEM: asked}) == ({SYSTEM: missing} if missing else {})
+    assert table.shortfall_of({SYSTEM: size}) == ({SYSTEM: missing} if missing else {})
     assert table.shortfall_of({SYSTEM: 0, "elsewhere": 10**9}) == {}
 
 

@@ -31,8 +31,8 @@ class Memory:
 
     async def read(self, pids: Sequence[int]) -> MemoryReading:
         running = self.supervisor.list_statuses() if self.supervisor else []
-        up = [one for one in running if one.pid in pids and one.state in {S.READY, S.DRAINING, S.STOPPING}]
-        held = {one.model for one in up} | ({self.keeps} if self.keeps else set())
+        up = [status for status in running if status.pid in pids and status.state in {S.READY, S.DRAINING, S.STOPPING}]
+        held = {status.model for status in up} | ({self.keeps} if self.keeps else set())
         self.missed += len(held) > len(up)
         return MemoryReading(free={"gpu": self.free - sum(SIZES[model] for model in held)})
 
@@ -129,7 +129,7 @@ async def test_memory_that_comes_back_late_is_waited_for(
 async def test_a_busy_model_is_waited_for(supervisor: Supervisor, need: Ask, recorder: Recorder) -> None:
     async with supervisor.lease(need("a")):
         waiting = asyncio.create_task(supervisor.ensure_ready(need("c")))
-        await recorder.until(lambda: [one for one in recorder.statuses("c") if "to free memory" in one.stage])
+        await recorder.until(lambda: [status for status in recorder.statuses("c") if "to free memory" in status.stage])
         assert loaded(supervisor) == ["a"]
     await waiting
     assert loaded(supervisor) == ["c"]
@@ -140,7 +140,7 @@ async def test_a_load_that_has_room_never_says_that_it_waits_for_some(
 ) -> None:
     await supervisor.ensure_ready(need("a"))
     await supervisor.ensure_ready(need("b"))
-    assert not [one for model in "ab" for one in recorder.statuses(model) if "to free memory" in one.stage]
+    assert not [status for model in "ab" for status in recorder.statuses(model) if "to free memory" in status.stage]
 
 
 async def test_a_gauge_that_fails_stops_nobody(

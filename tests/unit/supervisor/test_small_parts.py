@@ -66,7 +66,7 @@ def test_a_private_file_is_its_owners_and_whole(tmp_path: Path) -> None:
     write_private(path, b"first")
     write_private(path, b"second")
     assert path.read_bytes() == b"second"
-    assert [found.name for found in path.parent.iterdir()] == ["file.ini"]
+    assert [file.name for file in path.parent.iterdir()] == ["file.ini"]
     if sys.platform != "win32":
         assert path.stat().st_mode & 0o777 == 0o600
 
@@ -143,25 +143,25 @@ async def test_nobody_there_is_not_ready() -> None:
 
 
 async def test_changes_are_told_ten_times_a_second_and_the_last_one_always() -> None:
-    said: list[float] = []
+    times: list[float] = []
     loop = asyncio.get_running_loop()
     last = loop.create_future()
 
     def say() -> None:
-        said.append(loop.time())
-        if len(said) == 3:
+        times.append(loop.time())
+        if len(times) == 3:
             last.set_result(None)
 
     announcer = Announcer(say)
     announcer.announce(at_once=False)
     for _ in range(1000):
         announcer.announce(at_once=False)
-    assert len(said) == 1
+    assert len(times) == 1
     announcer.announce(at_once=True)
-    assert len(said) == 2
+    assert len(times) == 2
     announcer.announce(at_once=False)
     await asyncio.wait_for(last, PATIENCE_S)
-    assert said[2] - said[1] >= INTERVAL_S * 0.9
+    assert times[2] - times[1] >= INTERVAL_S * 0.9
     announcer.announce(at_once=False)
     announcer.close()
 

@@ -71,11 +71,11 @@ def test_one_that_comes_up_shows_how_far_it_is_and_what_it_waits_for() -> None:
 def test_of_one_that_failed_nothing_is_left_but_why() -> None:
     driver = Driver().come_up()
     driver.end(FailureKind.MODEL_CORRUPT)
-    gone = seen(driver)
-    assert gone.failure is not None
-    assert gone.failure.code == "model_corrupt"
-    assert (gone.pid, gone.loaded_at, gone.load_seconds, gone.memory_bytes) == (None, None, None, None)
-    assert (gone.notes, gone.buffers, gone.unload_at) == ([], {}, None)
+    status = seen(driver)
+    assert status.failure is not None
+    assert status.failure.code == "model_corrupt"
+    assert (status.pid, status.loaded_at, status.load_seconds, status.memory_bytes) == (None, None, None, None)
+    assert (status.notes, status.buffers, status.unload_at) == ([], {}, None)
 
 
 @pytest.mark.parametrize(

@@ -95,8 +95,8 @@ async def test_a_real_engine_makes_way_and_comes_back(
         free["system"] = 200
         await asyncio.wait_for(watching.check_once(), PATIENCE_S)
     assert "idle" in [status.model for status in supervisor.list_statuses() if status.state is S.READY]
-    said = [event.code for event in recorder.events if isinstance(event, Notice)]
-    assert said == ["memory_yielded", "memory_returned"]
+    codes = [event.code for event in recorder.events if isinstance(event, Notice)]
+    assert codes == ["memory_yielded", "memory_returned"]
 
 
 async def test_nothing_is_read_while_it_is_off(supervisor: Supervisor, recorder: Recorder) -> None:

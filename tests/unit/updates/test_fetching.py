@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def file(content: bytes = CONTENT, **changes: object) -> ReleaseFile:
-    said = {
+    fields = {
         "kind": InstallationKind.DEB,
         "platform": "linux",
         "architecture": "x86_64",
@@ -43,7 +43,7 @@ def file(content: bytes = CONTENT, **changes: object) -> ReleaseFile:
         "sha256": hashlib.sha256(content).hexdigest(),
         **changes,
     }
-    return ReleaseFile(**said)  # type: ignore[arg-type]  # a table of test data
+    return ReleaseFile(**fields)  # type: ignore[arg-type]  # a table of test data
 
 
 def means(arrived: list[int] | None = None, stop: threading.Event | None = None) -> TransferDeps:
@@ -63,18 +63,18 @@ def test_a_file_comes_whole_into_a_folder_of_the_person_s_own(hub: Hub, folder: 
     arrived: list[int] = []
     path = fetch_file(manifest_url(hub), file(), folder, means(arrived))
     assert (path.name, path.read_bytes(), sum(arrived)) == ("roundhouse_0.2.0_amd64.deb", CONTENT, len(CONTENT))
-    assert [one.name for one in folder.iterdir()] == [path.name]
+    assert [path_left.name for path_left in folder.iterdir()] == [path.name]
     assert folder.stat().st_mode & 0o077 == 0 or folder.drive
 
 
 def test_what_is_here_and_right_is_not_fetched_again(hub: Hub, folder: Path) -> None:
     fetch_file(manifest_url(hub), file(), folder, means())
-    asked = len(hub.asked)
+    count = len(hub.asked)
     path = fetch_file(manifest_url(hub), file(), folder, means())
-    assert len(hub.asked) == asked
+    assert len(hub.asked) == count
     path.write_bytes(CONTENT[:-1] + b"!")
     assert fetch_file(manifest_url(hub), file(), folder, means()).read_bytes() == CONTENT
-    assert len(hub.asked) > asked
+    assert len(hub.asked) > count
 
 
 def test_what_was_called_off_goes_on_where_it_was(hub: Hub, folder: Path) -> None:
@@ -91,7 +91,7 @@ def test_what_was_called_off_goes_on_where_it_was(hub: Hub, folder: Path) -> Non
         )
     before = len(hub.asked)
     fetch_file(manifest_url(hub), file(), folder, means())
-    assert all(wanted != f"bytes=0-{len(CONTENT) - 1}" for _, wanted in hub.asked[before:])
+    assert all(range_header != f"bytes=0-{len(CONTENT) - 1}" for _, range_header in hub.asked[before:])
 
 
 def test_a_truncated_file_is_refused(hub: Hub, folder: Path) -> None:
@@ -156,8 +156,8 @@ def test_what_was_changed_on_the_disk_is_thrown_away(tmp_path: Path) -> None:
 
 def test_a_description_comes_with_its_signature(hub: Hub) -> None:
     hub.files |= {"/updates/stable.json": b"{}", "/updates/stable.json.sig": b"signed\n"}
-    found = fetch_manifest(manifest_url(hub))
-    assert (found.content, found.signatures) == (b"{}", "signed\n")
+    manifest = fetch_manifest(manifest_url(hub))
+    assert (manifest.content, manifest.signatures) == (b"{}", "signed\n")
     del hub.files["/updates/stable.json.sig"]
     with pytest.raises(NotFound):
         fetch_manifest(manifest_url(hub))

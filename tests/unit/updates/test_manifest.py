@@ -53,12 +53,12 @@ def refusal(publisher: Publisher, **changes: object) -> str:
 
 
 def test_what_a_trusted_key_signed_is_read(publisher: Publisher) -> None:
-    found = read(publisher)
-    assert (found.version, found.channel, found.issued) == ("0.2.0", "stable", NOW)
-    file = found.find_file(InstallationKind.DEB, HOST.platform, HOST.architecture)
+    data = read(publisher)
+    assert (data.version, data.channel, data.issued) == ("0.2.0", "stable", NOW)
+    file = data.find_file(InstallationKind.DEB, HOST.platform, HOST.architecture)
     assert file is not None
     assert (file.name, file.size) == ("roundhouse_0.2.0_amd64.deb", 9)
-    assert found.find_file(InstallationKind.EXE, HOST.platform, HOST.architecture) is None
+    assert data.find_file(InstallationKind.EXE, HOST.platform, HOST.architecture) is None
     assert file_address("https://example.org/updates/stable.json", file) == f"https://example.org/updates/{file.name}"
 
 
@@ -137,23 +137,23 @@ def test_a_file_that_cannot_be_is_refused(publisher: Publisher, changes: dict[st
 
 
 def test_a_description_counts_for_its_channel_and_its_time(publisher: Publisher) -> None:
-    found = read(publisher)
-    check_current(found, "stable", NOW)
+    data = read(publisher)
+    check_current(data, "stable", NOW)
     with pytest.raises(UpdateRefused, match="for the channel beta"):
-        check_current(found, "beta", NOW)
+        check_current(data, "beta", NOW)
     with pytest.raises(UpdateRefused, match="counted until") as refused:
-        check_current(found, "stable", NOW + 31 * DAY)
+        check_current(data, "stable", NOW + 31 * DAY)
     assert refused.value.code == "update_expired"
     assert "clock" in refused.value.hint
 
 
 def test_a_step_back_is_refused(publisher: Publisher) -> None:
-    found = read(publisher)
+    data = read(publisher)
     for known in ("0.1.9", "0.2.0rc1", "0.2", "0.2.0"):
-        check_no_downgrade(found, known)
+        check_no_downgrade(data, known)
     for known, issued in (("0.2.1", NOW), ("0.10.0", NOW), ("0.2.0", NOW + dt.timedelta(seconds=1))):
         with pytest.raises(UpdateRefused) as refused:
-            check_no_downgrade(found, known, issued)
+            check_no_downgrade(data, known, issued)
         assert refused.value.code == "update_downgrade"
 
 

@@ -52,13 +52,16 @@ Made = Callable[..., UpdateTask]
 @pytest.fixture
 def work(tmp_path: Path, place: Path) -> Made:
     def make(
-        content: bytes, *, kind: InstallationKind = InstallationKind.ARCHIVE, said: list[str] | None = None
+        content: bytes, *, kind: InstallationKind = InstallationKind.ARCHIVE, stages: list[str] | None = None
     ) -> UpdateTask:
         file = tmp_path / f"roundhouse.{kind}"
         file.write_bytes(content)
-        found = AppInstallation(kind=kind, place=place)
+        installation = AppInstallation(kind=kind, place=place)
         return UpdateTask(
-            installation=found, file=file, version="0.2.0", report_stage=([] if said is None else said).append
+            installation=installation,
+            file=file,
+            version="0.2.0",
+            report_stage=([] if stages is None else stages).append,
         )
 
     return make
@@ -66,24 +69,24 @@ def work(tmp_path: Path, place: Path) -> Made:
 
 @ON_LINUX
 def test_a_folder_is_unpacked_tried_and_exchanged_by_the_last_deed(work: Made, place: Path) -> None:
-    said: list[str] = []
-    wanted = work(archive("0.2.0", program(STARTS.format(version="0.2.0"))), said=said)
+    stages: list[str] = []
+    update = work(archive("0.2.0", program(STARTS.format(version="0.2.0"))), said=stages)
     way = UPDATE_METHODS[InstallationKind.ARCHIVE]
     way.check_place(place, 1000)
-    way.prepare_update(wanted)
-    assert said == ["Unpacking", "Testing it"]
-    ending = way.finish_update(wanted)
+    way.prepare_update(update)
+    assert stages == ["Unpacking", "Testing it"]
+    ending = way.finish_update(update)
     assert (place / "roundhouse").read_text() == "old", "nothing is replaced while the service runs"
     assert ending.final_action is not None
     assert ending.goes_on
     ending.final_action()
     assert "signal" in (place / "roundhouse").read_text()
-    assert previous_version(wanted.installation) == "0.1.0"
-    back = roll_back(wanted.installation)
+    assert previous_version(update.installation) == "0.1.0"
+    back = roll_back(update.installation)
     assert back.final_action is not None
     back.final_action()
     assert (place / "roundhouse").read_text() == "old"
-    assert previous_version(wanted.installation) == "0.2.0"
+    assert previous_version(update.installation) == "0.2.0"
 
 
 @ON_LINUX
@@ -112,10 +115,10 @@ def test_a_program_that_is_none_is_said(work: Made, place: Path) -> None:
 
 @ON_LINUX
 def test_trying_it_out_can_be_called_off(work: Made, place: Path) -> None:
-    wanted = work(archive("0.2.0", program("    signal.pause()")))
-    wanted.stop_requested.set()
+    update = work(archive("0.2.0", program("    signal.pause()")))
+    update.stop_requested.set()
     with pytest.raises(DownloadStopped):
-        UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(wanted)
+        UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(update)
     assert not next_of(place).exists()
 
 
@@ -153,19 +156,19 @@ def test_an_image_is_replaced_beside_the_one_that_runs(work: Made, tmp_path: Pat
     image = tmp_path / "Roundhouse.AppImage"
     image.write_bytes(b"old")
     kind = InstallationKind.APPIMAGE
-    wanted = UpdateTask(
+    task = UpdateTask(
         installation=AppInstallation(kind=kind, place=image), file=work(b"new", kind=kind).file, version="0.2.0"
     )
     UPDATE_METHODS[kind].check_place(image, 3)
-    UPDATE_METHODS[kind].prepare_update(wanted)
+    UPDATE_METHODS[kind].prepare_update(task)
     assert image.read_bytes() == b"old"
-    ending = UPDATE_METHODS[kind].finish_update(wanted)
+    ending = UPDATE_METHODS[kind].finish_update(task)
     assert (image.read_bytes(), previous_path(image).read_bytes()) == (b"new", b"old")
     assert image.stat().st_mode & 0o111 or sys.platform == "win32"
     assert "open it again" in ending.instruction
     assert not ending.goes_on
-    assert previous_version(wanted.installation) == "before"
-    assert "open it again" in roll_back(wanted.installation).instruction
+    assert previous_version(task.installation) == "before"
+    assert "open it again" in roll_back(task.installation).instruction
     assert image.read_bytes() == b"old"
 
 
@@ -201,12 +204,12 @@ class TestPackage:
     def test_apt_installs_it_with_an_administrator_s_password(
         self, work: Made, system: Callable[[str, str], Path]
     ) -> None:
-        asked = system("pkexec", "")
+        calls_file = system("pkexec", "")
         system("apt-get", "")
-        wanted = work(b"deb", kind=InstallationKind.DEB)
-        ending = UPDATE_METHODS[InstallationKind.DEB].finish_update(wanted)
+        update = work(b"deb", kind=InstallationKind.DEB)
+        ending = UPDATE_METHODS[InstallationKind.DEB].finish_update(update)
         assert ending.goes_on
-        assert asked.read_text().split()[1:] == ["install", "--yes", "--", str(wanted.file)]
+        assert calls_file.read_text().split()[1:] == ["install", "--yes", "--", str(update.file)]
 
     @pytest.mark.parametrize(("status", "why"), [(126, "not allowed"), (100, "could not be installed")])
     def test_a_refusal_says_the_command(
@@ -214,22 +217,22 @@ class TestPackage:
     ) -> None:
         system("pkexec", f"echo E: broken packages; exit {status}")
         system("apt-get", "")
-        wanted = work(b"deb", kind=InstallationKind.DEB)
+        update = work(b"deb", kind=InstallationKind.DEB)
         with pytest.raises(EnvironmentFault, match=why) as refused:
-            UPDATE_METHODS[InstallationKind.DEB].finish_update(wanted)
+            UPDATE_METHODS[InstallationKind.DEB].finish_update(update)
         assert refused.value.code == "update_by_hand"
-        assert f"sudo apt install {wanted.file}" in refused.value.hint
+        assert f"sudo apt install {update.file}" in refused.value.hint
         assert "broken packages" in refused.value.body.detail
 
     def test_without_polkit_it_is_opened_as_a_double_click_would(
         self, work: Made, system: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         system("xdg-open", "")
-        opened: list[list[str]] = []
-        monkeypatch.setattr(subprocess, "Popen", lambda argv, **_how: opened.append(argv))
-        wanted = work(b"deb", kind=InstallationKind.DEB)
-        ending = UPDATE_METHODS[InstallationKind.DEB].finish_update(wanted)
-        assert [argv[1:] for argv in opened] == [[str(wanted.file)]]
+        commands: list[list[str]] = []
+        monkeypatch.setattr(subprocess, "Popen", lambda argv, **_how: commands.append(argv))
+        update = work(b"deb", kind=InstallationKind.DEB)
+        ending = UPDATE_METHODS[InstallationKind.DEB].finish_update(update)
+        assert [argv[1:] for argv in commands] == [[str(update.file)]]
         assert (ending.goes_on, ending.final_action) == (False, None)
         assert "install it there" in ending.instruction
 
@@ -246,10 +249,10 @@ class TestPackage:
     def test_waiting_for_a_password_can_be_called_off(self, work: Made, system: Callable[[str, str], Path]) -> None:
         system("pkexec", "while :; do read -r nothing < /dev/zero; done")
         system("apt-get", "")
-        wanted = work(b"deb", kind=InstallationKind.DEB)
-        wanted.stop_requested.set()
+        update = work(b"deb", kind=InstallationKind.DEB)
+        update.stop_requested.set()
         with pytest.raises(DownloadStopped):
-            UPDATE_METHODS[InstallationKind.DEB].finish_update(wanted)
+            UPDATE_METHODS[InstallationKind.DEB].finish_update(update)
 
 
 def test_an_administrator_s_program_that_cannot_be_ended_is_waited_for() -> None:
@@ -262,31 +265,31 @@ def test_an_administrator_s_program_that_cannot_be_ended_is_waited_for() -> None
 def test_windows_installer_starts_when_the_service_has_ended(work: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[list[str]] = []
     monkeypatch.setattr(subprocess, "Popen", lambda argv, **_how: begun.append(argv))
-    wanted = work(b"setup", kind=InstallationKind.EXE)
-    ending = UPDATE_METHODS[InstallationKind.EXE].finish_update(wanted)
+    update = work(b"setup", kind=InstallationKind.EXE)
+    ending = UPDATE_METHODS[InstallationKind.EXE].finish_update(update)
     assert begun == []
     assert ending.final_action is not None
     assert not ending.goes_on
     ending.final_action()
-    assert begun == [[str(wanted.file)]]
+    assert begun == [[str(update.file)]]
 
 
 @pytest.mark.parametrize("status", [0, 1])
 def test_a_disk_image_is_shown(work: Made, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
-    shown: list[list[str]] = []
+    commands: list[list[str]] = []
 
     def run(argv: list[str], **_how: object) -> SimpleNamespace:
-        shown.append(argv)
+        commands.append(argv)
         return SimpleNamespace(returncode=status)
 
     monkeypatch.setattr(subprocess, "run", run)
-    wanted = work(b"image", kind=InstallationKind.DMG)
+    update = work(b"image", kind=InstallationKind.DMG)
     if status:
         with pytest.raises(EnvironmentFault, match="cannot be opened"):
-            UPDATE_METHODS[InstallationKind.DMG].finish_update(wanted)
+            UPDATE_METHODS[InstallationKind.DMG].finish_update(update)
     else:
-        assert "drag" in UPDATE_METHODS[InstallationKind.DMG].finish_update(wanted).instruction
-    assert shown == [["/usr/bin/open", str(wanted.file)]]
+        assert "drag" in UPDATE_METHODS[InstallationKind.DMG].finish_update(update).instruction
+    assert commands == [["/usr/bin/open", str(update.file)]]
 
 
 def test_every_kind_has_a_way_or_a_command() -> None:

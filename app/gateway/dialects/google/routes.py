@@ -178,8 +178,8 @@ async def _make_embedding_job(
     async def answer_vectors(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
         vectors = read_vectors(await fetch_body(engines, upstream, observed))
         documents = [
-            {"values": _cut_vector(row.embedding, wanted.dimensions)}
-            for row, wanted in zip(vectors.data, embeddings, strict=True)
+            {"values": _cut_vector(row.embedding, item.dimensions)}
+            for row, item in zip(vectors.data, embeddings, strict=True)
         ]
         return utf8_json_reply({"embeddings": documents} if is_batch else {"embedding": documents[0]})
 

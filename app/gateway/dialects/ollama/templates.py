@@ -71,10 +71,10 @@ def to_jinja(template: str) -> str:
 def _split_pieces(template: str) -> Iterator[_TemplatePiece]:
     """Yield text and actions in turn, blanks trimmed where a marker says so."""
     before, *actions = template.split("{{")
-    for opened in actions:
-        action, end, after = opened.partition("}}")
+    for part in actions:
+        action, end, after = part.partition("}}")
         if not end:
-            raise _template_error("{{" + opened[:40])
+            raise _template_error("{{" + part[:40])
         yield _TemplatePiece(before.rstrip() if action.startswith("- ") else before, is_action=False)
         yield _TemplatePiece(action.removeprefix("- ").removesuffix(" -").strip(), is_action=True)
         before = after.lstrip() if action.endswith(" -") else after

@@ -94,8 +94,8 @@ async def list_files(request: web.Request) -> web.Response:
     """GET /v1/files."""
     query = decode_query(request.query, FileListQuery)
     files = await asyncio.to_thread(request.app[ENDPOINT_FILES].list_files, owner_name(request))
-    wanted = [_describe(file) for file in files if query.purpose in {"", file.purpose}]
-    return json_reply(page_of(wanted, query))
+    matching = [_describe(file) for file in files if query.purpose in {"", file.purpose}]
+    return json_reply(page_of(matching, query))
 
 
 async def show_file(request: web.Request) -> web.Response:

@@ -180,16 +180,16 @@ def add_routes(app: web.Application) -> None:
 
 async def create_store(request: web.Request) -> web.Response:
     """POST /v1/vector_stores."""
-    wanted, collections = await read_json(request, StoreRequest), request.app[COLLECTIONS]
-    files = [await find_file(request, file) for file in wanted.file_ids or []]
+    body, collections = await read_json(request, StoreRequest), request.app[COLLECTIONS]
+    files = [await find_file(request, file) for file in body.file_ids or []]
     owner = owner_name(request)
     taken = {collection.name.casefold() for collection in await collections.list_collections()}
     new = NewCollection(
-        name=_free_name(_tidy(wanted.name or "Vector store"), taken),
+        name=_free_name(_tidy(body.name or "Vector store"), taken),
         is_served=not owner,
         keys=[owner] if owner else [],
     )
-    collection = await collections.add_collection(new, metadata=wanted.metadata)
+    collection = await collections.add_collection(new, metadata=body.metadata)
     for file in files:
         uploads = collections.records.uploads_of(collection.id)
         await asyncio.to_thread(request.app[ENDPOINT_FILES].copy_to, file, uploads)
@@ -214,13 +214,13 @@ async def show_store(request: web.Request) -> web.Response:
 
 async def change_store(request: web.Request) -> web.Response:
     """POST /v1/vector_stores/{store}: another name, other metadata."""
-    record, wanted = await _find_own_store(request), await read_json(request, StoreRequest)
+    record, body = await _find_own_store(request), await read_json(request, StoreRequest)
     collections = request.app[COLLECTIONS]
-    if wanted.name is not None and _tidy(wanted.name) != record.name:
+    if body.name is not None and _tidy(body.name) != record.name:
         others = {item.name.casefold() for item in await collections.list_collections() if item.id != record.id}
-        record = replace(record, name=_free_name(_tidy(wanted.name), others))
-    if wanted.metadata is not None:
-        record = replace(record, metadata=wanted.metadata)
+        record = replace(record, name=_free_name(_tidy(body.name), others))
+    if body.metadata is not None:
+        record = replace(record, metadata=body.metadata)
     await collections.save_record(record)
     return json_reply(await _describe_store(collections, record.id))
 
@@ -253,10 +253,10 @@ async def search_store(request: web.Request) -> web.Response:
 
 async def add_store_file(request: web.Request) -> web.Response:
     """POST /v1/vector_stores/{store}/files."""
-    record, wanted = await _find_own_store(request), await read_json(request, StoreFileRequest)
-    collections, file = request.app[COLLECTIONS], await find_file(request, wanted.file_id)
+    record, body = await _find_own_store(request), await read_json(request, StoreFileRequest)
+    collections, file = request.app[COLLECTIONS], await find_file(request, body.file_id)
     await asyncio.to_thread(request.app[ENDPOINT_FILES].copy_to, file, collections.records.uploads_of(record.id))
-    attributes = {**record.attributes, file.id: wanted.attributes} if wanted.attributes else record.attributes
+    attributes = {**record.attributes, file.id: body.attributes} if body.attributes else record.attributes
     await collections.save_record(replace(record, attributes=attributes))
     return json_reply(await _describe_file(collections, record.id, file.id))
 
@@ -287,8 +287,8 @@ async def delete_store_file(request: web.Request) -> web.Response:
 async def read_store_file(request: web.Request) -> web.Response:
     """GET /v1/vector_stores/{store}/files/{file}/content: its passages."""
     record, collections = await find_store(request, request.match_info["store"]), request.app[COLLECTIONS]
-    wanted = request.match_info["file"]
-    known = next((file for file in await _index_files(collections, record) if _public_id(file) == wanted), None)
+    file_id = request.match_info["file"]
+    known = next((file for file in await _index_files(collections, record) if _public_id(file) == file_id), None)
     if known is None:
         raise NotFound("There is no such file in that vector store.", code="file_not_found")
 

@@ -329,8 +329,8 @@ _SENTENCES = tuple(
 
 def overflow_in(sentence: str) -> Overflow | None:
     """Return what a sentence tells of a context that is too short; None where it tells of something else."""
-    shown = sentence[:_LONGEST]
-    match = next((match for pattern in _SENTENCES if (match := pattern.search(shown))), None)
+    start = sentence[:_LONGEST]
+    match = next((match for pattern in _SENTENCES if (match := pattern.search(start))), None)
     if match is None:
         return None
     counts = {name: int(digits.replace(",", "")) for name, digits in match.groupdict().items() if digits is not None}
@@ -352,6 +352,6 @@ _ANSWER_LIMITS = tuple(
 
 def answer_limit_in(sentence: str) -> int | None:
     """Return how many tokens an answer may have, where a sentence says that too many were asked for."""
-    shown = sentence[:_LONGEST]
-    match = next((match for pattern in _ANSWER_LIMITS if (match := pattern.search(shown))), None)
+    start = sentence[:_LONGEST]
+    match = next((match for pattern in _ANSWER_LIMITS if (match := pattern.search(start))), None)
     return None if match is None else int(match["answer"].replace(",", ""))

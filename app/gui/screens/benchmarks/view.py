@@ -175,10 +175,10 @@ class ResultSection(Section):
         model = self._model
         self.setVisible(model.first is not None)
         self.others.set_options(model.comparison_options)
-        shown = list(model.shown)
-        self.others.set_value(shown[1] if len(shown) > 1 else "")
-        if shown != self._drawn:
-            self._drawn = shown
+        names = list(model.shown)
+        self.others.set_value(names[1] if len(names) > 1 else "")
+        if names != self._drawn:
+            self._drawn = names
             clear_layout(self._cards)
             self._draw()
 

@@ -153,11 +153,11 @@ def _add_left_out(sentence: str, data: bytes) -> str:
         return sentence
     if not names:
         return sentence
-    shown = tr_list(names[:_SHOWN_NAMES])
+    list_text = tr_list(names[:_SHOWN_NAMES])
     if len(names) > _SHOWN_NAMES:
-        more = tr("{count} attached files are not in it, among them {names}.", count=len(names), names=shown)
+        more = tr("{count} attached files are not in it, among them {names}.", count=len(names), names=list_text)
     else:
-        more = tr("Not in it: {names}.", names=shown)
+        more = tr("Not in it: {names}.", names=list_text)
     return f"{sentence} {more}"
 
 

@@ -285,8 +285,8 @@ class ConversationView(QWidget):
         conversation = self._model.conversation
         conversation.chat_opened.connect(self._take_chat)
         conversation.changed.connect(self._show_conversation)
-        for shown in (self.transcript, self.comparison):
-            conversation.text_appended.connect(shown.pull_answer)
+        for view in (self.transcript, self.comparison):
+            conversation.text_appended.connect(view.pull_answer)
         self.comparison.kept.connect(self._keep_answer)
         self.comparison.closed.connect(conversation.stop_comparing)
         self.models_panel.chosen.connect(self._mark_models)

@@ -145,11 +145,11 @@ class FileCards(QWidget):
 
     def show_files(self, files: Sequence[DraftFile]) -> None:
         """Show these; the keyboard stays where it was, or goes to the card after one that is gone."""
-        shown = [(file.number, file.facts) for file in files]
-        if shown == self._shown:
+        facts = [(file.number, file.facts) for file in files]
+        if facts == self._shown:
             return
         place = next((at for at, card in enumerate(self.cards) if card.remove_button.hasFocus()), None)
-        self._shown = shown
+        self._shown = facts
         clear_layout(self._flow)
         self.cards = [FileCard(self._theme, file, self._find, self._remove) for file in files]
         for card in self.cards:

@@ -100,9 +100,9 @@ class ChatScreen(QWidget):
         self.pane.list_view.folder_delete_requested.connect(self._ask_to_delete_folder)
         self.pane.menu_requested.connect(self._open_pane_menu)
         self.picker.chosen.connect(self._choose_model)
-        for shown in (self.conversation_view.transcript, self.conversation_view.comparison):
-            shown.action_requested.connect(self._perform_action)
-            shown.copy_requested.connect(shell.copy_text)
+        for view in (self.conversation_view.transcript, self.conversation_view.comparison):
+            view.action_requested.connect(self._perform_action)
+            view.copy_requested.connect(shell.copy_text)
         self.conversation_view.empty.models_requested.connect(lambda: shell.request_task(PageId.MODELS, Task.DISCOVER))
         shell.chat_requested.connect(self._start_chat)
         shell.add_commands(self._list_commands)
@@ -375,11 +375,11 @@ class ChatScreen(QWidget):
             (ChatShelf.ARCHIVED, tr("Show archived chats"), "archive"),
             (ChatShelf.TRASH, tr("Show the trash"), "trash-2"),
         ]
-        shown = self.model.chat_list.shelf
+        previous = self.model.chat_list.shelf
         return [
             Command(title, partial(self._show_shelf, shelf), icon)
             for shelf, title, icon in commands
-            if shelf is not shown
+            if shelf is not previous
         ]
 
     def _show_shelf(self, shelf: ChatShelf) -> None:

@@ -176,8 +176,8 @@ class WhatIf(QObject):
     @property
     def plan_refusals(self) -> list[Plan]:
         """Engines one might think of, and why not."""
-        shown = {key_of(plan) for plan in (*self.usable_plans, *self.better_plans)}
-        return [plan for plan in self.advice.plans if key_of(plan) not in shown] if self.advice else []
+        visible = {key_of(plan) for plan in (*self.usable_plans, *self.better_plans)}
+        return [plan for plan in self.advice.plans if key_of(plan) not in visible] if self.advice else []
 
     @property
     def current_plan(self) -> Plan | None:

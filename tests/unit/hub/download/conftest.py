@@ -37,9 +37,9 @@ class Arena:
 
     @property
     def file(self) -> RepoFile:
-        found = read_repository(self.hub.url, NAME).find_file(FILE)
-        assert found is not None
-        return found
+        stored_file = read_repository(self.hub.url, NAME).find_file(FILE)
+        assert stored_file is not None
+        return stored_file
 
     @property
     def part(self) -> Path:

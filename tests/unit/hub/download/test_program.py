@@ -63,26 +63,26 @@ def started(job: DownloadJob) -> Iterator[subprocess.Popen[bytes]]:
 def run(job: DownloadJob) -> list[DownloadMessage]:
     with started(job) as child:
         assert child.stdout is not None
-        said = [msgspec.json.decode(line, type=DownloadMessage) for line in child.stdout]
+        messages = [msgspec.json.decode(line, type=DownloadMessage) for line in child.stdout]
         child.wait(PATIENCE_S)
-    return said
+    return messages
 
 
 def test_every_file_is_brought_and_huggingfaces_own_client_finds_it(arena: Make) -> None:
     there = arena()
-    said = run(job_for(there))
-    assert said[0] == DownloadStarted(total_bytes=len(there.content) + 2, present_bytes=0)
-    assert isinstance(said[-1], DownloadDone)
-    assert (Path(said[-1].folder) / FILE).read_bytes() == there.content
-    asked = len(there.hub.asked)
-    found = hf_hub_download(NAME, FILE, cache_dir=there.cache.root, endpoint=there.hub.url, local_files_only=True)
-    assert Path(found).read_bytes() == there.content
-    assert len(there.hub.asked) == asked
+    messages = run(job_for(there))
+    assert messages[0] == DownloadStarted(total_bytes=len(there.content) + 2, present_bytes=0)
+    assert isinstance(messages[-1], DownloadDone)
+    assert (Path(messages[-1].folder) / FILE).read_bytes() == there.content
+    count = len(there.hub.asked)
+    path = hf_hub_download(NAME, FILE, cache_dir=there.cache.root, endpoint=there.hub.url, local_files_only=True)
+    assert Path(path).read_bytes() == there.content
+    assert len(there.hub.asked) == count
     (kept,) = scan_cache_dir(there.cache.root).repos
     assert (kept.repo_id, kept.nb_files, set(kept.refs)) == (NAME, 2, {"main"})
-    assert run(job_for(there))[-1] == said[-1]
-    assert len([one for one in there.hub.asked if "/resolve/" in one[1]]) == len(
-        [one for one in there.hub.asked[:asked] if "/resolve/" in one[1]]
+    assert run(job_for(there))[-1] == messages[-1]
+    assert len([request for request in there.hub.asked if "/resolve/" in request[1]]) == len(
+        [request for request in there.hub.asked[:count] if "/resolve/" in request[1]]
     )
 
 
@@ -137,7 +137,7 @@ def test_a_killed_download_goes_on_and_loses_a_chunk_per_stream_at_most(arena: M
             or there.cache.blob_path(there.file).read_bytes() == there.content
         )
         refetched = max(refetched, kept - bytes_written(there.part))
-    moved = [one for one in run(job) if isinstance(one, DownloadProgress)]
+    moved = [message for message in run(job) if isinstance(message, DownloadProgress)]
     assert there.cache.blob_path(there.file).read_bytes() == there.content
     assert moved[-1].present_bytes == len(there.content) + 2
     assert refetched <= 0, "a map that was kept is never shorter the next time"
@@ -149,11 +149,11 @@ def test_the_sent_bytes_of_killed_downloads_are_bounded(arena: Make) -> None:
     there.hub.repositories[NAME].branches["main"][FILE] = content
     with started(job_for(there, bytes_per_s=CHUNK_BYTES * 4)) as child:
         assert child.stdout is not None
-        while (said := msgspec.json.decode(child.stdout.readline(), type=DownloadMessage)) and not (
-            isinstance(said, DownloadProgress) and said.present_bytes > 3 * CHUNK_BYTES
+        while (text := msgspec.json.decode(child.stdout.readline(), type=DownloadMessage)) and not (
+            isinstance(text, DownloadProgress) and text.present_bytes > 3 * CHUNK_BYTES
         ):
             pass
-    lost = said.present_bytes - bytes_written(there.part)
+    lost = text.present_bytes - bytes_written(there.part)
     assert lost <= STREAMS * CHUNK_BYTES
     assert (Path(run(job_for(there))[-1].folder) / FILE).read_bytes() == content  # type: ignore[union-attr]
 
@@ -163,5 +163,5 @@ def test_links_are_relative_so_that_the_cache_can_be_moved(arena: Make, tmp_path
     there = arena()
     run(job_for(there))
     there.cache.root.rename(tmp_path / "moved")
-    (found,) = (tmp_path / "moved").glob(f"models--*/snapshots/*/{FILE}")
-    assert found.read_bytes() == there.content
+    (file,) = (tmp_path / "moved").glob(f"models--*/snapshots/*/{FILE}")
+    assert file.read_bytes() == there.content

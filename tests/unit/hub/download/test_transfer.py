@@ -111,7 +111,7 @@ def test_bytes_that_came_before_a_break_are_not_asked_for_again(arena: Make) -> 
     there = arena(4 * CHUNK)
     there.go_wrong(first(1, faults.breaks_after(CHUNK // 2)))
     there.fetch(streams=1)
-    again = [wanted for wanted in there.hub.ranges_of(FILE) if not wanted.startswith("bytes=0-")]
+    again = [asked_range for asked_range in there.hub.ranges_of(FILE) if not asked_range.startswith("bytes=0-")]
     assert again == [f"bytes={CHUNK // 2}-{4 * CHUNK - 1}"] * 2  # the hub, and the storage it redirects to
 
 

@@ -102,25 +102,31 @@ def test_a_file_comes_from_xet_and_no_token_goes_astray(arena: Make, large: byte
     there = arena(large)
     there.hub.repositories[NAME].gated = "manual"
     there.hub.repositories[NAME].readers.add(TOKEN)
-    said = run(msgspec.structs.replace(job_for(there), xet=True, token=TOKEN))
-    assert isinstance(said[-1], DownloadDone)
-    assert (Path(said[-1].folder) / FILE).read_bytes() == large
-    assert [one.present_bytes for one in said if isinstance(one, DownloadProgress)][-1] == len(large) + 2
+    messages = run(msgspec.structs.replace(job_for(there), xet=True, token=TOKEN))
+    assert isinstance(messages[-1], DownloadDone)
+    assert (Path(messages[-1].folder) / FILE).read_bytes() == large
+    assert [message.present_bytes for message in messages if isinstance(message, DownloadProgress)][-1] == len(
+        large
+    ) + 2
     assert there.hub.tokens_at_storage == []
-    called = {(one.host, one.by): one.received_bytes for one in calls_of(said)}
+    called = {(message.host, message.by): message.received_bytes for message in calls_of(messages)}
     assert called["localhost", Program.DOWNLOADER] > len(large)
     assert called["127.0.0.1", Program.DOWNLOADER] < 10_000
-    shown = {(kind, authorization) for kind, _wanted, authorization in there.hub.cas.asked}
-    assert shown == {("grant", f"Bearer {TOKEN}"), ("reconstruction", "Bearer xet-0"), ("xorb", None)}
+    grants = {(kind, authorization) for kind, _wanted, authorization in there.hub.cas.asked}
+    assert grants == {("grant", f"Bearer {TOKEN}"), ("reconstruction", "Bearer xet-0"), ("xorb", None)}
     written = [path for path in tmp_path.rglob("*") if path.is_file() and "models--" not in str(path)]
     assert written == []
 
 
-def calls_of(said: list[DownloadMessage]) -> list[Connection]:
-    found: dict[object, Connection] = {}
-    for one in (one for heard in said if isinstance(heard, ConnectionsMade) for one in heard.connections):
-        found[one.key] = merge_connections(found[one.key], one) if one.key in found else one
-    return list(found.values())
+def calls_of(messages: list[DownloadMessage]) -> list[Connection]:
+    connections: dict[object, Connection] = {}
+    for connection in (
+        connection for message in messages if isinstance(message, ConnectionsMade) for connection in message.connections
+    ):
+        connections[connection.key] = (
+            merge_connections(connections[connection.key], connection) if connection.key in connections else connection
+        )
+    return list(connections.values())
 
 
 def test_huggingfaces_own_client_reads_the_same_storage(arena: Make, tmp_path: Path) -> None:
@@ -232,18 +238,18 @@ def test_plain_http_goes_on_where_xet_gave_up(arena: Make, large: bytes) -> None
     came = Brought(there, streams=1)
     assert came.is_right
     assert len(came.notes) == 1
-    (asked, _again) = there.hub.ranges_of(FILE)  # of the hub, and of the storage it redirects to
-    kept = int(asked.removeprefix("bytes=").split("-")[0])
+    (first_range, _again) = there.hub.ranges_of(FILE)  # of the hub, and of the storage it redirects to
+    kept = int(first_range.removeprefix("bytes=").split("-")[0])
     assert kept >= xet.BLOCK_BYTES
     assert kept % CHUNK == 0
 
 
-def after(sent: int, fault: Fault) -> Fault:
+def after(begin: int, fault: Fault) -> Fault:
     """Go wrong from a position in the storage on."""
 
     def later(request: object, content: object) -> bool:
         start = int(request.headers["Range"].removeprefix("bytes=").split("-")[0])  # type: ignore[attr-defined]
-        return start >= sent and fault(request, content)  # type: ignore[arg-type]
+        return start >= begin and fault(request, content)  # type: ignore[arg-type]
 
     return later
 
@@ -289,7 +295,7 @@ def test_it_is_left_alone_where_it_should_be(arena: Make, more: dict[str, object
     there = arena()
     assert isinstance(run(msgspec.structs.replace(job_for(there), **{"xet": True, **more}))[-1], DownloadDone)
     assert there.hub.cas.asked == []
-    assert not [one for one in there.hub.asked if one[0] == "HEAD"]
+    assert not [request for request in there.hub.asked if request[0] == "HEAD"]
 
 
 def test_a_killed_download_from_xet_goes_on(arena: Make, large: bytes) -> None:
@@ -306,8 +312,8 @@ def test_a_killed_download_from_xet_goes_on(arena: Make, large: bytes) -> None:
     before = len(there.hub.cas.asked)
     assert isinstance(run(job)[-1], DownloadDone)
     assert there.cache.blob_path(there.file).read_bytes() == large
-    asked = [wanted for kind, wanted, _shown in there.hub.cas.asked[before:] if kind == "reconstruction"]
-    assert min(int(wanted.removeprefix("bytes=").split("-")[0]) for wanted in asked) >= kept
+    ranges = [asked_range for kind, asked_range, _shown in there.hub.cas.asked[before:] if kind == "reconstruction"]
+    assert min(int(asked_range.removeprefix("bytes=").split("-")[0]) for asked_range in ranges) >= kept
     assert there.hub.tokens_at_storage == []
 
 

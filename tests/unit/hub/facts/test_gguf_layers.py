@@ -50,8 +50,8 @@ def test_tensors_are_summed_by_purpose_layer_and_type() -> None:
         TensorInfo("blk.0.attn_norm.weight", (4096,), F32),
     ]
     facts = facts_from(metadata("llama"), tensors, name="x")
-    found = {(group.kind, group.layer): (group.tensors, group.bytes) for group in facts.weights}
-    assert found == {
+    groups = {(group.kind, group.layer): (group.tensors, group.bytes) for group in facts.weights}
+    assert groups == {
         (WeightKind.INPUT_EMBEDDING, None): (1, 4096 * 1000 // 256 * 210),
         (WeightKind.ATTENTION, 0): (2, (4096 * 4096 + 4096 * 1024) // 256 * 144),
         (WeightKind.NORM, 0): (1, 16384),
@@ -100,8 +100,8 @@ def test_phi_3_ignores_its_window_and_llama_4_keeps_chunks() -> None:
 
 
 def test_smallthinker_starts_with_a_full_layer() -> None:
-    found = kinds(metadata("smallthinker", attention__sliding_window=4096))
-    assert found == [AttentionKind.FULL] + [AttentionKind.SLIDING] * 3
+    kinds_of_layers = kinds(metadata("smallthinker", attention__sliding_window=4096))
+    assert kinds_of_layers == [AttentionKind.FULL] + [AttentionKind.SLIDING] * 3
 
 
 def test_layers_that_share_keep_nothing_of_their_own() -> None:

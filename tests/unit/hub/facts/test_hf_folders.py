@@ -44,10 +44,10 @@ PLAIN: Tensors = {
 
 
 def bytes_of(facts: ModelFacts) -> dict[WeightKind, int]:
-    found: dict[WeightKind, int] = {}
+    sizes: dict[WeightKind, int] = {}
     for group in facts.weights:
-        found[group.kind] = found.get(group.kind, 0) + group.bytes
-    return found
+        sizes[group.kind] = sizes.get(group.kind, 0) + group.bytes
+    return sizes
 
 
 def test_the_same_model_in_both_forms_has_the_same_layers_and_parameters() -> None:

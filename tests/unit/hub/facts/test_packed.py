@@ -8,11 +8,11 @@ IN, OUT = 4096, 1024
 
 
 def stored(**parts: tuple[str, tuple[int, ...]]) -> list[FileTensor]:
-    found = []
+    tensors = []
     for part, (dtype, shape) in parts.items():
-        one = FileTensor(f"model.layers.3.mlp.up_proj.{part.replace('__', '.')}", dtype, shape, 0)
-        found.append(FileTensor(one.name, dtype, shape, one.elements * DTYPE_BITS[dtype] // 8))
-    return found
+        tensor = FileTensor(f"model.layers.3.mlp.up_proj.{part.replace('__', '.')}", dtype, shape, 0)
+        tensors.append(FileTensor(tensor.name, dtype, shape, tensor.elements * DTYPE_BITS[dtype] // 8))
+    return tensors
 
 
 def weigh(parts: list[FileTensor], packing: WeightPacking | None = None) -> ModuleWeight:

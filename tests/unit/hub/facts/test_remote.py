@@ -106,15 +106,15 @@ def test_a_repository_of_gguf_files_is_its_only_model_or_asks_which(hub: Hub) ->
 
 
 @pytest.mark.parametrize(
-    ("asked", "name"),
+    ("quantization", "name"),
     [("", "tiny-Q4_K_M"), (":q8_0", "tiny-Q8_0"), (":UD-Q4_K_M", "tiny-UD-Q4_K_M"), (":Q2_K", "tiny-Q2_K")],
 )
-def test_a_quantisation_chooses_among_many(hub: Hub, asked: str, name: str) -> None:
+def test_a_quantisation_chooses_among_many(hub: Hub, quantization: str, name: str) -> None:
     names = ["tiny-Q4_K_M.gguf", "tiny-UD-Q4_K_M.gguf", "tiny-Q8_0.gguf", "Q2_K/tiny-Q2_K-00001-of-00002.gguf"]
     names.append("Q2_K/tiny-Q2_K-00002-of-00002.gguf")
-    hub.files[LISTING] = listing(*names, "config.json") if asked else listing(*names)
+    hub.files[LISTING] = listing(*names, "config.json") if quantization else listing(*names)
     hub.files.update({f"{PLACE}/{file}": TINY for file in names})
-    assert read_remote_facts(f"someone/model{asked}", endpoint=hub.url).name == name
+    assert read_remote_facts(f"someone/model{quantization}", endpoint=hub.url).name == name
 
 
 def test_a_repository_of_pickles_is_refused(hub: Hub) -> None:
@@ -174,11 +174,11 @@ def test_a_server_that_pours_without_end_is_left(hub: Hub, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    "said", ["", "bytes 5-9/20", "bytes */20", "bytes 0-9/99999999999999999999", "bytes 0-9/*", "nonsense"]
+    "content_range", ["", "bytes 5-9/20", "bytes */20", "bytes 0-9/99999999999999999999", "bytes 0-9/*", "nonsense"]
 )
-def test_a_part_that_was_not_asked_for_is_refused(hub: Hub, said: str) -> None:
+def test_a_part_that_was_not_asked_for_is_refused(hub: Hub, content_range: str) -> None:
     hub.files[f"{PLACE}/tiny.gguf"] = TINY
-    hub.headers["Content-Range"] = said
+    hub.headers["Content-Range"] = content_range
     assert refusal(hub).code == "hub_unreachable"
 
 

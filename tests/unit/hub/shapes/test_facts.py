@@ -85,11 +85,11 @@ MODELS = ["qwen3:8b", "llama 2 70b", "qwen3 30b a3b", "gemma 3 27b", "gpt oss 20
 @pytest.mark.parametrize("quantization", ["Q3_K_M", "Q4_K_M", "Q6_K", "IQ4_XS"])
 def test_a_model_nobody_knows_weighs_in_another_mix_what_it_would_weigh(name: str, quantization: str) -> None:
     changed = requantize(unnamed(name, "Q8_0"), quantization)
-    wanted = shape_facts(name, quantization)
-    assert changed.file_bytes == pytest.approx(wanted.file_bytes, rel=2e-3)
+    expected = shape_facts(name, quantization)
+    assert changed.file_bytes == pytest.approx(expected.file_bytes, rel=2e-3)
     assert changed.quantization == quantization
     assert changed.confidence is Confidence.DERIVED
-    assert sum(group.elements for group in changed.weights) == wanted.parameters
+    assert sum(group.elements for group in changed.weights) == expected.parameters
 
 
 @pytest.mark.parametrize("name", ["qwen3.5 27b", "glm-4.7-flash", "nemotron 3 nano 30b", "phi-4", "gemma 4 e4b"])

@@ -67,13 +67,13 @@ def test_a_file_weighs_what_was_published(name: str, quantization: str, size: fl
 
 
 def test_outer_layers_and_every_third_get_more_bits() -> None:
-    found = types("llama 2 7b", "Q4_K_M")
-    better = {layer for layer in range(32) if found[f"blk.{layer}.ffn_down.weight"] == "Q6_K"}
+    tensor_types = types("llama 2 7b", "Q4_K_M")
+    better = {layer for layer in range(32) if tensor_types[f"blk.{layer}.ffn_down.weight"] == "Q6_K"}
     assert better == {0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31}
-    assert found["blk.4.ffn_down.weight"] == "Q4_K"
-    assert found["output.weight"] == "Q6_K"
-    assert found["token_embd.weight"] == "Q4_K"
-    assert found["output_norm.weight"] == "F32"
+    assert tensor_types["blk.4.ffn_down.weight"] == "Q4_K"
+    assert tensor_types["output.weight"] == "Q6_K"
+    assert tensor_types["token_embd.weight"] == "Q4_K"
+    assert tensor_types["output_norm.weight"] == "F32"
 
 
 def test_a_tied_embedding_is_stored_as_an_output() -> None:
@@ -98,10 +98,10 @@ def test_rows_that_do_not_fit_take_a_type_that_does() -> None:
 
 
 def test_experts_of_gpt_oss_stay_as_published() -> None:
-    found = types("gpt oss 20b", "Q8_0")
-    assert found["blk.0.ffn_up_exps.weight"] == "MXFP4"
-    assert found["blk.0.attn_q.weight"] == "Q8_0"
-    assert found["blk.0.ffn_up_exps.bias"] == "F32"
+    tensor_types = types("gpt oss 20b", "Q8_0")
+    assert tensor_types["blk.0.ffn_up_exps.weight"] == "MXFP4"
+    assert tensor_types["blk.0.attn_q.weight"] == "Q8_0"
+    assert tensor_types["blk.0.ffn_up_exps.bias"] == "F32"
 
 
 def test_dynamic_uploads_are_marked_as_approximated() -> None:

@@ -66,18 +66,18 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize(("said", "meant"), NAMES.items())
-def test_a_name_leads_to_its_model(said: str, meant: str) -> None:
-    found = find_shape(said)
-    assert found is not None
-    assert found.name == meant
+@pytest.mark.parametrize(("words", "meant"), NAMES.items())
+def test_a_name_leads_to_its_model(words: str, meant: str) -> None:
+    shape = find_shape(words)
+    assert shape is not None
+    assert shape.name == meant
 
 
 @pytest.mark.parametrize(
-    "said", ["", "model", "gemma-3", "Llama-3.2-11B-Vision", "FutureMa_Eva-4B", "the quick brown fox"]
+    "words", ["", "model", "gemma-3", "Llama-3.2-11B-Vision", "FutureMa_Eva-4B", "the quick brown fox"]
 )
-def test_what_names_no_model_finds_none(said: str) -> None:
-    assert find_shape(said) is None
+def test_what_names_no_model_finds_none(words: str) -> None:
+    assert find_shape(words) is None
 
 
 def test_there_are_many_models() -> None:

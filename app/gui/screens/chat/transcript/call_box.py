@@ -168,12 +168,12 @@ class CallBox(Box):
         return y
 
     def _add_text(self, look: TranscriptLook, title: str, text: str, room: float, y: float) -> float:
-        shown = text
+        visible_text = text
         if len(text) > _LONGEST_SHOWN:
             more = tr("… and {count:,} more characters", count=len(text) - _LONGEST_SHOWN)
-            shown = f"{text[:_LONGEST_SHOWN]}\n{more}"
+            visible_text = f"{text[:_LONGEST_SHOWN]}\n{more}"
         y = self._add_lines(TextLines(title, look.meta, [], width=room), y)
-        lines = TextLines(shown.replace("\n", LINE_BREAK), look.code, [], width=room)
+        lines = TextLines(visible_text.replace("\n", LINE_BREAK), look.code, [], width=room)
         return self._add_lines(lines, y) + look.px(6)
 
     def _lay_buttons(self, look: TranscriptLook, width: float, y: float) -> float:

@@ -101,8 +101,8 @@ class FilesBox(Box):
         ):
             painter.setFont(tone.font)
             painter.setPen(tone.color)
-            shown = tone.metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, room)
-            painter.drawText(QRectF(left, top, room, tone.line_height), _MIDDLE, shown)
+            elided = tone.metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, room)
+            painter.drawText(QRectF(left, top, room, tone.line_height), _MIDDLE, elided)
 
 
 def _make_spot(attachment: Attachment, area: QRectF) -> Spot:

@@ -109,7 +109,7 @@ class TranscriptFinder(QObject):
         for at, match in enumerate(self.matches):
             mark = MatchMark(match.start, match.end, at == self.current)
             marks.setdefault((match.turn, match.box), []).append(mark)
-        self._document.marks = {place: tuple(found) for place, found in marks.items()}
+        self._document.marks = {place: tuple(places) for place, places in marks.items()}
 
 
 def matches_in(document: TranscriptDocument, index: int, terms: Sequence[str]) -> list[TextMatch]:
