@@ -477,6 +477,15 @@ SETTINGS: tuple[Setting, ...] = (
         default=False,
     ),
     Setting(
+        name="responses.mcp_servers",
+        title="Tools for programs",
+        help="Names of MCP servers whose tools programs may have models call (`mcp` tools of /v1/responses). A program "
+        "approves calls of tools that you have neither allowed nor blocked. Empty: none.",
+        kind=SettingKind.LIST,
+        default=[],
+        separator=",",
+    ),
+    Setting(
         name="responses.kept",
         title="Responses kept",
         help="How many answers of the Responses API are kept for clients that continue one by its id; 0 for none.",

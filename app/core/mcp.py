@@ -5,7 +5,7 @@ A server's `mcpServers` entry has the form that Claude Desktop, LM Studio and Cu
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -155,12 +155,12 @@ def function_name(server: str, tool: str) -> str:
     return _UNUSABLE.sub("_", f"{server}__{tool}")[:_LONGEST_FUNCTION]
 
 
-def tools_by_function(tools: Iterable[McpTool]) -> dict[str, McpTool]:
-    """Return the tools by what each is called in a request. Where two would have one name, the later gets a number."""
+def tools_by_function(tools: Iterable[McpTool], taken: Collection[str] = ()) -> dict[str, McpTool]:
+    """Return the tools by what each is called in a request. One whose name is `taken`, or another's, gets a number."""
     named: dict[str, McpTool] = {}
     for tool in tools:
         name, number = function_name(tool.server, tool.about.name), 1
-        while name in named:
+        while name in named or name in taken:
             number += 1
             suffix = f"_{number}"
             name = function_name(tool.server, tool.about.name)[: _LONGEST_FUNCTION - len(suffix)] + suffix

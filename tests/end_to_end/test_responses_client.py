@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -9,12 +10,14 @@ import httpx
 import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
-from openai.types.responses import FunctionToolParam, Response, ResponseInputParam
+from openai.types.responses import FunctionToolParam, Response, ResponseInputParam, ToolParam
 from pydantic import BaseModel
 
 from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.engines import EngineStatus
+from tests.end_to_end.conftest import Roundhouse
+from tests.fake_mcp import server as fake
 from tests.patience import wait_until
 from tests.scripted_gguf import ScriptedLlama
 
@@ -70,6 +73,55 @@ def stable_output(response: Response) -> list[dict[str, Any]]:
     """Return the output without what is new every time."""
     output: list[dict[str, Any]] = response.model_dump(mode="json")["output"]
     return [{key: value for key, value in item.items() if key not in {"id", "call_id"}} for item in output]
+
+
+CALLS_ECHO = ['<tool_call>\n{"name": "fake__echo", "arguments": {"text"', ': "hello"}}\n</tool_call>']
+SEARCHES = ['<tool_call>\n{"name": "file_search", "arguments": {"queries": ', '["Which locomotive?"]}}\n</tool_call>']
+
+
+def test_a_tool_of_an_mcp_server_is_called_here(api: OpenAI, roundhouse: Roundhouse, home: Paths) -> None:
+    ScriptedLlama(CALLS_ECHO).write(home.models / "echoes.gguf")
+    roundhouse("mcp", "add", "fake", "--", sys.executable, fake.__file__)
+    tool: ToolParam = {"type": "mcp", "server_label": "fake", "require_approval": "never"}
+    with pytest.raises(openai.PermissionDeniedError, match="Programs may use no MCP servers here"):
+        api.responses.create(model="echoes", input="Say hello", tools=[tool])
+    assert roundhouse("settings", "responses.mcp_servers", "fake").returncode == 0
+    first = api.responses.create(model="echoes", input="Say hello", tools=[tool])
+    assert [item.type for item in first.output] == ["mcp_list_tools", "mcp_approval_request"]
+    approval: Any = {"type": "mcp_approval_response", "approval_request_id": first.output[1].id, "approve": True}
+    second = api.responses.create(
+        model="echoes", input=[approval], tools=[tool], previous_response_id=first.id, max_tool_calls=1
+    )
+    assert second.output[0].type == "mcp_call"
+    assert (second.output[0].output, second.status) == ("hello", "completed")
+    roundhouse("mcp", "allow", "fake", "echo")
+    with api.responses.stream(model="echoes", input="Say hello", tools=[tool], max_tool_calls=2) as stream:
+        kinds = [event.type for event in stream]
+        final = stream.get_final_response()
+    assert kinds.count("response.mcp_call.completed") == 2
+    assert [item.type for item in final.output[:3]] == ["mcp_list_tools", "mcp_call", "mcp_call"]
+    roundhouse("settings", "responses.mcp_servers", "--reset")
+    roundhouse("mcp", "remove", "fake")
+
+
+def test_files_are_searched_here(api: OpenAI, home: Paths) -> None:
+    ScriptedLlama(SEARCHES).write(home.models / "searcher.gguf")
+    store = api.vector_stores.create(name="Manuals")
+    trains = api.vector_stores.files.upload_and_poll(
+        vector_store_id=store.id, file=("trains.md", b"# Trains\n\nThe locomotive stood here.")
+    )
+    tool: ToolParam = {"type": "file_search", "vector_store_ids": [store.id]}
+    response = api.responses.create(
+        model="searcher", input="Find it", tools=[tool], max_tool_calls=1, include=["file_search_call.results"]
+    )
+    search = response.output[0]
+    assert search.type == "file_search_call"
+    assert search.results is not None
+    assert [(result.file_id, result.filename) for result in search.results] == [(trains.id, "trains.md")]
+    assert api.responses.retrieve(response.id).output[0].to_dict()["results"] is None
+    shown = api.responses.retrieve(response.id, include=["file_search_call.results"]).output[0]
+    assert shown.to_dict()["results"]
+    api.vector_stores.delete(store.id)
 
 
 def test_a_stream_says_the_same_as_the_whole(api: OpenAI) -> None:

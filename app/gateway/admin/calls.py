@@ -32,7 +32,7 @@ from app.gateway.entry.event_stream import send_events
 from app.gateway.guide.answering import Guide
 from app.gateway.hub.downloads import DOWNLOADS, DownloadQueue
 from app.gateway.library.file_jobs import LIBRARY, FileJobs
-from app.gateway.mcp.servers import McpServers
+from app.gateway.mcp.servers import MCP_SERVERS, McpServers
 from app.gateway.own_updates import UPDATES, Updates
 from app.gateway.profiles.switching import ProfileSwitcher
 from app.gateway.services import SERVICES, Services
@@ -90,7 +90,6 @@ GUIDE_ANSWERS = web.AppKey("guide_answers", Guide)
 PROFILES = web.AppKey("profiles", ProfileSwitcher)
 RACES = web.AppKey("races", Races)
 TUNINGS = web.AppKey("tunings", SelfTuning)
-MCP_SERVERS = web.AppKey("mcp_servers", McpServers)
 
 
 def encode_event(event: msgspec.Struct) -> bytes:

@@ -15,7 +15,7 @@ from app import __version__
 from app.config.paths import Home
 from app.config.store import SettingsStore
 from app.core.api import API_VERSION, SettingInfo, SettingValue, Status
-from app.core.errors import BadRequest, NotFound, StorageFault
+from app.core.errors import BadRequest, Forbidden, NotFound, StorageFault
 from app.core.events import (
     EngineChanged,
     EngineJobChanged,
@@ -43,6 +43,7 @@ routes = RouteTable()
 update_routes = RouteTable()
 
 SettingChanges = dict[str, SettingValue | None]
+_PERSONS_SETTINGS = frozenset({"chats.tool_servers", "responses.mcp_servers"})
 
 
 class MachineQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +110,12 @@ async def change_settings(call: AdminCall[SettingChanges, NoQuery]) -> list[Sett
     host = call.body.get("gateway.host")
     if isinstance(host, str) and is_wide(host) and not len(services.keys):
         raise KeyNeeded
+    if call.key_name and not _PERSONS_SETTINGS.isdisjoint(call.body):
+        raise Forbidden(
+            "With a key, nobody decides which tools models may call.",
+            hint="Use the window, or `roundhouse settings` on this computer.",
+            code="mcp_needs_person",
+        )
     await asyncio.to_thread(_check_fallback, services.settings, services.library, call.body.get("models.fallback"))
     changes = dict(call.body)
     if isinstance(name := changes.get(AUTOCOMPLETE), str) and name:

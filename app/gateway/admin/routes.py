@@ -49,7 +49,6 @@ from app.gateway.admin.calls import (
     ENGINES,
     FILES,
     GUIDE_ANSWERS,
-    MCP_SERVERS,
     PROFILES,
     RACES,
     TUNINGS,
@@ -77,7 +76,7 @@ from app.gateway.documents.searching import PASSAGES, PassageSearch
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.guide.answering import Guide
 from app.gateway.hub.downloads import DOWNLOADS
-from app.gateway.mcp.servers import McpServers
+from app.gateway.mcp.servers import MCP_SERVERS, McpServers
 from app.gateway.profiles.hours import HoursWatch
 from app.gateway.profiles.switching import ProfileSwitcher
 from app.gateway.services import SERVICES

@@ -4,8 +4,8 @@ Cancelling it closes the connection, which is how an engine learns to stop.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -20,7 +20,6 @@ from app.core.errors import EngineFailed, RoundhouseError
 from app.core.events import EngineChanged
 from app.core.guide import LONGEST_QUESTION
 from app.core.models import ModelInfo
-from app.core.tool_calls import MOST_ROUNDS
 from app.gateway.attachments.prompt import attachment_parts, senses_of
 from app.gateway.canonical import request as canonical
 from app.gateway.canonical.events import (
@@ -43,8 +42,9 @@ from app.gateway.events import EventHub
 from app.gateway.exchange.capability_fallback import with_plan
 from app.gateway.exchange.connections import ReadFlow
 from app.gateway.exchange.engine.error_document import NO_REASON
-from app.gateway.exchange.observer import Caller, ExchangeOutcome, Observation, Observers
+from app.gateway.exchange.observer import Observation
 from app.gateway.exchange.repairs import without_checks
+from app.gateway.exchange.tool_rounds import answer_in_rounds
 from app.gateway.exchange.translating import translate_answer
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.guide.answering import Guide
@@ -92,10 +92,9 @@ class AnswerWriter:
         engines: EngineAccess,
         requests: ModelRequests,
         helpers: AnswerHelpers,
-        observers: Observers,
     ) -> None:
         self._services, self._engines, self._requests = services, engines, requests
-        self._mcp, self._finder, self._observers = helpers.mcp, helpers.finder, observers
+        self._mcp, self._finder = helpers.mcp, helpers.finder
         self._guide = helpers.guide
 
     async def write(self, job: AnswerJob, live: LiveAnswer, observation: Observation) -> None:
@@ -127,20 +126,21 @@ class AnswerWriter:
     ) -> None:
         """Have the model answer until it calls no tool any more. Raises EngineFailed for one that never stops."""
         tools = ToolSession(self._mcp, self._services.chats, job.chat, live)
-        first = _Round(path, {}, await _offer(job, tools))
-        parts, calls = await self._write_first_round(job, live, observation, first)
-        for _ in range(MOST_ROUNDS):
-            if not calls:
-                return
-            await tools.answer_calls(calls)
+        rounds = 0
+        parts: AttachmentParts = {}
+
+        async def write_round() -> Sequence[canonical.ToolCall]:
+            nonlocal rounds, parts
+            rounds += 1
+            if rounds == 1:
+                first = _Round(path, {}, await _offer(job, tools))
+                parts, calls = await self._write_first_round(job, live, observation, first)
+                return calls
             again = _Round([*path, live.message], parts, await _offer(job, tools))
-            with self._observe_round(job) as further:
-                calls = await self._write_round(job, live, further, again)
-        raise EngineFailed(
-            f"The model called tools {MOST_ROUNDS} times in a row without an answer.",
-            hint="Ask more precisely, or try another model.",
-            code="tool_loop",
-        )
+            with observation.observe_round(rounds) as further:
+                return await self._write_round(job, live, further, again)
+
+        await answer_in_rounds(write_round, tools.answer_calls)
 
     async def _write_first_round(
         self, job: AnswerJob, live: LiveAnswer, observation: Observation, inputs: "_Round"
@@ -162,7 +162,7 @@ class AnswerWriter:
                     raise
             long = [*long, *whole]
         parts = await self._read_documents(job, live, inputs.path, ([], long))
-        with self._observe_round(job) if whole else nullcontext(observation) as watched:
+        with observation.observe_round(1) if whole else nullcontext(observation) as watched:
             return parts, await self._write_round(job, live, watched, inputs._replace(parts=parts))
 
     async def _write_round(
@@ -182,17 +182,6 @@ class AnswerWriter:
             raise error_from_engine(end)
         live.note_finish(end, observation.tokens.timings)
         return sink.calls.all_calls()
-
-    @contextmanager
-    def _observe_round(self, job: AnswerJob) -> Iterator[Observation]:
-        """Observe another request of an answer; the first is observed by who has it written."""
-        observation = Observation(Caller(), self._observers)
-        observation.note_model(Route.CHAT, job.model.name)
-        try:
-            yield observation
-            observation.outcome = ExchangeOutcome.OK
-        finally:
-            observation.end()
 
     def _make_trimming(self, job: AnswerJob, path: Sequence[Message], live: LiveAnswer) -> OverflowTrimming:
         return OverflowTrimming(

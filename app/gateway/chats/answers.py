@@ -63,7 +63,7 @@ class ChatAnswers:
         self._engines = engines
         self._observers = Observers((services.metrics, services.measuring))
         self._requests = ModelRequests(services, engines, self._observers)
-        self._writer = AnswerWriter(services, engines, self._requests, helpers, self._observers)
+        self._writer = AnswerWriter(services, engines, self._requests, helpers)
         self._titles: set[asyncio.Task[None]] = set()
         self._live: dict[str, LiveAnswer] = {}
         self._background = Background()

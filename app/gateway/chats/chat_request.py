@@ -15,14 +15,12 @@ from app.core.mcp import function_name
 from app.core.thinking import ThinkingLevel
 from app.core.tool_calls import REFUSED_CALL, AnswerToolCall, ToolCallState
 from app.gateway.canonical import request as canonical
+from app.gateway.mcp.model_tools import LEAST_RESULT, cut_result, longest_result
 
 AttachmentParts = Mapping[str, tuple[canonical.Part, ...]]
 _ROLES = {Role.USER: canonical.MessageRole.USER, Role.ASSISTANT: canonical.MessageRole.ASSISTANT}
 
 
-_LEAST_RESULT = 2000
-_RESULT_LETTERS_PER_TOKEN = 0.75
-"""A result may take about a quarter of the context: a token is some three letters."""
 _UNKNOWN_CONTEXT = 4096
 _UNANSWERED = {
     ToolCallState.REFUSED: REFUSED_CALL,
@@ -45,7 +43,7 @@ def chat_request(
     """
     sampling = chat.sampling
     return canonical.ConversationRequest(
-        messages=messages_for(chat.system_prompt, path, parts, longest_result=_longest_result(context)),
+        messages=messages_for(chat.system_prompt, path, parts, longest=longest_result(context)),
         sampling=canonical.SamplingParams(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -73,16 +71,12 @@ def _response_format(sampling: Sampling) -> canonical.ResponseFormat:
     return canonical.ResponseFormat()
 
 
-def _longest_result(context: int) -> int:
-    return max(_LEAST_RESULT, int(context * _RESULT_LETTERS_PER_TOKEN))
-
-
 def messages_for(
     system_prompt: str,
     path: Iterable[Message],
     parts: AttachmentParts = MappingProxyType({}),
     *,
-    longest_result: int = _LEAST_RESULT,
+    longest: int = LEAST_RESULT,
 ) -> tuple[canonical.ConversationMessage, ...]:
     """Return the turns in order, roles alternating: chat templates refuse anything else.
 
@@ -92,7 +86,7 @@ def messages_for(
     if system_prompt.strip():
         turns.append((canonical.MessageRole.SYSTEM, [canonical.Text(system_prompt)]))
     for message in path:
-        for role, content in _turns_of(message, parts.get(message.id, ()), longest_result):
+        for role, content in _turns_of(message, parts.get(message.id, ()), longest):
             if turns and turns[-1][0] is role and role is not canonical.MessageRole.TOOL:
                 turns[-1][1].extend(content)
             else:
@@ -102,20 +96,20 @@ def messages_for(
 
 def turn_roles(message: Message) -> list[canonical.MessageRole]:
     """Return who speaks in the turns that a message is in a request."""
-    return [role for role, _ in _turns_of(message, (), _LEAST_RESULT)]
+    return [role for role, _ in _turns_of(message, (), LEAST_RESULT)]
 
 
 _Turn = tuple[canonical.MessageRole, Sequence[canonical.Part]]
 
 
-def _turns_of(message: Message, files: Sequence[canonical.Part], longest_result: int) -> Iterator[_Turn]:
+def _turns_of(message: Message, files: Sequence[canonical.Part], longest: int) -> Iterator[_Turn]:
     """Yield what a message is in a request: with calls of tools more than one turn."""
     calls = [call for call in message.calls if call.tool]
     if message.role is Role.ASSISTANT and not message.content.strip() and not calls:
         return
     at = 0
     if calls:
-        yield from _turns_of_calls(message, calls, longest_result)
+        yield from _turns_of_calls(message, calls, longest)
         at = calls[-1].at
     rest = message.content[at:].lstrip("\n") if at else message.content
     words = [canonical.Text(rest)] if rest.strip() or not (files or calls) else []
@@ -123,7 +117,7 @@ def _turns_of(message: Message, files: Sequence[canonical.Part], longest_result:
         yield _ROLES[message.role], [*files, *words]
 
 
-def _turns_of_calls(message: Message, calls: Iterable[AnswerToolCall], longest_result: int) -> Iterator[_Turn]:
+def _turns_of_calls(message: Message, calls: Iterable[AnswerToolCall], longest: int) -> Iterator[_Turn]:
     at = reasoning_at = 0
     for _, group in groupby(calls, lambda call: call.round):
         together = list(group)
@@ -138,14 +132,13 @@ def _turns_of_calls(message: Message, calls: Iterable[AnswerToolCall], longest_r
         content += [canonical.ToolCall(id=call.id, name=name, arguments=call.arguments or "{}") for call, name in named]
         yield canonical.MessageRole.ASSISTANT, content
         for call, name in named:
-            yield canonical.MessageRole.TOOL, [_result_of(call, name, longest_result)]
+            yield canonical.MessageRole.TOOL, [_result_of(call, name, longest)]
 
 
 def _result_of(call: AnswerToolCall, name: str, longest: int) -> canonical.ToolResult:
     text = _UNANSWERED.get(call.state) or call.result or "The tool returned nothing."
-    if len(text) > longest:
-        text = f"{text[:longest]}\n(The other {len(text) - longest:,} characters do not fit and are left out.)"
-    return canonical.ToolResult(call_id=call.id, text=text, name=name, is_error=call.state is ToolCallState.FAILED)
+    is_error = call.state is ToolCallState.FAILED
+    return canonical.ToolResult(call_id=call.id, text=cut_result(text, longest), name=name, is_error=is_error)
 
 
 def _join_texts(parts: Iterable[canonical.Part]) -> tuple[canonical.Part, ...]:

@@ -7,15 +7,15 @@ tool returns is text for the model, and calls nothing by itself.
 import asyncio
 from collections.abc import Sequence
 
-import msgspec
 from msgspec.structs import replace
 
 from app.core.chats import Chat
-from app.core.errors import NotFound, RoundhouseError
-from app.core.mcp import McpPermission, McpTool, tools_by_function
+from app.core.errors import BadRequest, NotFound, RoundhouseError
+from app.core.mcp import McpPermission, McpTool
 from app.core.tool_calls import AnswerToolCall, ChatToolPermission, ToolCallState, ToolDecision
 from app.gateway.canonical.request import ToolCall, ToolDefinition
 from app.gateway.chats.live_answer import LiveAnswer
+from app.gateway.mcp.model_tools import ModelCall, ModelTools
 from app.gateway.mcp.servers import McpServers
 from app.store.database import ChatStore
 from app.store.rows import new_id
@@ -30,7 +30,7 @@ class ToolSession:
     def __init__(self, mcp: McpServers, chats: ChatStore, chat: Chat, live: LiveAnswer) -> None:
         self._mcp, self._chats, self._live = mcp, chats, live
         self._chat, self._tools = chat.id, chat.tools
-        self._functions: dict[str, McpTool] = {}
+        self._model_tools = ModelTools(mcp)
         self._round = max((call.round for call in live.calls.values()), default=0)
         self._failed: set[str] = set()
 
@@ -43,22 +43,15 @@ class ToolSession:
         if any(not self._mcp.is_ready(server) for server in servers):
             self._live.report_progress("Starting the tools")
         lists = await asyncio.gather(*map(self._list_tools, servers))
-        self._functions = tools_by_function(tool for tools in lists for tool in tools if self._is_offered(tool))
-        return tuple(
-            ToolDefinition(
-                name=name,
-                description=tool.about.description,
-                parameters=msgspec.Raw(msgspec.json.encode(tool.about.schema)),
-            )
-            for name, tool in self._functions.items()
-        )
+        return self._model_tools.offer_tools(tool for tools in lists for tool in tools if self._is_offered(tool))
 
-    async def answer_calls(self, calls: Sequence[ToolCall]) -> None:
-        """Make the calls that are allowed, one after the other; what comes of them is in the answer."""
+    async def answer_calls(self, calls: Sequence[ToolCall]) -> bool:
+        """Make the calls that are allowed, one after the other; what comes of them is in the answer, which goes on."""
         self._round += 1
         for call in calls:
             await self._answer_call(call)
         self._live.begin_round()
+        return True
 
     async def _list_tools(self, server: str) -> list[McpTool]:
         try:
@@ -76,7 +69,7 @@ class ToolSession:
         return here is None or here.permission is not McpPermission.BLOCK
 
     async def _answer_call(self, wish: ToolCall) -> None:
-        offered = self._functions.get(wish.name)
+        offered = self._model_tools.find_tool(wish.name)
         if offered is None:
             failure = f"There is no tool {wish.name!r}."
             call = self._new_call(tool=wish.name, arguments=wish.arguments, state=ToolCallState.FAILED, result=failure)
@@ -85,13 +78,11 @@ class ToolSession:
         server, name = offered.server, offered.about.name
         call = self._new_call(server=server, tool=name, arguments=wish.arguments)
         try:
-            arguments = msgspec.json.decode(wish.arguments or "{}", type=dict[str, object])
-            tool = self._mcp.read_tool(server, name)
-        except (msgspec.MsgspecError, NotFound) as error:
-            is_json = isinstance(error, NotFound)
-            failure = str(error) if is_json else f"The arguments are no JSON object: {error}"
-            self._live.note_call(replace(call, state=ToolCallState.FAILED, result=failure))
+            model_call = self._model_tools.read_call(offered, wish.arguments)
+        except (BadRequest, NotFound) as error:
+            self._live.note_call(replace(call, state=ToolCallState.FAILED, result=str(error)))
             return
+        tool = model_call.tool
         has_changed = tool.has_changed or self._has_changed_here(tool)
         call = replace(
             call, title=tool.about.title, has_changed=has_changed, is_read_only=tool.about.is_read_only
@@ -99,7 +90,7 @@ class ToolSession:
         if not self._is_allowed(tool) and not await self._ask_person(call, tool):
             self._live.note_call(replace(call, state=ToolCallState.REFUSED))
             return
-        await self._make_call(call, arguments)
+        await self._make_call(call, model_call)
 
     def _has_changed_here(self, tool: McpTool) -> bool:
         here = self._tools.permission_of(tool.server, tool.about.name)
@@ -122,14 +113,9 @@ class ToolSession:
             await self._chats.set_tool_permission(self._chat, kept)
         return decision in _ALLOWING
 
-    async def _make_call(self, call: AnswerToolCall, arguments: dict[str, object]) -> None:
+    async def _make_call(self, call: AnswerToolCall, model_call: ModelCall) -> None:
         self._live.note_call(replace(call, state=ToolCallState.RUNNING))
-        try:
-            result = await self._mcp.call_tool(call.server, call.tool, arguments)
-        except RoundhouseError as error:
-            failure = f"{error} {error.hint}".strip()
-            self._live.note_call(replace(call, state=ToolCallState.FAILED, result=failure))
-            return
+        result = await self._model_tools.make_call(model_call)
         state = ToolCallState.FAILED if result.is_error else ToolCallState.ANSWERED
         self._live.note_call(replace(call, state=state, result=result.text, seconds=result.seconds))
 

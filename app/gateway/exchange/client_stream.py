@@ -7,7 +7,7 @@ client's patience, and then a timer is all this costs.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import NamedTuple
 
 from aiohttp import HttpVersion11, hdrs, web
@@ -107,6 +107,19 @@ class ClientStream:
         if self.is_chunked and transport is not None and not transport.is_closing():
             transport.write(_LAST_CHUNK)
         return direct_response(_OK, keep_alive=self._keeps_open)
+
+    @contextlib.asynccontextmanager
+    async def keep_alive(self) -> AsyncIterator[None]:
+        """Send signs of life while nothing else is sent; before the stream has begun that is done anyway."""
+        if not self._timer.cancelled():
+            yield
+            return
+        every_s = EVERY_S if self._keep_alive.every_s is None else self._keep_alive.every_s
+        self._timer = asyncio.get_running_loop().call_later(every_s, self._start_keep_alive)
+        try:
+            yield
+        finally:
+            await self.stop_keep_alive()
 
     async def stop_keep_alive(self) -> bool:
         """Send no more signs of life, what is being sent to its end; return whether the head has gone out."""

@@ -1,6 +1,7 @@
 """Who takes the events of an engine's answer, and how an answer ends."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from app.gateway.canonical.events import AnswerFailed, AnswerFinished, Event
@@ -20,6 +21,16 @@ class EventReceiver(Protocol):
 
     async def drain(self) -> None:
         """Wait until there is room for more."""
+
+
+class RoundsReceiver(EventReceiver, Protocol):
+    """Who takes the events of several answers in a row, and what a dialect says between them."""
+
+    def write_between(self, data: bytes) -> ReadFlow:
+        """Take what a dialect says; before the first answer has begun it waits for that."""
+
+    def keep_alive(self) -> AbstractAsyncContextManager[None]:
+        """Keep the client from giving up while something else than an engine is waited for."""
 
 
 class CollectingReceiver:

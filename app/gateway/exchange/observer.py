@@ -15,7 +15,8 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Protocol, Self
 
@@ -264,6 +265,27 @@ class Observation:
     def note_connection(self, connection: BreakableConnection) -> None:
         """Note what is to be ended when this is stopped."""
         self._connection = connection
+
+    @contextmanager
+    def observe_round(self, number: int) -> Iterator["Observation"]:
+        """Observe another question to an engine within this request, as an exchange of its own.
+
+        This one's engine has answered: to stop it ends the task from now on, and what that does.
+        """
+        self._connection = None
+        caller = msgspec.structs.replace(self.caller, id=f"{self.caller.id}-{number}" if self.caller.id else "")
+        further = Observation(caller, self._observers, self._task)
+        further.key_name = self.key_name
+        further.note_model(self.route, self.model)
+        try:
+            with further:
+                yield further
+        finally:
+            further.end()
+
+    def leave_engine(self) -> None:
+        """Note that its engine has answered, and that it goes on without one: its connection may be another's now."""
+        self._connection = None
 
     def note_piece(self, piece: bytes) -> None:
         """Note a piece of a stream on its way."""

@@ -36,7 +36,7 @@ from app.gateway.exchange.client_stream import SSE_HEADERS, ClientStream, KeepAl
 from app.gateway.exchange.connections import ReadFlow
 from app.gateway.exchange.engine.error_document import UNPARSED, error_from_refusal
 from app.gateway.exchange.engine.stream import StreamReader
-from app.gateway.exchange.event_receivers import CollectingReceiver, End, EventReceiver
+from app.gateway.exchange.event_receivers import CollectingReceiver, End, EventReceiver, RoundsReceiver
 from app.gateway.exchange.observer import ExchangeOutcome, Observation, RequestStopped
 from app.gateway.exchange.passing import LineLimit
 from app.gateway.exchange.repairs import repair_answer
@@ -247,6 +247,8 @@ class StreamPart(NamedTuple):
 
     upstream: UpstreamRequest
     encoder: EventEncoder
+    answer: Callable[[RoundsReceiver], Awaitable[End]] | None = None
+    """Has several answers written in the place of one."""
 
 
 class StreamCourse(msgspec.Struct, frozen=True, kw_only=True):
@@ -266,17 +268,27 @@ class StreamCourse(msgspec.Struct, frozen=True, kw_only=True):
 class _EncodingReceiver:
     """Writes events to a client as a dialect has them."""
 
-    __slots__ = ("_client", "_encoder", "_owes_beginning", "drain")
+    __slots__ = ("_client", "_encoder", "_owes_beginning", "_pending", "drain", "keep_alive")
 
     def __init__(self, client: ClientStream, encoder: EventEncoder, *, is_first: bool) -> None:
         self._client, self._encoder = client, encoder
         self._owes_beginning = not is_first  # of the first part it comes with the head
-        self.drain = client.drain
+        self.drain, self.keep_alive = client.drain, client.keep_alive
+        self._pending = b""
 
     async def open(self) -> None:
         await self._client.send_head()
         if self._owes_beginning:
             self._client.write(self._encoder.begin())
+        if self._pending:
+            self._client.write(self._pending)
+            self._pending = b""
+
+    def write_between(self, data: bytes) -> ReadFlow:
+        if self._client.is_open:
+            return self._client.write(data)
+        self._pending += data
+        return ReadFlow.MORE
 
     def take_events(self, events: Sequence[Event]) -> ReadFlow:
         return self._client.write(self._encoder.feed(events))
@@ -295,7 +307,10 @@ async def stream_parts(
         for number, part in enumerate(parts):
             encoder = part.encoder
             receiver = _EncodingReceiver(client, encoder, is_first=number == 0)
-            end = await translate_answer(engines, part.upstream, observed, receiver, course.trimming)
+            if part.answer is None:
+                end = await translate_answer(engines, part.upstream, observed, receiver, course.trimming)
+            else:
+                end = await part.answer(receiver)
             ending = encoder.feed([end])
             if course.before_end is not None:
                 await course.before_end(end)

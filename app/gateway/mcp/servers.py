@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from aiohttp import web
 from msgspec.structs import replace
 
 from app.config.paths import Paths
@@ -367,3 +368,6 @@ def can_confine() -> bool:
 def _folder_name(name: str) -> str:
     """Return a name as that of a folder: letters, digits, dashes and dots are kept."""
     return "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in name)
+
+
+MCP_SERVERS = web.AppKey("mcp_servers", McpServers)

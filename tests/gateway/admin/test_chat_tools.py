@@ -252,7 +252,7 @@ async def test_stopping_an_answer_ends_its_call(api: Api, pen: Pen) -> None:
 
 
 async def test_a_model_that_never_stops_calling_is_stopped(api: Api, pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.gateway.chats.answer_writer.MOST_ROUNDS", 2)
+    monkeypatch.setattr("app.gateway.exchange.tool_rounds.MOST_ROUNDS", 2)
     await add(api, "fake", fake_server())
     chat = await api.chat(tools=FAKE)
     for _ in range(3):

@@ -9,7 +9,7 @@ import pytest
 from app.core.documents import Collection, NewCollection
 from app.core.errors import BadRequest
 from app.core.keys import NewKey, Scope
-from app.gateway.dialects.openai.vector_stores import AttributeFilter, check_filter, holds
+from app.gateway.dialects.openai.store_search import AttributeFilter, check_filter, holds
 from tests.gateway.admin.conftest import Api
 from tests.gateway.played import Gateway
 

@@ -6,9 +6,8 @@ person's folders hold is the person's to choose.
 
 import asyncio
 import shutil
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from aiohttp import web
@@ -19,11 +18,7 @@ from app.core.documents import (
     MOST_PASSAGES,
     Collection,
     CollectionStage,
-    DocumentFile,
     NewCollection,
-    Passage,
-    SearchMeans,
-    name_of_file,
 )
 from app.core.errors import BadRequest, Forbidden, NotFound
 from app.gateway.dialects.form import json_reply
@@ -35,18 +30,24 @@ from app.gateway.dialects.openai.files import (
     owner_name,
     page_of,
 )
+from app.gateway.dialects.openai.store_search import (
+    AttributeFilter,
+    Attributes,
+    FoundText,
+    StoreQuery,
+    StoreSearchResult,
+    find_store,
+    index_files,
+    may_search,
+    public_id,
+    search_record,
+)
 from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.documents.collections import COLLECTIONS, Collections
 from app.gateway.documents.records import CollectionRecord
-from app.gateway.documents.searching import PASSAGES
-from app.gateway.entry.access import MAY_MANAGE
 from app.gateway.entry.bodies import read_json
 
-Attributes = Annotated[dict[str, str | float | bool], msgspec.Meta(max_length=16)]
 Metadata = Annotated[dict[str, str], msgspec.Meta(max_length=16)]
-_ALL_FILES = 200_000
-_BEST_SCORE = 2 / 61
-"""What fusion gives a passage that is first by its words and by what it means."""
 
 
 class StoreRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,15 +63,6 @@ class StoreFileRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     file_id: str
     attributes: Attributes | None = None
-
-
-class AttributeFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which files are searched: one comparison, or several that all (`and`) or one (`or`) must hold."""
-
-    type: str
-    key: str = ""
-    value: Any = None
-    filters: list["AttributeFilter"] = []
 
 
 class StoreSearch(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,23 +116,6 @@ class VectorStoreFileObject(msgspec.Struct, frozen=True, kw_only=True):
     last_error: StoreFileError | None = None
     usage_bytes: int
     attributes: dict[str, str | float | bool] = {}
-
-
-class FoundText(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a result."""
-
-    text: str
-    type: str = "text"
-
-
-class StoreSearchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One passage. `score` is between 0 and 1."""
-
-    file_id: str
-    filename: str
-    score: float
-    attributes: dict[str, str | float | bool] = {}
-    content: list[FoundText]
 
 
 class StoreSearchPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,17 +213,8 @@ async def search_store(request: web.Request) -> web.Response:
     queries = [search.query] if isinstance(search.query, str) else search.query
     if not any(query.strip() for query in queries):
         raise BadRequest("`query` is empty.", code="invalid_value")
-    files = await _files_that_match(request.app[COLLECTIONS], record, search.filters)
-    results = await request.app[PASSAGES].search(
-        [record], "\n".join(queries), count=search.max_num_results, files=files
-    )
-    is_reranked = SearchMeans.RERANKER in results.means
-    return json_reply(
-        StoreSearchPage(
-            search_query=queries,
-            data=[_describe_result(record, passage, is_reranked=is_reranked) for passage in results.passages],
-        )
-    )
+    query = StoreQuery(text="\n".join(queries), count=search.max_num_results, filters=search.filters)
+    return json_reply(StoreSearchPage(search_query=queries, data=await search_record(request, record, query)))
 
 
 async def add_store_file(request: web.Request) -> web.Response:
@@ -288,7 +254,7 @@ async def read_store_file(request: web.Request) -> web.Response:
     """GET /v1/vector_stores/{store}/files/{file}/content: its passages."""
     record, collections = await find_store(request, request.match_info["store"]), request.app[COLLECTIONS]
     file_id = request.match_info["file"]
-    known = next((file for file in await _index_files(collections, record) if _public_id(file) == file_id), None)
+    known = next((file for file in await index_files(collections, record) if public_id(file) == file_id), None)
     if known is None:
         raise NotFound("There is no such file in that vector store.", code="file_not_found")
 
@@ -298,25 +264,6 @@ async def read_store_file(request: web.Request) -> web.Response:
 
     texts = await asyncio.to_thread(read_passages)
     return json_reply(FileContentPage(data=[FoundText(text=text) for text in texts]))
-
-
-def may_search(request: web.Request, record: CollectionRecord) -> bool:
-    """Tell whether whoever asks may search a collection."""
-    owner = owner_name(request)
-    if owner:
-        return owner in record.keys
-    return record.is_served or bool(request.get(MAY_MANAGE))
-
-
-async def find_store(request: web.Request, store: str) -> CollectionRecord:
-    """Return a store that whoever asks may search, by its id. Raises NotFound."""
-    try:
-        record = await request.app[COLLECTIONS].find_record(store)
-    except NotFound:
-        record = None
-    if record is None or record.id != store or not may_search(request, record):
-        raise NotFound("There is no such vector store.", code="vector_store_not_found")
-    return record
 
 
 async def _find_own_store(request: web.Request) -> CollectionRecord:
@@ -383,8 +330,8 @@ async def _describe_files(collections: Collections, record: CollectionRecord) ->
         for file in ids
     }
     is_ready = now.stage in {CollectionStage.READY, CollectionStage.EMBEDDING}
-    for file in await _index_files(collections, record):
-        id_ = _public_id(file)
+    for file in await index_files(collections, record):
+        id_ = public_id(file)
         if not record.folders and id_ not in files:
             continue  # it was deleted, and the index does not know yet
         error = StoreFileError(code="invalid_file", message=file.problem) if file.problem else None
@@ -405,70 +352,3 @@ async def _describe_file(collections: Collections, store: str, file: str) -> Vec
     if file not in files:
         raise NotFound("There is no such file in that vector store.", code="file_not_found")
     return files[file]
-
-
-async def _index_files(collections: Collections, record: CollectionRecord) -> list[DocumentFile]:
-    return await collections.list_files(record.id, limit=_ALL_FILES, offset=0)
-
-
-def _public_id(file: DocumentFile | Passage) -> str:
-    """Return a file's id as programs know it: that of the upload, for one that a program gave."""
-    upload = Path(file.path).parent
-    is_upload = upload.parent.name == "uploads" and upload.name.startswith("file-")
-    return upload.name if is_upload else (file.id if isinstance(file, DocumentFile) else file.file)
-
-
-def _describe_result(record: CollectionRecord, passage: Passage, *, is_reranked: bool) -> StoreSearchResult:
-    id_ = _public_id(passage)
-    score = passage.score if is_reranked else passage.score / _BEST_SCORE
-    return StoreSearchResult(
-        file_id=id_,
-        filename=name_of_file(passage.path),
-        score=round(min(1.0, max(0.0, score)), 4),
-        attributes=record.attributes.get(id_, {}),
-        content=[FoundText(text=passage.text)],
-    )
-
-
-async def _files_that_match(
-    collections: Collections, record: CollectionRecord, filters: AttributeFilter | None
-) -> Sequence[str] | None:
-    """Return the ids in the index of the files that a filter lets through; None where there is no filter."""
-    if filters is None:
-        return None
-    check_filter(filters)
-    files = await _index_files(collections, record)
-    return [file.id for file in files if holds(filters, record.attributes.get(_public_id(file), {}))]
-
-
-_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "eq": lambda left, right: left == right,
-    "ne": lambda left, right: left != right,
-    "gt": lambda left, right: left > right,
-    "gte": lambda left, right: left >= right,
-    "lt": lambda left, right: left < right,
-    "lte": lambda left, right: left <= right,
-    "in": lambda left, right: left in right,
-    "nin": lambda left, right: left not in right,
-}
-
-
-def check_filter(filters: AttributeFilter) -> None:
-    """Return if every part of a filter is known. Raises BadRequest."""
-    if filters.type not in {"and", "or", *_COMPARISONS}:
-        raise BadRequest(f"`filters.type` takes and, or, {', '.join(_COMPARISONS)}.", code="invalid_value")
-    for each in filters.filters:
-        check_filter(each)
-
-
-def holds(filters: AttributeFilter, attributes: Mapping[str, object]) -> bool:
-    """Tell whether a filter lets a file with these attributes through."""
-    if filters.type in {"and", "or"}:
-        results = [holds(each, attributes) for each in filters.filters]
-        return all(results) if filters.type == "and" else any(results)
-    if filters.key not in attributes:
-        return filters.type in {"ne", "nin"}
-    try:
-        return _COMPARISONS[filters.type](attributes[filters.key], filters.value)
-    except TypeError:  # of another type than what it is compared with
-        return False

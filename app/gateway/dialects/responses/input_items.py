@@ -23,7 +23,16 @@ from app.gateway.canonical.request import (
     image_of,
     text_of,
 )
+from app.gateway.dialects.responses.hosted_input import (
+    ApprovalRequestInput,
+    ApprovalResponseInput,
+    FileSearchInput,
+    McpCallInput,
+    McpListInput,
+)
 from app.gateway.dialects.responses.tools import INPUT, LOCAL_SHELL, flat_name
+from app.gateway.dialects.responses.wire import FileSearchResult
+from app.gateway.mcp.model_tools import LEAST_RESULT
 
 T = TypeVar("T")
 NewId = Callable[[str], str]
@@ -43,8 +52,14 @@ _PREFIXES = {
     "function_call": "fc",
     "custom_tool_call": "ctc",
     "local_shell_call": "lsh",
+    "mcp_call": "mcp",
+    "mcp_list_tools": "mcpl",
+    "mcp_approval_request": "mcpr",
+    "mcp_approval_response": "mcpa",
+    "file_search_call": "fs",
 }
 _OTHER_PREFIX = "item"
+_HOSTED_KINDS = frozenset({"mcp_call", "file_search_call"})
 _ASSISTANT = msgspec.Raw(b'"assistant"')
 _PART_SEPARATOR = "\n\n"
 _TEXT_TYPES = frozenset({"input_text", "output_text", "text", "reasoning_text", "summary_text"})
@@ -56,6 +71,22 @@ class ResponseItem(msgspec.Struct, frozen=True):
     kind: str
     value: msgspec.Raw
     id: str = ""
+
+    @property
+    def is_hosted(self) -> bool:
+        """Tell whether it is of a tool that was run here."""
+        return self.kind in _HOSTED_KINDS
+
+    @property
+    def without_results(self) -> msgspec.Raw:
+        """Its JSON without the passages that a search came to, which are told to those who ask for them."""
+        if self.kind != "file_search_call":
+            return self.value
+        return _encode_raw({**msgspec.json.decode(self.value), "results": None})
+
+    def decode_as(self, kind: type[T]) -> T:
+        """Return what it says; it was read before."""
+        return msgspec.json.decode(self.value, type=kind)
 
 
 class _ItemHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +153,31 @@ class _CallOutputInput(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
 
 
+def calls_to_make(earlier: Sequence[ResponseItem], new: Sequence[ResponseItem]) -> list[ApprovalRequestInput]:
+    """Return the calls that the `new` items approve, and that were not made yet."""
+    requests = {
+        item.id: item.decode_as(ApprovalRequestInput)
+        for item in (*earlier, *new)
+        if item.kind == "mcp_approval_request"
+    }
+    made = {item.decode_as(McpCallInput).approval_request_id for item in new if item.kind == "mcp_call"}
+    responses = [item.decode_as(ApprovalResponseInput) for item in new if item.kind == "mcp_approval_response"]
+    wishes = [response.approval_request_id for response in responses if response.approve]
+    return [requests[name] for name in dict.fromkeys(wishes) if name in requests and name not in made]
+
+
+def tool_lists(items: Iterable[ResponseItem]) -> dict[str, object]:
+    """Return what servers were last said to list, by their labels."""
+    lists = (item.decode_as(McpListInput) for item in items if item.kind == "mcp_list_tools")
+    return {each.server_label: each.tools for each in lists}
+
+
+def search_results(items: Iterable[ResponseItem]) -> list[FileSearchResult]:
+    """Return what the searches of a conversation came to; the first has the number 1."""
+    searches = (item.decode_as(FileSearchInput) for item in items if item.kind == "file_search_call")
+    return [result for search in searches for result in search.results or ()]
+
+
 def items_of(request_input: str | Sequence[msgspec.Raw]) -> list[ResponseItem]:
     """Return what a request says as items. Raises BadRequest for what is no item."""
     if isinstance(request_input, str):
@@ -158,9 +214,14 @@ def resolve_references(items: Iterable[ResponseItem], stored_items: Mapping[str,
     return [_resolve_reference(item, stored_items) if item.kind == REFERENCE else item for item in items]
 
 
-def to_turns(items: Sequence[ResponseItem], *, earlier: int = 0) -> list[ConversationMessage]:
-    """Return the turns. Raises BadRequest for what cannot be read; the first `earlier` items are not the request's."""
-    calls = _CallIndex()
+def to_turns(
+    items: Sequence[ResponseItem], *, earlier: int = 0, longest_result: int = LEAST_RESULT
+) -> list[ConversationMessage]:
+    """Return the turns. Raises BadRequest for what cannot be read; the first `earlier` items are not the request's.
+
+    Results of tools that were run here are cut to `longest_result` characters.
+    """
+    calls = _CallIndex(longest_result)
     turns = [turn for at, item in enumerate(items, -earlier) for turn in _item_turns(item, at, calls)]
     merged_turns = [_merge_turns(role, group) for role, group in groupby(turns, key=lambda turn: turn.role)]
     return [turn for merged_turn in merged_turns for turn in _results_first(merged_turn)]
@@ -171,18 +232,39 @@ def kinds_not_read(items: Iterable[ResponseItem]) -> list[str]:
     return list(dict.fromkeys(item.kind for item in items if item.kind not in _READERS))
 
 
+_Turns = tuple[ConversationMessage, ...]
+
+
 class _CallIndex:
     """The calls so far: whom a result answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest_result: int) -> None:
+        self.longest_result = longest_result
+        self.passages = 0
+        """How many passages searches came to."""
         self._names: dict[str, str] = {}
         self._items: dict[str, str] = {}
+        self._requests: dict[str, ApprovalRequestInput] = {}
 
-    def add_call(self, call: ToolCall, item: str | None = None) -> ConversationMessage:
+    def add_call(self, call: ToolCall, item: str | None = None) -> _Turns:
         self._names[call.id] = call.name
         if item is not None:
             self._items[item] = call.id
-        return ConversationMessage(MessageRole.ASSISTANT, (call,))
+        return (ConversationMessage(MessageRole.ASSISTANT, (call,)),)
+
+    def add_request(self, request: ApprovalRequestInput) -> None:
+        self._requests[request.id] = request
+
+    def find_request(self, response: ApprovalResponseInput) -> ApprovalRequestInput:
+        """Return the call that was approved or refused. Raises BadRequest."""
+        request = self._requests.get(response.approval_request_id)
+        if request is None:
+            raise BadRequest(
+                f"There is no mcp_approval_request {quote_value(response.approval_request_id)} before its response.",
+                hint="Send the request's item with its response, or go on with previous_response_id.",
+                code="approval_request_not_found",
+            )
+        return request
 
     def find_call(self, output: _CallOutputInput) -> tuple[str, str]:
         """Return the id and the name of a call. The result of a shell's names the item instead."""
@@ -192,22 +274,21 @@ class _CallIndex:
 
 def _item_turns(item: ResponseItem, at: int, calls: _CallIndex) -> Iterator[ConversationMessage]:
     reader = _READERS.get(item.kind)
-    turn = reader(item.value, at, calls) if reader is not None else None
-    if turn is not None and turn.parts:
-        yield turn
+    turns = reader(item.value, at, calls) if reader is not None else ()
+    yield from (turn for turn in turns if turn.parts)
 
 
-def _read_message(raw: msgspec.Raw, at: int, _calls: _CallIndex) -> ConversationMessage:
+def _read_message(raw: msgspec.Raw, at: int, _calls: _CallIndex) -> _Turns:
     message = _decode_raw(raw, _MessageInput, at)
     role = _ROLES.get(message.role)
     if role is None:
         raise _invalid_value(
             f"`input[{at}].role` is user, assistant, system or developer, not {quote_value(message.role)}."
         )
-    return ConversationMessage(role, tuple(_content_parts(message.content, at)))
+    return (ConversationMessage(role, tuple(_content_parts(message.content, at))),)
 
 
-def _read_reasoning(raw: msgspec.Raw, at: int, _calls: _CallIndex) -> ConversationMessage:
+def _read_reasoning(raw: msgspec.Raw, at: int, _calls: _CallIndex) -> _Turns:
     """Read reasoning from where it is told best: its own text, then ours handed back, then the summary."""
     item = _decode_raw(raw, _ReasoningInput, at)
     text = _plain_text(item.content)
@@ -215,37 +296,64 @@ def _read_reasoning(raw: msgspec.Raw, at: int, _calls: _CallIndex) -> Conversati
     if not text and sealed.startswith(ENCRYPTED):
         text = sealed.removeprefix(ENCRYPTED)
     text = text or _plain_text(item.summary)
-    return ConversationMessage(MessageRole.ASSISTANT, (Thinking(text),) if text else ())
+    return (ConversationMessage(MessageRole.ASSISTANT, (Thinking(text),) if text else ()),)
 
 
-def _function_call(raw: msgspec.Raw, at: int, calls: _CallIndex) -> ConversationMessage:
+def _function_call(raw: msgspec.Raw, at: int, calls: _CallIndex) -> _Turns:
     call = _decode_raw(raw, _FunctionCallInput, at)
     name = flat_name(call.namespace, call.name)
     return calls.add_call(ToolCall(id=call.call_id, name=name, arguments=_object_arguments(call.arguments)))
 
 
-def _custom_call(raw: msgspec.Raw, at: int, calls: _CallIndex) -> ConversationMessage:
+def _custom_call(raw: msgspec.Raw, at: int, calls: _CallIndex) -> _Turns:
     call = _decode_raw(raw, _CustomCallInput, at)
     name = flat_name(call.namespace, call.name)
     return calls.add_call(ToolCall(id=call.call_id, name=name, arguments=_encode_json({INPUT: call.input})))
 
 
-def _shell_call(raw: msgspec.Raw, at: int, calls: _CallIndex) -> ConversationMessage:
+def _shell_call(raw: msgspec.Raw, at: int, calls: _CallIndex) -> _Turns:
     call = _decode_raw(raw, _ShellCallInput, at)
     arguments = {name: value for name, value in call.action.items() if name != "type" and value != b"null"}
     return calls.add_call(ToolCall(id=call.call_id, name=LOCAL_SHELL, arguments=_encode_json(arguments)), call.id)
 
 
-def _read_output(raw: msgspec.Raw, at: int, calls: _CallIndex) -> ConversationMessage:
+def _read_output(raw: msgspec.Raw, at: int, calls: _CallIndex) -> _Turns:
     output = _decode_raw(raw, _CallOutputInput, at)
     call, name = calls.find_call(output)
     parts = tuple(_content_parts(output.output, at))
     text = "".join(part.text for part in parts if isinstance(part, Text))
     images = (part for part in parts if isinstance(part, Image))
-    return ConversationMessage(MessageRole.TOOL, (ToolResult(call_id=call, text=text, name=name), *images))
+    return (ConversationMessage(MessageRole.TOOL, (ToolResult(call_id=call, text=text, name=name), *images)),)
 
 
-_READERS: dict[str, Callable[[msgspec.Raw, int, _CallIndex], ConversationMessage]] = {
+def _mcp_call(raw: msgspec.Raw, at: int, calls: _CallIndex) -> _Turns:
+    return _decode_raw(raw, McpCallInput, at).read_turns(calls.longest_result)
+
+
+def _approval_request(raw: msgspec.Raw, at: int, calls: _CallIndex) -> _Turns:
+    """Remember a call: it is told of with what came of it."""
+    calls.add_request(_decode_raw(raw, ApprovalRequestInput, at))
+    return ()
+
+
+def _approval_response(raw: msgspec.Raw, at: int, calls: _CallIndex) -> _Turns:
+    response = _decode_raw(raw, ApprovalResponseInput, at)
+    return response.read_refusal(calls.find_request(response))
+
+
+def _file_search(raw: msgspec.Raw, at: int, calls: _CallIndex) -> _Turns:
+    search, first = _decode_raw(raw, FileSearchInput, at), calls.passages + 1
+    calls.passages += len(search.results or ())
+    return search.read_turns(first, calls.longest_result)
+
+
+def _mcp_list(raw: msgspec.Raw, at: int, _calls: _CallIndex) -> _Turns:
+    """Check a list of tools: a model is offered those that there are now."""
+    _decode_raw(raw, McpListInput, at)
+    return ()
+
+
+_READERS: dict[str, Callable[[msgspec.Raw, int, _CallIndex], _Turns]] = {
     "message": _read_message,
     "reasoning": _read_reasoning,
     "function_call": _function_call,
@@ -254,6 +362,11 @@ _READERS: dict[str, Callable[[msgspec.Raw, int, _CallIndex], ConversationMessage
     "function_call_output": _read_output,
     "custom_tool_call_output": _read_output,
     "local_shell_call_output": _read_output,
+    "mcp_call": _mcp_call,
+    "mcp_list_tools": _mcp_list,
+    "mcp_approval_request": _approval_request,
+    "mcp_approval_response": _approval_response,
+    "file_search_call": _file_search,
 }
 
 

@@ -8,11 +8,15 @@ from functools import cached_property
 
 import msgspec
 
-from app.core.errors import BadRequest, NotFound
+from app.core.errors import BadRequest, NotFound, quote_value
+from app.core.models import ModelInfo
 from app.gateway.canonical.events import Event
 from app.gateway.canonical.request import ConversationRequest
+from app.gateway.dialects.raw_fields import ABSENT, is_set
+from app.gateway.dialects.responses.hosted_specs import ToolRunSpecs, read_hosted_specs
 from app.gateway.dialects.responses.input_items import (
     ResponseItem,
+    calls_to_make,
     item_from_store,
     items_of,
     kinds_not_read,
@@ -23,14 +27,16 @@ from app.gateway.dialects.responses.input_items import (
 from app.gateway.dialects.responses.ownership import is_owned, new_response_id
 from app.gateway.dialects.responses.requests import ResponsesRequest, check_request, to_canonical_request
 from app.gateway.dialects.responses.stream import ResponseEncoder, ResponseStyle
-from app.gateway.dialects.responses.tools import ToolOffer, offer_of
+from app.gateway.dialects.responses.tools import OfferEntry, ToolOffer, invalid_tools, offer_of
 from app.gateway.dialects.responses.wire import ResponseInfo, begin_response
 from app.gateway.entry.bodies import call_off_loop, decode_body
-from app.gateway.exchange.capability_fallback import plan_fallbacks
+from app.gateway.exchange.capability_fallback import plan_fallbacks, with_plan
 from app.gateway.exchange.handling import engine_path, lease_options, load_for_context
+from app.gateway.exchange.translating import TrimOptions
 from app.gateway.exchange.upstream import UpstreamRequest
-from app.gateway.loading.launch import resolve_model
+from app.gateway.loading.launch import context_of, resolve_model, status_of
 from app.gateway.loading.requested_model import ResolvedModel
+from app.gateway.mcp.model_tools import LEAST_RESULT, longest_result
 from app.gateway.services import Services
 from app.store.database import ChatStore
 from app.store.responses import response_not_found
@@ -39,6 +45,7 @@ from engines.api import Route
 log = logging.getLogger(__name__)
 
 _ID_BYTES = 24
+_NO_WORK = ConversationRequest(messages=())
 
 
 class ResponseJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -73,7 +80,7 @@ async def prepare_response(services: Services, body: bytes, owner: str) -> Respo
     target = await resolve_model(services, request.model)
     if request.stream:
         services.connections.dial_ahead(services.supervisor, target.load.source.name)
-    response_input = await read_input(services.chats, request, owner)
+    response_input = await read_input(services, request, owner, target.model)
     is_kept = request.store is not False and services.settings.get_int("responses.kept") > 0
     about = ResponseInfo(id=new_response_id(owner), model=target.model.name, at=time.time(), is_stored=is_kept)
     upstream = await upstream_for(services, request, target, response_input.work)
@@ -81,26 +88,72 @@ async def prepare_response(services: Services, body: bytes, owner: str) -> Respo
 
 
 class ResponseInput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request says: what it adds to the conversation, what the engine is to do, and with which tools."""
+    """What a request says: what it adds to the conversation, what the engine is to do, and with which tools.
 
+    Where some of those are run here, `work` and `offer` are without them: there are more once servers were asked.
+    """
+
+    earlier: tuple[ResponseItem, ...]
     new_items: tuple[ResponseItem, ...]
     work: ConversationRequest
     offer: ToolOffer
+    hosted: ToolRunSpecs
+    longest_result: int
+    """Characters that a model is given of a result."""
+
+    @property
+    def items(self) -> tuple[ResponseItem, ...]:
+        """The whole conversation."""
+        return (*self.earlier, *self.new_items)
 
 
-async def read_input(chats: ChatStore, request: ResponsesRequest, owner: str) -> ResponseInput:
+async def read_input(services: Services, request: ResponsesRequest, owner: str, model: ModelInfo) -> ResponseInput:
     """Return what a request says, with the conversation of `owner` it goes on with. Raises BadRequest."""
     check_request(request)
     items = items_of(request.input if request.input is not None else [])
     if item_ids := reference_ids(items):
-        kept = await chats.response_items(item_ids)
+        kept = await services.chats.response_items(item_ids)
         own = {item: value for item, (value, response) in kept.items() if is_owned(response, owner)}
         items = resolve_references(items, own)
     if unread_kinds := kinds_not_read(items):
         log.info("Items that are passed over: %s", ", ".join(unread_kinds), extra={"model": request.model})
-    earlier, offer = await _load_earlier(chats, request.previous_response_id, owner), _make_offer(request)
-    turns = to_turns([*earlier, *items], earlier=len(earlier))
-    return ResponseInput(new_items=tuple(items), work=to_canonical_request(request, turns, offer), offer=offer)
+    earlier = await _load_earlier(services.chats, request.previous_response_id, owner)
+    hosted = read_hosted_specs(request.tools or ())
+    offer = make_offer(request, ABSENT if hosted else request.tool_choice)
+    is_told_results = hosted or any(item.is_hosted for item in (*earlier, *items))
+    response_input = ResponseInput(
+        earlier=earlier,
+        new_items=tuple(items),
+        work=_NO_WORK,
+        offer=_with_choice(offer, request.tool_choice),
+        hosted=hosted,
+        longest_result=_result_limit(services, model) if is_told_results else LEAST_RESULT,
+    )
+    check_approvals(response_input)
+    work = read_work(request, response_input.items, response_input, offer)
+    return msgspec.structs.replace(response_input, work=work)
+
+
+def _result_limit(services: Services, model: ModelInfo) -> int:
+    context = context_of(services.settings, services.tuning, model, status_of(services.supervisor, model))
+    return longest_result(context) if context else LEAST_RESULT
+
+
+def read_work(
+    request: ResponsesRequest, items: Sequence[ResponseItem], response_input: ResponseInput, offer: ToolOffer
+) -> ConversationRequest:
+    """Return what the engine is to do, given a conversation. Raises BadRequest."""
+    turns = to_turns(items, earlier=len(response_input.earlier), longest_result=response_input.longest_result)
+    return to_canonical_request(request, turns, offer)
+
+
+def check_approvals(response_input: ResponseInput) -> None:
+    """Return if the calls that a request approves are of servers that it names. Raises BadRequest."""
+    for call in calls_to_make(response_input.earlier, response_input.new_items):
+        if response_input.hosted.find_server(call.server_label) is None:
+            raise invalid_tools(
+                f"An approved call is of the MCP server {quote_value(call.server_label)}, which is not among `tools`."
+            )
 
 
 async def upstream_for(
@@ -137,11 +190,27 @@ async def _load_earlier(chats: ChatStore, response_id: str | None, owner: str) -
     return tuple(item_from_store(item.id, item.value) for item in items)
 
 
-def _make_offer(request: ResponsesRequest) -> ToolOffer:
-    offer = offer_of(request.tools or [], request.tool_choice, one_at_a_time=request.is_one_at_a_time)
+def make_offer(request: ResponsesRequest, choice: msgspec.Raw, hosted: Sequence[OfferEntry] = ()) -> ToolOffer:
+    """Return which tools the model is offered, with those that are run here. Raises BadRequest."""
+    offer = offer_of(request.tools or [], choice, one_at_a_time=request.is_one_at_a_time, hosted=hosted)
     if offer.left_out:
         log.info("Tools that nobody here runs: %s", ", ".join(offer.left_out), extra={"model": request.model})
     return offer
+
+
+def _with_choice(offer: ToolOffer, choice: msgspec.Raw) -> ToolOffer:
+    return msgspec.structs.replace(offer, reply_choice=choice) if is_set(choice) else offer
+
+
+def trim_options(
+    services: Services, job: ResponseJob, upstream: UpstreamRequest, work: ConversationRequest
+) -> TrimOptions:
+    """Return how a conversation is cut to what fits (`truncation: auto`)."""
+
+    async def prepare_shorter(shorter: ConversationRequest) -> UpstreamRequest:
+        return await with_plan(services, upstream, job.target, shorter)
+
+    return TrimOptions(work=work, prepare=prepare_shorter, dropped=job.encoder.note_dropped)
 
 
 def _make_style(request: ResponsesRequest, offer: ToolOffer) -> ResponseStyle:

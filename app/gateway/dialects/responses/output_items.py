@@ -15,12 +15,15 @@ from typing import Protocol
 
 import msgspec
 
+from app.core.documents import citations_in
 from app.gateway.canonical.events import TokenLogprob, ToolCallDelta
 from app.gateway.dialects.responses.input_items import ENCRYPTED
 from app.gateway.dialects.responses.tools import INPUT, ClientToolKind, ResponseTool
 from app.gateway.dialects.responses.wire import (
     UNSET,
     CustomCallItem,
+    FileCitation,
+    FileSearchResult,
     FunctionCallItem,
     ItemStatus,
     MessageItem,
@@ -152,8 +155,10 @@ class MessageItemWriter(_TextItemWriter):
 
     _delta = "response.output_text.delta"
 
-    def __init__(self, place: ItemPosition) -> None:
+    def __init__(self, place: ItemPosition, passages: Sequence[FileSearchResult] = ()) -> None:
         self._logprobs: list[ResponseTopLogprob] = []
+        self._passages = passages
+        """What it may cite, by numbers from 1 on."""
         super().__init__(place)
 
     def add_with_odds(self, sink: ResponseEventWriter, text: str, tokens: Sequence[TokenLogprob]) -> bytes:
@@ -163,15 +168,39 @@ class MessageItemWriter(_TextItemWriter):
         self._logprobs += odds
         return self._encode_event(sink, self._delta, delta=text, logprobs=odds)
 
+    def close(self, sink: ResponseEventWriter, status: ItemStatus) -> bytes:
+        """Return what ends it, its citations first."""
+        return b"".join(
+            self._encode_event(
+                sink, "response.output_text.annotation.added", annotation_index=number, annotation=citation
+            )
+            for number, citation in enumerate(self._citations())
+        ) + super().close(sink, status)
+
     def item(self, status: ItemStatus) -> OutputItem:
         """Return the item as far as it is written."""
         return MessageItem(id=self.place.item_id, status=status, content=[self._item_part()])
+
+    def _citations(self) -> list[FileCitation]:
+        if not self._passages:
+            return []
+        text = self.text
+        citations = [(int(number), end) for number, _, end in citations_in(text)]
+        return [
+            FileCitation(
+                file_id=self._passages[number - 1].file_id,
+                filename=self._passages[number - 1].filename,
+                index=text.index("]", end) + 1,
+            )
+            for number, end in citations
+            if 0 < number <= len(self._passages)
+        ]
 
     def _empty_item(self) -> OutputItem:
         return MessageItem(id=self.place.item_id, status="in_progress", content=[])
 
     def _item_part(self) -> OutputText:
-        return OutputText(text=self.text, logprobs=self._logprobs)
+        return OutputText(text=self.text, logprobs=self._logprobs, annotations=self._citations())
 
     def _extra_fields(self) -> dict[str, object]:
         return {"logprobs": self._logprobs}

@@ -31,6 +31,7 @@ _Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
 _ENCRYPTED, _LOGPROBS = "reasoning.encrypted_content", "message.output_text.logprobs"
+SEARCH_RESULTS = "file_search_call.results"
 _LEVELS = {
     "none": ThinkingLevel.OFF,
     "minimal": ThinkingLevel.MINIMAL,
@@ -83,7 +84,7 @@ class ResponsesRequest(ModelLoadFields, frozen=True, kw_only=True):
     background: bool | None = None
     include: list[str] | None = None
     max_output_tokens: _Count | None = None
-    max_tool_calls: int | None = None
+    max_tool_calls: _Count | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
     top_p: _Share | None = None
     top_logprobs: Annotated[int, msgspec.Meta(ge=0, le=20)] | None = None
@@ -123,6 +124,11 @@ class ResponsesRequest(ModelLoadFields, frozen=True, kw_only=True):
     def wants_encrypted(self) -> bool:
         """Tell whether the client wants the reasoning in a form that it only hands back."""
         return _ENCRYPTED in (self.include or ())
+
+    @property
+    def wants_search_results(self) -> bool:
+        """Tell whether the client wants the passages that searches come to."""
+        return SEARCH_RESULTS in (self.include or ())
 
 
 def check_request(request: ResponsesRequest) -> None:

@@ -4,30 +4,39 @@ Every request is translated, as Ollama's are. The response is kept before its en
 with it at once.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
 from aiohttp import web
 
 from app.core.errors import NotFound
-from app.gateway.canonical.events import AnswerFailed
-from app.gateway.canonical.request import ConversationRequest
+from app.gateway.canonical.events import AnswerFailed, Event
 from app.gateway.dialects.form import EVENT_STREAM_HEADERS, utf8_json_reply
 from app.gateway.dialects.responses import stored
-from app.gateway.dialects.responses.jobs import ResponseJob, prepare_response, read_input
+from app.gateway.dialects.responses.hosted_answer import AnswerWithTools, ResponseItemReceiver
+from app.gateway.dialects.responses.hosted_tools import ToolRuns, open_hosted_tools
+from app.gateway.dialects.responses.jobs import (
+    ResponseInput,
+    ResponseJob,
+    make_offer,
+    prepare_response,
+    read_input,
+    read_work,
+    trim_options,
+)
 from app.gateway.dialects.responses.ownership import owner_of
 from app.gateway.dialects.responses.record import RESPONSES_DIALECT
 from app.gateway.dialects.responses.requests import ResponsesRequest
 from app.gateway.dialects.responses.stored import keep_response, track_response
 from app.gateway.entry.bodies import read_body, read_json
-from app.gateway.exchange.capability_fallback import with_plan
 from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.event_receivers import End
 from app.gateway.exchange.handling import RequestJob, answer_request, lease_options, load_for_context
 from app.gateway.exchange.observer import Observation
 from app.gateway.exchange.token_count import token_counter
-from app.gateway.exchange.translating import StreamCourse, StreamPart, TrimOptions, stream_parts, translate_whole
-from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.exchange.translating import StreamCourse, StreamPart, stream_parts, translate_whole
+from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.loading.launch import resolve_model
 from app.gateway.services import SERVICES, Services
 from engines.api import Route
@@ -73,18 +82,35 @@ async def count_input(request: web.Request) -> web.StreamResponse:
 
 async def _prepare_job(request: web.Request) -> RequestJob:
     job = await prepare_response(request.app[SERVICES], await read_body(request), owner_of(request))
-    return RequestJob(job.upstream, partial(_answer_job, job))
+    if not job.response_input.hosted:
+        return RequestJob(job.upstream, partial(_answer_job, job, None))
+    tools = await _open_tools(request, job.response_input)
+    return RequestJob(job.upstream, partial(_answer_job, job, AnswerWithTools(request.app[SERVICES], job, tools)))
+
+
+async def _open_tools(request: web.Request, response_input: ResponseInput) -> ToolRuns:
+    names = {tool.name for tool in response_input.offer.tools}
+    return await open_hosted_tools(request, response_input.hosted, names)
 
 
 async def _answer_job(
-    job: ResponseJob, request: web.Request, engines: EngineAccess, observed: Observation
+    job: ResponseJob,
+    hosted: AnswerWithTools | None,
+    request: web.Request,
+    engines: EngineAccess,
+    observed: Observation,
 ) -> web.StreamResponse:
     services = request.app[SERVICES]
     async with track_response(request, job):
         with observed:  # a response that was stopped is kept as such, so `track_response` must hear of it
-            trimming = _make_trimming(services, job) if job.request.trims else None
+            is_trimmed = job.request.trims and hosted is None
+            trimming = trim_options(services, job, job.upstream, job.response_input.work) if is_trimmed else None
             if not job.request.stream:
-                return await _answer_whole(services, job, engines, observed, trimming)
+                if hosted is None:
+                    events = await translate_whole(engines, job.upstream, observed, trimming)
+                else:
+                    events = [await hosted.write_response(engines, observed, ResponseItemReceiver(job))]
+                return await _answer_whole(services, job, events)
 
             async def before_end(_end: End) -> None:
                 await keep_response(services.chats, services.settings, job)
@@ -95,22 +121,11 @@ async def _answer_job(
                 trimming=trimming,
                 before_end=before_end,
             )
-            return await stream_parts(request, engines, [StreamPart(job.upstream, job)], observed, course)
+            answer = None if hosted is None else partial(hosted.write_response, engines, observed)
+            return await stream_parts(request, engines, [StreamPart(job.upstream, job, answer)], observed, course)
 
 
-def _make_trimming(services: Services, job: ResponseJob) -> TrimOptions:
-    """Return how a conversation is cut to what fits (`truncation: auto`)."""
-
-    async def prepare_shorter(work: ConversationRequest) -> UpstreamRequest:
-        return await with_plan(services, job.upstream, job.target, work)
-
-    return TrimOptions(work=job.response_input.work, prepare=prepare_shorter, dropped=job.encoder.note_dropped)
-
-
-async def _answer_whole(
-    services: Services, job: ResponseJob, engines: EngineAccess, observed: Observation, trimming: TrimOptions | None
-) -> web.Response:
-    events = await translate_whole(engines, job.upstream, observed, trimming)
+async def _answer_whole(services: Services, job: ResponseJob, events: Sequence[Event]) -> web.Response:
     job.feed(events)
     if isinstance(end := events[-1], AnswerFailed):
         return utf8_json_reply(RESPONSES_DIALECT.error_document(end), end.status)
@@ -121,12 +136,16 @@ async def _answer_whole(
 async def _prepare_count(request: web.Request) -> RequestJob:
     """Return what counts them. Raises BadRequest, NotFound, or what `resolve_model` raises."""
     services, response_request = request.app[SERVICES], await read_json(request, ResponsesRequest)
-    response_input = await read_input(services.chats, response_request, owner_of(request))
     target = await resolve_model(services, response_request.model)
+    response_input = await read_input(services, response_request, owner_of(request), target.model)
+    work = response_input.work
+    if response_input.hosted:
+        tools = await _open_tools(request, response_input)
+        await tools.list_all()
+        offer = make_offer(response_request, response_request.tool_choice, tools.offer_entries())
+        work = read_work(response_request, response_input.items, response_input, offer)
     target = target._replace(load=await load_for_context(services, target, response_request.context))
-    counting = await token_counter(
-        services, target, response_input.work, lease_options(response_request, Route.COUNT_TOKENS)
-    )
+    counting = await token_counter(services, target, work, lease_options(response_request, Route.COUNT_TOKENS))
 
     async def answer_count(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
         count = await counting.count(engines, observed)

@@ -19,6 +19,7 @@ from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.dialects.responses.input_items import ResponseItem, item_from_store, to_keep
 from app.gateway.dialects.responses.jobs import ResponseJob, new_id
 from app.gateway.dialects.responses.ownership import is_owned, owner_of
+from app.gateway.dialects.responses.requests import SEARCH_RESULTS
 from app.gateway.dialects.responses.wire import ResponseObject
 from app.gateway.entry.responses import REQUEST_ID
 from app.gateway.exchange.observer import RequestStopped
@@ -110,7 +111,7 @@ async def show_response(request: web.Request) -> web.Response:
     active = request.app[_ACTIVE_RESPONSES].get(_own_id(request))
     if active is not None:
         return utf8_json_reply(active.job.encoder.response)
-    return utf8_json_reply(_response_document(await _find_response(request)))
+    return utf8_json_reply(_response_document(await _find_response(request), has_results=_asks_for_results(request)))
 
 
 async def delete_response(request: web.Request) -> web.Response:
@@ -124,7 +125,8 @@ async def list_input(request: web.Request) -> web.Response:
     """GET /v1/responses/{id}/input_items: what its own request said, the newest first unless asked otherwise."""
     part = decode_query(request.query, ResponsePageQuery)
     response = await _find_response(request)
-    return utf8_json_reply(item_page([item_from_store(item.id, item.value) for item in response.input], part))
+    items = [item_from_store(item.id, item.value) for item in response.input]
+    return utf8_json_reply(item_page(items, part))
 
 
 async def cancel_response(request: web.Request) -> web.Response:
@@ -186,9 +188,15 @@ def _own_id(request: web.Request) -> str:
     return response_id
 
 
-def _response_document(response: ResponseRecord) -> dict[str, msgspec.Raw]:
+def _asks_for_results(request: web.Request) -> bool:
+    names = ("include", "include[]")  # OpenAI's clients write a list in the second way
+    return any(SEARCH_RESULTS in request.query.getall(name, ()) for name in names)
+
+
+def _response_document(response: ResponseRecord, *, has_results: bool) -> dict[str, msgspec.Raw]:
     fields = msgspec.json.decode(response.body, type=dict[str, msgspec.Raw])
-    output = [msgspec.Raw(item.value.encode()) for item in response.output]
+    items = [item_from_store(item.id, item.value) for item in response.output]
+    output = [item.value if has_results else item.without_results for item in items]
     return {**fields, "output": msgspec.Raw(msgspec.json.encode(output))}
 
 
@@ -199,7 +207,9 @@ def _to_kept_response(job: ResponseJob, response: ResponseObject) -> ResponseRec
         previous=job.request.previous_response_id,
         body=msgspec.json.encode(msgspec.structs.replace(response, output=[])).decode(),
         input=tuple(ResponseRecordItem(item.id, bytes(item.value).decode()) for item in input_items),
-        output=tuple(ResponseRecordItem(item.id, msgspec.json.encode(item).decode()) for item in response.output),
+        output=tuple(
+            ResponseRecordItem(item.id, msgspec.json.encode(item).decode()) for item in job.encoder.whole_items
+        ),
     )
 
 

@@ -1,8 +1,9 @@
 """The tools of a request: what the model is offered for each, and what its calls are to the client.
 
 A model is only ever offered functions. Custom tools, whose input is any text, and OpenAI's local shell become functions
-and their calls are translated back; the functions of a namespace get its name in front. Tools that only OpenAI's
-servers run are not offered: clients list them unasked, and a model can do without.
+and their calls are translated back; the functions of a namespace get its name in front. Tools that are run here, those
+of MCP servers and the search of files, come as `hosted` entries: which there are is known once servers were asked.
+Tools that only OpenAI's servers run are not offered: clients list them unasked, and a model can do without.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,10 +38,17 @@ class ClientToolKind(StrEnum):
     FUNCTION = "function"
     CUSTOM = "custom"
     LOCAL_SHELL = "local_shell"
+    MCP = "mcp"
+    FILE_SEARCH = "file_search"
+
+    @property
+    def is_hosted(self) -> bool:
+        """Tell whether its calls are run here."""
+        return self in {ClientToolKind.MCP, ClientToolKind.FILE_SEARCH}
 
 
 class ResponseTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as the client knows it."""
+    """A tool as the client knows it. That of an MCP server has the server's label as its `namespace`."""
 
     kind: ClientToolKind
     name: str
@@ -86,13 +94,16 @@ class _ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 class _ToolChoiceSpec(msgspec.Struct, frozen=True, kw_only=True):
     type: str
-    name: str = ""
+    name: str | None = None
     namespace: str | None = None
+    server_label: str | None = None
     mode: ToolMode = ToolMode.AUTO
     tools: list[msgspec.Raw] = []
 
 
-class _OfferEntry(msgspec.Struct, frozen=True):
+class OfferEntry(msgspec.Struct, frozen=True):
+    """A function that the model is offered, and what it is to the client."""
+
     tool: ToolDefinition
     client_tool: ResponseTool
 
@@ -102,15 +113,21 @@ def flat_name(namespace: str | None, name: str) -> str:
     return f"{namespace}.{name}" if namespace else name
 
 
-def offer_of(tools: Sequence[msgspec.Raw], choice: msgspec.Raw = ABSENT, *, one_at_a_time: bool = False) -> ToolOffer:
+def offer_of(
+    tools: Sequence[msgspec.Raw],
+    choice: msgspec.Raw = ABSENT,
+    *,
+    one_at_a_time: bool = False,
+    hosted: Sequence[OfferEntry] = (),
+) -> ToolOffer:
     """Return what is offered for `tools` and `tool_choice`. Raises BadRequest for what cannot be read or done."""
     if not tools and choice in _ABSENT_OR_NULL and not one_at_a_time:
         return _NO_OFFER  # as with every request that is only text
-    ready: list[_OfferEntry] = []
+    ready: list[OfferEntry] = [*hosted]
     reply_tools: list[msgspec.Raw] = []
     left_out: list[str] = []
     for at, raw in enumerate(tools):
-        tool_spec = _decode_raw(raw, _ToolSpec, f"tools[{at}]")
+        tool_spec = decode_tool(raw, _ToolSpec, f"tools[{at}]")
         entries = _make_entries(tool_spec, f"tools[{at}]")
         if entries is None:
             left_out.append(tool_spec.type)
@@ -128,47 +145,47 @@ def offer_of(tools: Sequence[msgspec.Raw], choice: msgspec.Raw = ABSENT, *, one_
     )
 
 
-def _make_entries(tool_spec: _ToolSpec, field: str) -> list[_OfferEntry] | None:
+def _make_entries(tool_spec: _ToolSpec, field: str) -> list[OfferEntry] | None:
     make = _MAKERS.get(tool_spec.type)
     return None if make is None else make(tool_spec, field)
 
 
-def _function_entries(tool_spec: _ToolSpec, field: str) -> list[_OfferEntry]:
+def _function_entries(tool_spec: _ToolSpec, field: str) -> list[OfferEntry]:
     parameters = None if tool_spec.parameters in _ABSENT_OR_NULL else tool_spec.parameters
     if not tool_spec.name:
-        raise _invalid_tools(f"`{field}.name` is missing: a function is flat here, not inside a `function` of its own.")
+        raise invalid_tools(f"`{field}.name` is missing: a function is flat here, not inside a `function` of its own.")
     if parameters is not None and not bytes(parameters).startswith(b"{"):
-        raise _invalid_tools(f"`{field}.parameters` is a JSON schema.")
+        raise invalid_tools(f"`{field}.parameters` is a JSON schema.")
     tool = ToolDefinition(
         name=tool_spec.name, description=tool_spec.description or "", parameters=parameters, strict=tool_spec.strict
     )
-    return [_OfferEntry(tool, ResponseTool(kind=ClientToolKind.FUNCTION, name=tool_spec.name))]
+    return [OfferEntry(tool, ResponseTool(kind=ClientToolKind.FUNCTION, name=tool_spec.name))]
 
 
-def _custom_entries(tool_spec: _ToolSpec, field: str) -> list[_OfferEntry]:
+def _custom_entries(tool_spec: _ToolSpec, field: str) -> list[OfferEntry]:
     """Offer a function of one text. Its grammar is told in words: no engine holds a part of a call to one."""
     if not tool_spec.name:
-        raise _invalid_tools(f"`{field}.name` is missing.")
+        raise invalid_tools(f"`{field}.name` is missing.")
     rule = ""
     if tool_spec.format is not None and tool_spec.format.type == "grammar":
         rule = f"`{INPUT}` keeps to this {tool_spec.format.syntax} grammar:\n{tool_spec.format.definition}"
     description = "\n\n".join(filter(None, [tool_spec.description, rule]))
     tool = ToolDefinition(name=tool_spec.name, description=description, parameters=_FREE_TEXT)
-    return [_OfferEntry(tool, ResponseTool(kind=ClientToolKind.CUSTOM, name=tool_spec.name))]
+    return [OfferEntry(tool, ResponseTool(kind=ClientToolKind.CUSTOM, name=tool_spec.name))]
 
 
-def _local_shell(_sent: _ToolSpec, _field: str) -> list[_OfferEntry]:
+def _local_shell(_sent: _ToolSpec, _field: str) -> list[OfferEntry]:
     tool = ToolDefinition(name=LOCAL_SHELL, description="Run a command on the user's computer.", parameters=_COMMAND)
-    return [_OfferEntry(tool, ResponseTool(kind=ClientToolKind.LOCAL_SHELL, name=LOCAL_SHELL))]
+    return [OfferEntry(tool, ResponseTool(kind=ClientToolKind.LOCAL_SHELL, name=LOCAL_SHELL))]
 
 
-def _namespace_entries(tool_spec: _ToolSpec, field: str) -> list[_OfferEntry]:
+def _namespace_entries(tool_spec: _ToolSpec, field: str) -> list[OfferEntry]:
     if not tool_spec.name:
-        raise _invalid_tools(f"`{field}.name` is missing.")
-    inner = [_decode_raw(raw, _ToolSpec, f"{field}.tools[{at}]") for at, raw in enumerate(tool_spec.tools)]
+        raise invalid_tools(f"`{field}.name` is missing.")
+    inner = [decode_tool(raw, _ToolSpec, f"{field}.tools[{at}]") for at, raw in enumerate(tool_spec.tools)]
     entries = [entry for at, tool in enumerate(inner) for entry in _inner_entries(tool, f"{field}.tools[{at}]")]
     return [
-        _OfferEntry(
+        OfferEntry(
             msgspec.structs.replace(entry.tool, name=flat_name(tool_spec.name, entry.tool.name)),
             msgspec.structs.replace(entry.client_tool, namespace=tool_spec.name),
         )
@@ -176,16 +193,18 @@ def _namespace_entries(tool_spec: _ToolSpec, field: str) -> list[_OfferEntry]:
     ]
 
 
-def _inner_entries(tool_spec: _ToolSpec, field: str) -> list[_OfferEntry]:
+def _inner_entries(tool_spec: _ToolSpec, field: str) -> list[OfferEntry]:
     make = {"function": _function_entries, "custom": _custom_entries}.get(tool_spec.type)
     return [] if make is None else make(tool_spec, field)
 
 
-_MAKERS: dict[str, Callable[[_ToolSpec, str], list[_OfferEntry]]] = {
+_MAKERS: dict[str, Callable[[_ToolSpec, str], list[OfferEntry]]] = {
     "function": _function_entries,
     "custom": _custom_entries,
     "local_shell": _local_shell,
     "namespace": _namespace_entries,
+    ClientToolKind.MCP: lambda _spec, _field: [],
+    ClientToolKind.FILE_SEARCH: lambda _spec, _field: [],
 }
 
 
@@ -200,52 +219,57 @@ def _tool_for_reply(raw: msgspec.Raw, tool_spec: _ToolSpec) -> msgspec.Raw:
 
 
 class _CallableTools(msgspec.Struct, frozen=True):
-    ready: Sequence[_OfferEntry]
+    ready: Sequence[OfferEntry]
     choice: ToolChoice
 
 
-def _choose_tools(raw: msgspec.Raw, ready: Sequence[_OfferEntry], *, one_at_a_time: bool) -> _CallableTools:
+def _choose_tools(raw: msgspec.Raw, ready: Sequence[OfferEntry], *, one_at_a_time: bool) -> _CallableTools:
     """Return the tools that may be called. No engine is told a name: it is offered the one tool, and must call it."""
     if raw in _ABSENT_OR_NULL or bytes(raw).startswith(b'"'):
-        choose = ToolMode.AUTO if raw in _ABSENT_OR_NULL else _decode_raw(raw, ToolMode, "tool_choice")
+        choose = ToolMode.AUTO if raw in _ABSENT_OR_NULL else decode_tool(raw, ToolMode, "tool_choice")
         allowed = [] if choose is ToolMode.NONE else ready
     else:
-        tool_choice = _decode_raw(raw, _ToolChoiceSpec, "tool_choice")
+        tool_choice = decode_tool(raw, _ToolChoiceSpec, "tool_choice")
         choose = tool_choice.mode if tool_choice.type == "allowed_tools" else ToolMode.REQUIRED
         allowed = _filter_allowed(tool_choice, ready)
     if choose is ToolMode.REQUIRED and not allowed:
-        raise _invalid_tools("`tool_choice` asks for a call, and there is no tool that can be called here.")
+        raise invalid_tools("`tool_choice` asks for a call, and there is no tool that can be called here.")
     return _CallableTools(allowed, ToolChoice(choose=choose, one_at_a_time=one_at_a_time))
 
 
-def _filter_allowed(tool_choice: _ToolChoiceSpec, ready: Sequence[_OfferEntry]) -> list[_OfferEntry]:
+def _filter_allowed(tool_choice: _ToolChoiceSpec, ready: Sequence[OfferEntry]) -> list[OfferEntry]:
     if tool_choice.type == "allowed_tools":
         choices = [
-            _decode_raw(raw, _ToolChoiceSpec, f"tool_choice.tools[{at}]") for at, raw in enumerate(tool_choice.tools)
+            decode_tool(raw, _ToolChoiceSpec, f"tool_choice.tools[{at}]") for at, raw in enumerate(tool_choice.tools)
         ]
         return [entry for entry in ready if any(_is_meant(entry.client_tool, choice) for choice in choices)]
     matches = [entry for entry in ready if _is_meant(entry.client_tool, tool_choice)]
     if not matches:
         what = tool_choice.name or tool_choice.type
-        raise _invalid_tools(
+        raise invalid_tools(
             f"`tool_choice` names {quote_value(what)}, which is not among the tools that can be called here."
         )
-    return matches[:1]
+    return matches if tool_choice.type == ClientToolKind.MCP else matches[:1]
 
 
 def _is_meant(tool: ResponseTool, choice: _ToolChoiceSpec) -> bool:
-    if choice.type == ClientToolKind.LOCAL_SHELL:
-        return tool.kind is ClientToolKind.LOCAL_SHELL
+    if choice.type in {ClientToolKind.LOCAL_SHELL, ClientToolKind.FILE_SEARCH}:
+        return tool.kind == choice.type
+    if choice.type == ClientToolKind.MCP:
+        is_of_server = tool.kind is ClientToolKind.MCP and tool.namespace == choice.server_label
+        return is_of_server and choice.name in (None, tool.name)
     is_named = choice.name in (tool.name, flat_name(tool.namespace, tool.name))
     return choice.type == tool.kind and is_named and choice.namespace in (None, tool.namespace)
 
 
-def _decode_raw(raw: msgspec.Raw, kind: type[T], field: str) -> T:
+def decode_tool(raw: msgspec.Raw, kind: type[T], field: str) -> T:
+    """Return a tool, or a part of one. Raises BadRequest (invalid_tools)."""
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
-        raise _invalid_tools(f"`{field}` is not as expected: {error}.") from None
+        raise invalid_tools(f"`{field}` is not as expected: {error}.") from None
 
 
-def _invalid_tools(sentence: str) -> BadRequest:
+def invalid_tools(sentence: str) -> BadRequest:
+    """Return the refusal of tools that cannot be read or done."""
     return BadRequest(sentence, code="invalid_tools")

@@ -4,7 +4,7 @@ Sampling that a request leaves open is the engine's and the model's choice. The 
 there it is OpenAI's default.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -29,13 +29,22 @@ class ResponseTopLogprob(ResponseLogprob, frozen=True, kw_only=True):
     top_logprobs: list[ResponseLogprob]
 
 
+class FileCitation(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a message cites a file. `index` is in characters."""
+
+    file_id: str
+    filename: str
+    index: int
+    type: str = "file_citation"
+
+
 class OutputText(msgspec.Struct, frozen=True, kw_only=True):
     """What a message says."""
 
     text: str
     logprobs: list[ResponseTopLogprob]
     type: str = "output_text"
-    annotations: tuple[()] = ()
+    annotations: list[FileCitation] = []
 
 
 class ReasoningText(msgspec.Struct, frozen=True):
@@ -114,7 +123,78 @@ class ShellCallItem(msgspec.Struct, frozen=True, kw_only=True):
     type: str = "local_shell_call"
 
 
-OutputItem = MessageItem | ReasoningItem | FunctionCallItem | CustomCallItem | ShellCallItem
+class McpListedTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that an MCP server lists."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    annotations: dict[str, Any]
+
+
+class McpListItem(msgspec.Struct, frozen=True, kw_only=True):
+    """The tools of an MCP server that the model is offered; `error` says why there are none."""
+
+    id: str
+    server_label: str
+    tools: list[McpListedTool]
+    error: str | None = None
+    type: str = "mcp_list_tools"
+
+
+class McpCallError(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong in a call, in MCP's form for a tool's own failure."""
+
+    content: list[dict[str, str]]
+    type: str = "mcp_tool_execution_error"
+
+
+class McpCallItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a tool of an MCP server, made here."""
+
+    id: str
+    server_label: str
+    name: str
+    arguments: str
+    status: Literal["in_progress", "completed", "incomplete", "failed"]
+    output: str | None = None
+    error: McpCallError | None = None
+    approval_request_id: str | None = None
+    type: str = "mcp_call"
+
+
+class McpApprovalItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that is made once it has been approved."""
+
+    id: str
+    server_label: str
+    name: str
+    arguments: str
+    type: str = "mcp_approval_request"
+
+
+class FileSearchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage that a search came to."""
+
+    file_id: str
+    filename: str
+    score: float
+    text: str
+    attributes: dict[str, str | float | bool] = {}
+
+
+class FileSearchItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A search of vector stores. `results` are told to those who ask for them."""
+
+    id: str
+    queries: list[str]
+    status: Literal["in_progress", "completed", "incomplete", "failed"]
+    results: list[FileSearchResult] | None = None
+    type: str = "file_search_call"
+
+
+HostedItem = McpListItem | McpCallItem | McpApprovalItem | FileSearchItem
+OutputItem = MessageItem | ReasoningItem | FunctionCallItem | CustomCallItem | ShellCallItem | HostedItem
 
 
 class InputDetails(msgspec.Struct, frozen=True, kw_only=True):
