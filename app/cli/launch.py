@@ -78,9 +78,7 @@ def arguments_in(start: ToolLaunch, folder: Path) -> list[str]:
 
 
 def _filled_in(text: str, start: ToolLaunch, folder: Path) -> str:
-    if text == "{text}":
-        return start.text
-    return text.replace("{file}", str(folder / start.file)).replace("{folder}", str(folder))
+    return start.fill_in(text, file=str(folder / start.file), folder=str(folder))
 
 
 def run_tool(command: Sequence[str], start: ToolLaunch, folder: Path) -> int:

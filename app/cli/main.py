@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Connect a tool you use to the endpoint: Continue, Zed, Claude Code, Codex and others.",
     ),
     "autocomplete": ("autocomplete:autocomplete", "Choose the model that completes code in editors."),
+    "agents": ("agents:agents", "Have coding agents work in a folder, with models of this computer."),
     "mcp": ("mcp:mcp", "Use the tools of MCP servers, or offer Roundhouse's own to agents."),
     "collections": ("collections:collections", "Search folders of documents, in the terminal and for questions."),
     "launch": ("launch:launch", "Start a tool connected to the endpoint for one run, changing none of its files."),

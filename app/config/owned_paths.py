@@ -126,7 +126,7 @@ _CONFIG = (
 _DATA = (
     *("roundhouse.db*", "downloads.json*", "models.json*", "memory-bandwidth.json*", "headers.bin*", ".roundhouse"),
     *("engines", "engine-homes", "hub-answers", "updates", "models", "hub", "blobs", "created", "connect", "attached"),
-    "mcp-homes",
+    *("mcp-homes", "agent-homes", "agent-sessions"),
     *("collections", "endpoint-files", "attachment-indexes"),
     "attachments*",
 )
@@ -149,6 +149,8 @@ _NAMES = {
     "roundhouse.db": "conversations and usage",
     "connect": "the settings files of tools from before they were connected",
     "mcp-homes": "what servers of tools keep",
+    "agent-homes": "what coding agents keep",
+    "agent-sessions": "sessions with coding agents",
     "endpoint-files": "files that programs uploaded at the endpoint",
     "collections": "collections of documents: their indexes, and files that programs gave them",
     "downloads.json": "the list of downloads",

@@ -107,6 +107,16 @@ class Paths:
         return self.data / "mcp-homes"
 
     @property
+    def agent_homes(self) -> Path:
+        """What coding agents that are hosted keep between runs: a folder for each, which is its home."""
+        return self.data / "agent-homes"
+
+    @property
+    def agent_sessions(self) -> Path:
+        """Sessions with coding agents: how each stands, and its transcript."""
+        return self.data / "agent-sessions"
+
+    @property
     def collections(self) -> Path:
         """Collections of documents: a folder for each, with its index and the files that programs gave it."""
         return self.data / "collections"

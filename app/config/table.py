@@ -172,6 +172,14 @@ SETTINGS: tuple[Setting, ...] = (
         separator=",",
     ),
     Setting(
+        name="agents.enabled",
+        title="Coding agents",
+        help="Lets coding agents that are installed here work in folders you choose, with your models. You are asked "
+        "before they change files or run commands.",
+        kind=SettingKind.BOOL,
+        default=False,
+    ),
+    Setting(
         name="documents.embedding_model",
         title="Model that compares documents by meaning",
         help="An embedding model. Empty uses one that is on this computer; none finds documents by their words only. "

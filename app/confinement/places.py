@@ -110,7 +110,7 @@ def describe_machine() -> MachineFacts:
         cores=os.cpu_count() or 1,
         home=home_folder(),
         devices=tuple(_list_nodes(_DEVICE_NODES)),
-        passing_ports=_read_passing_ports(),
+        passing_ports=read_passing_ports(),
     )
 
 
@@ -119,7 +119,8 @@ def _list_nodes(patterns: Iterable[str]) -> Iterator[str]:
         yield from map(str, sorted(Path("/dev").glob(pattern)))
 
 
-def _read_passing_ports() -> PortRange:
+def read_passing_ports() -> PortRange:
+    """Return the ports that the kernel takes for who names none."""
     try:
         first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split())
     except (OSError, ValueError):

@@ -85,6 +85,8 @@ class WiringTarget:
     models: tuple[WiredModel, ...]
     completion: CompletionModel | None = None
     """None where nobody chose one."""
+    key: str = KEY
+    """What is shown as a key: for one run, one that ends with it."""
 
     @property
     def openai(self) -> str:
@@ -153,6 +155,10 @@ class ClientTool:
     """The route by which it has code completed, beside `route`; None for what completes none, or nothing else."""
     tried: str = ""
     """The version that was run against the endpoint with these settings; empty where they follow its documentation."""
+    agent: ToolRun | None = None
+    """How it is started so that it speaks the Agent Client Protocol on its input and output, if it does."""
+    agent_tried: str = ""
+    """As `tried`, of what `agent` starts."""
 
     def is_here(self, home: Home) -> bool:
         """Return whether the tool, or something it left, is on this computer."""
@@ -191,17 +197,30 @@ class ClientTool:
                 hint=f"`roundhouse connect {self.id}` says how it is connected.",
                 code="tool_not_launched",
             )
-        form, changes = (self.run.form, self.run.changes) if self.run.form else (self.form, self.changes)
+        return self._launch_run(self.run, wiring)
+
+    def launch_agent(self, wiring: WiringTarget) -> ToolLaunch:
+        """Return how it is started to be hosted. Raises NotFound for what does not speak the protocol."""
+        if self.agent is None:
+            raise NotFound(
+                f"{self.name} is no agent that Roundhouse can host.",
+                hint="`roundhouse agents list` shows those that are.",
+                code="agent_not_found",
+            )
+        return self._launch_run(self.agent, wiring)
+
+    def _launch_run(self, run: ToolRun, wiring: WiringTarget) -> ToolLaunch:
+        form, changes = (run.form, run.changes) if run.form else (self.form, self.changes)
         return ToolLaunch(
             id=self.id,
             name=self.name,
             model=wiring.model,
-            program=self.run.program or self.programs[0],
-            install=self.run.install,
-            arguments=self.run.arguments(wiring),
-            environment=self.run.environment(wiring),
-            file=self.run.file,
-            text="" if form is None or not self.run.file else edit_document(form, "", changes(wiring)),
+            program=run.program or self.programs[0],
+            install=run.install,
+            arguments=run.arguments(wiring),
+            environment=run.environment(wiring),
+            file=run.file,
+            text="" if form is None or not run.file else edit_document(form, "", changes(wiring)),
         )
 
 

@@ -164,6 +164,17 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /mcp/servers/{server}/start         McpServer, with its tools
     POST   /mcp/servers/{server}/tools/{tool}/permission SetMcpPermission  McpTool
     POST   /mcp/servers/{server}/tools/{tool}/call McpCall  McpResult
+    GET    /agents                             AgentList: coding agents that can be hosted, and whether they may run
+    GET    /agents/sessions                    list[AgentSession], newest first
+    POST   /agents/sessions  NewAgentSession   AgentSession, before its agent is ready
+    GET    /agents/sessions/{session}          AgentTranscript
+    GET    /agents/sessions/{session}/events   SSE of AgentEvent: all that happened, then what happens
+    POST   /agents/sessions/{session}/prompts AgentPromptText  202 and AgentSession
+    POST   /agents/sessions/{session}/cancel   AgentSession
+    POST   /agents/sessions/{session}/permissions/{entry} DecideAgentPermission  AgentSession
+    POST   /agents/sessions/{session}/resume   AgentSession, where its agent takes sessions up again
+    POST   /agents/sessions/{session}/end      AgentSession
+    DELETE /agents/sessions/{session}          204
     GET    /collections                        list[Collection], by name; with a key those that it may use
     POST   /collections          NewCollection Collection; with a key none can be added, changed or removed
     POST   /collections/search   PassageQuery  PassageResults

@@ -198,6 +198,10 @@ class McpServersChanged(msgspec.Struct, frozen=True, kw_only=True, tag="mcp_serv
     """A server of tools was added, changed or removed, or does something else than before."""
 
 
+class AgentSessionsChanged(msgspec.Struct, frozen=True, kw_only=True, tag="agent_sessions"):
+    """A session with a coding agent began, ended, was removed, or stands otherwise than before."""
+
+
 class CollectionsChanged(msgspec.Struct, frozen=True, kw_only=True, tag="collections"):
     """A collection of documents was added, changed or removed, or is further than before."""
 
@@ -233,6 +237,7 @@ Event = (
     | ConnectionChanged
     | ConnectionsForgotten
     | McpServersChanged
+    | AgentSessionsChanged
     | CollectionsChanged
     | ProfilesChanged
 )

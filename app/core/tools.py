@@ -86,3 +86,7 @@ class ToolLaunch(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, str] = {}
     file: str = ""
     text: str = ""
+
+    def fill_in(self, text: str, *, file: str, folder: str) -> str:
+        """Return an argument or the value of a variable with what stands for the file, the folder and the text."""
+        return self.text if text == "{text}" else text.replace("{file}", file).replace("{folder}", folder)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from app.core.events import (
+    AgentSessionsChanged,
     ChatChanged,
     ChatFoldersChanged,
     CollectionsChanged,
@@ -129,6 +130,7 @@ _SUBJECTS: Mapping[type, Callable[[Any], Hashable]] = {
     ChatFoldersChanged: lambda _event: "",
     CollectionsChanged: lambda _event: "",
     ProfilesChanged: lambda _event: "",
+    AgentSessionsChanged: lambda _event: "",
     SettingChanged: lambda event: event.name,
     EnginesChanged: lambda event: event.engine,
     EngineJobChanged: lambda event: event.job.id,

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -33,18 +32,16 @@ from app.core.mcp import (
     HostCancel,
     HostFailure,
     HostOrder,
-    HostReply,
     HostRequest,
     HostResult,
     HostTools,
     McpResult,
     McpToolDescription,
 )
+from app.mcp_host.lines import describe_failure, read_line, send
 from app.mcp_host.sign_in import make_sign_in
 
 _REQUESTS: msgspec.json.Decoder[HostRequest] = msgspec.json.Decoder(HostRequest)
-_LONGEST_LINE = 8 * 1024 * 1024
-_LONGEST_REASON = 300
 _LISTING_S = 5.0
 _CUT = "\n[The rest of the result was left out: it is too long.]"
 
@@ -69,8 +66,8 @@ async def _read_requests(calls: asyncio.Queue[HostRequest], scope: anyio.CancelS
 
 
 async def _read_line() -> bytes:
-    """Return the next line, empty at the end. In a thread, since Windows has no other way to wait for a pipe."""
-    return await anyio.to_thread.run_sync(sys.stdin.buffer.readline, _LONGEST_LINE, abandon_on_cancel=True)
+    """Return the next line, empty at the end. In a thread, since it blocks."""
+    return await anyio.to_thread.run_sync(read_line, abandon_on_cancel=True)
 
 
 async def _serve_tools(order: HostOrder, calls: asyncio.Queue[HostRequest]) -> None:
@@ -225,21 +222,6 @@ def _read_part(part: types.ContentBlock) -> str:
             return text
         case _:
             return "[A part that is no text]"
-
-
-def describe_failure(error: BaseException) -> str:
-    """Return the first cause of a failure, in one line."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    words = " ".join(str(error).split())[:_LONGEST_REASON]
-    return words or type(error).__name__
-
-
-def send(reply: HostReply) -> None:
-    """Write one line. A gateway that reads slowly holds us up: that is the limit on what a server can flood it with."""
-    with contextlib.suppress(BrokenPipeError):
-        sys.stdout.buffer.write(msgspec.json.encode(reply) + b"\n")
-        sys.stdout.buffer.flush()
 
 
 def main() -> None:

@@ -41,6 +41,7 @@ MAY_IMPORT = {
     "gateway": LOW | PARTS | {"benchmark"},
     "mcp_server": LOW | {"client"},
     "mcp_host": LOW,
+    "agent_host": LOW | {"mcp_host"},
     "mcp_tools": LOW | {"config"},
     "cli": LOW | {"client", "config", "chat_files", "benchmark", "mcp_server"},
     "gui": LOW | {"client", "config", "chat_files", "benchmark", "markdown"},
@@ -59,6 +60,7 @@ ONLY_IN = {
     "python_calamine": "app/extraction",
     "simsimd": "app/documents",
     **dict.fromkeys(("mcp", "mcp_types", "starlette", "uvicorn", "anyio", "httpx2"), "app/mcp_"),
+    "acp": "app/agent_host",
 }
 IN_ITS_ENVIRONMENT: dict[str, set[str]] = {
     "engines": set(),

@@ -23,7 +23,7 @@ def _copilot_environment(wiring: WiringTarget) -> dict[str, str]:
     return {
         "COPILOT_OFFLINE": "true",
         "COPILOT_PROVIDER_BASE_URL": wiring.openai,
-        "COPILOT_PROVIDER_API_KEY": KEY,
+        "COPILOT_PROVIDER_API_KEY": wiring.key,
         "COPILOT_MODEL": served.name,
         "COPILOT_PROVIDER_MAX_PROMPT_TOKENS": str(served.context - served.answer),
         "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS": str(served.answer),
@@ -31,7 +31,12 @@ def _copilot_environment(wiring: WiringTarget) -> dict[str, str]:
 
 
 def _gemini_environment(wiring: WiringTarget) -> dict[str, str]:
-    return {"GOOGLE_GEMINI_BASE_URL": wiring.base, "GEMINI_API_KEY": KEY, "GEMINI_MODEL": wiring.model}
+    return {"GOOGLE_GEMINI_BASE_URL": wiring.base, "GEMINI_API_KEY": wiring.key, "GEMINI_MODEL": wiring.model}
+
+
+def _gemini_settings(_wiring: WiringTarget) -> list[DocumentChange]:
+    """Return how it signs in: with an address alone it takes a way that its settings do not accept."""
+    return [DocumentChange(("security", "auth", "selectedType"), "gemini-api-key")]
 
 
 GEMINI_CLI = ClientTool(  # https://geminicli.com/docs/reference/configuration
@@ -49,10 +54,17 @@ GEMINI_CLI = ClientTool(  # https://geminicli.com/docs/reference/configuration
         environment=lambda wiring: {**_gemini_environment(wiring), "GEMINI_CLI_HOME": FOLDER},
         file=".gemini/settings.json",
         form=JSON,
-        # With an address alone it takes a way to sign in that its settings do not accept.
-        changes=lambda _wiring: [DocumentChange(("security", "auth", "selectedType"), "gemini-api-key")],
+        changes=_gemini_settings,
     ),
     tried="0.61.0",
+    agent=ToolRun(
+        install="npm install -g @google/gemini-cli",
+        arguments=lambda _wiring: ["--acp"],
+        environment=lambda wiring: {**_gemini_environment(wiring), "GEMINI_CLI_HOME": FOLDER},
+        file=".gemini/settings.json",
+        form=JSON,
+        changes=_gemini_settings,
+    ),
 )
 
 
@@ -67,6 +79,10 @@ def _qwen_model(wiring: WiringTarget, served: WiredModel) -> DocumentChange:
         "generationConfig": limits,
     }
     return DocumentChange(("modelProviders", "openai", ListEntry("id", served.name)), model)
+
+
+def _qwen_environment(wiring: WiringTarget) -> dict[str, str]:
+    return {"OPENAI_BASE_URL": wiring.openai, "OPENAI_API_KEY": wiring.key, "OPENAI_MODEL": wiring.model}
 
 
 QWEN_CODE = ClientTool(  # https://qwenlm.github.io/qwen-code-docs
@@ -87,13 +103,14 @@ QWEN_CODE = ClientTool(  # https://qwenlm.github.io/qwen-code-docs
     run=ToolRun(
         install="npm install -g @qwen-code/qwen-code",
         arguments=lambda _wiring: ["--auth-type", "openai"],
-        environment=lambda wiring: {
-            "OPENAI_BASE_URL": wiring.openai,
-            "OPENAI_API_KEY": KEY,
-            "OPENAI_MODEL": wiring.model,
-        },
+        environment=_qwen_environment,
     ),
     tried="0.24.4",
+    agent=ToolRun(
+        install="npm install -g @qwen-code/qwen-code",
+        arguments=lambda _wiring: ["--auth-type", "openai", "--approval-mode", "default", "--acp"],
+        environment=_qwen_environment,
+    ),
 )
 
 
@@ -439,4 +456,9 @@ COPILOT_CLI = ClientTool(  # https://docs.github.com/copilot: its providers are 
     afterwards="The next start uses it.",
     run=ToolRun(install="npm install -g @github/copilot", environment=_copilot_environment),
     tried="1.0.102",
+    agent=ToolRun(
+        install="npm install -g @github/copilot",
+        arguments=lambda _wiring: ["--acp"],
+        environment=_copilot_environment,
+    ),
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange
 from app.connect.documents import JSON
-from app.connect.tool import FILE, KEY, ClientTool, ToolRoute, ToolRun, WiringTarget
+from app.connect.tool import FILE, ClientTool, ToolRoute, ToolRun, WiringTarget
 
 _MODELS = (
     "ANTHROPIC_MODEL",
@@ -25,17 +25,20 @@ def _folder(home: Home) -> Path:
     return home.variable_folders.get("CLAUDE_CONFIG_DIR", home.folder / ".claude")
 
 
-def _changes(wiring: WiringTarget) -> list[DocumentChange]:
-    values = {
+def _values(wiring: WiringTarget) -> dict[str, str]:
+    return {
         "ANTHROPIC_BASE_URL": wiring.base,
-        "ANTHROPIC_AUTH_TOKEN": KEY,
+        "ANTHROPIC_AUTH_TOKEN": wiring.key,
         "ANTHROPIC_API_KEY": "",
         **dict.fromkeys(_MODELS, wiring.model),
         "CLAUDE_CODE_AUTO_COMPACT_WINDOW": str(wiring.context),
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(wiring.models[0].answer),
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     }
-    return [DocumentChange(("env", name), value) for name, value in values.items()]
+
+
+def _changes(wiring: WiringTarget) -> list[DocumentChange]:
+    return [DocumentChange(("env", name), value) for name, value in _values(wiring).items()]
 
 
 CLAUDE_CODE = ClientTool(
@@ -54,5 +57,10 @@ CLAUDE_CODE = ClientTool(
         file="settings.json",
     ),
     tried="2.1.197",
+    agent=ToolRun(  # https://github.com/agentclientprotocol/claude-agent-acp
+        install="npm install -g @agentclientprotocol/claude-agent-acp",
+        program="claude-agent-acp",
+        environment=_values,
+    ),
     headers={"anthropic-version": "2023-06-01", "anthropic-beta": "claude-code-20250219"},
 )

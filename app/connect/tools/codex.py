@@ -30,6 +30,13 @@ def _arguments(wiring: WiringTarget) -> list[str]:
     return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
 
+_KEY_VARIABLE = "ROUNDHOUSE_API_KEY"
+
+
+def _agent_arguments(wiring: WiringTarget) -> list[str]:
+    return [*_arguments(wiring), "-c", f"model_providers.{_ID}.env_key={_KEY_VARIABLE}"]
+
+
 def _changes(wiring: WiringTarget) -> list[DocumentChange]:
     return [
         DocumentChange(("model",), wiring.model),
@@ -54,4 +61,10 @@ CODEX = ClientTool(
     "Its own prompt takes some 10,000 tokens: let the setting models.context be 32768 or more, and connect again.",
     run=ToolRun(install="npm install -g @openai/codex", arguments=_arguments),
     tried="0.169.0",
+    agent=ToolRun(  # https://github.com/zed-industries/codex-acp
+        install="npm install -g @zed-industries/codex-acp",
+        program="codex-acp",
+        arguments=_agent_arguments,
+        environment=lambda wiring: {_KEY_VARIABLE: wiring.key},
+    ),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange, Plain
 from app.connect.documents import JSON
-from app.connect.tool import KEY, TEXT, ClientTool, ToolRoute, ToolRun, WiredModel, WiringTarget
+from app.connect.tool import TEXT, ClientTool, ToolRoute, ToolRun, WiredModel, WiringTarget
 
 _ID = "roundhouse"
 
@@ -33,7 +33,7 @@ def _changes(wiring: WiringTarget) -> list[DocumentChange]:
     provider: Plain = {
         "npm": "@ai-sdk/openai-compatible",
         "name": "Roundhouse",
-        "options": {"baseURL": wiring.openai, "apiKey": KEY},
+        "options": {"baseURL": wiring.openai, "apiKey": wiring.key},
         "models": {served.name: _model(served) for served in wiring.models},
     }
     return [
@@ -41,6 +41,13 @@ def _changes(wiring: WiringTarget) -> list[DocumentChange]:
         DocumentChange(("provider", _ID), provider),
         DocumentChange(("model",), f"{_ID}/{wiring.model}"),
     ]
+
+
+def _agent_changes(wiring: WiringTarget) -> list[DocumentChange]:
+    """Return the same, and that it asks before it changes or runs something: by itself it asks about little."""
+    asks: Plain = dict.fromkeys(("edit", "bash", "webfetch", "external_directory"), "ask")
+    own = {"permission": asks, "autoupdate": False}
+    return [*_changes(wiring), *(DocumentChange((name,), value) for name, value in own.items())]
 
 
 OPENCODE = ClientTool(
@@ -59,4 +66,13 @@ OPENCODE = ClientTool(
         file="opencode.json",
     ),
     tried="1.18.33",
+    agent=ToolRun(
+        install="npm install -g opencode-ai",
+        arguments=lambda _wiring: ["acp"],
+        environment=lambda _wiring: {"OPENCODE_CONFIG_CONTENT": TEXT},
+        file="opencode.json",
+        form=JSON,
+        changes=_agent_changes,
+    ),
+    agent_tried="1.18.33",
 )

@@ -18,6 +18,7 @@ from app.core.engine_store import EngineJob
 from app.core.errors import BadRequest, Unauthorized
 from app.gateway.advising.calibration import Calibrator
 from app.gateway.advising.draft_trials import DraftTrials
+from app.gateway.agents.sessions import AgentSessions
 from app.gateway.attachments.reading_child import FileReader
 from app.gateway.background import BACKGROUND, Background
 from app.gateway.benchmarking.job import Benchmarks
@@ -90,6 +91,7 @@ GUIDE_ANSWERS = web.AppKey("guide_answers", Guide)
 PROFILES = web.AppKey("profiles", ProfileSwitcher)
 RACES = web.AppKey("races", Races)
 TUNINGS = web.AppKey("tunings", SelfTuning)
+AGENTS = web.AppKey("agents", AgentSessions)
 
 
 def encode_event(event: msgspec.Struct) -> bytes:
@@ -122,6 +124,7 @@ class AdminCall(Generic[B_co, Q_co]):
     updates: Updates
     files: FileReader
     mcp: McpServers
+    agents: AgentSessions
     collections: Collections
     passages: PassageSearch
     guide: Guide
@@ -236,6 +239,7 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         updates=request.app[UPDATES],
         files=request.app[FILES],
         mcp=request.app[MCP_SERVERS],
+        agents=request.app[AGENTS],
         collections=request.app[COLLECTIONS],
         passages=request.app[PASSAGES],
         guide=request.app[GUIDE_ANSWERS],

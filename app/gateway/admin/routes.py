@@ -23,6 +23,7 @@ from app.core.library import ModelHolding, TrashContents
 from app.core.machine import DiagnosticBundle, EngineBuild
 from app.gateway.admin import (
     advice,
+    agents,
     attachments,
     benchmarks,
     chats,
@@ -41,6 +42,7 @@ from app.gateway.admin import (
     traffic,
 )
 from app.gateway.admin.calls import (
+    AGENTS,
     ANSWERS,
     BENCHMARKS,
     BINARY,
@@ -60,6 +62,7 @@ from app.gateway.admin.calls import (
 from app.gateway.advising.calibration import Calibrator
 from app.gateway.advising.draft_trials import DraftTrials
 from app.gateway.advising.idle_trials import IdleTrials
+from app.gateway.agents.sessions import AgentSessions
 from app.gateway.attachments.reading_child import FileReader
 from app.gateway.background import BACKGROUND, Background
 from app.gateway.benchmarking.job import Benchmarks
@@ -98,6 +101,7 @@ TABLES = (
     benchmarks.routes,
     tools.routes,
     mcp.routes,
+    agents.routes,
     documents.routes,
     traffic.routes,
 )
@@ -128,6 +132,7 @@ def add_routes(app: web.Application) -> None:
     app[BACKGROUND] = Background()
     app[FILES] = FileReader()
     app[MCP_SERVERS] = McpServers(app[SERVICES].paths, app[SERVICES].events)
+    app[AGENTS] = AgentSessions(app[SERVICES])
     app[COLLECTIONS] = Collections(
         app[SERVICES].paths,
         app[SERVICES].events,
@@ -195,6 +200,7 @@ async def _close_services(app: web.Application) -> None:
     await app[ANSWERS].close()
     await app[COLLECTIONS].close()
     await app[MCP_SERVERS].close()
+    await app[AGENTS].close()
     await app[BACKGROUND].join(cancel=True)
 
 

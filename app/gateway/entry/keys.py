@@ -84,6 +84,7 @@ class KeyStore:
         self._file, self._clock = file, clock or ForwardClock()
         self._kept = {kept.name: kept for kept in _read_file(file)}
         self._revoked: OrderedDict[str, _StoredKey] = OrderedDict()
+        self._lent: dict[str, _StoredKey] = {}
         self._saved_at = self._clock()
         self.on_revoke: Callable[[], None] = lambda: None
         """Called after a key was revoked."""
@@ -140,13 +141,29 @@ class KeyStore:
         del self._revoked[name]
         return kept.describe
 
+    def lend_key(self, name: str) -> str:
+        """Return a key that may ask models, for a program of ours. It is on no disk, and ends with this process.
+
+        `name` holds a slash: no key that a person makes is called so.
+        """
+        key = PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+        self._lent[name] = _StoredKey(
+            name=name, sha256=_hash_key(key), scopes=[Scope.INFERENCE], created_at=self._clock()
+        )
+        return key
+
+    def end_loan(self, name: str) -> None:
+        """End a key that was lent: from the next request on it opens nothing."""
+        if self._lent.pop(name, None) is not None:
+            self.on_revoke()
+
     def find_key(self, key: str) -> KeyInfo | None:
         """Return what the key `shown` is, if it is one and has not expired, and note that it was used.
 
         Hashes are compared in constant time and all of them, so that the time taken says nothing about any.
         """
         digest, match = _hash_key(key), None
-        for kept in self._kept.values():
+        for kept in (*self._kept.values(), *self._lent.values()):
             if secrets.compare_digest(kept.sha256, digest):
                 match = kept
         if match is None or self._has_expired(match):
@@ -156,7 +173,7 @@ class KeyStore:
 
     def seconds_left(self, name: str) -> float:
         """Return for how long a key still opens something: infinity without an end, less than 0 if it does not."""
-        kept = self._kept.get(name)
+        kept = self._kept.get(name) or self._lent.get(name)
         if kept is None or self._has_expired(kept):
             return -math.inf
         return math.inf if kept.expires_at is None else kept.expires_at - self._clock()
@@ -170,6 +187,8 @@ class KeyStore:
             log.warning(str(error), extra={"code": error.code})
 
     def _note_use(self, kept: _StoredKey) -> None:
+        if kept.name in self._lent:
+            return
         now = self._clock()
         self._kept[kept.name] = msgspec.structs.replace(kept, last_used_at=now)
         if now - self._saved_at >= _USE_SAVED_S:

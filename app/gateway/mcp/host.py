@@ -5,16 +5,12 @@ protocol, does not become ready, or is not used any more; whoever waits for a ca
 """
 
 import asyncio
-import contextlib
 import itertools
 import logging
-import subprocess
-from collections import deque
 from typing import Any, Protocol
 
 import msgspec
 
-from app.confinement.command import launcher_command
 from app.confinement.rules import LaunchOrder
 from app.core.errors import EnvironmentFault, RoundhouseError
 from app.core.mcp import (
@@ -30,6 +26,7 @@ from app.core.mcp import (
     McpResult,
     McpToolDescription,
 )
+from app.gateway.hosting.line_process import LineProcess
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +34,6 @@ SIGN_IN_S = 600.0
 """How long a person may take to sign in."""
 READY_S = 120.0
 """A runner such as npx downloads the server's package first."""
-_LONGEST_LINE = 4 * 1024 * 1024
-_LAST_LINES = 5
-_LONGEST_LOG_LINE = 300
-_NO_WINDOW = getattr(subprocess, "CREATE_NO_WINDOW", 0)
 _REPLIES: msgspec.json.Decoder[HostReply] = msgspec.json.Decoder(HostReply)
 
 
@@ -66,12 +59,11 @@ class McpHost:
 
     def __init__(self, name: str, listener: "HostListener") -> None:
         self._name, self._listener = name, listener
-        self._process: asyncio.subprocess.Process | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._process: LineProcess | None = None
+        self._reading: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._calls: dict[int, asyncio.Future[McpResult]] = {}
         self._numbers = itertools.count(1)
-        self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._is_stopped = False
         self._has_news = asyncio.Event()
         self.sign_in_url = ""
@@ -93,26 +85,16 @@ class McpHost:
 
         False where a person has to sign in first; then `wait_until_ready` waits for that.
         """
+        process = LineProcess()
         try:
-            with launcher_command(launch) as command:
-                self._process = await asyncio.create_subprocess_exec(
-                    *command.argv,
-                    stdin=asyncio.subprocess.PIPE,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.PIPE,
-                    env=dict(command.env),
-                    cwd=command.cwd,
-                    pass_fds=command.descriptors,
-                    creationflags=_NO_WINDOW,
-                    limit=_LONGEST_LINE,
-                )
+            await process.start(launch)
         except OSError as error:
             raise McpServerFailed(f"{self._name} could not be started: {error}.") from error
+        self._process = process
         if self._is_stopped:  # while the process was made
             await self.stop()
             raise McpServerFailed(f"{self._name} was stopped.")
-        self._log_reading = asyncio.create_task(self._read_log())
-        self._tasks = [self._log_reading, asyncio.create_task(self._read_replies())]
+        self._reading = asyncio.create_task(self._read_replies(process))
         self._send(order)
         try:
             async with asyncio.timeout(READY_S):
@@ -123,7 +105,7 @@ class McpHost:
         except TimeoutError:
             await self.stop()
             raise McpServerFailed(
-                f"{self._name} did not become ready within {READY_S:.0f} seconds.", hint=self._log_hint()
+                f"{self._name} did not become ready within {READY_S:.0f} seconds.", hint=process.last_words
             ) from None
         except BaseException:
             await self.stop()
@@ -167,37 +149,28 @@ class McpHost:
         process, self._process = self._process, None
         if process is None:
             return
-        if process.stdin is not None:
-            process.stdin.close()
-        try:
-            async with asyncio.timeout(_CLOSE_S):
-                await process.wait()
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await process.stop(_CLOSE_S)
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
         self._fail(McpServerFailed(f"{self._name} was stopped."))
 
     def _send(self, message: HostOrder | HostCall | HostCancel) -> None:
-        process = self._process
-        if process is not None and process.stdin is not None and not process.stdin.is_closing():
-            process.stdin.write(msgspec.json.encode(message) + b"\n")
+        if self._process is not None:
+            self._process.send(message)
 
-    async def _read_replies(self) -> None:
-        assert self._process is not None  # noqa: S101 -- for the type checker: it was just started
-        assert self._process.stdout is not None  # noqa: S101 -- as above
+    async def _read_replies(self, process: LineProcess) -> None:
         failure = ""
         try:
-            while not failure and (line := await self._process.stdout.readline()):
+            async for line in process.read_lines():
                 failure = self._take_reply(_REPLIES.decode(line))
+                if failure:
+                    break
         except (ValueError, msgspec.MsgspecError):  # a line that is too long, or none of ours
             failure = f"{self._name} answered more than can be taken, or nonsense."
-        await asyncio.wait({self._log_reading}, timeout=_LAST_WORDS_S)  # they say why
+        await process.wait_for_words()
         ending = "was stopped" if self._is_stopped else "ended"
-        self._fail(McpServerFailed(failure or f"{self._name} {ending}.", hint=self._log_hint()))
+        self._fail(McpServerFailed(failure or f"{self._name} {ending}.", hint=process.last_words))
 
     def _take_reply(self, reply: HostReply) -> str:
         """Pass on what came; return why the server failed, if it did."""
@@ -221,17 +194,6 @@ class McpHost:
                 return f"{self._name} ended." if sentence == _CLOSED else f"{self._name} failed: {sentence}"
         return ""
 
-    async def _read_log(self) -> None:
-        """Keep the last lines of what the server writes beside its answers: they say why it ended."""
-        assert self._process is not None  # noqa: S101 -- as above
-        assert self._process.stderr is not None  # noqa: S101 -- as above
-        while piece := await self._process.stderr.read(1 << 16):
-            lines = piece.decode("utf-8", "replace").splitlines()
-            self._last_lines.extend(line[:_LONGEST_LOG_LINE] for line in lines if line.strip())
-
-    def _log_hint(self) -> str:
-        return "\n".join(self._last_lines)
-
     def _fail(self, error: RoundhouseError) -> None:
         everyone: list[asyncio.Future[Any]] = [self._ready, *self._calls.values()]
         for waiting in everyone:
@@ -241,13 +203,11 @@ class McpHost:
         if self._ready.done() and not self._ready.cancelled():
             self._ready.exception()  # somebody may have stopped waiting: it is no surprise to the loop
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+            self._process.kill()
             self._process = None
 
 
 _CLOSE_S = 10.0
 """A server that does not end by itself is killed by the program that talks to it, within a few seconds."""
-_LAST_WORDS_S = 0.5
 _CLOSED = "Connection closed"
 """What the client says of a server that ended."""

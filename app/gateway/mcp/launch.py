@@ -6,34 +6,27 @@ no server can change what another one runs. It connects to other computers only 
 HTTPS.
 """
 
-import os
 import shutil
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.config.paths import PROGRAM
 from app.config.programs import module_command
-from app.confinement.places import program_paths
-from app.confinement.policy import PLAIN_DEVICES, PROGRAMS, SYSTEM_FACTS
+from app.confinement.policy import PLAIN_DEVICES
 from app.confinement.rules import ConfinementRules, LaunchOrder, PortRange
 from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import NotFound
 from app.core.mcp import SEARXNG_URL, BuiltinServer, HostOrder, McpServerSettings
+from app.gateway.hosting.reach import READABLE_FACTS, WEB_PORTS, home_environment, launch_host, runnable_paths
 from app.network.egress import egress_gate
-from engines.api import EngineInstallation
 from engines.environment import engine_environment
 
 _TASKS = 512
 """Processes and threads: a runner, its package manager, and the server."""
-_TOOL_FACTS = tuple(f"/etc/{name}" for name in ("gitconfig", "npmrc", "pip.conf", "uv", "xdg", "services", "protocols"))
-"""Settings of the whole computer for programs that servers start: git ends where it may not read its own."""
 _SCRIPTS = frozenset({".js", ".mjs", ".cjs", ".ts", ".py"})
 _PROJECT_MARKS = ("package.json", "pyproject.toml", ".git")
 BRAVE_SEARCH = "https://api.search.brave.com"
-_WEB_PORTS = (53, 80, 443)
-"""Names, HTTP and HTTPS."""
 
 
 def host_order(name: str, settings: McpServerSettings, home: Path, sign_in: str = "") -> HostOrder:
@@ -71,33 +64,21 @@ def find_program(settings: McpServerSettings) -> str:
 
 def host_launch(settings: McpServerSettings, order: HostOrder, home: Path, *, is_confined: bool) -> LaunchOrder:
     """Return how the host is started. Makes the server's folder. Raises OSError."""
-    for folder in (home, home / "tmp"):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return LaunchOrder(
-        argv=tuple(module_command("app.mcp_host")),
-        env=engine_environment(),
-        cwd=os.sep,
-        parent=os.getpid() if sys.platform == "linux" else 0,
-        confinement=confine_server(settings, order, home) if is_confined else None,
-    )
+    return launch_host("app.mcp_host", home, confine_server(settings, order, home) if is_confined else None)
 
 
 def confine_server(settings: McpServerSettings, order: HostOrder, home: Path) -> ConfinementRules:
     """Return what a server and the program that talks to it may reach. Looks at the disk."""
-    python = Path(sys.executable)
-    own = (str(PROGRAM / part) for part in ("app", "engines", "packaging/python") if (PROGRAM / part).is_dir())
-    program = Path(order.command) if order.command else None
-    installation = EngineInstallation(engine="", version="", backend="cpu", python=python, executable=program)
     has_network = has_network_access(settings)
     folders = tuple(str(path) for path in server_folders(settings))
     reads_only = settings.builtin is not None
     return ConfinementRules(
         list=(str(PROGRAM),),
-        read=(*SYSTEM_FACTS, *_TOOL_FACTS, *map(str, script_folders(settings)), *(folders if reads_only else ())),
-        run=(*PROGRAMS, *own, *program_paths(installation, {}), *_packages_beside(program), str(home)),
+        read=(*READABLE_FACTS, *map(str, script_folders(settings)), *(folders if reads_only else ())),
+        run=(*runnable_paths(Path(order.command) if order.command else None), str(home)),
         write=(str(home), *(() if reads_only else folders)),
         devices=PLAIN_DEVICES,
-        connect=tuple(PortRange(port, port) for port in (*_WEB_PORTS, *_own_ports(settings))) if has_network else (),
+        connect=tuple(PortRange(port, port) for port in (*WEB_PORTS, *_own_ports(settings))) if has_network else (),
         is_alone=not has_network,
         tasks=_TASKS,
     )
@@ -136,23 +117,7 @@ def server_folders(settings: McpServerSettings) -> Iterator[Path]:
             yield path.resolve()
 
 
-def _packages_beside(program: Path | None) -> Iterator[str]:
-    """Yield what a script is installed with: its Python environment, or the `node_modules` that it lies in."""
-    if program is None:
-        return
-    environment = program.parent.parent
-    if (environment / "pyvenv.cfg").is_file():
-        yield str(environment.resolve())
-        yield str((environment / "bin" / "python").resolve().parent.parent)
-    real = program.resolve()
-    yield from (str(folder) for folder in real.parents if folder.name == "node_modules")
-
-
 def _own_environment(settings: McpServerSettings, home: Path) -> Mapping[str, str]:
     """Return what has a server keep its things where it may, and runners not wait for a network that it has not."""
-    temporary, roaming = str(home / "tmp"), home / "AppData"
-    own = {"HOME": str(home), "TMPDIR": temporary, "TEMP": temporary, "TMP": temporary}
-    if sys.platform == "win32":
-        own |= {"USERPROFILE": str(home), "APPDATA": str(roaming), "LOCALAPPDATA": str(roaming)}
     offline = {} if has_network_access(settings) else {"npm_config_offline": "true", "UV_OFFLINE": "1"}
-    return {**own, **offline}
+    return {**home_environment(home), **offline}

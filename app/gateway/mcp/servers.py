@@ -7,7 +7,6 @@ what it was when somebody allowed it asks again.
 import asyncio
 import contextlib
 import logging
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,6 @@ from msgspec.structs import replace
 
 from app.config.paths import Paths
 from app.confinement.rules import LaunchOrder
-from app.confinement.support import read_kernel_offer
 from app.core.errors import Conflict, Forbidden, NotFound, RoundhouseError, StorageFault, quote_value
 from app.core.events import McpServersChanged
 from app.core.mcp import (
@@ -36,6 +34,7 @@ from app.core.mcp import (
 )
 from app.gateway.background import Background
 from app.gateway.events import EventHub
+from app.gateway.hosting.reach import can_confine, folder_name
 from app.gateway.mcp.host import McpHost, McpServerFailed
 from app.gateway.mcp.launch import host_launch, host_order
 from app.gateway.mcp.settings_file import KeptPermission, KeptSignIn, McpSettingsFile, read_servers
@@ -273,7 +272,7 @@ class McpServers:
     async def _start(self, name: str, settings: McpServerSettings, running: _RunningServer) -> McpHost:
         self._note_state(running, McpServerState.STARTING)
         host = running.host = McpHost(name, _ServerListener(self, name, settings.url, running))
-        home = self._homes / _folder_name(name)
+        home = self._homes / folder_name(name)
         try:
             order = host_order(name, settings, home, self._file.sign_in_of(name, settings.url))
             is_ready = await host.start(await asyncio.to_thread(_launch, settings, order, home), order)
@@ -357,17 +356,6 @@ class _ServerListener:
 
 def _launch(settings: McpServerSettings, order: HostOrder, home: Path) -> LaunchOrder:
     return host_launch(settings, order, home, is_confined=can_confine() and not settings.url)
-
-
-def can_confine() -> bool:
-    """Tell whether the system holds a program to some files; asks the kernel the first time."""
-    offer = read_kernel_offer() if sys.platform == "linux" else None
-    return offer is not None and bool(offer.landlock)
-
-
-def _folder_name(name: str) -> str:
-    """Return a name as that of a folder: letters, digits, dashes and dots are kept."""
-    return "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in name)
 
 
 MCP_SERVERS = web.AppKey("mcp_servers", McpServers)

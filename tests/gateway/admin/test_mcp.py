@@ -34,10 +34,11 @@ from app.core.mcp import (
     NewMcpServer,
     tools_by_function,
 )
+from app.gateway.hosting.reach import can_confine
 from app.gateway.mcp import host, servers
 from app.gateway.mcp.host import McpHost
 from app.gateway.mcp.launch import confine_server
-from app.gateway.mcp.servers import McpServers, can_confine
+from app.gateway.mcp.servers import McpServers
 from tests.fake_mcp import server as fake
 from tests.gateway.admin.conftest import Api
 from tests.patience import PATIENCE_S
@@ -292,9 +293,10 @@ async def test_nothing_is_left_of_a_server_when_the_gateway_ends(paths: Paths, a
     hosts = [running.host for running in own._running.values()]
     (process,) = [running._process for running in hosts if running is not None]
     assert process is not None
+    pid = process.pid
     await own.close()
     with pytest.raises(ProcessLookupError):
-        os.kill(process.pid, 0)
+        os.kill(pid, 0)
     await asyncio.sleep(0)
 
 

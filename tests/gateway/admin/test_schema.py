@@ -171,6 +171,8 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     presets_answer_as_they_say(call)
     profiles_answer_as_they_say(call)
     mcp_servers_answer_as_they_say(call)
+    assert call("GET", "/agents")["is_on"] is False
+    assert isinstance(call("GET", "/agents/sessions"), list)
     collections_answer_as_they_say(call, tmp_path)
     models_answer_as_they_say(call, TinyLlama().write(tmp_path / "a model:1.gguf"))
     advice_answers_as_it_says(call)
@@ -200,6 +202,8 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
         ("DELETE", "/benchmarks/{id}"),
     }
     """What needs an engine to be timed: `test_benchmarks`."""
+    elsewhere |= {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/agents/sessions")}
+    """What needs a coding agent: `test_agents`."""
     elsewhere.add(("POST", "/hub/catalogue"))
     """What needs a signed list: `test_hub`."""
     elsewhere |= {("POST", f"/update/{verb}") for verb in ("check", "install", "rollback")}

@@ -1,0 +1,1 @@
+"""Coding agents that the gateway hosts: sessions, their transcripts, and the processes that talk to the agents."""
