@@ -1,4 +1,4 @@
-"""The commands of `roundhouse chats` for single messages: ask, answer again, edit, delete, fork."""
+"""The commands of `roundhouse chats` for single messages: begin, ask, answer again, edit, delete, fork."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -10,11 +10,15 @@ import msgspec
 from app.chat_files.writing import visible_path
 from app.cli.chat import cost_line
 from app.cli.chat_names import SHOWN_ID, find_message, read_chat
+from app.cli.chat_tools import ask_decision, print_call
 from app.cli.gateway import connect_gateway
 from app.cli.loading import resolve_model_name
 from app.cli.output import format_table, json_option, print_note, show_result, write_json
+from app.cli.question_passages import source_lines
 from app.client.http import GatewayClient, quote_segment
+from app.core.api import SettingInfo
 from app.core.chats import (
+    AnswerCallChanged,
     AnswerDelta,
     AnswerDone,
     AnswerEvent,
@@ -24,6 +28,7 @@ from app.core.chats import (
     ForkChat,
     Message,
     MessageStatus,
+    NewChat,
     NewTurn,
     NewVersion,
     OverflowRule,
@@ -32,6 +37,7 @@ from app.core.chats import (
     Turn,
 )
 from app.core.errors import BadRequest, EngineFailed
+from app.core.tool_calls import AnswerToolCall, DecideToolCall, ToolCallState
 
 _SHOWN_WORDS = 60
 _START_WITHIN_S = 60.0
@@ -39,6 +45,12 @@ _START_WITHIN_S = 60.0
 
 _MODELS = click.option(
     "--model", "models", multiple=True, help="Model that answers, instead of the chat's; repeat it to compare several."
+)
+_COLLECTIONS = click.option(
+    "--collection", "collections", multiple=True, metavar="NAME", help="Collection to look it up in; repeatable."
+)
+_SERVERS = click.option(
+    "--mcp", "servers", multiple=True, metavar="SERVER", help="MCP server whose tools it may call; repeatable."
 )
 _CHAT = click.argument("chat")
 _LAST = click.argument("message", default="last")
@@ -57,15 +69,53 @@ def list_messages(chat: str, *, is_all: bool, as_json: bool) -> None:
     show_result("messages", messages, as_json=as_json, text=lambda them: _message_lines(them, numbers))
 
 
+@click.command("new")
+@click.argument("question", nargs=-1, required=True)
+@_MODELS
+@_COLLECTIONS
+@_SERVERS
+@click.option("--title", default="", help="Title of the chat; by default the question's beginning.")
+@json_option
+def begin_chat(question: tuple[str, ...], *, models: tuple[str, ...], as_json: bool, **choices: object) -> None:
+    """Begin a chat with QUESTION, which the window shows too; `roundhouse chats ask` goes on with it."""
+    client = connect_gateway()
+    names = [resolve_model_name(client, name) for name in models]
+    collections, servers, title = (choices[name] for name in ("collections", "servers", "title"))
+    new = msgspec.convert(
+        {
+            "title": title,
+            "model": names[0] if names else "",
+            "collections": collections,
+            "tools": {"servers": servers or _usual_servers(client)},
+        },
+        NewChat,
+        strict=False,
+    )
+    chat = client.post("/chats", new, Chat)
+    if not as_json:
+        print_note(f"The new chat is {chat.id[:SHOWN_ID]}.")
+    _print_answers(client, chat.id, NewTurn(content=" ".join(question)), models, as_json=as_json)
+
+
 @click.command("ask")
 @_CHAT
 @click.argument("question", nargs=-1, required=True)
 @_MODELS
+@_COLLECTIONS
+@_SERVERS
 @json_option
-def ask(chat: str, question: tuple[str, ...], *, models: tuple[str, ...], as_json: bool) -> None:
-    """Ask QUESTION at the end of CHAT; with several --model, each of them answers."""
+def ask(chat: str, question: tuple[str, ...], *, models: tuple[str, ...], as_json: bool, **choices: object) -> None:
+    """Ask QUESTION at the end of CHAT; with several --model, each of them answers.
+
+    Collections and servers that are named are those of the chat from now on.
+    """
     client = connect_gateway()
     whole = read_chat(client, chat)
+    patch = msgspec.convert(
+        {"collections": choices["collections"] or None, "tool_servers": choices["servers"] or None}, ChatPatch
+    )
+    if patch != ChatPatch():
+        whole = client.patch(f"/chats/{quote_segment(whole.id)}", patch, Chat)
     _print_answers(client, whole.id, NewTurn(parent=whole.head, content=" ".join(question)), models, as_json=as_json)
 
 
@@ -176,6 +226,7 @@ def choose_overflow(chat: str, rule: str | None, *, as_json: bool) -> None:
 
 COMMANDS = (
     list_messages,
+    begin_chat,
     ask,
     regenerate,
     continue_answer,
@@ -231,12 +282,35 @@ def _follow_answer(client: GatewayClient, answer: Message, *, prints: bool) -> M
         elif isinstance(event, AnswerProgress) and prints and event.stage != stage and sys.stderr.isatty():
             stage = event.stage
             print_note(f"{stage}…")
+        elif isinstance(event, AnswerCallChanged):
+            _answer_call(client, f"{path}/calls/{quote_segment(event.call.id)}", event.call)
         elif isinstance(event, AnswerDone):
             if prints:
                 click.echo()
+                for line in source_lines(event.message.documents, event.message.content):
+                    print_note(line)
                 print_note(cost_line(event.message.timings or Timings()))
             return event.message
     raise EngineFailed("The answer broke off.", hint="`roundhouse chats show` shows what is there.")
+
+
+def _answer_call(client: GatewayClient, path: str, call: AnswerToolCall) -> None:
+    """Show how far a call of a tool has come; decide one that waits for that."""
+    if call.state is ToolCallState.WAITING:
+        print_call(call.server, call.tool, call.arguments)
+        decision = ask_decision(call.server, call.tool, has_changed=call.has_changed)
+        client.post(path, DecideToolCall(decision=decision), Message)
+    elif call.state is ToolCallState.RUNNING:
+        print_call(call.server, call.tool, call.arguments)
+    elif call.state is ToolCallState.FAILED:
+        print_note(f"Failed: {call.result}")
+
+
+def _usual_servers(client: GatewayClient) -> list[str]:
+    """Return the servers of new chats, as the window gives them."""
+    rows = client.get("/settings", list[SettingInfo])
+    value = next(row.value for row in rows if row.name == "chats.tool_servers")
+    return value if isinstance(value, list) else []
 
 
 def _message_lines(messages: Sequence[Message], numbers: dict[str, str]) -> list[str]:

@@ -13,7 +13,7 @@ from app.client.http import GatewayClient, quote_segment
 from app.core.chats import Timings
 from app.core.errors import Conflict, EngineFailed, RoundhouseError
 from app.core.mcp import McpCall, McpPermission, McpResult, McpServer, McpServerState, McpTool, tools_by_function
-from app.core.tool_calls import MOST_ROUNDS, REFUSED_CALL
+from app.core.tool_calls import MOST_ROUNDS, REFUSED_CALL, ToolDecision
 
 _START_S = _CALL_S = 150.0
 _LONGEST_ARGUMENTS = 600
@@ -67,20 +67,13 @@ class TerminalTools:
 
     def _is_allowed(self, tool: McpTool, arguments: dict[str, object]) -> bool:
         place = (tool.server, tool.about.name)
-        text = json.dumps(arguments, ensure_ascii=False)
-        cut = text if len(text) <= _LONGEST_ARGUMENTS else f"{text[:_LONGEST_ARGUMENTS]}…"
-        print_note(f"{tool.server}: {tool.about.name} {cut}")
+        print_call(tool.server, tool.about.name, json.dumps(arguments, ensure_ascii=False))
         if tool.permission is McpPermission.ALLOW or place in self._allowed:
             return True
-        if tool.has_changed:
-            print_note("The server describes this tool otherwise than when you allowed it.")
-        if not sys.stdin.isatty():
-            print_note(f"Not called, since nobody can be asked: roundhouse mcp allow {tool.server} {tool.about.name}")
-            return False
-        answer = click.prompt("Call it?", type=click.Choice(["yes", "always", "no"]), default="no", err=True)
-        if answer == "always":
+        decision = ask_decision(tool.server, tool.about.name, has_changed=tool.has_changed)
+        if decision is ToolDecision.ALWAYS:
             self._allowed.add(place)
-        return bool(answer != "no")
+        return decision is not ToolDecision.REFUSE
 
     def _call_tool(self, tool: McpTool, arguments: dict[str, object]) -> str:
         path = f"{_server_path(tool.server)}/tools/{quote_segment(tool.about.name)}/call"
@@ -91,6 +84,25 @@ class TerminalTools:
             return f"The call failed: {error}"
         print_note(f"{'Failed' if result.is_error else 'Answered'} after {result.seconds:.1f} s.")
         return result.text or "The tool returned nothing."
+
+
+def print_call(server: str, tool: str, arguments: str) -> None:
+    """Show a call that a model makes."""
+    cut = arguments if len(arguments) <= _LONGEST_ARGUMENTS else f"{arguments[:_LONGEST_ARGUMENTS]}…"
+    print_note(f"{server}: {tool} {cut}")
+
+
+def ask_decision(server: str, tool: str, *, has_changed: bool) -> ToolDecision:
+    """Return what the person at the terminal says to a call that was shown; without a terminal it is refused."""
+    if has_changed:
+        print_note("The server describes this tool otherwise than when you allowed it.")
+    if not sys.stdin.isatty():
+        print_note(f"Not called, since nobody can be asked: roundhouse mcp allow {server} {tool}")
+        return ToolDecision.REFUSE
+    return _DECISIONS[click.prompt("Call it?", type=click.Choice(list(_DECISIONS)), default="no", err=True)]
+
+
+_DECISIONS = {"yes": ToolDecision.ONCE, "always": ToolDecision.ALWAYS, "no": ToolDecision.REFUSE}
 
 
 class AnswerWithTools:

@@ -93,6 +93,17 @@ def test_a_chat_calls_tools_with_the_real_engine(roundhouse: Roundhouse, client:
     assert answer.status is MessageStatus.FAILED, "this model knows nothing else, until its context is full"
 
 
+def test_a_chat_is_begun_with_tools_in_the_terminal(roundhouse: Roundhouse, home: Paths) -> None:
+    ScriptedLlama(CALL).write(home.models / "caller.gguf")
+    roundhouse("mcp", "add", "fake", "--", *SERVER)
+    roundhouse("mcp", "tools", "fake")
+    roundhouse("mcp", "ask", "fake", "echo")
+    done = roundhouse("chats", "new", "Say hello", "--model", "caller", "--mcp", "fake", "--title", "Tools")
+    assert "Not called, since nobody can be asked: roundhouse mcp allow fake echo" in done.stderr
+    assert 'fake: echo {"text": "hello"}' in done.stderr
+    assert "There is no MCP server 'nobody'" in roundhouse("chats", "ask", "Tools", "Hm?", "--mcp", "nobody").stderr
+
+
 def test_a_server_is_signed_in_to_from_the_terminal(roundhouse: Roundhouse) -> None:
     port = free_port()
     server = subprocess.Popen([sys.executable, oauth_server.__file__, str(port)])

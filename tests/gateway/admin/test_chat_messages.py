@@ -7,10 +7,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from app.cli import main
-from app.core.chats import AnswerProgress, Chat, MessageStatus, NewChat, NewTurn, Sampling, Turn
+from app.core.chats import AnswerProgress, Chat, ChatSummary, MessageStatus, NewChat, NewTurn, Sampling, Turn
+from app.core.documents import Collection, NewCollection
 from app.core.engines import MemoryState, WaitingLoad
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk, reasoning, text_until
 from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.patience import wait_until
 from tests.ports import free_port
 
 
@@ -61,6 +63,35 @@ def test_a_question_is_asked_answered_again_and_listed(run: Run) -> None:
     everything = run.json("messages", "--all")
     assert isinstance(everything, dict)
     assert [message["role"] for message in everything["messages"]] == ["user", "assistant", "assistant"]
+
+
+def test_a_chat_is_begun_and_gone_on_with_in_collections(
+    service: RealGateway, run: Run, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "trains.md").write_text("The locomotive stood in the roundhouse.")
+    new = NewCollection(name="Trains", folders=[str(folder)])
+    made = service.client.post("/collections", new, Collection)
+
+    def is_read() -> bool:
+        return service.client.get(f"/collections/{made.id}", Collection).passages == 1
+
+    wait_until(is_read)
+    begin = ["chats", "new", "Where", "stood", "the", "locomotive?", "--model", "quick"]
+    done = CliRunner().invoke(main.roundhouse, [*begin, "--title", "Engines", "--collection", "trains"])
+    assert done.exit_code == 0, done.output
+    assert "The new chat is " in done.stderr
+    assert "[1] " in done.stderr
+    assert "trains.md" in done.stderr
+    summaries = service.client.get("/chats", list[ChatSummary])
+    chat = next(each for each in summaries if each.title == "Engines")
+    assert service.client.get(f"/chats/{chat.id}", Chat).collections == [made.id]
+    assert run("ask", "And the locomotive?", "--collection", "Trains").exit_code == 0
+    whole = service.client.get(f"/chats/{run.chat}", Chat)
+    assert (whole.collections, len(whole.messages[-1].documents.sources)) == ([made.id], 1)
+    refused = run("ask", "Why?", "--collection", "nobody")
+    assert (refused.exit_code, "There is no collection 'nobody'" in refused.stderr) == (2, True)
+    assert len(service.client.get(f"/chats/{run.chat}", Chat).messages) == 2, "nothing was asked"
 
 
 def test_several_models_answer_one_question_each_below_its_name(run: Run) -> None:

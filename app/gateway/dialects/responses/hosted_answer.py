@@ -72,7 +72,7 @@ class ResponseItemReceiver:
         return nullcontext()
 
 
-class AnswerWithTools:
+class ResponseRounds:
     """One response. Belongs to the event loop."""
 
     def __init__(self, services: Services, job: ResponseJob, tools: ToolRuns) -> None:

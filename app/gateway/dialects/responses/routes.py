@@ -14,7 +14,7 @@ from app.core.errors import NotFound
 from app.gateway.canonical.events import AnswerFailed, Event
 from app.gateway.dialects.form import EVENT_STREAM_HEADERS, utf8_json_reply
 from app.gateway.dialects.responses import stored
-from app.gateway.dialects.responses.hosted_answer import AnswerWithTools, ResponseItemReceiver
+from app.gateway.dialects.responses.hosted_answer import ResponseItemReceiver, ResponseRounds
 from app.gateway.dialects.responses.hosted_tools import ToolRuns, open_hosted_tools
 from app.gateway.dialects.responses.jobs import (
     ResponseInput,
@@ -85,7 +85,7 @@ async def _prepare_job(request: web.Request) -> RequestJob:
     if not job.response_input.hosted:
         return RequestJob(job.upstream, partial(_answer_job, job, None))
     tools = await _open_tools(request, job.response_input)
-    return RequestJob(job.upstream, partial(_answer_job, job, AnswerWithTools(request.app[SERVICES], job, tools)))
+    return RequestJob(job.upstream, partial(_answer_job, job, ResponseRounds(request.app[SERVICES], job, tools)))
 
 
 async def _open_tools(request: web.Request, response_input: ResponseInput) -> ToolRuns:
@@ -95,7 +95,7 @@ async def _open_tools(request: web.Request, response_input: ResponseInput) -> To
 
 async def _answer_job(
     job: ResponseJob,
-    hosted: AnswerWithTools | None,
+    hosted: ResponseRounds | None,
     request: web.Request,
     engines: EngineAccess,
     observed: Observation,
