@@ -71,6 +71,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "engines": ("engine_store:engines", "List, install, update, test and remove engines."),
     "requests": ("requests:requests", "Show the latest requests to the endpoint."),
     "usage": ("requests:usage", "Show usage by client and model."),
+    "cache": ("cache:cache", "Show and remove the prompts that models need not read again."),
     "connections": ("connections:connections", "Show connections to other computers, with time and reason."),
     "completion": ("completion:completion", "Let bash, zsh or fish complete commands and options."),
     "keys": ("keys:keys", "List, create and revoke access keys for the endpoint."),

@@ -14,7 +14,21 @@ from app.core.events import Event, RequestChanged
 from app.core.requests import RequestInfo, Usage, UsageRow
 
 _NOTHING = "There have been no requests to the endpoint."
-_HEAD = ("TIME", "CLIENT", "MODEL", "ROUTE", "STATE", "QUEUE", "LOAD", "PREFILL", "DECODE", "SPEED", "TOKENS", "NOTE")
+_HEAD = (
+    "TIME",
+    "CLIENT",
+    "MODEL",
+    "ROUTE",
+    "STATE",
+    "QUEUE",
+    "LOAD",
+    "PREFILL",
+    "DECODE",
+    "SPEED",
+    "TOKENS",
+    "WARM",
+    "NOTE",
+)
 
 
 @click.command()
@@ -92,8 +106,17 @@ def _row(request: RequestInfo) -> tuple[str, ...]:
         *("-" if span is None else words.format_duration(span) for span in spans),
         "-" if request.tokens_per_s is None else words.format_rate(request.tokens_per_s),
         " + ".join("?" if count is None else str(count) for count in tokens),
+        _warm_text(request),
         request.error,
     )
+
+
+def _warm_text(request: RequestInfo) -> str:
+    """Return how much of the prompt the engine had already, and what that saved."""
+    if not request.cached_tokens:
+        return "-"
+    saved = "" if request.saved_s is None else f", saved {words.format_duration(request.saved_s)}"
+    return f"{request.cached_tokens:,}{saved}"
 
 
 def _usage_row(row: UsageRow) -> tuple[str, ...]:

@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 
 from app.config.environment import environment_hub_token, hugging_face_token
+from app.config.keyring_secrets import SecretStoreError, delete_secret, read_secret, store_secret
 from app.config.private_files import save_private
 from app.core.errors import BadRequest
 from app.core.hub import TokenPlace
 
 log = logging.getLogger(__name__)
 
-SERVICE = "roundhouse"
 _LEAST, _MOST = 8, 512
 
 
@@ -58,7 +58,7 @@ class HubToken:
         ):
             raise BadRequest("This is not a token.", hint="A token looks like hf_…", code="invalid_value")
         with self._lock:
-            if _store_in_keyring(str(self._file), stripped):
+            if store_secret(str(self._file), stripped):
                 self._write_record(_TokenRecord(place=TokenPlace.KEYRING))
             else:
                 self._write_record(_TokenRecord(place=TokenPlace.FILE, token=stripped))
@@ -69,7 +69,7 @@ class HubToken:
         with self._lock:
             record = self._read_record()
             if record is not None and record.place is TokenPlace.KEYRING:
-                _delete_from_keyring(str(self._file))
+                delete_secret(str(self._file))
             with contextlib.suppress(FileNotFoundError):
                 self._file.unlink()
             self._token = ""
@@ -92,33 +92,9 @@ class HubToken:
         save_private(self._file, msgspec.json.encode(record), "the token")
 
 
-def _store_in_keyring(name: str, token: str) -> bool:
-    """Put a token into the system's keyring, and look whether it is there: some take everything and keep nothing."""
-    import keyring  # noqa: PLC0415 -- finds its backends when imported, which takes a while
-    from keyring.errors import KeyringError  # noqa: PLC0415 -- as above
-
-    try:
-        keyring.set_password(SERVICE, name, token)
-        return keyring.get_password(SERVICE, name) == token
-    except (KeyringError, RuntimeError, OSError) as error:
-        log.info("The token goes into a file: the keyring refused (%s).", type(error).__name__)
-        return False
-
-
 def _read_from_keyring(name: str) -> str:
-    import keyring  # noqa: PLC0415 -- as above
-    from keyring.errors import KeyringError  # noqa: PLC0415 -- as above
-
     try:
-        return keyring.get_password(SERVICE, name) or ""
-    except (KeyringError, RuntimeError, OSError) as error:
-        log.warning("The keyring does not give the hub's token (%s).", type(error).__name__)
+        return read_secret(name)
+    except SecretStoreError as error:
+        log.warning("The keyring does not give the hub's token (%s).", error)
         return ""
-
-
-def _delete_from_keyring(name: str) -> None:
-    import keyring  # noqa: PLC0415 -- as above
-    from keyring.errors import KeyringError  # noqa: PLC0415 -- as above
-
-    with contextlib.suppress(KeyringError, RuntimeError, OSError):
-        keyring.delete_password(SERVICE, name)

@@ -65,6 +65,7 @@ def _candidate_paths(paths: Paths) -> Iterator[OwnedPath]:
         paths.hub_answers: "what the hub said about models",
         paths.updates: "downloaded updates",
         paths.attachment_indexes: "indexes of files of conversations",
+        paths.warm_prompts: "prompts that engines have read",
     }
     foreign = set(list_foreign_paths(paths))
     for path in _whole_or_parts(paths.state, foreign):
@@ -127,7 +128,7 @@ _DATA = (
     *("roundhouse.db*", "downloads.json*", "models.json*", "memory-bandwidth.json*", "headers.bin*", ".roundhouse"),
     *("engines", "engine-homes", "hub-answers", "updates", "models", "hub", "blobs", "created", "connect", "attached"),
     *("mcp-homes", "agent-homes", "agent-sessions"),
-    *("collections", "endpoint-files", "attachment-indexes"),
+    *("collections", "endpoint-files", "attachment-indexes", "kept-prompts"),
     "attachments*",
 )
 _STATE = (

@@ -127,6 +127,11 @@ class Paths:
         return self.data / "endpoint-files"
 
     @property
+    def warm_prompts(self) -> Path:
+        """What engines have read, sealed with a key of the system's keyring."""
+        return self.data / "kept-prompts"
+
+    @property
     def attachment_indexes(self) -> Path:
         """Indexes of files of chats that are too long to be given whole; they are made again if need be."""
         return self.data / "attachment-indexes"

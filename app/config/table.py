@@ -354,6 +354,28 @@ SETTINGS: tuple[Setting, ...] = (
         default=False,
     ),
     Setting(
+        name="engine.kept_prompts_disk_mib",
+        title="Prompts kept on disk",
+        help="Long prompts that an engine has read are kept, sealed with a key of your keyring, and need not be read "
+        "again after the model was unloaded or Roundhouse restarted. 0 keeps none.",
+        kind=SettingKind.INT,
+        default=4096,
+        minimum=0,
+        maximum=1_000_000,
+        unit="MiB",
+    ),
+    Setting(
+        name="engine.kept_prompts_memory_mib",
+        title="Prompts kept in memory",
+        help="Where there is no keyring or no room on the disk, such prompts are kept until Roundhouse ends. "
+        "0 keeps none.",
+        kind=SettingKind.INT,
+        default=256,
+        minimum=0,
+        maximum=1_000_000,
+        unit="MiB",
+    ),
+    Setting(
         name="engines.preferred",
         title="Engines to prefer",
         help="If several installed engines can read a model's format, the first of these runs it.",

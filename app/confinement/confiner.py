@@ -21,6 +21,8 @@ class LaunchPlaces(msgspec.Struct, frozen=True, kw_only=True):
     scratch: Path
     short: Path
     port: int
+    states: Path | None = None
+    """Where it writes states of slots, if it does."""
 
 
 class EngineConfinement(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +65,7 @@ class Confiner:
             scratch=str(places.scratch.resolve()),
             home=str((self._homes / about.id).resolve()),
             short=str(places.scratch.resolve() / "tmp" if alone else places.short),
+            states="" if places.states is None else str(places.states.resolve()),
             port=places.port,
         )
         rules = confine_engine(launch, describe_machine())

@@ -51,6 +51,8 @@ class LaunchFacts(msgspec.Struct, frozen=True, kw_only=True):
     short: str
     """For temporary files: sockets there have names of 107 characters at most."""
     port: int
+    states: str = ""
+    """Where it writes states of slots; empty if it does not."""
 
 
 class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +76,9 @@ def confine_engine(launch: LaunchFacts, machine: MachineFacts) -> ConfinementRul
         list=("/dev", *launch.import_roots),
         read=(*SYSTEM_FACTS, *_narrow(launch.models, machine.home)),
         run=(*PROGRAMS, *_narrow(launch.programs, machine.home), *launch.packages),
-        write=(launch.scratch, launch.home, launch.short, *((SHARED_MEMORY,) if shares_memory else ())),
+        write=tuple(
+            filter(None, (launch.scratch, launch.home, launch.short, launch.states, SHARED_MEMORY * shares_memory))
+        ),
         devices=(*PLAIN_DEVICES, *(machine.devices if uses_devices(launch.about, launch.backend) else ())),
         bind=(launch.port,) if alone else (launch.port, _ANY_FREE_PORT),
         connect=() if alone else (PortRange(_first_port(launch.about, machine), _LAST_PORT),),

@@ -186,6 +186,9 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /collections/{collection}/files/{file}/text DocumentText, in which passages count characters
     GET    /connections?limit=                 ConnectionList, newest first: whom Roundhouse called, when and why
     DELETE /connections                        204, forgets them
+    GET    /kept-prompts                       WarmPrompts: what engines need not read again, the last used first
+    DELETE /kept-prompts?model=&key=           204, all without a query
+    DELETE /kept-prompts/{id}                  204
     GET    /requests?limit=&model=&outcome=    list[RequestInfo], newest first
     DELETE /requests                           204, forgets those that are over
     GET    /requests/{id}                      RequestDetail

@@ -60,6 +60,9 @@ class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int | None = None
     """All that was in the prompt, cached or read."""
     cached_tokens: int | None = None
+    """Of them, those that the engine had already and did not read."""
+    saved_s: float | None = None
+    """How long the engine would have read the cached ones, at the speed last measured with this model."""
     completion_tokens: int | None = None
     status: int | None = None
     """HTTP status of the answer, once it has one."""

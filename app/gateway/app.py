@@ -29,6 +29,7 @@ from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.hub.downloads import add_downloads
 from app.gateway.hub.model_search import add_catalogue
 from app.gateway.instance import own_names
+from app.gateway.kept_prompts.service import KEPT_PROMPTS, WarmPromptService
 from app.gateway.library.file_jobs import add_library
 from app.gateway.own_updates import add_updates
 from app.gateway.services import SERVICES, Identity, Services
@@ -111,6 +112,7 @@ def _observe(app: web.Application, services: Services) -> Observers:
     usage = app[USAGE] = UsageRecorder(services.chats)
     sinks = (services.metrics, services.measuring, inspector, usage, JournalSink())
     observers = Observers(sinks, partial(services.settings.get_flag, KEEPS_BODIES))
+    kept = app[KEPT_PROMPTS] = WarmPromptService(services, observers)
     engines = app[ENGINE_ACCESS] = EngineAccess(
         services.supervisor,
         services.adapters,
@@ -118,10 +120,13 @@ def _observe(app: web.Application, services: Services) -> Observers:
         prompt_caches=PromptCaches(partial(services.settings.get_flag, "engine.share_cache")),
         unreadable=services.unreadable,
         look_up=partial(_look_up, app),
+        warm=kept.resume,
     )
+    kept.resume.ask = engines.ask_engine
 
     async def close(_app: web.Application) -> None:
         await engines.stuck_checks.close()
+        await kept.resume.close()
         observers.notify()
         inspector.close()
         await usage.close()

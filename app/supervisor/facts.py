@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from app.supervisor.states import SlotStateLaunch
 from engines.api import (
     BufferAllocated,
     ContextSet,
@@ -50,6 +51,8 @@ class RunFacts:
     ready_at_s: float | None = None
     """Monotonic."""
     exit_code: int | None = None
+    states: SlotStateLaunch | None = None
+    stateless_reason: str = ""
     left_out: tuple[str, ...] = ()
     """What it runs without, each in a sentence."""
     suspicions: deque[tuple[int, Suspicion]] = field(default_factory=lambda: deque(maxlen=SUSPICIONS))
@@ -62,6 +65,7 @@ class RunFacts:
         self.version, self.backend = installation.version, installation.backend
         self.base_url, self.served_name = plan.base_url, plan.served_name
         self.context, self.slots = plan.context, plan.slots
+        self.stateless_reason = plan.stateless_reason
         self.left_out = tuple(omission.sentence for omission in plan.left_out)
 
     def mark_ready(self, begun_s: float, now_s: float) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from app.core.engines import EngineStatus
 from app.core.errors import EngineFailed
+from app.supervisor.states import SlotStateLaunch
 
 CLIENT: ContextVar[str] = ContextVar("client", default="")
 """For whom the present task asks; set where a request comes in, so that nobody need hand it through."""
@@ -48,6 +49,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """Which run of the engine this holds; for the supervisor."""
     slot: bool = True
     """Whether it takes one of the engine's slots; for the supervisor."""
+    states: SlotStateLaunch | None = None
+    """Where the engine writes what its slots have read; None where it does not."""
 
     @property
     def status(self) -> EngineStatus:

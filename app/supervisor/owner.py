@@ -33,6 +33,7 @@ from app.supervisor.memory_limits import correct_holdings
 from app.supervisor.policy import LeaseOptions, LoadRequest, SupervisorPolicy
 from app.supervisor.run import EngineRun, RunDeps
 from app.supervisor.scheduling import Resident
+from app.supervisor.states import StateFacts
 from app.supervisor.status import report_of, status_of
 from engines.api import Failure
 
@@ -147,6 +148,7 @@ class EngineOwner:
             model=self.model,
             run=run.number,
             slot=slot,
+            states=facts.states,
         )
 
     def _note_holder(self, *, is_turn: bool) -> None:
@@ -380,6 +382,10 @@ class EngineOwner:
         if machine.state is not _S.READY or machine.request is None:
             return None
         return ReadyEndpoint(model=self.model, engine=machine.request.engine, base_url=facts.base_url, key=facts.key)
+
+    def state_facts(self) -> StateFacts:
+        """Tell whether the states of its slots are kept."""
+        return StateFacts(is_kept=self._facts.states is not None, reason=self._facts.stateless_reason)
 
     def engine_status(self) -> EngineStatus:
         """Return what everybody may know."""

@@ -27,8 +27,9 @@ from app.supervisor.owner import EngineOwner
 from app.supervisor.pausing import PauseControl
 from app.supervisor.policy import LeaseOptions, LoadRequest, SupervisorFolders, SupervisorPolicy
 from app.supervisor.records import LaunchRecords
-from app.supervisor.run import LoopbackPorts, RunDeps
+from app.supervisor.run import LoopbackPorts, RunDeps, StateKeeping
 from app.supervisor.scheduling import Resident
+from app.supervisor.states import StateFacts
 from engines.api import EngineAdapter
 from engines.environment import engine_environment
 
@@ -64,13 +65,15 @@ class Supervisor:
         self._is_closed = False
         self.rescue: Rescue | None = None
         self._owners: dict[str, EngineOwner] = {}
+        self.states = StateKeeping()
         self._deps = RunDeps(
             adapters=adapters,
             folders=folders,
             inherited=engine_environment() if inherited is None else inherited,
             ports=LoopbackPorts(),
-            records=LaunchRecords(folders.records),
+            records=LaunchRecords(folders.records, folders.scratch),
             confiner=confiner,
+            keeping=self.states,
         )
         self._arbiter = MemoryArbiter(
             lambda: self._policy,
@@ -269,6 +272,11 @@ class Supervisor:
         """Return every engine that runs, is about to, or failed, by model name."""
         all_statuses = [owner.engine_status() for _, owner in sorted(self._owners.items())]
         return [status for status in all_statuses if status.state is not EngineState.STOPPED]
+
+    def state_facts(self, model: str) -> StateFacts:
+        """Tell whether the states of a model's slots are kept."""
+        owner = self._owners.get(model)
+        return StateFacts(is_kept=False) if owner is None else owner.state_facts()
 
     def list_ready(self) -> list[ReadyEndpoint]:
         """Return where every ready engine is."""

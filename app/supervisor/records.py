@@ -6,6 +6,7 @@ carries the launch's token in its environment. Never by name. A record holds no 
 """
 
 import contextlib
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import psutil
 from app.config.private_files import write_private
 from app.confinement.confiner import remove_short_folder
 from app.supervisor.child import kill_leader_group
+from app.supervisor.states import remove_state_folder
 
 TOKEN_VARIABLE = "ROUNDHOUSE_LAUNCH"  # noqa: S105 -- the name of a variable; a launch's token opens nothing
 SAME_MOMENT_S = 2.0
@@ -49,10 +51,10 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchRecords:
-    """The folder of records. Methods touch the disk; files are small and local."""
+    """The folder of records. Methods touch the disk; files are small and local. `scratch` has each launch's folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, scratch: Path | None = None) -> None:
+        self._folder, self._scratch = folder, scratch
         self._own: set[str] = set()
 
     def write_record(self, record: LaunchRecord) -> None:
@@ -63,6 +65,9 @@ class LaunchRecords:
     def remove_record(self, token: str) -> None:
         """Forget a launch of which nothing is left. A file that cannot be removed names nobody at the next start."""
         remove_short_folder(token)
+        remove_state_folder(token)
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch / token, ignore_errors=True)
         with contextlib.suppress(OSError):
             self._record_file(token).unlink(missing_ok=True)
         self._own.discard(token)

@@ -16,7 +16,8 @@ import shlex
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -38,11 +39,13 @@ from app.supervisor.faults import (
     start_failure,
     unknown_engine_failure,
 )
+from app.supervisor.lease import ReadyEndpoint
 from app.supervisor.logs import EngineLog, LogRedactor
 from app.supervisor.policy import SupervisorFolders
 from app.supervisor.readiness import EngineEndpoint, computes, is_ready
 from app.supervisor.records import TOKEN_VARIABLE, LaunchRecord, LaunchRecords
 from app.supervisor.remote import check_endpoint, wait_until_lost
+from app.supervisor.states import KEEP_S, SlotStateLaunch, make_state_folders, state_folder
 from engines.api import (
     Descriptor,
     EngineAdapter,
@@ -55,6 +58,7 @@ from engines.api import (
     ProcessSpec,
     Readiness,
     ReadyWhen,
+    SlotStates,
     SoftStop,
 )
 
@@ -103,6 +107,15 @@ PROBE_S = 10.0
 """How long one question to an engine that was ready may take. As `remote.LOOK_S`: one thread may answer and compute."""
 
 
+class StateKeeping:
+    """What becomes of the states of slots. While nobody wants them no engine writes any."""
+
+    def __init__(self) -> None:
+        self.are_wanted: Callable[[], bool] = lambda: False
+        self.keep: Callable[[ReadyEndpoint, SlotStateLaunch], Awaitable[None]] | None = None
+        """Called before an engine ends, which then waits `KEEP_S` at most."""
+
+
 class RunDeps(msgspec.Struct, frozen=True, kw_only=True):
     """What every run of a gateway shares. `inherited` is the environment engines start with."""
 
@@ -111,6 +124,7 @@ class RunDeps(msgspec.Struct, frozen=True, kw_only=True):
     inherited: Mapping[str, str]
     ports: LoopbackPorts
     records: LaunchRecords
+    keeping: StateKeeping
     confiner: Confiner | None = None
 
 
@@ -155,11 +169,33 @@ class EngineRun:
         self._is_asked_to_end = True
         if not self._ends or self._plan is None:
             self._call_off()
-        elif self._plan.stop.how is SoftStop.HTTP:
-            self._stopping = asyncio.create_task(self._post_stop(self._plan.stop.path))
+        elif self.facts.states is not None and self.facts.ready_at_s is not None:
+            self._stopping = asyncio.create_task(self._keep_and_stop(self._plan, self.facts.states))
+        else:
+            self._stop_softly(self._plan)
+
+    async def _keep_and_stop(self, plan: LaunchPlan, states: SlotStateLaunch) -> None:
+        """Have what its slots have read kept before it ends."""
+        facts = self.facts
+        engine = ReadyEndpoint(
+            model=self._request.source.name, engine=self._request.engine, base_url=facts.base_url, key=facts.key
+        )
+        try:
+            if (keep := self._deps.keeping.keep) is not None:
+                async with asyncio.timeout(KEEP_S):
+                    await keep(engine, states)
+        except TimeoutError:
+            logging.getLogger(__name__).info("What %s had read was not kept in time", engine.model)
+        except Exception:
+            logging.getLogger(__name__).exception("What %s had read could not be kept", engine.model)
+        self._stop_softly(plan)
+
+    def _stop_softly(self, plan: LaunchPlan) -> None:
+        if plan.stop.how is SoftStop.HTTP:
+            self._stopping = asyncio.create_task(self._post_stop(plan.stop.path))
         else:
             for child in reversed(self._ends):
-                child.ask_to_end(self._plan.stop.how)
+                child.ask_to_end(plan.stop.how)
 
     def kill(self) -> None:
         """Kill every process and all they started."""
@@ -260,11 +296,9 @@ class EngineRun:
         return adapter.classify_exit(self.facts.build_exit(self._request.options))
 
     async def _until_first_end(self, plan: LaunchPlan) -> None:
-        readiness = plan.readiness
+        readiness, grace_s = plan.readiness, plan.stop.grace_s + (KEEP_S if plan.keeps_states else 0.0)
         self._tell(
-            m.ProcessesStarted(
-                run=self.number, stall_s=readiness.stall_s, hard_s=readiness.hard_s, grace_s=plan.stop.grace_s
-            )
+            m.ProcessesStarted(run=self.number, stall_s=readiness.stall_s, hard_s=readiness.hard_s, grace_s=grace_s)
         )
         coming_up = asyncio.create_task(self._wait_until_up(readiness))
         try:
@@ -283,13 +317,17 @@ class EngineRun:
         if isinstance(installation, Failure):
             raise StartFailed(installation)
         self.facts.key = await asyncio.to_thread(_choose_key, self._request.source)
-        net = ListenOptions(host=HOST, port=port, key=self.facts.key)
+        keeps = adapter.descriptor.slot_states is not None and self._deps.keeping.are_wanted()
+        states = state_folder(self._token, self._folder) if keeps else None
+        net = ListenOptions(host=HOST, port=port, key=self.facts.key, state_folder=states)
         try:
             plan = adapter.plan(self._request.source, self._request.options, net, installation)
         except ValueError as error:
             raise StartFailed(options_failure(str(error))) from error
         self.facts.take_plan(plan, installation)
         self._plan, self._limits = plan, adapter.descriptor
+        if plan.keeps_states and states is not None and (routes := adapter.descriptor.slot_states) is not None:
+            self.facts.states = self._describe_states(states, adapter.descriptor.slots_path, routes, installation)
         if plan.key_file is not None:
             self.facts.key = await asyncio.to_thread(plan.key_file.read_text, "utf-8")
         if plan.processes:
@@ -309,11 +347,27 @@ class EngineRun:
         self._tell(m.EngineReady(run=self.number, slots=self.facts.slots))
         return await wait_until_lost(self._build_endpoint(), readiness.path, every_s=readiness.interval_s)
 
+    def _describe_states(
+        self, folder: Path, slots_path: str, routes: SlotStates, installation: EngineInstallation
+    ) -> SlotStateLaunch:
+        return SlotStateLaunch(
+            folder=folder,
+            larger_folder=self._folder / "large-states",
+            routes=routes,
+            slots_path=slots_path,
+            engine=self._request.engine,
+            source=self._request.source,
+            options=self._request.options,
+            installation=installation,
+        )
+
     def _write_files(self, plan: LaunchPlan) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for file in plan.files:
             write_private(self._folder / file.name, file.content)
         self._deps.records.write_record(self._record)
+        if self.facts.states is not None:  # after the record: what it names is removed whatever happens
+            make_state_folders(self.facts.states)
 
     def _confine(self, about: Descriptor, plan: LaunchPlan, installation: EngineInstallation, port: int) -> None:
         if self._deps.confiner is not None:
@@ -323,7 +377,12 @@ class EngineRun:
                 self._request.options,
                 installation,
                 plan=plan,
-                places=LaunchPlaces(scratch=self._folder, short=short_folder(self._token), port=port),
+                places=LaunchPlaces(
+                    scratch=self._folder,
+                    short=short_folder(self._token),
+                    port=port,
+                    states=None if self.facts.states is None else self.facts.states.folder,
+                ),
                 inherited=self._deps.inherited,
             )
 

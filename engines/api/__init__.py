@@ -5,7 +5,7 @@ supervisor does what the plan says. Four launch families cover every engine we k
 cover orchestrators (a frontend plus workers), started in order and stopped in reverse.
 """
 
-from engines.api.about import Descriptor, EngineFamily, Feature, Gauge, Route
+from engines.api.about import Descriptor, EngineFamily, Feature, Gauge, Route, SlotStates
 from engines.api.failure import (
     NEVER_RETRY_UNCHANGED,
     BufferAllocated,
@@ -74,6 +74,7 @@ __all__ = [
     "RemedyKind",
     "RemoteEndpoint",
     "Route",
+    "SlotStates",
     "SoftStop",
     "StopPlan",
     "Suspicion",

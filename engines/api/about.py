@@ -102,6 +102,17 @@ class Gauge(StrEnum):
     """0..1 of what was looked for in the prefix cache; hits and queries apart come to it, too."""
 
 
+class SlotStates(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an engine is asked to write what a slot has read into `ListenOptions.state_folder`, and to read it again.
+
+    `{slot}` stands for the slot's number. Both are POSTs of `{"filename": NAME}`; the answers count tokens in `n_saved`
+    and `n_restored`. `Descriptor.slots_path` lists the slots, each with `id`, `is_processing` and `n_prompt_tokens`.
+    """
+
+    save: str
+    restore: str
+
+
 class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine is. `routes` maps what it speaks natively to its path; everything else is translated.
 
@@ -136,6 +147,8 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """The only forms of a transcript it writes (`response_format`); empty for an engine that says so itself."""
     slots_path: str = ""
     """Where it tells what each slot holds, as llama-server does; empty where it does not."""
+    slot_states: SlotStates | None = None
+    """How prompts that it has read are kept for another run of it; None where it cannot."""
     stuck_s: float = 900.0
     """An engine that answers no probe and sends nothing for so many seconds, while a request waits or was cancelled, is
     restarted. Many answer between parts of a prompt only, and a part may take minutes on a slow processor."""

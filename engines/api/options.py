@@ -131,3 +131,5 @@ class ListenOptions(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     key: str
+    state_folder: Path | None = None
+    """Where it may write states of slots, if they are to be kept (`Descriptor.slot_states`)."""

@@ -94,6 +94,10 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     slots: int = 1
     left_out: tuple[OmittedOption, ...] = ()
     key_file: Path | None = None
+    keeps_states: bool = False
+    """It writes states of slots into `ListenOptions.state_folder`."""
+    stateless_reason: str = ""
+    """Why it does not, in a sentence, of an engine that can."""
 
 
 class EngineAdapter(Protocol):

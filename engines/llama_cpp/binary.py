@@ -27,6 +27,7 @@ from engines.api import (
 from engines.flags import Flag, FlagTable, build_arguments, list_flag, task_flag, value_flag
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.log import READER
+from engines.llama_cpp.states import keeps_states, stateless_reason
 from engines.llama_cpp.worker import CACHE_RAM_MIB, LOG_LEVEL, NGRAM_LOOKUP, NGRAM_TOKENS, NOBODY, SPARE_HTTP_THREADS
 from engines.program_probe import QUICK_S, ProgramOutput, answer_of, flags_of, output_of
 
@@ -68,6 +69,7 @@ _IF_THERE = (
 MAX_SEQUENCES = 256
 """`LLAMA_MAX_SEQ`: with more, it ends with "n_seq_max must be <= 256"."""
 TOO_MANY_SLOTS = f"llama.cpp answers at most {MAX_SEQUENCES} requests at once."
+_STATE_FLAG = "--slot-save-path"
 _PER_SLOT = "--kv-unified-per-slot"
 """Keeps each slot of a shared cache to its context; builds without it say more than an input may have."""
 
@@ -240,6 +242,9 @@ def plan_program(
         context=options.context,
         slots=options.slots,
         left_out=command_line.left_out,
+        keeps_states=_STATE_FLAG in installation.flags and keeps_states(options, net),
+        stateless_reason=stateless_reason(options)
+        or ("" if _STATE_FLAG in installation.flags else "This build of llama.cpp does not write what it has read."),
     )
 
 
@@ -247,9 +252,11 @@ def _base_arguments(
     model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
 ) -> Sequence[str]:
     """Return what Roundhouse decides."""
+    writes_states = _STATE_FLAG in installation.flags and keeps_states(options, net)
     flags = (
         *("--model", str(model.path), "--alias", model.name, "--host", net.host, "--port", str(net.port)),
         *("--parallel", str(options.slots), "--threads-http", str(options.slots + SPARE_HTTP_THREADS)),
+        *((_STATE_FLAG, str(net.state_folder)) if writes_states else ()),
     )
     extras = [word for flag, values in _IF_THERE if flag in installation.flags for word in (flag, *values)]
     if options.task == "chat":

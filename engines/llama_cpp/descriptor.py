@@ -1,6 +1,6 @@
 """What llama.cpp, as xllamacpp brings it, is and can do. Checked against the pinned build (see `install.toml`)."""
 
-from engines.api import Descriptor, EngineFamily, Feature, Gauge, ModelFormat, Route
+from engines.api import Descriptor, EngineFamily, Feature, Gauge, ModelFormat, Route, SlotStates
 from engines.api.support import NameKind, NameSource
 from engines.llama_cpp.traits import TRAITS
 
@@ -77,6 +77,7 @@ DESCRIPTOR = Descriptor(
     program="llama-server",
     metrics_path="/metrics",
     slots_path="/slots",
+    slot_states=SlotStates(save="/slots/{slot}?action=save", restore="/slots/{slot}?action=restore"),
     overhead_bytes=1 << 30,  # half of it for the prompt cache; 0.2 GiB were measured without threads' stacks
     stuck_s=300.0,  # 2048 tokens of a prompt, its largest step, with 70 G parameters at 8 tokens/s
     metrics={

@@ -32,6 +32,7 @@ from engines.llama_cpp import binary, log
 from engines.llama_cpp.binary import KV_TYPES
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.log import READER
+from engines.llama_cpp.states import keeps_states, stateless_reason
 from engines.llama_cpp.worker import SPECULATION
 from engines.worker_launch import own_python, worker_argv, worker_environment, worker_process
 
@@ -53,6 +54,7 @@ _REFUSALS_OF_BINDING: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = 
     (lambda o: o.projector is not None, "This build of llama.cpp does not support images; the bundled one does."),
 )
 """What our own server does not do for llama-cpp-python."""
+_NO_STATES_OF_BINDING = "This build of llama.cpp does not write what it has read; the bundled one does."
 _REFUSALS_OF_BUNDLED: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
     (lambda o: bool(o.split_ratio), "The bundled llama.cpp does not share out layers over several devices."),
     (lambda o: o.cpu_moe_layers is not None, "The bundled llama.cpp does not keep experts aside in system memory."),
@@ -146,6 +148,8 @@ class LlamaCppAdapter:
             stop=StopPlan(how=SoftStop.STDIN_EOF if sys.platform == "win32" else SoftStop.SIGTERM, grace_s=5.0),
             context=options.context,
             slots=options.slots,
+            keeps_states=not is_binding and keeps_states(options, net),
+            stateless_reason=_NO_STATES_OF_BINDING if is_binding else stateless_reason(options),
         )
 
     def read_log(self, line: str) -> Sequence[LogEvent]:
@@ -229,6 +233,7 @@ def _worker_config(
         "chat_template": options.chat_template,
         "prefix_cache": options.prefix_cache,
         "task": options.task,
+        "state_folder": str(net.state_folder) if keeps_states(options, net) else None,
     }
 
 

@@ -87,6 +87,8 @@ def build_parameters(xllamacpp: Any, launch: worker_base.WorkerLaunch) -> Any:  
     params.hostnames = [config["host"]]
     params.port = config["port"]
     params.verbosity = LOG_LEVEL
+    if config["state_folder"]:
+        params.slot_save_path = os.path.join(str(config["state_folder"]), "")  # noqa: PTH118 -- llama.cpp appends a name to it
     _size(params, config)
     _tune(xllamacpp, params, config)
     _add_companions(xllamacpp, params, config)

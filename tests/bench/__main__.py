@@ -13,6 +13,7 @@ MEASUREMENTS = (
     Measurement("crowd", "tests.bench.crowd:measure"),
     Measurement("cancel", "tests.bench.cancelling:measure"),
     Measurement("switch", "tests.bench.switching:measure"),
+    Measurement("warm", "tests.bench.warm_resume:measure"),
     Measurement("soak", "tests.bench.soak:measure", lasts=True),
     Measurement("engines", "tests.bench.engine_installs:measure"),
     Measurement("hub-search", "tests.bench.hub_search:measure"),

@@ -40,6 +40,7 @@ def _make_done_request(number: int, client: str, dialect: str, speed: float) -> 
         tokens_per_s=speed,
         prompt_tokens=2140,
         cached_tokens=1800,
+        saved_s=2.4,
         completion_tokens=91,
         status=200,
         outcome="ok",

@@ -41,6 +41,8 @@ from app.store.database import ChatStore
 from app.store.opening import open_database
 from app.supervisor.lease import Lease, ReadyEndpoint
 from app.supervisor.policy import LeaseOptions, LoadRequest
+from app.supervisor.run import StateKeeping
+from app.supervisor.states import SlotStateLaunch, StateFacts
 from engines.api import EngineAdapter, EngineInstallation
 from engines.registry import ADAPTERS
 
@@ -112,6 +114,12 @@ class StandInSupervisor:
         """How often that was asked, and answered."""
         self.stuck: list[str] = []
         self.memory = MemoryState(pools=[])
+        self.states = StateKeeping()
+        self.state_launch: SlotStateLaunch | None = None
+        """What the leases say of states of slots."""
+
+    def state_facts(self, _model: str) -> StateFacts:
+        return StateFacts(is_kept=self.state_launch is not None)
 
     async def read_memory(self) -> MemoryState:
         """Tell of memory what the test says."""
@@ -158,6 +166,8 @@ class StandInSupervisor:
             see=self.status,
             load_s=0.0,
             end=end,
+            model="guide",
+            states=self.state_launch,
         )
 
     def release_lease(self, _lease: Lease) -> None:

@@ -102,7 +102,9 @@ def test_the_strip_says_what_it_shows(theme: Theme, qtbot: QtBot) -> None:
 def test_the_times_are_a_stacked_bar_with_words() -> None:
     assert [part.name for part in time_parts(DONE)] == ["Queue", "Prefill", "Decode"]
     assert time_legend(DONE)[0][1] == "Queue 0.04 s"
-    assert "1,800 cached" in request_details(DONE)
+    assert "1,800 of 2,140 tokens were warm: saved 2.40 s" in request_details(DONE)
+    unmeasured = msgspec.structs.replace(DONE, saved_s=None)
+    assert request_details(unmeasured).endswith("1,800 of 2,140 tokens were warm")
     assert FAILED.error in request_facts(FAILED)
     assert "tok/s" in request_facts(DONE)
 

@@ -32,6 +32,7 @@ from app.gateway.entry.bodies import read_body, read_json
 from app.gateway.entry.event_stream import send_events
 from app.gateway.guide.answering import Guide
 from app.gateway.hub.downloads import DOWNLOADS, DownloadQueue
+from app.gateway.kept_prompts.service import KEPT_PROMPTS, WarmPromptService
 from app.gateway.library.file_jobs import LIBRARY, FileJobs
 from app.gateway.mcp.servers import MCP_SERVERS, McpServers
 from app.gateway.own_updates import UPDATES, Updates
@@ -117,6 +118,7 @@ class AdminCall(Generic[B_co, Q_co]):
     drafts: DraftTrials
     engines: LazyEngineStore
     inspector: RequestInspector
+    kept_prompts: WarmPromptService
     usage: UsageRecorder
     downloads: DownloadQueue
     library: FileJobs
@@ -232,6 +234,7 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         drafts=request.app[DRAFT_TRIALS],
         engines=request.app[ENGINES],
         inspector=request.app[INSPECTOR],
+        kept_prompts=request.app[KEPT_PROMPTS],
         usage=request.app[USAGE],
         downloads=request.app[DOWNLOADS],
         library=request.app[LIBRARY],

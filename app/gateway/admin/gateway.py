@@ -127,6 +127,7 @@ async def change_settings(call: AdminCall[SettingChanges, NoQuery]) -> list[Sett
     call.inspector.settings_changed()
     await responses_kept.settings_changed(services.chats, services.settings, changed)
     call.downloads.apply_settings()
+    await call.kept_prompts.apply_settings()
     if "network.offline" in changed and services.settings.get_flag("network.offline"):
         egress_gate.cut_connections()
     for name in changed:
@@ -205,6 +206,7 @@ async def make_key(call: AdminCall[NewKey, NoQuery]) -> KeyWithSecret:
 async def revoke_key(call: AdminCall[None, NoQuery]) -> None:
     """Revoke an access key at once."""
     call.services.keys.revoke_key(call.names["name"])
+    await call.kept_prompts.sweep_prompts()
 
 
 @routes.add("POST", "/keys/{name}/restore")

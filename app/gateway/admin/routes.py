@@ -79,6 +79,7 @@ from app.gateway.documents.searching import PASSAGES, PassageSearch
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.guide.answering import Guide
 from app.gateway.hub.downloads import DOWNLOADS
+from app.gateway.kept_prompts.service import KEPT_PROMPTS
 from app.gateway.mcp.servers import MCP_SERVERS, McpServers
 from app.gateway.profiles.hours import HoursWatch
 from app.gateway.profiles.switching import ProfileSwitcher
@@ -153,6 +154,7 @@ def add_routes(app: web.Application) -> None:
     app.on_startup.append(_keep_tidy)
     app.on_startup.append(_keep_collections)
     app.on_startup.append(_keep_hours)
+    app.on_startup.append(_watch_kept_prompts)
     app.on_shutdown.append(_close_services)
     for endpoint in ENDPOINTS:
         # Names of models may hold slashes; clients quote them, and the ones people type by hand do not.
@@ -187,6 +189,10 @@ async def _keep_collections(app: web.Application) -> None:
 
 async def _keep_hours(app: web.Application) -> None:
     app[BACKGROUND].spawn(HoursWatch(app[SERVICES], app[PROFILES]).run_forever())
+
+
+async def _watch_kept_prompts(app: web.Application) -> None:
+    app[BACKGROUND].spawn(app[KEPT_PROMPTS].watch_events())
 
 
 async def _close_services(app: web.Application) -> None:

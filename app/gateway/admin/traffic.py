@@ -1,10 +1,11 @@
-"""What passes through the gateway: connections to other computers, and requests at the endpoint with what they cost."""
+"""What passes through the gateway: connections to other computers, requests and their cost, prompts that are kept."""
 
 from typing import Annotated
 
 import msgspec
 
 from app.core.connections import ConnectionList
+from app.core.kept_prompts import WarmPrompts
 from app.core.requests import RequestDetail, RequestInfo, Usage
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 
@@ -27,6 +28,31 @@ async def list_connections(call: AdminCall[None, ConnectionsQuery]) -> Connectio
 async def forget_connections(call: AdminCall[None, NoQuery]) -> None:
     """Forget the connections made until now."""
     await call.connections.forget()
+
+
+class WarmPromptsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose prompts to remove; empty means all."""
+
+    model: str = ""
+    key: str = ""
+
+
+@routes.add("GET", "/kept-prompts")
+async def list_kept_prompts(call: AdminCall[None, NoQuery]) -> WarmPrompts:
+    """List the prompts that engines need not read again, the last used first."""
+    return await call.kept_prompts.describe_prompts()
+
+
+@routes.add("DELETE", "/kept-prompts")
+async def remove_kept_prompts(call: AdminCall[None, WarmPromptsQuery]) -> None:
+    """Remove kept prompts: all, or those of a model or a key."""
+    await call.kept_prompts.remove_prompts(call.query.model, call.query.key)
+
+
+@routes.add("DELETE", "/kept-prompts/{id}")
+async def remove_kept_prompt(call: AdminCall[None, NoQuery]) -> None:
+    """Remove one kept prompt."""
+    await call.kept_prompts.remove_prompt(call.names["id"])
 
 
 class RequestsQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,6 +43,8 @@ _CLOCK = frozenset({b"cache_n", b"prompt_n", b"prompt_ms", b"predicted_n", b"pre
 _EVENTS_WITHOUT_TOKEN = 3
 """The opening role event, the closing finish_reason event and [DONE]."""
 _ERROR_STATUS = 400
+LEAST_READ_TOKENS = 256
+"""A prompt of which fewer were read says more about starting than about speed."""
 BODY_BYTES = 32 * 1024
 """Of a request and of its answer this much is kept where they are: with 200 requests at most 12.5 MiB."""
 
@@ -78,6 +80,20 @@ class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
     completion: int | None = None
     timings: Mapping[str, float] = {}
 
+    @property
+    def all_prompt(self) -> int | None:
+        """All tokens of the prompt, also where only the engine's own clock counted them."""
+        if self.prompt is None and "prompt_n" in self.timings:
+            return int(self.timings["prompt_n"] + self.timings.get("cache_n", 0))
+        return self.prompt
+
+    @property
+    def all_completion(self) -> int | None:
+        """All tokens that were written, likewise."""
+        if self.completion is None and "predicted_n" in self.timings:
+            return int(self.timings["predicted_n"])
+        return self.completion
+
 
 class ExchangeFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Fields as in `core.requests.RequestInfo`."""
@@ -92,6 +108,7 @@ class ExchangeFigures(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     completion_tokens: int | None = None
+    saved_s: float | None = None
 
 
 _NO_TIMES: Mapping[str, float] = {}
@@ -149,6 +166,8 @@ class Observers:
         self.change_sinks = [sink.on_change for sink in sinks if _overrides(sink, "on_change")]
         self.answer_sinks = [sink.on_answer for sink in sinks if _overrides(sink, "on_answer")]
         self.end_sinks = [sink.on_end for sink in sinks if _overrides(sink, "on_end")]
+        self.read_rates: dict[str, float] = {}
+        """Tokens of prompts that engines read per second, by model, as they were measured last."""
         self._events: list[tuple[Sequence[Notify], Observation]] = []
 
     def notify_soon(self, sinks: Sequence[Notify], exchange: "Observation") -> None:
@@ -195,6 +214,7 @@ class Observation:
             "kept_answer",
             "key_name",
             "kept_request",
+            "read_rate",
         ),
         *("last_at", "leased_at", "load_s", "model", "outcome", "route", "started_at", "status", "_connection"),
         *("_events", "_observers", "_room", "_tail", "_task", "_tokens"),
@@ -229,6 +249,8 @@ class Observation:
         self._tail: deque[bytes] = deque(maxlen=_TAIL_PIECES)
         self._tokens: TokenCounts | None = None
         self.figures: ExchangeFigures | None = None
+        self.read_rate: float | None = None
+        """Tokens of a prompt that its engine reads per second, as far as anybody has measured it."""
 
     def __enter__(self) -> Self:
         """Have what is raised in the block decide the outcome."""
@@ -355,9 +377,20 @@ class Observation:
             self.outcome = ExchangeOutcome.STOPPED
         self.concerns_model = bool(self.model) or (self.status or 0) >= _ERROR_STATUS
         self._tokens = self._tokens or self.tokens
+        self._note_read_rate(self._tokens)
         self._tail.clear()
         self._observers.notify_soon(self._observers.end_sinks, self)
         self._connection = self._task = None
+
+    def _note_read_rate(self, tokens: TokenCounts) -> None:
+        """Note how fast a prompt was read, if enough of it was; and what a rate says of this one's cached tokens."""
+        rates, timings = self._observers.read_rates, tokens.timings
+        count, ms = timings.get("prompt_n"), timings.get("prompt_ms")
+        if count is None and tokens.prompt is not None and self.first_at is not None and self.leased_at is not None:
+            count, ms = tokens.prompt - (tokens.cached or 0), (self.first_at - self.leased_at) * _MS
+        if self.model and count is not None and ms and count >= LEAST_READ_TOKENS:
+            rates[self.model] = count * _MS / ms
+        self.read_rate = rates.get(self.model)
 
     def forget_bodies(self) -> None:
         """Let go of the words."""
@@ -464,12 +497,6 @@ def _compute_final(exchange: Observation) -> ExchangeFigures:
     timings = tokens.timings
     queue_s, load_s = _split_waiting(exchange, ended)
     prefill_s, decode_s = _split_times(exchange, ended, timings)
-    written = tokens.completion
-    if written is None and "predicted_n" in timings:
-        written = int(timings["predicted_n"])
-    read = tokens.prompt
-    if read is None and "prompt_n" in timings:
-        read = int(timings["prompt_n"] + timings.get("cache_n", 0))
     rate: float | None
     if timings.get("predicted_ms") and timings.get("predicted_n", 0) >= _TWO:
         rate = timings["predicted_n"] * _MS / timings["predicted_ms"]
@@ -484,9 +511,10 @@ def _compute_final(exchange: Observation) -> ExchangeFigures:
         decode_s=decode_s,
         ttft_s=None if first is None else first - exchange.started_at,
         tokens_per_s=rate,
-        prompt_tokens=read,
+        prompt_tokens=tokens.all_prompt,
         cached_tokens=tokens.cached,
-        completion_tokens=written,
+        completion_tokens=tokens.all_completion,
+        saved_s=tokens.cached / exchange.read_rate if tokens.cached and exchange.read_rate else None,
     )
 
 

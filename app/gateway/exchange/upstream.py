@@ -45,6 +45,7 @@ from app.gateway.exchange.constraints import refuse_constraints, refuse_remote_m
 from app.gateway.exchange.engine.planning import UpstreamPlan
 from app.gateway.exchange.observer import Observation, RequestStopped
 from app.gateway.exchange.prompt_caches import PromptCaches
+from app.gateway.exchange.warm_resume import PromptTurn, WarmResume
 from app.supervisor.lease import Lease, ReadyEndpoint
 from app.supervisor.policy import LeaseOptions, LoadRequest
 from app.supervisor.pool import Supervisor
@@ -203,6 +204,8 @@ class EngineAccess:
     """`Services.unreadable`."""
     look_up: Callable[[str], Awaitable[str]] | None = None
     """What the Guide answers to a question."""
+    warm: WarmResume | None = None
+    """What keeps prompts that engines have read, for their next run."""
 
     async def ask_engine(
         self, engine: Lease | ReadyEndpoint, path: str, body: bytes | None = None
@@ -305,13 +308,14 @@ class EngineAnswer:
 
     __slots__ = (
         *("content_type", "head", "is_refusal", "lease", "request", "_connection", "_engines"),
-        *("_limit", "_observed", "_refusal"),
+        *("_limit", "_observed", "_refusal", "_turn"),
     )
 
     def __init__(self, engines: EngineAccess, request: UpstreamRequest, observed: Observation) -> None:
         self._engines, self.request, self._observed = engines, request, observed
         self._limit: int | None = None
         """Tokens that the answer may have at most, once the engine refused what was asked for."""
+        self._turn: PromptTurn | None = None
         self._refusal: bytes | None = None
         self._connection: EngineConnection
         self.lease: Lease
@@ -367,6 +371,9 @@ class EngineAnswer:
     def _close_connection(self) -> None:
         self._engines.stuck_checks.leave_answer(self)
         self._connection.close()
+        if self._turn is not None and self._engines.warm is not None:
+            self._engines.warm.end_turn(self._turn, self._observed)
+            self._turn = None
         self._engines.supervisor.release_lease(self.lease)
 
     async def __aexit__(self, kind: object, *_error: object) -> None:
@@ -460,12 +467,16 @@ class EngineAnswer:
         descriptor, changes = self._engines.adapters[lease.engine].descriptor, dict[str, object]()
         if lease.served_name != request.model:
             changes["model"] = lease.served_name
+        skips_cache = False
         if descriptor.cache_field and lease.slot:
             model, key_name = request.load.source.name, self._observed.key_name
-            if self._engines.prompt_caches.must_skip(model, lease.run, key_name):
+            skips_cache = self._engines.prompt_caches.must_skip(model, lease.run, key_name)
+            if skips_cache:
                 if request.drops_cache_field:
                     raise CacheFieldDroppedError
                 changes[descriptor.cache_field] = False
+        if lease.states is not None and lease.slot and self._engines.warm is not None:
+            self._turn = await self._engines.warm.begin_turn(lease, body, self._observed, skips_cache=skips_cache)
         if self._limit is not None:
             changes |= limit_changes(body, self._limit)
         if changes:

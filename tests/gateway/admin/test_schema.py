@@ -187,6 +187,8 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     updates_answer_as_they_say(call)
     assert "connections" in call("GET", "/connections")
     call("DELETE", "/connections")
+    assert call("GET", "/kept-prompts")["prompts"] == []
+    call("DELETE", "/kept-prompts")
     call("PATCH", "/settings", {"window.theme": "dark"})
     elsewhere = {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/engines/{id}/")}
     """What needs something to install: `test_engine_store`."""
@@ -204,6 +206,8 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     """What needs an engine to be timed: `test_benchmarks`."""
     elsewhere |= {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/agents/sessions")}
     """What needs a coding agent: `test_agents`."""
+    elsewhere.add(("DELETE", "/kept-prompts/{id}"))
+    """What needs an engine that has read a long prompt: `test_warm_resume`."""
     elsewhere.add(("POST", "/hub/catalogue"))
     """What needs a signed list: `test_hub`."""
     elsewhere |= {("POST", f"/update/{verb}") for verb in ("check", "install", "rollback")}

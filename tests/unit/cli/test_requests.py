@@ -36,7 +36,12 @@ def plain(lines: object) -> list[list[str]]:
 def test_a_request_is_a_line_with_its_times() -> None:
     head, line = plain(request_lines([DONE]))
     assert head[:4] == ["TIME", "CLIENT", "MODEL", "ROUTE"]
-    assert " ".join(line[1:]) == "aider guide chat done 0.00 s 1.50 s 0.25 s 2.00 s 38 tok/s 12 + 80"
+    assert " ".join(line[1:]) == "aider guide chat done 0.00 s 1.50 s 0.25 s 2.00 s 38 tok/s 12 + 80 -"
+
+
+def test_it_says_what_the_cache_saved() -> None:
+    warm = msgspec.structs.replace(DONE, prompt_tokens=31_020, cached_tokens=28_412, saved_s=38.0)
+    assert "28,412, saved 38" in " ".join(plain(request_lines([warm]))[1])
 
 
 def test_the_columns_stand_below_their_heads() -> None:
@@ -50,7 +55,7 @@ def test_what_is_not_known_is_not_made_up() -> None:
     )
     line = " ".join(plain(request_lines([failed]))[1])
     assert "aider - /v1/chat/completions failed" in line
-    assert line.endswith("- ? + 80 No.")
+    assert line.endswith("- ? + 80 - No.")
 
 
 def test_usage_is_a_table_for_each_time() -> None:
