@@ -4,19 +4,22 @@ Those from npm share a folder; each of those from PyPI has an environment of its
 The table in the docs is written from here: `python -m tests.agents --write`.
 """
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from app.connect.connections import find_tool
 from app.connect.tool import ToolRoute
+from app.core.tool_prompts import ToolPrompt
 from tests.engine_docs import DOCS, heading, line
 from tests.scripted_endpoint import CONTENT, FILE
 
@@ -76,6 +79,35 @@ AGENTS = (
     ),
     Agent(tool="gptme", package="gptme", version="0.35.1", arguments=("-n", TASK), is_npm=False),
 )
+
+
+def record_prompt(agent: Agent, requests: Sequence[Mapping[str, Any]]) -> ToolPrompt:
+    """Return the sizes of what an agent sent: its first request that offers tools, else the largest, and the next."""
+    sizes = [text_bytes(request) for request in requests]
+    offering = [place for place, request in enumerate(requests) if request.get("tools")]
+    first = offering[0] if offering else max(range(len(sizes)), key=lambda place: sizes[place])
+    tools = requests[first].get("tools") or []
+    later = [sizes[place] - sizes[first] for place in range(first + 1, len(sizes)) if sizes[place] > sizes[first]]
+    return ToolPrompt(
+        tool=agent.tool,
+        version=agent.version,
+        prompt_bytes=sizes[first],
+        tools=len(tools),
+        tool_bytes=len(json.dumps(tools, ensure_ascii=False).encode()) if tools else 0,
+        turn_bytes=later[0] if later else 0,
+    )
+
+
+def text_bytes(request: Mapping[str, Any]) -> int:
+    """Return the bytes of all messages' texts and calls."""
+    return sum(_message_bytes(message) for message in request.get("messages", []))
+
+
+def _message_bytes(message: Mapping[str, Any]) -> int:
+    content = message.get("content") or ""
+    text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    calls = message.get("tool_calls") or []
+    return len(text.encode()) + (len(json.dumps(calls, ensure_ascii=False).encode()) if calls else 0)
 
 
 def search_path() -> str:

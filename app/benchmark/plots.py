@@ -1,7 +1,7 @@
 """What people look at of a benchmark, as points; the window draws them, and the report has them as SVG.
 
-Latency over requests at once, tokens per second over requests at once, and the time per token over the context it was
-written at.
+Latency over requests at once, tokens per second over requests at once and over the context, memory over the context,
+and what the receipts of one model show over time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,6 +14,7 @@ from app.benchmark.markdown import format_seconds
 from app.core.benchmarks import BenchmarkReceipt, RaceResult
 
 _MS = 1e3
+_GIB = 1 << 30
 _WIDTH, _HEIGHT = 520, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 28, 44
 _TICKS = 5
@@ -69,8 +70,43 @@ def make_plots(receipts: Sequence[BenchmarkReceipt]) -> list[BenchmarkPlot]:
             y_name="tok/s",
             series=[series for receipt in receipts if (series := _context_series(receipt)).points],
         ),
+        _memory_plot(receipts),
     ]
     return [plot for plot in plots if _is_worth_drawing(plot)]
+
+
+def make_history_plots(receipts: Sequence[BenchmarkReceipt]) -> list[BenchmarkPlot]:
+    """Return what the receipts of one model show over time, and memory over context; in any order."""
+    ordered = sorted((part for part in receipts if not part.disturbances), key=lambda receipt: receipt.at)
+    by_engine: dict[str, list[PlotPoint]] = {}
+    for place, receipt in enumerate(ordered, start=1):
+        rate = receipt.first_level.decode_tokens_s
+        point = PlotPoint(x=place, y=rate.value, low=rate.low, high=rate.high)
+        by_engine.setdefault(receipt.target.engine or receipt.target.url, []).append(point)
+    speed = BenchmarkPlot(
+        title="Speed of one answer, measurement by measurement",
+        x_name="oldest first",
+        y_name="tok/s",
+        series=[PlotSeries(name=engine, points=points) for engine, points in by_engine.items()],
+    )
+    return [plot for plot in (speed, _memory_plot(ordered)) if _is_worth_drawing(plot)]
+
+
+def _memory_plot(receipts: Sequence[BenchmarkReceipt]) -> BenchmarkPlot:
+    """Return the memory of engines over the context they were started with, of all slots together."""
+    by_engine: dict[str, list[PlotPoint]] = {}
+    for receipt in receipts:
+        options, peak = receipt.target.options, receipt.memory.peak_bytes
+        context, slots = options.get("context"), options.get("slots", 1)
+        if peak and isinstance(context, int) and isinstance(slots, int):
+            point = PlotPoint(x=context * slots, y=peak / _GIB)
+            by_engine.setdefault(receipt.target.engine, []).append(point)
+    return BenchmarkPlot(
+        title="Memory over context",
+        x_name="tokens of context, all slots together",
+        y_name="GiB",
+        series=[PlotSeries(name=engine, points=points, is_line=False) for engine, points in by_engine.items()],
+    )
 
 
 def _is_worth_drawing(plot: BenchmarkPlot) -> bool:

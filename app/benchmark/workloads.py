@@ -13,6 +13,7 @@ import msgspec
 
 from app.benchmark import texts
 from app.core.benchmarks import BenchmarkMessage, BenchmarkPrompt, BenchmarkSettings, Workload
+from app.core.tool_prompts import find_tool_prompt
 
 Conversation = tuple[BenchmarkPrompt, ...]
 
@@ -51,7 +52,7 @@ def make_workload(
     draw = random.Random(settings.seed)  # noqa: S311 -- drawn to vary, not to hide
     count = max(settings.requests, *settings.concurrency)
     answer_tokens = settings.answer_tokens or _ANSWER_TOKENS.get(settings.workload)
-    made = _make_conversations(settings.workload, list(prompts), count, draw, _room_for_prompt(context, answer_tokens))
+    made = _make_conversations(settings, list(prompts), count, draw, _room_for_prompt(context, answer_tokens))
     if answer_tokens is None:
         return made
     return [
@@ -105,11 +106,24 @@ def _room_for_prompt(context: int | None, answer_tokens: int | None) -> int | No
     return int(max(64, context - (answer_tokens or 128) - 96) * CHARACTERS_PER_TOKEN)
 
 
+def _tool_text(tool: str, draw: random.Random, room: int | None) -> str:
+    """Return a text as long as what a tool begins with. Raises ValueError for a tool nothing was recorded of."""
+    prompt = find_tool_prompt(tool)
+    if prompt is None:
+        raise ValueError(f"Nothing was recorded of what {tool or 'this tool'} sends.")
+    length = prompt.prompt_bytes + prompt.tool_bytes
+    passages = _documents(draw, length // min(map(len, texts.PASSAGES)) + 1, None)
+    return passages[: length if room is None else min(length, room)]
+
+
 def _make_conversations(
-    workload: Workload, prompts: list[BenchmarkPrompt], count: int, draw: random.Random, room: int | None
+    settings: BenchmarkSettings, prompts: list[BenchmarkPrompt], count: int, draw: random.Random, room: int | None
 ) -> list[Conversation]:
+    workload = settings.workload
     if workload is Workload.FILE:
         return [(prompts[number % len(prompts)],) for number in range(count)]
+    if workload is Workload.TOOL:
+        return [_single_prompt(_tool_text(settings.tool, draw, room)) for _ in range(count)]
     if workload is Workload.AGENT:
         return [_agent_conversation(draw, room) for _ in range(count)]
     if workload is Workload.RAG:

@@ -19,12 +19,14 @@ from app.cli.output import format_table, json_option, print_note, show_result
 from app.client.http import GatewayClient, quote_segment
 from app.core import words
 from app.core.benchmarks import (
+    BUILT_IN_WORKLOADS,
     LEAST_ROUNDS,
     MOST_CONCURRENCY,
     MOST_LEVELS,
     BenchmarkPrompt,
     BenchmarkReceipt,
     BenchmarkSettings,
+    PredictionAccuracy,
     StartBenchmark,
     Workload,
 )
@@ -51,7 +53,7 @@ def _read_levels(_ctx: click.Context, _option: click.Parameter, value: str) -> l
 @click.argument("targets", nargs=-1, metavar="[MODEL | URL]...")
 @click.option(
     "--workload",
-    type=click.Choice([kind.value for kind in Workload if kind is not Workload.FILE]),
+    type=click.Choice([kind.value for kind in BUILT_IN_WORKLOADS]),
     default=Workload.CHAT.value,
     show_default=True,
     help="What is asked.",
@@ -114,7 +116,7 @@ def bench(
     if options["show"]:
         receipts = [_find_receipt(client, options["show"])]
     else:
-        receipts = [_measure(client, request) for request in _requests_of(targets, options)]
+        receipts = [measure_benchmark(client, request) for request in _requests_of(targets, options)]
     if html_file is not None:
         html_file.write_text(html_report(receipts), encoding="utf-8")
         print_note(f"The report is in {html_file}.")
@@ -185,7 +187,7 @@ def _read_prompt(line: str, place: str) -> BenchmarkPrompt:
         raise BadRequest(f"{place} is wrong: {error}.", code="invalid_value") from None
 
 
-def _measure(client: GatewayClient, request: StartBenchmark) -> BenchmarkReceipt:
+def measure_benchmark(client: GatewayClient, request: StartBenchmark) -> BenchmarkReceipt:
     """Begin, follow to the end, and pass Ctrl-C on. Raises EngineFailed with what went wrong."""
     client.post("/benchmarks", request, BenchmarkChanged, timeout_s=_START_S)
     try:
@@ -207,7 +209,7 @@ def _replay(client: GatewayClient, options: dict[str, Any], *, as_json: bool) ->
         prompts=prompts,
         keeps_disturbed=options["keep_disturbed"],
     )
-    after = _measure(client, request)
+    after = measure_benchmark(client, request)
     print_note(f"The new result is {after.id}.")
     _show_comparison(compare_receipts(before, after), as_json=as_json)
 
@@ -239,6 +241,9 @@ def _list_receipts(client: GatewayClient, targets: Sequence[str], *, as_json: bo
     model = f"?model={quote_segment(targets[0])}" if targets else ""
     receipts = client.get(f"/benchmarks{model}", list[BenchmarkReceipt])
     show_result("benchmarks", receipts, as_json=as_json, text=_list_lines)
+    accuracy = client.get("/benchmarks/accuracy", PredictionAccuracy)
+    if accuracy.sentence:
+        print_note(accuracy.sentence)
 
 
 def _list_lines(receipts: list[BenchmarkReceipt]) -> Iterator[str]:

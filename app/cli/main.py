@@ -24,6 +24,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "estimate": ("advice:estimate", "Estimate a model's memory use, whether it fits, and its speed."),
     "calibrate": ("machine:calibrate", "Measure this machine, for more accurate speed predictions."),
     "bench": ("bench:bench", "Measure a model or an endpoint under a workload, and compare results."),
+    "preflight": (
+        "preflight:preflight",
+        "Say how a model would do with a coding agent here: time and context for its prompts.",
+    ),
     "race": ("race:race", "Find the fastest engine for a model on this computer, and use it."),
     "doctor": ("machine:doctor", "Write a report about this machine, without names or serial numbers."),
     "connect": (

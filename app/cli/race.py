@@ -10,7 +10,15 @@ from app.cli.gateway import connect_gateway
 from app.cli.measuring import follow_job
 from app.cli.output import format_table, json_option, print_note, show_result
 from app.core import words
-from app.core.benchmarks import BenchmarkSettings, RaceCandidate, RacePlan, RaceResult, StartRace, Workload
+from app.core.benchmarks import (
+    BUILT_IN_WORKLOADS,
+    BenchmarkSettings,
+    RaceCandidate,
+    RacePlan,
+    RaceResult,
+    StartRace,
+    Workload,
+)
 from app.core.errors import EngineFailed
 from app.core.events import RaceChanged
 
@@ -22,7 +30,7 @@ _START_S = 60.0
 @click.argument("model")
 @click.option(
     "--workload",
-    type=click.Choice([kind.value for kind in Workload if kind is not Workload.FILE]),
+    type=click.Choice([kind.value for kind in BUILT_IN_WORKLOADS]),
     default=Workload.CHAT.value,
     show_default=True,
     help="What is asked.",

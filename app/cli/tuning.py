@@ -15,7 +15,7 @@ from app.cli.self_tuning import measure_settings
 from app.client.http import GatewayClient, quote_segment
 from app.core import words
 from app.core.advice import TryDrafts
-from app.core.benchmarks import StartTune, Workload
+from app.core.benchmarks import BUILT_IN_WORKLOADS, StartTune, Workload
 from app.core.events import DraftTrialChanged
 from app.core.models import (
     AUTOMATIC,
@@ -151,7 +151,7 @@ def _with_options(command: F) -> F:
 )
 @click.option(
     "--workload",
-    type=click.Choice([kind.value for kind in Workload if kind is not Workload.FILE]),
+    type=click.Choice([kind.value for kind in BUILT_IN_WORKLOADS]),
     default=Workload.CHAT.value,
     show_default=True,
     help="What --measure asks.",

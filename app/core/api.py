@@ -140,11 +140,13 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /benchmarks         StartBenchmark  BenchmarkChanged; /events say how far it is
     GET    /benchmarks/job                     BenchmarkChanged or null: what runs, or ran last
     DELETE /benchmarks/job                     204, stops it
+    GET    /benchmarks/accuracy                PredictionAccuracy: how far predicted speeds were off
     GET    /benchmarks/{id}                    BenchmarkReceipt
     DELETE /benchmarks/{id}                    204
-    POST   /tunings          StartTune       TuneChanged; /events say how far it is
+    POST   /tunings          StartTune         TuneChanged; /events say how far it is
     GET    /tunings/job                        TuneChanged or null: what runs, or ran last, with its result
     DELETE /tunings/job                        204, stops it
+    GET    /preflights[?model=&tool=]          list[ToolPreflight]: how a model would do with coding agents here
     GET    /races/plan?model=[&workload=]      RacePlan: who could run it here, what installing and measuring takes
     POST   /races            StartRace         RaceChanged; /events say how far it is
     GET    /races/job                          RaceChanged or null: what runs, or ran last, with its result

@@ -42,6 +42,12 @@ class Workload(StrEnum):
     """Answers held to a JSON schema."""
     FILE = "file"
     """Prompts of one's own."""
+    TOOL = "tool"
+    """Prompts as large as those that a coding agent begins with."""
+
+
+BUILT_IN_WORKLOADS = tuple(kind for kind in Workload if kind not in {Workload.FILE, Workload.TOOL})
+"""What needs nothing else to be named."""
 
 
 class BenchmarkMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,6 +84,8 @@ class BenchmarkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Decides prompts and the order of rounds."""
     engine: str = ""
     """Instead of the one that is set for the model."""
+    tool: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    """Of the workload `tool`: its id."""
     load: LoadOptions = LoadOptions()
     price_kwh: Annotated[float, msgspec.Meta(ge=0, le=1000)] | None = None
     """In a currency of your own."""
@@ -182,6 +190,18 @@ class BenchmarkPrediction(msgspec.Struct, frozen=True, kw_only=True):
 
     decode_tokens_s: float | None = None
     prefill_tokens_s: float | None = None
+
+
+class PredictionAccuracy(msgspec.Struct, frozen=True, kw_only=True):
+    """How far predicted speeds were off, as a share: 1 is twice too fast or twice too slow. None for no benchmarks."""
+
+    first_count: int
+    first_error: float | None
+    """Median, of the first benchmark of each model and engine: nothing was measured of it before."""
+    later_count: int
+    later_error: float | None
+    """Median, of those after it."""
+    sentence: str = ""
 
 
 class BenchmarkCost(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ import http.client
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -46,7 +46,7 @@ class _RunningGateway(NamedTuple):
 
 def measure() -> Sequence[BenchFigure]:
     """Return the seconds of each install, from an empty store, and of each way back."""
-    with _run_gateway() as running:
+    with run_gateway() as running:
         installs = [_install(running.client, engine) for engine in ENGINES]
         if installs[0].ok is None:
             return installs
@@ -57,17 +57,18 @@ def _install(client: GatewayClient, engine: str) -> BenchFigure:
     """Install once so that the packages are in the cache, remove it, and time it again from nothing."""
     name = f"install {engine}, cold environment to tested"
     try:
-        version = _job(client, f"/engines/{quote_segment(engine)}/install", InstallEngine()).version
+        version = wait_for_job(client, f"/engines/{quote_segment(engine)}/install", InstallEngine()).version
         client.post(f"/engines/{quote_segment(engine)}/use", UseEngine(version=version), object)
         client.delete(f"/engines/{quote_segment(engine)}/versions/{quote_segment(version)}")
         began = time.perf_counter()
-        _job(client, f"/engines/{quote_segment(engine)}/install", InstallEngine())
+        wait_for_job(client, f"/engines/{quote_segment(engine)}/install", InstallEngine())
     except RoundhouseError as error:
         return not_measured(name, f"<= {INSTALL_S:g} s", str(error))
     return at_most(name, time.perf_counter() - began, INSTALL_S, "s")
 
 
-def _job(client: GatewayClient, path: str, body: object) -> EngineJob:
+def wait_for_job(client: GatewayClient, path: str, body: object) -> EngineJob:
+    """Begin a job of the engine store and return it once it is done. Raises RoundhouseError with what went wrong."""
     job = client.post(path, body, EngineJob, timeout_s=_LONGEST_S)
     for event in client.stream_events("/events", Event, timeout_s=_LONGEST_S):
         if isinstance(event, EngineJobChanged) and event.job.id == job.id and event.job.is_done:
@@ -110,10 +111,12 @@ def _ask(port: int) -> None:
 
 
 @contextmanager
-def _run_gateway() -> Iterator[_RunningGateway]:
+def run_gateway(prepare: Callable[[Path], dict[str, str]] | None = None) -> Iterator[_RunningGateway]:
+    """Run a gateway with a home of its own; `prepare` puts things there and returns more of its environment."""
     with tempfile.TemporaryDirectory() as folder:
         home, port = Path(folder), free_port()
         environment = {"ROUNDHOUSE_HOME": folder, "ROUNDHOUSE_GATEWAY_PORT": str(port)}
+        environment |= prepare(home) if prepare is not None else {}
         paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
         with start_program("app.gateway", environment=environment) as child:
             wait_for(port, child)

@@ -2,6 +2,7 @@
 
 from app.core.errors import ErrorBody
 from app.core.models import Autocomplete
+from app.core.tool_prompts import ToolPreflight
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, ToolValue
 
 _BASE = "http://127.0.0.1:11434/v1"
@@ -54,6 +55,37 @@ TOOLS = [
         file="/home/ada/.aider.conf.yml",
     ),
     ToolInfo(id="open-webui", name="Open WebUI", tried="0.12.4", found=False),
+]
+PREFLIGHTS = [
+    ToolPreflight(
+        tool="claude-code",
+        name="Claude Code",
+        version="2.1.197",
+        model=_MODEL,
+        prompt_tokens=21_400,
+        tools=23,
+        context_needed=65_536,
+        context=16_384,
+        largest_context=131_072,
+        cold_s=41.2,
+        warm_s=1.2,
+        sentence="Claude Code begins with about 21k tokens and 23 tools.",
+    ),
+    ToolPreflight(
+        tool="codex",
+        name="Codex CLI",
+        version="0.169.0",
+        model=_MODEL,
+        prompt_tokens=6_900,
+        tools=9,
+        context_needed=16_384,
+        context=16_384,
+        largest_context=131_072,
+        cold_s=12.6,
+        warm_s=0.8,
+        is_measured=True,
+        sentence="Codex CLI begins with about 6,900 tokens and 9 tools.",
+    ),
 ]
 ZED = ToolChange(
     id="zed",
@@ -130,6 +162,7 @@ def tool_replies() -> dict[str, object]:
     """Return what the demo gateway answers about tools."""
     return {
         "GET /tools": TOOLS,
+        "GET /preflights": PREFLIGHTS,
         "GET /autocomplete": COMPLETION,
         "POST /tools/zed/preview": ZED,
         "POST /tools/cline/preview": CLINE,

@@ -14,7 +14,8 @@ from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.config.programs import module_command
 from app.core.models import AttachEndpoint, ModelInfo
-from tests.agents import AGENTS, Agent, search_path
+from app.core.tool_prompts import ToolPrompt, find_tool_prompt
+from tests.agents import AGENTS, Agent, record_prompt, search_path
 from tests.scripted_endpoint import ANSWER, CONTENT, FILE, ScriptedEndpoint
 
 pytestmark = [
@@ -22,6 +23,8 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="they are installed for POSIX"),
     pytest.mark.timeout(600),
 ]
+_SIZES_DIFFER = 0.25
+"""Prompts name the date, the folder and what the system is; more means that an agent changed."""
 _WITHIN_S = 300.0
 """An agent's first start on a busy machine, which unpacks itself."""
 
@@ -60,6 +63,16 @@ def test_an_agent_writes_a_file_by_a_tool_call_and_changes_none_of_its_settings(
     assert ANSWER in output
     assert done.returncode == 0
     assert any(body.get("stream") for body in endpoint.requests)
+    _compare_prompt(record_prompt(agent, endpoint.requests))
     suffixes, addresses = {".json", ".toml", ".yml", ".env"}, (endpoint.url, client.gateway.url)
     settings = [file.read_text(encoding="utf-8") for file in person.rglob("*") if file.suffix in suffixes]
     assert not [text for text in settings for address in addresses if address in text]
+
+
+def _compare_prompt(sent: ToolPrompt) -> None:
+    """Fail where what is told of an agent's prompts is no longer so; print what is."""
+    print(sent)  # noqa: T201 -- to be copied to app.core.tool_prompts
+    known = find_tool_prompt(sent.tool)
+    assert known is not None
+    for name in ("prompt_bytes", "tools", "tool_bytes"):
+        assert getattr(known, name) == pytest.approx(getattr(sent, name), rel=_SIZES_DIFFER, abs=400), name

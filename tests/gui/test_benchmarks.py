@@ -158,6 +158,10 @@ def test_a_shown_result_has_figures_plots_and_what_is_the_matter(screen: Benchma
     assert len({plots[0].grab().toImage().pixel(x, 100) for x in range(300)}) > 1, "something is drawn"
 
 
+def test_how_far_predictions_were_off_is_said(screen: BenchmarksScreen) -> None:
+    assert "21 % off before anything was measured" in texts(screen)
+
+
 def test_nothing_yet_says_what_to_do(screen: BenchmarksScreen, api: DemoApi) -> None:
     api.replies["GET /benchmarks"] = []
     screen.model.read()

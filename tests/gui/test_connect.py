@@ -5,6 +5,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.core.errors import ErrorBody
 from app.core.models import Autocomplete, ChooseAutocomplete
 from app.core.tools import ToolChange, WireTool
 from app.gui.net.remote_lists import Stores
@@ -45,6 +46,25 @@ def buttons(screen: ConnectScreen, tool: str) -> dict[str, Button]:
 def test_tools_that_are_here_come_first_and_the_others_are_folded(model: ConnectModel) -> None:
     assert [tool.id for tool in model.local_tools] == ["continue", "cline", "zed", "claude-code", "codex"]
     assert [tool.id for tool in model.other_tools] == ["opencode", "aider", "open-webui"]
+
+
+def test_how_the_model_would_do_with_a_tool_stands_beside_it(screen: ConnectScreen, api: DemoApi) -> None:
+    rows = screen._here.rows
+    claude, codex, zed = (rows[name] for name in ("claude-code", "codex", "zed"))
+    assert isinstance(claude, ToolRow)
+    assert isinstance(codex, ToolRow)
+    assert isinstance(zed, ToolRow)
+    assert "predicted: first token after 41 s, then 1.20 s" in claude.preflight.text()
+    assert "needs a context of 65536, and the model has 16384" in claude.preflight.text()
+    assert "measured: first token after 13 s" in codex.preflight.text()
+    assert "needs a context" not in codex.preflight.text()
+    assert zed.preflight.isHidden()
+    screen.model.choose_model("guide")
+    assert ("GET", "/preflights?model=guide", None) in api.calls
+    api.replies["GET /preflights"] = ErrorBody(code="x", sentence="No.")
+    screen.model.choose_model("other")
+    api.flush()
+    assert claude.preflight.isHidden()
 
 
 def test_only_models_that_chat_and_can_be_used_are_offered(model: ConnectModel) -> None:

@@ -13,6 +13,7 @@ from app.core.errors import ErrorBody
 from app.core.events import DraftTrialChanged
 from app.core.models import Companion, CompanionKind, ModelInfo, ModelSampling, ModelSettings, SetModel, TemplateReading
 from app.gui.net.remote_lists import Stores
+from app.gui.screens.benchmarks.plot_view import PlotView
 from app.gui.screens.models import model_settings
 from app.gui.screens.models.model_row_view import ModelRowView
 from app.gui.screens.models.model_settings_view import ModelSettingsView
@@ -72,6 +73,16 @@ def test_a_models_menu_leads_to_its_settings_and_back(screen: ModelsScreen, api:
     row = screen._list.rows[MODEL.name]
     assert isinstance(row, ModelRowView)
     assert row._more.hasFocus()
+
+
+def test_what_was_measured_of_the_model_is_drawn(view: ModelSettingsView, api: DemoApi) -> None:
+    assert view.model.model is not None
+    assert view.history.isVisibleTo(view)
+    assert "measurement by measurement" in view.history.findChildren(PlotView)[0].accessibleName()
+    api.replies["GET /benchmarks"] = []
+    view.model.open_model(view.model.model)
+    api.flush()
+    assert not view.history.isVisibleTo(view)
 
 
 def test_what_is_set_and_what_the_model_recommends_are_told_apart(view: ModelSettingsView) -> None:

@@ -4,9 +4,11 @@ from typing import Annotated, Any
 
 import msgspec
 
+from app.benchmark.accuracy import compare_with_predictions, describe_accuracy
 from app.core.benchmarks import (
     BenchmarkReceipt,
     BenchmarkSettings,
+    PredictionAccuracy,
     RacePlan,
     StartBenchmark,
     StartRace,
@@ -16,8 +18,11 @@ from app.core.benchmarks import (
 from app.core.engine_store import InstallEngine
 from app.core.errors import EngineFailed
 from app.core.events import BenchmarkChanged, RaceChanged, TuneChanged
+from app.core.tool_prompts import PreflightQuery, ToolPreflight
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
+from app.gateway.benchmarking.preflight import preflight_tools
 from app.gateway.benchmarking.race import plan_race
+from app.store.measurements import KEPT_BENCHMARKS
 
 routes = RouteTable()
 
@@ -61,6 +66,13 @@ async def stop_benchmark(call: AdminCall[None, NoQuery]) -> None:
     await call.benchmarks.stop()
 
 
+@routes.add("GET", "/benchmarks/accuracy")
+async def benchmark_accuracy(call: AdminCall[None, NoQuery]) -> PredictionAccuracy:
+    """Say how far predicted speeds were off, before and after something was measured of a model."""
+    accuracy = compare_with_predictions(await call.services.chats.list_benchmarks(limit=KEPT_BENCHMARKS))
+    return msgspec.structs.replace(accuracy, sentence=describe_accuracy(accuracy))
+
+
 @routes.add("GET", "/benchmarks/{id}")
 async def benchmark(call: AdminCall[None, NoQuery]) -> BenchmarkReceipt:
     """Show one receipt whole."""
@@ -93,6 +105,15 @@ async def tune_job(call: AdminCall[None, NoQuery]) -> TuneChanged | None:
 async def stop_tuning(call: AdminCall[None, NoQuery]) -> None:
     """Stop the one that runs; nothing is changed."""
     await call.tunings.stop()
+
+
+@routes.add("GET", "/preflights")
+async def preflights(call: AdminCall[None, PreflightQuery]) -> list[ToolPreflight]:
+    """Say how a model would do with coding agents: time to the first token, and the context they need.
+
+    By the sizes of what the real programs send; predicted, or as it was measured here.
+    """
+    return await preflight_tools(call.services, call.query.model, call.query.tool)
 
 
 class RaceQuery(msgspec.Struct, frozen=True, kw_only=True):

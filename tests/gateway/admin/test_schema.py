@@ -510,11 +510,13 @@ def advice_answers_as_it_says(call: Checked) -> None:
     call("DELETE", "/calibrate")
     call("DELETE", "/draft-trials")
     assert call("GET", "/benchmarks") == []
+    assert call("GET", "/benchmarks/accuracy")["first_count"] == 0
     assert call("GET", "/benchmarks/job") is None
     call("DELETE", "/benchmarks/job")
     assert call("GET", "/races/plan", model="quick")["model"] == "quick"
     assert call("GET", "/races/job") is None
     assert call("GET", "/tunings/job") is None
+    assert "codex" in {part["tool"] for part in call("GET", "/preflights", model="quick")}
     call("DELETE", "/tunings/job")
     call("DELETE", "/races/job")
     assert call("GET", "/draft-trials") == []

@@ -9,8 +9,8 @@ import pytest
 from app.benchmark.comparison import compare_receipts
 from app.benchmark.html import html_report
 from app.benchmark.markdown import comparison_rows, markdown_row, summary_lines
-from app.benchmark.plots import axis_ticks, make_plots, svg_of
-from app.core.benchmarks import BenchmarkReceipt, PrefixReuse
+from app.benchmark.plots import axis_ticks, make_history_plots, make_plots, svg_of
+from app.core.benchmarks import BenchmarkMemory, BenchmarkReceipt, PrefixReuse
 from tests.unit.benchmark.receipts import make_receipt
 
 STEADY = (0.0100, 0.0101, 0.0099, 0.0100, 0.0102, 0.0098)
@@ -104,3 +104,30 @@ def test_what_is_the_matter_is_in_the_summary() -> None:
     assert "Loaded in 1.50 s." in lines
     assert "Disturbed: Other programs ran." in lines
     assert any("900 tokens" in line for line in lines)
+
+
+def test_a_models_history_is_drawn_over_time_one_line_for_each_engine() -> None:
+    old = msgspec.structs.replace(make_receipt([0.2] * 4), id="old", at=1.0)
+    new = msgspec.structs.replace(make_receipt([0.1] * 4), id="new", at=3.0)
+    other = msgspec.structs.replace(make_receipt([0.05] * 4, engine="mistral.rs"), id="other", at=2.0)
+    disturbed = msgspec.structs.replace(new, id="no", disturbances=["Busy."])
+    (plot,) = make_history_plots([new, other, disturbed, old])
+    points = {series.name: [(point.x, round(point.y)) for point in series.points] for series in plot.series}
+    assert points == {"llama.cpp": [(1, 5), (3, 10)], "mistral.rs": [(2, 20)]}
+    assert make_history_plots([new]) == []
+
+
+def test_memory_is_drawn_over_the_context_of_all_slots() -> None:
+    receipts = [
+        msgspec.structs.replace(
+            receipt,
+            id=str(slots),
+            target=msgspec.structs.replace(receipt.target, options={"context": 4096, "slots": slots}),
+            memory=BenchmarkMemory(peak_bytes=slots << 30),
+        )
+        for receipt in [make_receipt([0.1] * 4)]
+        for slots in (1, 4)
+    ]
+    plot = next(plot for plot in make_plots(receipts) if plot.title == "Memory over context")
+    assert [(point.x, point.y) for point in plot.series[0].points] == [(4096, 1), (16384, 4)]
+    assert plot in make_history_plots(receipts)

@@ -16,12 +16,10 @@ from app.benchmark.workloads import (
     pick_conversations,
     prompt_characters,
 )
-from app.core.benchmarks import BenchmarkMessage, BenchmarkPrompt, BenchmarkSettings, Workload
-
-BUILT_IN = [kind for kind in Workload if kind is not Workload.FILE]
+from app.core.benchmarks import BUILT_IN_WORKLOADS, BenchmarkMessage, BenchmarkPrompt, BenchmarkSettings, Workload
 
 
-@pytest.mark.parametrize("workload", BUILT_IN)
+@pytest.mark.parametrize("workload", BUILT_IN_WORKLOADS)
 def test_equal_settings_are_equal_prompts_and_another_seed_is_others(workload: Workload) -> None:
     first = make_workload(BenchmarkSettings(workload=workload, seed=7))
     assert hash_prompts(first) == hash_prompts(make_workload(BenchmarkSettings(workload=workload, seed=7)))

@@ -15,7 +15,7 @@ from app.benchmark.html import html_report
 from app.benchmark.markdown import markdown_row
 from app.benchmark.plots import BenchmarkPlot, make_plots
 from app.core import words
-from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, StartBenchmark, Workload
+from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, PredictionAccuracy, StartBenchmark, Workload
 from app.core.errors import ErrorBody
 from app.core.events import BenchmarkChanged, Event, RaceChanged
 from app.core.translation import LazyText, tr
@@ -49,6 +49,8 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         self.problem: ErrorBody | None = None
         self.model, self.workload, self.levels = "", Workload.CHAT.value, LEVELS[0]
         self.keeps_disturbed = False
+        self.accuracy = ""
+        """How far predicted speeds were off, in a sentence."""
         self.shown: dict[str, BenchmarkReceipt] = {}
         """Whole results that are shown, by id: the first, and the one it is compared with."""
         super().__init__(stores.api, shell, f"/benchmarks?limit={_KEPT}", list[BenchmarkReceipt])
@@ -65,6 +67,15 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         if isinstance(event, RaceChanged):
             return event.done and event.result is not None
         return isinstance(event, BenchmarkChanged) and event.done and bool(event.receipt)
+
+    def read(self) -> None:
+        """Read the results, and how far predictions were off."""
+        super().read()
+        self.api.get("/benchmarks/accuracy", PredictionAccuracy, self._show_accuracy, lambda _: None)
+
+    def _show_accuracy(self, accuracy: PredictionAccuracy) -> None:
+        self.accuracy = accuracy.sentence
+        self.changed.emit()
 
     def take(self, event: Event) -> None:
         """Follow a run."""

@@ -52,6 +52,8 @@ class BenchmarksScreen(PageFrame):
         self._nothing = EmptyState(theme, "gauge", _NOTHING.tr(), _ABOUT_NOTHING.tr())
         self._earlier = Section(theme, tr("Results"))
         self.rows = RowList(theme, tr("Results"))
+        self.accuracy = Paragraph(theme, role="meta", color="ink-2")
+        self._earlier.body.addWidget(self.accuracy)
         self._earlier.body.addWidget(self.rows)
         for widget in (
             self.error,
@@ -90,6 +92,8 @@ class BenchmarksScreen(PageFrame):
         self._skeleton.setVisible(not model.is_known and model.error is None)
         self._nothing.setVisible(model.is_known and not model.items)
         self._earlier.setVisible(bool(model.items))
+        self.accuracy.setText(model.accuracy)
+        self.accuracy.setVisible(bool(model.accuracy))
         self.rows.sync({item.id: item for item in model.items}, self._make_row, self._show_row)
 
     def _make_row(self, receipt: BenchmarkReceipt) -> ListRow:

@@ -6,13 +6,15 @@ from functools import partial
 
 from PySide6.QtCore import QObject, Signal
 
+from app.client.http import quote_segment
 from app.core.errors import ErrorBody
 from app.core.events import Event, ModelsChanged, SettingChanged
 from app.core.models import Autocomplete, ChooseAutocomplete
+from app.core.tool_prompts import ToolPreflight
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
 from app.core.translation import tr
 from app.gui import phrases
-from app.gui.net.api import GatewayApi
+from app.gui.net.api import GatewayApi, GatewayCall
 from app.gui.net.remote import RemoteList, RemoteStore
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Command, PageId, Shell
@@ -59,7 +61,13 @@ class ConnectModel(QObject):
         self.model = ""
         """The model tools are to use; empty: the gateway's usual one."""
         self._details: dict[str, ToolDetail] = {}
+        self.preflights: dict[str, ToolPreflight] = {}
+        """By tool: how the model that is chosen would do with it."""
+        self._preflight_call: GatewayCall | None = None
         self.tools.changed.connect(self.changed)
+        shell.connected.connect(self._fetch_preflights)
+        if shell.is_connected:
+            self._fetch_preflights()
         self.library.changed.connect(self.changed)
         self.autocomplete.changed.connect(self.changed)
         shell.add_commands(self.list_commands)
@@ -122,7 +130,21 @@ class ConnectModel(QObject):
     def choose_model(self, model: str) -> None:
         """Take another model; a change that is open is asked for anew."""
         self.model = model
+        self._fetch_preflights()
         self._preview_again()
+
+    def _fetch_preflights(self) -> None:
+        """Ask how the model would do with each tool; without an answer nothing is said of it."""
+        if self._preflight_call is not None:
+            self._preflight_call.cancel()
+        path = f"/preflights?model={quote_segment(self.model)}"
+        self._preflight_call = self._api.get(
+            path, list[ToolPreflight], self._show_preflights, lambda _: self._show_preflights([])
+        )
+
+    def _show_preflights(self, preflights: list[ToolPreflight]) -> None:
+        self.preflights = {preflight.tool: preflight for preflight in preflights}
+        self.changed.emit()
 
     def preview_change(self, tool: str) -> None:
         """Show what wiring a tool would change."""

@@ -7,9 +7,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.models import Autocomplete
+from app.core.tool_prompts import ToolPreflight
 from app.core.tools import ToolChange, ToolInfo
 from app.core.translation import LazyText, tr
-from app.core.words import format_autocomplete
+from app.core.words import format_autocomplete, format_duration
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.connect.model import ConnectModel
 from app.gui.shell.contract import Shell
@@ -122,6 +123,31 @@ class ConnectScreen(PageFrame):
         )
 
 
+def _preflight_words(preflight: ToolPreflight) -> str:
+    """Return how a model would do with a tool, in a line."""
+    parts = [tr("First prompt about {count} tokens", count=preflight.prompt_tokens)]
+    if preflight.cold_s is not None and preflight.warm_s is not None:
+        cold, warm = format_duration(preflight.cold_s), format_duration(preflight.warm_s)
+        parts.append(
+            tr("measured: first token after {cold}, then {warm}", cold=cold, warm=warm)
+            if preflight.is_measured
+            else tr("predicted: first token after {cold}, then {warm}", cold=cold, warm=warm)
+        )
+    if preflight.largest_context is not None and preflight.largest_context < preflight.context_needed:
+        parts.append(tr("needs a context of {count}, which does not fit here", count=preflight.context_needed))
+    elif preflight.context is not None and preflight.context < preflight.context_needed:
+        parts.append(
+            tr(
+                "needs a context of {count}, and the model has {context}",
+                count=preflight.context_needed,
+                context=preflight.context,
+            )
+        )
+    if not preflight.calls_tools:
+        parts.append(tr("the model is not made to call tools"))
+    return " · ".join(parts)
+
+
 _COLOURS = {"+": "ok", "-": "bad", "@": "ink-3"}
 _MOST_LINES = 18
 Copy = Callable[[str], object]
@@ -153,6 +179,9 @@ class ToolRow(QWidget):
         for button in (self._launch, self._try, self._undo, self._wire):
             self._row.tail.addWidget(button)
         box.addWidget(self._row)
+        self.preflight = Paragraph(theme, role="meta", color="ink-2")
+        self.preflight.setContentsMargins(theme.px(36), 0, theme.px(16), theme.px(8))
+        box.addWidget(self.preflight)
         self._below = _ToolDetailView(theme, model, tool, copy)
         box.addWidget(self._below)
 
@@ -161,6 +190,9 @@ class ToolRow(QWidget):
         detail = self._model.detail_of(tool.id)
         self._dot.show_state("ok" if tool.wired else "warn" if tool.problem else "edge", _state_words(tool))
         self._row.show_text(tool.name, tool.problem or _about_words(tool))
+        preflight = self._model.preflights.get(tool.id)
+        self.preflight.setText(_preflight_words(preflight) if preflight is not None else "")
+        self.preflight.setVisible(preflight is not None)
         is_looking = detail.change is not None and not detail.change.is_written
         self._wire.setVisible(not is_looking and not (tool.wired and tool.can_undo))
         self._undo.setVisible(tool.can_undo and not is_looking)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
+from app.benchmark.plots import BenchmarkPlot, make_history_plots
 from app.client.http import quote_segment
 from app.core import words
 from app.core.advice import TryDrafts
+from app.core.benchmarks import BenchmarkReceipt
 from app.core.errors import ErrorBody
 from app.core.events import DraftTrialChanged
 from app.core.models import (
@@ -108,6 +110,8 @@ class ModelSettingsModel(QObject):
         self.choices: ModelChoices | None = None
         self.error: ErrorBody | None = None
         self._call: GatewayCall | None = None
+        self.history: list[BenchmarkReceipt] = []
+        """What benchmarks of the model came to here."""
         self.trial: DraftTrialChanged | None = None
         """How trying drafts with this model has come; None while nothing is tried."""
         shell.event_received.connect(self._handle_event)
@@ -120,9 +124,11 @@ class ModelSettingsModel(QObject):
     def open_model(self, model: ModelInfo) -> None:
         """Turn to a model."""
         self.model, self.choices, self.error, self.trial = model, None, None, None
+        self.history = []
         self.opened.emit()
         self.changed.emit()
         self.fetch_choices()
+        self._fetch_history(model)
 
     def close_model(self) -> None:
         """Turn away from it, if one is open."""
@@ -139,6 +145,22 @@ class ModelSettingsModel(QObject):
         self._cancel_call()
         path = f"/model-settings/{quote_segment(self.model.name)}"
         self._call = self._api.get(path, ModelChoices, self._set_choices, self._store_error)
+
+    def _fetch_history(self, model: ModelInfo) -> None:
+        """Ask for what was measured of a model; without an answer nothing is shown of it."""
+
+        def show_history(receipts: list[BenchmarkReceipt]) -> None:
+            if self.model is model:
+                self.history = receipts
+                self.changed.emit()
+
+        path = f"/benchmarks?model={quote_segment(model.name)}"
+        self._api.get(path, list[BenchmarkReceipt], show_history, lambda _: None)
+
+    @property
+    def history_plots(self) -> list[BenchmarkPlot]:
+        """What is drawn of the measurements."""
+        return make_history_plots(self.history)
 
     def change_setting(self, name: str, value: Any) -> None:  # noqa: ANN401 -- a field of ModelSettings
         """Set one thing; None leaves it to Roundhouse."""

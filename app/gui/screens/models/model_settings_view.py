@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QFileDialog, QSizePolicy, QWidget
 
 from app.core.translation import LazyText, tr
 from app.gui import phrases
+from app.gui.screens.benchmarks.plot_view import PlotCard
 from app.gui.screens.models import model_settings
 from app.gui.screens.models.model_setting_rows import (
     ArgumentsRow,
@@ -27,7 +28,7 @@ from app.gui.screens.models.model_settings import ModelSettingsModel
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook, IconButton
 from app.gui.widgets.fields import ListField
-from app.gui.widgets.layout import Hairline, HBox, Surface, VBox
+from app.gui.widgets.layout import Hairline, HBox, Surface, VBox, clear_layout
 from app.gui.widgets.panels import ErrorPanel, Section
 from app.gui.widgets.rows import IconLabel, RowList
 from app.gui.widgets.status import Skeleton
@@ -155,6 +156,11 @@ class ModelSettingsView(QWidget):
         )
         for section in self._sections:
             box.addWidget(section)
+        self.history = Section(theme, tr("Measured here"))
+        self._drawn: list[str] = []
+        self._plots = VBox(theme, gap=16)
+        self.history.body.addLayout(self._plots)
+        box.addWidget(self.history)
 
     def _make_section(self, title: str, *rows: QWidget) -> Section:
         section, sheet = Section(self._theme, title), Surface(self._theme)
@@ -232,8 +238,20 @@ class ModelSettingsView(QWidget):
         for row in (*self.numbers.values(), *rows, *self.parsers):
             row.show_value()
         self.names.set_items(choices.aliases)
+        self._show_history()
         self._show_loras()
         self._show_parts()
+
+    def _show_history(self) -> None:
+        plots = self.model.history_plots
+        self.history.setVisible(bool(plots))
+        shown = [receipt.id for receipt in self.model.history]
+        if shown == self._drawn:
+            return
+        self._drawn = shown
+        clear_layout(self._plots)
+        for plot in plots:
+            self._plots.addWidget(PlotCard(self._theme, plot))
 
     def _show_loras(self) -> None:
         assert self.model.choices is not None  # noqa: S101 -- the caller looked

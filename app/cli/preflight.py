@@ -1,0 +1,65 @@
+"""`roundhouse preflight`: how a model would do with a coding agent on this computer, before the two are connected."""
+
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import click
+
+from app.cli.bench import measure_benchmark
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, show_result
+from app.core import words
+from app.core.benchmarks import BenchmarkSettings, StartBenchmark, Workload
+from app.core.tool_prompts import ToolPreflight
+
+_START_S = 60.0
+"""Looking for the model on a drive that slept."""
+
+
+@click.command()
+@click.argument("tool", required=False, default="")
+@click.argument("model", required=False, default="")
+@click.option("--measure", is_flag=True, help="Send a prompt of that size for real; takes minutes on a slow computer.")
+@click.option("--keep-disturbed", is_flag=True, help="With --measure: go on while other programs are busy.")
+@json_option
+def preflight(tool: str, model: str, *, measure: bool, keep_disturbed: bool, as_json: bool) -> None:
+    """Say how MODEL would do with TOOL here: how long its first prompt takes, and the context it needs.
+
+    Sizes were recorded from the real programs. Without TOOL, all of them are listed; without MODEL, your usual one is
+    meant. Times are predicted unless they were measured here.
+    """
+    client = connect_gateway()
+    path = f"/preflights?{urlencode({'tool': tool, 'model': model})}"
+    found = client.get(path, list[ToolPreflight], timeout_s=_START_S)
+    if measure and not tool:
+        raise click.UsageError("Name the tool whose prompt is to be sent.")
+    if measure:
+        settings = BenchmarkSettings(workload=Workload.TOOL, tool=found[0].tool, requests=1, answer_tokens=16)
+        measure_benchmark(
+            client, StartBenchmark(model=found[0].model, settings=settings, keeps_disturbed=keep_disturbed)
+        )
+        found = client.get(path, list[ToolPreflight], timeout_s=_START_S)
+    show_result("preflights", found, as_json=as_json, text=_sentence_lines if tool else _table_lines)
+
+
+def _sentence_lines(found: list[ToolPreflight]) -> Iterator[str]:
+    for part in found:
+        yield part.sentence
+
+
+def _table_lines(found: list[ToolPreflight]) -> Iterator[str]:
+    rows = [
+        (
+            part.tool,
+            part.version,
+            str(part.prompt_tokens),
+            str(part.tools),
+            "" if part.cold_s is None else words.format_duration(part.cold_s),
+            "" if part.warm_s is None else words.format_duration(part.warm_s),
+            "measured" if part.is_measured else "predicted",
+            str(part.context_needed),
+        )
+        for part in found
+    ]
+    head = ("TOOL", "VERSION", "PROMPT", "TOOLS", "FIRST TOKEN", "LATER ONES", "", "CONTEXT NEEDED")
+    yield from format_table(head, rows)

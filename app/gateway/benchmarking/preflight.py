@@ -1,0 +1,131 @@
+"""Before a tool is wired: how long a model takes for what it sends, as predicted, or as it was measured here."""
+
+import asyncio
+
+import msgspec
+
+from app.connect.connections import find_tool
+from app.core import words
+from app.core.advice import Estimate, EstimateRequest
+from app.core.benchmarks import BenchmarkReceipt, Workload
+from app.core.capabilities import Capability
+from app.core.errors import NotFound, RoundhouseError
+from app.core.models import ModelInfo
+from app.core.tool_prompts import TOOL_PROMPTS, ToolPreflight, ToolPrompt, find_tool_prompt
+from app.gateway.loading.capabilities import capabilities_of
+from app.gateway.loading.launch import UNCHOSEN, choose_context, engine_for, find_model
+from app.gateway.loading.requested_model import AUTO
+from app.gateway.services import Services
+
+_LEAST_SHARE = 0.5
+"""Of the tokens that are estimated: tokenizers differ by less."""
+
+
+async def preflight_tools(services: Services, model_name: str, tool: str = "") -> list[ToolPreflight]:
+    """Return how a model would do with one tool, or with all of which prompts were recorded. Raises NotFound."""
+    prompts = list(TOOL_PROMPTS)
+    if tool:
+        known = find_tool(tool)
+        prompt = find_tool_prompt(known.id)
+        if prompt is None:
+            raise NotFound(
+                f"Nothing was recorded of what {known.name} sends.",
+                hint=f"There is {', '.join(part.tool for part in TOOL_PROMPTS)}.",
+                code="tool_not_recorded",
+            )
+        prompts = [prompt]
+    model = await find_model(services, model_name or AUTO)
+    receipts = [
+        receipt
+        for receipt in await services.chats.list_benchmarks(model=model.name)
+        if receipt.settings.workload is Workload.TOOL and not receipt.disturbances
+    ]
+    calls_tools = Capability.TOOLS in await capabilities_of(services, model)
+    return [await _preflight(services, model, prompt, receipts, calls_tools=calls_tools) for prompt in prompts]
+
+
+async def _preflight(
+    services: Services, model: ModelInfo, prompt: ToolPrompt, receipts: list[BenchmarkReceipt], *, calls_tools: bool
+) -> ToolPreflight:
+    own = services.tuning.settings_of(model.runs_as)
+    context = (
+        model.trained_context
+        if model.attached
+        else await asyncio.to_thread(choose_context, services.settings, model, UNCHOSEN, own)
+    )
+    estimate = None if model.attached else await _estimate(services, model, prompt)
+    measured = next((part.prefix for part in receipts if _is_of(prompt, part)), None)
+    rate = estimate.prefill.tokens_per_second if estimate is not None and estimate.prefill is not None else None
+    found = ToolPreflight(
+        tool=prompt.tool,
+        name=find_tool(prompt.tool).name,
+        version=prompt.version,
+        model=model.name,
+        prompt_tokens=prompt.prompt_tokens,
+        tools=prompt.tools,
+        context_needed=prompt.context,
+        context=context,
+        largest_context=estimate.largest_context if estimate is not None else None,
+        calls_tools=calls_tools,
+        cold_s=measured.cold_ttft_s.value if measured else prompt.prompt_tokens / rate if rate else None,
+        warm_s=measured.warm_ttft_s.value if measured else prompt.turn_tokens / rate if rate else None,
+        is_measured=measured is not None,
+        sentence="",
+    )
+    return _with_sentence(found, model)
+
+
+def _is_of(prompt: ToolPrompt, receipt: BenchmarkReceipt) -> bool:
+    """Tell whether a benchmark sent what the tool sends, and not what was cut to a model's context."""
+    prefix = receipt.prefix
+    return (
+        receipt.settings.tool == prompt.tool
+        and prefix is not None
+        and prefix.prompt_tokens >= _LEAST_SHARE * prompt.prompt_tokens
+    )
+
+
+async def _estimate(services: Services, model: ModelInfo, prompt: ToolPrompt) -> Estimate | None:
+    from app.gateway.advising.advice import estimate_model  # noqa: PLC0415 -- the advisor is brought in once it is needed
+
+    most = min(prompt.context, model.trained_context or prompt.context)
+    own = services.tuning.settings_of(model.runs_as)
+    try:
+        engine = await asyncio.to_thread(engine_for, services, model, own)
+        request = EstimateRequest(
+            model=model.name, engine=engine.id, context=most, slots=1, depth=min(prompt.prompt_tokens, most - 1)
+        )
+        return await estimate_model(services, request)
+    except RoundhouseError:
+        return None
+
+
+def _with_sentence(found: ToolPreflight, model: ModelInfo) -> ToolPreflight:
+    parts = [f"{found.name} begins with about {_thousands(found.prompt_tokens)} tokens and {found.tools} tools"]
+    if found.cold_s is not None and found.warm_s is not None:
+        how = "measured" if found.is_measured else "predicted"
+        parts[0] += (
+            f": first token after {words.format_duration(found.cold_s)}, later ones after "
+            f"{words.format_duration(found.warm_s)} ({how})"
+        )
+    parts[0] += "."
+    parts += _context_words(found, model)
+    if not found.calls_tools:
+        parts.append(f"{model.name} is not made to call tools.")
+    return msgspec.structs.replace(found, sentence=" ".join(parts))
+
+
+def _context_words(found: ToolPreflight, model: ModelInfo) -> list[str]:
+    needed = _thousands(found.context_needed)
+    if model.trained_context is not None and model.trained_context < found.prompt_tokens:
+        return [f"It does not fit: {model.name} was trained for {_thousands(model.trained_context)} tokens."]
+    if found.largest_context is not None and found.largest_context < found.context_needed:
+        return [f"It needs {needed} tokens of context, and at most {_thousands(found.largest_context)} fit here."]
+    if found.context is not None and found.context < found.context_needed:
+        loaded = f"It needs {needed} tokens of context, and is loaded with {_thousands(found.context)}: "
+        return [f"{loaded}`roundhouse tune {model.name} --context {found.context_needed}`."]
+    return [f"{needed} tokens of context are enough to work with."]
+
+
+def _thousands(tokens: int) -> str:
+    return f"{tokens / 1000:.0f}k" if tokens >= 10_000 else f"{tokens:,}"  # noqa: PLR2004 -- two digits

@@ -1,0 +1,182 @@
+"""Real engines measured on this computer, for the docs: `python -m tests.bench.real_engines --write`.
+
+Every engine that runs on a processor and installs in a minute answers the Guide, a few million parameters, in the
+format it reads; llama.cpp and mistral.rs also a model of 541 million with random weights, whose speed is that of any
+such model. Then settings are looked for. On a computer where others are busy figures are kept and marked as disturbed.
+Takes about ten minutes, most of it waiting for engines; packages come from the cache or the package index.
+"""
+
+import argparse
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from app.benchmark.markdown import HEAD, level_cells, markdown_table
+from app.client.http import GatewayClient, quote_segment
+from app.config.paths import RESOURCES
+from app.core.api import GUIDE
+from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, StartBenchmark, StartTune, TuneResult
+from app.core.engine_store import InstallEngine
+from app.core.errors import RoundhouseError
+from app.core.events import BenchmarkChanged, Event, TuneChanged
+from app.hub.synthetic import write_synthetic
+from tests.bench.engine_installs import run_gateway, wait_for_job
+from tests.bench.programs import ROOT
+
+PAGE = ROOT / "docs" / "internals" / "benchmarks.md"
+_SPAN = re.compile(r"(?P<begin><!-- real engines -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
+_LONGEST_S = 900.0
+SYNTHETIC = "synthetic-541m-q4_k_s"
+FOLDERS = {"hf": "guide-hf", "onnx": "guide-onnx", "openvino": "guide-openvino"}
+"""Forms of the Guide, and what they are called in the library."""
+RUNS = (
+    (GUIDE, "llama.cpp"),
+    (GUIDE, "mistral.rs"),
+    ("guide-hf", "mistral.rs"),
+    ("guide-openvino", "openvino"),
+    ("guide-onnx", "onnxruntime-genai"),
+    (SYNTHETIC, "llama.cpp"),
+    (SYNTHETIC, "mistral.rs"),
+)
+_SETTINGS = BenchmarkSettings(concurrency=[1, 4], requests=4, answer_tokens=48)
+
+
+class EngineFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What all of it came to; problems by model and engine."""
+
+    receipts: list[BenchmarkReceipt]
+    tunes: list[TuneResult]
+    problems: list[str]
+    duration_s: float
+
+
+def measure(*, tune_minutes: float) -> EngineFigures:
+    """Return receipts of every run, and what self-tuning came to."""
+    began = time.monotonic()
+    receipts: list[BenchmarkReceipt] = []
+    tunes: list[TuneResult] = []
+    problems: list[str] = []
+    with run_gateway(prepare=_prepare_models) as (client, _, _):
+        for engine in dict.fromkeys(engine for _, engine in RUNS if engine != "llama.cpp"):
+            _note(f"installing {engine}")
+            try:
+                wait_for_job(client, f"/engines/{quote_segment(engine)}/install", InstallEngine())
+            except RoundhouseError as error:
+                problems.append(f"{engine} was not installed: {error}")
+        for model, engine in RUNS:
+            _note(f"measuring {model} on {engine}")
+            try:
+                receipts.append(_bench(client, model, engine))
+            except RoundhouseError as error:
+                problems.append(f"{model} on {engine}: {error}")
+        for model in (GUIDE, SYNTHETIC) if tune_minutes else ():
+            _note(f"looking for the fastest settings of {model}")
+            try:
+                tunes.append(_tune(client, model, tune_minutes))
+            except RoundhouseError as error:
+                problems.append(f"Settings of {model}: {error}")
+    return EngineFigures(receipts=receipts, tunes=tunes, problems=problems, duration_s=time.monotonic() - began)
+
+
+def _prepare_models(home: Path) -> dict[str, str]:
+    """Put the models where the service looks, and return what tells it so."""
+    folder = home / "real-engines"
+    for form, name in FOLDERS.items():
+        shutil.copytree(RESOURCES / "guide" / form, folder / name)
+    write_synthetic(folder / f"{SYNTHETIC}.gguf")
+    return {"ROUNDHOUSE_MODELS_FOLDERS": str(folder)}
+
+
+def _bench(client: GatewayClient, model: str, engine: str) -> BenchmarkReceipt:
+    settings = msgspec.structs.replace(_SETTINGS, engine=engine)
+    client.post(
+        "/benchmarks",
+        StartBenchmark(model=model, settings=settings, keeps_disturbed=True),
+        BenchmarkChanged,
+        timeout_s=_LONGEST_S,
+    )
+    end = _follow(client, BenchmarkChanged)
+    assert isinstance(end, BenchmarkChanged)
+    return client.get(f"/benchmarks/{end.receipt}", BenchmarkReceipt)
+
+
+def _tune(client: GatewayClient, model: str, minutes: float) -> TuneResult:
+    request = StartTune(model=model, duration_s=minutes * 60, keeps_disturbed=True)
+    client.post("/tunings", request, TuneChanged, timeout_s=_LONGEST_S)
+    end = _follow(client, TuneChanged)
+    assert isinstance(end, TuneChanged)
+    assert end.result is not None
+    return end.result
+
+
+def _follow(client: GatewayClient, kind: type[BenchmarkChanged] | type[TuneChanged]) -> BenchmarkChanged | TuneChanged:
+    """Return a job's last event. Raises RoundhouseError with what went wrong."""
+    for event in client.stream_events("/events", Event, timeout_s=_LONGEST_S):
+        if isinstance(event, kind) and event.done:
+            if event.error:
+                raise RoundhouseError(event.error)
+            return event
+    raise RoundhouseError("The gateway ended.")
+
+
+def describe_figures(figures: EngineFigures) -> Iterator[str]:
+    """Yield the lines of the docs."""
+    if figures.receipts:
+        settings, machine = figures.receipts[0].settings, figures.receipts[0].machine
+        yield (
+            f"On {machine.summary} ({machine.system}), Roundhouse {figures.receipts[0].roundhouse}, workload "
+            f"`{settings.workload}`, {settings.rounds} rounds of at least {settings.requests} requests, "
+            f"{settings.answer_tokens} tokens of answer, on {time.strftime('%d %B %Y')}, in "
+            f"{figures.duration_s / 60:.0f} min:"
+        )
+        yield ""
+        rows = [
+            [
+                receipt.target.model,
+                f"{receipt.target.engine} {receipt.target.engine_version}",
+                *level_cells(level),
+                "yes" if receipt.disturbances else "",
+            ]
+            for receipt in figures.receipts
+            for level in receipt.levels
+        ]
+        yield from markdown_table(("model", "engine", *HEAD, "disturbed"), rows)
+        yield ""
+    for tune in figures.tunes:
+        tried = ", ".join(f"{entry.name} {entry.ratio.value:.2f}" for entry in tune.entries if entry.ratio is not None)
+        disturbed = " Other programs disturbed it." if tune.disturbances else ""
+        yield (
+            f"`tune {tune.model} --measure` ({tune.duration_s:.0f} s): {tune.sentence} Tried, whole answers to before: "
+            f"{tried}.{disturbed}"
+        )
+        yield ""
+    for problem in figures.problems:
+        yield f"- {problem}"
+
+
+def _note(text: str) -> None:
+    sys.stderr.write(f"{text} ...\n")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, print, and with `--write` put it into the docs."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.real_engines", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write the figures into the docs")
+    parser.add_argument("--tune", type=float, default=1.5, metavar="MINUTES", help="per model; 0 for none")
+    options = parser.parse_args(arguments)
+    text = "\n".join(describe_figures(measure(tune_minutes=options.tune)))
+    sys.stdout.write(f"{text}\n")
+    if options.write:
+        page = PAGE.read_text(encoding="utf-8")
+        written = _SPAN.sub(lambda span: f"{span['begin']}\n{text.strip()}\n\n{span['end']}", page)
+        PAGE.write_text(written, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
