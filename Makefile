@@ -32,9 +32,10 @@ test-package: .venv/ready  ## install what `make package` made on a clean Debian
 
 # 330 MB of packages that nothing else here needs, so they have an environment of their own.
 # Two gigabytes more for the coding agents, which need npm.
-clients: .venv/ready .clients/ready .clients/agents/ready  ## try the llm and litellm packages, and coding agents, on the endpoint
-	@OTHER_CLIENTS_BIN=$(CURDIR)/.clients/bin AGENTS=$(CURDIR)/.clients/agents QT_QPA_PLATFORM=offscreen $(RUN) pytest -q \
-	  tests/gateway/dialects/test_scripted_other_clients.py tests/end_to_end/test_other_clients.py tests/end_to_end/test_agents.py
+clients: .venv/ready .clients/ready .clients/agents/ready .clients/servers/ready  ## try the llm and litellm packages, coding agents, and MCP's reference servers
+	@OTHER_CLIENTS_BIN=$(CURDIR)/.clients/bin AGENTS=$(CURDIR)/.clients/agents REFERENCE_SERVERS=$(CURDIR)/.clients/servers \
+	  QT_QPA_PLATFORM=offscreen $(RUN) pytest -q tests/gateway/dialects/test_scripted_other_clients.py \
+	  tests/end_to_end/test_other_clients.py tests/end_to_end/test_agents.py tests/end_to_end/test_reference_servers.py
 
 check: .venv/ready  ## lint, format, types on every system, import rules, workflows
 	@$(RUN) ruff check .
@@ -89,6 +90,10 @@ clean:  ## remove everything that is made here
 
 .clients/agents/ready: tests/agents.py .clients/ready
 	@$(RUN) python -m tests.agents --install $(CURDIR)/.clients/agents $(UV)
+	@touch $@
+
+.clients/servers/ready: tests/reference_servers.py .clients/ready
+	@$(RUN) python -m tests.reference_servers $(CURDIR)/.clients/servers $(UV)
 	@touch $@
 
 .uv/bin/uv:

@@ -26,6 +26,7 @@ _TASKS = 512
 """Processes and threads: a runner, its package manager, and the server."""
 _SCRIPTS = frozenset({".js", ".mjs", ".cjs", ".ts", ".py"})
 _PROJECT_MARKS = ("package.json", "pyproject.toml", ".git")
+_PACKAGES = "node_modules"
 BRAVE_SEARCH = "https://api.search.brave.com"
 
 
@@ -97,12 +98,16 @@ def _own_ports(settings: McpServerSettings) -> Iterator[int]:
 
 
 def script_folders(settings: McpServerSettings) -> Iterator[Path]:
-    """Yield the projects of scripts among the arguments (`node build/index.js`): they import what lies around them."""
+    """Yield the projects of scripts among the arguments (`node build/index.js`): they import what lies around them.
+
+    A script that npm installed imports the packages beside its own.
+    """
     for path in map(Path, settings.args):
         if path.suffix in _SCRIPTS and path.is_absolute() and path.is_file():
             folders = [folder for folder in path.resolve().parents if not Path.home().is_relative_to(folder)]
-            roots = (folder for folder in folders if any((folder / mark).exists() for mark in _PROJECT_MARKS))
-            yield from (root for root in (next(roots, None) or next(iter(folders), None),) if root is not None)
+            installed = [folder for folder in folders if folder.name == _PACKAGES]
+            marked = [folder for folder in folders if any((folder / mark).exists() for mark in _PROJECT_MARKS)]
+            yield from (installed[-1:] or marked[:1] or folders[:1])
 
 
 def server_folders(settings: McpServerSettings) -> Iterator[Path]:

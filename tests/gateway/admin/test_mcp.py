@@ -37,7 +37,7 @@ from app.core.mcp import (
 from app.gateway.hosting.reach import can_confine
 from app.gateway.mcp import host, servers
 from app.gateway.mcp.host import McpHost
-from app.gateway.mcp.launch import confine_server
+from app.gateway.mcp.launch import confine_server, script_folders
 from app.gateway.mcp.servers import McpServers
 from tests.fake_mcp import server as fake
 from tests.gateway.admin.conftest import Api
@@ -62,6 +62,15 @@ async def call(api: Api, name: str, tool: str, **arguments: object) -> McpResult
     return await api.call(
         "POST", f"/mcp/servers/{name}/tools/{tool}/call", McpResult, McpCall(arguments=dict(arguments))
     )
+
+
+def test_a_script_that_npm_installed_reads_the_packages_beside_it(tmp_path: Path) -> None:
+    package = tmp_path / "node_modules" / "@scope" / "server"
+    (package / "dist").mkdir(parents=True)
+    (package / "package.json").touch()
+    (package / "dist" / "index.js").touch()
+    settings = McpServerSettings(command="node", args=[str(package / "dist" / "index.js"), "stdio"])
+    assert list(script_folders(settings)) == [(tmp_path / "node_modules").resolve()]
 
 
 async def test_a_server_is_added_started_called_and_removed(
