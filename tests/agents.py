@@ -39,6 +39,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...]
     is_npm: bool = True
     tried_on: str = "26 November 2026"
+    compacts: bool = True
+    """Whether it sums its conversation up by itself when it is told the model's context."""
 
     @property
     def requirement(self) -> str:
@@ -65,6 +67,7 @@ AGENTS = (
         package="@google/gemini-cli",
         version="0.61.0",
         arguments=("--skip-trust", "--yolo", "-p", TASK),
+        compacts=False,  # it has contexts of Google's models only
     ),
     Agent(tool="qwen-code", package="@qwen-code/qwen-code", version="0.24.4", arguments=("-y", "-p", TASK)),
     Agent(
@@ -76,8 +79,16 @@ AGENTS = (
         version="0.86.2",
         arguments=("--message", TASK, "--yes-always", "--no-check-update", "--no-show-release-notes", "--no-analytics"),
         is_npm=False,
+        compacts=False,  # between turns of a person only
     ),
-    Agent(tool="gptme", package="gptme", version="0.35.1", arguments=("-n", TASK), is_npm=False),
+    Agent(
+        tool="gptme",
+        package="gptme",
+        version="0.35.1",
+        arguments=("-n", TASK),
+        is_npm=False,
+        compacts=False,  # it asked for none, and ended with the endpoint's refusal
+    ),
 )
 
 
@@ -138,14 +149,17 @@ def as_generated(page: str) -> str:
 
 
 def _table_lines() -> Iterator[str]:
-    yield from heading("tool", "version", "dialect", "what it did", "test", "last tried")
+    yield from heading("tool", "version", "dialect", "what it did", "summed up, and went on", "test", "last tried")
     for each in AGENTS:
         tool = find_tool(each.tool)
         is_listing = tool.id == "aider"
         done = "wrote a file from a listing in the answer" if is_listing else "wrote a file by a tool call, streamed"
         route = tool.route if tool.route is not ToolRoute.GOOGLE else "Google's"
         test = f"`test_agents.py[{tool.id}]`"
-        yield line(tool.name, each.version, f"`{route}`" if "/" in route else route, done, test, each.tried_on)
+        compacts = "yes" if each.compacts else "no"
+        yield line(
+            tool.name, each.version, f"`{route}`" if "/" in route else route, done, compacts, test, each.tried_on
+        )
 
 
 def main() -> int:

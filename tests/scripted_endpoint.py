@@ -59,6 +59,16 @@ class ScriptedEndpoint:
             piece = arguments[at : at + len(arguments) // _PIECES]
             yield {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}
 
+    def prompt_tokens(self, body: Mapping[str, Any]) -> int:
+        """Return how long the prompt is said to have been."""
+        del body
+        return 900
+
+    def refusal_of(self, body: Mapping[str, Any]) -> str:
+        """Return why a request is refused; empty where it is answered."""
+        del body
+        return ""
+
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         endpoint = self
 
@@ -73,25 +83,105 @@ class ScriptedEndpoint:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
                 endpoint.requests.append(body)
+                if refusal := endpoint.refusal_of(body):
+                    document = {"object": "error", "message": refusal, "type": "BadRequestError", "code": 400}
+                    self._send("application/json", json.dumps(document).encode(), 400)
+                    return
                 deltas = list(endpoint.chunks_for(body))
                 reason = "tool_calls" if "tool_calls" in deltas[0] else "stop"
                 if body.get("stream"):
                     events = [_chunk(delta) for delta in deltas]
-                    usage = {"prompt_tokens": 900, "completion_tokens": 9, "total_tokens": 909}
-                    last = {**_chunk({}, reason), "usage": usage}
+                    last = {**_chunk({}, reason), "usage": _usage(endpoint.prompt_tokens(body))}
                     lines = [f"data: {json.dumps(event)}\n\n" for event in (*events, last)]
                     self._send("text/event-stream", "".join([*lines, "data: [DONE]\n\n"]).encode())
                 else:
-                    self._send("application/json", json.dumps(_whole(deltas, reason)).encode())
+                    whole = {**_whole(deltas, reason), "usage": _usage(endpoint.prompt_tokens(body))}
+                    self._send("application/json", json.dumps(whole).encode())
 
-            def _send(self, content_type: str, data: bytes) -> None:
-                self.send_response(200)
+            def _send(self, content_type: str, data: bytes, status: int = 200) -> None:
+                self.send_response(status)
                 self.send_header("Content-Type", content_type)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
 
         return Handler
+
+
+SUMMARY = "Summary: the file was written as it was asked for."
+_SUMMARY_WORDS = ("summar", "compact", "compress", "handoff", "checkpoint")
+"""What stands in the last message of an agent that wants its conversation shortened, or before it."""
+
+
+_ROUNDS = 2
+"""Claude Code sums up nothing before it has called two tools."""
+SECOND_FILE = "again.txt"
+
+
+class CompactingEndpoint(ScriptedEndpoint):
+    """As its base, but the conversation is said to nearly fill the context until it is summed up.
+
+    A second file has to be written; who goes on after that without a summary is refused.
+    """
+
+    def __init__(self, folder: str, context: int = 65_536) -> None:
+        super().__init__(folder, context)
+        self.summaries: list[dict[str, Any]] = []
+        """Requests for a summary."""
+
+    @property
+    def requests_after(self) -> list[dict[str, Any]]:
+        """Return the requests that hold a summary in place of what it sums up."""
+        return [body for body in self.requests if SUMMARY in json.dumps(body) and body not in self.summaries]
+
+    def chunks_for(self, body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """Yield a summary where one is asked for."""
+        if self._asks_for_summary(body):
+            self.summaries.append(dict(body))
+            yield {"content": SUMMARY[:10]}
+            yield {"content": SUMMARY[10:]}
+        elif SUMMARY in json.dumps(body):
+            yield {"content": ANSWER[:5]}
+            yield {"content": ANSWER[5:]}
+        elif body.get("tools") and _count_results(body) == 1:
+            yield _call_delta(_call_for(body["tools"], f"{self.folder}/{SECOND_FILE}"))
+        else:
+            yield from super().chunks_for(body)
+
+    def prompt_tokens(self, body: Mapping[str, Any]) -> int:
+        """Return nearly all of the context while nothing has been summed up."""
+        is_short = SUMMARY in json.dumps(body) or not (body.get("tools") or self._asks_for_summary(body))
+        return super().prompt_tokens(body) if is_short else self.context * 15 // 16
+
+    def refusal_of(self, body: Mapping[str, Any]) -> str:
+        """Refuse, in vLLM's words, what goes on with the conversation without having it summed up."""
+        messages = body.get("messages") or [{}]
+        is_for_shortening = self._asks_for_summary(body) or SUMMARY in json.dumps(body)
+        if is_for_shortening or messages[-1].get("role") != "tool" or _count_results(body) < _ROUNDS:
+            return ""
+        return (
+            f"This model's maximum context length is {self.context} tokens. However, your messages resulted in "
+            f"{self.context + 100} tokens. Please reduce the length of the messages."
+        )
+
+    def _asks_for_summary(self, body: Mapping[str, Any]) -> bool:
+        """Tell whether a conversation in which the file was written is to be shortened."""
+        messages = body.get("messages") or [{}]
+        text, last = json.dumps(messages), messages[-1]
+        words = json.dumps([last] if body.get("tools") else messages).casefold()
+        is_written = f"{self.folder}/{FILE}" in text
+        return is_written and last.get("role") == "user" and any(word in words for word in _SUMMARY_WORDS)
+
+
+def _count_results(body: Mapping[str, Any]) -> int:
+    return sum(message.get("role") == "tool" for message in body.get("messages", []))
+
+
+def _call_delta(call: tuple[str, str] | None) -> dict[str, Any]:
+    if call is None:
+        return {"content": ANSWER}
+    function = {"name": call[0], "arguments": call[1]}
+    return {"tool_calls": [{"index": 0, "id": "call_2", "type": "function", "function": function}]}
 
 
 def _chunk(delta: Mapping[str, Any], reason: str | None = None) -> dict[str, Any]:
@@ -110,8 +200,11 @@ def _whole(deltas: Sequence[Mapping[str, Any]], reason: str) -> dict[str, Any]:
         function = {"name": calls[0]["function"]["name"], "arguments": arguments}
         message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
     choices = [{"index": 0, "message": message, "finish_reason": reason}]
-    usage = {"prompt_tokens": 900, "completion_tokens": 9, "total_tokens": 909}
-    return {"id": "1", "object": "chat.completion", "created": 1, "model": "coder", "choices": choices, "usage": usage}
+    return {"id": "1", "object": "chat.completion", "created": 1, "model": "coder", "choices": choices}
+
+
+def _usage(prompt_tokens: int) -> dict[str, int]:
+    return {"prompt_tokens": prompt_tokens, "completion_tokens": 9, "total_tokens": prompt_tokens + 9}
 
 
 def _call_for(tools: Sequence[Mapping[str, Any]], path: str) -> tuple[str, str] | None:

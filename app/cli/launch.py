@@ -1,27 +1,40 @@
 """`roundhouse launch`: start a tool wired to the endpoint for one run, which changes none of the tool's own files.
 
+Where the endpoint asks for keys, one is made for the run, which may ask models and nothing else. It is handed over in
+variables or in the run's own file, never among arguments, which everybody on the computer can read; it is revoked when
+the tool ends, and ends by itself a day later should nobody be left to revoke it.
+
 The tool has the terminal, and its exit code is ours. A settings file that it needs lies in a temporary folder, which is
 removed when it ends. Ctrl-C goes to the tool, as the terminal sends it to both; what ends us ends it first.
 """
 
+import secrets
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
 import click
+import msgspec
 
 from app.cli.gateway import connect_gateway
 from app.cli.output import json_option, show_result
+from app.client.http import GatewayClient, quote_segment
 from app.config.programs import child_environment
-from app.core.errors import EnvironmentFault
+from app.core.errors import EnvironmentFault, RoundhouseError
+from app.core.keys import KeyInfo, KeyWithSecret, NewKey
 from app.core.tools import ToolLaunch, WireTool
 
 _ARGUMENTS = "roundhouse.tool_arguments"
+_KEY_MARK = "{key}"
+_KEY_NAME, _KEY_NAME_BYTES = "launch", 4
+_KEY_S = 24 * 60 * 60
 _PASSED_ON = ("SIGTERM", "SIGHUP")
 """Signals for this process alone; those of the terminal reach the tool by themselves."""
 _LEFT_TO_TOOL = ("SIGINT", "SIGQUIT")
@@ -50,15 +63,44 @@ def launch(ctx: click.Context, *, tool: str, model: str, dry_run: bool, as_json:
     What stands after -- is given to the tool: roundhouse launch codex qwen3-8b -- exec "Say hi".
     `roundhouse connect` lists the tools.
     """
-    name = tool.casefold().replace(" ", "-")
-    start = connect_gateway().post(f"/tools/{name}/launch", WireTool(model=model), ToolLaunch)
+    name, client = tool.casefold().replace(" ", "-"), connect_gateway()
+    start = client.post(f"/tools/{name}/launch", WireTool(model=model), ToolLaunch)
     if dry_run or as_json:
         show_result("launch", start, as_json=as_json, text=_start_lines)
         return
     program = _find_program(start)
-    with tempfile.TemporaryDirectory(prefix="roundhouse-launch-") as folder:
+    with run_key(client, start) as start, tempfile.TemporaryDirectory(prefix="roundhouse-launch-") as folder:
         code = run_tool([program, *arguments_in(start, Path(folder)), *ctx.meta[_ARGUMENTS]], start, Path(folder))
     sys.exit(code)
+
+
+@contextmanager
+def run_key(client: GatewayClient, start: ToolLaunch) -> Iterator[ToolLaunch]:
+    """Yield the start with a key of its own filled in where it needs one, which opens nothing once the block ends."""
+    if not start.needs_key:
+        yield start
+        return
+    _forget_expired(client)
+    name = f"{_KEY_NAME} {start.id} {secrets.token_hex(_KEY_NAME_BYTES)}"
+    made = client.post("/keys", NewKey(name=name, expires_at=time.time() + _KEY_S), KeyWithSecret)
+    try:
+        yield with_key(start, made.key)
+    finally:
+        with suppress(RoundhouseError):  # the service may be gone, and with it whatever the key opened
+            client.delete(f"/keys/{quote_segment(name)}")
+
+
+def with_key(start: ToolLaunch, key: str) -> ToolLaunch:
+    """Return a start with the key in its variables and its file; arguments are no place for one."""
+    environment = {name: value.replace(_KEY_MARK, key) for name, value in start.environment.items()}
+    return msgspec.structs.replace(start, environment=environment, text=start.text.replace(_KEY_MARK, key))
+
+
+def _forget_expired(client: GatewayClient) -> None:
+    """Revoke keys of runs that nobody was left to revoke: an expired key keeps a place of those there are."""
+    for key in client.get("/keys", list[KeyInfo]):
+        if key.name.startswith(f"{_KEY_NAME} ") and key.expires_at is not None and key.expires_at < time.time():
+            client.delete(f"/keys/{quote_segment(key.name)}")
 
 
 def _find_program(start: ToolLaunch) -> str:
@@ -112,6 +154,8 @@ def _start_lines(start: ToolLaunch) -> Iterator[str]:
     yield " ".join([start.program, *start.arguments])
     for name, value in start.environment.items():
         yield f"   {name}={value}"
+    if start.needs_key:
+        yield "   {key} is a key made for the run, which is revoked when the tool ends"
     if start.file:
         yield f"   {{file}} is {start.file} in a temporary folder:"
         yield from (f"     {line}" for line in start.text.splitlines())

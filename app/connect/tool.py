@@ -19,6 +19,9 @@ from app.core.tools import ToolLaunch, ToolValue
 KEY = "roundhouse"
 """What is written where a tool wants a key: the endpoint takes any, and this one says where it came from."""
 
+RUN_KEY = "{key}"
+"""In a file, an argument or a variable of a run: the key that was made for it, which nobody else has."""
+
 USUAL_CONTEXT = 8192
 """Tokens, where a tool must be told a context and the model's is not known."""
 
@@ -219,6 +222,7 @@ class ClientTool:
             install=run.install,
             arguments=run.arguments(wiring),
             environment=run.environment(wiring),
+            needs_key=wiring.key == RUN_KEY,
             file=run.file,
             text="" if form is None or not run.file else edit_document(form, "", changes(wiring)),
         )

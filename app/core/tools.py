@@ -84,6 +84,8 @@ class ToolLaunch(msgspec.Struct, frozen=True, kw_only=True):
     """The command that installs it."""
     arguments: list[str] = []
     environment: dict[str, str] = {}
+    needs_key: bool = False
+    """Whether the endpoint asks for keys: `{key}` in variables and in the text stands for one made for this run."""
     file: str = ""
     text: str = ""
 

@@ -7,16 +7,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from app.client.http import GatewayClient
-from app.config.paths import Paths
 from app.config.programs import module_command
+from app.core.api import SettingInfo
+from app.core.keys import KeyInfo
 from app.core.models import AttachEndpoint, ModelInfo
 from app.core.tool_prompts import ToolPrompt, find_tool_prompt
 from tests.agents import AGENTS, Agent, record_prompt, search_path
-from tests.scripted_endpoint import ANSWER, CONTENT, FILE, ScriptedEndpoint
+from tests.scripted_endpoint import ANSWER, CONTENT, FILE, CompactingEndpoint, ScriptedEndpoint
 
 pytestmark = [
     pytest.mark.real_engine,
@@ -36,36 +38,61 @@ def environment_for(path: str, person: Path, project: Path) -> dict[str, str]:
     return {**theirs, **kept, "PATH": path, "HOME": str(person), "PWD": str(project), "IS_SANDBOX": "1"}
 
 
+class AgentRun(NamedTuple):
+    """What came of an agent's run in a project of its own."""
+
+    code: int
+    output: str
+    person: Path
+    project: Path
+
+
+def run_agent(agent: Agent, client: GatewayClient, endpoint: ScriptedEndpoint, folder: Path) -> AgentRun:
+    """Have an agent do its task by `roundhouse launch`, with a model of the endpoint, which is attached for it."""
+    person, project = folder / "person", Path(endpoint.folder)
+    person.mkdir()
+    name = f"coder-{agent.tool}-{folder.name[-8:]}"
+    client.post("/attached", AttachEndpoint(url=endpoint.url, name=name), list[ModelInfo])
+    environment = environment_for(search_path(), person, project)
+    done = subprocess.run(
+        module_command("app.cli", "launch", agent.tool, name, "--", *agent.arguments),
+        env={**environment, "PYTHONPATH": str(Path(__file__).parents[2])},
+        cwd=project,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_WITHIN_S,
+        check=False,
+    )
+    return AgentRun(done.returncode, done.stdout + done.stderr, person, project)
+
+
+def expect_file(run: AgentRun) -> None:
+    assert (run.project / FILE).is_file(), run.output
+    assert (run.project / FILE).read_text(encoding="utf-8").rstrip("\n") == CONTENT
+    assert ANSWER in run.output
+    assert run.code == 0
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    search_path()
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.tool)
 def test_an_agent_writes_a_file_by_a_tool_call_and_changes_none_of_its_settings(
-    agent: Agent, client: GatewayClient, home: Paths, tmp_path: Path
+    agent: Agent, client: GatewayClient, tmp_path: Path, project: Path
 ) -> None:
-    path, person, project = search_path(), tmp_path / "person", tmp_path / "project"
-    person.mkdir()
-    project.mkdir()
     with ScriptedEndpoint(str(project)) as endpoint:
-        name = f"coder-{agent.tool}"
-        client.post("/attached", AttachEndpoint(url=endpoint.url, name=name), list[ModelInfo])
-        command = module_command("app.cli", "launch", agent.tool, name, "--", *agent.arguments)
-        done = subprocess.run(
-            command,
-            env={**environment_for(path, person, project), "PYTHONPATH": str(Path(__file__).parents[2])},
-            cwd=project,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_WITHIN_S,
-            check=False,
-        )
-    output = done.stdout + done.stderr
-    assert (project / FILE).is_file(), output
-    assert (project / FILE).read_text(encoding="utf-8").rstrip("\n") == CONTENT
-    assert ANSWER in output
-    assert done.returncode == 0
+        run = run_agent(agent, client, endpoint, tmp_path)
+    expect_file(run)
     assert any(body.get("stream") for body in endpoint.requests)
     _compare_prompt(record_prompt(agent, endpoint.requests))
     suffixes, addresses = {".json", ".toml", ".yml", ".env"}, (endpoint.url, client.gateway.url)
-    settings = [file.read_text(encoding="utf-8") for file in person.rglob("*") if file.suffix in suffixes]
+    settings = [file.read_text(encoding="utf-8") for file in run.person.rglob("*") if file.suffix in suffixes]
     assert not [text for text in settings for address in addresses if address in text]
 
 
@@ -76,3 +103,28 @@ def _compare_prompt(sent: ToolPrompt) -> None:
     assert known is not None
     for name in ("prompt_bytes", "tools", "tool_bytes"):
         assert getattr(known, name) == pytest.approx(getattr(sent, name), rel=_SIZES_DIFFER, abs=400), name
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.tool)
+def test_an_agent_has_a_key_of_its_own_where_keys_are_asked_for(
+    agent: Agent, client: GatewayClient, tmp_path: Path, project: Path
+) -> None:
+    client.patch("/settings", {"gateway.require_key": True}, list[SettingInfo])
+    try:
+        with ScriptedEndpoint(str(project)) as endpoint:
+            run = run_agent(agent, client, endpoint, tmp_path)
+        assert client.get("/keys", list[KeyInfo]) == [], "it opens nothing once the agent has ended"
+    finally:
+        client.patch("/settings", {"gateway.require_key": None}, list[SettingInfo])
+    expect_file(run)
+
+
+@pytest.mark.parametrize("agent", [agent for agent in AGENTS if agent.compacts], ids=lambda agent: agent.tool)
+def test_an_agent_sums_its_conversation_up_before_the_context_is_full_and_goes_on(
+    agent: Agent, client: GatewayClient, tmp_path: Path, project: Path
+) -> None:
+    with CompactingEndpoint(str(project)) as endpoint:
+        run = run_agent(agent, client, endpoint, tmp_path)
+    expect_file(run)
+    assert endpoint.summaries, "it asked for a summary"
+    assert endpoint.requests_after, "it went on from the summary"

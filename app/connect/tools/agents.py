@@ -8,10 +8,10 @@ from pathlib import Path
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange, ListEntry, Plain
 from app.connect.documents import DOTENV, JSON, TOML, YAML
-from app.connect.tool import FOLDER, KEY, ClientTool, ToolRoute, ToolRun, WiredModel, WiringTarget
+from app.connect.tool import FILE, FOLDER, RUN_KEY, ClientTool, ToolRoute, ToolRun, WiredModel, WiringTarget
 from app.core.tools import ToolValue
 
-_ID, _NAME = "roundhouse", "Roundhouse"
+_ID, _NAME, _KEY_VARIABLE = "roundhouse", "Roundhouse", "ROUNDHOUSE_API_KEY"
 
 
 def _folder(home: Home, name: str, variable: str) -> Path:
@@ -68,15 +68,18 @@ GEMINI_CLI = ClientTool(  # https://geminicli.com/docs/reference/configuration
 )
 
 
+def _qwen_limits(served: WiredModel) -> Plain:
+    return {"contextWindowSize": served.context, "samplingParams": {"max_tokens": served.answer}}
+
+
 def _qwen_model(wiring: WiringTarget, served: WiredModel) -> DocumentChange:
-    limits: Plain = {"contextWindowSize": served.context, "samplingParams": {"max_tokens": served.answer}}
     model: Plain = {
         "id": served.name,
         "name": f"{served.name} ({_NAME})",
         "baseUrl": wiring.openai,
         "envKey": "ROUNDHOUSE_API_KEY",
         "capabilities": {"vision": served.sees},
-        "generationConfig": limits,
+        "generationConfig": _qwen_limits(served),
     }
     return DocumentChange(("modelProviders", "openai", ListEntry("id", served.name)), model)
 
@@ -94,7 +97,7 @@ QWEN_CODE = ClientTool(  # https://qwenlm.github.io/qwen-code-docs
     file=lambda home: home.folder / ".qwen" / "settings.json",
     form=JSON,
     changes=lambda wiring: [
-        DocumentChange(("env", "ROUNDHOUSE_API_KEY"), KEY),
+        DocumentChange(("env", "ROUNDHOUSE_API_KEY"), wiring.key),
         *(_qwen_model(wiring, served) for served in wiring.models),
         DocumentChange(("security", "auth", "selectedType"), "openai"),
         DocumentChange(("model", "name"), wiring.model),
@@ -103,7 +106,14 @@ QWEN_CODE = ClientTool(  # https://qwenlm.github.io/qwen-code-docs
     run=ToolRun(
         install="npm install -g @qwen-code/qwen-code",
         arguments=lambda _wiring: ["--auth-type", "openai"],
-        environment=_qwen_environment,
+        environment=lambda wiring: {
+            **_qwen_environment(wiring),
+            # Below a person's own settings, which it may change: only there is it told a context.
+            "QWEN_CODE_SYSTEM_DEFAULTS_PATH": FILE,
+        },
+        file="system-defaults.json",
+        form=JSON,
+        changes=lambda wiring: [DocumentChange(("model", "generationConfig"), _qwen_limits(wiring.models[0]))],
     ),
     tried="0.24.4",
     agent=ToolRun(
@@ -137,7 +147,7 @@ PI = ClientTool(  # https://github.com/badlogic/pi-mono
             {
                 "baseUrl": wiring.openai,
                 "api": "openai-completions",
-                "apiKey": KEY,
+                "apiKey": wiring.key,
                 "models": [_pi_model(served) for served in wiring.models],
             },
         )
@@ -163,7 +173,7 @@ HERMES = ClientTool(  # https://hermes-agent.nousresearch.com/docs
         DocumentChange(("model", "default"), wiring.model),
         DocumentChange(("model", "provider"), "custom"),
         DocumentChange(("model", "base_url"), wiring.openai),
-        DocumentChange(("model", "api_key"), KEY),
+        DocumentChange(("model", "api_key"), wiring.key),
         DocumentChange(("model", "context_length"), wiring.context),
     ],
     afterwards="Start Hermes again. It wants a context of 64,000 tokens or more.",
@@ -184,7 +194,7 @@ KIMI_CODE = ClientTool(  # https://moonshotai.github.io/kimi-code
     form=TOML,
     changes=lambda wiring: [
         DocumentChange(("default_model",), f"{_ID}/{wiring.model}"),
-        DocumentChange(("providers", _ID), {"type": "openai", "base_url": wiring.openai, "api_key": KEY}),
+        DocumentChange(("providers", _ID), {"type": "openai", "base_url": wiring.openai, "api_key": wiring.key}),
         *(
             DocumentChange(
                 ("models", f"{_ID}/{served.name}"),
@@ -198,7 +208,7 @@ KIMI_CODE = ClientTool(  # https://moonshotai.github.io/kimi-code
         install="npm install -g @moonshot-ai/kimi-code",
         environment=lambda wiring: {
             "KIMI_MODEL_NAME": wiring.model,
-            "KIMI_MODEL_API_KEY": KEY,
+            "KIMI_MODEL_API_KEY": wiring.key,
             "KIMI_MODEL_PROVIDER_TYPE": "openai",
             "KIMI_MODEL_BASE_URL": wiring.openai,
             "KIMI_MODEL_MAX_CONTEXT_SIZE": str(wiring.context),
@@ -209,7 +219,11 @@ KIMI_CODE = ClientTool(  # https://moonshotai.github.io/kimi-code
 
 
 def _vibe_changes(wiring: WiringTarget) -> list[DocumentChange]:
-    provider: Plain = {"name": _ID, "api_base": wiring.openai, "api_key_env_var": ""}
+    provider: Plain = {
+        "name": _ID,
+        "api_base": wiring.openai,
+        "api_key_env_var": _KEY_VARIABLE if wiring.key == RUN_KEY else "",
+    }
     models: list[tuple[str, Plain]] = [
         (
             f"{_ID}-{served.name}",
@@ -241,7 +255,10 @@ MISTRAL_VIBE = ClientTool(  # https://docs.mistral.ai/mistral-vibe
     afterwards="Start Vibe again.",
     run=ToolRun(
         install="python -m pip install mistral-vibe",
-        environment=lambda _wiring: {"VIBE_HOME": FOLDER},
+        environment=lambda wiring: {
+            "VIBE_HOME": FOLDER,
+            **({_KEY_VARIABLE: wiring.key} if wiring.key == RUN_KEY else {}),
+        },
         file="config.toml",
     ),
     tried="3.0.2",
@@ -254,7 +271,7 @@ def _droid_model(wiring: WiringTarget, served: WiredModel) -> DocumentChange:
         "model": served.name,
         "displayName": name,
         "baseUrl": wiring.openai,
-        "apiKey": KEY,
+        "apiKey": wiring.key,
         "provider": "generic-chat-completion-api",
         "maxOutputTokens": served.answer,
         "noImageSupport": not served.sees,
@@ -278,7 +295,7 @@ DROID = ClientTool(  # https://docs.factory.ai/cli/byok/overview
 
 
 def _gptme_environment(wiring: WiringTarget) -> dict[str, str]:
-    return {"OPENAI_BASE_URL": wiring.openai, "OPENAI_API_KEY": KEY, "MODEL": f"local/{wiring.model}"}
+    return {"OPENAI_BASE_URL": wiring.openai, "OPENAI_API_KEY": wiring.key, "MODEL": f"local/{wiring.model}"}
 
 
 GPTME = ClientTool(  # https://gptme.org/docs/config.html
@@ -298,6 +315,16 @@ GPTME = ClientTool(  # https://gptme.org/docs/config.html
     ),
     tried="0.35.1 (by variables)",
 )
+
+
+def _goose_environment(wiring: WiringTarget) -> dict[str, str]:
+    """Return Goose's variables. As Ollama's client it shows no key, so where one is needed it is OpenAI's."""
+    settings = _goose_settings(wiring)
+    if wiring.key == RUN_KEY:
+        del settings["OLLAMA_HOST"]
+        openai = {"OPENAI_HOST": wiring.base, "OPENAI_BASE_PATH": "v1/chat/completions", "OPENAI_API_KEY": wiring.key}
+        settings |= {"GOOSE_PROVIDER": "openai", **openai}
+    return {name: str(value) for name, value in settings.items()}
 
 
 def _goose_settings(wiring: WiringTarget) -> dict[str, Plain]:
@@ -325,7 +352,7 @@ GOOSE = ClientTool(  # https://block.github.io/goose/docs/getting-started/provid
     afterwards="Start Goose again. It asks the endpoint as Ollama, which needs no key.",
     run=ToolRun(
         install="https://block.github.io/goose/docs/getting-started/installation says how",
-        environment=lambda wiring: {name: str(value) for name, value in _goose_settings(wiring).items()},
+        environment=_goose_environment,
     ),
 )
 
@@ -345,7 +372,7 @@ def _crush_changes(wiring: WiringTarget) -> list[DocumentChange]:
         "name": _NAME,
         "type": "openai-compat",
         "base_url": f"{wiring.openai}/",
-        "api_key": KEY,
+        "api_key": wiring.key,
         "models": [_crush_model(served) for served in wiring.models],
     }
     chosen: Plain = {"model": wiring.model, "provider": _ID}
@@ -394,7 +421,7 @@ OPENCLAW = ClientTool(  # https://docs.openclaw.ai/gateway/local-models
             ("models", "providers", _ID),
             {
                 "baseUrl": wiring.openai,
-                "apiKey": KEY,
+                "apiKey": wiring.key,
                 "api": "openai-completions",
                 "models": [_openclaw_model(served) for served in wiring.models],
             },
@@ -410,7 +437,7 @@ def _cline_changes(wiring: WiringTarget) -> list[DocumentChange]:
     provider = ("providers", "openai-compatible")
     settings: Plain = {
         "provider": "openai-compatible",
-        "apiKey": KEY,
+        "apiKey": wiring.key,
         "model": wiring.model,
         "baseUrl": wiring.openai,
     }

@@ -7,19 +7,18 @@ https://aider.chat/docs/llms/openai-compat.html and https://aider.chat/docs/conf
 
 from app.connect.document_paths import DocumentChange
 from app.connect.documents import YAML
-from app.connect.tool import KEY, ClientTool, ToolRoute, ToolRun, WiringTarget
+from app.connect.tool import ClientTool, ToolRoute, ToolRun, WiringTarget
 
 
 def _arguments(wiring: WiringTarget) -> list[str]:
     limit = str(wiring.models[0].answer)
-    endpoint = ["--openai-api-base", wiring.openai, "--openai-api-key", KEY]
-    return [*endpoint, "--model", f"openai/{wiring.model}", "--max-chat-history-tokens", limit]
+    return ["--openai-api-base", wiring.openai, "--model", f"openai/{wiring.model}", "--max-chat-history-tokens", limit]
 
 
 def _changes(wiring: WiringTarget) -> list[DocumentChange]:
     return [
         DocumentChange(("openai-api-base",), wiring.openai),
-        DocumentChange(("openai-api-key",), KEY),
+        DocumentChange(("openai-api-key",), wiring.key),
         DocumentChange(("model",), f"openai/{wiring.model}"),
         DocumentChange(("max-chat-history-tokens",), wiring.models[0].answer),
     ]
@@ -35,6 +34,10 @@ AIDER = ClientTool(
     form=YAML,
     changes=_changes,
     afterwards="Start aider again. A .aider.conf.yml in a project's own folder takes precedence over this one.",
-    run=ToolRun(install="python -m pip install aider-chat", arguments=_arguments),
+    run=ToolRun(
+        install="python -m pip install aider-chat",
+        arguments=_arguments,
+        environment=lambda wiring: {"AIDER_OPENAI_API_KEY": wiring.key},
+    ),
     tried="0.86.2",
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange
 from app.connect.documents import JSON
-from app.connect.tool import FILE, ClientTool, ToolRoute, ToolRun, WiringTarget
+from app.connect.tool import FILE, ClientTool, ToolRoute, ToolRun, WiredModel, WiringTarget
 
 _MODELS = (
     "ANTHROPIC_MODEL",
@@ -31,7 +31,7 @@ def _values(wiring: WiringTarget) -> dict[str, str]:
         "ANTHROPIC_AUTH_TOKEN": wiring.key,
         "ANTHROPIC_API_KEY": "",
         **dict.fromkeys(_MODELS, wiring.model),
-        "CLAUDE_CODE_AUTO_COMPACT_WINDOW": str(wiring.context),
+        **_compaction(wiring.models[0]),
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(wiring.models[0].answer),
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     }
@@ -39,6 +39,26 @@ def _values(wiring: WiringTarget) -> dict[str, str]:
 
 def _changes(wiring: WiringTarget) -> list[DocumentChange]:
     return [DocumentChange(("env", name), value) for name, value in _values(wiring).items()]
+
+
+_LEAST_WINDOW = 100_000
+"""Tokens: a smaller `CLAUDE_CODE_AUTO_COMPACT_WINDOW` is not taken, and then it counts on a vendor's context."""
+
+_FULL_PERCENT = 90
+"""Of what is left beside an answer: what a tool returns comes on top before it looks again."""
+
+
+def _compaction(served: WiredModel) -> dict[str, str]:
+    """Return what has a conversation summed up while an answer still fits: a window, and at what part of it.
+
+    The part is of the window without the longest answer.
+    """
+    window = max(served.context, _LEAST_WINDOW)
+    percent = _FULL_PERCENT * (served.context - served.answer) // (window - served.answer)
+    return {
+        "CLAUDE_CODE_AUTO_COMPACT_WINDOW": str(window),
+        "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": str(max(1, percent)),
+    }
 
 
 CLAUDE_CODE = ClientTool(

@@ -9,9 +9,10 @@ from pathlib import Path
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange
 from app.connect.documents import TOML
-from app.connect.tool import ClientTool, ToolRoute, ToolRun, WiringTarget
+from app.connect.tool import RUN_KEY, ClientTool, ToolRoute, ToolRun, WiringTarget
 
 _ID = "roundhouse"
+_KEY_VARIABLE = "ROUNDHOUSE_API_KEY"
 
 
 def _folder(home: Home) -> Path:
@@ -26,11 +27,9 @@ def _arguments(wiring: WiringTarget) -> list[str]:
         f"model_providers.{_ID}.name": "Roundhouse",
         f"model_providers.{_ID}.base_url": wiring.openai,
         f"model_providers.{_ID}.wire_api": "responses",
+        **({f"model_providers.{_ID}.env_key": _KEY_VARIABLE} if wiring.key == RUN_KEY else {}),
     }
     return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-
-
-_KEY_VARIABLE = "ROUNDHOUSE_API_KEY"
 
 
 def _agent_arguments(wiring: WiringTarget) -> list[str]:
@@ -59,7 +58,11 @@ CODEX = ClientTool(
     changes=_changes,
     afterwards="Start Codex again. It warns once that it has no metadata for the model, but works without it. "
     "Its own prompt takes some 10,000 tokens: let the setting models.context be 32768 or more, and connect again.",
-    run=ToolRun(install="npm install -g @openai/codex", arguments=_arguments),
+    run=ToolRun(
+        install="npm install -g @openai/codex",
+        arguments=_arguments,
+        environment=lambda wiring: {_KEY_VARIABLE: wiring.key} if wiring.key == RUN_KEY else {},
+    ),
     tried="0.169.0",
     agent=ToolRun(  # https://github.com/zed-industries/codex-acp
         install="npm install -g @zed-industries/codex-acp",

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange
 from app.connect.documents import JSON, TOML
-from app.connect.tool import KEY, ClientTool, ToolRoute, WiringTarget
+from app.connect.tool import ClientTool, ToolRoute, WiringTarget
 from app.connect.tools.by_hand import extension_folders
 from app.core.capabilities import InfillStyle
 from app.core.tools import ToolValue
@@ -29,7 +29,7 @@ _TWINNY_TEMPLATES = {
 
 
 def _llama_vscode_changes(wiring: WiringTarget) -> list[DocumentChange]:
-    values = {"endpoint": wiring.base, "ai_model": wiring.model, "api_key": KEY}
+    values = {"endpoint": wiring.base, "ai_model": wiring.model, "api_key": wiring.key}
     return [DocumentChange((f"llama-vscode.{name}",), value) for name, value in values.items()]
 
 
@@ -106,7 +106,9 @@ TWINNY = ClientTool(
 def _tabby_changes(wiring: WiringTarget) -> list[DocumentChange]:
     completion = {"kind": "openai/completion", "model_name": wiring.model}
     return [
-        DocumentChange(("model", "completion", "http"), {**completion, "api_endpoint": wiring.openai, "api_key": KEY}),
+        DocumentChange(
+            ("model", "completion", "http"), {**completion, "api_endpoint": wiring.openai, "api_key": wiring.key}
+        ),
     ]
 
 

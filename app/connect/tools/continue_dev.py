@@ -7,7 +7,7 @@ beside one.
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange, ListEntry, Plain
 from app.connect.documents import YAML
-from app.connect.tool import FILE, KEY, ClientTool, CompletionModel, ToolRoute, ToolRun, WiredModel, WiringTarget
+from app.connect.tool import FILE, ClientTool, CompletionModel, ToolRoute, ToolRun, WiredModel, WiringTarget
 
 
 def _changes(wiring: WiringTarget) -> list[DocumentChange]:
@@ -30,7 +30,7 @@ def _completion(wiring: WiringTarget, served: CompletionModel) -> DocumentChange
             "provider": "ollama",
             "model": served.name,
             "apiBase": wiring.base,
-            "apiKey": KEY,
+            "apiKey": wiring.key,
             "roles": ["autocomplete"],
             "defaultCompletionOptions": {"contextLength": served.context},
         },
@@ -47,7 +47,7 @@ def _model(wiring: WiringTarget, served: WiredModel) -> DocumentChange:
             "provider": "openai",
             "model": served.name,
             "apiBase": wiring.openai,
-            "apiKey": KEY,
+            "apiKey": wiring.key,
             "roles": ["chat", "edit", "apply"],
             "capabilities": can,
             "defaultCompletionOptions": {"contextLength": served.context, "maxTokens": served.answer},

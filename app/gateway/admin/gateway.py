@@ -31,7 +31,7 @@ from app.core.updates import InstallUpdate, SkipUpdate, UpdateJob, UpdateState
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.gateway.dialects.responses import stored as responses_kept
 from app.gateway.entry.access import KeyNeeded
-from app.gateway.entry.guard import is_wide
+from app.gateway.entry.guard import asks_for_keys, is_wide
 from app.gateway.instance import reachable_at
 from app.gateway.loading.autocomplete import check_completion_model
 from app.gateway.loading.launch import renew_policy
@@ -71,7 +71,7 @@ async def status(call: AdminCall[None, NoQuery]) -> Status:
         pid=os.getpid(),
         url=identity.url,
         reachable_at=reachable,
-        asks_for_keys=is_wide(identity.host) or call.services.settings.get_flag("gateway.require_key"),
+        asks_for_keys=asks_for_keys(identity.host, call.services.settings),
         started_at=identity.started_at,
         notice=" ".join(filter(None, notices)),
         paused_since=call.services.supervisor.pausing.pause_state().since,

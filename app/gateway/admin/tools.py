@@ -8,6 +8,7 @@ What other programs are wired to: this endpoint and its models; and whether it a
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 import aiohttp
 import msgspec
@@ -15,9 +16,10 @@ import msgspec
 from app.config.paths import Home, Paths
 from app.connect.connections import ToolConnections, find_tool
 from app.connect.document_paths import Plain
-from app.connect.tool import KEY, ClientTool, WiringTarget
+from app.connect.tool import KEY, RUN_KEY, ClientTool, WiringTarget
 from app.core.tools import ToolChange, ToolInfo, ToolLaunch, ToolProbe, WireTool
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
+from app.gateway.entry.guard import asks_for_keys
 from app.gateway.loading.wiring import wiring_of
 from app.gateway.services import Identity
 
@@ -62,8 +64,10 @@ async def undo(call: AdminCall[None, NoQuery]) -> ToolChange:
 @routes.add("POST", "/tools/{id}/launch")
 async def launch(call: AdminCall[WireTool, NoQuery]) -> ToolLaunch:
     """Say how a tool is started wired for one run, without a change of its files."""
-    tool = find_tool(call.names["id"])
-    return tool.launch(await wiring_of(call.services, tool, call.body.model))
+    services, tool = call.services, find_tool(call.names["id"])
+    target = await wiring_of(services, tool, call.body.model)
+    needs_key = asks_for_keys(services.identity.host, services.settings)
+    return tool.launch(replace(target, key=RUN_KEY) if needs_key else target)
 
 
 @routes.add("POST", "/tools/{id}/probe")

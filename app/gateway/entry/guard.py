@@ -14,6 +14,7 @@ from functools import lru_cache
 from aiohttp.web import BaseRequest
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from app.config.store import SettingsStore
 from app.core.errors import Forbidden, quote_value
 
 _APP_SCHEMES = frozenset(
@@ -115,6 +116,11 @@ class Guard:
         scheme, separator, _ = lowered.partition("://")
         is_app = bool(separator) and scheme in _APP_SCHEMES
         return is_app or lowered.rstrip("/") in self._extra or bool(_LOCAL_PAGE.fullmatch(lowered))
+
+
+def asks_for_keys(bound: str, settings: SettingsStore) -> bool:
+    """Return whether every program needs a key, also one on this computer."""
+    return is_wide(bound) or settings.get_flag("gateway.require_key")
 
 
 def is_wide(bound: str) -> bool:

@@ -111,7 +111,8 @@ DOCUMENTS: dict[str, Plain] = {
             "ANTHROPIC_DEFAULT_SONNET_MODEL": "large",
             "ANTHROPIC_DEFAULT_HAIKU_MODEL": "large",
             "CLAUDE_CODE_SUBAGENT_MODEL": "large",
-            "CLAUDE_CODE_AUTO_COMPACT_WINDOW": "40000",
+            "CLAUDE_CODE_AUTO_COMPACT_WINDOW": "100000",
+            "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": "30",
             "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "10000",
             "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
         }
