@@ -128,7 +128,7 @@ _DATA = (
     *("roundhouse.db*", "downloads.json*", "models.json*", "memory-bandwidth.json*", "headers.bin*", ".roundhouse"),
     *("engines", "engine-homes", "hub-answers", "updates", "models", "hub", "blobs", "created", "connect", "attached"),
     *("mcp-homes", "agent-homes", "agent-sessions"),
-    *("collections", "endpoint-files", "attachment-indexes", "kept-prompts"),
+    *("collections", "endpoint-files", "attachment-indexes", "manual-index", "kept-prompts"),
     "attachments*",
 )
 _STATE = (

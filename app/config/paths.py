@@ -22,6 +22,8 @@ APP = "roundhouse"
 PROGRAM = Path(__file__).resolve().parents[2]
 """The folder this copy of the program lies in."""
 RESOURCES = PROGRAM / "resources"
+DOCS = PROGRAM / "docs"
+"""The manual: `guide` and `reference` come with every copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,11 @@ class Paths:
     def attachment_indexes(self) -> Path:
         """Indexes of files of chats that are too long to be given whole; they are made again if need be."""
         return self.data / "attachment-indexes"
+
+    @property
+    def manual_index(self) -> Path:
+        """The index of the manual, made again if need be."""
+        return self.data / "manual-index"
 
     @property
     def keys_file(self) -> Path:

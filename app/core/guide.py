@@ -5,10 +5,13 @@ from typing import Annotated
 
 import msgspec
 
+from app.core.documents import AnswerDocuments
 from app.core.tool_calls import AnswerToolCall
 
 GUIDE_TOOLS = "roundhouse"
 """The server that the Guide's tools belong to, where calls are shown."""
+MANUAL = "roundhouse:manual"
+"""The collection that the manual is, where passages name one."""
 LONGEST_QUESTION = 4000
 """Characters."""
 
@@ -78,6 +81,8 @@ class GuideAnswer(msgspec.Struct, frozen=True, kw_only=True):
     calls: list[AnswerToolCall] = []
     actions: list[AnswerAction] = []
     sources: list[GuideSource] = []
+    documents: AnswerDocuments = AnswerDocuments()
+    """The passage of the manual that says more, or that is the answer."""
 
     @property
     def commands(self) -> list[str]:

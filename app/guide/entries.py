@@ -69,6 +69,7 @@ def load_entries(folder: Path) -> list[GuideEntry]:
     text = folder / "training" / "text"
     topics = {topic.id: topic for name in _PHRASINGS for topic in _read_topics(text / f"{name}.toml")}
     intents = [_with_phrasings(intent, topics) for intent in intents]
+    more = msgspec.convert(tomllib.loads((folder / "phrasings.toml").read_text(encoding="utf-8")), dict[str, list[str]])
     explanations = [
         GuideEntry(id=topic.id, ask=[*topic.ask, *topic.held_out], answer=topic.answer, kind=EntryKind.EXPLANATION)
         for name in _EXPLANATIONS
@@ -80,7 +81,10 @@ def load_entries(folder: Path) -> list[GuideEntry]:
         for topic in _read_topics(text / f"{_REFUSALS}.toml")
         if topic.id not in _CAN_BE_DONE
     ]
-    return [*intents, *explanations, *refusals]
+    entries = [*intents, *explanations, *refusals]
+    if strange := more.keys() - {entry.id for entry in entries}:
+        raise ValueError(f"phrasings of what is no entry: {', '.join(sorted(strange))}")
+    return [msgspec.structs.replace(entry, ask=[*entry.ask, *more.get(entry.id, [])]) for entry in entries]
 
 
 def _with_phrasings(intent: GuideEntry, topics: Mapping[str, _Topic]) -> GuideEntry:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from app.guide.entries import EntryKind, GuideEntry
-from app.guide.words import content_words, near_word, normal_word
+from app.guide.words import content_words, is_light, is_other_product, near_word, normal_word
 
-LEAST_SCORE = 0.65
-"""A question below is about something else; chosen on tests/data/guide/tuning.toml."""
-_PHRASE_SHARE = 0.6
+LEAST_SCORE = 0.57
+"""A question below is about something else; chosen on tuning.toml and strangers_open.toml of tests/data/guide."""
+_PHRASE_SHARE = 0.5
 """How much the nearest phrasing counts against the words of all of them."""
 RULE_BASE = 0.5
 """What it is worth that a question has the words that mean an entry, before the rest of it is looked at."""
@@ -31,6 +31,11 @@ _EXPLAINING = re.compile(
 """How a question begins that wants something explained."""
 _NOT_EXPLAINED = 0.85
 """What an explanation is worth to a question that wants something done."""
+
+_OTHER_SUBJECT = 0.4
+"""How like a question about other things one has to be to count as such."""
+_OF_OTHERS = 0.6
+"""What an answer is worth that has nothing to do with the program or device that the question names."""
 
 
 class EntryMatch(NamedTuple):
@@ -97,15 +102,20 @@ class QuestionIndex:
         }
         for number, score in self._score_rules(weights, kinds):
             scores[number] = max(score, scores.get(number, 0.0))
-        matches = [EntryMatch(self._entries[number], score) for number, score in scores.items()]
+        others = {word for word in weights if is_other_product(word)}
+        is_of_others = others and not any(" " not in word and not is_light(word) for word in weights.keys() - others)
+        matches = [
+            EntryMatch(
+                self._entries[number],
+                score * (_OF_OTHERS if is_of_others or others - self._vocabulary[number] else 1.0),
+            )
+            for number, score in scores.items()
+        ]
         return sorted(matches, key=lambda match: -match.score)
 
     def recognise(self, question: str, names: Iterable[str] = ()) -> EntryMatch | None:
         """Return what a question asks for; None for one that asks for nothing the Guide knows."""
-        matches = self.rank(question, names)
-        if not matches or matches[0].score < LEAST_SCORE or matches[0].entry.kind is EntryKind.REFUSAL:
-            return None
-        return matches[0]
+        return choose_match(self.rank(question, names))
 
     def _score_rules(self, weights: dict[str, float], kinds: set[str]) -> Iterator[tuple[int, float]]:
         """Yield how well the words fit that mean an entry: what they leave of the question counts against it."""
@@ -129,12 +139,18 @@ class QuestionIndex:
         return {word: share * self._rarity.get(word, self._unknown) for word, share in words.items()}
 
     def _repair(self, words: dict[str, float]) -> dict[str, float]:
-        """Return words with slips of the finger put right, without the pairs that nobody knows."""
+        """Return words with slips of the finger put right, without pairs and everyday words that nobody knows."""
         return {
-            word if word in self._rarity else near_word(word, self._rarity): share
+            self._repair_word(word): share
             for word, share in words.items()
-            if word in self._rarity or " " not in word
+            if word in self._rarity or not (" " in word or is_light(word))
         }
+
+    def _repair_word(self, word: str) -> str:
+        if word in self._rarity:
+            return word
+        again = word.removeprefix("re")  # recalibrate, reinstall: done once more
+        return again if again in self._rarity else near_word(word, self._rarity)
 
     def _candidates(self, weights: dict[str, float]) -> list[_Phrase]:
         numbers = {number for word in weights for number in self._by_word.get(word, ())}
@@ -147,3 +163,15 @@ class QuestionIndex:
     def _is_meant(self, entry: int, kinds: set[str]) -> bool:
         needs = self._entries[entry].needs
         return not needs or needs in kinds
+
+
+def choose_match(matches: Sequence[EntryMatch]) -> EntryMatch | None:
+    """Return the first of ranked matches if it is good enough, and none that is declined."""
+    if not matches or matches[0].score < LEAST_SCORE or matches[0].entry.kind is EntryKind.REFUSAL:
+        return None
+    return matches[0]
+
+
+def is_other_subject(matches: Sequence[EntryMatch]) -> bool:
+    """Tell whether a question is most like those about other things, and is not looked for in the manual either."""
+    return bool(matches) and matches[0].entry.kind is EntryKind.REFUSAL and matches[0].score >= _OTHER_SUBJECT

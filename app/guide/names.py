@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from app.guide.words import is_light, normal_word
+
 _PART = re.compile(r"[^\W_]+(?:\.\d+)?", re.UNICODE)
 _MOST_PARTS = 7
 """Words of one name."""
@@ -58,7 +60,9 @@ class NameTable:
         for count in range(min(_MOST_PARTS, len(parts) - at), 0, -1):
             start, end = parts[at].start(), parts[at + count - 1].end()
             known = self._names.get(letters_of(question[start:end]))
-            if known is not None:
+            if known is not None and (
+                question[start].isupper() or not is_light(normal_word(question[start:end].casefold()))
+            ):
                 return NameMatch(*known, start, end), count
         return None, 1
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
+from app.guide.light_words import LIGHT_WORDS, OTHER_PRODUCTS, SHORT_FORMS
+
 _WORD = re.compile(r"\{\w+\}|[^\W_]+(?:['’][^\W_]+)?")  # noqa: RUF001 -- the apostrophe of typeset text
 _STOPS = frozenset(
     [
@@ -300,7 +302,8 @@ _LEAST_SLIP = 6
 
 def split_words(text: str) -> list[str]:
     """Return the words of a text in order, in lower case."""
-    return [word.replace("’", "'") for word in _WORD.findall(text.casefold())]  # noqa: RUF001 -- as above
+    words = (word.replace("’", "'") for word in _WORD.findall(text.casefold()))  # noqa: RUF001 -- as above
+    return [part for word in words for part in SHORT_FORMS.get(word, word).split()]
 
 
 def content_words(text: str) -> dict[str, float]:
@@ -314,12 +317,20 @@ def content_words(text: str) -> dict[str, float]:
     return shares
 
 
+def is_light(word: str) -> bool:
+    """Tell whether a word, as `content_words` has it, is of everyday talk, or joins others."""
+    return word in _LIGHT
+
+
+def is_other_product(word: str) -> bool:
+    """Tell whether a word, as `content_words` has it, names a program or a device of somebody else."""
+    return word in _OTHERS
+
+
 def normal_word(word: str) -> str:
     """Return what stands for a word and its forms and synonyms."""
-    if word in _SYNONYMS:
-        return _SYNONYMS[word]
     stem = _stem(word)
-    return _SYNONYMS.get(stem, stem)
+    return next((_SYNONYMS[form] for form in (word, word.removesuffix("s"), stem) if form in _SYNONYMS), stem)
 
 
 def _stem(word: str) -> str:
@@ -355,3 +366,7 @@ def _is_slip(word: str, other: str) -> bool:
         or rest == other_rest[1:]
         or (len(rest) > 1 and rest[1] + rest[0] + rest[2:] == other_rest)
     )
+
+
+_LIGHT = frozenset(_stem(word) for word in LIGHT_WORDS | _STOPS if normal_word(word) == _stem(word))
+_OTHERS = frozenset(map(normal_word, OTHER_PRODUCTS))

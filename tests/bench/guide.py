@@ -6,13 +6,19 @@ import subprocess
 import time
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from app.config.paths import guide_gguf
 from app.config.programs import module_command
+from app.guide.entries import EntryKind, load_entries
+from app.guide.matching import QuestionIndex
 from tests.bench.commands import CommandRunner, lend_commands
 from tests.bench.figures import BenchFigure, at_least, at_most, not_measured
 from tests.bench.programs import ROOT
 
 ASK = 95.0
+RECOGNISED = 70.0
+FOLDS = 5
 HELD_OUT = 80.0
 HELP_MS = 150.0
 ASK_S = 0.25
@@ -25,7 +31,7 @@ _EXAMINATION = ROOT / "resources" / "guide" / "training" / "evaluate.py"
 
 def measure() -> Sequence[BenchFigure]:
     """Return how soon the Guide answers, and how often rightly."""
-    return [*measure_first_tokens(), *_examine()]
+    return [*measure_first_tokens(), *_examine(), *measure_recognition()]
 
 
 def measure_first_tokens(runs: int = RUNS) -> Sequence[BenchFigure]:
@@ -56,6 +62,28 @@ def _examine() -> Sequence[BenchFigure]:
         at_least("Guide, trained questions right", 100 * results["ask"]["accuracy"], ASK, "%"),
         at_least("Guide, held-out paraphrases right", 100 * results["held_out"]["accuracy"], HELD_OUT, "%"),
     ]
+
+
+def measure_recognition() -> Sequence[BenchFigure]:
+    """Return how many phrasings of intents are recognised by those of the other folds, in five folds."""
+    entries = load_entries(guide_gguf().parent)
+    right = total = 0
+    for fold in range(FOLDS):
+        index = QuestionIndex(
+            [structs.replace(entry, ask=[p for n, p in enumerate(entry.ask) if n % FOLDS != fold]) for entry in entries]
+        )
+        for entry in entries:
+            if entry.kind is EntryKind.INTENT:
+                hidden = [phrase for n, phrase in enumerate(entry.ask) if n % FOLDS == fold]
+                total += len(hidden)
+                right += sum(_leads_to(index, phrase) == entry.id for phrase in hidden)
+    return [at_least("Guide, phrasings recognised by those of other folds", 100 * right / total, RECOGNISED, "%")]
+
+
+def _leads_to(index: QuestionIndex, phrase: str) -> str:
+    kinds = [kind for kind in ("model", "app", "engine") if f"{{{kind}}}" in phrase]
+    match = index.recognise(phrase, kinds)
+    return "" if match is None else match.entry.id
 
 
 def measure_help(runs: int = RUNS) -> Sequence[BenchFigure]:

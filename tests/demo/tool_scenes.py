@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import msgspec
 
 from app.core.chats import Chat, MessageStatus
-from app.core.guide import ActionKind, AnswerAction
+from app.core.documents import AnswerDocuments, AnswerSource
+from app.core.guide import MANUAL, ActionKind, AnswerAction
 from app.core.mcp import McpPermission
 from app.core.tool_calls import AnswerToolCall, ChatToolPermission, ChatTools, ToolCallState
 from app.gui.screens.chat.transcript.box import Verb
@@ -123,5 +124,10 @@ def make_guide_chat() -> Chat:
         AnswerAction(kind=ActionKind.OPEN_PAGE, target="models", task="discover"),
     ]
     answer = long_chat.make_answer(1, text, calls=[call], actions=actions, reasoning="", timings=None)
-    answer = msgspec.structs.replace(answer, model="guide", engine="")
+    chapter = "# Finding models\n\n## Discover\n\nDiscover shows the catalogue, judged for this computer."
+    source = AnswerSource(
+        number=1, collection=MANUAL, file="guide/models.md", path="guide/models.md", text=chapter, start=0,
+        end=len(chapter), heading="Finding models > Discover", tokens=30,
+    )  # fmt: skip
+    answer = msgspec.structs.replace(answer, model="guide", engine="", documents=AnswerDocuments(sources=[source]))
     return long_chat.make_chat([question, answer], title="Which model fits this computer?")

@@ -1,5 +1,6 @@
 """Collections of documents over HTTP. Who comes with a key sees those it may use, and changes none."""
 
+import asyncio
 from typing import Annotated
 
 import msgspec
@@ -14,6 +15,7 @@ from app.core.documents import (
     PassageResults,
 )
 from app.core.errors import Forbidden
+from app.core.guide import MANUAL
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 
 routes = RouteTable()
@@ -86,7 +88,10 @@ async def list_collection_files(call: AdminCall[None, FilesQuery]) -> list[Docum
 
 @routes.add("GET", "/collections/{collection}/files/{file}/text")
 async def read_collection_text(call: AdminCall[None, NoQuery]) -> DocumentText:
-    """Return the text of a file of a collection, in which citations count characters."""
+    """Return the text of a file of a collection, or a chapter of the manual, in which citations count characters."""
+    if call.names["collection"] == MANUAL:
+        file = call.names["file"]
+        return DocumentText(path=file, text=await asyncio.to_thread(call.guide.manual.read_text, file))
     record = await call.collections.find_record(call.names["collection"], call.key_name)
     return await call.collections.read_text(record.id, call.names["file"])
 

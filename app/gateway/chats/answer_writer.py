@@ -118,7 +118,7 @@ class AnswerWriter:
         answer = await guide.answer(question[:LONGEST_QUESTION])
         for call in answer.calls:
             live.note_call(call)
-        live.actions = answer.actions
+        live.actions, live.documents = answer.actions, answer.documents
         live.add(TextDelta(answer.text))
 
     async def _write_rounds(

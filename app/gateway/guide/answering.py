@@ -4,6 +4,7 @@ What it looks up is in the answer as calls of tools; none of them changes anythi
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -12,9 +13,10 @@ from typing import TypeVar
 import msgspec
 
 from app import __version__
-from app.config.paths import guide_gguf
+from app.config.paths import DOCS, guide_gguf
 from app.core.advice import EstimateRequest, PlanRequest
 from app.core.api import GUIDE
+from app.core.documents import AnswerDocuments, Passage, number_sources
 from app.core.downloads import Download
 from app.core.errors import RoundhouseError
 from app.core.guide import (
@@ -42,11 +44,12 @@ from app.core.tool_results import (
     picks_answer,
     plan_answer,
 )
+from app.gateway.guide.manual import Manual
 from app.gateway.hub import catalogue_listing
 from app.gateway.services import Services
 from app.guide import wording
 from app.guide.entries import GuideEntry, load_entries
-from app.guide.matching import QuestionIndex
+from app.guide.matching import QuestionIndex, choose_match, is_other_subject
 from app.guide.names import NameTable, find_context, hide_names
 from app.store.rows import new_id
 
@@ -54,6 +57,10 @@ UNKNOWN = (
     "I do not know that. I answer questions about Roundhouse and this computer: which model fits, what is loaded, how "
     "something is done here. For other questions, choose a model at the top of the chat."
 )
+MANUAL_TOPIC = "manual"
+"""The topic of what no entry knows and the manual says."""
+_HEADINGS = re.compile(r"\A(?:#{1,6} .*\s+)+")
+_PASSAGE_TOKENS = 1000
 _USES = {
     HubUse.AUTOCOMPLETE: ("autocomplet", "code completion", "complete code"),
     HubUse.CODING: ("cod", "program", "develop"),
@@ -77,15 +84,17 @@ class Guide:
     def __init__(self, services: Services, list_downloads: Callable[[], list[Download]]) -> None:
         self._services, self._list_downloads = services, list_downloads
         self._reading: asyncio.Task[QuestionIndex] | None = None
+        self.manual = Manual(DOCS, services.paths.manual_index)
 
     async def answer(self, question: str) -> GuideAnswer:
         """Return what the Guide says; what a tool refuses is said, too."""
         index = await self._read_index()
         models = await asyncio.to_thread(self._services.library.list_models)
         things = (await asyncio.to_thread(self._read_names, models)).find_names(question)
-        match = index.recognise(hide_names(question, things), {thing.kind for thing in things})
+        matches = index.rank(hide_names(question, things), {thing.kind for thing in things})
+        match = choose_match(matches)
         if match is None:
-            return GuideAnswer(outcome=GuideOutcome.UNKNOWN, text=UNKNOWN)
+            return await self._search_manual("" if is_other_subject(matches) else question)
         entry = match.entry
         name = next((thing.name for thing in things if thing.kind == "model"), "")
         calls: list[AnswerToolCall] = []
@@ -103,7 +112,31 @@ class Guide:
             calls=calls,
             actions=[*actions, *_page_actions(entry, name)],
             sources=_sources(entry),
+            documents=await self._find_section(entry),
         )
+
+    async def _search_manual(self, question: str) -> GuideAnswer:
+        """Return the passage of the manual that answers a question; else that the Guide does not know."""
+        passage = await asyncio.to_thread(self.manual.find_answer, question) if question else None
+        if passage is None:
+            return GuideAnswer(outcome=GuideOutcome.UNKNOWN, text=UNKNOWN)
+        heading = passage.heading.rpartition(" > ")[2]
+        text = _HEADINGS.sub("", passage.text).strip()
+        return GuideAnswer(
+            outcome=GuideOutcome.ANSWERED,
+            text=f"The manual says of that, under **{heading}**:\n\n{text}",
+            topic=MANUAL_TOPIC,
+            sources=[GuideSource(file=passage.file, heading=heading)],
+            documents=_documents(passage),
+        )
+
+    async def _find_section(self, entry: GuideEntry) -> AnswerDocuments:
+        """Return the beginning of the chapter that says more about an entry."""
+        if not entry.manual:
+            return AnswerDocuments()
+        (source,) = _sources(entry)
+        passage = await asyncio.to_thread(self.manual.find_section, source.file, source.heading)
+        return AnswerDocuments() if passage is None else _documents(passage)
 
     async def _read_index(self) -> QuestionIndex:
         if self._reading is None:
@@ -251,4 +284,8 @@ def _sources(entry: GuideEntry) -> list[GuideSource]:
     if not entry.manual:
         return []
     file, _, heading = entry.manual.partition("#")
-    return [GuideSource(file=f"guide/{file}", heading=heading)]
+    return [GuideSource(file=file if "/" in file else f"guide/{file}", heading=heading)]
+
+
+def _documents(passage: Passage) -> AnswerDocuments:
+    return AnswerDocuments(sources=number_sources([("", passage)], most_tokens=_PASSAGE_TOKENS))

@@ -3,8 +3,10 @@
 import msgspec
 import pytest
 
+from app.client.http import quote_segment
 from app.core.api import GUIDE
 from app.core.chats import MessageStatus
+from app.core.documents import DocumentText
 from app.core.guide import ActionKind, AskGuide, GuideAnswer, GuideOutcome
 from app.core.tool_calls import ToolCallState
 from tests.gateway.admin.conftest import Api
@@ -71,3 +73,20 @@ async def test_a_chat_with_the_guide_is_looked_up_and_keeps_calls_and_actions(
     assert [action.target for action in message.actions] == ["models"]
     stored = (await api.read(turn.answer.chat)).messages[-1]
     assert stored == message
+
+
+async def test_what_no_entry_knows_is_answered_by_a_passage_of_the_manual(api: Api) -> None:
+    answer = await ask(api, "How does Xet storage work with downloads?")
+    assert (answer.outcome, answer.topic) == (GuideOutcome.ANSWERED, "manual")
+    (source,) = answer.documents.sources
+    assert source.heading == "Downloads > Xet storage"
+    path = f"/collections/{quote_segment(source.collection)}/files/{quote_segment(source.file)}/text"
+    chapter = await api.call("GET", path, DocumentText)
+    assert chapter.text[source.start : source.end] == source.text
+    missing = path.replace("downloads", "nothing")
+    assert (await api.raw("GET", missing))[0] == 404
+
+
+async def test_an_answer_brings_the_section_that_says_more(api: Api) -> None:
+    answer = await ask(api, "How do I attach a PDF?")
+    assert [source.heading for source in answer.documents.sources] == ["Files in chats > In the window"]

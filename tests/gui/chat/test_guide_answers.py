@@ -1,12 +1,16 @@
 """The Guide's answers in the window: what was looked up, and the buttons that do what they offer."""
 
 import pytest
+from PySide6.QtCore import QRectF
 from pytestqt.qtbot import QtBot
 
+from app.core.documents import DocumentText
 from app.core.downloads import Pull
 from app.gui.net.remote_lists import Stores
+from app.gui.screens.chat.passage_panel import PassagePanel
 from app.gui.screens.chat.transcript.box import Spot, Verb
 from app.gui.screens.chat.transcript.call_box import CallBox
+from app.gui.screens.chat.transcript.sources_box import SourcesBox
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import PageId
 from app.gui.theme.theme import Theme
@@ -55,3 +59,18 @@ def test_a_download_begins_only_when_its_button_is_pressed(screen: ChatScreen, a
     assert api.bodies_of("POST", "/downloads") == []
     press(screen, buttons(screen)[0])
     assert api.bodies_of("POST", "/downloads") == [Pull(model="qwen3:8b")]
+
+
+def test_the_passage_of_the_manual_opens_in_its_chapter(screen: ChatScreen, api: DemoApi) -> None:
+    (box,) = [box for box in screen.conversation_view.transcript.document.turns[1].boxes if isinstance(box, SourcesBox)]
+    assert box.title == "From the manual: Finding models · Discover"
+    (source,) = box.documents.sources
+    path = "/collections/roundhouse%3Amanual/files/guide%2Fmodels.md/text"
+    api.replies |= {f"GET {path}": DocumentText(path="guide/models.md", text=f"{source.text}\n\nMore of it.")}
+    transcript = screen.conversation_view.transcript
+    transcript.perform_action(1, Spot(QRectF(), Verb.OPEN_SOURCE, "", "1"))
+    api.flush()
+    panel = screen.findChild(PassagePanel)
+    assert panel is not None
+    assert "More of it." in panel.text.toPlainText()
+    assert not panel.open.isVisible()

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QFrame, QTextEdit, QWidget
 from app.client.http import quote_segment
 from app.core.documents import AnswerSource, DocumentText
 from app.core.errors import ErrorBody
+from app.core.guide import MANUAL
 from app.core.translation import tr
 from app.gui.net.api import GatewayApi, GatewayCall
 from app.gui.phrases import describe_passage_place
@@ -55,7 +56,7 @@ class PassagePanel(OptionsPanel):
         if self._call is not None:
             self._call.cancel()
         self.quiet.setText(f"[{source.number}] {describe_passage_place(source)}")
-        self._path = source.path if source.collection else ""
+        self._path = source.path if source.collection and source.collection != MANUAL else ""
         self.open.setVisible(bool(self._path))
         self._show_text(source.text, 0, len(source.text))
         if source.collection:

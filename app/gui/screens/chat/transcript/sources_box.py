@@ -4,6 +4,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
 from app.core.documents import AnswerDocuments
+from app.core.guide import MANUAL
 from app.core.translation import tr, tr_plural
 from app.core.words import format_tokens
 from app.gui.phrases import describe_passage_place, drop_commands
@@ -37,6 +38,8 @@ class SourcesBox(Box):
         files, count = self.documents.files, len(self.documents.sources)
         if not files and not count:
             return tr("No passage of your documents was found")
+        if not files and all(source.collection == MANUAL for source in self.documents.sources):
+            return tr("From the manual: {place}", place=self.documents.sources[0].heading.replace(" > ", " · "))
         parts = [tr("{name}, whole", name=file.name) for file in files[:1]]
         if len(files) > 1:
             parts = [tr_plural("{count} whole file", "{count} whole files", len(files))]
