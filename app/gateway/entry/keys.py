@@ -97,6 +97,11 @@ class KeyStore:
         """Return every key, expired ones too, oldest first."""
         return [kept.describe for kept in self._kept.values()]
 
+    def read_creation(self, name: str) -> float | None:
+        """Return when the key of a name was made, in Unix seconds; None without one."""
+        stored = self._kept.get(name)
+        return None if stored is None else stored.created_at
+
     def make_key(self, new: NewKey) -> KeyWithSecret:
         """Make a key and return it, the only time it is told. Raises Conflict for a name that is taken, BadRequest."""
         if new.name in self._kept:

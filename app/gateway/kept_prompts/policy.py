@@ -7,7 +7,7 @@ nobody used it.
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -28,6 +28,7 @@ LOAD_BYTES_S = 200e6
 """Decrypting, writing and reading a state: 0.6 to 1.1 GB/s were measured on two cores; slow disks do this."""
 _FIELDS = ("tools", "system", "systemInstruction", "messages", "prompt", "input_prefix", "input")
 """Of a request, what makes its prompt, in the order in which templates write it."""
+_MARKS = frozenset({"cache_control"})
 
 
 class PromptRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,29 +71,54 @@ class PromptEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a request that make its prompt, as they were written."""
+    """The fields of a request that make its prompt."""
 
-    tools: msgspec.Raw = msgspec.Raw()
-    system: msgspec.Raw = msgspec.Raw()
-    systemInstruction: msgspec.Raw = msgspec.Raw()  # noqa: N815 -- Google's name
-    messages: msgspec.Raw = msgspec.Raw()
-    prompt: msgspec.Raw = msgspec.Raw()
-    input_prefix: msgspec.Raw = msgspec.Raw()
-    input: msgspec.Raw = msgspec.Raw()
+    tools: object = None
+    system: object = None
+    systemInstruction: object = None  # noqa: N815 -- Google's name
+    messages: object = None
+    prompt: object = None
+    input_prefix: object = None
+    input: object = None
 
 
 def prompt_chain(body: bytes) -> bytes:
     """Return the hashes of a request's prompt, one for each whole block; empty for what is no request."""
     try:
         fields = msgspec.json.decode(body, type=_Body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        parts = [part for name in _FIELDS for part in _list_texts(getattr(fields, name))]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return b""
-    text = b"\0".join(bytes(getattr(fields, name)) for name in _FIELDS)
+    text = "\0".join(parts).encode(errors="surrogatepass")
     chain, digest = bytearray(), b""
     for start in range(0, len(text) - BLOCK_BYTES + 1, BLOCK_BYTES):
         digest = hashlib.blake2b(digest + text[start : start + BLOCK_BYTES], digest_size=DIGEST_BYTES).digest()
         chain += digest
     return bytes(chain)
+
+
+def _list_texts(value: object) -> Iterator[str]:
+    """Yield what a value says, whatever the order and the spaces it was written with.
+
+    A text is one whether it stands alone or as a part of a message; marks of clients for caches, which wander from turn
+    to turn, are no part of a prompt.
+    """
+    match value:
+        case None:
+            pass
+        case str():
+            yield value
+        case {"type": "text", "text": str(text)}:
+            yield text
+        case dict():
+            for key in sorted(value.keys() - _MARKS):
+                yield str(key)
+                yield from _list_texts(value[key])
+        case list():
+            for item in value:
+                yield from _list_texts(item)
+        case _:
+            yield repr(value)
 
 
 def count_shared_blocks(left: bytes, right: bytes) -> int:

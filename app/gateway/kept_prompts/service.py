@@ -23,7 +23,6 @@ from app.gateway.kept_prompts.policy import PromptEntry, PromptPlace
 from app.gateway.kept_prompts.store import PromptLimits, PromptStore
 
 if TYPE_CHECKING:
-    from app.core.keys import KeyInfo
     from app.gateway.services import Services
 
 log = logging.getLogger(__name__)
@@ -120,11 +119,11 @@ class WarmPromptService:
     def _owner_of(self, observed: Observation) -> str | None:
         if not observed.key_name:
             return _PROGRAMS if observed.caller.path else _CHATS
-        key = next((key for key in self._services.keys.list_keys() if key.name == observed.key_name), None)
-        return None if key is None else _key_owner(key)
+        made_at = self._services.keys.read_creation(observed.key_name)
+        return None if made_at is None else _key_owner(observed.key_name, made_at)
 
     def _owners(self) -> set[str]:
-        return {_CHATS, _PROGRAMS, *map(_key_owner, self._services.keys.list_keys())}
+        return {_CHATS, _PROGRAMS, *(_key_owner(key.name, key.created_at) for key in self._services.keys.list_keys())}
 
     def _describe_models(self) -> Iterator[WarmPromptModel]:
         for status in self._services.supervisor.list_statuses():
@@ -146,9 +145,9 @@ class WarmPromptService:
         return _NEXT_LOAD if self._limits().any else _OFF
 
 
-def _key_owner(key: "KeyInfo") -> str:
+def _key_owner(name: str, made_at: float) -> str:
     """Return who a key is: another of the same name, made later, is somebody else."""
-    return f"{_KEY}{key.created_at!r} {key.name}"
+    return f"{_KEY}{made_at!r} {name}"
 
 
 def _key_of(owner: str) -> str:

@@ -1,5 +1,7 @@
 """The laws of what is kept and what is loaded, with made-up prompts."""
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,6 +93,17 @@ def test_tools_and_the_system_prompt_are_a_part_of_it() -> None:
     body = prompt_body("x" * 4 * BLOCK_BYTES)
     for other in ({"tools": [{"name": "look"}]}, {"system": "You are brief."}):
         assert not count_shared_blocks(prompt_chain(body), prompt_chain(prompt_body("x" * 4 * BLOCK_BYTES, **other)))
+
+
+def test_a_prompt_is_the_same_however_it_is_written() -> None:
+    text = "word " * 2000
+    part = {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
+    spaced = json.dumps({"messages": [{"content": [part], "role": "user"}], "model": "other"}, indent=2).encode()
+    assert prompt_chain(spaced) == prompt_chain(prompt_body(text))
+
+
+def test_what_is_nested_without_end_has_no_chain() -> None:
+    assert prompt_chain(b'{"messages": ' + b"[" * 100_000 + b"]" * 100_000 + b"}") == b""
 
 
 def test_what_is_no_request_has_no_chain() -> None:
