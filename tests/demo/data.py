@@ -36,6 +36,7 @@ from app.core.models import (
 )
 from tests.demo import (
     advice,
+    agents,
     benchmarks,
     connections,
     disk,
@@ -400,6 +401,7 @@ def gateway_replies(
         **requests.request_replies(),
         **benchmarks.benchmark_replies(),
         **connections.connection_replies(),
+        **agents.agent_replies(),
         **mcp.mcp_replies(),
         **documents.document_replies(),
         **hub.hub_replies(),

@@ -2,17 +2,19 @@
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.core.connections import ConnectionList
+from app.gui.screens.agents.view import AgentsScreen
 from app.gui.screens.connections.model import OFFLINE
 from app.gui.screens.mcp.view import McpScreen
 from app.gui.screens.settings.view import SettingsScreen
 from app.gui.shell.contract import PageId
 from app.gui.shell.window import MainWindow
 from app.gui.widgets.fields import Field
-from tests.demo import connections, data, updates
+from tests.demo import agents, connections, data, updates
 from tests.demo.api import DemoApi
 from tests.demo.scene import BOTH, EVERY_LOOK, Replies, Scene, scroll_down
 
@@ -55,6 +57,22 @@ def mcp_scenes(usual: Replies) -> Iterator[Scene]:
     """Yield what the page of MCP servers shows beside its usual state."""
     yield Scene("mcp-tools", PageId.MCP, usual, unfold_tools, looks=(*BOTH, *EVERY_LOOK[:3]))
     yield Scene("mcp-empty", PageId.MCP, {**usual, "GET /mcp/servers": []})
+
+
+def agent_scenes(usual: Replies) -> Iterator[Scene]:
+    """Yield what the page of coding agents shows beside its usual state."""
+    off = {**usual, "GET /agents": replace(agents.LISTED, is_on=False), "GET /agents/sessions": []}
+    yield Scene("agents-off", PageId.AGENTS, off)
+    yield Scene("agents-session", PageId.AGENTS, usual, open_agent_session, looks=(*BOTH, *EVERY_LOOK[:3]))
+
+
+def open_agent_session(window: MainWindow, api: DemoApi) -> None:
+    """Show a session that asks for permission."""
+    page = window.pages.currentWidget()
+    if isinstance(page, AgentsScreen):
+        page.model.open_session(agents.ASKING)
+        for event in agents.EVENTS:
+            api.send_event("/agents/sessions/a1/events", event)
 
 
 def unfold_tools(window: MainWindow, _api: DemoApi) -> None:

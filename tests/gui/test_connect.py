@@ -10,10 +10,11 @@ from app.core.models import Autocomplete, ChooseAutocomplete
 from app.core.tools import ToolChange, WireTool
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.connect.model import ConnectModel
-from app.gui.screens.connect.view import ConnectScreen, DiffView, ToolRow
+from app.gui.screens.connect.view import ConnectScreen, ToolRow
 from app.gui.shell.contract import PageId
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button
+from app.gui.widgets.code import DiffView
 from tests.demo import tools
 from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell

@@ -104,6 +104,7 @@ class WindowCommands:
             MenuAction(menu, tr("Resume after a pause"), paused.resume, "play"),
             MenuAction(menu, tr("Connections to other computers"), connections, "globe"),
             MenuAction(menu, tr("Tools for models"), partial(self._shell.show_page, PageId.MCP), "wrench"),
+            MenuAction(menu, tr("Coding agents"), partial(self._shell.show_page, PageId.AGENTS), "command"),
             MenuAction(menu, tr("Documents"), partial(self._shell.show_page, PageId.DOCUMENTS), "book-open"),
             MenuAction(menu, tr("Restart the service"), actions.restart, "rotate-ccw"),
             MenuAction(menu, tr("Stop the service"), self._stop_service, "square"),

@@ -90,6 +90,11 @@ def _make_other_builders(theme: Theme, stores: Stores, shell: Shell) -> Mapping[
 
         return McpScreen(theme, stores, shell)
 
+    def build_agents() -> QWidget:
+        from app.gui.screens.agents.view import AgentsScreen  # noqa: PLC0415 -- imported when first shown
+
+        return AgentsScreen(theme, stores, shell)
+
     def build_benchmarks() -> QWidget:
         from app.gui.screens.benchmarks.view import BenchmarksScreen  # noqa: PLC0415 -- imported when first shown
 
@@ -98,6 +103,7 @@ def _make_other_builders(theme: Theme, stores: Stores, shell: Shell) -> Mapping[
     return {
         PageId.CONNECTIONS: build_connections,
         PageId.MCP: build_mcp,
+        PageId.AGENTS: build_agents,
         PageId.DOCUMENTS: build_documents,
         PageId.BENCHMARKS: build_benchmarks,
     }

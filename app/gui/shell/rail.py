@@ -25,6 +25,7 @@ TITLES = {
 _REACHED_FROM = {
     PageId.CONNECTIONS: PageId.SETTINGS,
     PageId.MCP: PageId.SETTINGS,
+    PageId.AGENTS: PageId.SETTINGS,
     PageId.DOCUMENTS: PageId.SETTINGS,
     PageId.BENCHMARKS: PageId.MACHINE,
 }

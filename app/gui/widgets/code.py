@@ -10,9 +10,11 @@ from app.core.translation import tr
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
 from app.gui.widgets.buttons import IconButton
-from app.gui.widgets.layout import HBox, Surface
+from app.gui.widgets.layout import HBox, Surface, VBox
 
 _LAST_LINES = 5000
+_DIFF_COLOURS = {"+": "ok", "-": "bad", "@": "ink-3"}
+_MOST_DIFF_LINES = 18
 
 
 class Verbatim(QPlainTextEdit):
@@ -101,3 +103,36 @@ def _color_format(color: QColor) -> QTextCharFormat:
     format_ = QTextCharFormat()
     format_.setForeground(color)
     return format_
+
+
+class DiffView(Surface):
+    """A unified diff in the colours of what comes and goes; as tall as it is, up to a height."""
+
+    def __init__(self, theme: Theme, name: str) -> None:
+        super().__init__(theme, fill="sunken", outline="")
+        self._theme, self._text = theme, ""
+        self._view = LogView(theme, name)
+        VBox(theme, self, margins=(16, 12, 8, 8)).addWidget(self._view)
+        theme.changed.connect(self._fill_view)
+        self.hide()
+
+    def show_difference(self, text: str) -> None:
+        """Show other lines; hidden while there are none."""
+        if text != self._text:
+            self._text = text
+            self._fill_view()
+        self.setVisible(bool(text))
+
+    def _fill_view(self) -> None:
+        lines = self._text.splitlines()[2:]  # without the two that name the file: the row does
+        self._view.clear()
+        self._view.add_lines([(line, _DIFF_COLOURS.get(line[:1], "ink-2")) for line in lines])
+        # The layout knows how tall a line is; the font's own figure is less where a letter comes from another font.
+        document = self._view.document()
+        spacing = document.documentLayout().blockBoundingRect(document.firstBlock()).height()
+        self._view.setFixedHeight(round(spacing * min(len(lines), _MOST_DIFF_LINES)) + self._theme.px(16))
+        self.updateGeometry()
+        self._view.verticalScrollBar().setValue(0)
+        is_cut = len(lines) > _MOST_DIFF_LINES
+        policy = Qt.ScrollBarPolicy.ScrollBarAsNeeded if is_cut else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+        self._view.setVerticalScrollBarPolicy(policy)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.models import Autocomplete
@@ -16,7 +15,7 @@ from app.gui.screens.connect.model import ConnectModel
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook
-from app.gui.widgets.code import LogView
+from app.gui.widgets.code import DiffView
 from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.menus import DropDown
@@ -148,8 +147,6 @@ def _preflight_words(preflight: ToolPreflight) -> str:
     return " · ".join(parts)
 
 
-_COLOURS = {"+": "ok", "-": "bad", "@": "ink-3"}
-_MOST_LINES = 18
 Copy = Callable[[str], object]
 
 
@@ -278,39 +275,6 @@ class _ToolDetailView(QWidget):
                 action=partial(self._copy, value.value),
             )
             self._values.addWidget(button)
-
-
-class DiffView(Surface):
-    """A unified diff in the colours of what comes and goes; as tall as it is, up to a height."""
-
-    def __init__(self, theme: Theme, name: str) -> None:
-        super().__init__(theme, fill="sunken", outline="")
-        self._theme, self._text = theme, ""
-        self._view = LogView(theme, name)
-        VBox(theme, self, margins=(16, 12, 8, 8)).addWidget(self._view)
-        theme.changed.connect(self._fill_view)
-        self.hide()
-
-    def show_difference(self, text: str) -> None:
-        """Show other lines; hidden while there are none."""
-        if text != self._text:
-            self._text = text
-            self._fill_view()
-        self.setVisible(bool(text))
-
-    def _fill_view(self) -> None:
-        lines = self._text.splitlines()[2:]  # without the two that name the file: the row does
-        self._view.clear()
-        self._view.add_lines([(line, _COLOURS.get(line[:1], "ink-2")) for line in lines])
-        # The layout knows how tall a line is; the font's own figure is less where a letter comes from another font.
-        document = self._view.document()
-        spacing = document.documentLayout().blockBoundingRect(document.firstBlock()).height()
-        self._view.setFixedHeight(round(spacing * min(len(lines), _MOST_LINES)) + self._theme.px(16))
-        self.updateGeometry()
-        self._view.verticalScrollBar().setValue(0)
-        self._view.setVerticalScrollBarPolicy(
-            Qt.ScrollBarPolicy.ScrollBarAsNeeded if len(lines) > _MOST_LINES else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
-        )
 
 
 def _state_words(tool: ToolInfo) -> str:

@@ -160,7 +160,7 @@ class SettingsScreen(PageFrame):
         self._places = InstallationFolders(theme, default_paths())
         self.token = TokenCard(theme, stores.api, shell)
         self.body.addWidget(self.token)
-        self._tools = ToolsSection(theme, partial(shell.show_page, Pages.MCP))
+        self._tools = ToolsSection(theme, shell.show_page)
         self.body.addWidget(self._tools)
         self.body.addWidget(self._places)
         self.body.addStretch(1)
@@ -251,15 +251,21 @@ class SettingsScreen(PageFrame):
 
 
 class ToolsSection(Section):
-    """The way to the page of MCP servers."""
+    """The way to the pages of MCP servers and of coding agents."""
 
-    def __init__(self, theme: Theme, show: Callable[[], object]) -> None:
+    def __init__(self, theme: Theme, show: Callable[[Pages], object]) -> None:
         super().__init__(theme, tr("Tools for models"))
         sheet = Surface(theme)
         sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         row = ListRow(theme, tr("MCP servers"), tr("Programs that models may call: to read files, to look things up"))
-        row.tail.addWidget(Button(theme, tr("Manage"), name=tr("Manage MCP servers"), action=show))
-        VBox(theme, sheet, margins=(0, 4, 0, 4)).addWidget(row)
+        manage = Button(theme, tr("Manage"), name=tr("Manage MCP servers"), action=partial(show, Pages.MCP))
+        row.tail.addWidget(manage)
+        agents = ListRow(theme, tr("Coding agents"), tr("Programs that work in a folder with your models"))
+        show_agents = partial(show, Pages.AGENTS)
+        agents.tail.addWidget(Button(theme, tr("Open"), name=tr("Open coding agents"), action=show_agents))
+        box = VBox(theme, sheet, margins=(0, 4, 0, 4))
+        box.addWidget(row)
+        box.addWidget(agents)
         self.body.addWidget(sheet)
 
 
