@@ -18,7 +18,7 @@ from app.core.words import format_tokens
 
 _SEARCH_S = 300.0
 """An embedding model may have to be loaded first."""
-_MOST = 8
+_MOST = 16
 _MOST_TOKENS = 2000
 """What a model with a context of 4,096 tokens can spare."""
 

@@ -18,8 +18,8 @@ from app.documents.vectors import VectorFile
 from app.documents.words import index_words, question_words
 from app.store.opening import is_damage, transaction
 
-FORMAT = 1
-"""Of the index; another is begun anew."""
+FORMAT = 2
+"""Of the index, and of how texts are cut into passages; another is begun anew."""
 _BUSY_S = 30.0
 _CACHE_KIB = 8192
 """Of pages: rows of the full-text index are touched all over."""

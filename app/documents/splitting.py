@@ -15,14 +15,14 @@ from app.core.documents import TextChunk
 class PassageSizes(NamedTuple):
     """How long passages are, in characters.
 
-    `most` of them are some 300 tokens, less than the context of any embedding model. A heading after less than `least`
+    `most` of them are some 150 tokens, less than the context of any embedding model. A heading after less than `least`
     does not end a passage. Neighbours have up to `overlap` in common.
     """
 
-    most: int = 1200
-    least: int = 300
-    overlap: int = 150
-    piece: int = 150
+    most: int = 600
+    least: int = 150
+    overlap: int = 100
+    piece: int = 100
     """What a long line is cut into; passages consist of whole pieces."""
 
 

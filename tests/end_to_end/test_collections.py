@@ -3,9 +3,14 @@
 import json
 from pathlib import Path
 
+import httpx
 import pytest
 
+from app.client.discovery import find_running_gateway
+from app.config.paths import Paths
 from tests.end_to_end.conftest import Roundhouse
+from tests.patience import PATIENCE_S
+from tests.tiny_reranker import TinyReranker
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("client")]
 
@@ -45,6 +50,39 @@ def test_a_collection_is_made_shown_searched_brought_up_to_date_and_removed(
     assert json.loads(roundhouse("collections", "list", "--json").stdout)["collections"][0]["is_served"]
     assert "was removed" in roundhouse("collections", "remove", "animals").stdout
     assert (folder / "later.txt").exists()
+
+
+def test_a_reranker_puts_passages_in_order(roundhouse: Roundhouse, folder: Path, home: Paths) -> None:
+    """With weights that are made up: its order is noise, but it is the one that the endpoint's `/v1/rerank` gives.
+
+    The second has little room, so that what it reads is shortened first.
+    """
+    (folder / "long.txt").write_text("A locomotive came by, and then another one. " * 200)
+    for name, context in (("ranker", 2048), ("small-ranker", 256)):
+        model = home.models / f"{name}.gguf"
+        TinyReranker(context).write(model)
+        assert roundhouse("settings", "documents.reranker", name).returncode == 0
+        roundhouse("collections", "add", name, str(folder))
+        hit = roundhouse("collections", "search", name, "which", "locomotive", "--json")
+        found = json.loads(hit.stdout)["passages"]
+        assert found["means"] == ["words", "reranker"], hit.stderr
+        scores = [passage["score"] for passage in found["passages"]]
+        assert len(scores) > 3
+        assert scores == sorted(scores, reverse=True)
+        if name == "ranker":
+            assert scores == pytest.approx(rank(home, name, found["passages"]), abs=1e-3)
+        roundhouse("collections", "remove", name)
+    roundhouse("settings", "documents.reranker", "--reset")
+
+
+def rank(home: Paths, model: str, passages: list[dict[str, str]]) -> list[float]:
+    """Return what the endpoint says of passages."""
+    texts = [f"{item['heading']}\n{item['text']}" if item["heading"] else item["text"] for item in passages]
+    port = find_running_gateway(home)
+    assert port is not None
+    body = {"model": model, "query": "which locomotive", "documents": texts}
+    rows = httpx.post(f"{port.url}/v1/rerank", json=body, timeout=PATIENCE_S).json()["results"]
+    return [row["relevance_score"] for row in sorted(rows, key=lambda row: int(row["index"]))]
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ class SourceFinder:
             live.note_source_problem("A collection of this chat was removed.")
             return []
         try:
-            results = await self._search.search([record], question, count=MOST_PASSAGES // 2)
+            results = await self._search.search([record], question, count=MOST_PASSAGES)
         except RoundhouseError as error:
             live.note_source_problem(f"{record.name}: {error.body.text}")
             return []
@@ -94,7 +94,7 @@ class SourceFinder:
             await self._indexes.prepare(file, text, report)
         except RoundhouseError as error:
             live.note_source_problem(f"{file.name}: {error.body.text}")
-        results = await self._search.search_index(self._indexes.index_of(file), question, count=MOST_PASSAGES // 2)
+        results = await self._search.search_index(self._indexes.index_of(file), question, count=MOST_PASSAGES)
         if results.note:
             live.note_source_problem(results.note)
         return [("", msgspec.structs.replace(passage, file=file.id, path=file.name)) for passage in results.passages]

@@ -33,7 +33,7 @@ EMBEDDING_SETTING, RERANKER_SETTING = "documents.embedding_model", "documents.re
 NO_MODEL = "none"
 """The value of these settings that uses no model."""
 _SHORTEST = 64
-"""Characters of a text that an embedding model must take; one that does not is left without a vector."""
+"""Characters of a text that a model must take; one that does not is left without a vector, or not asked to rank."""
 
 
 class _RerankRow(msgspec.Struct, frozen=True):
@@ -86,7 +86,20 @@ class DocumentModels:
             return [await self._embed_cut(model, text) for text in texts]
 
     async def rerank(self, model: str, question: str, texts: Sequence[str]) -> list[float]:
-        """Return how well each text answers a question: more is better. Raises RoundhouseError."""
+        """Return how well each text answers a question: more is better. Raises RoundhouseError.
+
+        Rerankers read question and text together, some of them 512 tokens: longer ones are shortened, all alike.
+        """
+        longest = max(map(len, (question, *texts)))
+        while True:
+            try:
+                return await self._rerank(model, question[:longest], [text[:longest] for text in texts])
+            except ContextOverflow:
+                longest //= 2
+                if longest < _SHORTEST:
+                    raise
+
+    async def _rerank(self, model: str, question: str, texts: Sequence[str]) -> list[float]:
         body: dict[str, object] = {"query": question, "documents": list(texts)}
         answer = await self._fetch(model, Route.RERANK, body)
         is_list = answer.lstrip().startswith(b"[")  # as TEI and SGLang answer
