@@ -26,6 +26,8 @@ from app.core.benchmarks import (
     BenchmarkPrompt,
     BenchmarkReceipt,
     BenchmarkSettings,
+    LossResult,
+    MeasureLoss,
     PredictionAccuracy,
     StartBenchmark,
     Workload,
@@ -33,6 +35,8 @@ from app.core.benchmarks import (
 from app.core.errors import BadRequest, EngineFailed, quote_value
 from app.core.events import BenchmarkChanged
 
+_LOSS_S = 1800.0
+"""Two loads, and a hundred short requests to a slow model."""
 _START_S = 60.0
 """Looking for the model on a drive that slept."""
 _REFUSED = frozenset({"benchmark_disturbed", "benchmark_noisy"})
@@ -81,6 +85,11 @@ def _read_levels(_ctx: click.Context, _option: click.Parameter, value: str) -> l
 @click.option("--show", metavar="ID", help="Show an earlier result.")
 @click.option("--forget", metavar="ID", help="Delete an earlier result.")
 @click.option("--compare", nargs=2, metavar="A B", help="Compare two results, each an id or a file written by --json.")
+@click.option(
+    "--loss",
+    metavar="LARGER",
+    help="Say what MODEL, a quantisation, loses against LARGER, another of the same model.",
+)
 @click.option("--replay", metavar="FILE", help="Run a result's benchmark again, and say what differs.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a table in Markdown.")
 @click.option("--html", "html_file", type=click.Path(dir_okay=False, path_type=Path), help="Also write a report.")
@@ -109,6 +118,9 @@ def bench(
     if options["compare"]:
         first, second = (_find_receipt(client, name) for name in options["compare"])
         _show_comparison(compare_receipts(first, second), as_json=as_json)
+        return
+    if options["loss"]:
+        _show_loss(client, targets, options["loss"], as_json=as_json)
         return
     if options["replay"]:
         _replay(client, options, as_json=as_json)
@@ -235,6 +247,20 @@ class _ReceiptFile(msgspec.Struct):
     """What `--json` prints."""
 
     benchmark: BenchmarkReceipt
+
+
+def _show_loss(client: GatewayClient, targets: Sequence[str], reference: str, *, as_json: bool) -> None:
+    if len(targets) != 1:
+        raise click.UsageError("Name the one model that is to be compared.")
+    request = MeasureLoss(model=targets[0], reference=reference)
+    loss = client.post("/quantization-loss", request, LossResult, timeout_s=_LOSS_S)
+    show_result("loss", loss, as_json=as_json, text=_loss_lines)
+
+
+def _loss_lines(loss: LossResult) -> Iterator[str]:
+    yield f"KL divergence {loss.kl_divergence:.4f} (mean over {loss.positions} places of a text, in nats)"
+    yield f"The same token is the likeliest at {loss.same_likeliest * 100:.0f} % of them."
+    yield f"Perplexity {loss.perplexity:.2f}, of the larger {loss.perplexity_before:.2f}"
 
 
 def _list_receipts(client: GatewayClient, targets: Sequence[str], *, as_json: bool) -> None:

@@ -146,6 +146,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /tunings          StartTune         TuneChanged; /events say how far it is
     GET    /tunings/job                        TuneChanged or null: what runs, or ran last, with its result
     DELETE /tunings/job                        204, stops it
+    POST   /quantization-loss MeasureLoss      LossResult, after two loads and a hundred short requests
     GET    /preflights[?model=&tool=]          list[ToolPreflight]: how a model would do with coding agents here
     GET    /races/plan?model=[&workload=]      RacePlan: who could run it here, what installing and measuring takes
     POST   /races            StartRace         RaceChanged; /events say how far it is

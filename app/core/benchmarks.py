@@ -297,6 +297,13 @@ class AnswerFigures(msgspec.Struct, frozen=True, kw_only=True):
     e2e_s: float
 
 
+class MeasureLoss(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask what a quantisation loses against a larger one of the same model, both of this computer."""
+
+    model: Annotated[str, msgspec.Meta(max_length=500)]
+    reference: Annotated[str, msgspec.Meta(max_length=500)]
+
+
 class LossResult(msgspec.Struct, frozen=True, kw_only=True):
     """What the next tokens of a text, by a smaller quantisation or KV cache, differ by from those of the larger."""
 

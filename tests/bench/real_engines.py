@@ -7,6 +7,7 @@ Takes about ten minutes, most of it waiting for engines; packages come from the 
 """
 
 import argparse
+import contextlib
 import re
 import shutil
 import sys
@@ -20,7 +21,14 @@ from app.benchmark.markdown import HEAD, level_cells, markdown_table
 from app.client.http import GatewayClient, quote_segment
 from app.config.paths import RESOURCES
 from app.core.api import GUIDE
-from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, StartBenchmark, StartTune, TuneResult
+from app.core.benchmarks import (
+    BenchmarkReceipt,
+    BenchmarkSettings,
+    PredictionAccuracy,
+    StartBenchmark,
+    StartTune,
+    TuneResult,
+)
 from app.core.engine_store import InstallEngine
 from app.core.errors import RoundhouseError
 from app.core.events import BenchmarkChanged, Event, TuneChanged
@@ -52,6 +60,8 @@ class EngineFigures(msgspec.Struct, frozen=True, kw_only=True):
     receipts: list[BenchmarkReceipt]
     tunes: list[TuneResult]
     problems: list[str]
+    accuracy: str
+    """How far predictions were off, before and after; empty where all were disturbed."""
     duration_s: float
 
 
@@ -74,13 +84,23 @@ def measure(*, tune_minutes: float) -> EngineFigures:
                 receipts.append(_bench(client, model, engine))
             except RoundhouseError as error:
                 problems.append(f"{model} on {engine}: {error}")
+        for model, engine in RUNS:  # once more, now that predictions have learned
+            with contextlib.suppress(RoundhouseError):
+                _bench(client, model, engine)
+        accuracy = client.get("/benchmarks/accuracy", PredictionAccuracy).sentence
         for model in (GUIDE, SYNTHETIC) if tune_minutes else ():
             _note(f"looking for the fastest settings of {model}")
             try:
                 tunes.append(_tune(client, model, tune_minutes))
             except RoundhouseError as error:
                 problems.append(f"Settings of {model}: {error}")
-    return EngineFigures(receipts=receipts, tunes=tunes, problems=problems, duration_s=time.monotonic() - began)
+    return EngineFigures(
+        receipts=receipts,
+        tunes=tunes,
+        problems=problems,
+        accuracy=accuracy,
+        duration_s=time.monotonic() - began,
+    )
 
 
 def _prepare_models(home: Path) -> dict[str, str]:
@@ -146,6 +166,9 @@ def describe_figures(figures: EngineFigures) -> Iterator[str]:
             for level in receipt.levels
         ]
         yield from markdown_table(("model", "engine", *HEAD, "disturbed"), rows)
+        yield ""
+    if figures.accuracy:
+        yield figures.accuracy
         yield ""
     for tune in figures.tunes:
         tried = ", ".join(f"{entry.name} {entry.ratio.value:.2f}" for entry in tune.entries if entry.ratio is not None)

@@ -8,6 +8,8 @@ from app.benchmark.accuracy import compare_with_predictions, describe_accuracy
 from app.core.benchmarks import (
     BenchmarkReceipt,
     BenchmarkSettings,
+    LossResult,
+    MeasureLoss,
     PredictionAccuracy,
     RacePlan,
     StartBenchmark,
@@ -20,6 +22,7 @@ from app.core.errors import EngineFailed
 from app.core.events import BenchmarkChanged, RaceChanged, TuneChanged
 from app.core.tool_prompts import PreflightQuery, ToolPreflight
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
+from app.gateway.benchmarking.loss import compare_models
 from app.gateway.benchmarking.preflight import preflight_tools
 from app.gateway.benchmarking.race import plan_race
 from app.store.measurements import KEPT_BENCHMARKS
@@ -105,6 +108,16 @@ async def tune_job(call: AdminCall[None, NoQuery]) -> TuneChanged | None:
 async def stop_tuning(call: AdminCall[None, NoQuery]) -> None:
     """Stop the one that runs; nothing is changed."""
     await call.tunings.stop()
+
+
+@routes.add("POST", "/quantization-loss")
+async def quantization_loss(call: AdminCall[MeasureLoss, NoQuery]) -> LossResult:
+    """Measure what a quantisation loses against a larger one: both are loaded and asked for the same next tokens.
+
+    Takes two loads and about a hundred short requests; who leaves ends it.
+    """
+    _check_quiet(call)
+    return await compare_models(call.services, call.body.reference, call.body.model)
 
 
 @routes.add("GET", "/preflights")

@@ -17,6 +17,7 @@ from app.core.benchmarks import BenchmarkSettings, LossResult, StartBenchmark
 from app.core.errors import BadRequest, EngineFailed
 from app.core.models import ModelSettings
 from app.gateway.benchmarking.targets import OpenTarget, open_target
+from app.gateway.loading.launch import find_model
 from app.gateway.services import Services
 from engines.api import Route
 
@@ -35,7 +36,19 @@ async def compare_settings(services: Services, model: str, before: ModelSettings
 
 
 async def compare_models(services: Services, reference: str, model: str) -> LossResult:
-    """Return what `model` loses against another quantisation of it. Raises as `compare_settings` does."""
+    """Return what `model` loses against another quantisation of it. Raises as `compare_settings` does.
+
+    Raises BadRequest too for models that are not made alike: their tokens could not be set side by side.
+    """
+    first_model, second_model = await find_model(services, reference), await find_model(services, model)
+    for part in (first_model, second_model):
+        if part.attached or not part.chats:
+            raise BadRequest(f"{part.title} cannot be compared: it has to be a chat model of this computer.")
+    if first_model.architecture != second_model.architecture:
+        raise BadRequest(
+            f"{first_model.title} and {second_model.title} are not two quantisations of one model.",
+            code="models_differ",
+        )
     places = text_places()
     first = await _measure_distributions(services, reference, None, places)
     return compare_distributions(places, first, await _measure_distributions(services, model, None, places))

@@ -200,6 +200,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
         ("POST", "/benchmarks"),
         ("POST", "/races"),
         ("POST", "/tunings"),
+        ("POST", "/quantization-loss"),
         ("GET", "/benchmarks/{id}"),
         ("DELETE", "/benchmarks/{id}"),
     }

@@ -11,7 +11,15 @@ from click.testing import CliRunner, Result
 
 from app.cli import bench as command
 from app.cli.main import roundhouse
-from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, StartBenchmark, Workload
+from app.core.benchmarks import (
+    BenchmarkReceipt,
+    BenchmarkSettings,
+    LossResult,
+    MeasureLoss,
+    PredictionAccuracy,
+    StartBenchmark,
+    Workload,
+)
 from app.core.events import BenchmarkChanged
 from tests.unit.benchmark.receipts import make_receipt
 
@@ -24,6 +32,7 @@ class PlayedService:
 
     def __init__(self) -> None:
         self.requests: list[StartBenchmark] = []
+        self.losses: list[MeasureLoss] = []
         self.deleted: list[str] = []
         self.end = BenchmarkChanged(model="m", stage="Done", done=True, receipt="abc")
         self.receipts = {"abc": RECEIPT}
@@ -31,11 +40,20 @@ class PlayedService:
     def get(self, path: str, _kind: Any, **_: object) -> Any:  # noqa: ANN401 -- of every type
         if path == "/benchmarks/job":
             return self.end
+        if path == "/benchmarks/accuracy":
+            return PredictionAccuracy(
+                first_count=1, first_error=0.2, later_count=0, later_error=None, sentence="It was 20 % off."
+            )
         if path.startswith("/benchmarks/"):
             return self.receipts[path.rpartition("/")[2]]
         return list(self.receipts.values())
 
-    def post(self, _path: str, body: StartBenchmark, _kind: Any, **_: object) -> BenchmarkChanged:  # noqa: ANN401 -- as above
+    def post(self, _path: str, body: Any, _kind: Any, **_: object) -> Any:  # noqa: ANN401 -- as above
+        if isinstance(body, MeasureLoss):
+            self.losses.append(body)
+            return LossResult(
+                positions=48, kl_divergence=0.0123, same_likeliest=0.96, perplexity_before=8.1, perplexity=8.4
+            )
         self.requests.append(body)
         return BenchmarkChanged(model=body.model, stage="Getting ready")
 
@@ -167,3 +185,21 @@ def test_a_receipt_alone_in_a_file_is_read_too(service: PlayedService, tmp_path:
     file.write_bytes(msgspec.json.encode(RECEIPT))
     assert call("--compare", str(file), "abc").exit_code == 0
     assert msgspec.json.decode(file.read_bytes(), type=BenchmarkReceipt) == service.receipts["abc"]
+
+
+def test_the_loss_of_a_quantisation_is_told_against_a_larger_one(service: PlayedService) -> None:
+    done = call("small", "--loss", "large")
+    assert done.exit_code == 0
+    assert service.losses == [MeasureLoss(model="small", reference="large")]
+    assert "KL divergence 0.0123 (mean over 48 places" in done.stdout
+    assert "96 %" in done.stdout
+    assert "Perplexity 8.40, of the larger 8.10" in done.stdout
+    assert call("--loss", "large").exit_code != 0
+    assert json.loads(call("small", "--loss", "large", "--json").stdout)["loss"]["positions"] == 48
+
+
+def test_a_list_says_how_far_predictions_were_off(service: PlayedService) -> None:
+    done = call("--list")
+    assert service.receipts
+    assert done.exit_code == 0
+    assert "It was 20 % off." in done.stderr
