@@ -232,6 +232,22 @@ async def test_what_a_program_may_not_use_is_refused(
     assert twice[0] == 400
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "mcp_approval_response"},
+        {"type": "mcp_approval_request", "id": "mcpr_1"},
+        {"type": "mcp_call", "id": "mcp_1"},
+        {"type": "mcp_list_tools", "tools": []},
+        {"type": "file_search_call", "results": [{"text": 7}]},
+    ],
+)
+async def test_an_item_that_is_none_is_refused_with_a_sentence(gateway: Gateway, item: dict[str, Any]) -> None:
+    status, error = await call(gateway, "POST", "", {**ASKED, "input": [item], "tools": []})
+    assert (status, error["error"]["code"]) == (400, "invalid_value")
+    assert "`input[0]` is not as expected" in error["error"]["message"]
+
+
 async def test_only_the_tools_that_both_let_are_offered(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server())
     await api.call("POST", "/mcp/servers/fake/start", Any)

@@ -129,8 +129,8 @@ async def read_input(services: Services, request: ResponsesRequest, owner: str, 
         hosted=hosted,
         longest_result=_result_limit(services, model) if is_told_results else LEAST_RESULT,
     )
-    check_approvals(response_input)
     work = read_work(request, response_input.items, response_input, offer)
+    check_approvals(response_input)
     return msgspec.structs.replace(response_input, work=work)
 
 
