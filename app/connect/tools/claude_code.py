@@ -34,6 +34,7 @@ def _values(wiring: WiringTarget) -> dict[str, str]:
         **_compaction(wiring.models[0]),
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(wiring.models[0].answer),
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
+        "CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY": "1",
     }
 
 

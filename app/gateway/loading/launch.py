@@ -6,6 +6,7 @@ exceeds what the model was trained for.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -206,6 +207,9 @@ def _find_or_stand_in(names: _ModelNames, model_name: str, route: Route) -> Mode
     try:
         return names.library.find_model(model_name)
     except NotFound as missing:
+        with suppress(NotFound):
+            if model_name.casefold().startswith(requested_model.PICKER_PREFIX):
+                return names.library.find_model(model_name[len(requested_model.PICKER_PREFIX) :])
         stands_for = (
             requested_model.AUTO
             if requested_model.is_auto(model_name)

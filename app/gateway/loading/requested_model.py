@@ -28,6 +28,8 @@ from engines.api import Route
 AUTO = "auto"
 AUTOCOMPLETE = "models.autocomplete"
 """The setting that names the model for code completion."""
+PICKER_PREFIX = "claude-"
+"""Before the name of a model in Claude Code's picker."""
 NONE_ABLE = "no_model_able"
 """The code of the error that no model here can do what is to be done."""
 _ANY_MODEL = frozenset({Route.TOKENIZE, Route.DETOKENIZE})

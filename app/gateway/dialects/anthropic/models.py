@@ -7,7 +7,9 @@ import msgspec
 
 from app.core.errors import BadRequest, quote_value
 from app.core.models import ModelInfo
+from app.gateway.loading.requested_model import PICKER_PREFIX
 
+_CLAUDE_CODE = ("claude-cli/", "claude-code/")
 _PAGE, _LARGEST_PAGE = 20, 1000
 """Anthropic's own page sizes."""
 
@@ -51,6 +53,21 @@ def model_card(model: ModelInfo) -> AnthropicModelCard:
         max_input_tokens=model.trained_context,
         max_tokens=model.trained_context,
     )
+
+
+def with_picker_names(models: Sequence[ModelInfo], user_agent: str) -> list[ModelInfo]:
+    """Return the models, for Claude Code each that chats under a name of Anthropic's kind: its picker takes no other.
+
+    It asks for the list at its start where `CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY` is set.
+    """
+    if not user_agent.startswith(_CLAUDE_CODE):
+        return list(models)
+    return [
+        msgspec.structs.replace(model, name=f"{PICKER_PREFIX}{model.name}")
+        if model.chats and not model.name.startswith(PICKER_PREFIX)
+        else model
+        for model in models
+    ]
 
 
 def model_page(models: Sequence[ModelInfo], query: AnthropicPageQuery) -> AnthropicModelPage:

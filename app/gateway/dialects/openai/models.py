@@ -92,7 +92,8 @@ async def list_models(request: web.Request) -> web.Response:
     usable = [model for model in await asyncio.to_thread(services.library.list_models) if not model.problem]
     if dialect is ANTHROPIC_DIALECT:
         query = decode_query(request.query, anthropic_models.AnthropicPageQuery)
-        return json_reply(anthropic_models.model_page(usable, query))
+        listed = anthropic_models.with_picker_names(usable, request.headers.get("User-Agent", ""))
+        return json_reply(anthropic_models.model_page(listed, query))
     statuses = {status.model: status for status in services.supervisor.list_statuses()}
     able = await with_capabilities(services, usable)
     cards = [_model_card(services.settings, services.tuning, model, statuses.get(model.runs_as)) for model in able]
