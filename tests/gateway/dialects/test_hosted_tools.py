@@ -298,6 +298,15 @@ async def test_a_functions_call_ends_the_response_and_its_result_goes_on(gateway
     assert {"A wall.", "noon"} <= {each for each in contents if each}
 
 
+async def test_a_call_that_is_required_is_required_once(gateway: Gateway, api: Api) -> None:
+    await add(api, "fake", fake_server())
+    await allow(api, "echo")
+    gateway.upstream.play = in_turns([ECHO, CALLED], [ECHO, CALLED], [says("Enough."), END])
+    response = await created(gateway, tools=[FAKE], tool_choice="required")
+    assert (kinds(response)[-1], response["tool_choice"]) == ("message", "required")
+    assert [body.get("tool_choice", "auto") for body in bodies(gateway)] == ["required", "auto", "auto"]
+
+
 async def test_no_more_calls_are_made_than_the_request_allows(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server())
     await allow(api, "echo")

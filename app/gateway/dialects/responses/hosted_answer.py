@@ -79,6 +79,8 @@ class ResponseRounds:
         self._services, self._job, self._tools = services, job, tools
         self._offer = job.response_input.offer
         self._rounds = self._calls = 0
+        self._later_choice = ABSENT
+        """The tool choice of every round but the first."""
         self._end: End = AnswerFinished(usage=TokenUsage(prompt=0, completion=0))
 
     async def write_response(self, engines: EngineAccess, observed: Observation, receiver: RoundsReceiver) -> End:
@@ -163,9 +165,12 @@ class ResponseRounds:
 
     def _make_offer(self) -> ToolOffer:
         """Return what the model is offered. A call that the request requires is that of the first round."""
-        request = self._job.request
-        choice = request.tool_choice if self._rounds == 1 or not self._offer.choice.is_required else ABSENT
-        return make_offer(request, choice, self._tools.offer_entries() if self._may_call else ())
+        request, entries = self._job.request, self._tools.offer_entries() if self._may_call else []
+        if self._rounds == 1:
+            offer = make_offer(request, request.tool_choice, entries)
+            self._later_choice = ABSENT if offer.choice.is_required else request.tool_choice
+            return offer
+        return make_offer(request, self._later_choice, entries)
 
     def _items_so_far(self) -> list[ResponseItem]:
         items = self._output.list_whole_items("completed")
