@@ -12,11 +12,9 @@ from app.client.http import GatewayClient, quote_segment
 from app.core import words
 from app.core.errors import BadRequest, quote_value
 from app.core.profiles import (
-    DAYS,
     NextSwitch,
     Profile,
     ProfileAction,
-    ProfileHours,
     ProfileList,
     ProfileModel,
     ProfilePlan,
@@ -24,7 +22,8 @@ from app.core.profiles import (
     ProfileStep,
     SaveProfile,
     UseProfile,
-    Weekday,
+    format_hours,
+    parse_hours,
 )
 
 _LOOK_S = 0.3
@@ -124,7 +123,7 @@ def set_hours(*, name: str, hours: tuple[str, ...], never: bool, as_json: bool) 
     if bool(hours) == never:
         raise BadRequest("Say DAYS START-END, as in `mon-fri 22:00-06:00`, or --never.", code="usage")
     client = connect_gateway()
-    profile = msgspec.structs.replace(_read(client, name), hours=_parse_hours(hours))
+    profile = msgspec.structs.replace(_read(client, name), hours=parse_hours(" ".join(hours)))
     _save(client, SaveProfile(profile=profile), as_json=as_json)
     switch = _list(client).next_switch
     if switch is not None:
@@ -228,45 +227,12 @@ def _refuse_without_models(pins: Sequence[str], waiting: Sequence[str]) -> None:
         raise BadRequest("--pin and --on-request are for models named by --model.", code="usage")
 
 
-def _parse_hours(parts: Sequence[str]) -> list[ProfileHours]:
-    """Return hours from pairs such as "mon-fri" and "22:00-06:00". Raises BadRequest."""
-    if len(parts) % 2:
-        raise BadRequest("Hours are DAYS and START-END: mon-fri 22:00-06:00.", code="usage")
-    return [_parse_pair(days, clock) for days, clock in zip(parts[::2], parts[1::2], strict=True)]
-
-
-def _parse_pair(days: str, clock: str) -> ProfileHours:
-    start, _, end = clock.partition("-")
-    fields = {"days": _parse_days(days), "start": start, "end": end}
-    try:
-        return msgspec.convert(fields, ProfileHours)
-    except msgspec.ValidationError:
-        raise BadRequest(f"Hours are written 22:00-06:00, not {quote_value(clock)}.", code="usage") from None
-
-
-def _parse_days(text: str) -> list[str]:
-    days: list[str] = []
-    for part in text.casefold().split(","):
-        first, dash, last = part.partition("-")
-        if part == "daily":
-            days += DAYS
-        elif first in DAYS and (not dash or last in DAYS):
-            start, end = DAYS.index(Weekday(first)), DAYS.index(Weekday(last or first))
-            days += [DAYS[at % len(DAYS)] for at in range(start, end + 1 + (len(DAYS) if end < start else 0))]
-        else:
-            names = ", ".join(DAYS)
-            raise BadRequest(
-                f"Days are written mon-fri, sat,sun or daily ({names}), not {quote_value(text)}.", code="usage"
-            )
-    return list(dict.fromkeys(days))
-
-
 def _list_lines(state: ProfileList) -> Iterator[str]:
     if not state.profiles:
         print_note("There are no profiles. `roundhouse profiles save NAME` keeps what is loaded now as one.")
         return
     rows = [
-        ("*" if profile.name == state.active else "", profile.name, _models_text(profile), _hours_text(profile))
+        ("*" if profile.name == state.active else "", profile.name, _models_text(profile), format_hours(profile.hours))
         for profile in state.profiles
     ]
     yield from format_table(("", "PROFILE", "MODELS", "HOURS"), rows)
@@ -289,19 +255,6 @@ def _models_text(profile: Profile) -> str:
     return ", ".join(entry.model for entry in profile.models) or "as they are"
 
 
-def _hours_text(profile: Profile) -> str:
-    return "; ".join(f"{_days_text(hours.days)} {hours.start}-{hours.end}" for hours in profile.hours)
-
-
-def _days_text(days: Sequence[Weekday]) -> str:
-    places = sorted(map(DAYS.index, days))
-    if len(places) == len(DAYS):
-        return "daily"
-    if len(places) > 1 and places == list(range(places[0], places[-1] + 1)):
-        return f"{DAYS[places[0]]}-{DAYS[places[-1]]}"
-    return ",".join(DAYS[place] for place in places)
-
-
 def _profile_lines(profile: Profile) -> Iterator[str]:
     yield profile.name
     for entry in profile.models:
@@ -315,7 +268,7 @@ def _profile_lines(profile: Profile) -> Iterator[str]:
         yield f"  auto: {profile.default}"
     yield from (f"  alias: {alias}" for alias in profile.aliases)
     if profile.hours:
-        yield f"  hours: {_hours_text(profile)}"
+        yield f"  hours: {format_hours(profile.hours)}"
 
 
 def _plan_lines(plan: ProfilePlan) -> Iterator[str]:

@@ -48,6 +48,7 @@ class Weekday(StrEnum):
 
 
 DAYS = tuple(Weekday)
+_DAILY = "daily"
 
 
 class ProfileModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -197,6 +198,52 @@ def check_profile(profile: Profile) -> None:
     for hours in profile.hours:
         if hours.start == hours.end:
             raise BadRequest("Hours end at another time than they begin.", code="invalid_value")
+
+
+def format_hours(hours: Sequence[ProfileHours]) -> str:
+    """Return hours as people write them: "mon-fri 22:00-06:00; sat,sun 10:00-12:00"."""
+    return "; ".join(f"{_format_days(entry.days)} {entry.start}-{entry.end}" for entry in hours)
+
+
+def parse_hours(text: str) -> list[ProfileHours]:
+    """Return hours from what `format_hours` writes; "daily" is every day. Raises BadRequest."""
+    parts = text.casefold().replace(";", " ").split()
+    if len(parts) % 2:
+        raise BadRequest("Hours are days, a start and an end: mon-fri 22:00-06:00.", code="invalid_value")
+    return [_parse_hours_pair(days, clock) for days, clock in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def _parse_hours_pair(days: str, clock: str) -> ProfileHours:
+    start, _, end = clock.partition("-")
+    try:
+        return msgspec.convert({"days": _parse_days(days), "start": start, "end": end}, ProfileHours)
+    except msgspec.ValidationError:
+        raise BadRequest(f"Hours are written 22:00-06:00, not {quote_value(clock)}.", code="invalid_value") from None
+
+
+def _parse_days(text: str) -> list[Weekday]:
+    days: list[Weekday] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if part == _DAILY:
+            days += DAYS
+        elif first in DAYS and (not dash or last in DAYS):
+            start, end = DAYS.index(Weekday(first)), DAYS.index(Weekday(last or first))
+            days += [DAYS[at % len(DAYS)] for at in range(start, end + 1 + (len(DAYS) if end < start else 0))]
+        else:
+            raise BadRequest(
+                f"Days are written mon-fri or sat,sun or daily, not {quote_value(text)}.", code="invalid_value"
+            )
+    return list(dict.fromkeys(days))
+
+
+def _format_days(days: Sequence[Weekday]) -> str:
+    places = sorted({DAYS.index(day) for day in days})
+    if len(places) == len(DAYS):
+        return _DAILY
+    if len(places) > 1 and places == list(range(places[0], places[-1] + 1)):
+        return f"{DAYS[places[0]]}-{DAYS[places[-1]]}"
+    return ",".join(DAYS[place] for place in places)
 
 
 class OpenHours(NamedTuple):

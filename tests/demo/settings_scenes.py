@@ -7,9 +7,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from app.core.connections import ConnectionList
+from app.core.profiles import ProfileList
 from app.gui.screens.agents.view import AgentsScreen
 from app.gui.screens.connections.model import OFFLINE
 from app.gui.screens.mcp.view import McpScreen
+from app.gui.screens.profiles.view import ProfilesScreen
 from app.gui.screens.settings.view import SettingsScreen
 from app.gui.shell.contract import PageId
 from app.gui.shell.window import MainWindow
@@ -73,6 +75,27 @@ def open_agent_session(window: MainWindow, api: DemoApi) -> None:
         page.model.open_session(agents.ASKING)
         for event in agents.EVENTS:
             api.send_event("/agents/sessions/a1/events", event)
+
+
+def profile_scenes(usual: Replies) -> Iterator[Scene]:
+    """Yield what the page of profiles shows beside its usual state."""
+    yield Scene("profiles-plan", PageId.PROFILES, usual, preview_profile)
+    yield Scene("profiles-edit", PageId.PROFILES, usual, edit_profile, looks=(*BOTH, *EVERY_LOOK[:3]))
+    yield Scene("profiles-empty", PageId.PROFILES, {**usual, "GET /profiles": ProfileList()})
+
+
+def preview_profile(window: MainWindow, _api: DemoApi) -> None:
+    """Ask what using a profile would do."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ProfilesScreen):
+        page.find_card("Night batch").preview.click()
+
+
+def edit_profile(window: MainWindow, _api: DemoApi) -> None:
+    """Open the fields of a profile."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ProfilesScreen):
+        page.find_card("Coding").fold.toggle()
 
 
 def unfold_tools(window: MainWindow, _api: DemoApi) -> None:

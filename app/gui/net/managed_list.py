@@ -1,4 +1,4 @@
-"""A list of the gateway's that a page changes: what was refused is kept until dismissed, removals are confirmed."""
+"""What a page changes of the gateway's: what was refused is kept until dismissed, removals are confirmed."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -7,20 +7,20 @@ from PySide6.QtCore import QObject, Signal
 
 from app.core.errors import ErrorBody
 from app.core.translation import tr
-from app.gui.net.remote import RemoteList
+from app.gui.net.remote import RemoteList, RemoteStore
 from app.gui.shell.contract import Command, Shell
 
 T = TypeVar("T")
 
 
-class ManagedList(QObject, Generic[T]):
-    """The entries of a store. `changed`: they, or what is wrong, are not what they were."""
+class ManagedStore(QObject, Generic[T]):
+    """The value of a store. `changed`: it, or what is wrong, is not what it was."""
 
     changed = Signal()
     added = Signal()
     """What was asked for is there."""
 
-    def __init__(self, store: RemoteList[T], shell: Shell) -> None:
+    def __init__(self, store: RemoteStore[T], shell: Shell) -> None:
         super().__init__(shell)
         self.api, self.shell, self.store = store.api, shell, store
         self.refusal: ErrorBody | None = None
@@ -69,3 +69,12 @@ class ManagedList(QObject, Generic[T]):
 
         title = tr("Remove {name}?", name=name)
         self.shell.confirm(title, sentence, Command(tr("Remove"), delete, icon="trash-2"))
+
+
+class ManagedList(ManagedStore[list[T]], Generic[T]):
+    """The entries of a list."""
+
+    store: RemoteList[T]
+
+    def __init__(self, store: RemoteList[T], shell: Shell) -> None:
+        super().__init__(store, shell)

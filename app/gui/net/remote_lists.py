@@ -30,6 +30,7 @@ from app.core.translation import tr_source
 from app.gui.net.api import ErrorHandler, GatewayApi
 from app.gui.net.app_updates import UpdateStore
 from app.gui.net.pause import PauseStore
+from app.gui.net.profiles import ProfileListStore
 from app.gui.net.remote import RemoteList, RemoteStore
 from app.gui.shell.contract import Shell
 
@@ -210,6 +211,11 @@ class Stores:
     def tool_servers(self) -> ToolServerStore:
         """The servers of tools; read once a view shows them."""
         return ToolServerStore(self.api, self._shell)
+
+    @cached_property
+    def profiles(self) -> ProfileListStore:
+        """The profiles; read once a view or the tray shows them."""
+        return ProfileListStore(self.api, self._shell)
 
     @cached_property
     def collections(self) -> CollectionStore:

@@ -105,6 +105,7 @@ class WindowCommands:
             MenuAction(menu, tr("Connections to other computers"), connections, "globe"),
             MenuAction(menu, tr("Tools for models"), partial(self._shell.show_page, PageId.MCP), "wrench"),
             MenuAction(menu, tr("Coding agents"), partial(self._shell.show_page, PageId.AGENTS), "command"),
+            MenuAction(menu, tr("Profiles"), partial(self._shell.show_page, PageId.PROFILES), "bookmark"),
             MenuAction(menu, tr("Documents"), partial(self._shell.show_page, PageId.DOCUMENTS), "book-open"),
             MenuAction(menu, tr("Restart the service"), actions.restart, "rotate-ccw"),
             MenuAction(menu, tr("Stop the service"), self._stop_service, "square"),
@@ -118,6 +119,10 @@ class WindowCommands:
             MenuAction(menu, tr("Measure a model"), partial(self._shell.show_page, PageId.BENCHMARKS), "gauge"),
             MenuAction(menu, tr("Save a report on this machine"), partial(ask, Task.REPORT), "file-text"),
         ]
+
+    def own_commands(self) -> list[Command]:
+        """Return what is offered of models, profiles and settings."""
+        return [*self.model_commands(), *self.profile_commands(), *self.setting_commands()]
 
     def model_commands(self) -> list[Command]:
         """Return what can be done with each model now."""
@@ -140,6 +145,17 @@ class WindowCommands:
                 commands.append(
                     Command(tr("Unload {title}", title=title), partial(self._unload_model, model.name), "eject")
                 )
+        return commands
+
+    def profile_commands(self) -> list[Command]:
+        """Return the switches to other profiles."""
+        store = self._stores.profiles
+        others = [profile.name for profile in store.state.profiles if profile.name != store.state.active]
+        commands = [
+            Command(tr("Use the profile {name}", name=name), partial(store.use, name), "bookmark") for name in others
+        ]
+        if store.state.active:
+            commands.append(Command(tr("Use no profile"), partial(store.use, ""), "bookmark"))
         return commands
 
     def setting_commands(self) -> list[Command]:

@@ -24,9 +24,12 @@ class PageId(StrEnum):
     AGENTS = "agents"
     DOCUMENTS = "documents"
     BENCHMARKS = "benchmarks"
+    PROFILES = "profiles"
 
 
-_OFF_RAIL = frozenset({PageId.CONNECTIONS, PageId.MCP, PageId.AGENTS, PageId.DOCUMENTS, PageId.BENCHMARKS})
+_OFF_RAIL = frozenset(
+    {PageId.CONNECTIONS, PageId.MCP, PageId.AGENTS, PageId.DOCUMENTS, PageId.BENCHMARKS, PageId.PROFILES}
+)
 RAIL = tuple(page for page in PageId if page not in _OFF_RAIL)
 """Those on the rail, in its order; Ctrl 1 to 7. The others are reached from one of them."""
 

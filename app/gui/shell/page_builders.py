@@ -100,12 +100,18 @@ def _make_other_builders(theme: Theme, stores: Stores, shell: Shell) -> Mapping[
 
         return BenchmarksScreen(theme, stores, shell)
 
+    def build_profiles() -> QWidget:
+        from app.gui.screens.profiles.view import ProfilesScreen  # noqa: PLC0415 -- imported when first shown
+
+        return ProfilesScreen(theme, stores, shell)
+
     return {
         PageId.CONNECTIONS: build_connections,
         PageId.MCP: build_mcp,
         PageId.AGENTS: build_agents,
         PageId.DOCUMENTS: build_documents,
         PageId.BENCHMARKS: build_benchmarks,
+        PageId.PROFILES: build_profiles,
     }
 
 

@@ -28,6 +28,7 @@ _REACHED_FROM = {
     PageId.AGENTS: PageId.SETTINGS,
     PageId.DOCUMENTS: PageId.SETTINGS,
     PageId.BENCHMARKS: PageId.MACHINE,
+    PageId.PROFILES: PageId.MODELS,
 }
 _BUTTON = 40
 _PILL = 10

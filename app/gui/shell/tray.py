@@ -47,6 +47,7 @@ class Tray(QObject):
         self.status_action = self._add_action("", self.window_requested.emit)
         self.model_actions = [self._add_action("", self.models_requested.emit) for _ in range(MOST_LINES)]
         self.menu.addSeparator()
+        self.profiles = ProfileMenu(self.menu, stores)
         self.pause_action = self._add_action("", stores.paused.toggle)
         self.menu.addSeparator()
         self.open_action = self._add_action(tr("Open Roundhouse"), self.window_requested.emit)
@@ -153,6 +154,44 @@ class Tray(QObject):
             action.setVisible(is_there)
             if is_there:
                 action.setText(f"    {look.models[at]}")
+
+
+class ProfileMenu:
+    """The profiles as a menu of the tray's: which is active, and a press to switch. Changed in place, as the rest."""
+
+    def __init__(self, menu: QMenu, stores: Stores) -> None:
+        self._store = stores.profiles
+        self.menu = menu.addMenu(tr("Profile"))
+        self.actions = [self._add_action(at) for at in range(MOST_LINES)]
+        self.none_action = self.menu.addAction(tr("None"))
+        self.none_action.setCheckable(True)
+        self.none_action.triggered.connect(lambda _checked=False: self._store.use(""))
+        self._store.changed.connect(self.show_profiles)
+        self.show_profiles()
+
+    def show_profiles(self) -> None:
+        """Show what is so now; without profiles there is no such menu."""
+        state = self._store.state
+        self.menu.menuAction().setVisible(bool(state.profiles))
+        for at, action in enumerate(self.actions):
+            is_there = at < len(state.profiles)
+            action.setVisible(is_there)
+            if is_there:
+                action.setText(state.profiles[at].name)
+                action.setChecked(state.profiles[at].name == state.active)
+        self.none_action.setChecked(not state.active)
+
+    def _add_action(self, at: int) -> QAction:
+        action = self.menu.addAction("")
+        action.setCheckable(True)
+        action.triggered.connect(lambda _checked=False: self._use(at))
+        return action
+
+    def _use(self, at: int) -> None:
+        profiles = self._store.state.profiles
+        if at < len(profiles):
+            self._store.use(profiles[at].name)
+        self.show_profiles()  # a press has checked what is not active yet
 
 
 SIZES = (16, 22, 24, 32, 44, 48, 64)

@@ -291,7 +291,7 @@ class MainWindow(QMainWindow):
             for menu_action in self._menu_actions
         ]
         offered = [command for source in self.shell.sources for command in source()]
-        for command in [*menu_commands, *offered, *self._commands.model_commands(), *self._commands.setting_commands()]:
+        for command in [*menu_commands, *offered, *self._commands.own_commands()]:
             if command.title not in seen and command.run != self._open_palette:
                 seen.add(command.title)
                 commands.append(command)

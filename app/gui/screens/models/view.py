@@ -75,7 +75,10 @@ class ModelsScreen(PageFrame):
         )
         self._empty.add_action(Button(theme, tr("Discover models"), look=ButtonLook.PRIMARY, action=self.show_discover))
         self._side = ModelsSide.HERE
-        self._library, self._places = self._make_library(), _SideChips(theme, self._turn_to)
+        self._library, self._places = (
+            self._make_library(),
+            _SideChips(theme, self._turn_to, partial(shell.show_page, PageId.PROFILES)),
+        )
         self.disk = DiskView(theme, self.model, self._ask_folder)
         self.discover = DiscoverView(theme, self.hub_search, self.downloads_model, shell)
         self._downloads = DownloadsPanel(theme, self.downloads_model, shell)
@@ -283,7 +286,7 @@ class ModelsScreen(PageFrame):
 class _SideChips(QWidget):
     """The sides of the page: what is on this computer, what that takes, and what the hub has."""
 
-    def __init__(self, theme: Theme, turn: Callable[[ModelsSide], object]) -> None:
+    def __init__(self, theme: Theme, turn: Callable[[ModelsSide], object], show_profiles: Callable[[], object]) -> None:
         super().__init__()
         self.setAccessibleName(tr("Sections of the page"))
         line, group = HBox(theme, self, gap=8), QButtonGroup(self)
@@ -297,6 +300,7 @@ class _SideChips(QWidget):
             theme, "", look=ButtonLook.BARE, name=tr("Downloads"), action=partial(turn, ModelsSide.HERE)
         )
         line.addWidget(self.coming)
+        line.addWidget(Button(theme, tr("Profiles"), look=ButtonLook.BARE, icon="chevron-right", action=show_profiles))
 
     def show_coming(self, coming: str) -> None:
         """Say at the end of the line what is being downloaded."""
