@@ -48,7 +48,7 @@ class ModelSettingsFile:
 
     def change_settings(self, model: str, settings: ModelSettings) -> None:
         """Set what counts for a model. Raises StorageFault, and changes nothing, if it cannot be written."""
-        self._tables.change({model: settings if settings != _NOTHING else None})
+        self._tables.change_values({model: settings if settings != _NOTHING else None})
 
 
 def _with_profile(own: ModelSettings, profile: Profile, model: str) -> ModelSettings:

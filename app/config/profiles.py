@@ -48,7 +48,7 @@ class ProfileStore:
         """Return the profiles by name."""
         return [profile for _, profile in sorted(self._tables.values.items())]
 
-    def find(self, name: str) -> Profile:
+    def find_profile(self, name: str) -> Profile:
         """Return a profile. Raises NotFound."""
         profile = self._tables.values.get(name)
         if profile is None:
@@ -59,7 +59,7 @@ class ProfileStore:
             )
         return profile
 
-    def active(self) -> Profile:
+    def active_profile(self) -> Profile:
         """Return the active profile; `NO_PROFILE` where none is, or it is gone."""
         return self._tables.values.get(self.state.active, NO_PROFILE)
 
@@ -72,32 +72,34 @@ class ProfileStore:
         """Return the profile of the request that is being answered, else the active one. Raises BadRequest."""
         name = REQUEST_PROFILE.get()
         if name is None:
-            return self.active()
+            return self.active_profile()
         if not name:
             return NO_PROFILE
         try:
-            return self.find(name)
+            return self.find_profile(name)
         except NotFound as error:
             raise BadRequest(error.body.sentence, hint=error.hint, code=error.code) from None
 
-    def save(self, request: SaveProfile) -> Profile:
+    def save_profile(self, request: SaveProfile) -> Profile:
         """Keep a profile. Raises BadRequest, Conflict, NotFound or StorageFault."""
         profile, old = request.profile, request.replaced or request.profile.name
         check_profile(profile)
         if request.replaced:
-            self.find(request.replaced)
+            self.find_profile(request.replaced)
             if old != profile.name and profile.name in self._tables.values:
                 raise Conflict(f"There is a profile called {profile.name} already.", hint="Choose another name.")
         if len(self._tables.values.keys() | {profile.name}) > MOST_PROFILES + (old != profile.name):
             raise BadRequest(f"There can be {MOST_PROFILES} profiles.", hint="Remove some first.")
-        self._tables.change({old: None, profile.name: profile} if old != profile.name else {profile.name: profile})
+        self._tables.change_values(
+            {old: None, profile.name: profile} if old != profile.name else {profile.name: profile}
+        )
         self._rename_in_state(old, profile.name)
         return profile
 
-    def remove(self, name: str) -> None:
+    def remove_profile(self, name: str) -> None:
         """Forget a profile; one that is active is active no more. Raises NotFound or StorageFault."""
-        self.find(name)
-        self._tables.change({name: None})
+        self.find_profile(name)
+        self._tables.change_values({name: None})
         self._rename_in_state(name, "")
 
     def set_state(self, state: ProfileState) -> None:

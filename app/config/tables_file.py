@@ -28,7 +28,7 @@ class TablesFile(Generic[T]):
         self.problems: list[str] = []
         self.values: Mapping[str, T] = {} if file is None else self._read_file(file)
 
-    def change(self, changes: Mapping[str, T | None]) -> None:
+    def change_values(self, changes: Mapping[str, T | None]) -> None:
         """Keep values, or with None none, all or nothing. Raises StorageFault if the file cannot be written."""
         if self._file is not None:
             self._write_file(self._file, changes)

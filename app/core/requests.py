@@ -39,7 +39,9 @@ class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The one the client was told as `x-request-id`."""
     at: float
     client: str
-    """The product that the client's User-Agent names first; "unknown" if it names none."""
+    """The product that the client's User-Agent names first, whatever its version; "unknown" if it names none."""
+    client_version: str = ""
+    """What it says of its version."""
     peer: Peer
     dialect: str
     """"openai", "anthropic" or "ollama"."""

@@ -213,7 +213,7 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: KeyStore, stop: Call
     supervisor = Supervisor(
         catalogue.versioned,
         folders,
-        policy_from(settings, tuning, profiles.active()),
+        policy_from(settings, tuning, profiles.active_profile()),
         events.publish,
         confiner=confiner,
     )

@@ -169,6 +169,26 @@ class EngineOwner:
         run = self._run_of(lease)
         return None if run is None else await run.is_answering()
 
+    async def still_computes(self) -> bool | None:
+        """Ask it for a token while nobody uses it; None where it cannot be asked, or somebody uses it by then."""
+        run = self._run
+        if run is None or self.machine.state is not _S.READY or self.machine.in_flight:
+            return None
+        number, answer = self.machine.run, await run.still_computes()
+        is_over = self.machine.run != number or self._is_stopped()
+        return None if is_over or self.machine.in_flight else answer
+
+    def _is_stopped(self) -> bool:
+        """Whether somebody had it stopped: then it is not missed."""
+        return self.machine.state is _S.STOPPED
+
+    async def end_broken(self) -> None:
+        """Have the engine killed, which computes no more, if it still runs, and wait for its end."""
+        run = self._run
+        if run is not None and self.machine.state is _S.READY:
+            self._handle_at_once(m.EngineStuck(run=run.number))
+            await asyncio.wait([run.end])
+
     def end_stuck(self, lease: Lease) -> bool:
         """Have the engine of a lease killed, which is stuck; return whether it still runs."""
         if self._run_of(lease) is None:

@@ -30,6 +30,7 @@ from app.supervisor.records import LaunchRecords
 from app.supervisor.run import LoopbackPorts, RunDeps, StateKeeping
 from app.supervisor.scheduling import Resident
 from app.supervisor.states import StateFacts
+from app.supervisor.waking import WakeWatch
 from engines.api import EngineAdapter
 from engines.environment import engine_environment
 
@@ -61,7 +62,8 @@ class Supervisor:
         confiner: Confiner | None = None,
     ) -> None:
         self._policy = policy
-        self._publish = publish
+        self._wake_watch = WakeWatch(self, publish)
+        self._publish = self._note_and_publish(publish)
         self._is_closed = False
         self.rescue: Rescue | None = None
         self._owners: dict[str, EngineOwner] = {}
@@ -80,8 +82,15 @@ class Supervisor:
             describe_resident=lambda model: self._owners[model].describe_resident(),
             send=lambda model, message: self._owners[model].send_message(message),
         )
-        self._watch_task: asyncio.Task[None] | None = None
+        self._watch_tasks: list[asyncio.Task[None]] = []
         self.pausing = PauseControl(self, publish)
+
+    def _note_and_publish(self, publish: Callable[[Event], None]) -> Callable[[Event], None]:
+        def publish_noted(event: Event) -> None:
+            self._wake_watch.note_event(event)
+            publish(event)
+
+        return publish_noted
 
     def list_residents(self) -> list[Resident]:
         """Return who takes up room."""
@@ -137,7 +146,10 @@ class Supervisor:
 
     async def start(self) -> int:
         """Kill what a gateway that was killed left running; return how many launches that were. Then watch memory."""
-        self._watch_task = asyncio.create_task(MemoryWatch(self, self._publish).run_forever(), name="memory for others")
+        self._watch_tasks = [
+            asyncio.create_task(MemoryWatch(self, self._publish).run_forever(), name="memory for others"),
+            asyncio.create_task(self._wake_watch.run_forever(), name="engines after sleep"),
+        ]
         orphans = await asyncio.to_thread(self._deps.records.reap_orphans)
         if orphans:
             models = ", ".join(sorted({record.model for record in orphans}))
@@ -148,9 +160,9 @@ class Supervisor:
     async def close(self) -> None:
         """Stop every engine without waiting for requests, and start none again."""
         self._is_closed = True
-        if self._watch_task is not None:
-            self._watch_task.cancel()
-            await asyncio.gather(self._watch_task, return_exceptions=True)
+        for task in self._watch_tasks:
+            task.cancel()
+        await asyncio.gather(*self._watch_tasks, return_exceptions=True)
         await self.pausing.close()
         self._arbiter.close()
         await asyncio.gather(*(owner.close() for owner in self._owners.values()))
@@ -217,6 +229,16 @@ class Supervisor:
         """
         owner = self._owners.get(lease.status.model)
         return None if owner is None else await owner.is_answering(lease)
+
+    async def still_computes(self, model: str) -> bool | None:
+        """Ask a model's idle engine for a token; None where nobody can tell."""
+        owner = self._owners.get(model)
+        return None if owner is None else await owner.still_computes()
+
+    async def end_broken(self, model: str) -> None:
+        """Kill a model's engine, which computes no more, and wait for its end."""
+        if (owner := self._owners.get(model)) is not None:
+            await owner.end_broken()
 
     def report_stuck(self, lease: Lease) -> None:
         """Have the engine of a lease, which answers nothing any more, killed; it starts again for those who wait."""

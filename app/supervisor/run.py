@@ -18,7 +18,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import psutil
@@ -58,6 +58,7 @@ from engines.api import (
     ProcessSpec,
     Readiness,
     ReadyWhen,
+    Route,
     SlotStates,
     SoftStop,
 )
@@ -103,6 +104,8 @@ ALIVE_SHARE = 0.02
 """An engine that uses less of one core than this is waiting; answering our questions alone costs about so much."""
 TOKEN_S = 300.0
 """For a token, which waits for the work before it: then it is asked for anew."""
+WAKE_S = 20.0
+"""An engine that answers nothing about itself for so long after a sleep, and uses no processor, is stuck."""
 PROBE_S = 10.0
 """How long one question to an engine that was ready may take. As `remote.LOOK_S`: one thread may answer and compute."""
 
@@ -224,6 +227,31 @@ class EngineRun:
             if asks_token
             else self._until_answered(limits.slots_path or plan.readiness.path)
         )
+        return await self._ends_in_time(probe, limits)
+
+    async def still_computes(self) -> bool | None:
+        """Ask an idle engine something easy, and then for a token; None where it cannot be asked."""
+        plan, limits = self._plan, self._limits
+        if plan is None or limits is None or not plan.processes:
+            return None
+        if plan.readiness.when is not ReadyWhen.COMPLETION:
+            well = asyncio.create_task(self._until_answered(limits.slots_path or plan.readiness.path))
+            soon = msgspec.structs.replace(limits, frozen_s=min(limits.frozen_s, WAKE_S))
+            if not await self._ends_in_time(well, soon):
+                return False
+        path = limits.probe_path or limits.routes.get(Route.CHAT, "")
+        if self._request.options.task != "chat" or not path:
+            return True
+        token = asyncio.create_task(self._has_token(path, limits.stuck_s))
+        return await self._ends_in_time(token, limits) and token.result()
+
+    async def _has_token(self, path: str, timeout_s: float) -> bool:
+        try:
+            return await computes(self._build_endpoint(), path, timeout_s=timeout_s)
+        except (OSError, ValueError):  # TimeoutError too: its process is gone, or says nothing that makes sense
+            return False
+
+    async def _ends_in_time(self, probe: "asyncio.Task[Any]", limits: Descriptor) -> bool:
         try:
             return await self._is_answered(probe, limits)
         finally:
@@ -244,7 +272,7 @@ class EngineRun:
                 return
             await asyncio.sleep(PULSE_S)
 
-    async def _is_answered(self, probe: "asyncio.Task[None]", limits: Descriptor) -> bool:
+    async def _is_answered(self, probe: "asyncio.Task[Any]", limits: Descriptor) -> bool:
         pids = [child.pid for child in self._ends]
         begun_s = lively_s = last_look_s = time.monotonic()
         spent_s = 0.0

@@ -18,19 +18,19 @@ async def list_profiles(call: AdminCall[None, NoQuery]) -> ProfileList:
 @routes.add("POST", "/profiles")
 async def save_profile(call: AdminCall[SaveProfile, NoQuery]) -> Profile:
     """Keep a profile, in place of the one that has its name or that it replaces."""
-    return await call.profiles.save(call.body)
+    return await call.profiles.save_profile(call.body)
 
 
 @routes.add("GET", "/profiles/{name}")
 async def read_profile(call: AdminCall[None, NoQuery]) -> Profile:
     """Show one profile."""
-    return call.services.profiles.find(call.names["name"])
+    return call.services.profiles.find_profile(call.names["name"])
 
 
 @routes.add("DELETE", "/profiles/{name}")
 async def remove_profile(call: AdminCall[None, NoQuery]) -> None:
     """Forget a profile; what is loaded stays."""
-    call.profiles.remove(call.names["name"])
+    call.profiles.remove_profile(call.names["name"])
 
 
 @routes.add("GET", "/profile/draft")
@@ -42,7 +42,7 @@ async def draft_profile(call: AdminCall[None, NoQuery]) -> Profile:
 @routes.add("POST", "/profile/plan")
 async def plan_profile(call: AdminCall[UseProfile, NoQuery]) -> ProfilePlan:
     """Say what switching to a profile would do; nothing is changed."""
-    return await call.profiles.plan(call.body.name)
+    return await call.profiles.plan_switch_to(call.body.name)
 
 
 @routes.add("POST", "/profile/use")
@@ -51,10 +51,10 @@ async def use_profile(call: AdminCall[UseProfile, NoQuery]) -> ProfilePlan:
 
     Models come and go in the background; no answer is broken off.
     """
-    return await call.profiles.switch(call.body.name)
+    return await call.profiles.switch_to(call.body.name)
 
 
 @routes.add("POST", "/profile/undo")
 async def undo_profile(call: AdminCall[None, NoQuery]) -> ProfilePlan:
     """Have it again as it was before the last switch."""
-    return await call.profiles.undo()
+    return await call.profiles.undo_switch()

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from aiohttp import HttpVersion11, hdrs, web
 from aiohttp.typedefs import Handler
@@ -179,9 +180,11 @@ _COMMENT = re.compile(r"\([^()]*\)")
 
 def caller_of(request: web.Request, request_id: str, *, keeps_bodies: bool) -> Caller:
     """Return who makes a request."""
+    product = client_product(request.headers.get(hdrs.USER_AGENT, "")[:_LONGEST_USER_AGENT])
     return Caller(
         id=request_id,
-        client=client_name(request.headers.get(hdrs.USER_AGENT, "")[:_LONGEST_USER_AGENT]),
+        client=product.name,
+        client_version=product.version,
         peer=Peer.THIS_COMPUTER if (request.remote or "").startswith(_LOOPBACK) else Peer.NETWORK,
         dialect=_dialect_name(request.path[:_LONGEST_PATH], is_named=ANTHROPIC_DIALECT.header in request.headers),
         path=request.path,
@@ -194,23 +197,37 @@ def _dialect_name(path: str, *, is_named: bool) -> DialectName:
     return dialect_of(path, {ANTHROPIC_DIALECT.header: ""} if is_named else {}).name
 
 
+class ClientProduct(NamedTuple):
+    """A program, over all its versions, and the version."""
+
+    name: str
+    version: str = ""
+
+
 @lru_cache(maxsize=256)
-def client_name(user_agent: str) -> str:
+def client_product(user_agent: str) -> ClientProduct:
     """Return the product a User-Agent names: "claude-cli" for "claude-cli/2.1 (external)", "OpenAI/Python" as it is.
 
     A browser's names come before that of what is built on it, so there the last one counts that is no browser's.
     """
     text = "".join(letter for letter in _COMMENT.sub(" ", user_agent) if letter.isprintable())
-    products = [_product_name(*parts) for parts in _PRODUCT.findall(text)]
+    products = [_split_version(*parts) for parts in _PRODUCT.findall(text)]
     if not products:
-        return "unknown"
-    own = [name for name in products if name not in _BROWSER]
-    if products[0] in _BROWSER:
-        return (own[-1] if own else "browser")[:_LONGEST_CLIENT]
-    return products[0][:_LONGEST_CLIENT]
+        return ClientProduct("unknown")
+    first, own = products[0], [product for product in products if product.name not in _BROWSER]
+    if first.name in _BROWSER:
+        first = own[-1] if own else ClientProduct("browser")
+    elif not first.version and len(products) > 1 and _is_version(products[1].name):  # "OpenAI/Python 3.52.0"
+        first = first._replace(version=products[1].name)
+    return ClientProduct(first.name[:_LONGEST_CLIENT], first.version[:_LONGEST_CLIENT])
 
 
-def _product_name(name: str, version: str) -> str:
-    """Return the name without its version, which may come after a further part: "ai-sdk/openai-compatible/3.0.37"."""
-    words = [part for part in version.split("/") if part and not part.lstrip("vV")[:1].isdigit()]
-    return "/".join([name, *words])
+def _split_version(name: str, rest: str) -> ClientProduct:
+    """Return a product and its version, which may come after a further part: "ai-sdk/openai-compatible/3.0.37"."""
+    parts = [part for part in rest.split("/") if part]
+    words = [part for part in parts if not _is_version(part)]
+    return ClientProduct("/".join([name, *words]), next(filter(_is_version, parts), ""))
+
+
+def _is_version(word: str) -> bool:
+    return word.lstrip("vV")[:1].isdigit()

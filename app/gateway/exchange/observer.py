@@ -127,6 +127,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str = ""
     client: str = ""
+    client_version: str = ""
     peer: Peer = Peer.THIS_COMPUTER
     dialect: str = ""
     path: str = ""

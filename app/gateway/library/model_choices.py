@@ -99,7 +99,7 @@ def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
             *_drafts(services.library, model, own),
             *_loras(services.library, model, own),
         ],
-        aliases=names_for(aliases_of(services.settings, services.profiles.active()), model.name),
+        aliases=names_for(aliases_of(services.settings, services.profiles.active_profile()), model.name),
         chat_template=facts.chat_template if facts is not None else "",
         template_reading=read_template(model, own, facts, services.paths.hub_cache) if model.chats else None,
         brings_code=facts is not None and facts.needs_remote_code,

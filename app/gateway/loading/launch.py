@@ -359,7 +359,7 @@ def devices_of(catalogue: EngineCatalogue) -> tuple[str, ...]:
 
 def renew_policy(services: Services) -> None:
     """Have the supervisor keep to what is set now: after a change of settings, and of the active profile."""
-    services.supervisor.policy = policy_from(services.settings, services.tuning, services.profiles.active())
+    services.supervisor.policy = policy_from(services.settings, services.tuning, services.profiles.active_profile())
 
 
 def policy_from(

@@ -64,7 +64,7 @@ class HoursWatch:
         self._switcher.note_hours(None, before="")
 
     async def _switch(self, name: str, sentence: str, *, cause: ProfileCause = ProfileCause.HOURS) -> None:
-        await self._switcher.switch(name, cause)
+        await self._switcher.switch_to(name, cause)
         now = f"{name} is active now." if name else "No profile is active now."
         self._services.events.publish(Notice(level="info", code="profile_switched", sentence=f"{sentence} {now}"))
 

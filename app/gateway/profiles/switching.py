@@ -57,7 +57,7 @@ class ProfileSwitcher:
         profiles, state = self._services.profiles.list_profiles(), self._services.profiles.state
         return ProfileList(
             profiles=profiles,
-            active=self._services.profiles.active().name,
+            active=self._services.profiles.active_profile().name,
             cause=state.cause,
             next_switch=next_switch(profiles, now),
             can_undo=self._undo is not None,
@@ -65,13 +65,13 @@ class ProfileSwitcher:
             problems=list(self._problems),
         )
 
-    async def save(self, request: SaveProfile) -> Profile:
+    async def save_profile(self, request: SaveProfile) -> Profile:
         """Keep a profile, with its models called as they run. Raises NotFound for a model that is not here."""
         profile, library = request.profile, self._services.library
         found = [await asyncio.to_thread(library.find_model, entry.model) for entry in profile.models]
         if profile.default:
             await asyncio.to_thread(library.find_model, profile.default)
-        kept = self._services.profiles.save(
+        kept = self._services.profiles.save_profile(
             msgspec.structs.replace(
                 request, profile=msgspec.structs.replace(profile, models=_with_run_names(profile, found))
             )
@@ -79,9 +79,9 @@ class ProfileSwitcher:
         self._note_change()
         return kept
 
-    def remove(self, name: str) -> None:
+    def remove_profile(self, name: str) -> None:
         """Forget a profile; where it is active, none is. What is loaded stays. Raises NotFound."""
-        self._services.profiles.remove(name)
+        self._services.profiles.remove_profile(name)
         self._note_change()
 
     def draft_from_now(self, name: str) -> Profile:
@@ -97,24 +97,24 @@ class ProfileSwitcher:
             )
             for request in loads
         ]
-        active = services.profiles.active()
+        active = services.profiles.active_profile()
         return Profile(name=name, models=models, default=active.default, aliases=active.aliases)
 
-    async def plan(self, name: str) -> ProfilePlan:
+    async def plan_switch_to(self, name: str) -> ProfilePlan:
         """Return what switching to a profile, or with an empty name to none, would do. Raises NotFound."""
         return (await plan_switch(self._services, self._find(name))).plan
 
-    async def switch(self, name: str, cause: ProfileCause = ProfileCause.PERSON) -> ProfilePlan:
+    async def switch_to(self, name: str, cause: ProfileCause = ProfileCause.PERSON) -> ProfilePlan:
         """Make a profile the active one, and return what is done for it. Raises NotFound, or Conflict while paused."""
         profile = self._find(name)
         self._check_pause()
         work = await plan_switch(self._services, profile)
-        self._undo = UndoPoint(active=self._services.profiles.active().name, loads=list_loads(self._services))
+        self._undo = UndoPoint(active=self._services.profiles.active_profile().name, loads=list_loads(self._services))
         self._activate(profile.name, cause)
         self._begin(work)
         return work.plan
 
-    async def undo(self) -> ProfilePlan:
+    async def undo_switch(self) -> ProfilePlan:
         """Have it again as it was before the last switch. Raises Conflict where there is none, or while paused."""
         self._check_pause()
         if self._undo is None:
@@ -141,7 +141,7 @@ class ProfileSwitcher:
         await self._background.join(cancel=True)
 
     def _find(self, name: str) -> Profile:
-        return self._services.profiles.find(name) if name else NO_PROFILE
+        return self._services.profiles.find_profile(name) if name else NO_PROFILE
 
     def _check_pause(self) -> None:
         if self._services.supervisor.is_paused:

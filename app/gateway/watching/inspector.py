@@ -97,6 +97,7 @@ def _request_info(exchange: Observation, state: RequestState, figures: ExchangeF
         id=caller.id,
         at=exchange.at,
         client=caller.client,
+        client_version=caller.client_version,
         peer=caller.peer,
         dialect=caller.dialect,
         path=caller.path,

@@ -27,20 +27,20 @@ class ProfileListStore(RemoteStore[ProfileList]):
         """Tell whether a profile, or which is active, is not what it was."""
         return isinstance(event, ProfilesChanged)
 
-    def use(self, name: str) -> None:
+    def use_profile(self, name: str) -> None:
         """Make a profile the active one, or with an empty name none."""
         self.api.post(
             "/profile/use", UseProfile(name=name), kind=ProfilePlan, then=self._finish_switch, failed=self._show_error
         )
 
-    def undo(self) -> None:
+    def undo_switch(self) -> None:
         """Take the last switch back."""
         self.api.post("/profile/undo", None, kind=ProfilePlan, then=lambda _plan: self.read(), failed=self._show_error)
 
     def _finish_switch(self, plan: ProfilePlan) -> None:
         self.read()
         sentence = tr("{name} is active now", name=plan.profile) if plan.profile else tr("No profile is active now")
-        self._shell.show_toast(sentence, self.undo)
+        self._shell.show_toast(sentence, self.undo_switch)
 
     def _show_error(self, error: ErrorBody) -> None:
         self._shell.show_toast(error.sentence)

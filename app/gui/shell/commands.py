@@ -152,10 +152,11 @@ class WindowCommands:
         store = self._stores.profiles
         others = [profile.name for profile in store.state.profiles if profile.name != store.state.active]
         commands = [
-            Command(tr("Use the profile {name}", name=name), partial(store.use, name), "bookmark") for name in others
+            Command(tr("Use the profile {name}", name=name), partial(store.use_profile, name), "bookmark")
+            for name in others
         ]
         if store.state.active:
-            commands.append(Command(tr("Use no profile"), partial(store.use, ""), "bookmark"))
+            commands.append(Command(tr("Use no profile"), partial(store.use_profile, ""), "bookmark"))
         return commands
 
     def setting_commands(self) -> list[Command]:

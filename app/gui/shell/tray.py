@@ -165,7 +165,7 @@ class ProfileMenu:
         self.actions = [self._add_action(at) for at in range(MOST_LINES)]
         self.none_action = self.menu.addAction(tr("None"))
         self.none_action.setCheckable(True)
-        self.none_action.triggered.connect(lambda _checked=False: self._store.use(""))
+        self.none_action.triggered.connect(lambda _checked=False: self._store.use_profile(""))
         self._store.changed.connect(self.show_profiles)
         self.show_profiles()
 
@@ -190,7 +190,7 @@ class ProfileMenu:
     def _use(self, at: int) -> None:
         profiles = self._store.state.profiles
         if at < len(profiles):
-            self._store.use(profiles[at].name)
+            self._store.use_profile(profiles[at].name)
         self.show_profiles()  # a press has checked what is not active yet
 
 

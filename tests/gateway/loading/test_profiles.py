@@ -29,7 +29,7 @@ def answers(no_real_hours: None, gateway: Gateway) -> None:
         return web.json_response({"choices": [{"message": {"role": "assistant", "content": "ok"}}]})
 
     gateway.upstream.play = play
-    gateway.services.profiles.save(SaveProfile(profile=CODING))
+    gateway.services.profiles.save_profile(SaveProfile(profile=CODING))
 
 
 async def ask(gateway: Gateway, model: str, profile: str | None = "coding") -> tuple[int, Any]:
@@ -69,7 +69,7 @@ async def test_a_profile_that_is_not_there_is_refused_in_the_dialect(gateway: Ga
 
 async def test_auto_is_the_profiles_model(gateway: Gateway) -> None:
     embedder = Profile(name="docs", models=[ProfileModel(model="org/embed:q8")])
-    gateway.services.profiles.save(SaveProfile(profile=embedder))
+    gateway.services.profiles.save_profile(SaveProfile(profile=embedder))
     body = {"model": "auto", "input": "text"}
     headers = {PROFILE_HEADER: "docs"}
     async with gateway.http.post(f"{gateway.url}/v1/embeddings", json=body, headers=headers) as reply:
@@ -97,7 +97,7 @@ def watch(gateway: Gateway) -> HoursWatch:
     gateway.supervisor.is_loaded = False
     for name, start, end in (("night", "22:00", "06:00"), ("noon", "12:00", "13:00")):
         profile = Profile(name=name, hours=[ProfileHours(start=start, end=end)])
-        gateway.services.profiles.save(SaveProfile(profile=profile))
+        gateway.services.profiles.save_profile(SaveProfile(profile=profile))
     return HoursWatch(gateway.services, ProfileSwitcher(gateway.services), Clock())
 
 
@@ -126,7 +126,7 @@ async def test_a_computer_that_slept_switches_late_or_not_at_all(gateway: Gatewa
 async def test_what_a_person_chooses_stays_until_other_hours_begin(gateway: Gateway, watch: HoursWatch) -> None:
     assert (await look(gateway, watch, "2026-11-23 22:30"))[0] == "night"
     switcher = watch._switcher
-    await switcher.switch("coding")
+    await switcher.switch_to("coding")
     assert await look(gateway, watch, "2026-11-23 23:00") == ("coding", ProfileCause.PERSON)
     assert await look(gateway, watch, "2026-11-24 07:00") == ("coding", ProfileCause.PERSON), "nothing to go back from"
     assert await look(gateway, watch, "2026-11-24 12:10") == ("noon", ProfileCause.HOURS)
@@ -144,5 +144,5 @@ async def test_a_paused_gateway_switches_once_it_goes_on(gateway: Gateway, watch
 async def test_a_profile_removed_within_its_hours_ends_them(gateway: Gateway, watch: HoursWatch) -> None:
     gateway.services.profiles.set_state(ProfileState(active="coding"))
     assert (await look(gateway, watch, "2026-11-23 22:30"))[0] == "night"
-    gateway.services.profiles.remove("night")
+    gateway.services.profiles.remove_profile("night")
     assert (await look(gateway, watch, "2026-11-23 22:31"))[0] == "coding"

@@ -12,7 +12,7 @@ import pytest
 from app.core.api import PREFIX, SettingInfo
 from app.core.events import Event, RequestChanged, RequestsForgotten
 from app.core.requests import Peer, RequestDetail, RequestInfo, RequestState, Usage
-from app.gateway.entry.middleware import client_name
+from app.gateway.entry.middleware import client_product
 from app.gateway.exchange.observer import BODY_BYTES
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk
 from tests.gateway.played import Gateway
@@ -322,7 +322,35 @@ async def test_what_asks_no_model_anything_is_not_followed(gateway: Gateway, api
     ],
 )
 def test_the_product_is_found_in_a_user_agent(user_agent: str, client: str) -> None:
-    assert client_name(user_agent) == client
+    assert client_product(user_agent).name == client
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "version"),
+    [
+        ("claude-cli/2.1.329 (external, cli)", "2.1.329"),
+        ("OpenAI/Python 3.52.0", "3.52.0"),
+        ("ai-sdk/openai-compatible/3.0.37 ai-sdk/provider-utils/4.0.5", "3.0.37"),
+        ("ai-sdk/openai-compatible/v4", "v4"),
+        ("Mozilla/5.0 (X11) Code/1.99.0 Chrome/132 Electron/34", "1.99.0"),
+        ("Mozilla/5.0 (X11; Linux) Gecko/20100101 Firefox/140.0", ""),
+        ("undici", ""),
+        ("node a", ""),
+        ("a/" + "1" * 500, "1" * 60),
+    ],
+)
+def test_the_version_stands_beside_it(user_agent: str, version: str) -> None:
+    assert client_product(user_agent).version == version
+
+
+async def test_an_upgrade_is_no_new_client(gateway: Gateway, api: Api) -> None:
+    for version in ("3.0.36", "3.0.37"):
+        headers = {"User-Agent": f"ai-sdk/openai-compatible/{version}"}
+        async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json={}, headers=headers) as reply:
+            await reply.read()
+    requests = await list_requests(api)
+    assert {request.client for request in requests} == {"ai-sdk/openai-compatible"}
+    assert {request.client_version for request in requests} == {"3.0.36", "3.0.37"}
 
 
 STREAMS = [

@@ -21,44 +21,44 @@ def store(folder: Path) -> ProfileStore:
 
 def test_what_is_saved_is_read_again_with_what_is_active(tmp_path: Path) -> None:
     first = store(tmp_path)
-    first.save(SaveProfile(profile=CODING))
+    first.save_profile(SaveProfile(profile=CODING))
     first.set_state(ProfileState(active="coding"))
     again = store(tmp_path)
-    assert (again.list_profiles(), again.active(), again.problems) == ([CODING], CODING, [])
+    assert (again.list_profiles(), again.active_profile(), again.problems) == ([CODING], CODING, [])
 
 
 def test_a_renamed_profile_stays_active_and_a_removed_one_does_not(tmp_path: Path) -> None:
     profiles = store(tmp_path)
-    profiles.save(SaveProfile(profile=CODING))
+    profiles.save_profile(SaveProfile(profile=CODING))
     profiles.set_state(ProfileState(active="coding", before="coding"))
     work = Profile(name="work", models=CODING.models)
-    profiles.save(SaveProfile(profile=work, replaced="coding"))
-    assert profiles.active() == work
+    profiles.save_profile(SaveProfile(profile=work, replaced="coding"))
+    assert profiles.active_profile() == work
     assert store(tmp_path).list_profiles() == [work]
-    profiles.remove("work")
+    profiles.remove_profile("work")
     assert (profiles.state.active, profiles.state.before) == ("", "")
     with pytest.raises(NotFound):
-        profiles.remove("work")
+        profiles.remove_profile("work")
 
 
 def test_no_profile_is_lost_by_a_name_that_is_taken(tmp_path: Path) -> None:
     profiles = store(tmp_path)
-    profiles.save(SaveProfile(profile=CODING))
-    profiles.save(SaveProfile(profile=Profile(name="other")))
+    profiles.save_profile(SaveProfile(profile=CODING))
+    profiles.save_profile(SaveProfile(profile=Profile(name="other")))
     with pytest.raises(Conflict):
-        profiles.save(SaveProfile(profile=Profile(name="other"), replaced="coding"))
+        profiles.save_profile(SaveProfile(profile=Profile(name="other"), replaced="coding"))
     with pytest.raises(NotFound):
-        profiles.save(SaveProfile(profile=Profile(name="new"), replaced="gone"))
+        profiles.save_profile(SaveProfile(profile=Profile(name="new"), replaced="gone"))
     assert [profile.name for profile in profiles.list_profiles()] == ["coding", "other"]
 
 
 def test_there_is_an_end_of_profiles() -> None:
     profiles = ProfileStore()
     for number in range(MOST_PROFILES):
-        profiles.save(SaveProfile(profile=Profile(name=f"p{number}")))
-    profiles.save(SaveProfile(profile=Profile(name="q"), replaced="p0"))
+        profiles.save_profile(SaveProfile(profile=Profile(name=f"p{number}")))
+    profiles.save_profile(SaveProfile(profile=Profile(name="q"), replaced="p0"))
     with pytest.raises(BadRequest):
-        profiles.save(SaveProfile(profile=Profile(name="one too many")))
+        profiles.save_profile(SaveProfile(profile=Profile(name="one too many")))
 
 
 def test_a_mistake_costs_its_own_profile_only(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_mistake_costs_its_own_profile_only(tmp_path: Path) -> None:
     profiles = store(tmp_path)
     assert profiles.list_profiles() == [Profile(name="good")], "the table's name counts"
     assert "bad" in profiles.problems[0]
-    assert profiles.active() == NO_PROFILE
+    assert profiles.active_profile() == NO_PROFILE
 
 
 def test_a_profile_stands_over_a_models_settings_and_changes_none(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_profile_stands_over_a_models_settings_and_changes_none(tmp_path: Path
     tuning.profile = profiles.effective_profile
     tuning.change_settings("org/a:Q4", ModelSettings(context=512, slots=2))
     tuning.change_settings("b", ModelSettings(pinned=True))
-    profiles.save(SaveProfile(profile=CODING))
+    profiles.save_profile(SaveProfile(profile=CODING))
     profiles.set_state(ProfileState(active="coding"))
     assert tuning.settings_of("org/a:Q4") == ModelSettings(pinned=True, context=4096, slots=2)
     assert tuning.own_settings("org/a:Q4") == ModelSettings(context=512, slots=2)
@@ -86,7 +86,7 @@ def test_a_profile_stands_over_a_models_settings_and_changes_none(tmp_path: Path
 
 def test_a_request_names_its_own_profile_or_none() -> None:
     profiles = ProfileStore()
-    profiles.save(SaveProfile(profile=CODING))
+    profiles.save_profile(SaveProfile(profile=CODING))
     token = REQUEST_PROFILE.set("coding")
     try:
         assert profiles.effective_profile() == CODING

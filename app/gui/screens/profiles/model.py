@@ -58,16 +58,16 @@ class ProfilesModel(ManagedStore[ProfileList]):
 
         self.api.get("/profile/draft", Profile, save, self.show_refusal)
 
-    def change(self, name: str, profile: Profile) -> None:
+    def change_profile(self, name: str, profile: Profile) -> None:
         """Keep a profile as it was changed."""
         self._save(SaveProfile(profile=profile, replaced=name))
 
-    def use(self, name: str) -> None:
+    def use_profile(self, name: str) -> None:
         """Make a profile the active one, or with an empty name none."""
         self.plans.pop(name, None)
-        self._profiles.use(name)
+        self._profiles.use_profile(name)
 
-    def preview(self, name: str) -> None:
+    def preview_switch(self, name: str) -> None:
         """Ask what switching to a profile would do; asked again, it is hidden."""
         if self.plans.pop(name, None) is not None:
             self.changed.emit()
@@ -79,7 +79,7 @@ class ProfilesModel(ManagedStore[ProfileList]):
 
         self.api.post("/profile/plan", UseProfile(name=name), kind=ProfilePlan, then=keep, failed=self.show_refusal)
 
-    def remove(self, name: str) -> None:
+    def remove_profile(self, name: str) -> None:
         """Remove a profile, once that is confirmed."""
         sentence = tr("Its models stay as they are, on the disk and in memory.")
         self.confirm_removal(name, f"/profiles/{quote_segment(name)}", sentence)

@@ -35,6 +35,10 @@ _ABOUT = LazyText(
     "A profile is a set of models with their contexts, pins and names. Using one loads and unloads only what differs, "
     "waits for answers that are being written, and can be undone. Your settings stay as they are."
 )
+_FORM_EXAMPLES = {
+    "aliases": "gpt-*=qwen3-8b, claude-*=qwen3-8b",
+    "hours": "mon-fri 22:00-06:00; sat,sun 10:00-12:00",
+}
 _CONTEXT_WIDTH = 120
 _NAME_WIDTH = 320
 
@@ -153,7 +157,7 @@ class ProfileCard(Surface):
             tr("What it would do"),
             look=ButtonLook.QUIET,
             name=tr("What using {name} would do", name=name),
-            action=partial(model.preview, name),
+            action=partial(model.preview_switch, name),
         )
         flow.addWidget(self.use)
         flow.addWidget(self.preview)
@@ -191,14 +195,14 @@ class ProfileCard(Surface):
         return tr("Active by its hours") if state.cause is ProfileCause.HOURS else tr("Active")
 
     def _toggle(self) -> None:
-        self._model.use("" if self._model.state.active == self._name else self._name)
+        self._model.use_profile("" if self._model.state.active == self._name else self._name)
 
     def _open_menu(self) -> None:
         menu = Menu(self.theme, self, self._name)
         menu.add_entry(
             tr("Replace with what is loaded now"), partial(self._model.save_present, self._name), icon="refresh-cw"
         )
-        menu.add_entry(tr("Remove"), partial(self._model.remove, self._name), icon="trash-2")
+        menu.add_entry(tr("Remove"), partial(self._model.remove_profile, self._name), icon="trash-2")
         menu.popup(self.more.mapToGlobal(QPoint(0, self.more.height())))
 
 
@@ -214,8 +218,8 @@ class ProfileEditor(QWidget):
         self.add.chosen.connect(self._add_model)
         self.name = Field(theme, tr("Name of the profile"))
         self.default = DropDown(theme, tr("Answers for auto"), [("", tr("The one used last"))])
-        self.aliases = Field(theme, tr("Aliases"), placeholder="gpt-*=qwen3-8b, claude-*=qwen3-8b")
-        self.hours = Field(theme, tr("Hours"), placeholder="mon-fri 22:00-06:00; sat,sun 10:00-12:00")
+        self.aliases = Field(theme, tr("Aliases"), placeholder=_FORM_EXAMPLES["aliases"])
+        self.hours = Field(theme, tr("Hours"), placeholder=_FORM_EXAMPLES["hours"])
         self._wrong = Paragraph(theme, role="meta", color="bad")
         self._wrong.hide()
         self.save = Button(theme, tr("Save"), name=tr("Save {name}", name=name), action=self._submit)
@@ -271,7 +275,7 @@ class ProfileEditor(QWidget):
 
     def _read_rows(self) -> dict[str, ProfileModel]:
         rows = [row for row in self.models.rows.values() if isinstance(row, ModelEntryRow)]
-        return {row.model: row.entry() for row in rows}
+        return {row.model: row.read_entry() for row in rows}
 
     def _submit(self) -> None:
         fields = ProfileFields(
@@ -284,7 +288,7 @@ class ProfileEditor(QWidget):
         profile = parse_profile(fields)
         self._show_wrong(profile if isinstance(profile, ErrorBody) else None)
         if isinstance(profile, Profile):
-            self._model.change(self._name, profile)
+            self._model.change_profile(self._name, profile)
 
     def _show_wrong(self, error: ErrorBody | None) -> None:
         self._wrong.setText(error.sentence if error is not None else "")
@@ -317,7 +321,7 @@ class ModelEntryRow(ListRow):
         self.pinned.setChecked(entry.is_pinned)
         self.loaded.setChecked(entry.is_loaded)
 
-    def entry(self) -> ProfileModel:
+    def read_entry(self) -> ProfileModel:
         """Return what was chosen. A context that is no number is sent as none."""
         text = self.context.text().strip()
         context = int(text) if text.isdecimal() and text.isascii() else None

@@ -163,8 +163,10 @@ def request_facts(request: RequestInfo) -> str:
 
 
 def request_details(request: RequestInfo) -> str:
-    """Return what else is known: id, dialect, where from, status, tokens."""
+    """Return what else is known: id, dialect, where from, version, status, tokens."""
     details = [request.id, f"{request.dialect} {request.path}", tr("from {peer}", peer=request.peer)]
+    if request.client_version:
+        details.append(tr("{client} version {version}", client=request.client, version=request.client_version))
     if request.status is not None:
         details.append(tr("status {status}", status=request.status))
     if request.prompt_tokens is not None:
