@@ -12,6 +12,7 @@ MEASUREMENTS = (
     Measurement("proxies", "tests.bench.proxies:measure"),
     Measurement("crowd", "tests.bench.crowd:measure"),
     Measurement("cancel", "tests.bench.cancelling:measure"),
+    Measurement("complete", "tests.bench.completing:measure"),
     Measurement("switch", "tests.bench.switching:measure"),
     Measurement("warm", "tests.bench.warm_resume:measure"),
     Measurement("soak", "tests.bench.soak:measure", lasts=True),
