@@ -60,6 +60,7 @@ _OPTIONS = (
     ),
     click.option("--flash-attention", type=click.Choice(["on", "off"]), help="Instead of what the engine chooses."),
     click.option("--gpu-layers", type=click.IntRange(0, 10_000), help="Layers on the GPU, instead of as planned."),
+    click.option("--gpu", metavar="UUID", help="The card it is put on, of several; `tune MODEL` lists them."),
     click.option(
         "--gpu-memory-fraction",
         type=click.FloatRange(0.05, 1),
@@ -343,6 +344,9 @@ def _how_it_computes(own: ModelSettings) -> Iterator[tuple[str, str]]:
 def _engine_only(shown: ModelChoices) -> Iterator[tuple[str, str]]:
     """Yield what is shown only where the engine has it, or somebody set it."""
     own = shown.settings
+    for option in shown.gpus:
+        size = words.format_bytes(option.memory_bytes)
+        yield "Card", f"{option.uuid}: {option.name}, {size}{', chosen' if option.uuid == own.gpu else ''}"
     if own.gpu_memory_fraction or "gpu_memory_fraction" in shown.takes:
         share = own.gpu_memory_fraction
         yield "Memory share", "as the engine does" if share is None else f"{share:g}"

@@ -178,6 +178,8 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """None: as the engine chooses."""
     gpu_layers: Annotated[int, msgspec.Meta(ge=0, le=10_000)] | None = None
     """Layers on the GPU, for engines that split by layers; None: as planned, with what is free at the load."""
+    gpu: Annotated[str, msgspec.Meta(pattern=r"^GPU-[0-9A-Za-z-]{1,64}$")] | None = None
+    """UUID of the card it is put on, where there are several; None: as planned for all of them."""
     gpu_memory_fraction: Annotated[float, msgspec.Meta(ge=0.05, le=1)] | None = None
     """The share of memory it may take, for engines that take theirs at the start: a card's, or the computer's."""
     engine: Annotated[str, msgspec.Meta(max_length=64)] | None = None
@@ -278,6 +280,14 @@ class EngineOption(msgspec.Struct, frozen=True, kw_only=True):
     is_installed: bool
 
 
+class GpuOption(msgspec.Struct, frozen=True, kw_only=True):
+    """A card that a model can be put on."""
+
+    uuid: str
+    name: str
+    memory_bytes: int | None = None
+
+
 class TemplateReading(msgspec.Struct, frozen=True, kw_only=True):
     """What a chat template does, read without running it, against the template it was made from where that is here."""
 
@@ -336,6 +346,8 @@ class ModelChoices(msgspec.Struct, frozen=True, kw_only=True):
     engine: str = ""
     """The engine that the next load takes; empty if none can."""
     engines: list[EngineOption] = []
+    gpus: list[GpuOption] = []
+    """The cards to choose from; empty where there are not several, or the engine cannot be put on one of them."""
     companions: list[Companion] = []
     aliases: list[str] = []
     """Further names it answers to."""

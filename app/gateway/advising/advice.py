@@ -57,6 +57,7 @@ from app.gateway.advising.machine import MachineReader
 from app.gateway.advising.model_facts import FactsReader, find_well_known
 from app.gateway.advising.speed_measurements import SpeedMeasurements
 from app.gateway.loading.draft_choice import choose_draft
+from app.gateway.loading.gpu_choice import machine_with_gpu
 from app.gateway.loading.launch import UNCHOSEN, choose_options, launch_options
 from app.gateway.services import Services
 from app.hardware.description import machine_from
@@ -150,6 +151,7 @@ async def make_plan(
         by_name = await find_candidates(services.facts, name)
         candidates_found = await asyncio.to_thread(_know_by_catalogue, services.hub, services.settings, name, by_name)
     own = await asyncio.to_thread(_preferences_for, services, request) if is_here else PlanPreferences()
+    machine = machine_with_gpu(machine, own.gpu)
     engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
     host = host_of(machine) if is_here else described_host(machine)
     supports = await asyncio.to_thread(services.support.read_all) if is_here else {}
@@ -181,6 +183,7 @@ class PlanPreferences(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None = None
     slots: int = 1
     kv_type: str | None = None
+    gpu: str | None = None
     engines: Sequence[str] = ()
     drafts: Mapping[str, str] = {}
     """Engine -> what drafts for the model there."""
@@ -204,6 +207,7 @@ def _preferences_for(services: Services, request: PlanRequest) -> PlanPreference
         context=chosen.context if is_usual else None,
         slots=chosen.slots,
         kv_type=chosen.kv_type,
+        gpu=own.gpu,
         engines=[own.engine] if own.engine else preferred,
         drafts={engine: options.draft_name for engine, options in loads.items() if engine in decided},
         templates={

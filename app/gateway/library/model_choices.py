@@ -21,6 +21,7 @@ from app.core.models import (
     Companion,
     CompanionKind,
     EngineOption,
+    GpuOption,
     ModelChoices,
     ModelInfo,
     ModelSettings,
@@ -30,6 +31,7 @@ from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.library.answer_choices import answer_choices
 from app.gateway.loading.draft_choice import choose_draft, find_trial, own_draft_of
 from app.gateway.loading.draft_files import draft_path
+from app.gateway.loading.gpu_choice import list_gpu_options
 from app.gateway.loading.launch import UNCHOSEN, aliases_of, best_reader, engine_for, launch_options, load_request_for
 from app.gateway.loading.model_tuning import (
     effective_sampling,
@@ -55,7 +57,7 @@ _MOST_DRAFTS = 12
 _STARTED_WITH = (
     *("threads", "gpu_layers", "max_batch_tokens", "flash_attention"),
     *("kv_type", "gpu_memory_fraction", "chat_template", "draft", "lora", "projector", "sampling"),
-    *("tool_parser", "reasoning_parser", "trust_remote_code", "extra_args"),
+    *("tool_parser", "reasoning_parser", "trust_remote_code", "extra_args", "extra_env"),
 )
 _TRIED: dict[str, object] = {
     "allows_code": True,
@@ -94,6 +96,7 @@ def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
         answers=answer_choices(services, model, own, facts),
         engine=engine,
         engines=_engines(services.catalogue, model),
+        gpus=_gpus(services, model, own),
         companions=[
             *_projectors(services.library, model, own),
             *_drafts(services.library, model, own),
@@ -117,7 +120,26 @@ def check_settings(services: Services, model: ModelInfo, settings: ModelSettings
     if settings.chat_template is not None:
         check_new_template(services.templates, settings.chat_template)
     if not model.attached:
+        _check_gpu(services, model, settings)
         _check_plan(services, model, settings)
+
+
+def _check_gpu(services: Services, model: ModelInfo, settings: ModelSettings) -> None:
+    if settings.gpu is None:
+        return
+    options = _gpus(services, model, settings)
+    if not options:
+        raise _invalid_value(
+            "There is no choice of cards for this model: there are not several, or its engine uses none."
+        )
+    if settings.gpu not in {option.uuid for option in options}:
+        names = ", ".join(f"{option.uuid} ({option.name})" for option in options)
+        raise _invalid_value(f"There is no card {quote_value(settings.gpu)} here. There are {names}.")
+
+
+def _gpus(services: Services, model: ModelInfo, own: ModelSettings) -> list[GpuOption]:
+    engine = "" if model.attached else _engine_to_be(services, model, own)
+    return list_gpu_options(services.machine.last, services.catalogue.backend_of(engine) if engine else "")
 
 
 def _check_parts(library: Library, catalogue: EngineCatalogue, model: ModelInfo, settings: ModelSettings) -> None:

@@ -33,6 +33,7 @@ from app.gateway.advising.companions import add_companions
 from app.gateway.advising.engine_table import engine_table, engines_for
 from app.gateway.advising.machine import MachineReader, with_capacity
 from app.gateway.advising.model_facts import FactsReader
+from app.gateway.loading.gpu_choice import gpu_of, machine_with_gpu
 from app.gateway.loading.load_plan import options_from_plan, plan_setting
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
@@ -122,6 +123,7 @@ def _fit_within(
     known: _ComputedLoad, machine: Machine, engines: Sequence[EngineInfo], *, is_fixed: bool
 ) -> LoadRequest:
     setting, facts, options = known.setting, known.facts, known.request.options
+    machine = machine_with_gpu(machine, gpu_of(options))
     engine = engines_for(machine, {}, engines, host_of(machine))[setting.engine.id]
     setting = msgspec.structs.replace(setting, engine=engine)
     pick = plan_setting(facts, machine, setting, kv_type=options.kv_type, is_fixed=is_fixed)

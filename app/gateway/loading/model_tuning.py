@@ -18,6 +18,7 @@ from app.gateway.advising.model_facts import FactsReader
 from app.gateway.exchange.presets import THINK, THINKING_BUDGET
 from app.gateway.loading.draft_choice import choose_draft
 from app.gateway.loading.draft_files import require_file
+from app.gateway.loading.gpu_choice import with_gpu
 from app.gateway.services import Services
 from app.hub.library.companions import projector_beside
 from app.hub.repositories.answers import HubMemory
@@ -73,8 +74,9 @@ def with_tuning(
 ) -> LaunchOptions:
     """Return the options with what is set for the model. Raises NotFound or BadRequest for files that are gone."""
     template = options.chat_template or own.chat_template
+    backend = services.catalogue.backend_of(engine) if own.gpu else ""
     return msgspec.structs.replace(
-        options,
+        with_gpu(options, own.gpu, backend=backend, machine=services.machine.last),
         chat_template=template,
         tool_parser=_tool_parser(services.adapters, services.facts, model, own, engine)
         if options.task == "chat"

@@ -379,6 +379,18 @@ def shows_setting(choices: ModelChoices, *names: str) -> bool:
     return any(name in choices.takes or getattr(choices.settings, name) for name in names)
 
 
+def gpu_options(choices: ModelChoices) -> list[tuple[str, str]]:
+    """Return the cards to choose from, the choice of ours first; several of one name are told apart by their UUID."""
+    names = [option.name for option in choices.gpus]
+    return [
+        ("", tr("As planned")),
+        *(
+            (option.uuid, option.name if names.count(option.name) == 1 else f"{option.name} · {option.uuid[:12]}")
+            for option in choices.gpus
+        ),
+    ]
+
+
 def engine_options(choices: ModelChoices) -> list[tuple[str, str]]:
     """Return the engines to choose from, the choice of ours first."""
     ours = next((engine.name for engine in choices.engines if engine.id == choices.engine), "")

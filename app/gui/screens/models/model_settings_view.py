@@ -103,6 +103,7 @@ class ModelSettingsView(QWidget):
         self.flash_attention = ChoiceRow(
             theme, model, "flash_attention", title=tr("Flash attention"), help_=_FLASH_HELP.tr()
         )
+        self.gpu = ChoiceRow(theme, model, "gpu", title=tr("Graphics card"), help_=tr("The card it is put on."))
         self.numbers = {limits.name: NumberRow(theme, model, limits) for limits in model_settings.NUMBERS}
         self.uses_own = SwitchRow(theme, model, "uses_model_sampling", title=tr("What the model recommends"), help_="")
         self.thinking = ChoiceRow(
@@ -140,6 +141,7 @@ class ModelSettingsView(QWidget):
                 self.numbers["threads"],
                 self.numbers["batch_tokens"],
                 self.flash_attention,
+                self.gpu,
                 self.numbers["gpu_layers"],
                 self.numbers["gpu_memory_fraction"],
             ),
@@ -229,6 +231,7 @@ class ModelSettingsView(QWidget):
             button.setVisible(model.model.chats and not model.model.is_reranker)
         self.kv_type.show_options([(value, words.tr()) for value, words in model_settings.KV_TYPES])
         self.flash_attention.show_options([(value, words.tr()) for value, words in model_settings.FLASH_ATTENTION])
+        self.gpu.show_options(model_settings.gpu_options(choices))
         self.thinking.show_options(model_settings.thinking_options(choices))
         self.draft.show_options(model_settings.draft_options(choices))
         self.draft.show_value()
@@ -277,6 +280,7 @@ class ModelSettingsView(QWidget):
         self.numbers["thinking_budget"].setVisible(choices.answers.takes_budget or own.thinking_budget is not None)
         for name in ("gpu_memory_fraction", "batch_tokens", "gpu_layers"):
             self.numbers[name].setVisible(model_settings.shows_setting(choices, name))
+        self.gpu.setVisible(bool(choices.gpus) or choices.settings.gpu is not None)
         self.flash_attention.setVisible(model_settings.shows_setting(choices, "flash_attention"))
         self._code.setVisible(choices.brings_code or model_settings.shows_setting(choices, "allows_code"))
         self._parsers.setVisible(
