@@ -164,6 +164,7 @@ def configuration(path: str, setting: Setting) -> dict[str, object]:
         "context": setting.context,
         "slots": setting.slots,
         "prefix_cache": False,
+        "state_folder": None,
         "threads": 1,
         "fit": False,
         "gpu_layers": None,
