@@ -35,7 +35,8 @@ test-package: .venv/ready  ## install what `make package` made on a clean Debian
 clients: .venv/ready .clients/ready .clients/agents/ready .clients/servers/ready  ## try the llm and litellm packages, coding agents, and MCP's reference servers
 	@OTHER_CLIENTS_BIN=$(CURDIR)/.clients/bin AGENTS=$(CURDIR)/.clients/agents REFERENCE_SERVERS=$(CURDIR)/.clients/servers \
 	  QT_QPA_PLATFORM=offscreen $(RUN) pytest -q tests/gateway/dialects/test_scripted_other_clients.py \
-	  tests/end_to_end/test_other_clients.py tests/end_to_end/test_agents.py tests/end_to_end/test_reference_servers.py
+	  tests/end_to_end/test_other_clients.py tests/end_to_end/test_agents.py \
+	  tests/end_to_end/test_hosted_agents.py tests/end_to_end/test_reference_servers.py
 
 check: .venv/ready  ## lint, format, types on every system, import rules, workflows
 	@$(RUN) ruff check .

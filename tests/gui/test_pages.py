@@ -274,6 +274,7 @@ def test_settings_come_by_section_in_table_order(settings: SettingsModel) -> Non
         "Endpoint",
         "Models",
         "Chats",
+        "Coding agents",
         "Documents",
         "Engines",
         "Network",

@@ -121,6 +121,7 @@ QWEN_CODE = ClientTool(  # https://qwenlm.github.io/qwen-code-docs
         arguments=lambda _wiring: ["--auth-type", "openai", "--approval-mode", "default", "--acp"],
         environment=_qwen_environment,
     ),
+    agent_tried="0.24.4",
 )
 
 
@@ -488,4 +489,5 @@ COPILOT_CLI = ClientTool(  # https://docs.github.com/copilot: its providers are 
         arguments=lambda _wiring: ["--acp"],
         environment=_copilot_environment,
     ),
+    agent_tried="1.0.102",
 )

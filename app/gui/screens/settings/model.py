@@ -16,6 +16,7 @@ from app.gui.shell.contract import Shell
 _SECTIONS = {
     "gateway": LazyText("Endpoint"),
     "chats": LazyText("Chats"),
+    "agents": LazyText("Coding agents"),
     "documents": LazyText("Documents"),
     "models": LazyText("Models"),
     "engine": LazyText("Engines"),
