@@ -66,6 +66,7 @@ def _candidate_paths(paths: Paths) -> Iterator[OwnedPath]:
         paths.updates: "downloaded updates",
         paths.attachment_indexes: "indexes of files of conversations",
         paths.warm_prompts: "prompts that engines have read",
+        paths.manual_index: "the index of the manual",
     }
     foreign = set(list_foreign_paths(paths))
     for path in _whole_or_parts(paths.state, foreign):

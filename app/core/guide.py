@@ -24,6 +24,7 @@ class GuideTool(StrEnum):
     LIST_MODELS = "list_models"
     STATUS = "status"
     SEARCH = "search"
+    MANUAL = "search_manual"
 
 
 class ActionKind(StrEnum):
@@ -83,6 +84,8 @@ class GuideAnswer(msgspec.Struct, frozen=True, kw_only=True):
     sources: list[GuideSource] = []
     documents: AnswerDocuments = AnswerDocuments()
     """The passage of the manual that says more, or that is the answer."""
+    model: str = ""
+    """Which model wrote it from what it looked up; empty where none did."""
 
     @property
     def commands(self) -> list[str]:

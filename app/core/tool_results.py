@@ -157,6 +157,20 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     note: str = ""
 
 
+class ManualPassage(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage of the manual, and the file below docs and the headings that it stands under."""
+
+    file: str
+    heading: str
+    text: str
+
+
+class ManualAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Passages of the manual, the best first."""
+
+    passages: list[ManualPassage]
+
+
 class AnswerText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A model's answer, and what it cost."""
 

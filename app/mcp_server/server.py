@@ -27,7 +27,8 @@ from app import __version__
 from app.client.http import GatewayClient
 from app.core.api import Status
 from app.core.errors import BadRequest, EnvironmentFault, NotFound, RoundhouseError, Unauthorized, quote_value
-from app.mcp_server.tools import TOOLS, ManagementTool, object_schema
+from app.core.lookups import object_schema
+from app.mcp_server.tools import TOOLS, ManagementTool
 
 Connect = Callable[[], GatewayClient]
 """Finds the gateway, or starts one."""

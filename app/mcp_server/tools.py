@@ -11,13 +11,15 @@ import msgspec
 
 from app.client.endpoint import AnswerStream, EndpointMessage
 from app.client.http import GatewayClient
-from app.core.advice import Estimate, EstimateRequest, Intent, PlanRequest
+from app.core.advice import Estimate, EstimateRequest, PlanRequest
 from app.core.api import Status
 from app.core.chats import Sampling
 from app.core.downloads import Download, Pull
 from app.core.engines import EngineStatus
 from app.core.errors import BadRequest
-from app.core.hub import HubPick, HubResults, HubUse, MachineAdvice
+from app.core.guide import GuideTool
+from app.core.hub import HubPick, HubResults, MachineAdvice
+from app.core.lookups import LOOKUPS, EstimateArguments, NoArguments, PlanArguments, SearchArguments
 from app.core.models import LoadModel, LoadOptions, ModelInfo, UnloadModel
 from app.core.tool_results import (
     AnswerText,
@@ -42,37 +44,6 @@ _HUB_S = 120.0
 _LOAD_S = 3600.0
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 _Tokens = Annotated[int, msgspec.Meta(ge=1, le=1 << 30)]
-
-
-class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool without arguments."""
-
-
-class PlanArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to plan."""
-
-    model: Annotated[str, msgspec.Meta(description="A name, file or repository; empty for the best model here.")] = ""
-    use: Intent = Intent.CHAT
-    users: Annotated[int, msgspec.Meta(ge=1, le=100_000, description="Users at once.")] = 1
-    context: Annotated[int, msgspec.Meta(ge=1, description="Tokens of context per conversation.")] | None = None
-
-
-class EstimateArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to estimate."""
-
-    model: Annotated[_Name, msgspec.Meta(description="A name of the catalogue or the library, or a repository.")]
-    context: Annotated[int, msgspec.Meta(ge=1, description="Tokens of context per conversation.")] | None = None
-    slots: Annotated[int, msgspec.Meta(ge=1, le=1024, description="Conversations at once.")] | None = None
-
-
-class SearchArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to look for: words, or a use."""
-
-    text: Annotated[str, msgspec.Meta(max_length=200, description="Words of a model's name, to search the hub.")] = ""
-    best: (
-        Annotated[HubUse, msgspec.Meta(description="The best of the catalogue for this use; works offline.")] | None
-    ) = None
-    format: Annotated[str, msgspec.Meta(max_length=32, description="gguf, mlx, exl3 ...")] = ""
 
 
 class PullArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -198,56 +169,26 @@ def ask_model(client: GatewayClient, arguments: AskArguments) -> AnswerText:
     )
 
 
+def _make_lookup(tool: GuideTool, run: Callable[[GatewayClient, Any], msgspec.Struct]) -> ManagementTool:
+    """Return one of the Guide's lookups, asked for over the gateway's API."""
+    lookup = LOOKUPS[tool]
+    return ManagementTool(
+        name=tool.value,
+        title=lookup.title,
+        description=lookup.description,
+        arguments=lookup.arguments,
+        answer=lookup.answer,
+        run=run,
+        reaches_hub=lookup.reaches_hub,
+    )
+
+
 TOOLS: tuple[ManagementTool, ...] = (
-    ManagementTool(
-        name="status",
-        title="Status of Roundhouse",
-        description="The local AI service on this computer: its endpoint, the models in memory, and the downloads.",
-        arguments=NoArguments,
-        answer=ServiceStatus,
-        run=show_status,
-    ),
-    ManagementTool(
-        name="list_models",
-        title="Installed models",
-        description="The models on this computer and on attached endpoints, by the names that load and ask take.",
-        arguments=NoArguments,
-        answer=InstalledModels,
-        run=list_models,
-    ),
-    ManagementTool(
-        name="plan",
-        title="Plan a model",
-        description=(
-            "The best engine, quantisation and context for a model on this computer, with predicted memory and speed, "
-            "reasons, and what is missing. Without a model: which models of the catalogue run best here."
-        ),
-        arguments=PlanArguments,
-        answer=PlanAnswer,
-        run=make_plan,
-        reaches_hub=True,
-    ),
-    ManagementTool(
-        name="estimate",
-        title="Estimate memory and speed",
-        description="How much memory a model takes at a context, whether it fits here, and how fast it will write.",
-        arguments=EstimateArguments,
-        answer=EstimateAnswer,
-        run=make_estimate,
-        reaches_hub=True,
-    ),
-    ManagementTool(
-        name="search",
-        title="Search models",
-        description=(
-            "Models to download: with `best`, the catalogue's for a use, judged for this computer; with `text`, "
-            "those of the hub whose names have these words."
-        ),
-        arguments=SearchArguments,
-        answer=SearchAnswer,
-        run=search_models,
-        reaches_hub=True,
-    ),
+    _make_lookup(GuideTool.STATUS, show_status),
+    _make_lookup(GuideTool.LIST_MODELS, list_models),
+    _make_lookup(GuideTool.PLAN, make_plan),
+    _make_lookup(GuideTool.ESTIMATE, make_estimate),
+    _make_lookup(GuideTool.SEARCH, search_models),
     ManagementTool(
         name="pull",
         title="Download a model",
@@ -289,11 +230,3 @@ TOOLS: tuple[ManagementTool, ...] = (
         is_read_only=False,
     ),
 )
-
-
-def object_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the JSON schema of a Struct as an object at its root, as the protocol has it."""
-    (root,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-    name = root["$ref"].rpartition("/")[2]
-    schema = definitions.pop(name)
-    return {**schema, "$defs": definitions} if definitions else schema

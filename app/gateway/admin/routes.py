@@ -141,7 +141,7 @@ def add_routes(app: web.Application) -> None:
         DocumentModels(app[SERVICES], app[ENGINE_ACCESS]),
     )
     app[PASSAGES] = PassageSearch(app[COLLECTIONS])
-    app[GUIDE_ANSWERS] = Guide(app[SERVICES], lambda: app[DOWNLOADS].all())  # noqa: PLW0108 -- the queue is made after this table
+    app[GUIDE_ANSWERS] = Guide(app[SERVICES], app[ENGINE_ACCESS], lambda: app[DOWNLOADS].all())  # noqa: PLW0108 -- the queue is made after this table
     app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS], _answer_helpers(app))
     app[BENCHMARKS] = Benchmarks(app[SERVICES])
     app[PROFILES] = ProfileSwitcher(app[SERVICES])

@@ -1,26 +1,22 @@
-"""A question to the Guide: recognised, looked up, said. No model writes any of it, so nothing is invented.
+"""A question to the Guide: recognised, looked up, said. No model writes it, unless a larger one is loaded.
 
 What it looks up is in the answer as calls of tools; none of them changes anything. What could be done next is offered.
 """
 
 import asyncio
 import re
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 
 import msgspec
 
-from app import __version__
 from app.config.paths import DOCS, guide_gguf
-from app.core.advice import EstimateRequest, PlanRequest
+from app.core.advice import PlanRequest
 from app.core.api import GUIDE
-from app.core.documents import AnswerDocuments, Passage, number_sources
+from app.core.documents import AnswerDocuments
 from app.core.downloads import Download
 from app.core.errors import RoundhouseError
 from app.core.guide import (
-    GUIDE_TOOLS,
     ActionKind,
     AnswerAction,
     GuideAnswer,
@@ -30,28 +26,19 @@ from app.core.guide import (
 )
 from app.core.hub import HubUse
 from app.core.models import ModelInfo
-from app.core.tool_calls import AnswerToolCall, ToolCallState
+from app.core.tool_calls import AnswerToolCall
 from app.core.tool_results import (
-    EstimateAnswer,
-    InstalledModels,
-    PlanAnswer,
-    SearchAnswer,
     ServiceStatus,
-    download_progress,
-    estimate_answer,
-    installed_model,
-    loaded_model,
-    picks_answer,
-    plan_answer,
 )
+from app.gateway.exchange.upstream import EngineAccess
+from app.gateway.guide.larger_model import LargerModel
+from app.gateway.guide.lookups import TOOL_DEFINITIONS, Lookups, LookupSession, call_lookup, manual_documents
 from app.gateway.guide.manual import Manual
-from app.gateway.hub import catalogue_listing
 from app.gateway.services import Services
 from app.guide import wording
 from app.guide.entries import GuideEntry, load_entries
 from app.guide.matching import QuestionIndex, choose_match, is_other_subject
 from app.guide.names import NameTable, find_context, hide_names
-from app.store.rows import new_id
 
 UNKNOWN = (
     "I do not know that. I answer questions about Roundhouse and this computer: which model fits, what is loaded, how "
@@ -60,7 +47,6 @@ UNKNOWN = (
 MANUAL_TOPIC = "manual"
 """The topic of what no entry knows and the manual says."""
 _HEADINGS = re.compile(r"\A(?:#{1,6} .*\s+)+")
-_PASSAGE_TOKENS = 1000
 _USES = {
     HubUse.AUTOCOMPLETE: ("autocomplet", "code completion", "complete code"),
     HubUse.CODING: ("cod", "program", "develop"),
@@ -75,19 +61,40 @@ _STATUS_WORDS: dict[str, Callable[[ServiceStatus], wording.Statement]] = {
     "version": wording.say_version,
     "python-client": wording.say_endpoint,
 }
-_S = TypeVar("_S", bound=msgspec.Struct)
 
 
 class Guide:
     """Answers questions. What it knows is read when somebody first asks. Belongs to the event loop."""
 
-    def __init__(self, services: Services, list_downloads: Callable[[], list[Download]]) -> None:
-        self._services, self._list_downloads = services, list_downloads
+    def __init__(self, services: Services, engines: EngineAccess, list_downloads: Callable[[], list[Download]]) -> None:
+        self._services = services
+        self._lookups = Lookups(services, list_downloads)
+        self._larger = LargerModel(services, engines)
         self._reading: asyncio.Task[QuestionIndex] | None = None
         self.manual = Manual(DOCS, services.paths.manual_index)
 
     async def answer(self, question: str) -> GuideAnswer:
-        """Return what the Guide says; what a tool refuses is said, too."""
+        """Return what the Guide says, or a larger model from what it looked up; what a tool refuses is said, too."""
+        looked_up = await self._look_up_answer(question)
+        target = self._larger.find() if looked_up.outcome is not GuideOutcome.DENIED else None
+        if target is None:
+            return looked_up
+        session = LookupSession(self._lookups, self.manual)
+        text = await self._larger.answer(target, question, TOOL_DEFINITIONS, session.run)
+        if not text:
+            return looked_up
+        pages = [action for action in looked_up.actions if action.kind is ActionKind.OPEN_PAGE]
+        return msgspec.structs.replace(
+            looked_up,
+            outcome=GuideOutcome.ANSWERED,
+            text=f"{text}\n\n*{target.model.name} wrote this from what it looked up.*",
+            calls=session.calls,
+            actions=[*session.actions, *pages],
+            documents=session.documents if session.documents.sources else looked_up.documents,
+            model=target.model.name,
+        )
+
+    async def _look_up_answer(self, question: str) -> GuideAnswer:
         index = await self._read_index()
         models = await asyncio.to_thread(self._services.library.list_models)
         things = (await asyncio.to_thread(self._read_names, models)).find_names(question)
@@ -127,7 +134,7 @@ class Guide:
             text=f"The manual says of that, under **{heading}**:\n\n{text}",
             topic=MANUAL_TOPIC,
             sources=[GuideSource(file=passage.file, heading=heading)],
-            documents=_documents(passage),
+            documents=manual_documents(passage),
         )
 
     async def _find_section(self, entry: GuideEntry) -> AnswerDocuments:
@@ -136,7 +143,7 @@ class Guide:
             return AnswerDocuments()
         (source,) = _sources(entry)
         passage = await asyncio.to_thread(self.manual.find_section, source.file, source.heading)
-        return AnswerDocuments() if passage is None else _documents(passage)
+        return AnswerDocuments() if passage is None else manual_documents(passage)
 
     async def _read_index(self) -> QuestionIndex:
         if self._reading is None:
@@ -165,85 +172,27 @@ class Guide:
         match entry.tool:
             case GuideTool.SEARCH:
                 use = _use_of(inquiry.question)
-                search = await self._call(calls, entry.tool, {"best": use.value}, partial(self._search, use))
+                search = await call_lookup(calls, entry.tool, {"best": use.value}, partial(self._lookups.search, use))
                 return wording.say_recommended(search)
             case GuideTool.ESTIMATE:
                 context = find_context(inquiry.question.replace(name, ""))
                 given: dict[str, object] = {"model": name} | ({} if context is None else {"context": context})
-                estimate = await self._call(calls, entry.tool, given, partial(self._estimate, name, context))
+                estimate = await call_lookup(calls, entry.tool, given, partial(self._lookups.estimate, name, context))
                 return wording.say_estimate(estimate, name, is_here=inquiry.is_here)
             case GuideTool.PLAN:
                 named = name if entry.needs else ""
-                plan = await self._call(
-                    calls, entry.tool, {"model": named} if named else {}, partial(self._plan, named)
-                )
+                look_up = partial(self._lookups.plan, PlanRequest(model=named))
+                plan = await call_lookup(calls, entry.tool, {"model": named} if named else {}, look_up)
                 if named:
                     return wording.say_plan(plan, name, is_here=inquiry.is_here)
                 return wording.say_machine(plan) if entry.id == "machine" else wording.say_engine(plan)
             case GuideTool.LIST_MODELS:
-                installed = await self._call(calls, entry.tool, {}, partial(_list_installed, inquiry.models))
+                installed = await call_lookup(calls, entry.tool, {}, self._lookups.list_models)
                 return wording.say_installed(installed, name)
             case _:
-                status = await self._call(calls, GuideTool.STATUS, {}, self._status)
+                status = await call_lookup(calls, GuideTool.STATUS, {}, self._lookups.status)
                 text, actions = _STATUS_WORDS.get(entry.id, wording.say_loaded)(status)
                 return "\n\n".join(filter(None, (entry.answer, text))), actions
-
-    async def _call(
-        self,
-        calls: list[AnswerToolCall],
-        tool: GuideTool,
-        arguments: dict[str, object],
-        lookup: Callable[[], Awaitable[_S]],
-    ) -> _S:
-        """Look something up, and note the call with what came of it. Raises what the lookup raises."""
-        began = time.monotonic()
-        call = AnswerToolCall(
-            id=new_id(),
-            round=1,
-            at=0,
-            server=GUIDE_TOOLS,
-            tool=tool.value,
-            arguments=msgspec.json.encode(arguments).decode(),
-            is_read_only=True,
-        )
-        try:
-            result = await lookup()
-        except RoundhouseError as error:
-            calls.append(
-                msgspec.structs.replace(call, state=ToolCallState.FAILED, result=f"{error} {error.hint}".strip())
-            )
-            raise
-        calls.append(
-            msgspec.structs.replace(
-                call,
-                state=ToolCallState.ANSWERED,
-                result=msgspec.json.encode(result).decode(),
-                seconds=time.monotonic() - began,
-            )
-        )
-        return result
-
-    async def _search(self, use: HubUse) -> SearchAnswer:
-        return picks_answer(await catalogue_listing.list_best(self._services, use))
-
-    async def _estimate(self, model: str, context: int | None) -> EstimateAnswer:
-        from app.gateway.advising import advice  # noqa: PLC0415 -- the gateway starts without the advisor
-
-        return estimate_answer(
-            await advice.estimate_model(self._services, EstimateRequest(model=model, context=context))
-        )
-
-    async def _plan(self, model: str) -> PlanAnswer:
-        return plan_answer(await catalogue_listing.plan_machine(self._services, PlanRequest(model=model)))
-
-    async def _status(self) -> ServiceStatus:
-        services = self._services
-        return ServiceStatus(
-            version=__version__,
-            endpoint=services.identity.url,
-            loaded=[loaded_model(status) for status in services.supervisor.list_statuses() if status.model != GUIDE],
-            downloads=[download_progress(download) for download in self._list_downloads()],
-        )
 
 
 class _Inquiry(msgspec.Struct, frozen=True):
@@ -258,10 +207,6 @@ class _Inquiry(msgspec.Struct, frozen=True):
     def is_here(self) -> bool:
         """Whether the model that it names is on this computer."""
         return any(model.name == self.model for model in self.models)
-
-
-async def _list_installed(models: list[ModelInfo]) -> InstalledModels:
-    return InstalledModels(models=[installed_model(model) for model in models if not model.is_builtin])
 
 
 def _read_questions() -> QuestionIndex:
@@ -285,7 +230,3 @@ def _sources(entry: GuideEntry) -> list[GuideSource]:
         return []
     file, _, heading = entry.manual.partition("#")
     return [GuideSource(file=file if "/" in file else f"guide/{file}", heading=heading)]
-
-
-def _documents(passage: Passage) -> AnswerDocuments:
-    return AnswerDocuments(sources=number_sources([("", passage)], most_tokens=_PASSAGE_TOKENS))

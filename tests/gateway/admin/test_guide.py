@@ -1,15 +1,24 @@
 """The Guide over HTTP: what is looked up is shown as calls, what it does not know it says."""
 
+import json
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from app.client.http import quote_segment
 from app.core.api import GUIDE
+from app.core.capabilities import Capability
 from app.core.chats import MessageStatus
 from app.core.documents import DocumentText
-from app.core.guide import ActionKind, AskGuide, GuideAnswer, GuideOutcome
+from app.core.engines import EngineState, EngineStatus
+from app.core.guide import ActionKind, AskGuide, GuideAnswer, GuideOutcome, GuideTool
 from app.core.tool_calls import ToolCallState
-from tests.gateway.admin.conftest import Api
+from app.gateway.guide.larger_model import MOST_ROUNDS
+from app.supervisor.policy import LoadRequest
+from engines.api import ModelFormat, ModelSource
+from tests.gateway.admin.conftest import Api, Pen, chunk
+from tests.gateway.admin.test_chat_tools import wish, write_rounds
 from tests.gateway.played import Gateway
 
 
@@ -90,3 +99,89 @@ async def test_what_no_entry_knows_is_answered_by_a_passage_of_the_manual(api: A
 async def test_an_answer_brings_the_section_that_says_more(api: Api) -> None:
     answer = await ask(api, "How do I attach a PDF?")
     assert [source.heading for source in answer.documents.sources] == ["Files in chats > In the window"]
+
+
+@pytest.fixture
+def larger(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A model is loaded that chats and calls tools; its engine is scripted."""
+    library, supervisor = gateway.services.library, gateway.services.supervisor
+    able = msgspec.structs.replace(
+        library.find_model(GUIDE), name="larger", capabilities=[Capability.CHAT, Capability.TOOLS]
+    )
+    models = [msgspec.structs.replace(model, is_builtin=model.name == GUIDE) for model in library.list_models()]
+    monkeypatch.setattr(library, "list_models", lambda: [*models, able])
+    monkeypatch.setattr(
+        library, "find_model", lambda name: next(model for model in (*models, able) if model.name == name)
+    )
+    source = ModelSource(name="larger", path=Path("model.gguf"), format=ModelFormat.GGUF)
+    status = EngineStatus(model="larger", engine="llama.cpp", state=EngineState.READY, context=4096)
+    monkeypatch.setattr(supervisor, "list_statuses", lambda: [status])
+    monkeypatch.setattr(supervisor, "request_of", lambda _name: LoadRequest(engine="llama.cpp", source=source))
+    return "larger"
+
+
+async def test_a_larger_model_answers_from_what_it_looks_up(api: Api, pen: Pen, larger: str, gateway: Gateway) -> None:
+    write_rounds(
+        pen,
+        [wish("status"), wish("search_manual", {"text": "xet storage"}, index=1)],
+        [chunk("One model is loaded.")],
+    )
+    answer = await ask(api, "What is loaded?")
+    assert (answer.model, answer.topic) == (larger, "loaded")
+    assert answer.text == "One model is loaded.\n\n*larger wrote this from what it looked up.*"
+    assert [(call.tool, call.state) for call in answer.calls] == [
+        ("status", ToolCallState.ANSWERED),
+        ("search_manual", ToolCallState.ANSWERED),
+    ]
+    assert [(action.kind, action.target) for action in answer.actions] == [
+        (ActionKind.UNLOAD, larger),
+        (ActionKind.OPEN_PAGE, "models"),
+    ]
+    assert answer.documents.sources[0].heading == "Downloads > Xet storage"
+    first, second = (json.loads(body) for body in gateway.upstream.bodies)
+    offered = {tool["function"]["name"] for tool in first["tools"]}
+    assert offered == {tool.value for tool in GuideTool}
+    assert [message["role"] for message in second["messages"]][-3:] == ["assistant", "tool", "tool"]
+
+
+@pytest.mark.usefixtures("larger")
+async def test_a_larger_model_that_calls_nothing_leaves_what_was_looked_up(api: Api, pen: Pen) -> None:
+    write_rounds(pen, [chunk("I guess that nothing is.")])
+    answer = await ask(api, "which models do I have")
+    assert (answer.model, answer.topic) == ("", "installed")
+    assert "org/embed:q8" in answer.text
+
+
+@pytest.mark.usefixtures("larger")
+async def test_calls_that_fail_are_no_ground_for_an_answer(api: Api, pen: Pen, gateway: Gateway) -> None:
+    write_rounds(
+        pen,
+        [wish("status", "{broken"), wish("format_disk", index=1), wish("estimate", {"context": 3}, index=2)],
+        [chunk("All is well.")],
+    )
+    answer = await ask(api, "What is loaded?")
+    assert answer.model == ""
+    assert [call.tool for call in answer.calls] == ["status"]
+    results = [message["content"] for message in json.loads(gateway.upstream.bodies[1])["messages"][-3:]]
+    assert all("not right" in result for result in results)
+
+
+@pytest.mark.usefixtures("larger")
+async def test_an_engine_that_fails_or_calls_for_ever_leaves_what_was_looked_up(api: Api, pen: Pen) -> None:
+    write_rounds(pen, *[[wish("status")]] * (MOST_ROUNDS + 2))
+    answer = await ask(api, "What is loaded?")
+    assert answer.model == ""
+    assert "larger" in answer.text
+
+
+async def test_a_model_that_calls_no_tools_is_not_asked(
+    api: Api, larger: str, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = gateway.services.library
+    models = [
+        msgspec.structs.replace(model, capabilities=[Capability.CHAT]) if model.name == larger else model
+        for model in library.list_models()
+    ]
+    monkeypatch.setattr(library, "list_models", lambda: models)
+    assert (await ask(api, "What is loaded?")).model == ""
+    assert gateway.upstream.bodies == []

@@ -9,7 +9,8 @@ from jsonschema import Draft202012Validator
 from app.client.http import GatewayClient
 from app.core.api import PortFile
 from app.core.errors import BadRequest
-from app.mcp_server.tools import TOOLS, ManagementTool, SearchArguments, object_schema, search_models
+from app.core.lookups import SearchArguments, object_schema
+from app.mcp_server.tools import TOOLS, ManagementTool, search_models
 
 ROOT = Path(__file__).resolve().parents[3]
 GUIDE = ROOT / "docs" / "guide" / "clients.md"
