@@ -22,6 +22,7 @@ from app.core.events import (
     LibraryJobChanged,
     ModelsChanged,
     PauseChanged,
+    ProfilesChanged,
     RequestChanged,
     SettingChanged,
     UpdatesChanged,
@@ -76,6 +77,7 @@ COSTS: list[tuple[Event, list[str]]] = [
     (INSTALLED, ["/engines/stock"]),
     (FREED, ["/library/disk"]),
     (UpdatesChanged(), ["/update"]),
+    (ProfilesChanged(), ["/profiles"]),
     (CalibrationChanged(stage="Done", done=True), ["/calibration"]),
     (EngineChanged(status=data.READY), []),
     (DownloadChanged(download=hub.DOWNLOADS[0]), []),
@@ -140,7 +142,7 @@ def test_a_page_that_is_shown_later_shows_what_is_known(
     api.calls.clear()
     window.show_page(PageId.CONNECT)
     window.show_page(PageId.SETTINGS)
-    assert reads(api).keys() == {"/tools", "/autocomplete", "/hub/token"}
+    assert reads(api).keys() == {"/tools", "/autocomplete", "/hub/token", "/preflights"}
 
 
 @pytest.fixture
