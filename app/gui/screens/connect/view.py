@@ -42,6 +42,8 @@ class CompletionRow(ListRow):
         self._search = Button(theme, tr("Find a model"), look=ButtonLook.PLAIN, action=model.show_models)
         self.tail.addWidget(self._search)
         self.tail.addWidget(self._choice)
+        self.state_words = Paragraph(theme, color="ink-2")
+        """Below the row, since a line would be cut off where it says what is missing."""
 
     def show_state(self) -> None:
         """Show what is so now."""
@@ -52,7 +54,8 @@ class CompletionRow(ListRow):
         self._choice.set_value(state.model)
         self._choice.setVisible(bool(state.choices or state.model))
         self._search.setVisible(not state.choices)
-        self.show_text(tr("Code completion"), _completion_words(state))
+        self.state_words.setText(_completion_words(state))
+        self.setAccessibleDescription(_completion_words(state))
 
 
 def _completion_words(state: Autocomplete) -> str:
@@ -75,7 +78,11 @@ class ConnectScreen(PageFrame):
         self.head.addWidget(self._choice)
         self._completion = CompletionRow(theme, self.model)
         self._completion_card = Surface(theme)
-        VBox(theme, self._completion_card, gap=0).addWidget(self._completion)
+        card = VBox(theme, self._completion_card, gap=0)
+        card.addWidget(self._completion)
+        below = VBox(theme, margins=(16, 0, 16, 12), gap=0)
+        below.addWidget(self._completion.state_words)
+        card.addLayout(below)
         self._trouble = ErrorPanel(theme)
         self._skeleton = Skeleton(theme, 4, is_card=True)
         self._nothing = EmptyState(
