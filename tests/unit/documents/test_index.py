@@ -229,11 +229,12 @@ def test_words_of_a_question_are_asked_once_and_bounded() -> None:
 def test_a_killed_program_leaves_whole_files_and_vectors_that_are_theirs(tmp_path: Path) -> None:
     folder, rounds = tmp_path / "index", 12
     for number in range(rounds):
-        # Each is killed a little later than the one before, wherever it is then.
+        # Each is killed after one file more than the one before, wherever it is then.
         child = subprocess.Popen([sys.executable, "-c", _WRITES, str(folder), str(number)], stdout=subprocess.PIPE)
         assert child.stdout is not None
-        child.stdout.readline()
-        time.sleep(0.02 * number)
+        for _ in range(1 + number):
+            child.stdout.readline()
+        time.sleep(0.003 * number)
         child.kill()
         child.communicate()
         assert child.returncode, "it was killed"
@@ -254,10 +255,11 @@ with DocumentIndex(Path(sys.argv[1])).write() as writer:
         name = f"/d/{number % 7}.md"
         put(writer, name, f"# {name}\\n\\n" + f"Round {sys.argv[2]}, number {number}, of {name}. " * 200)
         writer.save_vectors(
-            {passage.place: quantise(embed(passage.text)) for passage in writer.list_unembedded(2)}
+            {passage.place: quantise(embed(passage.text)) for passage in writer.list_unembedded(20)}
         )
         if number % 5 == 0:
             writer.remove_file(f"/d/{number % 3}.md")
+        print(number, flush=True)
 """
 
 
