@@ -1,7 +1,8 @@
 """The theme: resolves tokens to Qt values for the present mode and scale, and says when they change.
 
-Widgets ask it while painting and keep nothing; `changed` means: lay out and paint again. Mode "system" follows the
-desktop's colour scheme as it changes.
+Widgets ask it while painting and keep nothing; `changed` means: lay out and paint again. They ask thousands of times
+for a few lengths and fonts: it keeps those until the scale changes. Mode "system" follows the desktop's colour scheme
+as it changes.
 
 Lucide's outline icons (ISC), tinted while they are rendered. Drawn on 24 px with 2 px strokes: 1.5 px at 18 px.
 """
@@ -30,6 +31,18 @@ _ALIASES = frozenset({"", "Sans Serif", "Sans", "sans-serif", "Helvetica"})
 _FEATURE_TABULAR = QFont.Tag.fromString("tnum")
 
 
+class _Lengths(dict[float, int]):
+    """Logical pixels by unscaled ones at one scale, each computed once; never 0 for something visible."""
+
+    def __init__(self, percent: int) -> None:
+        super().__init__()
+        self._percent = percent
+
+    def __missing__(self, size: float) -> int:
+        length = self[size] = max(1, round(size * self._percent / 100)) if size else 0
+        return length
+
+
 class Theme(QObject):
     """Tokens for the present mode and scale. One per application."""
 
@@ -42,6 +55,8 @@ class Theme(QObject):
         self._reduce_motion = False
         self._palette = self._resolve_palette()
         self._icons: dict[tuple[str, str, int, float], QPixmap] = {}
+        self._lengths = _Lengths(self._percent)
+        self._fonts: dict[tuple[str, int | None], QFont] = {}
         self._families = {"ui": _ui_family(), "mono": _mono_family()}
         hints = QGuiApplication.styleHints()
         hints.colorSchemeChanged.connect(self._follow_system)
@@ -67,7 +82,7 @@ class Theme(QObject):
 
     def px(self, size: float) -> int:
         """Return a length in unscaled pixels as logical pixels; never 0 for something visible."""
-        return max(1, round(size * self._percent / 100)) if size else 0
+        return self._lengths[size]
 
     def duration(self, milliseconds: int) -> int:
         """Return how long a movement may take; 0 when motion is reduced."""
@@ -75,6 +90,12 @@ class Theme(QObject):
 
     def font(self, role: str, weight: int | None = None) -> QFont:
         """Return the font of a role; figures in it keep their width."""
+        key = role, weight
+        if key not in self._fonts:
+            self._fonts[key] = self._make_font(role, weight)
+        return QFont(self._fonts[key])  # one of the caller's own, which may be changed
+
+    def _make_font(self, role: str, weight: int | None) -> QFont:
         size, usual = TYPE[FontRole(role)]
         font = QFont(self._families["mono" if role == FontRole.MONO else "ui"])
         font.setPixelSize(self.px(size))
@@ -106,6 +127,8 @@ class Theme(QObject):
         """Set the size of everything, kept within 80 and 200 %."""
         low, high = SCALE_RANGE
         self._percent = min(high, max(low, percent))
+        self._lengths = _Lengths(self._percent)
+        self._fonts.clear()
         self._refresh_palette()
 
     def set_reduce_motion(self, reduce: bool) -> None:  # noqa: FBT001 -- a setter of one flag
