@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from app.benchmark.accuracy import compare_with_predictions, describe_accuracy
 from app.core.benchmarks import (
     BenchmarkReceipt,
     BenchmarkSettings,
@@ -22,7 +21,6 @@ from app.core.errors import EngineFailed
 from app.core.events import BenchmarkChanged, RaceChanged, TuneChanged
 from app.core.tool_prompts import PreflightQuery, ToolPreflight
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
-from app.gateway.benchmarking.loss import compare_models
 from app.gateway.benchmarking.preflight import preflight_tools
 from app.gateway.benchmarking.race import plan_race
 from app.store.measurements import KEPT_BENCHMARKS
@@ -72,6 +70,8 @@ async def stop_benchmark(call: AdminCall[None, NoQuery]) -> None:
 @routes.add("GET", "/benchmarks/accuracy")
 async def benchmark_accuracy(call: AdminCall[None, NoQuery]) -> PredictionAccuracy:
     """Say how far predicted speeds were off, before and after something was measured of a model."""
+    from app.benchmark.accuracy import compare_with_predictions, describe_accuracy  # noqa: PLC0415 -- start-up must not pay for it
+
     accuracy = compare_with_predictions(await call.services.chats.list_benchmarks(limit=KEPT_BENCHMARKS))
     return msgspec.structs.replace(accuracy, sentence=describe_accuracy(accuracy))
 
@@ -116,6 +116,8 @@ async def quantization_loss(call: AdminCall[MeasureLoss, NoQuery]) -> LossResult
 
     Takes two loads and about a hundred short requests; who leaves ends it.
     """
+    from app.gateway.benchmarking.loss import compare_models  # noqa: PLC0415 -- start-up must not pay for it
+
     _check_quiet(call)
     return await compare_models(call.services, call.body.reference, call.body.model)
 

@@ -6,31 +6,14 @@ before in turns, so that a computer that grows warm slows both down.
 """
 
 import asyncio
-import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from app.benchmark.results import round_disturbances
-from app.benchmark.statistics import bootstrap_ratio
-from app.benchmark.tuning import (
-    BEFORE,
-    FEW,
-    CandidateScope,
-    SettingCandidate,
-    answer_figures,
-    answer_times,
-    candidate_result,
-    combine_candidates,
-    describe_tuning,
-    halve_candidates,
-    is_better,
-    propose_candidates,
-)
-from app.core.benchmarks import BenchmarkSample, BenchmarkSettings, StartBenchmark, StartTune, TuneResult
-from app.core.errors import BadRequest, Conflict, EngineFailed, UserError
+from app.core.benchmarks import BenchmarkSample, BenchmarkSettings, StartBenchmark, StartTune
+from app.core.errors import BadRequest, Conflict
 from app.core.events import TuneChanged
 from app.core.models import ModelSettings
 from app.gateway.advising.measuring_job import MeasuringJob
@@ -41,19 +24,14 @@ from app.gateway.loading.launch import load_request_for
 from app.gateway.services import Services
 
 if TYPE_CHECKING:
+    from app.benchmark.tuning import CandidateScope, SettingCandidate
     from app.core.models import ModelInfo
     from app.gateway.benchmarking.run import BenchmarkRun
+    from app.gateway.benchmarking.setting_search import SettingSearch
     from app.gateway.benchmarking.system_watch import ReadCounters
 
 ANSWER_TOKENS = 48
 VISIT_REQUESTS = 3
-FINAL_TURNS = 3
-"""Visits of each side in the end; with three requests each, nine answers."""
-_FINAL_SHARE = 0.4
-"""Of the time, what is left for the end."""
-
-Visit = Callable[[ModelSettings], Awaitable[list[BenchmarkSample]]]
-"""Loads the model with settings and returns the samples of a visit."""
 
 
 class SelfTuning(MeasuringJob[TuneChanged]):
@@ -75,6 +53,8 @@ class SelfTuning(MeasuringJob[TuneChanged]):
 
     async def start(self, request: StartTune) -> TuneChanged:
         """Begin. Raises NotFound, BadRequest where there is nothing to try, Conflict while one runs."""
+        from app.benchmark.tuning import propose_candidates  # noqa: PLC0415 -- start-up must not pay for it
+
         self.job.check_idle()
         model = await require_own_model(self._services, request.model)
         if not model.chats or model.is_reranker:
@@ -88,7 +68,9 @@ class SelfTuning(MeasuringJob[TuneChanged]):
             lambda: self._measure(self._run(request, model, own, candidates)),
         )
 
-    async def _find_scope(self, model: "ModelInfo", own: ModelSettings, request: StartTune) -> CandidateScope:
+    async def _find_scope(self, model: "ModelInfo", own: ModelSettings, request: StartTune) -> "CandidateScope":
+        from app.benchmark.tuning import CandidateScope  # noqa: PLC0415 -- start-up must not pay for it
+
         services = self._services
         choices = await asyncio.to_thread(list_choices, services, model)
         load = await asyncio.to_thread(load_request_for, services, model, own=own)
@@ -111,8 +93,11 @@ class SelfTuning(MeasuringJob[TuneChanged]):
         return (await fit_load(self._services, load)).options.gpu_layers
 
     async def _run(
-        self, request: StartTune, model: "ModelInfo", own: ModelSettings, candidates: list[SettingCandidate]
+        self, request: StartTune, model: "ModelInfo", own: ModelSettings, candidates: "list[SettingCandidate]"
     ) -> None:
+        from app.benchmark.results import round_disturbances  # noqa: PLC0415 -- start-up must not pay for it
+        from app.gateway.benchmarking.setting_search import SettingSearch  # noqa: PLC0415 -- as above
+
         run = self._make_run()
         begun_at = self._clock()
         search = SettingSearch(
@@ -151,11 +136,12 @@ class SelfTuning(MeasuringJob[TuneChanged]):
     async def _measure_losses(self, request: StartTune, search: "SettingSearch") -> dict[str, float]:
         """Return by how much those that can change answers do, and drop those that change them more than is allowed."""
         from app.gateway.benchmarking.loss import compare_settings  # noqa: PLC0415 -- as above
+        from app.gateway.benchmarking.setting_search import FINAL_SHARE  # noqa: PLC0415 -- as above
 
         losses: dict[str, float] = {}
         for candidate in search.faster:
             if candidate.can_change_answers and request.most_loss is not None:
-                self._publish_stage(f"How {candidate.name} changes answers", 1 - _FINAL_SHARE)
+                self._publish_stage(f"How {candidate.name} changes answers", 1 - FINAL_SHARE)
                 loss = await compare_settings(self._services, request.model, search.own, candidate.apply_to(search.own))
                 losses[candidate.name] = loss.kl_divergence
                 if loss.kl_divergence > request.most_loss:
@@ -164,132 +150,3 @@ class SelfTuning(MeasuringJob[TuneChanged]):
 
     def _publish_stage(self, stage: str, fraction: float) -> None:
         self.job.tell(stage=stage, fraction=min(1.0, fraction))
-
-
-class SettingSearch:
-    """The state of one search: who is still in it, and what was measured. Belongs to the event loop's thread."""
-
-    def __init__(
-        self,
-        own: ModelSettings,
-        candidates: Sequence[SettingCandidate],
-        *,
-        seed: int,
-        elapsed: Callable[[], float],
-        duration_s: float,
-    ) -> None:
-        self.own, self.candidates, self.elapsed = own, list(candidates), elapsed
-        self.samples: dict[str, list[BenchmarkSample]] = {BEFORE: []}
-        self.problems: dict[str, str] = {}
-        self.finals: tuple[list[BenchmarkSample], list[BenchmarkSample]] = ([], [])
-        self.ratio = bootstrap_ratio([1.0], [1.0])
-        self._by_name = {candidate.name: candidate for candidate in candidates}
-        self._draw = random.Random(seed)  # noqa: S311 -- drawn, so that nobody always comes first
-        self._duration_s = duration_s
-
-    @property
-    def faster(self) -> list[SettingCandidate]:
-        """Who is better than before so far."""
-        return [part for part in combine_candidates(self.candidates, self.samples) if part.name not in self.problems]
-
-    def drop(self, name: str, problem: str) -> None:
-        """Leave a candidate out from now on."""
-        self.problems[name] = problem
-
-    async def find_survivors(self, visit: Visit, publish: Callable[[str, float], None]) -> None:
-        """Measure all a little, then the better half again, until few are left or the time for it is over."""
-        names = [BEFORE, *self._by_name]
-        while True:
-            order = [name for name in names if name not in self.problems]
-            self._draw.shuffle(order)
-            order.sort(key=lambda name: name != BEFORE or bool(self.samples[BEFORE]))  # no verdict without it
-            for name in order:
-                if self._is_over(1 - _FINAL_SHARE) and self.samples[BEFORE]:
-                    return
-                publish(f"Trying {name}", self.elapsed() / self._duration_s)
-                await self._visit_one(name, visit)
-            if len(order) <= FEW:
-                return
-            names = halve_candidates(self.samples)
-
-    async def decide(self, visit: Visit, publish: Callable[[str, float], None]) -> list[SettingCandidate]:
-        """Return what is kept: the fastest of each kind together, if the whole is better in turns with what was."""
-        kept = self.faster
-        if not kept:
-            self.finals = (self.samples[BEFORE], self.samples[BEFORE])
-            return []
-        for attempt in (kept, kept[:1]):
-            if await self._is_confirmed(attempt, visit, publish):
-                return attempt
-            if len(kept) == 1:
-                break
-        return []
-
-    def make_result(
-        self, model: str, engine: str, kept: Sequence[SettingCandidate], losses: Mapping[str, float]
-    ) -> TuneResult:
-        """Return what came of it."""
-        before = answer_figures(self.finals[0])
-        after = answer_figures(self.finals[1]) if kept else before
-        return TuneResult(
-            model=model,
-            engine=engine,
-            is_change=bool(kept),
-            sentence=describe_tuning(kept, before, after, self.ratio),
-            entries=[
-                candidate_result(
-                    candidate,
-                    self.samples,
-                    is_kept=candidate in kept,
-                    loss=losses.get(candidate.name),
-                    problem=self.problems.get(candidate.name, ""),
-                )
-                for candidate in self.candidates
-            ],
-            before=before,
-            after=after,
-            ratio=self.ratio,
-            settings_before=self.own,
-            settings=self._apply(kept),
-            duration_s=self.elapsed(),
-        )
-
-    def _apply(self, kept: Sequence[SettingCandidate]) -> ModelSettings:
-        changed = self.own
-        for candidate in kept:
-            changed = candidate.apply_to(changed)
-        return changed
-
-    async def _is_confirmed(
-        self, kept: Sequence[SettingCandidate], visit: Visit, publish: Callable[[str, float], None]
-    ) -> bool:
-        changed = self._apply(kept)
-        before: list[BenchmarkSample] = []
-        after: list[BenchmarkSample] = []
-        for turn in range(FINAL_TURNS):
-            share = 1 - _FINAL_SHARE + _FINAL_SHARE * turn / FINAL_TURNS
-            publish(f"Comparing {', '.join(part.name for part in kept)} with before", share)
-            before += await visit(self.own)
-            try:
-                after += await visit(changed)
-            except (EngineFailed, UserError) as error:
-                if isinstance(error, Conflict):
-                    raise
-                self.drop(kept[0].name, str(error))
-                break
-        self.finals = (before, after or before)
-        self.ratio = bootstrap_ratio(answer_times(before), answer_times(self.finals[1]))
-        return bool(after) and is_better(self.ratio)
-
-    async def _visit_one(self, name: str, visit: Visit) -> None:
-        """Measure one; an engine that cannot run so is out of it. Raises Conflict where others disturb it."""
-        changed = self.own if name == BEFORE else self._by_name[name].apply_to(self.own)
-        try:
-            self.samples.setdefault(name, []).extend(await visit(changed))
-        except (EngineFailed, UserError) as error:
-            if isinstance(error, Conflict) or name == BEFORE:
-                raise
-            self.problems[name] = str(error)
-
-    def _is_over(self, share: float) -> bool:
-        return self.elapsed() >= share * self._duration_s
