@@ -11,7 +11,6 @@ The clock says what a person waits only where nothing else runs; the processor's
 
 import os
 import random
-import resource
 import statistics
 import sys
 import tempfile
@@ -19,6 +18,8 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
+
+import psutil
 
 from app.core.documents import DocumentFile, TextChunk
 from app.documents.folders import file_id
@@ -119,5 +120,9 @@ def _time_questions(reader: IndexReader, made: MadeTexts) -> tuple[list[float], 
 
 def _memory_bytes() -> int:
     """Return the most memory that the process had so far, as the system counts it."""
+    if sys.platform == "win32":
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource  # noqa: PLC0415 -- not on Windows
+
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024
