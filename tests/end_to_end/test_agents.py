@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from app.client.http import GatewayClient
@@ -128,3 +129,18 @@ def test_an_agent_sums_its_conversation_up_before_the_context_is_full_and_goes_o
     expect_file(run)
     assert endpoint.summaries, "it asked for a summary"
     assert endpoint.requests_after, "it went on from the summary"
+
+
+def test_codex_takes_the_list_in_its_form_where_a_command_gives_its_key(
+    client: GatewayClient, tmp_path: Path, project: Path
+) -> None:
+    (codex,) = (agent for agent in AGENTS if agent.tool == "codex")
+    provider = "model_providers.roundhouse.auth"
+    command = ("-c", f"{provider}.command=echo", "-c", f'{provider}.args=["any"]')
+    with ScriptedEndpoint(str(project)) as endpoint:
+        run = run_agent(
+            msgspec.structs.replace(codex, arguments=(*command, *codex.arguments)), client, endpoint, tmp_path
+        )
+    expect_file(run)
+    assert "failed to refresh available models" not in run.output
+    assert "Model metadata" not in run.output, "it says so of a model that is not in the list"

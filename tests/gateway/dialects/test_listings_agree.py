@@ -96,6 +96,18 @@ async def test_our_own_lists_and_openais(near: Gateway, models: dict[str, list[C
         assert (await fetch(near, f"/v1/models/{name}"))["capabilities"] == capabilities
 
 
+async def test_codexs_for_models_that_chat(near: Gateway, models: dict[str, list[Capability]]) -> None:
+    cards = {card["slug"]: card for card in (await fetch(near, "/v1/models?client_version=0.169.0"))["models"]}
+    openais = {card["id"]: card for card in (await fetch(near, "/v1/models"))["data"]}
+    assert set(cards) == {name for name, can in models.items() if _C.CHAT in can}
+    for name, card in cards.items():
+        assert card["context_window"] == openais[name]["context_length"]
+        assert card["max_context_window"] == openais[name]["max_context_length"]
+        assert ("image" in card["input_modalities"]) == (_C.VISION in models[name])
+        assert bool(card["supported_reasoning_levels"]) == (_C.THINKING in models[name])
+        assert card["supports_parallel_tool_calls"] == (_C.TOOLS in models[name])
+
+
 async def test_the_command_lines(near: Gateway, models: dict[str, list[Capability]]) -> None:
     own = msgspec.convert(await fetch(near, "/roundhouse/v1/models"), list[ModelInfo])
     lines = {line.split()[0]: line for line in listed_by_the_command_line(own)}

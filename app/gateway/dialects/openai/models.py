@@ -1,6 +1,6 @@
 """Models as OpenAI lists them, with what its other servers add for clients that want to know more.
 
-The address has other audiences: what Anthropic's and Google's clients ask there is answered in their form.
+The address has other audiences: what Anthropic's and Google's clients and Codex ask there is answered in their form.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.form import json_reply
 from app.gateway.dialects.google import models as google_models
 from app.gateway.dialects.google.record import GOOGLE_DIALECT
+from app.gateway.dialects.openai.codex_models import CLIENT_VERSION, codex_list
 from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.dialects.registry import dialect_of
 from app.gateway.loading.capabilities import with_capabilities
@@ -96,6 +97,9 @@ async def list_models(request: web.Request) -> web.Response:
         return json_reply(anthropic_models.model_page(listed, query))
     statuses = {status.model: status for status in services.supervisor.list_statuses()}
     able = await with_capabilities(services, usable)
+    if CLIENT_VERSION in request.query:
+        contexts = (context_of(services.settings, services.tuning, each, statuses.get(each.runs_as)) for each in able)
+        return json_reply(codex_list(zip(able, contexts, strict=True)))
     cards = [_model_card(services.settings, services.tuning, model, statuses.get(model.runs_as)) for model in able]
     return json_reply(OpenAIModelList(data=cards))
 
