@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 IDLE_S = 20.0
 """An engine that nobody asked anything for so long has time to write down what it has read."""
 QUESTION_S = 10.0
+LOOK_S = 2.0
+"""A request waits no longer for what is kept to be looked up: a keyring may be asking a person to unlock it."""
 LOAD_S = 60.0
 """A prompt that takes longer to load is read instead."""
 SAVE_S = 60.0
@@ -291,7 +293,8 @@ class WarmResume:
                 run.identity = state_identity(run.launch, hashes)
             if run.identity is None:
                 return
-            entries = await asyncio.to_thread(self.store.entries_of, owner, run.identity)
+            async with asyncio.timeout(LOOK_S):
+                entries = await asyncio.to_thread(self.store.entries_of, owner, run.identity)
             has = max((count_shared_tokens(held.chain, held.prompt_tokens, chain) for held in run.prompts), default=0)
             entry = choose_prompt(entries, chain, has, load_bytes_s=self._load_bytes_s)
             if entry is not None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +14,14 @@ from aiohttp import web
 from app.core.events import ModelsChanged
 from app.core.keys import NewKey
 from app.gateway.exchange import warm_resume
+from app.gateway.kept_prompts.store import PromptStore
 from app.gateway.services import Services
 from app.supervisor.lease import ReadyEndpoint
 from app.supervisor.states import SlotStateLaunch, make_state_folders
 from engines.api import EngineInstallation, LaunchOptions, ModelFormat, ModelSource, SlotStates
 from tests.file_keyring import use_file_keyring
 from tests.gateway.played import Gateway
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 
 LONG = "One of many words. " * 800
 TOKENS, WRITTEN = 4000, 2
@@ -222,6 +224,19 @@ async def test_short_requests_and_engines_without_states_cost_nothing(bench: Ben
     bench.gateway.supervisor.state_launch = None
     await bench.ask_model()
     assert bench.engine.log == ["/v1/chat/completions"] * 2
+
+
+async def test_a_keyring_that_asks_a_person_holds_no_request_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    await keep_once(bench)
+    is_unlocked = threading.Event()
+    monkeypatch.setattr(PromptStore, "entries_of", lambda *_owner: is_unlocked.wait(2 * PATIENCE_S) and [])
+    monkeypatch.setattr(warm_resume, "LOOK_S", 0.05)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await bench.ask_model()
+        assert bench.engine.restored == []
+    finally:
+        is_unlocked.set()
 
 
 @pytest.mark.parametrize("outcome", ["refuses", "dies"])
