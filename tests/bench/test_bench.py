@@ -12,6 +12,7 @@ import pytest
 from tests.bench import __main__ as bench
 from tests.bench import (
     cancelling,
+    completing,
     crowd,
     downloading,
     go_proxy,
@@ -152,6 +153,14 @@ def test_a_soak_finds_nothing_wrong_and_sees_what_is() -> None:
     assert int(figures["soak: right"].measured) > 10
     assert "Ollama chat, streamed" in figures["soak: asked in"].measured
     assert 20 < float(figures["soak: gateway resident memory at the end"].measured.split()[0]) < 500
+
+
+@pytest.mark.real_engine
+def test_typing_on_is_measured_against_reading_anew() -> None:
+    share, cold, typed = completing.measure(rounds=1)
+    milliseconds = [float(figure.measured.split()[0].replace(",", "")) for figure in (cold, typed)]
+    assert all(0 < value < 60_000 for value in milliseconds)
+    assert float(share.measured) > 0
 
 
 @pytest.mark.real_engine

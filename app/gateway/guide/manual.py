@@ -27,7 +27,7 @@ _ASIDE = re.compile(
 )
 """Sections that say how the manual knows, which nobody asks for, and the list of models."""
 _PICTURE = re.compile(r"^!\[[^\]\n]*\]\([^)\n]*\)\n?", re.MULTILINE)
-_LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\([^)\s]+\)")
+_LINK = re.compile(r"(?<!!)\[([^\[\]\n]+)\]\([^()\s]+\)")
 
 
 class Manual:
