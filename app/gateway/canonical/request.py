@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from app.core.errors import BadRequest, quote_value
+from app.core.recordings import SoundFile
 from app.core.thinking import ThinkingLevel
 
 
@@ -56,8 +57,8 @@ class Sound(msgspec.Struct, frozen=True, kw_only=True, tag="sound"):
 
 
 _WAV_BYTES_PER_S, _MP3_BYTES_PER_S = 32_000, 16_000
-SOUND_FORMATS = frozenset({"wav", "mp3"})
-"""Of OpenAI's dialect."""
+_SOUND_FORMATS = frozenset({"wav", "mp3"})
+"""Of OpenAI's dialect, and what every engine that hears reads."""
 
 
 class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
@@ -213,6 +214,28 @@ def image_of(uri: str, *, field: str) -> Image:
     """Return the picture of a data URI. Raises BadRequest that names the field it stood in."""
     kind, data = _split(uri, field)
     return Image(media_type=kind, data=data)
+
+
+def sound_of(kind: str, data: str, *, field: str) -> Sound:
+    """Return a sound in base64, by what its first bytes say it is. Raises BadRequest that names the field."""
+    if kind not in _SOUND_FORMATS:
+        raise BadRequest(
+            f"`{field}`: sound is taken as wav or mp3, not as {quote_value(kind or 'unknown')}.",
+            hint="Send the recording as WAV or MP3, in base64.",
+            code="unsupported_content",
+        )
+    try:
+        content = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise BadRequest(f"`{field}` is not base64.", code="invalid_value") from None
+    actual = SoundFile(content).kind
+    if actual not in _SOUND_FORMATS:
+        raise BadRequest(
+            f"`{field}`: this is no recording in WAV or MP3, or it is damaged.",
+            hint="Send the recording as WAV or MP3, in base64.",
+            code="unsupported_content",
+        )
+    return Sound(format=actual, data=data)
 
 
 def text_of(uri: str, *, field: str) -> str:

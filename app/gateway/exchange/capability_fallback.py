@@ -19,7 +19,7 @@ from app.gateway.canonical.families.family import ModelFamily, family_of
 from app.gateway.canonical.request import ConversationMessage, ConversationRequest, MessageRole, Request, Text
 from app.gateway.entry.bodies import call_off_loop
 from app.gateway.exchange.engine.answers import TemplateReply, TokenizeReply, decode_reply
-from app.gateway.exchange.engine.capability import RequestNeed, needs_of
+from app.gateway.exchange.engine.capability import RequestNeed, cannot_error, needs_of
 from app.gateway.exchange.engine.planning import AnswerRepairs, UpstreamPlan, plan_request, reads_itself
 from app.gateway.exchange.engine.request import route_of
 from app.gateway.exchange.presets import apply_preset, with_default_thinking
@@ -60,6 +60,8 @@ async def _plan_for_engine(services: Services, target: ResolvedModel, request: R
     descriptor = running_descriptor(services.adapters, services.supervisor, target.load)
     if Feature.VISION in descriptor.features:
         _check_sight(request, target)
+    if not can_hear(target, descriptor) and RequestNeed.SOUND in needs_of(request):
+        raise cannot_error(RequestNeed.SOUND, descriptor.name)
     if (
         isinstance(request, ConversationRequest)
         and request.tools
@@ -109,6 +111,12 @@ def running_descriptor(adapters: Mapping[str, EngineAdapter], supervisor: Superv
         return about
     running = supervisor.request_of(model) if is_ready(supervisor, model) else None
     return with_parser_features(about, (running or load).options)
+
+
+def can_hear(target: ResolvedModel, descriptor: Descriptor) -> bool:
+    """Tell whether sound may be sent to an engine: one that transcribes hears, and an endpoint judges for itself."""
+    hears = "audio" in descriptor.modalities or Route.TRANSCRIPTIONS in descriptor.routes
+    return hears or target.load.source.remote is not None
 
 
 def _check_sight(request: Request, target: ResolvedModel) -> None:

@@ -1,6 +1,7 @@
 """What an engine that hands on raw text lacks is there all the same, in every dialect; or refused by name."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from aiohttp import web
 from app.core.capabilities import Capability
 from app.core.errors import EngineFailed, NotFound
 from app.core.model_facts import ModelFacts
+from app.core.recordings import SILENCE
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.exchange import client_stream
 from app.gateway.services import Services
@@ -309,6 +311,21 @@ async def test_what_cannot_be_is_refused_and_not_passed_over(
     status, refusal = await gateway.chat(**{**CHAT, **fields})
     assert (status, set(refusal["error"])) == (400, {"message", "type", "param", "code"})
     assert sentence in refusal["error"]["message"]
+    assert gateway.upstream.bodies == []
+
+
+@pytest.mark.parametrize("features", [(Feature.JSON_SCHEMA,), (Feature.TOOLS, Feature.REASONING)])
+async def test_an_engine_without_ears_is_sent_no_sound(
+    gateway: Gateway, engine: Engine, features: tuple[Feature, ...]
+) -> None:
+    engine.descriptor = msgspec.structs.replace(
+        engine.descriptor, modalities=frozenset({"text", "image"}), features=frozenset(features)
+    )
+    sound = {"data": base64.b64encode(SILENCE).decode(), "format": "wav"}
+    turn = {"role": "user", "content": [{"type": "input_audio", "input_audio": sound}]}
+    status, refusal = await gateway.chat(messages=[turn])
+    assert (status, refusal["error"]["code"]) == (400, "engine_cannot")
+    assert "Raw does not support sound" in refusal["error"]["message"]
     assert gateway.upstream.bodies == []
 
 

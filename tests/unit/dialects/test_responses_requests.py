@@ -321,7 +321,7 @@ def test_a_choice_of_tools_is_what_is_offered(choice: object, names: list[str], 
         ({"input": [{"role": "robot", "content": "x"}]}, "invalid_value", "role"),
         ({"input": [{"type": "function_call", "name": "x"}]}, "invalid_value", r"input\[0\].*call_id"),
         ({"input": [{"role": "user", "content": [{"text": "x"}]}]}, "invalid_value", "type"),
-        ({"input": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "unsupported_content", "sound"),
+        ({"input": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "unsupported_content", "wav or mp3"),
         (
             {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "https://a.example/b.png"}]}]},
             "invalid_value",

@@ -176,6 +176,15 @@ def _tool_result(block: Block) -> list[Block]:
     return [result_block, *images]
 
 
+def _refuse_sound(block: Block) -> list[Block]:
+    raise BadRequest(
+        f"Input tag {quote_value(kind_of(block))} found using 'type' does not match any of the expected tags: "
+        "this dialect has no blocks for sound.",
+        hint="Send the recording to /v1/chat/completions as `input_audio`, or its words as text.",
+        code="unsupported_content",
+    )
+
+
 _EMPTY = msgspec.Raw(b'""')
 _READERS: dict[str, Callable[[Block], list[Block]]] = {
     "image": _read_image,
@@ -183,6 +192,8 @@ _READERS: dict[str, Callable[[Block], list[Block]]] = {
     "search_result": _search_result,
     "tool_reference": _tool_reference,
     "tool_result": _tool_result,
+    "audio": _refuse_sound,
+    "input_audio": _refuse_sound,
 }
 
 

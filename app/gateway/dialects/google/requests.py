@@ -24,6 +24,7 @@ from app.gateway.canonical.request import (
     ToolDefinition,
     ToolMode,
     ToolResult,
+    sound_of,
     text_of,
 )
 from app.gateway.dialects.google.schemas import schema_from
@@ -202,12 +203,23 @@ class _TurnReader:
         return None
 
 
+_STANDARD_BASE64 = str.maketrans("-_", "+/")
+"""Google's Python client sends the alphabet for addresses, which engines do not read."""
+_AUDIO = "audio/"
+_SOUND_KINDS = {
+    **dict.fromkeys(("audio/x-wav", "audio/wave", "audio/vnd.wave"), "wav"),
+    **dict.fromkeys(("audio/mpeg", "audio/mpga", "audio/x-mp3"), "mp3"),
+}
+
+
 def _read_blob(blob: GoogleBlob, field: str) -> Part:
-    kind = blob.mime_type.lower()
+    kind, data = blob.mime_type.lower().partition(";")[0].strip(), blob.data.translate(_STANDARD_BASE64)
     if kind.startswith("image/"):
-        return Image(media_type=kind, data=blob.data)
+        return Image(media_type=kind, data=data)
+    if kind.startswith(_AUDIO):
+        return sound_of(_SOUND_KINDS.get(kind, kind.removeprefix(_AUDIO)), data, field=field)
     if kind.startswith("text/") or kind == _JSON:
-        return Text(text_of(f"data:{kind};base64,{blob.data}", field=field))
+        return Text(text_of(f"data:{kind};base64,{data}", field=field))
     raise BadRequest(
         f"`{field}`: a file of the type {quote_value(blob.mime_type or 'unknown')} cannot be read.",
         hint="Send its text, or pictures of its pages.",

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from app.core.errors import BadRequest, quote_value
+from app.core.recordings import SoundFile
 from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.request import (
     CompletionRequest,
@@ -48,7 +49,7 @@ from app.gateway.dialects.ollama.wire import (
     OllamaTool,
     OllamaToolCall,
 )
-from app.gateway.dialects.raw_fields import ABSENT, value_of
+from app.gateway.dialects.raw_fields import ABSENT, is_set, value_of
 
 _Reader = Callable[[object], Any]
 
@@ -210,6 +211,7 @@ def _has_images(request: ConversationRequest) -> bool:
 _ROLES = {"developer": MessageRole.SYSTEM} | {role.value: role for role in MessageRole}
 _KINDS = ((b"\x89PNG", "image/png"), (b"GIF8", "image/gif"), (b"\xff\xd8", "image/jpeg"), (b"BM", "image/bmp"))
 _USUAL_KIND = "image/jpeg"
+_SOUNDS = frozenset({"wav", "mp3", "flac", "ogg"})
 
 
 def read_messages(messages: Sequence[OllamaMessage]) -> Iterator[ConversationMessage]:
@@ -237,6 +239,9 @@ def image_parts(images: Iterable[str] | None) -> Iterator[Image]:
 
 
 def _message_parts(message: OllamaMessage) -> Iterator[Part]:
+    for field in ("audio", "audios", "input_audio"):
+        if is_set(getattr(message, field)):
+            raise _sound_error(field)
     if message.thinking:
         yield Thinking(message.thinking)
     if message.content:
@@ -278,12 +283,22 @@ def _json_arguments(raw: msgspec.Raw) -> str:
     return value if isinstance(value, str) else bytes(raw).decode()
 
 
+def _sound_error(field: str) -> BadRequest:
+    return BadRequest(
+        f"{field}: audio input is not supported by this API",
+        hint="Send the recording to /v1/chat/completions as `input_audio`.",
+        code="unsupported_content",
+    )
+
+
 def _image_type(data: str) -> str:
     """Return what a picture is, by its first bytes. Raises BadRequest if it is not base64 at all."""
     try:
         first_bytes = base64.b64decode(data, validate=True)[:12]
     except (binascii.Error, ValueError):
         raise BadRequest("invalid image data: not base64", code="invalid_value") from None
+    if SoundFile(first_bytes).kind in _SOUNDS:
+        raise _sound_error("images")
     if first_bytes[:4] == b"RIFF" and first_bytes[8:] == b"WEBP":
         return "image/webp"
     return next((kind for mark, kind in _KINDS if first_bytes.startswith(mark)), _USUAL_KIND)

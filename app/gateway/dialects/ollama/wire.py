@@ -34,6 +34,10 @@ class OllamaMessage(msgspec.Struct, frozen=True, kw_only=True):
     content: str | None = None
     thinking: str | None = None
     images: list[str] | None = None
+    audio: msgspec.Raw = ABSENT
+    audios: msgspec.Raw = ABSENT
+    input_audio: msgspec.Raw = ABSENT
+    """This and the two before it are no fields of Ollama's, which clients send all the same: they are refused."""
     tool_calls: list[OllamaToolCall] | None = None
     tool_name: str | None = None
     name: str | None = None

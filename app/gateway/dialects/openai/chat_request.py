@@ -10,7 +10,6 @@ import msgspec
 from app.core.errors import BadRequest, quote_value
 from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.request import (
-    SOUND_FORMATS,
     ConversationMessage,
     ConversationRequest,
     GenerationLimits,
@@ -19,7 +18,6 @@ from app.gateway.canonical.request import (
     ResponseFormat,
     ResponseShape,
     SamplingParams,
-    Sound,
     Text,
     Thinking,
     ToolCall,
@@ -28,6 +26,7 @@ from app.gateway.canonical.request import (
     ToolMode,
     ToolResult,
     image_of,
+    sound_of,
     text_of,
 )
 from app.gateway.dialects.keep_alive import ModelLoadFields
@@ -286,10 +285,7 @@ def _to_part(part: OpenAIContentPart, place: str) -> Part:
         url = part.image_url if isinstance(part.image_url, str) else _decode_text(part.image_url.get("url", ABSENT))
         return image_of(url, field=f"{place}.image_url")
     if part.type == "input_audio" and part.input_audio is not None and part.input_audio.data:
-        if part.input_audio.format not in SOUND_FORMATS:
-            formats = " or ".join(sorted(SOUND_FORMATS))
-            raise BadRequest(f"`{place}.input_audio.format` must be {formats}.", code="unsupported_content")
-        return Sound(format=part.input_audio.format, data=part.input_audio.data)
+        return sound_of(part.input_audio.format, part.input_audio.data, field=f"{place}.input_audio")
     if part.type == "file" and part.file is not None and part.file.file_data is not None:
         return Text(text_of(part.file.file_data, field=f"{place}.file.file_data"))
     raise BadRequest(

@@ -43,6 +43,7 @@ from app.gateway.dialects.openai.stream import (
 from app.gateway.dialects.raw_fields import ABSENT, is_set
 from app.gateway.entry.bodies import call_off_loop, decode_body, read_body
 from app.gateway.exchange.capability_fallback import (
+    can_hear,
     can_pass_bytes,
     checks_calls,
     running_descriptor,
@@ -211,7 +212,8 @@ async def _can_pass(services: Services, target: ResolvedModel, body: bytes, opti
         *needs_of(await call_off_loop(body, to_canonical_request, chat_request)),
         *([RequestNeed.CHOICES] if chat_request.choices > 1 else []),
     ]
-    return all(
+    is_deaf = RequestNeed.SOUND in request_needs and not can_hear(target, descriptor)
+    return not is_deaf and all(
         fulfilment_of(need, descriptor.features) in {Fulfilment.ENGINE, Fulfilment.PASSED_ON} for need in request_needs
     )
 

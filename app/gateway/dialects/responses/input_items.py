@@ -16,11 +16,13 @@ from app.gateway.canonical.request import (
     Image,
     MessageRole,
     Part,
+    Sound,
     Text,
     Thinking,
     ToolCall,
     ToolResult,
     image_of,
+    sound_of,
     text_of,
 )
 from app.gateway.dialects.responses.hosted_input import (
@@ -105,12 +107,18 @@ class _ImageUrl(msgspec.Struct, frozen=True):
     url: str = ""
 
 
+class _InputAudio(msgspec.Struct, frozen=True):
+    data: str = ""
+    format: str = ""
+
+
 class _ContentPart(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     text: str | None = None
     refusal: str | None = None
     image_url: str | _ImageUrl | None = None
     file_data: str | None = None
+    input_audio: _InputAudio | None = None
 
 
 _Content = str | list[_ContentPart] | None
@@ -322,8 +330,8 @@ def _read_output(raw: msgspec.Raw, at: int, calls: _CallIndex) -> _Turns:
     call, name = calls.find_call(output)
     parts = tuple(_content_parts(output.output, at))
     text = "".join(part.text for part in parts if isinstance(part, Text))
-    images = (part for part in parts if isinstance(part, Image))
-    return (ConversationMessage(MessageRole.TOOL, (ToolResult(call_id=call, text=text, name=name), *images)),)
+    media = (part for part in parts if isinstance(part, Image | Sound))
+    return (ConversationMessage(MessageRole.TOOL, (ToolResult(call_id=call, text=text, name=name), *media)),)
 
 
 def _mcp_call(raw: msgspec.Raw, at: int, calls: _CallIndex) -> _Turns:
@@ -391,7 +399,8 @@ def _content_part(part: _ContentPart, field: str) -> Part | None:
     if part.type == "input_file":
         return Text(text_of(part.file_data or "", field=f"{field}.file_data"))
     if part.type == "input_audio":
-        raise BadRequest(f"`{field}`: sound is not taken here.", hint="Send text.", code="unsupported_content")
+        sound = part.input_audio or _InputAudio()
+        return sound_of(sound.format, sound.data, field=f"{field}.input_audio")
     return None
 
 
@@ -409,12 +418,12 @@ def _merge_turns(role: MessageRole, turns: Iterable[ConversationMessage]) -> Con
 
 
 def _results_first(turn: ConversationMessage) -> list[ConversationMessage]:
-    """Return a turn of results without its pictures, which templates do not take there, and those as the user's."""
-    images = tuple(part for part in turn.parts if isinstance(part, Image))
-    if turn.role is not MessageRole.TOOL or not images:
+    """Return a turn of results without its media, which templates do not take there, and those as the user's."""
+    media = tuple(part for part in turn.parts if isinstance(part, Image | Sound))
+    if turn.role is not MessageRole.TOOL or not media:
         return [turn]
     results = tuple(part for part in turn.parts if isinstance(part, ToolResult))
-    return [ConversationMessage(MessageRole.TOOL, results), ConversationMessage(MessageRole.USER, images)]
+    return [ConversationMessage(MessageRole.TOOL, results), ConversationMessage(MessageRole.USER, media)]
 
 
 def _read_item(raw: msgspec.Raw, at: int = 0) -> ResponseItem:
