@@ -39,9 +39,11 @@ QUEUE_LIMIT = 512
 class Subscription:
     """One listener's queue: `with hub.subscribe() as events: async for event in events`. Ends when it was dropped."""
 
-    def __init__(self, hub: "EventHub", *, logs: bool, limit: int) -> None:
+    def __init__(self, hub: "EventHub", *, logs: bool = False, kinds: tuple[type[Event], ...] = (), limit: int) -> None:
         self._hub = hub
         self._wants_logs = logs
+        self.kinds = kinds
+        """What it hears; without any it hears everything, as those do who are told what happens here."""
         self._limit = limit
         self._pending: dict[Hashable, Event] = {}
         self._arrived = asyncio.Event()
@@ -71,7 +73,8 @@ class Subscription:
 
     def offer(self, event: Event) -> None:
         """Queue an event, replacing what it outdates. Never blocks; drops this subscriber when it is too far behind."""
-        if isinstance(event, LogLine) and not self._wants_logs:
+        is_wanted = isinstance(event, self.kinds) if self.kinds else self._wants_logs or not isinstance(event, LogLine)
+        if not is_wanted:
             return
         self._serial += 1
         subject = _subject(event, self._serial)
@@ -98,8 +101,8 @@ class EventHub:
 
     @property
     def has_listeners(self) -> bool:
-        """Whether anybody would hear: what is made only to be told need not be made."""
-        return bool(self._subscribers)
+        """Whether anybody is told what happens: what is made only to be told need not be made."""
+        return any(not subscriber.kinds for subscriber in self._subscribers)
 
     def publish(self, event: Event) -> None:
         """Offer `event` to everybody. Returns at once."""
@@ -109,7 +112,13 @@ class EventHub:
 
     def subscribe(self, *, logs: bool = False) -> Subscription:
         """Start listening from now on; `logs` includes the engines' log lines."""
-        subscription = Subscription(self, logs=logs, limit=self._limit)
+        return self._add(Subscription(self, logs=logs, limit=self._limit))
+
+    def watch(self, *kinds: type[Event]) -> Subscription:
+        """Start listening to events of these kinds for work of the gateway itself, which is told nothing else."""
+        return self._add(Subscription(self, kinds=kinds, limit=self._limit))
+
+    def _add(self, subscription: Subscription) -> Subscription:
         self._subscribers.add(subscription)
         return subscription
 

@@ -49,6 +49,22 @@ async def test_log_lines_come_only_when_asked_for() -> None:
     assert await drained(logs) == [line(1)]
 
 
+async def test_the_gateways_own_work_hears_its_kinds_only_and_is_no_listener() -> None:
+    hub = EventHub(limit=3)
+    work = hub.watch(ModelsChanged, ChatChanged)
+    for number in range(10):  # more than a listener may be behind
+        hub.publish(notice(number))
+        hub.publish(line(number))
+    hub.publish(ModelsChanged())
+    hub.publish(ChatChanged(chat="a"))
+    assert not hub.has_listeners
+    listener = hub.subscribe()
+    assert hub.has_listeners
+    listener.close()
+    assert not hub.has_listeners
+    assert await drained(work) == [ModelsChanged(), ChatChanged(chat="a")]
+
+
 async def test_a_flood_of_log_lines_costs_the_oldest_lines_and_nothing_else() -> None:
     hub = EventHub(limit=3)
     subscription = hub.subscribe(logs=True)

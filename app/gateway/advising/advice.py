@@ -461,7 +461,7 @@ def _model_in_forms(name: str, forms: Mapping[str, tuple[str, ...]]) -> tuple[Mo
 async def watch_loads(services: Services) -> None:
     """Note every load until cancelled. A load that cannot be judged costs a line in the log, nothing else."""
     latest: dict[str, EngineStatus] = {}
-    with services.events.subscribe() as events:
+    with services.events.watch(EngineChanged) as events:
         async with asyncio.TaskGroup() as settling:
 
             def note_status(status: EngineStatus) -> None:

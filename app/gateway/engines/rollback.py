@@ -136,7 +136,7 @@ class EngineRecovery:
 
     async def watch(self, events: EventHub) -> None:
         """Count loads that went well, and roll back where an engine ended while it answered. Runs until cancelled."""
-        with events.subscribe() as subscription:
+        with events.watch(EngineChanged) as subscription:
             async for event in subscription:
                 if isinstance(event, EngineChanged):
                     await self._note_status(event.status)

@@ -100,7 +100,7 @@ class WarmPromptService:
     async def watch_events(self) -> None:
         """Remove what is nobody's, now and whenever models change or chats are deleted. Runs until cancelled."""
         await self.sweep_prompts()
-        with self._services.events.subscribe() as subscription:
+        with self._services.events.watch(ModelsChanged, ChatChanged) as subscription:
             async for event in subscription:
                 if isinstance(event, ModelsChanged):
                     await self.sweep_prompts()

@@ -251,7 +251,7 @@ async def refresh_card(library: Library, model: ModelInfo, *, only_if_changed: b
 async def watch_endpoints(library: Library, events: EventHub) -> None:
     """Compare an endpoint's list with what it was each time it is taken into use, until cancelled."""
     loaded: dict[str, float | None] = {}
-    with events.subscribe() as subscription:
+    with events.watch(EngineChanged) as subscription:
         async with asyncio.TaskGroup() as looking:
             async for event in subscription:
                 if not isinstance(event, EngineChanged) or event.status.engine != ATTACHED:

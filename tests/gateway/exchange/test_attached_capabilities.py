@@ -13,6 +13,7 @@ from aiohttp import web
 
 from app.core.capabilities import Capability
 from app.core.errors import BadRequest, NotFound, Unavailable
+from app.core.events import EngineChanged
 from app.core.models import AttachEndpoint, CorrectAttached
 from app.gateway.library import attached_endpoints, endpoint_routes
 from app.gateway.library.attached_endpoints import attach, watch_endpoints
@@ -275,7 +276,7 @@ async def test_a_correction_needs_no_endpoint_and_asking_does(near: Gateway, far
 
 async def test_a_list_that_changed_is_read_again_when_the_endpoint_is_next_used(near: Gateway, far: Far) -> None:
     watching = asyncio.create_task(watch_endpoints(near.services.library, near.services.events))
-    await until(lambda: near.services.events.has_listeners)
+    await until(lambda: (EngineChanged,) in {each.kinds for each in near.services.events._subscribers})
     server = Server(far, {"/v1/chat/completions": WHOLE})
     assert (await posted(near, "/v1/embeddings", input="x"))[0] == 400
     far.listing = {"data": [{"id": "big", "max_model_len": 8192}]}
