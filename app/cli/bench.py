@@ -68,6 +68,9 @@ def _read_levels(_ctx: click.Context, _option: click.Parameter, value: str) -> l
     help="A JSONL file of your own prompts instead: a line has `prompt` or `messages`, and may have `max_tokens`.",
 )
 @click.option(
+    "--kept", type=click.IntRange(1, 200), help="Your newest requests that the inspector keeps, so many, instead."
+)
+@click.option(
     "--concurrency", callback=_read_levels, default="1", show_default=True, help="Requests at once, as in 1,4,8."
 )
 @click.option("--requests", type=click.IntRange(1, 1000), default=6, show_default=True, help="Per round, at least.")
@@ -166,6 +169,7 @@ def _request_for(
         key=options["key"] if is_url else "",
         settings=settings,
         prompts=prompts,
+        kept=options["kept"] or 0,
         keeps_disturbed=options["keep_disturbed"],
     )
 

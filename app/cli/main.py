@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Say how a model would do with a coding agent here: time and context for its prompts.",
     ),
     "race": ("race:race", "Find the fastest engine for a model on this computer, and use it."),
+    "trial": ("trial:trial", "Ask your own requests again of another model or engine, and compare the answers."),
     "doctor": ("machine:doctor", "Write a report about this machine, without names or serial numbers."),
     "connect": (
         "connect:connect",

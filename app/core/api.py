@@ -152,6 +152,12 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /races            StartRace         RaceChanged; /events say how far it is
     GET    /races/job                          RaceChanged or null: what runs, or ran last, with its result
     DELETE /races/job                          204, stops it
+    POST   /trials          StartTrial         TrialChanged; /events say how far it is
+    GET    /trials/job                         TrialChanged or null: what runs, or ran last, with its result
+    DELETE /trials/job                         204, stops it
+    GET    /trials/words                       list[TrialWords]: its answers, as long as the inspector keeps the words
+    POST   /trials/switch                      TrialSwitch: the second takes the first's place
+    POST   /trials/undo                        TrialSwitch
     GET    /tools                              list[ToolInfo], those found here first
     POST   /tools/{id}/preview   WireTool      ToolChange, nothing is written
     POST   /tools/{id}/connect   WireTool      ToolChange

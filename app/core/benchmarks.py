@@ -100,6 +100,8 @@ class StartBenchmark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     settings: BenchmarkSettings = BenchmarkSettings()
     prompts: Annotated[list[BenchmarkPrompt], msgspec.Meta(max_length=MOST_PROMPTS)] = []
     """Of the workload `file`."""
+    kept: Annotated[int, msgspec.Meta(ge=0, le=200)] = 0
+    """So many of the newest requests that the inspector keeps with their words are the prompts instead."""
     keeps_disturbed: bool = False
     """Keep a result that was disturbed or is noisy, with what is the matter; otherwise it is refused."""
 

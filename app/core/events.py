@@ -14,6 +14,7 @@ from app.core.engine_store import EngineJob
 from app.core.engines import EngineStatus, Pause
 from app.core.library import LibraryJob
 from app.core.requests import RequestInfo
+from app.core.trials import TrialResult
 from app.core.updates import UpdateJob
 
 
@@ -114,6 +115,18 @@ class RaceChanged(msgspec.Struct, frozen=True, kw_only=True, tag="race"):
     error: str = ""
     code: str = ""
     result: RaceResult | None = None
+
+
+class TrialChanged(msgspec.Struct, frozen=True, kw_only=True, tag="trial"):
+    """A shadow trial has come further, or has ended; fields as for `CalibrationChanged`."""
+
+    model: str
+    stage: str
+    fraction: float | None = None
+    done: bool = False
+    error: str = ""
+    code: str = ""
+    result: TrialResult | None = None
 
 
 class TuneChanged(msgspec.Struct, frozen=True, kw_only=True, tag="tuning"):
@@ -223,6 +236,7 @@ Event = (
     | DraftTrialChanged
     | BenchmarkChanged
     | RaceChanged
+    | TrialChanged
     | TuneChanged
     | EnginesChanged
     | EngineJobChanged

@@ -18,8 +18,9 @@ from app.core.benchmarks import (
 )
 from app.core.engine_store import InstallEngine
 from app.core.errors import EngineFailed
-from app.core.events import BenchmarkChanged, RaceChanged, TuneChanged
+from app.core.events import BenchmarkChanged, RaceChanged, TrialChanged, TuneChanged
 from app.core.tool_prompts import PreflightQuery, ToolPreflight
+from app.core.trials import StartTrial, TrialSwitch, TrialWords
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.gateway.benchmarking.preflight import preflight_tools
 from app.gateway.benchmarking.race import plan_race
@@ -37,7 +38,7 @@ class ReceiptQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 def _check_quiet(call: AdminCall[Any, Any]) -> None:
     """Return if nothing is measured now: two measurements would disturb each other. Raises Conflict."""
-    for measuring in (call.benchmarks, call.races, call.tunings):
+    for measuring in (call.benchmarks, call.races, call.tunings, call.trials):
         measuring.job.check_idle()
 
 
@@ -52,7 +53,12 @@ async def benchmarks(call: AdminCall[None, ReceiptQuery]) -> list[BenchmarkRecei
 async def start_benchmark(call: AdminCall[StartBenchmark, NoQuery]) -> BenchmarkChanged:
     """Measure a model or an endpoint; takes a minute or more, and events say how far it is."""
     _check_quiet(call)
-    return await call.benchmarks.start(call.body)
+    request = call.body
+    if request.kept:
+        from app.gateway.benchmarking.kept_requests import with_kept_prompts  # noqa: PLC0415 -- start-up must not pay for it
+
+        request = await with_kept_prompts(call.services, request, call.inspector)
+    return await call.benchmarks.start(request)
 
 
 @routes.add("GET", "/benchmarks/job")
@@ -172,3 +178,43 @@ async def race_job(call: AdminCall[None, NoQuery]) -> RaceChanged | None:
 async def stop_race(call: AdminCall[None, NoQuery]) -> None:
     """Stop the one that runs; nothing is changed."""
     await call.races.stop()
+
+
+@routes.add("POST", "/trials", status=202)
+async def start_trial(call: AdminCall[StartTrial, NoQuery]) -> TrialChanged:
+    """Ask a model, and another or the same on another engine, the requests that the inspector keeps.
+
+    Takes two loads and the answers; events say how far it is. Nothing is changed, and nothing leaves this computer.
+    """
+    _check_quiet(call)
+    return await call.trials.start(call.body, call.inspector)
+
+
+@routes.add("GET", "/trials/job")
+async def trial_job(call: AdminCall[None, NoQuery]) -> TrialChanged | None:
+    """Say what runs, or ran last, and what came of it."""
+    return call.trials.job.last
+
+
+@routes.add("DELETE", "/trials/job")
+async def stop_trial(call: AdminCall[None, NoQuery]) -> None:
+    """Stop the one that runs."""
+    await call.trials.stop()
+
+
+@routes.add("GET", "/trials/words")
+async def trial_words(call: AdminCall[None, NoQuery]) -> list[TrialWords]:
+    """Show the answers of the last trial in words, of requests whose words the inspector still keeps."""
+    return call.trials.list_words(call.inspector)
+
+
+@routes.add("POST", "/trials/switch")
+async def switch_trial(call: AdminCall[None, NoQuery]) -> TrialSwitch:
+    """Have the second of the last trial take the first's place: as engine, as model of new chats, behind aliases."""
+    return await call.trials.switch()
+
+
+@routes.add("POST", "/trials/undo")
+async def undo_trial(call: AdminCall[None, NoQuery]) -> TrialSwitch:
+    """Set everything as it was before the switch."""
+    return await call.trials.undo()

@@ -24,6 +24,7 @@ from app.gateway.background import BACKGROUND, Background
 from app.gateway.benchmarking.job import Benchmarks
 from app.gateway.benchmarking.race import Races
 from app.gateway.benchmarking.self_tuning import SelfTuning
+from app.gateway.benchmarking.trial import Trials
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.documents.collections import COLLECTIONS, Collections
 from app.gateway.documents.searching import PASSAGES, PassageSearch
@@ -91,6 +92,7 @@ FILES = web.AppKey("files", FileReader)
 GUIDE_ANSWERS = web.AppKey("guide_answers", Guide)
 PROFILES = web.AppKey("profiles", ProfileSwitcher)
 RACES = web.AppKey("races", Races)
+TRIALS = web.AppKey("trials", Trials)
 TUNINGS = web.AppKey("tunings", SelfTuning)
 AGENTS = web.AppKey("agents", AgentSessions)
 
@@ -113,6 +115,7 @@ class AdminCall(Generic[B_co, Q_co]):
     background: Background
     benchmarks: Benchmarks
     races: Races
+    trials: Trials
     tunings: SelfTuning
     calibrator: Calibrator
     drafts: DraftTrials
@@ -229,6 +232,7 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         background=request.app[BACKGROUND],
         benchmarks=request.app[BENCHMARKS],
         races=request.app[RACES],
+        trials=request.app[TRIALS],
         tunings=request.app[TUNINGS],
         calibrator=request.app[CALIBRATOR],
         drafts=request.app[DRAFT_TRIALS],

@@ -174,14 +174,9 @@ async def _stream_events(call: AdminCall[None, EventsQuery]) -> AsyncGenerator[E
             yield EngineChanged(status=status)
         if call.services.supervisor.is_paused:
             yield PauseChanged(pause=call.services.supervisor.pausing.pause_state())
-        if call.calibrator.job.last is not None:
-            yield call.calibrator.job.last
-        if call.benchmarks.job.last is not None:
-            yield call.benchmarks.job.last
-        if call.races.job.last is not None:
-            yield call.races.job.last
-        if call.drafts.job.last is not None:
-            yield call.drafts.job.last
+        for measuring in (call.calibrator, call.benchmarks, call.races, call.trials, call.drafts):
+            if measuring.job.last is not None:
+                yield measuring.job.last
         if call.engines.last_job is not None:
             yield EngineJobChanged(job=call.engines.last_job)
         if call.library.job.last is not None:

@@ -53,6 +53,7 @@ from app.gateway.admin.calls import (
     GUIDE_ANSWERS,
     PROFILES,
     RACES,
+    TRIALS,
     TUNINGS,
     AdminEndpoint,
     LazyEngineStore,
@@ -68,6 +69,7 @@ from app.gateway.background import BACKGROUND, Background
 from app.gateway.benchmarking.job import Benchmarks
 from app.gateway.benchmarking.race import Races
 from app.gateway.benchmarking.self_tuning import SelfTuning
+from app.gateway.benchmarking.trial import Trials
 from app.gateway.chats.answer_writer import AnswerHelpers
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.chats.sources import SourceFinder
@@ -146,6 +148,7 @@ def add_routes(app: web.Application) -> None:
     app[BENCHMARKS] = Benchmarks(app[SERVICES])
     app[PROFILES] = ProfileSwitcher(app[SERVICES])
     app[RACES] = Races(app[SERVICES])
+    app[TRIALS] = Trials(app[SERVICES])
     app[TUNINGS] = SelfTuning(app[SERVICES])
     app[CALIBRATOR] = Calibrator(app[SERVICES])
     app[DRAFT_TRIALS] = DraftTrials(app[SERVICES])
@@ -199,6 +202,7 @@ async def _close_services(app: web.Application) -> None:
     await app[PROFILES].close()
     await app[BENCHMARKS].stop()
     await app[RACES].stop()
+    await app[TRIALS].stop()
     await app[TUNINGS].stop()
     await app[CALIBRATOR].stop()
     await app[DRAFT_TRIALS].stop()

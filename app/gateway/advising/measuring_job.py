@@ -8,7 +8,14 @@ import msgspec
 
 from app.core.advice import Generation
 from app.core.errors import Bug, Conflict, EngineFailed, EnvironmentFault, ErrorBody
-from app.core.events import BenchmarkChanged, CalibrationChanged, DraftTrialChanged, RaceChanged, TuneChanged
+from app.core.events import (
+    BenchmarkChanged,
+    CalibrationChanged,
+    DraftTrialChanged,
+    RaceChanged,
+    TrialChanged,
+    TuneChanged,
+)
 from app.gateway.advising.quiet_rounds import QuietRounds, ReadTimes
 from app.gateway.advising.speed_measurements import generation_from
 from app.gateway.advising.stream_timer import StreamTimer
@@ -17,7 +24,7 @@ from app.gateway.services import Services
 from app.supervisor.lease import Lease
 from engines.api import Route
 
-M = TypeVar("M", CalibrationChanged, DraftTrialChanged, BenchmarkChanged, RaceChanged, TuneChanged)
+M = TypeVar("M", CalibrationChanged, DraftTrialChanged, BenchmarkChanged, RaceChanged, TrialChanged, TuneChanged)
 _TIMEOUT = aiohttp.ClientTimeout(total=300)
 
 

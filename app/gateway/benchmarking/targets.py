@@ -28,6 +28,7 @@ from app.core.models import LoadOptions, ModelInfo, ModelSettings
 from app.gateway.benchmarking.client import BenchmarkEndpoint
 from app.gateway.library.attached_endpoints import check_url, find_endpoint_models
 from app.gateway.loading.launch import find_model, load_request_for
+from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
 from app.hub.disk.verification import files_of, sha256_of
 from app.hub.download.wire import DownloadStopped
@@ -49,6 +50,8 @@ class OpenTarget(msgspec.Struct, kw_only=True):
     about: BenchmarkTarget
     conversations: list[Conversation]
     lease: Lease | None = None
+    resolved: ResolvedModel | None = None
+    """None at an address."""
     load_s: float | None = None
     memory: BenchmarkMemory = BenchmarkMemory()
     prediction: BenchmarkPrediction = BenchmarkPrediction()
@@ -246,6 +249,7 @@ def _with_lease(
         ),
         conversations=_make_conversations(request.settings, request.prompts, lease.context or load.options.context),
         lease=lease,
+        resolved=ResolvedModel(model, load),
     )
 
 

@@ -165,6 +165,11 @@ class RequestInspector(ExchangeSink):
             cut_at_bytes=BODY_BYTES if has_bodies else 0,
         )
 
+    def keeps_words(self, request_id: str) -> bool:
+        """Tell whether a request is still kept with its words."""
+        request = self._kept.get(request_id)
+        return request is not None and bool(request.exchange.kept_request)
+
     def stop_request(self, request_id: str) -> RequestInfo:
         """Have a request end now; one that is over stays as it is. Raises NotFound."""
         request = self._find_request(request_id)

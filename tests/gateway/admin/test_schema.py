@@ -199,6 +199,9 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     elsewhere |= {
         ("POST", "/benchmarks"),
         ("POST", "/races"),
+        ("POST", "/trials"),
+        ("POST", "/trials/switch"),
+        ("POST", "/trials/undo"),
         ("POST", "/tunings"),
         ("POST", "/quantization-loss"),
         ("GET", "/benchmarks/{id}"),
@@ -520,6 +523,9 @@ def advice_answers_as_it_says(call: Checked) -> None:
     assert "codex" in {part["tool"] for part in call("GET", "/preflights", model="quick")}
     call("DELETE", "/tunings/job")
     call("DELETE", "/races/job")
+    assert call("GET", "/trials/job") is None
+    assert call("GET", "/trials/words") == []
+    call("DELETE", "/trials/job")
     assert call("GET", "/draft-trials") == []
     assert isinstance(call("GET", "/loads"), list)
     assert call("GET", "/doctor")["confinement"] == call("GET", "/engines/confinement")

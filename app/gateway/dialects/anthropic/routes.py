@@ -115,7 +115,8 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
     return RequestJob(upstream, detour=translate_instead)
 
 
-def _to_conversation(body: bytes, message_request: AnthropicRequest) -> ConversationRequest:
+def to_conversation(body: bytes, message_request: AnthropicRequest) -> ConversationRequest:
+    """Return what a body asks for. Raises BadRequest."""
     return to_canonical_request(message_request, decode_body(body, AnthropicSampling))
 
 
@@ -143,7 +144,7 @@ async def _make_responder(
         model=target.model.name,
         terms=lease_options(message_request, Route.MESSAGES),
     )
-    work = await call_off_loop(body, _to_conversation, body, message_request)
+    work = await call_off_loop(body, to_conversation, body, message_request)
     upstream = await with_plan(services, blank, target, work)
     params = AnthropicAnswerParams(max_tokens=message_request.max_tokens, one_tool=message_request.is_one_at_a_time)
     return _AnthropicResponder(
@@ -159,7 +160,7 @@ async def _count_job(
 ) -> RequestJob:
     """Return what counts or estimates tokens for an engine without such a route. Raises BadRequest."""
     terms = lease_options(message_request, Route.COUNT_TOKENS)
-    work = await call_off_loop(body, _to_conversation, body, message_request)
+    work = await call_off_loop(body, to_conversation, body, message_request)
     counting = await token_counter(services, target, work, terms)
 
     async def answer_count(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
