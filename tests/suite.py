@@ -40,6 +40,7 @@ LONG_FILES = {
     "tests/end_to_end/test_plan_as_loaded.py": 10.0,
     "tests/gateway/admin/test_chat_transfer.py": 7.0,
     "tests/gateway/admin/test_chat_tools.py": 9.0,
+    "tests/gateway/admin/test_drawn_pictures.py": 15.0,
     "tests/gateway/admin/test_mcp.py": 10.0,
     "tests/gateway/admin/test_schema.py": 15.0,
     "tests/gateway/dialects/test_scripted_clients.py": 8.0,

@@ -91,10 +91,10 @@ def _markdown_parts(chat: Chat, links: Mapping[str, str] | None) -> Iterator[str
             yield f"*{notes}*"
         if message.reasoning.strip():
             yield f"<details><summary>Thinking</summary>\n\n{message.reasoning.strip()}\n\n</details>"
-        yield from (_link_to(attachment, links) for attachment in message.attachments)
         for call in message.calls:
             parts = "\n\n".join(_fence(part) for part in (call.arguments, call.result) if part.strip())
             yield f"<details><summary>{html.escape(_describe_call(call))}</summary>\n\n{parts}\n\n</details>"
+        yield from (_link_to(attachment, links) for attachment in message.attachments)
         yield message.content.strip() or ("" if message.attachments else "*No text.*")
         if message.error:
             yield f"*{message.error}*"

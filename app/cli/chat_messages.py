@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from app.chat_files.writing import visible_path
+from app.cli.attachments import describe_attachment
 from app.cli.chat import cost_line
 from app.cli.chat_names import SHOWN_ID, find_message, read_chat
 from app.cli.chat_tools import ask_decision, print_call
@@ -284,6 +285,8 @@ def _follow_answer(client: GatewayClient, answer: Message, *, prints: bool) -> M
             print_note(f"{stage}…")
         elif isinstance(event, AnswerCallChanged):
             _answer_call(client, f"{path}/calls/{quote_segment(event.call.id)}", event.call)
+            for file in event.attachments:
+                print_note(describe_attachment(file))
         elif isinstance(event, AnswerDone):
             if prints:
                 click.echo()

@@ -96,9 +96,9 @@ def add_server(  # noqa: PLR0913 -- one option each
     """Add the server NAME: what starts it comes after --, or its address with --url.
 
     On Linux it can read and change only the folders that its command names or --folder gives. Of those that come with
-    Roundhouse, `calculator` also knows dates, `files` reads the folders of --folder and changes nothing, `python` runs
-    programs that the model writes, without network, and `web-search` asks the SearXNG of --env SEARXNG_URL=ADDRESS, or
-    Brave with --env BRAVE_API_KEY=KEY.
+    Roundhouse, `calculator` also knows dates, `files` reads the folders of --folder and changes nothing, `pictures` has
+    an attached endpoint draw in chats, `python` runs programs that the model writes, without network, and `web-search`
+    asks the SearXNG of --env SEARXNG_URL=ADDRESS, or Brave with --env BRAVE_API_KEY=KEY.
     """
     settings = McpServerSettings(
         builtin=None if builtin is None else BuiltinServer(builtin),
@@ -326,8 +326,8 @@ def _server_row(server: McpServer) -> tuple[str, ...]:
     state = server.state.value if server.is_enabled else "off"
     if not server.is_confirmed:
         state = "not confirmed"
-    if server.problem:
-        state = f"{state}: {server.problem}"
+    if server.problem or server.lack:
+        state = f"{state}: {server.problem or server.lack}"
     return (server.name, state, str(len(server.tools) or "-"), describe_reach(server), _describe_start(server))
 
 

@@ -136,7 +136,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     created_at: float = 0.0
     attachments: list[Attachment] = []
-    """Files of a question, in the order in which they were added."""
+    """Files of a question, and pictures that were drawn for an answer, in the order in which they were added."""
     is_edited: bool = False
     """Whether a person wrote this version of an answer, from the model's."""
     left_out: int = 0
@@ -398,6 +398,8 @@ class AnswerCallChanged(msgspec.Struct, frozen=True, kw_only=True, tag="call"):
     """A tool is called, or a call has come further. One with an id that was told before takes its place."""
 
     call: AnswerToolCall
+    attachments: list[Attachment] = []
+    """The files that it made."""
 
 
 class AnswerDone(msgspec.Struct, frozen=True, kw_only=True, tag="done"):

@@ -31,12 +31,14 @@ class BuiltinServer(StrEnum):
 
     calculator  arithmetic and dates
     files       read the files of its folders, and search in them
+    pictures    have an attached endpoint draw pictures; the gateway asks it, in chats
     python      run a program that the model writes; only where the system confines it
     web-search  search by the SearXNG at SEARXNG_URL, or by Brave with BRAVE_API_KEY, of its `env`
     """
 
     CALCULATOR = "calculator"
     FILES = "files"
+    PICTURES = "pictures"
     PYTHON = "python"
     WEB_SEARCH = "web-search"
 
@@ -189,6 +191,8 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     sign_in_url: str = ""
     """The server's own page, while it waits for a person to sign in there."""
     problem: str = ""
+    lack: str = ""
+    """What is missing on this computer for its tools to do anything."""
     tools: list[McpTool] = []
     """Known once it has been started."""
 

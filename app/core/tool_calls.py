@@ -58,6 +58,8 @@ class AnswerToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Whether the server describes the tool otherwise than when it was allowed."""
     is_read_only: bool = False
     """What the server says; nobody checks it."""
+    files: list[str] = []
+    """The hashes of those of the answer's attachments that it made."""
 
 
 class ChatToolPermission(msgspec.Struct, frozen=True, kw_only=True):

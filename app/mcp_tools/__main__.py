@@ -1,10 +1,10 @@
-"""One of the built-in servers: `python -m app.mcp_tools calculator`, `files FOLDER...`, `python`, `web-search`."""
+"""One of the built-in servers: `python -m app.mcp_tools calculator`, `files FOLDER...`, `pictures`, `python`..."""
 
 import sys
 from collections.abc import Sequence
 
 from app.core.mcp import BuiltinServer
-from app.mcp_tools import calculator, files, python_code, web_search
+from app.mcp_tools import calculator, files, pictures, python_code, web_search
 from app.mcp_tools.toolbox import BuiltinTool, serve
 
 
@@ -20,6 +20,7 @@ def list_tools(kind: BuiltinServer, folders: Sequence[str]) -> Sequence[BuiltinT
         return files.make_tools(folders)
     return {
         BuiltinServer.CALCULATOR: calculator.TOOLS,
+        BuiltinServer.PICTURES: pictures.TOOLS,
         BuiltinServer.PYTHON: python_code.TOOLS,
         BuiltinServer.WEB_SEARCH: web_search.TOOLS,
     }[kind]

@@ -28,6 +28,7 @@ class BuiltinTool(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     arguments: type[msgspec.Struct]
     run: Callable[[Any], str]
+    is_read_only: bool = True
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def build_server(name: str, tools: Sequence[BuiltinTool]) -> Server:
                     name=tool.name,
                     description=tool.description,
                     input_schema=tool.schema,
-                    annotations=types.ToolAnnotations(read_only_hint=True),
+                    annotations=types.ToolAnnotations(read_only_hint=tool.is_read_only),
                 )
                 for tool in tools
             ]

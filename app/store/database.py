@@ -308,6 +308,10 @@ class ChatStore:
         """Keep what was decided of a tool in one chat. Raises NotFound."""
         await self._run_job(rows.set_tool_permission, chat, permission)
 
+    async def attach_to_answer(self, answer: str, attachment: str) -> None:
+        """Have an answer that is being written own a file. Raises NotFound."""
+        await self._run_job(rows.attach_to_answer, answer, attachment)
+
     async def finish_answer(self, answer: Message) -> Message:
         """Store the final form of an answer and return it as stored. Harmless when called again."""
         return await self._run_job(rows.finish_answer, answer)

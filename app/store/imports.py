@@ -70,7 +70,7 @@ def _check_chat(chat: Chat) -> None:
     for message in chat.messages:
         if message.parent is not None and message.parent not in seen:
             raise _misfit(chat, "a message follows one that is not there before it")
-        if len(message.attachments) > (MOST_ATTACHMENTS if message.role is Role.USER else 0):
+        if len(message.attachments) > MOST_ATTACHMENTS:
             raise _misfit(chat, "a message has more files than one takes")
         if message.id in seen or not _is_id(message.id) or message.chat != chat.id:
             raise _misfit(chat, "a message has no id of its own")

@@ -249,6 +249,9 @@ def begin_turn(connection: sqlite3.Connection, chat: str, turn: NewTurn, answer:
             *(status, answer.model, answer.engine, now),
         )
         connection.execute(_ADD_MESSAGE, values)
+        if turn.continues is not None:
+            drawn = [file.id for file in find_message(connection, chat, turn.continues).attachments]
+            claim_attachments(connection, answer.id, drawn, [new_id() for _ in drawn])
         connection.execute(
             "UPDATE chats SET head = ?, updated_at = ?, title = iif(title = '', ?, title) WHERE id = ?",
             (answer.id, now, _title_of(connection, turn), chat),
@@ -302,6 +305,14 @@ def save_answer(connection: sqlite3.Connection, answer: Message) -> None:
         "UPDATE messages SET content = ?, reasoning = ?, calls = ? WHERE id = ? AND status = 'generating'",
         (answer.content, answer.reasoning, _encode_calls(answer.calls), answer.id),
     )
+
+
+def attach_to_answer(connection: sqlite3.Connection, answer: str, attachment: str) -> None:
+    """Have an answer that is being written own a file. Raises NotFound."""
+    with transaction(connection):
+        if not connection.execute("SELECT 1 FROM messages WHERE id = ?", (answer,)).fetchone():
+            raise NotFound("There is no such message in this chat.", code="message_not_found")
+        claim_attachments(connection, answer, [attachment], [new_id()])
 
 
 def finish_answer(connection: sqlite3.Connection, answer: Message) -> Message:
@@ -367,8 +378,7 @@ def _read_messages(connection: sqlite3.Connection, chat: str) -> list[Message]:
 
 def _with_attachments(connection: sqlite3.Connection, messages: Iterable[Message]) -> list[Message]:
     messages = list(messages)
-    questions = [message.id for message in messages if message.role is Role.USER]
-    by_message = attachments_of_messages(connection, questions)
+    by_message = attachments_of_messages(connection, [message.id for message in messages])
     if not by_message:
         return messages
     return [msgspec.structs.replace(message, attachments=by_message.get(message.id, [])) for message in messages]

@@ -15,6 +15,7 @@ from app.gui.shell.contract import PageId
 from app.gui.shell.window import MainWindow
 from tests.demo import long_chat
 from tests.demo.api import DemoApi
+from tests.demo.attachments import EVENING, file_replies
 from tests.demo.mcp import SERVERS
 from tests.demo.scene import USUAL_LOOKS, Replies, Scene, SceneLook
 
@@ -41,6 +42,7 @@ _WAITING = msgspec.structs.replace(
     _READ, id="k3", round=3, tool="write_file", state=ToolCallState.WAITING, result="", seconds=0.0,
     arguments='{"path": "/home/ada/notes/trip.md", "content": "# Vienna\\n\\n- 27 November: train at 07:28\\n"}',
 )  # fmt: skip
+_DRAWING = "I will have it drawn."
 _BEFORE = "I will look up what time it is, and what your notes say."
 _BETWEEN = "\n\nThere is no note about the trip yet, so I write one."
 
@@ -65,6 +67,19 @@ def make_tool_chat(*, is_waiting: bool) -> Chat:
     return msgspec.structs.replace(chat, tools=TOOLS)
 
 
+def make_drawn_chat() -> Chat:
+    """Return a chat whose answer has a picture that was drawn for it."""
+    question = long_chat.make_question(1, "Draw me hills in the evening, please.", None)
+    call = msgspec.structs.replace(
+        _DONE, at=len(_DRAWING), server="pictures", tool="draw_picture", seconds=21.4, files=[EVENING.hash],
+        arguments='{"prompt": "Hills in the evening, soft light, flat colours"}',
+        result="SDXL drew the picture (1176 x 888 pixels). The person sees it below this call; it needs no link.",
+    )  # fmt: skip
+    text = f"{_DRAWING}\n\nHere are the hills, in the last light of the day."
+    answer = long_chat.make_answer(1, text, calls=[call], attachments=[EVENING], reasoning="")
+    return long_chat.make_chat([question, answer], title="Hills in the evening")
+
+
 def tool_scenes(replies: Replies) -> Iterator[Scene]:
     """Yield the calls of an answer and the card of tools; `replies` are those of a chat page."""
     looks = (*USUAL_LOOKS, SceneLook(is_mirrored=True))
@@ -75,6 +90,8 @@ def tool_scenes(replies: Replies) -> Iterator[Scene]:
     yield Scene("chat-tool-calls", PageId.CHAT, done, unfold_call, looks=looks)
     guide: Replies = {**known, "GET /chats/c1": make_guide_chat()}
     yield Scene("chat-guide", PageId.CHAT, guide, open_tool_chat, looks=looks)
+    drawn: Replies = {**known, **file_replies(), "GET /chats/c1": make_drawn_chat()}
+    yield Scene("chat-drawn-picture", PageId.CHAT, drawn, open_drawn_chat, looks=looks)
     yield Scene("chat-tools", PageId.CHAT, done, open_tools, looks=looks)
     yield Scene("chat-tools-none", PageId.CHAT, {**known, "GET /mcp/servers": []}, open_tools)
 
@@ -85,6 +102,13 @@ def open_tool_chat(window: MainWindow, api: DemoApi) -> None:
     if isinstance(page, ChatScreen):
         page.model.open_chat("c1")
         api.flush()
+
+
+def open_drawn_chat(window: MainWindow, api: DemoApi) -> None:
+    """Open the chat; the picture is asked for once it is to be drawn."""
+    open_tool_chat(window, api)
+    window.grab()
+    api.flush()
 
 
 def unfold_call(window: MainWindow, api: DemoApi) -> None:

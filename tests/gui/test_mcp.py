@@ -15,6 +15,7 @@ from app.core.events import McpServersChanged
 from app.core.mcp import (
     BuiltinServer,
     McpPermission,
+    McpServer,
     McpServerPatch,
     McpServerSettings,
     McpServersImport,
@@ -106,16 +107,30 @@ def test_what_is_typed_is_checked_first(page: McpScreen, api: DemoApi) -> None:
     assert address == NewMcpServer(name="fine", settings=McpServerSettings(url="https://tools.example/mcp"))
 
 
+ADDED_AT_ONCE = (BuiltinServer.CALCULATOR, BuiltinServer.FILES, BuiltinServer.PICTURES, BuiltinServer.PYTHON)
+
+
+def test_what_a_server_lacks_stands_on_its_card(page: McpScreen, api: DemoApi) -> None:
+    lack = "No model here makes pictures."
+    api.replies["GET /mcp/servers"] = [McpServer(name="painter", builtin=BuiltinServer.PICTURES, lack=lack)]
+    page.model.store.read()
+    api.flush()
+    card = page.find_card("painter")
+    assert (card._lack.text(), card._lack.isHidden()) == (lack, False)
+    card.show_server(FILES)
+    assert card._lack.isHidden()
+
+
 def test_what_comes_with_the_product_is_one_press_away(
     page: McpScreen, api: DemoApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(QFileDialog, "getExistingDirectory", lambda *_: "/home/ada/notes")
-    for builtin in (BuiltinServer.CALCULATOR, BuiltinServer.FILES, BuiltinServer.PYTHON):
+    for builtin in ADDED_AT_ONCE:
         page.form.builtin[builtin].click()
     folders = {BuiltinServer.FILES: ["/home/ada/notes"]}
     assert api.bodies_of("POST", "/mcp/servers") == [
         NewMcpServer(name=each, settings=McpServerSettings(builtin=each, folders=folders.get(each, [])))
-        for each in (BuiltinServer.CALCULATOR, BuiltinServer.FILES, BuiltinServer.PYTHON)
+        for each in ADDED_AT_ONCE
     ]
     api.replies["GET /mcp/servers"] = [replace(FILES, name=builtin) for builtin in BuiltinServer]
     api.flush()

@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from app.core.errors import Forbidden
 from app.core.mcp import (
+    BuiltinServer,
     McpCall,
     McpImportResult,
     McpPermission,
@@ -16,6 +17,9 @@ from app.core.mcp import (
     SetMcpPermission,
 )
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
+from app.gateway.loading.able_models import find_lack
+from app.gateway.services import Services
+from engines.api import Route
 
 routes = RouteTable()
 
@@ -23,20 +27,21 @@ routes = RouteTable()
 @routes.add("GET", "/mcp/servers")
 async def list_servers(call: AdminCall[None, NoQuery]) -> list[McpServer]:
     """List the MCP servers with their tools, as far as they have been started."""
-    return await call.mcp.list_servers()
+    return [await _with_lack(call.services, server) for server in await call.mcp.list_servers()]
 
 
 @routes.add("GET", "/mcp/servers/{server}")
 async def read_server(call: AdminCall[None, NoQuery]) -> McpServer:
     """Return one MCP server."""
-    return await call.mcp.read_server(call.names["server"])
+    return await _with_lack(call.services, await call.mcp.read_server(call.names["server"]))
 
 
 @routes.add("POST", "/mcp/servers")
 async def save_server(call: AdminCall[NewMcpServer, NoQuery]) -> McpServer:
     """Add an MCP server, or set the one of that name anew."""
     unconfirmed = bool(call.key_name)
-    return await call.mcp.save_server(call.body.name, replace(call.body.settings, unconfirmed=unconfirmed))
+    settings = replace(call.body.settings, unconfirmed=unconfirmed)
+    return await _with_lack(call.services, await call.mcp.save_server(call.body.name, settings))
 
 
 @routes.add("POST", "/mcp/servers/import")
@@ -55,7 +60,7 @@ async def change_server(call: AdminCall[McpServerPatch, NoQuery]) -> McpServer:
             hint="Confirm it in the window, or with `roundhouse mcp confirm` on this computer.",
             code="mcp_needs_person",
         )
-    return await call.mcp.change_server(call.names["server"], call.body)
+    return await _with_lack(call.services, await call.mcp.change_server(call.names["server"], call.body))
 
 
 @routes.add("DELETE", "/mcp/servers/{server}")
@@ -67,7 +72,7 @@ async def remove_server(call: AdminCall[None, NoQuery]) -> None:
 @routes.add("POST", "/mcp/servers/{server}/start")
 async def start_server(call: AdminCall[None, NoQuery]) -> McpServer:
     """Start an MCP server and return it with its tools."""
-    return await call.mcp.start_server(call.names["server"])
+    return await _with_lack(call.services, await call.mcp.start_server(call.names["server"]))
 
 
 @routes.add("POST", "/mcp/servers/{server}/tools/{tool}/permission")
@@ -91,3 +96,10 @@ async def call_tool(call: AdminCall[McpCall, NoQuery]) -> McpResult:
             code="mcp_needs_person",
         )  # fmt: skip
     return await call.mcp.call_tool(call.names["server"], call.names["tool"], call.body.arguments)
+
+
+async def _with_lack(services: Services, server: McpServer) -> McpServer:
+    """Return a server with what its tools need and this computer has not: pictures take an endpoint that draws."""
+    if server.builtin is not BuiltinServer.PICTURES:
+        return server
+    return replace(server, lack=await find_lack(services, Route.IMAGES))

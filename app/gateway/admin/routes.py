@@ -72,6 +72,7 @@ from app.gateway.benchmarking.self_tuning import SelfTuning
 from app.gateway.benchmarking.trial import Trials
 from app.gateway.chats.answer_writer import AnswerHelpers
 from app.gateway.chats.answers import ChatAnswers
+from app.gateway.chats.pictures import PictureDrawer
 from app.gateway.chats.sources import SourceFinder
 from app.gateway.chats.tidying import keep_chats_tidy
 from app.gateway.documents.attached_files import AttachmentIndexes
@@ -170,7 +171,8 @@ def add_routes(app: web.Application) -> None:
 def _answer_helpers(app: web.Application) -> AnswerHelpers:
     indexes = AttachmentIndexes(app[SERVICES].paths, app[COLLECTIONS].models)
     finder = SourceFinder(app[SERVICES].chats, app[COLLECTIONS], app[PASSAGES], indexes)
-    return AnswerHelpers(app[MCP_SERVERS], finder, app[GUIDE_ANSWERS])
+    drawer = PictureDrawer(app[SERVICES], app[ENGINE_ACCESS], app[FILES])
+    return AnswerHelpers(app[MCP_SERVERS], finder, app[GUIDE_ANSWERS], drawer)
 
 
 async def _serve_openapi(request: web.Request) -> web.Response:

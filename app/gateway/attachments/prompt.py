@@ -16,7 +16,7 @@ from app.core.attachments import (
     quote_file,
 )
 from app.core.capabilities import Capability
-from app.core.chats import Message
+from app.core.chats import Message, Role
 from app.core.errors import BadRequest
 from app.core.models import ModelInfo
 from app.gateway.canonical.request import Image, Part, Sound, Text
@@ -82,7 +82,7 @@ async def attachment_parts(
             ]
         )
         for message in path
-        if message.attachments
+        if message.attachments and message.role is Role.USER
     }
 
 

@@ -28,9 +28,19 @@ _UNNAMED = "file"
 async def keep_upload(reader: FileReader, chats: ChatStore, name: str, content: bytes) -> Attachment:
     """Read and keep a file. Raises BadRequest with a code of `FileProblem`, StorageFault."""
     name = tidy_name(name)
+    return await keep_extraction(chats, name, content, await read_upload(reader, name, content))
+
+
+async def read_upload(reader: FileReader, name: str, content: bytes) -> Extraction:
+    """Return what a file gives. Raises BadRequest with a code of `FileProblem`."""
     extraction = await reader.read(name, content)
     if isinstance(extraction, ExtractionProblem):
         raise BadRequest(extraction.sentence, hint=extraction.hint, code=extraction.code)
+    return extraction
+
+
+async def keep_extraction(chats: ChatStore, name: str, content: bytes, extraction: Extraction) -> Attachment:
+    """Keep a file that was read. Raises StorageFault."""
     attachment = Attachment(
         id=new_id(),
         name=name,

@@ -36,6 +36,7 @@ from app.gateway.chats.chat_request import AttachmentParts, chat_request
 from app.gateway.chats.live_answer import LiveAnswer
 from app.gateway.chats.model_requests import ModelRequests
 from app.gateway.chats.overflow import OverflowTrimming, overflow_rule
+from app.gateway.chats.pictures import PictureDrawer
 from app.gateway.chats.sources import SourceFinder, with_sources
 from app.gateway.chats.tool_session import ToolSession
 from app.gateway.events import EventHub
@@ -81,6 +82,8 @@ class AnswerHelpers(NamedTuple):
     finder: SourceFinder
     guide: Guide | None = None
     """Looks up what the built-in model is inputs."""
+    drawer: PictureDrawer | None = None
+    """Draws pictures that models ask for."""
 
 
 class AnswerWriter:
@@ -95,7 +98,7 @@ class AnswerWriter:
     ) -> None:
         self._services, self._engines, self._requests = services, engines, requests
         self._mcp, self._finder = helpers.mcp, helpers.finder
-        self._guide = helpers.guide
+        self._guide, self._drawer = helpers.guide, helpers.drawer
 
     async def write(self, job: AnswerJob, live: LiveAnswer, observation: Observation) -> None:
         """Fill `live`. Raises EngineFailed or Unavailable; what was written until then is in `live`."""
@@ -125,7 +128,7 @@ class AnswerWriter:
         self, job: AnswerJob, live: LiveAnswer, observation: Observation, path: Sequence[Message]
     ) -> None:
         """Have the model answer until it calls no tool any more. Raises EngineFailed for one that never stops."""
-        tools = ToolSession(self._mcp, self._services.chats, job.chat, live)
+        tools = ToolSession(self._mcp, self._services.chats, job.chat, live, self._drawer)
         rounds = 0
         parts: AttachmentParts = {}
 

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from app.core.attachments import MOST_ATTACHMENTS, Attachment
 from app.core.chats import (
-    AnswerCallChanged,
     AnswerDelta,
     AnswerDone,
     AnswerEvent,
@@ -33,7 +32,7 @@ from app.gateway.attachments.prompt import check_senses
 from app.gateway.background import Background
 from app.gateway.chats.answer_form import check_answer_form
 from app.gateway.chats.answer_writer import AnswerHelpers, AnswerJob, AnswerWriter
-from app.gateway.chats.live_answer import LiveAnswer
+from app.gateway.chats.live_answer import LiveAnswer, call_event
 from app.gateway.chats.model_requests import ModelRequests
 from app.gateway.chats.text_tokens import count_text
 from app.gateway.exchange.observer import Caller, ExchangeOutcome, Observation, Observers
@@ -311,7 +310,7 @@ async def _replay_finished(message: Message, offset: int) -> AsyncGenerator[Answ
     """Yield a finished answer as `LiveAnswer.follow` would."""
     reasoning = "" if offset else message.reasoning
     for call in message.calls:
-        yield AnswerCallChanged(call=call)
+        yield call_event(call, message)
     if message.content[offset:] or reasoning:
         yield AnswerDelta(
             content=message.content[offset:], reasoning=reasoning, offset=min(offset, len(message.content))

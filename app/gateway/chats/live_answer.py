@@ -51,6 +51,8 @@ class LiveAnswer:
         self.reasoning = message.reasoning
         self.calls = {call.id: call for call in message.calls}
         """Calls of tools, by their ids."""
+        self.attachments = list(message.attachments)
+        """Pictures that were drawn for it."""
         self.finish_reason = ""
         self.omitted = Omission()
         """What it is made without, because the context is full."""
@@ -79,6 +81,7 @@ class LiveAnswer:
             content=self.content,
             reasoning=self.reasoning,
             calls=list(self.calls.values()),
+            attachments=list(self.attachments),
             documents=self.documents,
             actions=self.actions,
         )
@@ -91,6 +94,7 @@ class LiveAnswer:
     def begin_writing(self, message: Message, writing: "asyncio.Task[None]") -> None:
         """Take over what the store made of the message, and the task that writes it."""
         self._message = message
+        self.attachments = list(message.attachments)
         self._writing = writing
         if self.ending is not None:
             writing.cancel()
@@ -234,7 +238,7 @@ class LiveAnswer:
                     yield last_progress
                 for call in [call for call in self.calls.values() if calls_sent.get(call.id) is not call]:
                     calls_sent[call.id] = call
-                    yield AnswerCallChanged(call=call)
+                    yield call_event(call, self.message)
                 if is_last:
                     yield AnswerDone(message=self._message)
                     return
@@ -246,6 +250,12 @@ class LiveAnswer:
     def _wake(self) -> None:
         for reader in self._readers:
             reader.set()
+
+
+def call_event(call: AnswerToolCall, message: Message) -> AnswerCallChanged:
+    """Return what readers are told of a call: how far it is, and the files that it made."""
+    made = [file for file in message.attachments if file.hash in call.files]
+    return AnswerCallChanged(call=call, attachments=made)
 
 
 def _break_after(text: str) -> str:

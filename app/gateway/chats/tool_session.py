@@ -9,12 +9,14 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from app.core.attachments import MOST_ATTACHMENTS
 from app.core.chats import Chat
 from app.core.errors import BadRequest, NotFound, RoundhouseError
-from app.core.mcp import McpPermission, McpTool
+from app.core.mcp import BuiltinServer, McpPermission, McpResult, McpTool
 from app.core.tool_calls import AnswerToolCall, ChatToolPermission, ToolCallState, ToolDecision
 from app.gateway.canonical.request import ToolCall, ToolDefinition
 from app.gateway.chats.live_answer import LiveAnswer
+from app.gateway.chats.pictures import Drawing, PictureDrawer
 from app.gateway.mcp.model_tools import ModelCall, ModelTools
 from app.gateway.mcp.servers import McpServers
 from app.store.database import ChatStore
@@ -27,8 +29,10 @@ _ALLOWING = frozenset({ToolDecision.ONCE, ToolDecision.ALWAYS})
 class ToolSession:
     """The tools that one answer may call. Belongs to the event loop."""
 
-    def __init__(self, mcp: McpServers, chats: ChatStore, chat: Chat, live: LiveAnswer) -> None:
-        self._mcp, self._chats, self._live = mcp, chats, live
+    def __init__(
+        self, mcp: McpServers, chats: ChatStore, chat: Chat, live: LiveAnswer, drawer: PictureDrawer | None
+    ) -> None:
+        self._mcp, self._chats, self._live, self._drawer = mcp, chats, live, drawer
         self._chat, self._tools = chat.id, chat.tools
         self._model_tools = ModelTools(mcp)
         self._round = max((call.round for call in live.calls.values()), default=0)
@@ -115,9 +119,19 @@ class ToolSession:
 
     async def _make_call(self, call: AnswerToolCall, model_call: ModelCall) -> None:
         self._live.note_call(replace(call, state=ToolCallState.RUNNING))
-        result = await self._model_tools.make_call(model_call)
+        result, picture = await self._carry_out(model_call)
         state = ToolCallState.FAILED if result.is_error else ToolCallState.ANSWERED
+        if picture is not None:
+            self._live.attachments.append(picture)
+            call = replace(call, files=[picture.hash])
         self._live.note_call(replace(call, state=state, result=result.text, seconds=result.seconds))
+
+    async def _carry_out(self, call: ModelCall) -> Drawing:
+        if self._drawer is None or not self._mcp.is_builtin(call.tool.server, BuiltinServer.PICTURES):
+            return Drawing(await self._model_tools.make_call(call))
+        if len(self._live.attachments) >= MOST_ATTACHMENTS:
+            return Drawing(McpResult(text=f"An answer has {MOST_ATTACHMENTS} pictures at most.", is_error=True))
+        return await self._drawer.draw(self._live.message.id, call.arguments)
 
     def _new_call(
         self,

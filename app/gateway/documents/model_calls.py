@@ -17,10 +17,8 @@ from app.documents.prompts import prompts_for
 from app.gateway.canonical.events import ContextOverflow
 from app.gateway.exchange.engine.answers import decode_reply
 from app.gateway.exchange.engine.vectors import encode_embeddings_request, read_vectors
-from app.gateway.exchange.handling import engine_path
-from app.gateway.exchange.observer import Caller, ExchangeOutcome, Observation, Observers
-from app.gateway.exchange.translating import fetch_body
-from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.exchange.own_requests import OwnRequests
+from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.library.endpoint_routes import with_probes
 from app.gateway.loading.launch import resolve_model
 from app.gateway.loading.requested_model import ResolvedModel, model_in_use
@@ -57,8 +55,7 @@ class DocumentModels:
     """Asks models on behalf of documents."""
 
     def __init__(self, services: Services, engines: EngineAccess) -> None:
-        self._services, self._engines = services, engines
-        self._observers = Observers((services.metrics, services.measuring))
+        self._services, self._requests = services, OwnRequests(services, engines)
 
     async def find_embedder(self, present: str = "") -> DocumentModel | None:
         """Return the model that embeds: the one set, else that whose vectors are there (`present`), else any here."""
@@ -145,7 +142,6 @@ class DocumentModels:
         return vectors
 
     async def _fetch(self, model: str, route: Route, work: Sequence[str] | dict[str, object]) -> bytes:
-        services = self._services
         target = await self._resolve(model, route)
         name = target.model.name
         body = (
@@ -153,20 +149,7 @@ class DocumentModels:
             if isinstance(work, dict)
             else encode_embeddings_request(work, model=name)
         )
-        upstream = UpstreamRequest(
-            load=target.load,
-            path=engine_path(services.adapters, services.library, target.load.engine, target.model, route),
-            body=body,
-            model=target.model.name,
-        )
-        observation = Observation(Caller(), self._observers)
-        observation.note_model(route, target.model.name)
-        try:
-            answer = await fetch_body(self._engines, upstream, observation)
-            observation.outcome = ExchangeOutcome.OK
-        finally:
-            observation.end()
-        return answer
+        return await self._requests.fetch(target, route, body)
 
     async def _resolve(self, model: str, route: Route) -> ResolvedModel:
         services = self._services

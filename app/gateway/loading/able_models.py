@@ -44,6 +44,15 @@ async def resolve_able_model(services: Services, name: str | None, route: Route)
     return target._replace(model=model)
 
 
+async def find_lack(services: Services, route: Route) -> str:
+    """Return why no model can be asked on a route, with what to do; nothing where one can."""
+    try:
+        await resolve_able_model(services, None, route)
+    except RoundhouseError as error:
+        return f"{error} {error.hint}".strip()
+    return ""
+
+
 def _means_auto(library: Library, aliases: Sequence[str], name: str) -> bool:
     if is_auto(name):
         return True

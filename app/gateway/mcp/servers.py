@@ -181,6 +181,11 @@ class McpServers:
         await self._host_of(name)
         return [self._judge_tool(name, tool) for tool in self._running[name].tools]
 
+    def is_builtin(self, name: str, kind: BuiltinServer) -> bool:
+        """Tell whether a server is one of those that come with Roundhouse."""
+        settings = self._settings.get(name)
+        return settings is not None and settings.builtin is kind
+
     def is_ready(self, name: str) -> bool:
         """Tell whether a server runs and has listed its tools."""
         running = self._running.get(name)

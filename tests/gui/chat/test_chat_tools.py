@@ -4,14 +4,16 @@ import pytest
 from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 
+from app.core.attachments import Attachment
 from app.core.chats import AnswerCallChanged, AnswerDelta, AnswerDone, ChatPatch
 from app.core.events import McpServersChanged, SettingChanged
 from app.core.mcp import McpServerState
-from app.core.tool_calls import ChatTools, DecideToolCall, ToolCallState, ToolDecision
+from app.core.tool_calls import AnswerToolCall, ChatTools, DecideToolCall, ToolCallState, ToolDecision
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.chat.tools_panel import ServerRow
 from app.gui.screens.chat.transcript.box import Spot, Verb
 from app.gui.screens.chat.transcript.call_box import CallBox, pretty_arguments, state_words
+from app.gui.screens.chat.transcript.files_box import FilesBox
 from app.gui.screens.chat.transcript.text_box import TextBox
 from app.gui.screens.chat.transcript.transcript_turn import TranscriptTurn
 from app.gui.screens.chat.view import ChatScreen
@@ -19,6 +21,7 @@ from app.gui.shell.contract import PageId
 from app.gui.theme.theme import Theme
 from tests.demo import data
 from tests.demo.api import DemoApi
+from tests.demo.attachments import EVENING, file_replies
 from tests.demo.mcp import FILES, SERVERS, TIME, TRACKER
 from tests.demo.tool_scenes import make_tool_chat
 from tests.gui.conftest import QuietShell
@@ -179,3 +182,29 @@ def test_new_chats_begin_with_the_servers_that_are_usual(screen: ChatScreen, api
     shell.broadcast_event(SettingChanged(name="chats.tool_servers"))
     api.flush()
     assert conversation.tools == ChatTools(servers=["files"])
+
+
+def test_a_drawn_picture_stands_below_its_call(screen: ChatScreen, api: DemoApi) -> None:
+    api.replies |= file_replies()
+    call = AnswerToolCall(id="k4", round=4, at=0, server="pictures", tool="draw_picture", state=ToolCallState.RUNNING)
+    api.send_event(stream_of(api), AnswerCallChanged(call=call))
+    drawn = replace(call, state=ToolCallState.ANSWERED, files=[EVENING.hash])
+    for _ in range(2):  # a stream that is taken up again tells it twice
+        api.send_event(stream_of(api), AnswerCallChanged(call=drawn, attachments=[EVENING]))
+    screen.conversation_view.transcript._take_frame()
+    assert drawn_below(screen) == [[EVENING]]
+    before = make_tool_chat(is_waiting=False).messages[-1]
+    done = replace(before, calls=[*before.calls, drawn], attachments=[EVENING])
+    api.send_event(stream_of(api), AnswerDone(message=done))
+    assert drawn_below(screen) == [[EVENING]]
+    (card,) = spots_of(screen, Verb.SAVE_FILE)
+    assert card.name.startswith("Save a copy of evening.png")
+    assert card.area.left() == 0
+    assert card.area.width() / card.area.height() == pytest.approx(1176 / 888)
+
+
+def drawn_below(screen: ChatScreen) -> list[list[Attachment]]:
+    """The files below the call that draws."""
+    boxes = answer_turn(screen).boxes
+    at = next(at for at, box in enumerate(boxes) if isinstance(box, CallBox) and box.call.tool == "draw_picture")
+    return [box.attachments for box in boxes[at + 1 : at + 2] if isinstance(box, FilesBox)]

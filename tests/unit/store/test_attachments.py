@@ -4,9 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from app.core.attachments import Attachment, AttachmentKind, AttachmentPart
-from app.core.chats import NewChat, NewTurn
+from app.core.chats import MessageStatus, NewChat, NewTurn
 from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
 from app.store import opening
 from app.store.database import ChatStore
@@ -175,3 +176,17 @@ async def test_a_full_disk_keeps_nothing_of_a_file_and_a_later_try_does(
     assert (await store.count_rows())["attachments"] == 0
     attachment = await keep(store, b"too much")
     assert await store.read_file(attachment, AttachmentPart.TEXT) == b"TOO MUCH"
+
+
+async def test_an_answer_owns_what_was_drawn_for_it(store: ChatStore, chat: str) -> None:
+    answer = (await store.begin_turn(chat, NewTurn(content="Draw."), unwritten(chat))).answer
+    picture = await keep(store, b"drawn", "engine.png")
+    await store.attach_to_answer(answer.id, picture.id)
+    done = await store.finish_answer(replace(answer, content="Here", status=MessageStatus.STOPPED))
+    assert done.attachments == [picture]
+    with pytest.raises(Conflict, match="belongs to a question"):
+        await store.remove_attachment(picture.id)
+    longer = (await store.begin_turn(chat, NewTurn(continues=done.id), unwritten(chat))).answer
+    assert [(file.hash, file.id != picture.id) for file in longer.attachments] == [(picture.hash, True)]
+    with pytest.raises(NotFound):
+        await store.attach_to_answer("nobody", (await keep(store, b"late")).id)

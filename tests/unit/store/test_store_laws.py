@@ -133,6 +133,7 @@ FITTING = [
     chat_of(message_of("m"), message_of("n", "m", Role.ASSISTANT), message_of("o", "n")),
     chat_of(message_of("m"), message_of("n", "m", Role.ASSISTANT), message_of("o", "m", Role.ASSISTANT), head="n"),
     chat_of(message_of("m", attachments=[NOTE] * MOST_ATTACHMENTS)),
+    chat_of(message_of("m"), message_of("n", "m", Role.ASSISTANT, attachments=[NOTE])),
     chat_of(message_of("m", created_at=0.0), created_at=0.0, updated_at=99_999_999_999.0),
 ]
 UNFITTING = [
@@ -145,7 +146,7 @@ UNFITTING = [
     chat_of(message_of("é")),
     chat_of(message_of("m", chat="c2")),
     chat_of(message_of("m", attachments=[NOTE] * (MOST_ATTACHMENTS + 1))),
-    chat_of(message_of("m"), message_of("n", "m", Role.ASSISTANT, attachments=[NOTE])),
+    chat_of(message_of("m"), message_of("n", "m", Role.ASSISTANT, attachments=[NOTE] * (MOST_ATTACHMENTS + 1))),
     chat_of(message_of("m", status=MessageStatus.GENERATING)),
     chat_of(message_of("m", created_at=-1.0)),
     chat_of(message_of("m", created_at=1e11)),

@@ -96,6 +96,7 @@ class AnswerStreams(QObject):
             return
         live = LiveText(started_at=self._clock(), length=len(message.content))
         live.calls.update((call.id, call) for call in message.calls)
+        live.attachments.extend(message.attachments)
         if message.content:
             live.content.append(message.content)
         else:
@@ -141,6 +142,7 @@ class AnswerStreams(QObject):
         elif isinstance(event, AnswerCallChanged):
             stream.live.progress = None
             stream.live.calls[event.call.id] = event.call
+            stream.live.attachments += [file for file in event.attachments if file not in stream.live.attachments]
             self.text_appended.emit(stream.message.id)
         elif isinstance(event, AnswerDone):
             self._end_answer(stream, event.message)

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
+from app.core.attachments import Attachment
 from app.core.chats import Message
 from app.core.engines import RemedyOffer
 from app.core.tool_calls import AnswerToolCall
@@ -46,6 +47,8 @@ class LiveText:
     reasoning: list[str] = field(default_factory=list)
     calls: dict[str, AnswerToolCall] = field(default_factory=dict)
     """Calls of tools, by their ids."""
+    attachments: list[Attachment] = field(default_factory=list)
+    """Pictures that were drawn."""
     progress: TurnProgress | None = None
     length: int = 0
     """Characters of content so far: where the next delta belongs."""

@@ -132,6 +132,9 @@ class ServerForm(Surface):
         self.builtin = {
             BuiltinServer.CALCULATOR: self._make_builtin(tr("Calculator and dates"), self._add_calculator),
             BuiltinServer.FILES: self._make_builtin(tr("Files of a folder…"), self._add_files),
+            BuiltinServer.PICTURES: self._make_builtin(
+                tr("Pictures"), partial(model.add_builtin, BuiltinServer.PICTURES)
+            ),
             BuiltinServer.PYTHON: self._make_builtin(tr("Python"), partial(model.add_builtin, BuiltinServer.PYTHON)),
             BuiltinServer.WEB_SEARCH: self._make_builtin(tr("Web search…"), self._begin_search),
         }
@@ -216,6 +219,7 @@ class ServerCard(Surface):
         box.addLayout(inner)
         self._command = Paragraph(theme, role="mono", color="ink-2")
         self._reach = Paragraph(theme, role="meta", color="ink-2")
+        self._lack = Paragraph(theme, role="meta", color="warn")
         self._warning = Paragraph(
             theme,
             tr("A program added this server. It runs only once you have read its command and confirmed it."),
@@ -238,7 +242,7 @@ class ServerCard(Surface):
         buttons.addWidget(self.start)
         self.tools = RowList(theme, tr("Tools of {name}", name=name))
         self.fold = Fold(theme, tr("Tools"), self.tools)
-        for widget in (self._command, self._reach, self._warning, self._buttons, self.fold):
+        for widget in (self._command, self._reach, self._lack, self._warning, self._buttons, self.fold):
             inner.addWidget(widget)
 
     def show_server(self, server: McpServer) -> None:
@@ -254,6 +258,8 @@ class ServerCard(Surface):
         self._command.setVisible(bool(self._command.text()))
         self._reach.setText(describe_folders(server))
         self._reach.setVisible(bool(self._reach.text()))
+        self._lack.setText(server.lack)
+        self._lack.setVisible(bool(server.lack))
         self._warning.setVisible(not server.is_confirmed)
         self.confirm.setVisible(not server.is_confirmed)
         self.start.setVisible(can_run and server.state in {McpServerState.STOPPED, McpServerState.FAILED})

@@ -1,4 +1,4 @@
-"""The files of a question below its words: pictures as small pictures, everything else as its name and size."""
+"""Files in a conversation, below the words or the call that they belong to: pictures as pictures, others by name."""
 
 from collections.abc import Sequence
 
@@ -14,6 +14,8 @@ from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.theme.tokens import ICON_SIZE, Radius
 
 _PICTURE = 96
+_DRAWN = 320
+"""The longer edge of a picture that was drawn for an answer: as large as the small pictures that are kept."""
 _CARD_WIDTH, _CARD_HEIGHT = 220, 48
 _GAP = 8
 _PAD = 12
@@ -21,13 +23,13 @@ _MIDDLE = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
 
 
 class FilesBox(Box):
-    """Cards from the right, as questions are; pressing one saves a copy."""
+    """Cards from the right, as questions are, or large ones from the left in an answer; pressing one saves a copy."""
 
     gap = 8
 
-    def __init__(self, attachments: Sequence[Attachment]) -> None:
+    def __init__(self, attachments: Sequence[Attachment], *, is_answer: bool = False) -> None:
         super().__init__()
-        self.attachments = list(attachments)
+        self.attachments, self._is_answer = list(attachments), is_answer
         self._spots: list[Spot] = []
 
     def guess_height(self, look: TranscriptLook, width: float) -> float:
@@ -35,7 +37,7 @@ class FilesBox(Box):
         return self._place_cards(look, width)[1]
 
     def lay_out(self, look: TranscriptLook, width: float) -> None:
-        """Set rows of cards, each against the right edge."""
+        """Set rows of cards, each against the edge."""
         self._spots, self.height = self._place_cards(look, width)
         self.natural = width
 
@@ -61,9 +63,7 @@ class FilesBox(Box):
         used = 0.0
         gap = float(look.px(_GAP))
         for attachment in self.attachments:
-            is_picture = attachment.kind is AttachmentKind.PICTURE
-            wide = min(width, float(look.px(_PICTURE if is_picture else _CARD_WIDTH)))
-            tall = float(look.px(_PICTURE if is_picture else _CARD_HEIGHT))
+            wide, tall = self._size_of(attachment, look, width)
             if rows[-1] and used + wide > width:
                 rows.append([])
                 used = 0.0
@@ -71,13 +71,22 @@ class FilesBox(Box):
             used += wide + gap
         spots, y = [], 0.0
         for row in rows:
-            x = width - sum(wide + gap for _, wide, _ in row) + gap
+            x = 0.0 if self._is_answer else width - sum(wide + gap for _, wide, _ in row) + gap
             height = max((tall for _, _, tall in row), default=0.0)
             for attachment, wide, tall in row:
                 spots.append(_make_spot(attachment, QRectF(x, y + height - tall, wide, tall)))
                 x += wide + gap
             y += height + gap
         return spots, max(0.0, y - gap)
+
+    def _size_of(self, attachment: Attachment, look: TranscriptLook, width: float) -> tuple[float, float]:
+        if attachment.kind is not AttachmentKind.PICTURE:
+            return min(width, float(look.px(_CARD_WIDTH))), float(look.px(_CARD_HEIGHT))
+        if not self._is_answer:
+            return min(width, float(look.px(_PICTURE))), float(look.px(_PICTURE))
+        own_width, own_height = attachment.width or _DRAWN, attachment.height or _DRAWN
+        scale = min(look.px(_DRAWN) / max(own_width, own_height), width / own_width)
+        return max(1.0, own_width * scale), max(1.0, own_height * scale)
 
     def _paint_card(self, painter: QPainter, look: TranscriptLook, attachment: Attachment, spot: Spot) -> None:
         area, pad = spot.area, look.px(_PAD)

@@ -10,6 +10,7 @@ from math import ceil
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
+from app.core.attachments import Attachment
 from app.core.chats import MessageStatus, Role
 from app.core.documents import AnswerDocuments
 from app.core.tool_calls import AnswerToolCall
@@ -86,10 +87,11 @@ def _answer_words(view: TurnView) -> str:
 
 @dataclass(slots=True, eq=False)
 class _PlacedCall:
-    """A call's box, and how many boxes of the text stand before it; None while that text has not come."""
+    """A call's box, how many boxes of the text stand before it (None while that text has not come), and its files."""
 
     box: CallBox
     place: int | None
+    files: FilesBox | None = None
 
 
 def _copy_only() -> tuple[Action, ...]:
@@ -337,7 +339,21 @@ class TranscriptTurn:
                 has_changed = True
             else:
                 has_changed = placed.box.show_call(call) or has_changed
+            has_changed = self._show_call_files(self._calls[call.id]) or has_changed
         return has_changed
+
+    def _show_call_files(self, placed: _PlacedCall) -> bool:
+        """Show the files that a call made below it; return whether there are others than before."""
+        made = [file for file in self._attachments if file.hash in placed.box.call.files]
+        if made == (placed.files.attachments if placed.files else []):
+            return False
+        placed.files = FilesBox(made, is_answer=True) if made else None
+        return True
+
+    @property
+    def _attachments(self) -> Sequence[Attachment]:
+        live = self.view.live
+        return live.attachments if live is not None else self.view.message.attachments
 
     def _feed_body(self, text: str) -> None:
         """Take more of the text, and note between which of its boxes calls stand."""
@@ -383,6 +399,8 @@ class TranscriptTurn:
             place = len(self._body.boxes) if placed.place is None else placed.place
             boxes += self._body.boxes[at:place]
             boxes.append(placed.box)
+            if placed.files is not None:
+                boxes.append(placed.files)
             at = max(at, place)
         return [*boxes, *self._body.boxes[at:]]
 
@@ -395,7 +413,7 @@ class TranscriptTurn:
         view = self.view
         if view.live is not None and view.live.progress is not None:
             return [ProgressBox(view.live.progress)]
-        if view.message.attachments:
+        if self.is_question and view.message.attachments:
             return [self._make_files_box()]
         sources = [*self._make_actions_boxes(), *self._make_sources_boxes()]
         if view.trouble is None:
