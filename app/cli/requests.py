@@ -105,7 +105,7 @@ def _row(request: RequestInfo) -> tuple[str, ...]:
         request.state,
         *("-" if span is None else words.format_duration(span) for span in spans),
         "-" if request.tokens_per_s is None else words.format_rate(request.tokens_per_s),
-        " + ".join("?" if count is None else str(count) for count in tokens),
+        " + ".join("?" if count is None else f"{count:,}" for count in tokens),
         _warm_text(request),
         request.error,
     )
@@ -115,7 +115,7 @@ def _warm_text(request: RequestInfo) -> str:
     """Return how much of the prompt the engine had already, and what that saved."""
     if not request.cached_tokens:
         return "-"
-    saved = "" if request.saved_s is None else f", saved {words.format_duration(request.saved_s)}"
+    saved = "" if request.saved_s is None else f" (saved {words.format_duration(request.saved_s)})"
     return f"{request.cached_tokens:,}{saved}"
 
 

@@ -10,6 +10,7 @@ from app.core.translation import tr
 from app.gui.screens.connect.view import ConnectScreen
 from app.gui.screens.engines.view import EnginesScreen
 from app.gui.screens.server.engine_row import EngineRow
+from app.gui.screens.server.inspector import RequestRow
 from app.gui.screens.server.view import ServerScreen
 from app.gui.shell.contract import PageId
 from app.gui.shell.window import MainWindow
@@ -27,6 +28,7 @@ def server_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
     yield Scene("server-failing", page, much, unfold_cause)
     yield Scene("server-mending", page, mending, show_first, looks=USUAL_LOOKS)
     yield Scene("server-mended", page, mended, show_first, looks=USUAL_LOOKS)
+    yield Scene("server-request", page, usual, unfold_request, looks=USUAL_LOOKS)
     yield Scene("server-log", page, much, scroll_down)
     yield Scene("server-keys", page, usual, make_key, looks=USUAL_LOOKS)
     yield Scene("server-no-keys", page, {**usual, "GET /keys": []}, show_keys)
@@ -46,6 +48,16 @@ def show_first(window: MainWindow, _api: DemoApi) -> None:
     if isinstance(page, ServerScreen):
         QApplication.processEvents()
         page.scroller.ensureWidgetVisible(page.findChildren(EngineRow)[0], 0, 16)
+
+
+def unfold_request(window: MainWindow, _api: DemoApi) -> None:
+    """Unfold the latest request that is over: much of its prompt was warm."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ServerScreen):
+        row = page.findChildren(RequestRow)[2]
+        row.toggle()
+        QApplication.processEvents()
+        page.scroller.ensureWidgetVisible(row, 0, 120)
 
 
 def show_keys(window: MainWindow, _api: DemoApi) -> None:

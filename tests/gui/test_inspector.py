@@ -19,6 +19,7 @@ from app.gui.screens.server.request_list import (
     request_facts,
     time_legend,
     time_parts,
+    warm_text,
 )
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
@@ -102,9 +103,10 @@ def test_the_strip_says_what_it_shows(theme: Theme, qtbot: QtBot) -> None:
 def test_the_times_are_a_stacked_bar_with_words() -> None:
     assert [part.name for part in time_parts(DONE)] == ["Queue", "Prefill", "Decode"]
     assert time_legend(DONE)[0][1] == "Queue 0.04 s"
-    assert "1,800 of 2,140 tokens were warm: saved 2.40 s" in request_details(DONE)
+    assert warm_text(DONE) == "1,800 of 2,140 tokens were warm: saved 2.40 s"
     unmeasured = msgspec.structs.replace(DONE, saved_s=None)
-    assert request_details(unmeasured).endswith("1,800 of 2,140 tokens were warm")
+    assert warm_text(unmeasured) == "1,800 of 2,140 tokens were warm"
+    assert not warm_text(msgspec.structs.replace(DONE, cached_tokens=0))
     assert FAILED.error in request_facts(FAILED)
     assert "tok/s" in request_facts(DONE)
 
@@ -135,6 +137,18 @@ def test_a_row_stays_and_unfolds(section: InspectorSection, shell: Shell) -> Non
     shell.broadcast_event(RequestChanged(request=msgspec.structs.replace(WRITING, decode_s=7.0)))
     assert section.rows.rows[WRITING.id] is row
     assert row._bar.isVisible()
+
+
+def test_what_was_warm_stands_in_a_line_of_its_own(section: InspectorSection) -> None:
+    cold, warm = section.rows.rows[FAILED.id], section.rows.rows[DONE.id]
+    assert isinstance(cold, RequestRow)
+    assert isinstance(warm, RequestRow)
+    for row in (cold, warm):
+        row.unfold.click()
+    assert warm._warm.isVisible()
+    assert warm._warm.text() == warm_text(DONE)
+    assert "2,140 prompt tokens" in request_details(DONE)
+    assert not cold._warm.isVisible()
 
 
 def test_nothing_yet_is_said(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> None:

@@ -41,7 +41,7 @@ def test_a_request_is_a_line_with_its_times() -> None:
 
 def test_it_says_what_the_cache_saved() -> None:
     warm = msgspec.structs.replace(DONE, prompt_tokens=31_020, cached_tokens=28_412, saved_s=38.0)
-    assert "28,412, saved 38" in " ".join(plain(request_lines([warm]))[1])
+    assert "28,412 (saved 38" in " ".join(plain(request_lines([warm]))[1])
 
 
 def test_the_columns_stand_below_their_heads() -> None:

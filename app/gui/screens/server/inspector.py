@@ -73,6 +73,9 @@ class RequestRow(QWidget):
         self._bar.set_parts(parts, sum(part.amount for part in parts), ", ".join(text for _, text in legend))
         self._bar.setVisible(bool(parts))
         self._legend.set_entries(legend)
+        warm = state_of.warm_text(request)
+        self._warm.setText(warm)
+        self._warm.setVisible(bool(warm))
         self._about.setText(state_of.request_details(request))
         self._read.setVisible(self._model.keeps_words and not self._words.text())
 
@@ -87,13 +90,13 @@ class RequestRow(QWidget):
         content = QWidget()
         box = VBox(theme, content, margins=(16, 0, 16, 12), gap=8)
         self._bar, self._legend = PartsBar(theme, tr("Where the time went")), Legend(theme)
-        self._about = Paragraph(theme, color="ink-2")
+        self._warm, self._about = Paragraph(theme), Paragraph(theme, color="ink-2")
         self._words = Paragraph(theme, role="mono", color="ink-2")
         self._words.hide()
         self._read = Button(
             theme, tr("Show contents"), look=ButtonLook.QUIET, action=partial(self._model.ask_words, self._id)
         )
-        for widget in (self._bar, self._legend, self._about, self._read, self._words):
+        for widget in (self._bar, self._legend, self._warm, self._about, self._read, self._words):
             box.addWidget(widget)
         return content
 

@@ -171,14 +171,14 @@ def request_details(request: RequestInfo) -> str:
         details.append(tr("status {status}", status=request.status))
     if request.prompt_tokens is not None:
         details.append(tr_plural("{count:,} prompt token", "{count:,} prompt tokens", request.prompt_tokens))
-        if request.cached_tokens:
-            details[-1] = _warm_text(request)
     return " · ".join(details)
 
 
-def _warm_text(request: RequestInfo) -> str:
-    """Return how much of the prompt the engine had already, and what that saved."""
+def warm_text(request: RequestInfo) -> str:
+    """Return how much of the prompt the engine had already, and what that saved; empty if it had nothing."""
     cached, tokens = request.cached_tokens or 0, request.prompt_tokens or 0
+    if not cached or not tokens:
+        return ""
     if request.saved_s is None:
         return tr("{cached:,} of {tokens:,} tokens were warm", cached=cached, tokens=tokens)
     saved = words.format_duration(request.saved_s)
