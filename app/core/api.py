@@ -44,6 +44,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     DELETE /attached/{name}                    204, forgets its key too
     GET    /fleets                             list[Fleet], with what each replica answers now
     POST   /fleets           StartFleet        ModelInfo, in place of the fleet that had its name
+    POST   /deployments/render DeploymentRequest Deployment: files for a cluster, nothing is written
     GET    /memory                             MemoryState: what models share, who holds it, who waits
     GET    /pause                              Pause: whether models are kept out of memory
     POST   /pause                              Pause, answers that had begun are finished first

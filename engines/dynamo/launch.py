@@ -40,7 +40,7 @@ from engines.vllm.launch import TABLE as VLLM_TABLE
 
 _K = FailureKind
 FRONTEND, WORKER = "dynamo.frontend", "dynamo.vllm"
-FILE, ETCD = "file", "etcd"
+FILE, ETCD, KUBERNETES = "file", "etcd", "kubernetes"
 """Ways to find each other."""
 
 _OWN = (
@@ -104,7 +104,7 @@ def frontend_arguments(net: ListenOptions, discovery: str) -> Sequence[str]:
 def worker_arguments(model: ModelSource, discovery: str, args: Sequence[str]) -> Sequence[str]:
     """Return a worker's arguments: where it registers, then vLLM's own."""
     return (
-        *("--model", str(model.path), "--served-model-name", model.name),
+        *("--model", model.path.as_posix(), "--served-model-name", model.name),
         *("--discovery-backend", discovery, "--request-plane", "tcp", *args),
     )
 

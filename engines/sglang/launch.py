@@ -138,7 +138,7 @@ LOG = (
 def base_arguments(model: ModelSource, _options: LaunchOptions, net: ListenOptions) -> Sequence[str]:
     """Return what Roundhouse decides. Its warm-up asks itself without our key, and would end it after two minutes."""
     return (
-        *("--model-path", str(model.path), "--host", net.host, "--port", str(net.port)),
+        *("--model-path", model.path.as_posix(), "--host", net.host, "--port", str(net.port)),
         *("--served-model-name", model.name, "--enable-metrics", "--skip-server-warmup"),
     )
 

@@ -27,6 +27,7 @@ from engines.log_lines import read_line, stage_row
 from engines.remedies import RemedyOptions
 from engines.server_adapter import QUIET
 from engines.smg.descriptor import DESCRIPTOR
+from engines.smg.worker import SETTINGS
 from engines.worker_launch import worker_process
 
 _K = FailureKind
@@ -54,6 +55,18 @@ LOG = (
     stage_row(r"Starting server on ", "Looking for replicas"),
     stage_row(r"Activated \d+ of \d+ worker", "Ready"),
 )
+
+
+def command_arguments(settings: Mapping[str, object]) -> tuple[str, ...]:
+    """Return smg's command line where nothing of ours starts it, in a container: a flag for each of its own names."""
+    return tuple(word for name, value in {**settings, **SETTINGS}.items() for word in _flag_words(name, value))
+
+
+def _flag_words(name: str, value: object) -> Sequence[str]:
+    flag = f"--{name.replace('_', '-')}"
+    if value is True:
+        return (flag,)
+    return (flag, *(value if isinstance(value, tuple) else (str(value),)))
 
 
 class RouterAdapter:

@@ -15,6 +15,13 @@ GRACE_S = 10
 """For answers that are being written when it is told to end."""
 WEEK_S = 7 * 24 * 3600
 """A long answer is nobody's fault: the gateway in front ends what is too long."""
+SETTINGS: dict[str, object] = {
+    "history_backend": "none",
+    "disable_tokenizer_autoload": True,
+    "request_timeout_secs": WEEK_S,
+    "log_json": True,
+}
+"""What it is told wherever it runs: to keep no conversations, and to need nothing of the model."""
 
 
 def serve(launch: worker_base.WorkerLaunch) -> None:
@@ -39,13 +46,10 @@ def build_arguments(launch: worker_base.WorkerLaunch) -> dict[str, object]:
         "control_plane_api_keys": [("gateway", "gateway", launch.key, "admin")],
         "prometheus_host": launch.config["host"],
         "prometheus_port": find_free_port(str(launch.config["host"])),
-        "history_backend": "none",
-        "disable_tokenizer_autoload": True,
         "health_check_interval_secs": HEALTH_S,
         "health_check_timeout_secs": HEALTH_S,
         "shutdown_grace_period_secs": GRACE_S,
-        "request_timeout_secs": WEEK_S,
-        "log_json": True,
+        **SETTINGS,
     }
 
 

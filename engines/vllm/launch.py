@@ -184,7 +184,7 @@ LOG = (
 def base_arguments(model: ModelSource, _options: LaunchOptions, net: ListenOptions) -> Sequence[str]:
     """Return what Roundhouse decides."""
     return (
-        *("serve", str(model.path), "--host", net.host, "--port", str(net.port)),
+        *("serve", model.path.as_posix(), "--host", net.host, "--port", str(net.port)),
         *("--served-model-name", model.name, "--disable-uvicorn-access-log"),
     )
 

@@ -179,6 +179,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     keys_answer_as_they_say(call)
     tools_answer_as_they_say(call)
     requests_answer_as_they_say(call, gateway)
+    files_for_clusters_answer_as_they_say(call)
     engines_answer_as_they_say(call)
     made_and_attached_models_answer_as_they_say(call)
     downloads_answer_as_they_say(call, hub)
@@ -350,6 +351,11 @@ def made_and_attached_models_answer_as_they_say(call: Checked) -> None:
     assert call("GET", "/attached") == [attached]
     assert call("PATCH", "/attached/{name}", {"can": ["embedding"]}, name="far")["capabilities"] == ["embedding"]
     call("DELETE", "/attached/{name}", name="far")
+
+
+def files_for_clusters_answer_as_they_say(call: Checked) -> None:
+    deployment = call("POST", "/deployments/render", {"model": "Qwen/Qwen3-8B"})
+    assert [file["name"] for file in deployment["files"]] == ["workers.yaml", "router.yaml"]
 
 
 def engines_answer_as_they_say(call: Checked) -> None:
