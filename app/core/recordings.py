@@ -1,4 +1,4 @@
-"""A recording, and the form in which it is sent (multipart/form-data). Pure.
+"""Recordings and pictures, and the forms in which they are sent (multipart/form-data). Pure.
 
 Whoever is sent one is told a name of ours for it, by the kind that its first bytes show.
 """
@@ -45,14 +45,41 @@ class FormContent(NamedTuple):
     content_type: str
 
 
+class FormFile(NamedTuple):
+    """A file of a form, in the field of that name; `file_name` is a name of ours."""
+
+    field: str
+    file_name: str
+    media_type: str
+    content: bytes | memoryview
+
+
 def write_form(fields: Iterable[tuple[str, str]], recording: SoundFile) -> FormContent:
     """Return a form with these fields and the recording."""
+    kind = recording.kind
+    return write_upload(fields, [FormFile(FILE, f"recording.{kind}", _TYPES[kind], recording.content)])
+
+
+def picture_file(field: str, content: bytes | memoryview) -> FormFile:
+    """Return a picture as a form's file, of the kind that its first bytes show."""
+    first = bytes(content[:_MARK_BYTES])
+    kind = next((kind for mark, kind in _PICTURE_MARKS.items() if first.startswith(mark)), "")
+    if first[:4] == b"RIFF" and first[8:12] == b"WEBP":
+        kind = "webp"
+    return FormFile(field, f"picture.{kind or 'bin'}", f"image/{kind}" if kind else _TYPES["bin"], content)
+
+
+def write_upload(fields: Iterable[tuple[str, str]], files: Iterable[FormFile]) -> FormContent:
+    """Return a form with these fields and files."""
     boundary = f"roundhouse-{secrets.token_hex(16)}"
-    begin, kind = f'--{boundary}\r\nContent-Disposition: form-data; name="', recording.kind
-    head = "".join(f'{begin}{_quote(name)}"\r\n\r\n{value}\r\n' for name, value in fields)
-    head += f'{begin}{FILE}"; filename="recording.{kind}"\r\nContent-Type: {_TYPES[kind]}\r\n\r\n'
-    body = b"".join((head.encode("utf-8", "surrogatepass"), recording.content, f"\r\n--{boundary}--\r\n".encode()))
-    return FormContent(body, f"{FORM}; boundary={boundary}")
+    begin = f'--{boundary}\r\nContent-Disposition: form-data; name="'
+    pieces: list[bytes | memoryview] = [
+        f'{begin}{_quote(name)}"\r\n\r\n{value}\r\n'.encode("utf-8", "surrogatepass") for name, value in fields
+    ]
+    for file in files:
+        head = f'{begin}{_quote(file.field)}"; filename="{file.file_name}"\r\nContent-Type: {file.media_type}\r\n\r\n'
+        pieces += [head.encode("utf-8", "surrogatepass"), file.content, b"\r\n"]
+    return FormContent(b"".join((*pieces, f"--{boundary}--\r\n".encode())), f"{FORM}; boundary={boundary}")
 
 
 def _quote(name: str) -> str:
@@ -71,6 +98,9 @@ _TYPES = {
     "bin": "application/octet-stream",
 }
 _MARKS = {b"ID3": "mp3", b"fLaC": "flac", b"OggS": "ogg", b"\x1aE\xdf\xa3": "webm"}
+
+
+_PICTURE_MARKS = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
 
 
 def _kind_of(first: bytes) -> str:

@@ -51,6 +51,10 @@ class Route(StrEnum):
     """From a text to sound."""
     IMAGES = "images"
     """From a text to pictures."""
+    IMAGE_EDITS = "image_edits"
+    """From pictures and a text to pictures."""
+    IMAGE_VARIATIONS = "image_variations"
+    """From a picture to pictures like it."""
 
 
 class Feature(StrEnum):

@@ -1,6 +1,6 @@
-"""Read forms with a recording in them (multipart/form-data) as untrusted bytes.
+"""Read forms with a recording or pictures in them (multipart/form-data) as untrusted bytes.
 
-What a client calls its file is never looked at, and the recording itself is not copied. Pure.
+What a client calls its file is never looked at, and the file itself is not copied. Pure.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from app.core.errors import BadRequest, quote_value
-from app.core.recordings import FILE, FORM, SoundFile
+from app.core.recordings import FILE, FORM, FormFile, SoundFile, picture_file
 
 _BOUNDARY = re.compile(r'boundary=(?:"([^"\r\n]{1,70})"|([^\s;,"]{1,70}))', re.IGNORECASE)
 _DISPOSITION = re.compile(rb"^content-disposition:[ \t]*form-data[ \t]*(;.*)$", re.IGNORECASE | re.MULTILINE)
@@ -30,23 +30,60 @@ class UploadForm(NamedTuple):
         return dict(self.fields).get(name)
 
 
+class PictureForm(NamedTuple):
+    """The same of a form with pictures, of which one at least is an `image`."""
+
+    fields: list[tuple[str, str]]
+    files: list[FormFile]
+
+    def find(self, name: str) -> str | None:
+        """Return the last value of a field."""
+        return dict(self.fields).get(name)
+
+
+_PICTURE_FIELDS = re.compile(r"(image)(?:\[\d{0,3}\])?|mask|markup")
+_PICTURE_HINT = "Send the picture in the field `image`, and the model's name in `model`."
+
+
+def read_picture_form(body: bytes, content_type: str) -> PictureForm:
+    """Return what a form with pictures holds. Raises BadRequest that says what is wrong with it."""
+    fields, files, images = list[tuple[str, str]](), list[FormFile](), 0
+    for name, content in _iter_parts(body, _boundary_of(content_type, "A picture", _PICTURE_HINT)):
+        field = _PICTURE_FIELDS.fullmatch(name)
+        if field is None:
+            fields.append((name, _text_of(name, content)))
+            continue
+        if not content:
+            raise _form_error(f"The picture in the form's field {quote_value(name)} is empty.", _PICTURE_HINT)
+        images += field[1] is not None
+        files.append(picture_file(name, content))
+    if not images:
+        raise _form_error("The form holds no picture: its field `image` is missing.", _PICTURE_HINT)
+    return PictureForm(fields, files)
+
+
 def read_form(body: bytes, content_type: str) -> UploadForm:
     """Return what a form holds. Raises BadRequest that says what is wrong with it."""
-    boundary = _BOUNDARY.search(content_type)
-    if not content_type.strip().lower().startswith(FORM) or boundary is None:
-        raise _form_error(f"A recording is sent as a form ({FORM} with a boundary).")
     fields, recordings = list[tuple[str, str]](), list[SoundFile]()
-    for name, content in _iter_parts(body, (boundary[1] or boundary[2]).encode("utf-8", "surrogateescape")):
+    for name, content in _iter_parts(body, _boundary_of(content_type, "A recording", _RECORDING_HINT)):
         if name == FILE:
             recordings.append(SoundFile(content))
         else:
             fields.append((name, _text_of(name, content)))
     if len(recordings) != 1:
         reason = "holds no recording: its field `file` is missing" if not recordings else "holds several recordings"
-        raise _form_error(f"The form {reason}.")
+        raise _form_error(f"The form {reason}.", _RECORDING_HINT)
     if not recordings[0].content:
-        raise _form_error("The recording in the form's field `file` is empty.")
+        raise _form_error("The recording in the form's field `file` is empty.", _RECORDING_HINT)
     return UploadForm(fields, recordings[0])
+
+
+def _boundary_of(content_type: str, what: str, hint: str) -> bytes:
+    boundary = _BOUNDARY.search(content_type)
+    if not content_type.strip().lower().startswith(FORM) or boundary is None:
+        raise _form_error(f"{what} is sent as a form ({FORM} with a boundary).", hint)
+    text: str = boundary[1] or boundary[2]
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _iter_parts(body: bytes, boundary: bytes) -> Iterator[tuple[str, memoryview]]:
@@ -88,7 +125,8 @@ def _text_of(name: str, content: memoryview) -> str:
         raise _form_error(f"The form's field {quote_value(name)} is not UTF-8.") from None
 
 
-def _form_error(sentence: str) -> BadRequest:
-    return BadRequest(
-        sentence, hint="Send the recording in the field `file`, and the model's name in `model`.", code="invalid_form"
-    )
+_RECORDING_HINT = "Send the recording in the field `file`, and the model's name in `model`."
+
+
+def _form_error(sentence: str, hint: str = "") -> BadRequest:
+    return BadRequest(sentence, hint=hint, code="invalid_form")

@@ -50,7 +50,7 @@ _PASSED_ON = (hdrs.ACCEPT, hdrs.USER_AGENT, "traceparent", "OpenAI-Beta")
 _NO_TERMS, _BESIDE = LeaseOptions(), LeaseOptions(takes_slot=False)
 BESIDE_SLOTS = frozenset({Route.TOKENIZE, Route.DETOKENIZE, Route.COUNT_TOKENS, Route.APPLY_TEMPLATE})
 """What an engine answers at once, however many it is writing for."""
-_DOES = {
+ROUTE_VERBS = {
     Route.EMBEDDINGS: "make embeddings",
     Route.RERANK: "rank documents",
     Route.TOKENIZE: "count tokens",
@@ -61,7 +61,10 @@ _DOES = {
     Route.TRANSLATIONS: "translate recordings",
     Route.SPEECH: "read texts aloud",
     Route.IMAGES: "make pictures",
+    Route.IMAGE_EDITS: "edit pictures",
+    Route.IMAGE_VARIATIONS: "make variations of pictures",
 }
+"""What a model or an endpoint may lack."""
 
 
 async def answer_request(request: web.Request, route: str, understand: Understand) -> web.StreamResponse:
@@ -106,7 +109,7 @@ def engine_path(
     culprit = f"The engine {adapters[engine].descriptor.name}" if is_engine else model.title
     hint = f"If it can after all, `roundhouse attach {model.runs_as} --can` says so." if model.attached else ""
     raise BadRequest(
-        f"{culprit} does not {_DOES.get(route, 'write text')}.",
+        f"{culprit} does not {ROUTE_VERBS.get(route, 'write text')}.",
         hint=" ".join(filter(None, (media_hint(route) or "Choose another model.", hint))),
         code="model_cannot",
     )

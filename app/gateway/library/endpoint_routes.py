@@ -61,6 +61,8 @@ _USUAL = {
     Route.TRANSLATIONS: "/audio/translations",
     Route.SPEECH: "/audio/speech",
     Route.IMAGES: "/images/generations",
+    Route.IMAGE_EDITS: "/images/edits",
+    Route.IMAGE_VARIATIONS: "/images/variations",
 }
 """Where a route is at an endpoint that was not asked, or did not answer."""
 

@@ -40,12 +40,14 @@ _DOES: Mapping[Route, str] = {
     Route.TRANSLATIONS: "translates recordings",
     Route.SPEECH: "reads texts aloud",
     Route.IMAGES: "makes pictures",
+    Route.IMAGE_EDITS: "edits pictures",
+    Route.IMAGE_VARIATIONS: "makes variations of pictures",
 }
 MEDIA: Mapping[Route, Capability] = {
     Route.TRANSCRIPTIONS: Capability.TRANSCRIPTION,
     Route.TRANSLATIONS: Capability.TRANSCRIPTION,
     Route.SPEECH: Capability.SPEECH,
-    Route.IMAGES: Capability.IMAGES,
+    **dict.fromkeys((Route.IMAGES, Route.IMAGE_EDITS, Route.IMAGE_VARIATIONS), Capability.IMAGES),
 }
 """Routes on which sound or pictures go in or out, and what a model has to be able to do there."""
 _HAVE: Mapping[Route, str] = {
@@ -55,7 +57,10 @@ _HAVE: Mapping[Route, str] = {
     ),
     Route.TRANSLATIONS: "Whisper does on vLLM, and so does an attached endpoint that has Whisper.",
     Route.SPEECH: "An attached endpoint with a voice model does, such as Kokoro behind Speaches or LocalAI.",
-    Route.IMAGES: "An attached endpoint with an image model does, such as stable-diffusion.cpp or LocalAI.",
+    **dict.fromkeys(
+        (Route.IMAGES, Route.IMAGE_EDITS, Route.IMAGE_VARIATIONS),
+        "An attached endpoint with an image model does, such as stable-diffusion.cpp or LocalAI.",
+    ),
 }
 KEPT_S = 2.0
 """A model file that vanishes is missed after this."""

@@ -18,11 +18,32 @@ from tests.gateway.far import Far
 from tests.gateway.played import Gateway
 from tests.patience import PATIENCE_S, until
 
+pytestmark = pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
+"""OpenAI's client says so of its older calls, which it still has."""
 TRANSCRIPTIONS = "/v1/audio/transcriptions"
 WORDS = "Forty locomotives stand in the roundhouse."
 SOUND = b"ID3\x04" + bytes(range(256)) * 40
 RECORDING = SILENCE + b"\r\n--not the end--\r\n" + b'",[{' * 150_000
 """More bytes than a JSON body may have quotes, and what looks like the end of a part."""
+
+
+PLAIN = {
+    "text": WORDS,
+    "srt": "1\n00:00:00,000 --> 00:00:01,000\nForty\n",
+    "vtt": "WEBVTT\n\n00:00.000 --> 00:01.000\nForty\n",
+}
+SEGMENT = {
+    "id": 0,
+    "seek": 0,
+    "start": 0.0,
+    "end": 1.5,
+    "text": WORDS,
+    "tokens": [1],
+    "temperature": 0.0,
+    "avg_logprob": -0.1,
+    "compression_ratio": 1.0,
+    "no_speech_prob": 0.0,
+}
 
 
 class Listener:
@@ -53,8 +74,11 @@ class Listener:
             )
             body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
             return web.Response(body=body, content_type="text/event-stream")
-        if fields.get("response_format") == "srt":
-            return web.Response(text="1\n00:00:00,000 --> 00:00:01,000\nForty\n", content_type="text/plain")
+        form = fields.get("response_format", "json")
+        if form in PLAIN:
+            return web.Response(text=PLAIN[form], content_type="text/plain")
+        if form == "verbose_json":
+            return web.json_response({"text": WORDS, "language": "english", "duration": 1.5, "segments": [SEGMENT]})
         return web.json_response({"text": WORDS})
 
     async def _speak(self, request: web.Request) -> web.StreamResponse:
@@ -120,6 +144,22 @@ async def test_other_forms_and_a_stream_pass_as_they_are(near: Gateway, listener
     assert listener.forms()[0]["hotwords"] == "Bern", "an endpoint judges for itself"
 
 
+@pytest.mark.parametrize("form", ["json", "text", "srt", "vtt", "verbose_json"])
+async def test_every_form_is_read_by_openais_client(near: Gateway, listener: Listener, form: Any) -> None:  # noqa: ANN401 -- its overloads want a literal
+    file = ("a.wav", RECORDING)
+    async with client_of(near) as api:
+        heard: Any = await api.audio.transcriptions.create(model="distant", file=file, response_format=form)
+        english: Any = await api.audio.translations.create(model="distant", file=file, response_format=form)
+    assert [path for path, _ in listener.far.posts[-2:]] == [TRANSCRIPTIONS, "/v1/audio/translations"]
+    for answer in (heard, english):
+        if form in PLAIN:
+            assert answer == PLAIN[form]
+        else:
+            assert answer.text == WORDS
+    if form == "verbose_json":
+        assert (heard.segments[0].end, english.segments[0].text) == (1.5, WORDS)
+
+
 async def test_speech_comes_as_it_is_made_and_none_of_it_is_kept(near: Gateway, listener: Listener) -> None:
     near.services.settings.change_values({"inspector.bodies": True})
     async with client_of(near) as api:
@@ -181,7 +221,10 @@ async def test_what_nobody_can_do_is_refused_with_what_would(near: Gateway, far:
             await api.images.generate(model="auto", prompt="A roundhouse")
         with pytest.raises(openai.BadRequestError) as deaf:
             await api.audio.transcriptions.create(model="guide", file=("a.wav", RECORDING))
-    assert (silent.value.code, blind.value.code, deaf.value.code) == ("model_cannot", "no_model_able", "model_cannot")
+        with pytest.raises(openai.BadRequestError, match="does not translate recordings") as foreign:
+            await api.audio.translations.create(model="guide", file=("a.wav", RECORDING))
+    refusals = (silent, blind, deaf, foreign)
+    assert [refusal.value.code for refusal in refusals] == ["model_cannot", "no_model_able", *["model_cannot"] * 2]
     assert "does not read texts aloud. An attached endpoint with a voice model does" in str(silent.value)
     assert "No model here makes pictures. An attached endpoint with an image model does" in str(blind.value)
     assert "does not transcribe recordings. A model that hears does on llama.cpp" in str(deaf.value)

@@ -53,6 +53,7 @@ from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.engine.capability import Fulfilment, RequestNeed, cannot_error, fulfilment_of, needs_of
 from app.gateway.exchange.handling import (
     ENGINE_ACCESS,
+    ROUTE_VERBS,
     AnswerHandler,
     RequestJob,
     client_header_lines,
@@ -125,7 +126,7 @@ def _prepare_request(body: bytes, options: OpenAIRequestOptions, route: Route) -
     if route is Route.RERANK:
         rerank_request = decode_body(body, rerank.RerankRequest)
         return OpenAIEngineRequest(route, rerank.for_engine(body, rerank_request), body, rerank.form_of(rerank_request))
-    return OpenAIEngineRequest(route, body, body, MediaForm() if route in MEDIA else OPENAI)
+    return OpenAIEngineRequest(route, body, body, MediaForm(does=ROUTE_VERBS[route]) if route in MEDIA else OPENAI)
 
 
 def fit_to_engine(

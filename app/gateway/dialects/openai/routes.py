@@ -6,6 +6,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from app.gateway.dialects.openai.models import list_models, show_model
+from app.gateway.dialects.openai.pictures import prepare_picture_job
 from app.gateway.dialects.openai.requests import prepare_chat_job, prepare_job
 from app.gateway.dialects.openai.sounds import prepare_recording_job
 from app.gateway.exchange.handling import answer_request
@@ -26,6 +27,8 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post("/v1/audio/translations", _answer_recording_on(Route.TRANSLATIONS))
     app.router.add_post("/v1/audio/speech", _answer_on(Route.SPEECH))
     app.router.add_post("/v1/images/generations", _answer_on(Route.IMAGES))
+    app.router.add_post("/v1/images/edits", _answer_pictures_on(Route.IMAGE_EDITS))
+    app.router.add_post("/v1/images/variations", _answer_pictures_on(Route.IMAGE_VARIATIONS))
     for path in ("/v1/rerank", "/v1/reranking", "/rerank", "/reranking", "/v2/rerank"):  # llama-server's and Cohere's
         app.router.add_post(path, _answer_on(Route.RERANK))
 
@@ -38,3 +41,8 @@ def _answer_on(route: Route) -> Handler:
 def _answer_recording_on(route: Route) -> Handler:
     """Return what answers to a form with a recording."""
     return partial(answer_request, route=route, understand=partial(prepare_recording_job, route=route))
+
+
+def _answer_pictures_on(route: Route) -> Handler:
+    """Return what answers to a form with pictures."""
+    return partial(answer_request, route=route, understand=partial(prepare_picture_job, route=route))

@@ -6,13 +6,17 @@ chat of a form and would heed all that a chat may have; an endpoint judges for i
 """
 
 from functools import partial
+from http import HTTPStatus
 
 import msgspec
 from aiohttp import hdrs, web
 
 from app.core.errors import BadRequest, quote_value
 from app.core.recordings import FORM, write_form
-from app.gateway.dialects.openai.form import OpenAIForm
+from app.gateway.canonical.events import failure_event
+from app.gateway.dialects.form import ErrorReply
+from app.gateway.dialects.openai.form import END, OpenAIForm
+from app.gateway.dialects.openai.record import dialect_for_field
 from app.gateway.entry.bodies import call_off_loop, read_upload
 from app.gateway.entry.forms import UploadForm, read_form
 from app.gateway.exchange.handling import AnswerHandler, RequestJob, client_header_lines, engine_path
@@ -54,14 +58,39 @@ class TranscriptForm(OpenAIForm, frozen=True, kw_only=True):
         return _END in tail or super().is_complete(tail)
 
 
+_EVENT_STARTS = (b"data:", b"event:", b"id:", b":")
+_NO_ROUTE = frozenset({HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
+
+
 class MediaForm(OpenAIForm, frozen=True, kw_only=True):
     """`app.gateway.dialects.form.AnswerForm` for sound and pictures, which come whole or as events."""
 
     prompt: str = "input"
+    does: str = ""
+    """What the route is for, as it follows "does not"."""
 
     def is_complete(self, tail: bytes) -> bool:
-        """Tell whether a stream said that it was over: its last event is called so."""
-        return b'.done"' in tail or b'.completed"' in tail or super().is_complete(tail)
+        """Tell whether a stream said that it was over: its last event is called so.
+
+        Of a picture's event only the end may have been kept, without its name: it is enough that the event ends.
+        """
+        if b'.done"' in tail or b'.completed"' in tail or super().is_complete(tail):
+            return True
+        lines = tail.replace(b"\r\n", b"\n")
+        return lines.endswith(END) and not lines.startswith(_EVENT_STARTS) and END not in lines.removesuffix(END)
+
+    def refusal(self, body: bytes, status: int) -> ErrorReply:
+        """Return OpenAI's error document. An endpoint that has no such route is one that cannot."""
+        is_absent = status in _NO_ROUTE or (status == HTTPStatus.NOT_FOUND and b"model" not in body.lower())
+        if not self.does or not is_absent:
+            return super().refusal(body, status)
+        error = BadRequest(
+            f"The endpoint of this model does not {self.does}.",
+            hint="Attach an endpoint that does, and name its model.",
+            code="model_cannot",
+        )
+        document = dialect_for_field(self.prompt).error_document(failure_event(error))
+        return ErrorReply(msgspec.json.encode(document), HTTPStatus.BAD_REQUEST)
 
 
 async def prepare_recording_job(request: web.Request, route: Route) -> RequestJob:
