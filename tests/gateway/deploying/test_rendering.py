@@ -2,6 +2,7 @@
 
 import json
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -20,6 +21,7 @@ COMPOSE_SCHEMA = json.loads(
     files("check_jsonschema").joinpath("builtin_schemas/vendor/compose-spec.json").read_text(encoding="utf-8")
 )
 CUSTOM = "DynamoGraphDeployment"
+HELP = Path(__file__).resolve().parents[2] / "fixtures" / "engine_help"
 
 
 def render_texts(**fields: Any) -> dict[str, str]:  # noqa: ANN401 -- fields of the request
@@ -112,6 +114,25 @@ def test_engines_are_given_what_their_own_tables_say() -> None:
     for arguments in words.values():
         assert arguments[arguments.index("--served-model-name") + 1] == "qwen3-8b"
         assert "engines.foreign_worker" not in arguments
+
+
+def flags_of_words(container: Any) -> set[str]:  # noqa: ANN401 -- parsed YAML
+    return {word for word in container["args"] if word.startswith("-")}
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_the_versions_in_the_images_have_every_flag(engine: str) -> None:
+    """By what the help of just these versions explained."""
+    record = json.loads((HELP / f"{engine}-{VERSIONS[engine]}.json").read_bytes())
+    rendered_flags = flags_of_words(container_of(render_objects(engine=engine, cards=2)["StatefulSet"]))
+    assert rendered_flags <= set(record["flags"])
+
+
+def test_dynamos_version_has_every_flag_of_both_programs() -> None:
+    record = json.loads((HELP / f"dynamo-{VERSIONS['dynamo']}.json").read_bytes())
+    frontend, worker = render_objects(engine="dynamo", cards=2)[CUSTOM]["spec"]["services"].values()
+    assert flags_of_words(frontend["extraPodSpec"]["mainContainer"]) <= set(record["frontend_flags"])
+    assert flags_of_words(worker["extraPodSpec"]["mainContainer"]) <= set(record["flags"])
 
 
 def test_a_graph_of_dynamo_has_its_frontend_and_workers_on_one_plane() -> None:
