@@ -89,12 +89,13 @@ def summarize_side(side: TrialSide, answers: Sequence[TrialAnswer]) -> TrialSide
 def summarize_trial(result: TrialResult) -> TrialResult:
     """Return a result with its shares, ratios and sentence."""
     both = [part for part in result.requests if part.is_equal is not None]
+    timed = [] if result.disturbances else both
     equal = sum(part.is_equal is True for part in both) / len(both) if both else None
     summary = msgspec.structs.replace(
         result,
         equal=equal,
-        ttft_ratio=_ratio_of([(part.first.ttft_s, part.second.ttft_s) for part in both]),
-        e2e_ratio=_ratio_of([(part.first.e2e_s, part.second.e2e_s) for part in both]),
+        ttft_ratio=_ratio_of([(part.first.ttft_s, part.second.ttft_s) for part in timed]),
+        e2e_ratio=_ratio_of([(part.first.e2e_s, part.second.e2e_s) for part in timed]),
         can_switch=bool(both),
     )
     return msgspec.structs.replace(summary, sentence=_describe_trial(summary, len(both)))

@@ -114,7 +114,7 @@ def _report_lines(report: TrialReport) -> Iterator[str]:
         if ratio is not None:
             yield f"{name}: {ratio.value:.2f} times the first's ({ratio.low:.2f} to {ratio.high:.2f})"
     yield result.sentence
-    yield from result.notes
+    yield from result.disturbances
     if report.switch is not None:
         yield report.switch.sentence
 

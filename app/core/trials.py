@@ -102,11 +102,12 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     equal: float | None = None
     """Of requests that both answered, the share with equal answers."""
     ttft_ratio: Figure | None = None
-    """Second to first: below 1 is faster."""
+    """Second to first: below 1 is faster. None too where other programs disturbed one of them."""
     e2e_ratio: Figure | None = None
     can_switch: bool = False
     sentence: str = ""
-    notes: list[str] = []
+    disturbances: list[str] = []
+    """What slowed one of them down; then speeds are not compared."""
 
 
 class TrialWords(msgspec.Struct, frozen=True, kw_only=True):

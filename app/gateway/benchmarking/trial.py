@@ -56,15 +56,15 @@ class Trials(MeasuringJob[TrialChanged]):
     async def start(self, request: StartTrial, inspector: "RequestInspector") -> TrialChanged:
         """Begin. Raises NotFound, BadRequest where there is nothing to ask or to compare, Conflict while one runs."""
         from app.gateway.benchmarking.kept_requests import find_kept_requests  # noqa: PLC0415 -- start-up must not pay for it
+        from app.gateway.benchmarking.targets import check_request  # noqa: PLC0415 -- as above
 
         self.job.check_idle()
         models = [await require_own_model(self._services, name) for name in (request.model, _against(request))]
         if models[0].name == models[1].name and not request.engine:
             raise BadRequest("Name another model or an engine to set against.", code="nothing_to_compare")
-        for model in models:
-            if not model.chats or model.is_reranker:
-                raise BadRequest(f"{model.title} does not answer in words.", code="model_unusable")
         kept = find_kept_requests(inspector, model=models[0].name, count=request.requests, ids=request.ids)
+        for engine, name in (("", request.model), (request.engine, _against(request))):
+            await check_request(self._services, _load_for(request, kept, engine, name))
         self._words, self._undo, self._request = [], None, None
         return self.job.start(
             TrialChanged(model=models[0].name, stage="Getting ready", fraction=0.0),
@@ -141,7 +141,7 @@ class Trials(MeasuringJob[TrialChanged]):
             first=summarize_side(first.side, [part.first for part in comparisons]),
             second=summarize_side(second.side, [part.second for part in comparisons]),
             requests=comparisons,
-            notes=[*first.notes, *second.notes],
+            disturbances=[*first.disturbances, *second.disturbances],
         )
         self._words = [
             TrialWords(id=part.id, first=before.text, second=after.text)
@@ -161,24 +161,19 @@ class Trials(MeasuringJob[TrialChanged]):
         from app.gateway.benchmarking.trial_requests import TrialAsker  # noqa: PLC0415 -- as above
 
         engine, model = asked
-        start = StartBenchmark(
-            model=model,
-            settings=BenchmarkSettings(
-                workload=Workload.FILE, requests=len(kept), answer_tokens=max(2, request.answer_tokens), engine=engine
-            ),
-            prompts=[part.prompt for part in kept],
-        )
+        start = _load_for(request, kept, engine, model)
         self.job.tell(stage=f"{model}: Loading the model", fraction=begin)
         try:
             async with open_target(self._services, start) as target:
                 asker = TrialAsker(self._services, target, request.answer_tokens, self._read or read_counters)
+                await asker.warm_up()
                 answers: list[WrittenAnswer] = []
                 for number, part in enumerate(kept):
                     share = begin + 0.5 * number / len(kept)
                     self.job.tell(stage=f"{model}: Request {number + 1} of {len(kept)}", fraction=share)
                     answers.append(await asker.ask(part.conversation))
                 side = TrialSide(target=target.about, load_s=target.load_s, memory=await asker.read_memory())
-                return _AskedSide(side, asker.notes), answers
+                return _AskedSide(side, asker.disturbances), answers
         except (EngineFailed, UserError) as error:
             if begin == 0.0:  # without the first there is nothing to set against
                 raise
@@ -187,14 +182,22 @@ class Trials(MeasuringJob[TrialChanged]):
 
 
 class _AskedSide(msgspec.Struct, frozen=True):
-    """One side, and what is to be said of it."""
+    """One side, and what slowed it down."""
 
     side: TrialSide
-    notes: list[str]
+    disturbances: list[str]
 
 
 def _against(request: StartTrial) -> str:
     return request.against or request.model
+
+
+def _load_for(request: StartTrial, kept: "list[KeptRequest]", engine: str, model: str) -> StartBenchmark:
+    """Return what loads a side as a benchmark would, with room for the requests."""
+    settings = BenchmarkSettings(
+        workload=Workload.FILE, requests=len(kept), answer_tokens=max(2, request.answer_tokens), engine=engine
+    )
+    return StartBenchmark(model=model, settings=settings, prompts=[part.prompt for part in kept])
 
 
 def _prompt_text(part: "KeptRequest") -> str:

@@ -1,6 +1,7 @@
 """One request of a trial, asked as a client's would be: planned for the engine, streamed, its tool calls read."""
 
 import asyncio
+import contextlib
 import time
 from http import HTTPStatus
 
@@ -12,6 +13,7 @@ from app.benchmark.trials import WrittenAnswer
 from app.core.benchmarks import BenchmarkMemory
 from app.core.errors import RoundhouseError
 from app.core.trials import TrialAnswer
+from app.gateway.benchmarking.run import WARM_UP_TOKENS
 from app.gateway.benchmarking.system_watch import ReadCounters
 from app.gateway.benchmarking.targets import OpenTarget
 from app.gateway.canonical.events import (
@@ -25,7 +27,16 @@ from app.gateway.canonical.events import (
 )
 from app.gateway.canonical.families.answer import AnswerReader
 from app.gateway.canonical.families.call_check import check_call
-from app.gateway.canonical.request import ConversationRequest, ResponseFormat, ResponseShape, SamplingParams
+from app.gateway.canonical.request import (
+    ConversationMessage,
+    ConversationRequest,
+    GenerationLimits,
+    MessageRole,
+    ResponseFormat,
+    ResponseShape,
+    SamplingParams,
+    Text,
+)
 from app.gateway.exchange.capability_fallback import plan_fallbacks
 from app.gateway.exchange.engine.error_document import error_from_refusal
 from app.gateway.exchange.engine.planning import UpstreamPlan
@@ -50,15 +61,14 @@ class TrialAsker:
         self._busiest = 0.0
 
     @property
-    def notes(self) -> list[str]:
+    def disturbances(self) -> list[str]:
         """What speaks against the speeds."""
         from app.advisor.speed.disturbance import is_quiet  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
         if is_quiet(self._busiest, self._target.backend or "cpu"):
             return []
-        return [
-            f"While {self._target.about.model} answered, other programs used {self._busiest * 100:.0f} % of the CPU."
-        ]
+        name, share = self._target.about.model, self._busiest * 100
+        return [f"While {name} answered, other programs used {share:.0f} % of the CPU: speeds are not compared."]
 
     async def ask(self, conversation: ConversationRequest) -> WrittenAnswer:
         """Return the answer; one that did not come says why. Once the engine has ended nothing more is asked."""
@@ -82,6 +92,13 @@ class TrialAsker:
         finally:
             after = await asyncio.to_thread(self._read, self._target.pids)
             self._busiest = max(self._busiest, after.other_share(before) if self._target.pids else 0.0)
+
+    async def warm_up(self) -> None:
+        """Have the engine do once what it will be timed at; what goes wrong then is said by the first request."""
+        hello = ConversationMessage(MessageRole.USER, (Text("Hello"),))
+        limits = GenerationLimits(max_tokens=WARM_UP_TOKENS)
+        with contextlib.suppress(RoundhouseError, OSError, aiohttp.ClientError):
+            await self._ask_engine(ConversationRequest(messages=(hello,), limits=limits))
 
     async def read_memory(self) -> BenchmarkMemory:
         """Return what the side takes now."""

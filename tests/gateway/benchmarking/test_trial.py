@@ -10,11 +10,12 @@ import pytest
 from aiohttp import web
 
 from app.core.benchmarks import BenchmarkMessage, StartBenchmark, Workload
-from app.core.errors import BadRequest, Conflict, NotFound
+from app.core.errors import BadRequest, Conflict, EngineFailed, NotFound
 from app.core.events import TrialChanged
 from app.core.requests import Peer, RequestDetail, RequestInfo, RequestState
 from app.core.trials import StartTrial, TrialResult
 from app.gateway.benchmarking.kept_requests import find_kept_requests, with_kept_prompts
+from app.gateway.benchmarking.targets import OpenTarget
 from app.gateway.benchmarking.trial import Trials
 from app.gateway.exchange.observer import BODY_BYTES
 from app.gateway.services import Services
@@ -95,6 +96,8 @@ class ScriptedPair:
         body = await request.json()
         engine = self._supervisor.asked[-1].engine
         self.bodies.append((engine, body))
+        if body["messages"][-1]["content"] == "Hello":  # the warm-up
+            self.bodies.pop()
         script = self.answers[engine].get(body["messages"][-1]["content"], "Hello there.")
         if isinstance(script, int):
             return web.json_response({"error": {"message": "this cannot be asked"}}, status=script)
@@ -199,6 +202,17 @@ async def test_a_refused_request_is_said_and_the_others_are_compared(trials: Tri
     assert (result.first.answered, result.second.answered, result.equal) == (2, 1, 1.0)
 
 
+async def test_speeds_are_not_compared_where_others_were_busy(
+    parts: Services, pair: ScriptedPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OpenTarget, "pids", property(lambda _target: [1]))
+    trials = Trials(parts, PlayedComputer(0.9).read)
+    result = await result_of(trials, inspector_of(body_of("q")))
+    assert (result.ttft_ratio, result.e2e_ratio, result.equal) == (None, None, 1.0)
+    assert [len(result.disturbances), "90 % of the CPU" in result.disturbances[0]] == [2, True]
+    assert pair.bodies
+
+
 async def test_an_engine_that_dies_is_asked_nothing_more(trials: Trials, pair: ScriptedPair) -> None:
     pair.answers[NEW] = {"deadly": None}
     result = await result_of(trials, inspector_of(body_of("later"), body_of("deadly")))
@@ -270,6 +284,8 @@ async def test_what_cannot_be_tried_is_refused(trials: Trials) -> None:
         await trials.start(StartTrial(model="guide"), inspector)
     with pytest.raises(BadRequest, match="not answer in words"):
         await trials.start(StartTrial(model="guide", against="org/embed:q8"), inspector)
+    with pytest.raises(EngineFailed, match="No installed engine"):
+        await trials.start(StartTrial(model="guide", engine="nosuch"), inspector)
     with pytest.raises(BadRequest, match="No request to guide is kept"):
         await trials.start(StartTrial(model="guide", engine=NEW), inspector_of())
     with pytest.raises(NotFound, match="no such request"):

@@ -1,10 +1,11 @@
 """Answers side by side: where they part, what they come to, and the sentence."""
 
+import msgspec
 import pytest
 
-from app.benchmark.trials import WrittenAnswer, compare_answers, summarize_side
+from app.benchmark.trials import WrittenAnswer, compare_answers, summarize_side, summarize_trial
 from app.core.benchmarks import BenchmarkTarget
-from app.core.trials import TrialAnswer, TrialSide
+from app.core.trials import TrialAnswer, TrialResult, TrialSide
 
 
 def answer(*pieces: str, **fields: float) -> WrittenAnswer:
@@ -52,3 +53,20 @@ def test_shares_are_of_calls_and_of_answers_with_a_schema() -> None:
     assert (side.valid_calls, side.valid_json) == (0.75, 0.5)
     empty = summarize_side(TrialSide(target=BenchmarkTarget(model="m")), [])
     assert empty == TrialSide(target=BenchmarkTarget(model="m"))
+
+
+def test_ratios_are_of_what_both_answered() -> None:
+    side = TrialSide(target=BenchmarkTarget(model="m"))
+    comparisons = [
+        compare_answers("a", "p", answer("One"), answer("One", ttft_s=1.0, e2e_s=3.0)),
+        compare_answers("b", "p", answer("One", ttft_s=99.0), FAILURE),
+    ]
+    empty = TrialResult(at=1, roundhouse="0", model="m", first=side, second=side, requests=[])
+    result = summarize_trial(msgspec.structs.replace(empty, requests=comparisons))
+    assert result.ttft_ratio is not None
+    assert result.e2e_ratio is not None
+    assert (result.ttft_ratio.value, result.e2e_ratio.value, result.equal) == (2, 3, 1)
+    disturbed = summarize_trial(msgspec.structs.replace(empty, requests=comparisons, disturbances=["Others ran."]))
+    assert (disturbed.ttft_ratio, disturbed.e2e_ratio, disturbed.equal) == (None, None, 1)
+    nothing = summarize_trial(empty)
+    assert (nothing.equal, nothing.can_switch, nothing.ttft_ratio) == (None, False, None)
