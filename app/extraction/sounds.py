@@ -19,6 +19,9 @@ _OPUS_WITHIN = 512
 _LEAST_FRAMES = SAMPLE_RATE // 50
 """A fiftieth of a second: less is no sound, and encoders stumble over it."""
 _PIECE = SAMPLE_RATE * 10
+_OGG, _PAGE_HEAD, _WHOLE_SEGMENT = b"OggS", 27, 255
+"""A page's mark, the bytes before its table of segments, and the size of a segment after which a packet goes on."""
+_COMMENTS, _NUMBER_BYTES = b"\x03vorbis", 4
 _TYPES = ((b"RIFF", "audio/wav"), (b"fLaC", "audio/flac"), (b"OggS", "audio/ogg"))
 
 
@@ -55,6 +58,8 @@ def read_sound(content: bytes) -> Extraction:
 
 def _decode(miniaudio: ModuleType, content: bytes) -> tuple[bytes, bool]:
     """Return the samples, and whether there were more than are kept. It is decoded in pieces, up to where it is cut."""
+    if content.startswith(_OGG):
+        _check_comments(_read_second_packet(content))
     most = LONGEST_SOUND_S * SAMPLE_RATE * _SAMPLE_BYTES
     samples = bytearray()
     pieces = miniaudio.stream_memory(
@@ -69,6 +74,41 @@ def _decode(miniaudio: ModuleType, content: bytes) -> tuple[bytes, bool]:
         if len(samples) > most:
             return bytes(samples[:most]), True
     return bytes(samples), False
+
+
+def _read_second_packet(content: bytes) -> bytes:
+    """Return the second packet of an Ogg file, which in Vorbis has the comments. Raises ValueError if it has none."""
+    at, number, packet = 0, 0, bytearray()
+    while content.startswith(_OGG, at) and at + _PAGE_HEAD < len(content):
+        sizes = content[at + _PAGE_HEAD : at + _PAGE_HEAD + content[at + _PAGE_HEAD - 1]]
+        at += _PAGE_HEAD + len(sizes)
+        for size in sizes:
+            if number:
+                packet += content[at : at + size]
+            at += size
+            number += size < _WHOLE_SEGMENT
+            if number > 1:
+                return bytes(packet)
+    raise ValueError
+
+
+def _check_comments(packet: bytes) -> None:
+    """Raise ValueError for comments that are longer than their packet.
+
+    miniaudio's decoder believes their number and lengths, and where memory does not suffice it frees what it never had.
+    """
+    at = len(_COMMENTS)
+    if not packet.startswith(_COMMENTS):
+        raise ValueError
+    at += _NUMBER_BYTES + int.from_bytes(packet[at : at + _NUMBER_BYTES], "little")  # after the maker's name
+    texts = int.from_bytes(packet[at : at + _NUMBER_BYTES], "little")
+    at += _NUMBER_BYTES
+    if at + texts * _NUMBER_BYTES > len(packet):
+        raise ValueError
+    for _ in range(texts):
+        at += _NUMBER_BYTES + int.from_bytes(packet[at : at + _NUMBER_BYTES], "little")
+        if at > len(packet):
+            raise ValueError
 
 
 def _as_wave(samples: bytes) -> bytes:

@@ -5,6 +5,7 @@ import itertools
 import math
 import struct
 import wave
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,9 @@ from app.core.attachments import LONGEST_SOUND_S, AttachmentKind, Extraction, Ex
 from app.extraction.program import extract
 from tests.file_corpus import flac_of, mp3_of, wav_of
 
+TONE = Path(__file__).parents[2] / "data" / "tone.ogg"
+"""Half a second of 440 Hz, made with libsndfile 1.2.2."""
+COMMENTS = TONE.read_bytes().find(b"\x03vorbis") + 7
 pytest.importorskip("miniaudio", reason="it has no wheel for this processor")
 
 
@@ -54,6 +58,28 @@ def test_mp3_is_read() -> None:
     extraction = read("a.mp3", mp3_of())
     assert extraction.media_type == "audio/mpeg"
     assert extraction.seconds == pytest.approx(40 * 1152 / 44_100, abs=0.1)
+
+
+def test_ogg_vorbis_is_read() -> None:
+    extraction = read("a.ogg", TONE.read_bytes())
+    assert (extraction.media_type, extraction.seconds) == ("audio/ogg", 0.5)
+    assert crossings(samples_of(extraction)) == pytest.approx(440, abs=8), "440 Hz for half a second"
+
+
+@pytest.mark.parametrize("size", [30, 58, 80, 166, 170, 190, 900])
+def test_ogg_that_breaks_off_in_its_heads_is_damaged(size: int) -> None:
+    problem = extract("a.ogg", TONE.read_bytes()[:size])
+    assert isinstance(problem, ExtractionProblem)
+    assert problem.code == "file_broken"
+
+
+@pytest.mark.parametrize("at", range(COMMENTS, COMMENTS + 50))
+def test_no_number_in_the_comments_of_ogg_is_believed(at: int) -> None:
+    """The decoder ended the process where it found no memory for as many as a file claims."""
+    content = bytearray(TONE.read_bytes())
+    content[at] = 0xFF
+    extraction = extract("a.ogg", bytes(content))
+    assert isinstance(extraction, Extraction) or extraction.code == "file_broken"
 
 
 def test_a_long_sound_is_cut() -> None:
