@@ -206,7 +206,10 @@ class AnswerWriter:
             model=job.model.name,
         )
         # What is wrong with a call is its result here, which the window shows, and the model reads next.
-        return without_checks(await with_plan(services, blank, ResolvedModel(job.model, job.load), request))
+        upstream = without_checks(await with_plan(services, blank, ResolvedModel(job.model, job.load), request))
+        # What the Guide looks up never gets here: this is a question about files, which a model reads.
+        plan = None if upstream.plan is None else msgspec.structs.replace(upstream.plan, question="")
+        return msgspec.structs.replace(upstream, plan=plan)
 
     async def _read_documents(
         self,

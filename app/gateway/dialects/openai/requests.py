@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 from aiohttp import web
 
+from app.core.errors import BadRequest
 from app.core.models import ModelInfo
 from app.gateway.canonical.assistant_prefill import NOTHING
 from app.gateway.canonical.events import AnswerFailed, Event, aggregate_events
@@ -220,11 +221,14 @@ async def _can_pass(services: Services, target: ResolvedModel, body: bytes, opti
 
 
 async def _is_guide_question(model: ModelInfo, body: bytes) -> bool:
-    """Tell whether the Guide looks the answer up. Raises BadRequest for what cannot be read."""
+    """Tell whether the Guide looks the answer up. What cannot be read is refused on the engine's way, in its words."""
     if not model.is_builtin or not await call_off_loop(body, is_translatable, body):
         return False
-    chat_request = await call_off_loop(body, decode_body, body, OpenAIChatRequest)
-    conversation = await call_off_loop(body, to_canonical_request, chat_request)
+    try:
+        chat_request = await call_off_loop(body, decode_body, body, OpenAIChatRequest)
+        conversation = await call_off_loop(body, to_canonical_request, chat_request)
+    except BadRequest:
+        return False
     return chat_request.choices == 1 and bool(guide_question(model, conversation))
 
 
