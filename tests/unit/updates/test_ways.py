@@ -70,7 +70,7 @@ def work(tmp_path: Path, place: Path) -> Made:
 @ON_LINUX
 def test_a_folder_is_unpacked_tried_and_exchanged_by_the_last_deed(work: Made, place: Path) -> None:
     stages: list[str] = []
-    update = work(archive("0.2.0", program(STARTS.format(version="0.2.0"))), said=stages)
+    update = work(archive("0.2.0", program(STARTS.format(version="0.2.0"))), stages=stages)
     way = UPDATE_METHODS[InstallationKind.ARCHIVE]
     way.check_place(place, 1000)
     way.prepare_update(update)
