@@ -109,6 +109,11 @@ class TrialResult(msgspec.Struct, frozen=True, kw_only=True):
     disturbances: list[str] = []
     """What slowed one of them down; then speeds are not compared."""
 
+    @property
+    def is_change(self) -> bool:
+        """Whether it has changed anything: no trial does by itself."""
+        return False
+
 
 class TrialWords(msgspec.Struct, frozen=True, kw_only=True):
     """Both answers to one request in words: kept in memory as long as the inspector keeps the request's."""

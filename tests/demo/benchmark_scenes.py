@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from PySide6.QtWidgets import QApplication
 
-from app.core.events import BenchmarkChanged, RaceChanged, TuneChanged
+from app.core.events import BenchmarkChanged, RaceChanged, TrialChanged, TuneChanged
 from app.gui.screens.benchmarks.plot_view import PlotCard
 from app.gui.screens.benchmarks.view import BenchmarksScreen, ResultSection
 from app.gui.shell.contract import PageId
@@ -28,6 +28,8 @@ def benchmark_scenes(usual: Replies) -> Iterator[Scene]:
     yield Scene("race-plan", page, usual, plan_race, looks=(*BOTH, EVERY_LOOK[2]))
     yield Scene("race-running", page, usual, run_race)
     yield Scene("race-result", page, usual, finish_race, looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("trial-form", page, usual, plan_trial)
+    yield Scene("trial-result", page, usual, finish_trial, looks=BOTH)
 
 
 def start_run(window: MainWindow, api: DemoApi) -> None:
@@ -87,6 +89,21 @@ def finish_race(window: MainWindow, api: DemoApi) -> None:
     """Come to the end of a race."""
     run_race(window, api)
     end = RaceChanged(model="m", stage="Done", done=True, result=benchmarks.RACE_RESULT)
+    window.shell.broadcast_event(end)
+    api.flush()
+
+
+def plan_trial(window: MainWindow, api: DemoApi) -> None:
+    """Choose what a model is compared with by kept requests."""
+    page = window.pages.currentWidget()
+    if isinstance(page, BenchmarksScreen):
+        page.model.trial.open_form(page.model.chosen_model)
+        api.flush()
+
+
+def finish_trial(window: MainWindow, api: DemoApi) -> None:
+    """Come to the end of a trial."""
+    end = TrialChanged(model="m", stage="Done", done=True, result=benchmarks.TRIAL_RESULT)
     window.shell.broadcast_event(end)
     api.flush()
 

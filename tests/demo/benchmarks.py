@@ -30,8 +30,9 @@ from app.core.benchmarks import (
     TuneResult,
     Workload,
 )
-from app.core.events import BenchmarkChanged, RaceChanged, TuneChanged
+from app.core.events import BenchmarkChanged, RaceChanged, TrialChanged, TuneChanged
 from app.core.models import ModelSettings
+from app.core.trials import TrialAnswer, TrialComparison, TrialResult, TrialSide, TrialSwitch
 
 _PROMPT = BenchmarkPrompt(messages=[BenchmarkMessage(role="user", content="Why is the sky blue?")])
 _MACHINE = BenchmarkMachine(
@@ -148,6 +149,35 @@ RACE_RESULT = RaceResult(
 )
 RACING = RaceChanged(model=_MODEL, stage="openvino: Round 2 with 1 at once", fraction=0.6)
 
+TRYING = TrialChanged(model=_MODEL, stage=f"{_MODEL}: Request 4 of 10", fraction=0.2)
+TRIAL_RESULT = TrialResult(
+    at=1.8e9,
+    roundhouse="0.1.0",
+    model=_MODEL,
+    first=TrialSide(target=BenchmarkTarget(model=_MODEL, engine="llama.cpp"), answered=2, ttft_s=0.8, tokens_s=21.0),
+    second=TrialSide(
+        target=BenchmarkTarget(model="smaller", engine="llama.cpp"), answered=2, tokens_s=34.0, valid_calls=0.5
+    ),
+    requests=[
+        TrialComparison(
+            id="r1",
+            prompt_sha256="f",
+            prompt_length=840,
+            first=TrialAnswer(tokens=90),
+            second=TrialAnswer(tokens=88, calls=2, valid_calls=1),
+            is_equal=False,
+            diverges_at=41,
+            diverges_at_token=9,
+        ),
+        TrialComparison(
+            id="r2", prompt_sha256="f", prompt_length=84, first=TrialAnswer(), second=TrialAnswer(), is_equal=True
+        ),
+    ],
+    equal=0.5,
+    can_switch=True,
+    sentence="1 of 2 answers are equal; the others differ from character 42 on (median).",
+)
+
 TUNING = TuneChanged(model=_MODEL, stage="Trying threads 6", fraction=0.3)
 TUNING_RESULT = TuneResult(
     model=_MODEL,
@@ -194,4 +224,8 @@ def benchmark_replies() -> Mapping[str, object]:
         "GET /races/plan": RACE_PLAN,
         "POST /races": RACING,
         "DELETE /races/job": None,
+        "POST /trials": TRYING,
+        "DELETE /trials/job": None,
+        "POST /trials/switch": TrialSwitch(sentence="New chats begin with the second.", changed=["models.default"]),
+        "POST /trials/undo": TrialSwitch(sentence="As before.", changed=["models.default"]),
     }

@@ -1,4 +1,4 @@
-"""What races and self-tuning share in the window: a run that is followed, stopped, and whose settings can be undone."""
+"""What races, trials and self-tuning share in the window: a run that is followed, stopped, and can be undone."""
 
 from types import NoneType
 from typing import ClassVar, Generic, TypeVar
@@ -7,22 +7,23 @@ from PySide6.QtCore import QObject, Signal
 
 from app.core.benchmarks import RaceResult, TuneResult
 from app.core.errors import ErrorBody
-from app.core.events import Event, RaceChanged, TuneChanged
+from app.core.events import Event, RaceChanged, TrialChanged, TuneChanged
 from app.core.models import ModelSettings
 from app.core.translation import tr
+from app.core.trials import TrialResult
 from app.gui.net.api import GatewayApi
 from app.gui.net.model_settings import SettingsChange, change_model_settings
 from app.gui.shell.contract import Shell
 
-E = TypeVar("E", RaceChanged, TuneChanged)
-R = TypeVar("R", RaceResult, TuneResult)
+E = TypeVar("E", RaceChanged, TrialChanged, TuneChanged)
+R = TypeVar("R", RaceResult, TrialResult, TuneResult)
 
 
 class MeasurementModel(QObject, Generic[E, R]):
     """One run at a time. `problem` is why the last thing that was asked for came to nothing."""
 
     changed = Signal()
-    kind: ClassVar[type[RaceChanged] | type[TuneChanged]]
+    kind: ClassVar[type[RaceChanged] | type[TrialChanged] | type[TuneChanged]]
     path: ClassVar[str]
     """Of the job: where it is stopped."""
 

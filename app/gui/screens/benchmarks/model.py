@@ -23,6 +23,7 @@ from app.gui import phrases
 from app.gui.net.remote import RemoteList
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.benchmarks.race_model import RaceModel
+from app.gui.screens.benchmarks.trial_model import TrialModel
 from app.gui.screens.benchmarks.tuning_model import TuneModel
 from app.gui.shell.contract import Command, Shell
 
@@ -58,7 +59,9 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         """The race of the chosen model's engines."""
         self.tuning = TuneModel(stores.api, shell)
         """Looking for the chosen model's fastest settings."""
-        for part in (self.race, self.tuning):
+        self.trial = TrialModel(stores.api, shell)
+        """The chosen model's kept requests on another."""
+        for part in (self.race, self.trial, self.tuning):
             part.changed.connect(self.changed)
         stores.library.changed.connect(self.changed)
 
@@ -94,8 +97,10 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
 
     @property
     def is_measuring(self) -> bool:
-        """Whether a benchmark, a race or self-tuning runs."""
-        return any(part is not None for part in (self.progress, self.race.progress, self.tuning.progress))
+        """Whether a benchmark, a race, a trial or self-tuning runs."""
+        return any(
+            part is not None for part in (self.progress, self.race.progress, self.trial.progress, self.tuning.progress)
+        )
 
     @property
     def model_options(self) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from app.gui.screens.benchmarks.model import LEVELS, WORKLOADS, BenchmarksModel
 from app.gui.screens.benchmarks.plot_view import PlotCard
 from app.gui.screens.benchmarks.race_view import RaceSection
 from app.gui.screens.benchmarks.run_progress import RunProgress
+from app.gui.screens.benchmarks.trial_view import TrialSection
 from app.gui.screens.benchmarks.tuning_view import TuneSection
 from app.gui.shell.contract import RACE_TASK, TUNE_TASK, PageId, Shell
 from app.gui.theme.theme import Theme
@@ -47,6 +48,7 @@ class BenchmarksScreen(PageFrame):
         self.error, self._skeleton = ErrorPanel(theme), Skeleton(theme, 4, is_card=True)
         self.form = BenchmarkForm(theme, self.model)
         self.race = RaceSection(theme, self.model.race, self.model.show_receipt)
+        self.trial = TrialSection(theme, self.model.trial, lambda: self.model.model_options)
         self.tuning = TuneSection(theme, self.model.tuning)
         self.result = ResultSection(theme, self.model)
         self._nothing = EmptyState(theme, "gauge", _NOTHING.tr(), _ABOUT_NOTHING.tr())
@@ -59,6 +61,7 @@ class BenchmarksScreen(PageFrame):
             self.error,
             self.form,
             self.race,
+            self.trial,
             self.tuning,
             self.result,
             self._skeleton,
@@ -128,7 +131,9 @@ class BenchmarkForm(Surface):
         self.start = Button(theme, tr("Measure"), look=ButtonLook.PRIMARY, icon="gauge", action=model.start)
         self.race = Button(theme, tr("Find the fastest engine"), icon="train-front", action=self._open_race)
         self.tune = Button(theme, tr("Find the fastest settings"), icon="sliders-horizontal", action=self._start_tuning)
-        for widget in (self.models, self.workloads, self.levels, self.keeps, self.start, self.race, self.tune):
+        self.trial = Button(theme, tr("Try another model"), icon="columns-2", action=self._open_trial)
+        actions = (self.start, self.race, self.trial, self.tune)
+        for widget in (self.models, self.workloads, self.levels, self.keeps, *actions):
             fields.addWidget(widget)
         box.addLayout(fields)
         self.progress = RunProgress(theme, tr("Measuring"), tr("Cancel the benchmark"), model.cancel)
@@ -141,6 +146,9 @@ class BenchmarkForm(Surface):
     def _open_race(self) -> None:
         self._model.race.open_plan(self._model.chosen_model, self._model.workload)
 
+    def _open_trial(self) -> None:
+        self._model.trial.open_form(self._model.chosen_model)
+
     def _start_tuning(self) -> None:
         self._model.tuning.start(self._model.chosen_model, self._model.workload)
 
@@ -151,7 +159,7 @@ class BenchmarkForm(Surface):
         self.models.set_value(model.chosen_model)
         self.workloads.set_value(model.workload)
         self.levels.set_value(model.levels)
-        for button in (self.start, self.race, self.tune):
+        for button in (self.start, self.race, self.trial, self.tune):
             button.setEnabled(not model.is_measuring and bool(model.chosen_model))
         self.progress.show_stage(progress)
 

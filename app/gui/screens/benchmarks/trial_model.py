@@ -1,0 +1,105 @@
+"""State of a shadow trial in the window: what is set against the model, the run, what came of it, the switch and back.
+
+It shows lengths and places, no words: those are shown where the inspector is.
+"""
+
+from app.benchmark.markdown import format_seconds
+from app.core import words
+from app.core.events import TrialChanged
+from app.core.translation import tr
+from app.core.trials import StartTrial, TrialAnswer, TrialComparison, TrialResult, TrialSide, TrialSwitch
+from app.gui.net.api import GatewayApi
+from app.gui.screens.benchmarks.measuring import MeasurementModel
+from app.gui.shell.contract import Shell
+
+
+class TrialModel(MeasurementModel[TrialChanged, TrialResult]):
+    """One trial at a time."""
+
+    kind, path = TrialChanged, "/trials/job"
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(api, shell)
+        self.model = self.against = ""
+        """Who is asked; nobody until the trial is opened."""
+        self.is_switched = False
+
+    def open_form(self, model: str) -> None:
+        """Have a person choose what is set against a model, unless a trial runs."""
+        if self.progress is None:
+            self.model, self.result, self.problem = model, None, None
+            self.changed.emit()
+
+    def close_form(self) -> None:
+        """Turn away from form and result."""
+        self.model, self.result, self.problem = "", None, None
+        self.changed.emit()
+
+    def choose(self, against: str) -> None:
+        """Choose what is set against it."""
+        self.against = against
+        self.changed.emit()
+
+    def start(self) -> None:
+        """Begin, unless one runs."""
+        if self.progress is not None or not self.model or not self.against:
+            return
+        self.problem, self.result, self.is_switched = None, None, False
+        self.progress = TrialChanged(model=self.model, stage=tr("Getting ready"), fraction=0.0)
+        self.changed.emit()
+        request = StartTrial(model=self.model, against=self.against)
+        self._api.post("/trials", request, kind=TrialChanged, then=lambda _: None, failed=self.store_problem)
+
+    def switch(self) -> None:
+        """Have the second take the first's place."""
+        self._api.post("/trials/switch", None, kind=TrialSwitch, then=self._show_switch, failed=self.store_problem)
+
+    def undo(self) -> None:
+        """Take the switch back."""
+        self._api.post("/trials/undo", None, kind=TrialSwitch, then=self._show_undo, failed=self.store_problem)
+
+    def side_texts(self, side: TrialSide) -> tuple[str, str]:
+        """Return the strong and the quiet line of one side."""
+        target = side.target
+        facts = [
+            target.quantization,
+            f"{target.engine} {target.engine_version}".strip(),
+            "" if side.ttft_s is None else tr("first token {duration}", duration=format_seconds(side.ttft_s)),
+            "" if side.tokens_s is None else words.format_rate(side.tokens_s),
+            "" if side.valid_calls is None else tr("{share} of tool calls valid", share=f"{side.valid_calls:.0%}"),
+            "" if side.valid_json is None else tr("{share} of JSON valid", share=f"{side.valid_json:.0%}"),
+            words.format_bytes(side.memory.engine_bytes) if side.memory.engine_bytes else "",
+            side.error,
+        ]
+        return target.model, " · ".join(filter(None, facts))
+
+    def request_texts(self, part: TrialComparison) -> tuple[str, str]:
+        """Return the strong and the quiet line of one request."""
+        title = tr("Request of {count} characters", count=part.prompt_length)
+        return title, " · ".join(filter(None, [_place_text(part), _error_text(part.first), _error_text(part.second)]))
+
+    def _show_switch(self, done: TrialSwitch) -> None:
+        self.is_switched = True
+        self._shell.show_toast(done.sentence, self.undo)
+        self.changed.emit()
+
+    def _show_undo(self, done: TrialSwitch) -> None:
+        self.is_switched = False
+        self._shell.show_toast(done.sentence)
+        self.changed.emit()
+
+
+def _place_text(part: TrialComparison) -> str:
+    if part.diverges_at is None:
+        return tr("equal") if part.is_equal else ""
+    return tr(
+        "different from character {character}, token {token}",
+        character=part.diverges_at + 1,
+        token=(part.diverges_at_token or 0) + 1,
+    )
+
+
+def _error_text(answer: TrialAnswer) -> str:
+    if answer.calls > answer.valid_calls:
+        return tr("{count} of {calls} tool calls valid", count=answer.valid_calls, calls=answer.calls)
+    return answer.error

@@ -1,0 +1,71 @@
+"""The shadow trial in the window: what it asks, both sides and each request without words, the switch and back."""
+
+import pytest
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from app.core.errors import ErrorBody
+from app.core.events import TrialChanged
+from app.core.trials import StartTrial
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.benchmarks.view import BenchmarksScreen
+from app.gui.theme.theme import Theme
+from tests.demo.api import DemoApi
+from tests.demo.benchmarks import TRIAL_RESULT, TRYING
+from tests.gui.conftest import QuietShell
+
+DONE = TrialChanged(model="m", stage="Done", done=True, result=TRIAL_RESULT)
+
+
+@pytest.fixture
+def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> BenchmarksScreen:
+    made = BenchmarksScreen(theme, Stores(api, shell), shell)
+    qtbot.addWidget(made)
+    made.resize(1000, 800)
+    made.show()
+    api.flush()
+    return made
+
+
+def test_a_trial_is_opened_begun_and_followed_to_the_switch_and_back(
+    screen: BenchmarksScreen, api: DemoApi, shell: QuietShell
+) -> None:
+    section, model = screen.trial, screen.model.trial
+    assert not section.isVisibleTo(screen)
+    screen.form.trial.click()
+    QApplication.processEvents()
+    assert section.start.isVisibleTo(screen)
+    assert model.against not in {"", screen.model.chosen_model}
+    section.start.click()
+    model.start()
+    (body,) = api.bodies_of("POST", "/trials")
+    assert body == StartTrial(model=screen.model.chosen_model, against=model.against)
+    assert not screen.form.start.isEnabled(), "two measurements would disturb each other"
+    shell.broadcast_event(TRYING)
+    shell.broadcast_event(DONE)
+    assert section.sides.isVisibleTo(screen)
+    assert section.switch.isVisibleTo(screen)
+    section.switch.click()
+    api.flush()
+    assert (section.switch.isVisibleTo(screen), section.undo.isVisibleTo(screen)) == (False, True)
+    section.undo.click()
+    api.flush()
+    assert (section.switch.isVisibleTo(screen), section.undo.isVisibleTo(screen)) == (True, False)
+    section.close_.click()
+    assert not section.isVisibleTo(screen)
+
+
+def test_sides_and_requests_are_said(screen: BenchmarksScreen) -> None:
+    model = screen.model.trial
+    assert "50% of tool calls valid" in model.side_texts(TRIAL_RESULT.second)[1]
+    different, equal = (model.request_texts(part)[1] for part in TRIAL_RESULT.requests)
+    assert different == "different from character 42, token 10 · 1 of 2 tool calls valid"
+    assert equal == "equal"
+
+
+def test_what_went_wrong_is_shown(screen: BenchmarksScreen, shell: QuietShell) -> None:
+    screen.form.trial.click()
+    screen.model.trial.start()
+    shell.broadcast_event(TrialChanged(model="m", stage="Ended", done=True, error="It died.", code="x"))
+    assert screen.model.trial.problem == ErrorBody(code="x", sentence="It died.")
+    assert screen.trial.error.isVisibleTo(screen)
