@@ -51,8 +51,8 @@ def is_within(walk: Walk, ceiling: Walk) -> bool:
 @pytest.mark.parametrize(
     ("path", "body", "ceiling"),
     [
-        ("/v1/chat/completions", {"max_tokens": 8}, Walk(131, 31, 88)),
-        ("/api/chat", {}, Walk(205, 39, 124)),
+        ("/v1/chat/completions", {"max_tokens": 8}, Walk(139, 32, 88)),
+        ("/api/chat", {}, Walk(216, 41, 129)),
     ],
 )
 async def test_a_warm_chat_walks_no_farther(gateway: Gateway, path: str, body: dict[str, Any], ceiling: Walk) -> None:
