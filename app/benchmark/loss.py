@@ -68,12 +68,12 @@ def read_distribution(answer: bytes) -> Distribution:
             pairs = [(part["token"], part["logprob"]) for part in logprobs["content"][0]["top_logprobs"]]
         else:
             pairs = list(logprobs["top_logprobs"][0].items())
-        found = {str(token): math.exp(min(0.0, float(logprob))) for token, logprob in pairs}
+        shares = {str(token): math.exp(min(0.0, float(logprob))) for token, logprob in pairs}
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"The answer names no next tokens: {error}") from None
-    if not found:
+    if not shares:
         raise ValueError("The answer names no next tokens.")
-    return found
+    return shares
 
 
 def compare_distributions(

@@ -98,17 +98,17 @@ def ask_agent(*, session: str, prompt: str, as_json: bool) -> None:
     Where nobody can be asked, as in a script, everything it asks for is refused. Ctrl-C stops it.
     """
     client = connect_gateway()
-    found = _find_session(client, session)
-    before = len(client.get(_session_path(found), AgentTranscript).entries)
-    turn = TurnFollower(client, found, before, prints=not as_json)
-    client.post(f"{_session_path(found)}/prompts", AgentPromptText(text=prompt), AgentSession)
+    target = _find_session(client, session)
+    before = len(client.get(_session_path(target), AgentTranscript).entries)
+    turn = TurnFollower(client, target, before, prints=not as_json)
+    client.post(f"{_session_path(target)}/prompts", AgentPromptText(text=prompt), AgentSession)
     try:
         ended = turn.follow_turn()
     except KeyboardInterrupt:
-        client.post(f"{_session_path(found)}/cancel", None, AgentSession)
+        client.post(f"{_session_path(target)}/cancel", None, AgentSession)
         ended = turn.follow_turn()
     if as_json:
-        write_json("entries", client.get(_session_path(found), AgentTranscript).entries[before:])
+        write_json("entries", client.get(_session_path(target), AgentTranscript).entries[before:])
     if ended.state is AgentState.FAILED:
         raise EnvironmentFault(ended.problem, hint=ended.hint, code="agent_failed")
 
@@ -149,8 +149,8 @@ def cancel_prompt(*, session: str, as_json: bool) -> None:
 def resume_session(*, session: str, as_json: bool) -> None:
     """Start the agent of SESSION again, and go on with it."""
     client = connect_gateway()
-    found = _find_session(client, session)
-    started = client.post(f"{_session_path(found)}/resume", None, AgentSession, timeout_s=_START_S)
+    target = _find_session(client, session)
+    started = client.post(f"{_session_path(target)}/resume", None, AgentSession, timeout_s=_START_S)
     _show_session(_wait_until_ready(client, started), as_json=as_json)
 
 
@@ -168,9 +168,9 @@ def end_session(*, session: str, as_json: bool) -> None:
 def remove_session(*, session: str, as_json: bool) -> None:
     """End SESSION and forget it; what the agent did in its folder stays."""
     client = connect_gateway()
-    found = _find_session(client, session)
-    client.delete(_session_path(found))
-    show_result("removed", found, as_json=as_json, text=lambda gone: [f"The session {gone.id} was removed."])
+    target = _find_session(client, session)
+    client.delete(_session_path(target))
+    show_result("removed", target, as_json=as_json, text=lambda gone: [f"The session {gone.id} was removed."])
 
 
 class TurnFollower:
@@ -267,11 +267,11 @@ def _wait_until_ready(client: GatewayClient, session: AgentSession) -> AgentSess
 
 def _find_session(client: GatewayClient, begin: str) -> AgentSession:
     """Return the session whose number begins so. Raises BadRequest where none, or several do."""
-    found = [each for each in client.get("/agents/sessions", list[AgentSession]) if each.id.startswith(begin)]
-    if len(found) != 1:
-        words = "Several sessions begin" if found else "No session begins"
+    matching = [each for each in client.get("/agents/sessions", list[AgentSession]) if each.id.startswith(begin)]
+    if len(matching) != 1:
+        words = "Several sessions begin" if matching else "No session begins"
         raise BadRequest(f"{words} with {begin!r}.", hint="`roundhouse agents sessions` lists them.")
-    return found[0]
+    return matching[0]
 
 
 def _do_action(session: str, action: str, *, as_json: bool) -> None:

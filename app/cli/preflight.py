@@ -30,24 +30,24 @@ def preflight(tool: str, model: str, *, measure: bool, keep_disturbed: bool, as_
     """
     client = connect_gateway()
     path = f"/preflights?{urlencode({'tool': tool, 'model': model})}"
-    found = client.get(path, list[ToolPreflight], timeout_s=_START_S)
+    preflights = client.get(path, list[ToolPreflight], timeout_s=_START_S)
     if measure and not tool:
         raise click.UsageError("Name the tool whose prompt is to be sent.")
     if measure:
-        settings = BenchmarkSettings(workload=Workload.TOOL, tool=found[0].tool, requests=1, answer_tokens=16)
+        settings = BenchmarkSettings(workload=Workload.TOOL, tool=preflights[0].tool, requests=1, answer_tokens=16)
         measure_benchmark(
-            client, StartBenchmark(model=found[0].model, settings=settings, keeps_disturbed=keep_disturbed)
+            client, StartBenchmark(model=preflights[0].model, settings=settings, keeps_disturbed=keep_disturbed)
         )
-        found = client.get(path, list[ToolPreflight], timeout_s=_START_S)
-    show_result("preflights", found, as_json=as_json, text=_sentence_lines if tool else _table_lines)
+        preflights = client.get(path, list[ToolPreflight], timeout_s=_START_S)
+    show_result("preflights", preflights, as_json=as_json, text=_sentence_lines if tool else _table_lines)
 
 
-def _sentence_lines(found: list[ToolPreflight]) -> Iterator[str]:
-    for part in found:
+def _sentence_lines(preflights: list[ToolPreflight]) -> Iterator[str]:
+    for part in preflights:
         yield part.sentence
 
 
-def _table_lines(found: list[ToolPreflight]) -> Iterator[str]:
+def _table_lines(preflights: list[ToolPreflight]) -> Iterator[str]:
     rows = [
         (
             part.tool,
@@ -59,7 +59,7 @@ def _table_lines(found: list[ToolPreflight]) -> Iterator[str]:
             "measured" if part.is_measured else "predicted",
             str(part.context_needed),
         )
-        for part in found
+        for part in preflights
     ]
     head = ("TOOL", "VERSION", "PROMPT", "TOOLS", "FIRST TOKEN", "LATER ONES", "", "CONTEXT NEEDED")
     yield from format_table(head, rows)

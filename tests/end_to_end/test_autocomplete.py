@@ -88,9 +88,9 @@ def test_llama_vim_and_llama_vscode_are_answered_by_it_without_a_name(http: http
     extra = [{"filename": "other.py", "text": "x = 1\n", "time": 1}]
     ahead = {"id_slot": 0, "input_prefix": "", "input_suffix": "", "input_extra": extra, "prompt": "", "n_predict": 0}
     answer(http, "/infill", {**ahead, "samplers": [], "cache_prompt": True, "t_max_predict_ms": 1})
-    asked = {**ahead, "input_prefix": "def one():\n", "input_suffix": AFTER, "prompt": "    ", "n_predict": 9}
+    body = {**ahead, "input_prefix": "def one():\n", "input_suffix": AFTER, "prompt": "    ", "n_predict": 9}
     sampled = {"top_k": 40, "top_p": 0.99, "samplers": ["top_k", "top_p", "infill"], "stream": False}
-    assert answer(http, "/infill", {**asked, **sampled, "t_max_prompt_ms": 500})["content"] == "return one"
+    assert answer(http, "/infill", {**body, **sampled, "t_max_prompt_ms": 500})["content"] == "return one"
 
 
 def test_zed_has_its_own_prompt_completed_in_both_dialects(http: httpx.Client) -> None:

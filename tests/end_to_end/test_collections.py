@@ -64,13 +64,13 @@ def test_a_reranker_puts_passages_in_order(roundhouse: Roundhouse, folder: Path,
         assert roundhouse("settings", "documents.reranker", name).returncode == 0
         roundhouse("collections", "add", name, str(folder))
         hit = roundhouse("collections", "search", name, "which", "locomotive", "--json")
-        found = json.loads(hit.stdout)["passages"]
-        assert found["means"] == ["words", "reranker"], hit.stderr
-        scores = [passage["score"] for passage in found["passages"]]
+        result = json.loads(hit.stdout)["passages"]
+        assert result["means"] == ["words", "reranker"], hit.stderr
+        scores = [passage["score"] for passage in result["passages"]]
         assert len(scores) > 3
         assert scores == sorted(scores, reverse=True)
         if name == "ranker":
-            assert scores == pytest.approx(rank(home, name, found["passages"]), abs=1e-3)
+            assert scores == pytest.approx(rank(home, name, result["passages"]), abs=1e-3)
         roundhouse("collections", "remove", name)
     roundhouse("settings", "documents.reranker", "--reset")
 

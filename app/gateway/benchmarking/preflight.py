@@ -56,7 +56,7 @@ async def _preflight(
     estimate = None if model.attached else await _estimate(services, model, prompt)
     measured = next((part.prefix for part in receipts if _is_of(prompt, part)), None)
     rate = estimate.prefill.tokens_per_second if estimate is not None and estimate.prefill is not None else None
-    found = ToolPreflight(
+    result = ToolPreflight(
         tool=prompt.tool,
         name=find_tool(prompt.tool).name,
         version=prompt.version,
@@ -72,7 +72,7 @@ async def _preflight(
         is_measured=measured is not None,
         sentence="",
     )
-    return _with_sentence(found, model)
+    return _with_sentence(result, model)
 
 
 def _is_of(prompt: ToolPrompt, receipt: BenchmarkReceipt) -> bool:
@@ -100,30 +100,30 @@ async def _estimate(services: Services, model: ModelInfo, prompt: ToolPrompt) ->
         return None
 
 
-def _with_sentence(found: ToolPreflight, model: ModelInfo) -> ToolPreflight:
-    parts = [f"{found.name} begins with about {_thousands(found.prompt_tokens)} tokens and {found.tools} tools"]
-    if found.cold_s is not None and found.warm_s is not None:
-        how = "measured" if found.is_measured else "predicted"
+def _with_sentence(result: ToolPreflight, model: ModelInfo) -> ToolPreflight:
+    parts = [f"{result.name} begins with about {_thousands(result.prompt_tokens)} tokens and {result.tools} tools"]
+    if result.cold_s is not None and result.warm_s is not None:
+        how = "measured" if result.is_measured else "predicted"
         parts[0] += (
-            f": first token after {words.format_duration(found.cold_s)}, later ones after "
-            f"{words.format_duration(found.warm_s)} ({how})"
+            f": first token after {words.format_duration(result.cold_s)}, later ones after "
+            f"{words.format_duration(result.warm_s)} ({how})"
         )
     parts[0] += "."
-    parts += _context_words(found, model)
-    if not found.calls_tools:
+    parts += _context_words(result, model)
+    if not result.calls_tools:
         parts.append(f"{model.name} is not made to call tools.")
-    return msgspec.structs.replace(found, sentence=" ".join(parts))
+    return msgspec.structs.replace(result, sentence=" ".join(parts))
 
 
-def _context_words(found: ToolPreflight, model: ModelInfo) -> list[str]:
-    needed = _thousands(found.context_needed)
-    if model.trained_context is not None and model.trained_context < found.prompt_tokens:
+def _context_words(result: ToolPreflight, model: ModelInfo) -> list[str]:
+    needed = _thousands(result.context_needed)
+    if model.trained_context is not None and model.trained_context < result.prompt_tokens:
         return [f"It does not fit: {model.name} was trained for {_thousands(model.trained_context)} tokens."]
-    if found.largest_context is not None and found.largest_context < found.context_needed:
-        return [f"It needs {needed} tokens of context, and at most {_thousands(found.largest_context)} fit here."]
-    if found.context is not None and found.context < found.context_needed:
-        loaded = f"It needs {needed} tokens of context, and is loaded with {_thousands(found.context)}: "
-        return [f"{loaded}`roundhouse tune {model.name} --context {found.context_needed}`."]
+    if result.largest_context is not None and result.largest_context < result.context_needed:
+        return [f"It needs {needed} tokens of context, and at most {_thousands(result.largest_context)} fit here."]
+    if result.context is not None and result.context < result.context_needed:
+        loaded = f"It needs {needed} tokens of context, and is loaded with {_thousands(result.context)}: "
+        return [f"{loaded}`roundhouse tune {model.name} --context {result.context_needed}`."]
     return [f"{needed} tokens of context are enough to work with."]
 
 

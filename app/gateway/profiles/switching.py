@@ -68,12 +68,12 @@ class ProfileSwitcher:
     async def save_profile(self, request: SaveProfile) -> Profile:
         """Keep a profile, with its models called as they run. Raises NotFound for a model that is not here."""
         profile, library = request.profile, self._services.library
-        found = [await asyncio.to_thread(library.find_model, entry.model) for entry in profile.models]
+        models = [await asyncio.to_thread(library.find_model, entry.model) for entry in profile.models]
         if profile.default:
             await asyncio.to_thread(library.find_model, profile.default)
         kept = self._services.profiles.save_profile(
             msgspec.structs.replace(
-                request, profile=msgspec.structs.replace(profile, models=_with_run_names(profile, found))
+                request, profile=msgspec.structs.replace(profile, models=_with_run_names(profile, models))
             )
         )
         self._note_change()
