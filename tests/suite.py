@@ -38,7 +38,7 @@ LONG_FILES = {
     "tests/end_to_end/test_mlx.py": 14.0,
     "tests/end_to_end/test_our_workers.py": 25.0,
     "tests/end_to_end/test_plan_as_loaded.py": 10.0,
-    "tests/gateway/admin/test_agents.py": 55.0,
+    "tests/gateway/admin/test_agents.py": 32.0,
     "tests/gateway/admin/test_chat_transfer.py": 7.0,
     "tests/gateway/admin/test_chat_tools.py": 9.0,
     "tests/gateway/admin/test_drawn_pictures.py": 15.0,

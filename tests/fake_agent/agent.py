@@ -1,206 +1,231 @@
-"""A scripted coding agent, on the SDK's side for agents: the first word of a prompt is what it does.
+"""A scripted coding agent in the lines of the Agent Client Protocol: the first word of a prompt is what it does.
 
-A file called `fault` in its folder says how it fails to start. It is copied to where it is run, and imports nothing of
-the product.
+A file called `fault` in its folder says how it fails to start. It is copied to where it is run, and imports nothing but
+the standard library: the protocol's SDK takes half a second, and the gateway has it on its own side.
 """
 
-import asyncio
+import json
 import os
+import queue
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from acp import PROTOCOL_VERSION, run_agent
-from acp.exceptions import RequestError
-from acp.helpers import (
-    plan_entry,
-    start_tool_call,
-    text_block,
-    tool_content,
-    tool_diff_content,
-    update_agent_message_text,
-    update_agent_thought_text,
-    update_plan,
-    update_tool_call,
-)
-from acp.schema import (
-    AgentCapabilities,
-    AllowedOutcome,
-    Implementation,
-    InitializeResponse,
-    LoadSessionResponse,
-    NewSessionResponse,
-    PermissionOption,
-    PromptResponse,
-    ToolCallLocation,
-    ToolCallUpdate,
-)
-
 OPTIONS = [
-    PermissionOption(option_id="yes", name="Allow", kind="allow_once"),
-    PermissionOption(option_id="all", name="Allow all edits", kind="allow_always"),
-    PermissionOption(option_id="no", name="Reject", kind="reject_once"),
+    {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
+    {"optionId": "all", "name": "Allow all edits", "kind": "allow_always"},
+    {"optionId": "no", "name": "Reject", "kind": "reject_once"},
 ]
+PROTOCOL_VERSION = 1
 SESSION = "session-1"
+INTERNAL, SIGN_IN, NO_METHOD = -32603, -32000, -32601
+
+
+class RequestError(Exception):
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.error = {"code": code, "message": message, "data": data}
+
+
+class Wire:
+    """JSON-RPC in lines: requests in both directions, told apart by their `method`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._answers: dict[int, queue.SimpleQueue[dict[str, Any]]] = {}
+        self._count = 0
+
+    def write(self, **message: object) -> None:
+        with self._lock:
+            sys.stdout.write(f"{json.dumps({'jsonrpc': '2.0', **message})}\n")
+            sys.stdout.flush()
+
+    def request(self, method: str, **params: object) -> dict[str, Any]:
+        with self._lock:
+            self._count += 1
+            number = self._count
+        answers = self._answers[number] = queue.SimpleQueue()
+        self.write(id=number, method=method, params={"sessionId": SESSION, **params})
+        answer = answers.get()
+        if "error" in answer:
+            raise RequestError(**answer["error"])
+        return answer["result"] or {}
+
+    def serve(self, handle: Callable[[str, dict[str, Any]], object]) -> None:
+        """Handle requests until the client leaves, each on a thread, since a handler may ask the client back."""
+        for line in sys.stdin:
+            message = json.loads(line)
+            if "method" in message:
+                threading.Thread(target=self._answer, args=(handle, message), daemon=True).start()
+            else:
+                self._answers.pop(message["id"]).put(message)
+
+    def _answer(self, handle: Callable[[str, dict[str, Any]], object], message: dict[str, Any]) -> None:
+        try:
+            reply = {"result": handle(message["method"], message.get("params") or {})}
+        except RequestError as error:
+            reply = {"error": error.error}
+        if "id" in message:
+            self.write(id=message["id"], **reply)
 
 
 class ScriptedAgent:
-    def __init__(self, fault: str) -> None:
-        self._fault = fault
-        self._client: Any = None
-        self._stop = asyncio.Event()
+    def __init__(self, wire: Wire, fault: str) -> None:
+        self._wire, self._fault = wire, fault
+        self._stop = threading.Event()
 
-    def on_connect(self, conn: Any) -> None:  # noqa: ANN401 -- the SDK's connection
-        self._client = conn
+    def handle(self, method: str, params: dict[str, Any]) -> object:
+        handler = getattr(self, f"handle_{method.replace('/', '_')}", None)
+        if handler is None:
+            raise RequestError(NO_METHOD, "Method not found")
+        return handler(params)
 
-    async def initialize(self, **_more: object) -> InitializeResponse:
+    def handle_initialize(self, _params: dict[str, Any]) -> object:
         if self._fault == "mute":
-            await asyncio.sleep(3600)
-        return InitializeResponse(
-            protocol_version=99 if self._fault == "version" else PROTOCOL_VERSION,
-            agent_capabilities=AgentCapabilities(load_session=self._fault != "no-load"),
-            agent_info=Implementation(name="scripted", title="Scripted", version="1.0"),
-        )
+            time.sleep(3600)
+        return {
+            "protocolVersion": 99 if self._fault == "version" else PROTOCOL_VERSION,
+            "agentCapabilities": {"loadSession": self._fault != "no-load"},
+            "agentInfo": {"name": "scripted", "title": "Scripted", "version": "1.0"},
+        }
 
-    async def new_session(self, **_more: object) -> NewSessionResponse:
+    def handle_session_new(self, _params: dict[str, Any]) -> object:
         if self._fault == "sign-in":
-            raise RequestError.auth_required()
-        return NewSessionResponse(session_id=SESSION)
+            raise RequestError(SIGN_IN, "Authentication required")
+        return {"sessionId": SESSION}
 
-    async def load_session(self, session_id: str, **_more: object) -> LoadSessionResponse:
-        await self._say("told again")
-        Path("loaded").write_text(session_id, encoding="utf-8")  # noqa: ASYNC240 -- nobody else waits
-        return LoadSessionResponse()
+    def handle_session_load(self, params: dict[str, Any]) -> object:
+        self._say("told again")
+        Path("loaded").write_text(params["sessionId"], encoding="utf-8")
+        return {}
 
-    async def cancel(self, **_more: object) -> None:
+    def handle_session_cancel(self, _params: dict[str, Any]) -> None:
         self._stop.set()
 
-    async def prompt(self, prompt: list[Any], **_more: object) -> PromptResponse:
+    def handle_session_prompt(self, params: dict[str, Any]) -> object:
         self._stop.clear()
-        action, _, rest = prompt[0].text.partition(" ")
-        reason = await getattr(self, f"do_{action}")(rest)
-        return PromptResponse(stop_reason=reason or "end_turn")
+        action, _, rest = params["prompt"][0]["text"].partition(" ")
+        return {"stopReason": getattr(self, f"do_{action}")(rest) or "end_turn"}
 
-    async def _say(self, text: str) -> None:
-        await self._client.session_update(session_id=SESSION, update=update_agent_message_text(text))
+    def _update(self, update: str, /, **fields: object) -> None:
+        params = {"sessionId": SESSION, "update": {"sessionUpdate": update, **fields}}
+        self._wire.write(method="session/update", params=params)
 
-    async def do_say(self, text: str) -> None:
-        await self._client.session_update(session_id=SESSION, update=update_agent_thought_text("Hm. "))
-        await self._client.session_update(
-            session_id=SESSION,
-            update=update_plan([plan_entry("Look", status="completed"), plan_entry("Answer", status="in_progress")]),
-        )
+    def _say(self, text: str, kind: str = "agent_message_chunk") -> None:
+        self._update(kind, content=_text(text))
+
+    def do_say(self, text: str) -> None:
+        self._say("Hm. ", "agent_thought_chunk")
+        steps = [("Look", "completed"), ("Answer", "in_progress")]
+        entries = [{"content": step, "priority": "medium", "status": status} for step, status in steps]
+        self._update("plan", entries=entries)
         for word in text.split(" "):
-            await self._say(f"{word} ")
+            self._say(f"{word} ")
 
-    async def do_edit(self, rest: str) -> None:
+    def do_edit(self, rest: str) -> None:
         path, _, text = rest.partition(" ")
-        change = tool_diff_content(path, text, "old")
-        update = start_tool_call(
-            "call-1", f"Edit {path}", kind="edit", content=[change], locations=[ToolCallLocation(path=path)]
-        )
-        await self._client.session_update(session_id=SESSION, update=update)
-        call = ToolCallUpdate(
-            tool_call_id="call-1", title=path, kind="edit", content=[change], raw_input={"path": path}
-        )
-        answer = await self._client.request_permission(session_id=SESSION, tool_call=call, options=OPTIONS)
-        if not isinstance(answer.outcome, AllowedOutcome) or answer.outcome.option_id == "no":
-            await self._finish("failed", "Not allowed.")
+        call: dict[str, object] = {
+            "toolCallId": "call-1",
+            "kind": "edit",
+            "content": [{"type": "diff", "path": path, "newText": text, "oldText": "old"}],
+        }
+        self._update("tool_call", **call, title=f"Edit {path}", locations=[{"path": path}])
+        call |= {"title": path, "rawInput": {"path": path}}
+        answer = self._wire.request("session/request_permission", toolCall=call, options=OPTIONS)
+        outcome = answer["outcome"]
+        if outcome["outcome"] != "selected" or outcome["optionId"] == "no":
+            self._finish("failed", "Not allowed.")
             return
-        await self._client.write_text_file(session_id=SESSION, path=path, content=text)
-        await self._finish("completed", "Written.")
+        self._wire.request("fs/write_text_file", path=path, content=text)
+        self._finish("completed", "Written.")
 
-    async def _finish(self, status: Any, text: str) -> None:  # noqa: ANN401 -- a literal of the SDK's
-        update = update_tool_call("call-1", status=status, content=[tool_content(text_block(text))])
-        await self._client.session_update(session_id=SESSION, update=update)
+    def _finish(self, status: str, text: str) -> None:
+        content = [{"type": "content", "content": _text(text)}]
+        self._update("tool_call_update", toolCallId="call-1", status=status, content=content)
 
-    async def do_write(self, rest: str) -> None:
+    def do_write(self, rest: str) -> None:
         path, _, text = rest.partition(" ")
-        await self._attempt(self._client.write_text_file(session_id=SESSION, path=path, content=text))
+        self._attempt("fs/write_text_file", path=path, content=text)
 
-    async def do_read(self, path: str) -> None:
-        await self._attempt(self._client.read_text_file(session_id=SESSION, path=path))
+    def do_read(self, path: str) -> None:
+        self._attempt("fs/read_text_file", path=path)
 
-    async def _attempt(self, call: Any) -> None:  # noqa: ANN401 -- an awaitable of the SDK's
+    def _attempt(self, method: str, **params: object) -> None:
         try:
-            result = await call
+            result = self._wire.request(method, **params)
         except RequestError as error:
-            await self._say(f"refused: {error}")
+            self._say(f"refused: {error}")
         else:
-            await self._say(f"done: {getattr(result, 'content', '')}")
+            self._say(f"done: {result.get('content', '')}")
 
-    async def do_steal(self, path: str) -> None:
+    def do_steal(self, path: str) -> None:
         try:
-            stolen = Path(path).read_text(encoding="utf-8")  # noqa: ASYNC240 -- as above
-            await self._say(f"stolen: {stolen}")
+            self._say(f"stolen: {Path(path).read_text(encoding='utf-8')}")
         except OSError as error:
-            await self._say(f"denied: {type(error).__name__}")
+            self._say(f"denied: {type(error).__name__}")
 
-    async def do_run(self, command: str) -> None:
+    def do_run(self, command: str) -> None:
         try:
-            terminal = await self._client.create_terminal(session_id=SESSION, command=command)
+            terminal = self._wire.request("terminal/create", command=command)["terminalId"]
         except RequestError as error:
-            await self._say(f"refused: {error}")
+            self._say(f"refused: {error}")
             return
-        done = await self._client.wait_for_terminal_exit(session_id=SESSION, terminal_id=terminal.terminal_id)
-        shown = await self._client.terminal_output(session_id=SESSION, terminal_id=terminal.terminal_id)
-        await self._say(f"exit {done.exit_code}: {shown.output.strip()}")
+        done = self._wire.request("terminal/wait_for_exit", terminalId=terminal)
+        shown = self._wire.request("terminal/output", terminalId=terminal)
+        self._say(f"exit {done.get('exitCode')}: {shown['output'].strip()}")
 
-    async def do_facts(self, _rest: str) -> None:
+    def do_facts(self, _rest: str) -> None:
         key = next((part for part in os.environ.get("OPENCODE_CONFIG_CONTENT", "").split('"') if part[:3] == "rh-"), "")
         in_argv = bool(key) and key in " ".join(sys.argv)
-        await self._say(f"{key} {in_argv} {os.environ['HOME']} {Path.cwd()}")
+        self._say(f"{key} {in_argv} {os.environ['HOME']} {Path.cwd()}")
 
-    async def do_kinds(self, _rest: str) -> None:
+    def do_kinds(self, _rest: str) -> None:
         options = [{"optionId": "x", "name": "Hand over everything", "kind": "allow_forever"}]
-        params = {"sessionId": SESSION, "toolCall": {"toolCallId": "c", "title": "Odd"}, "options": options}
-        await self._attempt(self._client._conn.send_request("session/request_permission", params))
+        self._attempt("session/request_permission", toolCall={"toolCallId": "c", "title": "Odd"}, options=options)
 
-    async def do_leave(self, _rest: str) -> None:
-        await self._client.session_update(session_id=SESSION, update=start_tool_call("call-1", "Long work"))
+    def do_leave(self, _rest: str) -> None:
+        self._update("tool_call", toolCallId="call-1", title="Long work")
 
-    async def do_wait(self, _rest: str) -> str:
-        await self._say("waiting")
-        await self._stop.wait()
+    def do_wait(self, _rest: str) -> str:
+        self._say("waiting")
+        self._stop.wait()
         return "cancelled"
 
-    async def do_hang(self, _rest: str) -> None:
-        await self._say("hanging")
-        await asyncio.Event().wait()
+    def do_hang(self, _rest: str) -> None:
+        self._say("hanging")
+        threading.Event().wait()
 
-    async def do_fail(self, _rest: str) -> None:
-        raise RequestError.internal_error({"details": "The model is on holiday."})
+    def do_fail(self, _rest: str) -> None:
+        raise RequestError(INTERNAL, "Internal error", {"details": "The model is on holiday."})
 
-    async def do_die(self, _rest: str) -> None:
-        await self._say("last words")
+    def do_die(self, _rest: str) -> None:
+        self._say("last words")
         sys.stderr.write("I have no more tokens\n")
         sys.stderr.flush()
-        await asyncio.sleep(0.2)  # what was said is written by another task
         os._exit(3)
 
-    async def do_flood(self, _rest: str) -> None:
+    def do_flood(self, _rest: str) -> None:
         while True:
-            await self._say("flood " * 10_000)
+            self._say("flood " * 10_000)
 
-    async def do_garbage(self, count: str) -> None:
-        write_waiting()
+    def do_garbage(self, count: str) -> None:
         for number in range(int(count)):
             sys.stdout.write(f"progress {number} {{\n")
         sys.stdout.write('[1, 2]\n"text"\n5\n')
         sys.stdout.flush()
-        await self._say("clean again")
+        self._say("clean again")
 
-    async def do_line(self, _rest: str) -> None:
-        write_waiting()
+    def do_line(self, _rest: str) -> None:
         while True:
             sys.stdout.write("x" * 1_000_000)
             sys.stdout.flush()
 
 
-def write_waiting() -> None:
-    """Have plain writes wait for room: the SDK's event loop has it otherwise."""
-    if sys.platform != "win32":
-        os.set_blocking(sys.stdout.fileno(), True)
+def _text(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
 
 
 def main() -> None:
@@ -209,7 +234,8 @@ def main() -> None:
     if fault == "crash":
         sys.stderr.write("I have no licence file\n")
         sys.exit(4)
-    asyncio.run(run_agent(ScriptedAgent(fault)))  # type: ignore[arg-type]  # it lacks what is not asked of it
+    wire = Wire()
+    wire.serve(ScriptedAgent(wire, fault).handle)
 
 
 if __name__ == "__main__":

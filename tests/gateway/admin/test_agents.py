@@ -67,7 +67,7 @@ class AgentApi:
                 about = (await self.read(session)).session
                 if about.state in states:
                     return about
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.03)
 
     async def read(self, session: AgentSession) -> AgentTranscript:
         return await self.api.call("GET", f"/agents/sessions/{session.id}", AgentTranscript)
