@@ -22,6 +22,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "threads": "the number of threads",
         "gpu_layers": "the number of layers on the GPU",
         "device_ids": "the choice of devices",
+        "device_bytes": "how much of each device may be filled",
         "tensor_parallel": "tensor parallelism",
         "pipeline_parallel": "pipeline parallelism",
         "split_ratio": "a split between devices",

@@ -44,32 +44,58 @@ PLAIN_SAMPLING: Mapping[str, float | int] = {"temperature": 1.0, "top_p": 1.0, "
 
 Refusal = tuple[Callable[[LaunchOptions], object], str]
 
-_REFUSALS: tuple[Refusal, ...] = (
-    (lambda o: o.task != "chat", "{engine} generates text; it does not create embeddings or rank documents here."),
-    (lambda o: o.slots < 1, "A model needs at least one slot."),
-    (lambda o: o.context is not None and o.context < 1, "A context needs at least one token."),
-    (lambda o: o.threads is not None and o.threads < 1, "It needs at least one thread."),
-    (lambda o: o.gpu_layers is not None, "{engine} runs a whole model on one device, so layers cannot be divided."),
-    (lambda o: len(o.device_ids) > 1, "{engine} runs a model on one device; name one."),
-    (lambda o: o.tensor_parallel > 1, "{engine} does not split tensors across devices."),
-    (lambda o: o.pipeline_parallel > 1, "{engine} does not split a model across processes."),
-    (lambda o: o.split_ratio, "{engine} does not divide a model over devices."),
-    (lambda o: o.gpu_memory_fraction is not None, "{engine} takes the memory it needs, not a share."),
-    (lambda o: o.cpu_moe_layers is not None, "{engine} does not keep experts apart in system memory."),
-    (lambda o: o.flash_attention is not None, "{engine} chooses its attention kernels itself."),
-    (lambda o: o.lora, "LoRA adapters are not possible with {engine} yet."),
-    (lambda o: o.projector is not None, "Images are not possible with {engine} yet."),
-    (lambda o: o.trust_remote_code, "{engine} runs no custom code of models."),
-    (lambda o: o.tool_parser or o.reasoning_parser, "{engine} has no parsers: Roundhouse reads what its models write."),
-    (lambda o: o.extra_args, "{engine} is run without a command line, so it accepts no extra arguments."),
+_REFUSALS: tuple[tuple[str, Refusal], ...] = (
+    (
+        "task",
+        (
+            lambda o: o.task != "chat",
+            "{engine} generates text; it does not create embeddings or rank documents here.",
+        ),
+    ),
+    ("slots", (lambda o: o.slots < 1, "A model needs at least one slot.")),
+    ("context", (lambda o: o.context is not None and o.context < 1, "A context needs at least one token.")),
+    ("threads", (lambda o: o.threads is not None and o.threads < 1, "It needs at least one thread.")),
+    (
+        "gpu_layers",
+        (lambda o: o.gpu_layers is not None, "{engine} runs a whole model on one device, so layers cannot be divided."),
+    ),
+    ("device_ids", (lambda o: len(o.device_ids) > 1, "{engine} runs a model on one device; name one.")),
+    ("device_bytes", (lambda o: o.device_bytes, "{engine} cannot be told how much of each device it may fill.")),
+    ("tensor_parallel", (lambda o: o.tensor_parallel > 1, "{engine} does not split tensors across devices.")),
+    ("pipeline_parallel", (lambda o: o.pipeline_parallel > 1, "{engine} does not split a model across processes.")),
+    ("split_ratio", (lambda o: o.split_ratio, "{engine} does not divide a model over devices.")),
+    (
+        "gpu_memory_fraction",
+        (lambda o: o.gpu_memory_fraction is not None, "{engine} takes the memory it needs, not a share."),
+    ),
+    (
+        "cpu_moe_layers",
+        (lambda o: o.cpu_moe_layers is not None, "{engine} does not keep experts apart in system memory."),
+    ),
+    ("flash_attention", (lambda o: o.flash_attention is not None, "{engine} chooses its attention kernels itself.")),
+    ("lora", (lambda o: o.lora, "LoRA adapters are not possible with {engine} yet.")),
+    ("projector", (lambda o: o.projector is not None, "Images are not possible with {engine} yet.")),
+    ("trust_remote_code", (lambda o: o.trust_remote_code, "{engine} runs no custom code of models.")),
+    (
+        "parsers",
+        (
+            lambda o: o.tool_parser or o.reasoning_parser,
+            "{engine} has no parsers: Roundhouse reads what its models write.",
+        ),
+    ),
+    (
+        "extra_args",
+        (lambda o: o.extra_args, "{engine} is run without a command line, so it accepts no extra arguments."),
+    ),
 )
-"""What no library has here; each adds its own."""
+"""What no library has here but those that say so (`WorkerRecipe.honours`), by the option; each adds its own."""
 
 
 class WorkerRecipe(msgspec.Struct, frozen=True, kw_only=True):
     """One library. `configure` says what its worker is told beyond what all are; it raises ValueError with a sentence.
 
-    `refused` are options it cannot honour; `distribution` is what tells its version.
+    `refused` are options it cannot honour; `honours` those it can, and most libraries cannot; `distribution` is what
+    tells its version.
     """
 
     about: Descriptor
@@ -78,6 +104,7 @@ class WorkerRecipe(msgspec.Struct, frozen=True, kw_only=True):
     distribution: str
     configure: Callable[[LaunchOptions, EngineInstallation], Mapping[str, object]]
     refused: tuple[Refusal, ...] = ()
+    honours: frozenset[str] = frozenset()
     readiness: Readiness = Readiness(interval_s=0.05, stall_s=300.0)
     """A GPU's kernels may be compiled for minutes, without a word."""
 
@@ -135,7 +162,8 @@ class WorkerAdapter:
             raise ValueError(f"{name} does not read {model.format.value} weights.")
         if options.draft is not None and Feature.DRAFT not in self.descriptor.features:
             raise ValueError(f"Draft models are not possible with {name} yet.")
-        for is_refused, sentence in (*_REFUSALS, *self._library.refused):
+        general = [refusal for option, refusal in _REFUSALS if option not in self._library.honours]
+        for is_refused, sentence in (*general, *self._library.refused):
             if is_refused(options):
                 raise ValueError(sentence.format(engine=name))
 

@@ -100,7 +100,8 @@ def _first_port(about: Descriptor, machine: MachineFacts) -> int:
 def works_alone(about: Descriptor, options: LaunchOptions) -> bool:
     """Tell whether an engine needs no helpers: over several devices, libraries such as NCCL connect to themselves."""
     is_spread = len(options.device_ids) > 1 or options.tensor_parallel > 1 or options.pipeline_parallel > 1
-    return not (about.has_helpers or is_spread or options.split_ratio)
+    is_helped = any(getattr(options, option) for option in about.helped_with)
+    return not (about.has_helpers or is_spread or is_helped or options.split_ratio)
 
 
 def uses_devices(about: Descriptor, backend: str) -> bool:

@@ -71,6 +71,8 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     threads: int | None = None
     gpu_layers: int | None = None
     device_ids: tuple[str, ...] = ()
+    device_bytes: tuple[int, ...] = ()
+    """What each of `device_ids` may be filled to, for engines that can be told; empty: as the engine finds."""
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
     split_ratio: tuple[float, ...] = ()

@@ -134,6 +134,8 @@ class EngineAbility(StrEnum):
     VISION = "vision"
     RESERVES = "reserves"
     """Takes a share of GPU memory at start and pages the cache of all conversations within it."""
+    BUDGETS = "budgets"
+    """Deals a model out over cards by how much of each it may fill, which it can be told."""
     EVERYWHERE = "everywhere"
     """Computes on any processor and on cards of all makers together: what is left where no other engine can run."""
     ORCHESTRATES = "orchestrates"

@@ -6,7 +6,7 @@ Their asynchronous wrappers are not used: a job that is cancelled there while it
 import importlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +19,10 @@ PAGE_TOKENS = 256
 """Both page their cache by so much; a cache is a multiple of it."""
 UNBOUNDED_CONTEXT = 4096
 """Where neither a person nor the model says how long a conversation may be."""
+_CHUNK = 2048
+"""Tokens of a prompt computed at once where nobody says: the libraries' own default."""
+_SPARE_TOKENS = 128
+"""By so many may vocabularies differ in length: they are padded."""
 
 
 _TELLING = frozenset({"streaming", "error"})
@@ -160,6 +164,37 @@ def cache_tokens(context: int, slots: int) -> int:
     """Return the size of a cache that holds every slot's context."""
     pages = -(-context // PAGE_TOKENS)
     return pages * PAGE_TOKENS * slots
+
+
+def chunk_tokens(config: Mapping[str, object]) -> int:
+    """Return how many tokens of a prompt are computed at once: what was asked for, in whole pages."""
+    return -(-int(str(config["batch"] or _CHUNK)) // PAGE_TOKENS) * PAGE_TOKENS
+
+
+def kv_bits_of(config: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the bits of keys and values in the cache; 0 for those that are not quantised."""
+    keys, values = config["kv_bits"]
+    return int(keys), int(values)
+
+
+def loras_of(config: Mapping[str, Any]) -> list[Path]:
+    """Return the adapters' folders. Raises ValueError for what is none."""
+    folders = [Path(str(path)) for path in config["loras"]]
+    for folder in folders:
+        if not (folder / "adapter_config.json").is_file():
+            raise ValueError(f"{folder} is no folder with a LoRA adapter of PEFT (adapter_config.json)")
+    return folders
+
+
+def stage_callback(tell: ProgressCallback, stage: str) -> Callable[[int, int], None]:
+    """Return what the libraries tell how far they are with something."""
+    return lambda done, total: tell(stage, done / max(1, total))
+
+
+def check_vocabularies(mine: int | None, draft: int | None) -> None:
+    """Raise ValueError where a model's tokens and those of its draft cannot be the same."""
+    if mine is not None and draft is not None and abs(mine - draft) > _SPARE_TOKENS:
+        raise ValueError(f"the draft model has a vocabulary of {draft} tokens, and this model one of {mine}")
 
 
 def context_of(config: Mapping[str, object], made_for: int | None) -> int:

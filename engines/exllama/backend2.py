@@ -12,13 +12,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from engines.exllama.backend import ExllamaBackend, cache_tokens, context_of, folder_of, ids_of
+from engines.exllama.backend import (
+    ExllamaBackend,
+    cache_tokens,
+    check_vocabularies,
+    chunk_tokens,
+    context_of,
+    folder_of,
+    ids_of,
+    kv_bits_of,
+    loras_of,
+    stage_callback,
+)
+from engines.exllama.cards import MIB, CardPlacement, read_placement
 from engines.exllama.constraint import SchemaFilterFactory
 from engines.exllama.vocabulary import ExllamaVocabulary, read_end_tokens, reads_begin_token
 from engines.serving.backend import BackendAbility, LoadResult, ProgressCallback, Token, WorkItem
 from engines.serving.templates import read_template
 
 _CACHES = {0: "ExLlamaV2Cache", 8: "ExLlamaV2Cache_Q8", 6: "ExLlamaV2Cache_Q6", 4: "ExLlamaV2Cache_Q4"}
+_LEFT_FIRST, _LEFT_OTHERS = 192 * MIB, 64 * MIB
+"""What the library leaves free on the first card and on others where nobody says."""
 
 
 class Exl2Backend(ExllamaBackend):
@@ -41,24 +55,29 @@ class Exl2Backend(ExllamaBackend):
         slots = int(str(config["slots"])) if is_paged else 1
         context = context_of(config, settings.max_seq_len)
         settings.max_seq_len = cache_tokens(context, 1)  # it reads prompts by whole pages, and is cut to less by this
-        model = exl.ExLlamaV2(settings)
-        kind = getattr(exl, _CACHES[int(str(config["kv_bits"]))])
-        cache = kind(model, max_seq_len=cache_tokens(context, slots), lazy=True)
-        model.load_autosplit(cache, callback=lambda done, total: tell("Reading weights", done / max(1, total)))
+        model, kind = exl.ExLlamaV2(settings), getattr(exl, _CACHES[kv_bits_of(config)[0]])
+        self._parts = importlib.import_module("exllamav2.generator")
+        tokens = cache_tokens(context, slots)
+        drafting = self._open_draft(config, settings, (kind, tokens), tell)
+        cache = self._load_weights(model, read_placement(config), (kind, tokens), tell)
+        adapters = [exl.ExLlamaV2Lora.from_directory(model, str(adapter)) for adapter in loras_of(config)]
         tell("Reading the vocabulary")
         tokenizer = exl.ExLlamaV2Tokenizer(settings)
         template, specials = read_template(folder)
         self.vocabulary = ExllamaVocabulary(self.torch, tokenizer, begins=reads_begin_token(folder))
         self.ends = read_end_tokens(folder) | _own_ends(tokenizer, specials["eos_token"])
-        self._parts = importlib.import_module("exllamav2.generator")
         self.generator = self._parts.ExLlamaV2DynamicGenerator(
             model=model,
             cache=cache,
             tokenizer=tokenizer,
             max_batch_size=slots,
             max_seq_len=settings.max_seq_len,
+            max_chunk_size=min(chunk_tokens(config), settings.max_input_len),
             paged=is_paged,
+            **drafting,
         )
+        if adapters:
+            self.generator.set_loras(adapters)
         return LoadResult(
             context=context,
             slots=slots,
@@ -68,6 +87,48 @@ class Exl2Backend(ExllamaBackend):
             chat_template=template,
             specials=specials,
         )
+
+    def _load_weights(self, model: Any, cards: CardPlacement, cached: tuple[Any, int], tell: ProgressCallback) -> Any:  # noqa: ANN401 -- the library's own
+        """Deal the model out over the cards; return its cache, of the class and size in `cached`."""
+        kind, tokens = cached
+        on_weights = stage_callback(tell, "Reading weights")
+        if cards.cuts_matrices:
+            model.load_tp(cards.gigabytes, on_weights, expect_cache_tokens=tokens, expect_cache_base=kind)
+            return self.library.ExLlamaV2Cache_TP(model, base=kind, max_seq_len=tokens)
+        cache = kind(model, max_seq_len=tokens, lazy=True)
+        model.load_autosplit(cache, self._bytes_to_leave(cards), callback=on_weights)
+        return cache
+
+    def _open_draft(
+        self,
+        config: Mapping[str, Any],
+        target: Any,  # noqa: ANN401 -- the library's own
+        cached: tuple[Any, int],
+        tell: ProgressCallback,
+    ) -> dict[str, object]:
+        """Return what the generator is told of drafting, with the model that drafts loaded, and a cache like its own.
+
+        `target` are the settings of the model it drafts for, `cached` its cache's class and size.
+        """
+        wish, (kind, tokens) = config["draft"], cached
+        if wish is None:
+            return {}
+        if wish["kind"] == "ngram":
+            return {"use_ngram_draft": True, "num_draft_tokens": wish["tokens"]}
+        exl = self.library
+        settings = exl.ExLlamaV2Config(str(wish["path"]))
+        settings.arch_compat_overrides()
+        settings.max_seq_len = target.max_seq_len  # the generator wants it to reach as far as the model
+        check_vocabularies(target.vocab_size, settings.vocab_size)
+        model = exl.ExLlamaV2(settings)
+        cache = kind(model, max_seq_len=tokens, lazy=True)
+        model.load_autosplit(cache, callback=stage_callback(tell, "Reading the draft model"))
+        return {"draft_model": model, "draft_cache": cache, "num_draft_tokens": wish["tokens"]}
+
+    def _bytes_to_leave(self, cards: CardPlacement) -> list[int] | None:
+        cuda = self.torch.cuda
+        free = [int(cuda.mem_get_info(card)[0]) for card in range(cuda.device_count())]
+        return cards.bytes_to_leave(free, [_LEFT_FIRST, *(_LEFT_OTHERS for _ in free[1:])])
 
     def make_job(self, work: WorkItem) -> Any:  # noqa: ANN401 -- the library's own
         """Return the library's job for a request."""

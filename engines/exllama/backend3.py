@@ -1,12 +1,26 @@
 """ExLlamaV3 behind `engines.serving`: the cache is made before the model is loaded, and schemas go by llguidance."""
 
+import importlib
 import math
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from engines.exllama.backend import ExllamaBackend, cache_tokens, context_of, folder_of, ids_of, schema_refusal
+from engines.exllama.backend import (
+    ExllamaBackend,
+    cache_tokens,
+    chunk_tokens,
+    context_of,
+    folder_of,
+    ids_of,
+    kv_bits_of,
+    loras_of,
+    schema_refusal,
+    stage_callback,
+)
+from engines.exllama.cards import GIB, read_placement
 from engines.exllama.constraint import unknown_schema
+from engines.exllama.drafting3 import DraftPlan
 from engines.exllama.vocabulary import ExllamaVocabulary, reads_begin_token
 from engines.serving.backend import BackendAbility, LoadResult, ProgressCallback, Token, WorkItem
 from engines.serving.templates import read_template
@@ -20,8 +34,6 @@ _ABILITIES = frozenset(
         BackendAbility.PENALTIES,
     }
 )
-_DRAFTED = 4
-"""The library's own number where a head does not say how many tokens it drafts."""
 _LEAST = 1e-38
 """A probability that was rounded to nothing still has a logarithm: JSON has no infinity."""
 
@@ -35,26 +47,32 @@ class Exl3Backend(ExllamaBackend):
         """Load the model. Raises RuntimeError when there is no room or no card."""
         exl, folder, slots = self.library, folder_of(config), int(str(config["slots"]))
         settings = exl.Config.from_directory(str(folder))
+        settings.infer_params.moe_cpu_offload = int(str(config["cpu_moe_layers"]))
         model = exl.Model.from_config(settings)
         context = context_of(config, settings.max_position_embeddings)
+        chunk = chunk_tokens(config)
+        drafting = DraftPlan.make(exl, settings, config["draft"])
         # It wants room for one more token than it will write; recurrent models have a state for each slot.
-        tokens = cache_tokens(context + 1, slots)
-        draft = exl.Model.from_config(settings, component="mtp") if config.get("has_own_draft") else None
         # What is drafted and refused is taken back, so that recurrent layers keep their state of so many tokens ago.
-        history = draft.caps.get("default_draft_size", _DRAFTED) if draft is not None else 0
-        kind = {"max_batch_size": slots, "max_history": history, **self._cache_kind(config)}
-        cache = exl.Cache(model, max_num_tokens=tokens, **kind)
-        drafting = {}
-        if draft is not None:
-            drafting = {"draft_model": draft, "draft_cache": exl.Cache(draft, max_num_tokens=tokens, **kind)}
-            draft.load(callback=lambda done, total: tell("Reading the head that drafts", done / max(1, total)))
-        model.load(callback=lambda done, total: tell("Reading weights", done / max(1, total)))
+        sizes = {"max_num_tokens": cache_tokens(context + 1, slots), "max_batch_size": slots}
+        kind = {**sizes, "max_history": drafting.tokens, **self._cache_kind(config)}
+        cache = exl.Cache(model, **kind)  # before the model is loaded: it is dealt out with the layers
+        draft_cache = exl.Cache(drafting.model, **kind) if drafting.model is not None else None
+        self._load_weights(model, drafting, config, tell)
+        model.warmup(cache=cache, max_chunk_size=chunk, callback=stage_callback(tell, "Trying the kernels"))
         tell("Reading the vocabulary")
         tokenizer = exl.Tokenizer.from_config(settings)
         self.vocabulary = ExllamaVocabulary(self.torch, tokenizer, begins=reads_begin_token(folder))
         self.ends = frozenset(settings.eos_token_id_list)
         self._tokenizer = tokenizer
-        self.generator = exl.Generator(model=model, cache=cache, tokenizer=tokenizer, max_batch_size=slots, **drafting)
+        self.generator = exl.Generator(
+            model=model,
+            cache=cache,
+            tokenizer=tokenizer,
+            max_batch_size=slots,
+            max_chunk_size=chunk,
+            **drafting.generator_arguments(draft_cache),
+        )
         template, specials = read_template(folder)
         return LoadResult(
             context=context,
@@ -65,6 +83,34 @@ class Exl3Backend(ExllamaBackend):
             chat_template=template,
             specials=specials,
         )
+
+    def _load_weights(
+        self,
+        model: Any,  # noqa: ANN401 -- the library's own
+        drafting: DraftPlan,
+        config: Mapping[str, object],
+        tell: ProgressCallback,
+    ) -> None:
+        """Deal what drafts, the model and its adapters out over the cards."""
+        cards = read_placement(config)
+        split: dict[str, object] = {
+            "max_chunk_size": chunk_tokens(config),
+            "max_batch_size": int(str(config["slots"])),
+            "use_per_device": cards.gigabytes,
+        }
+        if drafting.model is not None:
+            drafting.model.load(callback=stage_callback(tell, drafting.stage), **split)
+            if cards.gigabytes is not None:  # what it took is no longer there for the model
+                split["use_per_device"] = self._less_what_is_taken(cards.gigabytes)
+        on_weights = stage_callback(tell, "Reading weights")
+        model.load(callback=on_weights, tensor_p=cards.cuts_matrices, draft_model=drafting.model, **split)
+        for adapter in loras_of(config):
+            tell(f"Reading the adapter {adapter.name}")
+            importlib.import_module("exllamav3.model.lora").LoRA.from_directory(model, str(adapter))
+
+    def _less_what_is_taken(self, gigabytes: list[float]) -> list[float]:
+        taken = [self.torch.cuda.memory_allocated(card) / GIB for card in range(len(gigabytes))]
+        return [max(0.0, budget - used) for budget, used in zip(gigabytes, taken, strict=True)]
 
     def make_job(self, work: WorkItem) -> Any:  # noqa: ANN401 -- the library's own
         """Return the library's job for a request."""
@@ -115,8 +161,8 @@ class Exl3Backend(ExllamaBackend):
         return float(stats["used_tokens"]) / float(max(1, stats["max_tokens"]))
 
     def _cache_kind(self, config: Mapping[str, object]) -> dict[str, object]:
-        bits = config["kv_bits"]
-        return {"layer_type": self.library.CacheLayer_quant, "k_bits": bits, "v_bits": bits} if bits else {}
+        keys, values = kv_bits_of(config)
+        return {"layer_type": self.library.CacheLayer_quant, "k_bits": keys, "v_bits": values} if keys else {}
 
 
 def _record_problem(schema_filter: Any) -> None:  # noqa: ANN401 -- a filter of the library's

@@ -14,9 +14,10 @@ NEVER_ON_A_GPU = (
     "(many on few cores) and a GPU of compute capability 8.0 or newer; PyTorch asks for driver 580."
 )
 NOT_POSSIBLE = (
-    "Splitting tensors over cards, draft models of their own, adapters and images are not possible with it here yet; a "
-    "model too large for one card is spread over all that are there, by the library itself. The library knows Windows "
-    "too, but PyPI has no PyTorch with CUDA for it, so it can be installed on Linux alone."
+    "Several cards, drafts, adapters and the kinds of cache were tried against the stand-in only, which has the "
+    "classes and arguments of this version; adapters are applied to every request, and not where matrices are cut over "
+    "cards. Images are not possible with it here yet. The library knows Windows too, but PyPI has no PyTorch with CUDA "
+    "for it, so it can be installed on Linux alone."
 )
 
 EXL3 = Descriptor(
@@ -52,11 +53,14 @@ EXL3 = Descriptor(
             Feature.SAMPLING_DEFAULTS,
             Feature.PREFILL,
             Feature.DRAFT,
+            Feature.LORA,
+            Feature.TENSOR_PARALLEL,
         }
     ),
     platforms=frozenset({"linux", "win32"}),
     accelerators=("cuda",),
     prefill_fields=PREFILL_FIELDS,
+    helped_with=frozenset({"cpu_moe_layers"}),
     metrics_path=METRICS_PATH,
     metrics=METRICS,
     verified=(
@@ -67,8 +71,9 @@ EXL3 = Descriptor(
         "against a stand-in for the library with the same classes."
     ),
     unverified=(
-        f"{NEVER_ON_A_GPU} Its sampler, which runs on the card, was stood in for. Drafting with a model's own head was "
-        f"tried against the stand-in only, which has the classes and arguments of 1.6.5. {NOT_POSSIBLE}"
+        f"{NEVER_ON_A_GPU} Its sampler, which runs on the card, was stood in for. {NOT_POSSIBLE} Experts of the "
+        "first layers can stay in system memory where the model was quantised with the codebook mul1, the converter's "
+        "usual one; the library loads others whole."
     ),
     traits=EXL3_TRAITS,
 )
@@ -79,7 +84,7 @@ EXL2 = msgspec.structs.replace(
     name="ExLlamaV2",
     homepage="https://github.com/turboderp-org/exllamav2",
     formats=(ModelFormat.EXL2,),
-    features=EXL3.features - {Feature.DRAFT},
+    helped_with=frozenset(),
     verified=(
         "Its install from the lock, on Linux x86-64, and its kernels there: all 47 files compiled by the compiler that "
         "comes along, linked and loaded. Its worker with the Python of exllamav2 0.3.2, the compiled sampler, which "

@@ -6,21 +6,25 @@ from engines.api import EngineInstallation, LaunchOptions
 from engines.exllama.descriptor import EXL2
 from engines.exllama.exl3 import READINESS, WORKER
 from engines.exllama.failures import EXL2 as READER
+from engines.exllama.options import HONOURED, shared_config
 from engines.worker_adapter import WorkerAdapter, WorkerRecipe
 
-KV_BITS = {"f16": 0, "q8_0": 8, "q6_0": 6, "q4_0": 4}
-"""Our names of KV cache types -> bits; 0 is not quantised."""
+KV_BITS = {"f16": (0, 0), "q8_0": (8, 8), "q6_0": (6, 6), "q4_0": (4, 4)}
+"""Our names of KV cache types -> bits of keys and values, which it keeps alike; 0 is not quantised."""
+
+
+_MOST_DRAFTED = 8
+"""Tokens of a step that its generator makes room for (`max_q_size`)."""
 
 
 def build_worker_config(options: LaunchOptions, _installation: EngineInstallation) -> Mapping[str, object]:
-    """Return what the worker is told. Raises ValueError for a cache it has not."""
-    if options.kv_type not in {None, *KV_BITS}:
-        raise ValueError(f"ExLlamaV2 keeps its KV cache as one of {', '.join(KV_BITS)}.")
-    return {
-        "library": "exllamav2",
-        "kv_bits": KV_BITS[options.kv_type] if options.kv_type else 0,
-        "devices": list(options.device_ids),
-    }
+    """Return what the worker is told. Raises ValueError with a sentence for what the library cannot do."""
+    draft = options.draft
+    if draft is not None and draft.kind not in {"model", "ngram"}:
+        raise ValueError("ExLlamaV2 drafts with a smaller model, or with words of the text; it knows no heads.")
+    if draft is not None and draft.tokens > _MOST_DRAFTED:
+        raise ValueError(f"ExLlamaV2 drafts {_MOST_DRAFTED} tokens at most.")
+    return shared_config("ExLlamaV2", options, KV_BITS)
 
 
 ADAPTER = WorkerAdapter(
@@ -30,6 +34,7 @@ ADAPTER = WorkerAdapter(
         worker=WORKER,
         distribution="exllamav2",
         configure=build_worker_config,
+        honours=HONOURED,
         readiness=READINESS,
     )
 )

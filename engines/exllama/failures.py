@@ -29,6 +29,8 @@ _CLUES = compile_clues(
             r"unsupported architecture",
             r"unknown architecture",
             r"architecture .{0,99} not supported",
+            r"tensor-parallel is not (currently )?(supported|implemented)",
+            r"the draft model has a vocabulary of",
         ),
     ),
     (_K.MODEL_NOT_FOUND, (r"cannot find config\.json", r"no \.safetensors files found")),

@@ -21,10 +21,23 @@ EXL2_ARCHITECTURES = frozenset(
     | {"internlm2", "granite", "glm4"}
 )
 """What `exllamav2.architecture` of 0.3.2, its last release, tells apart."""
-EXL3_UNCUT = frozenset({"afmoe", "lfm2", "lfm2moe", "mistral4", "olmo2", "qwen3next"})
-"""Architectures that exllamav3 1.6.5 marks `supports_tp: False`."""
+EXL2_UNCUT = EXL2_ARCHITECTURES - {"llama", "mistral", "qwen2", "qwen3", "qwen3moe", "glm4"}
+"""Those that `exllamav2.architecture` does not mark `supports_tp`; what it does not know it takes for Llama."""
+EXL3_UNCUT = frozenset({"afmoe", "lfm2", "lfm2moe", "mistral4", "olmo2", "qwen3next", "muse_glimmer", "olmo_hybrid"})
+"""Architectures that exllamav3 1.6.5 marks `supports_tp: False`.
+
+It does so for GLM 4.7 Flash too, which has the name of DeepSeek's architecture here; the library refuses that itself.
+"""
 MEMORY = GrowingMemory(
-    kv_types={"q8_0": "exl-q8", "q5_1": "exl-q6", "q4_0": "exl-q4"},
+    kv_types={
+        "q8_0": "exl-q8",
+        "q6_0": "exl-q6",
+        "q5_1": "exl-q6",
+        "q5_0": "exl-q6",
+        "q4_0": "exl-q4",
+        "q8_0/q4_0": "exl-q6",
+        "q4_0/q8_0": "exl-q6",  # as many bits together
+    },
     embedding_on_host=True,
     process=2 * GIB,
     device=256 * MIB,
@@ -43,6 +56,7 @@ EXL3 = Traits(
             EngineAbility.JSON_SCHEMA,
             EngineAbility.KV_QUANT,
             EngineAbility.HOST_OFFLOAD,
+            EngineAbility.BUDGETS,
             EngineAbility.TENSOR,
             EngineAbility.PIPELINE,
             EngineAbility.EXPERT,
@@ -79,7 +93,9 @@ EXL2 = Traits(
     limits="It has been frozen since December 2025: later architectures are missing.",
     abilities=frozenset(
         {EngineAbility.JSON_SCHEMA, EngineAbility.LORAS, EngineAbility.KV_QUANT, EngineAbility.PIPELINE}
+        | {EngineAbility.TENSOR, EngineAbility.BUDGETS}
     ),
+    uncut=EXL2_UNCUT,
     architectures=EXL2_ARCHITECTURES,
     most_slots=8,
     memory=MEMORY,

@@ -316,9 +316,9 @@ def test_the_head_of_a_model_is_loaded_beside_it_and_drafts(tmp_path: Path) -> N
         assert complete_text(worker)["choices"][0]["text"] == "grün 🚂"
 
 
-@pytest.mark.parametrize("draft", [Draft(kind="ngram"), Draft(kind="mtp", path=HF), Draft(kind="model", path=HF)])
+@pytest.mark.parametrize("draft", [Draft(kind="eagle3"), Draft(kind="mtp", path=HF)])
 def test_other_drafts_are_refused(draft: Draft) -> None:
-    with pytest.raises(ValueError, match="own head only"):
+    with pytest.raises(ValueError, match="draft"):
         build_worker_config(LaunchOptions(draft=draft), FOUND)
 
 
@@ -339,7 +339,16 @@ def test_without_the_library_it_says_what_is_missing() -> None:
 
 @pytest.mark.parametrize("name", list(ADAPTERS))
 @pytest.mark.parametrize(
-    "wish", [{"kv_type": "q3_0"}, {"tensor_parallel": 2}, {"task": "embed"}, {"extra_args": ("-x",)}], ids=str
+    "wish",
+    [
+        {"kv_type": "q3_0"},
+        {"tensor_parallel": 2, "lora": (HF,)},
+        {"tensor_parallel": 2, "device_ids": ("GPU-a",)},
+        {"draft": Draft(kind="eagle3")},
+        {"task": "embed"},
+        {"extra_args": ("-x",)},
+    ],
+    ids=str,
 )
 def test_what_it_cannot_honour_is_refused_with_a_sentence(name: str, wish: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"\.$"):

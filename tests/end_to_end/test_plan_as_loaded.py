@@ -102,7 +102,7 @@ def planned(case: Loaded, kv_type: str | None) -> tuple[RunSetting, LaunchOption
         assert case is MLX
         return setting, options
     assert (pick.setting.kv_type, pick.setting.context, pick.setting.slots) == (kv_type or "f16", CONTEXT, SLOTS)
-    return pick.setting, options_from_plan(options, pick)
+    return pick.setting, options_from_plan(options, pick, XEON)
 
 
 @pytest.mark.parametrize(("case", "kv_type"), CASES)

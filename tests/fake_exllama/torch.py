@@ -102,6 +102,14 @@ class cuda:
         return True
 
     @staticmethod
+    def mem_get_info(_card: int) -> tuple[int, int]:
+        return 20 << 30, 24 << 30
+
+    @staticmethod
+    def memory_allocated(_card: int) -> int:
+        return 1 << 30
+
+    @staticmethod
     def device_count() -> int:
         return 1
 

@@ -124,6 +124,13 @@ def _build_room(pool: Pool, places: tuple[int, ...], gpus: Sequence[Gpu], settin
     return PoolRoom(pool=pool, places=places, free=_free_bytes(pool), addressable=min(known, default=None))
 
 
+def free_on(machine: Machine, gpu: Gpu) -> int | None:
+    """Return what is free on a card with memory of its own; None where that is unknown, or shared."""
+    sharers = [other for other in machine.gpus if other.pool == gpu.pool]
+    pool = next((pool for pool in machine.pools[1:] if pool.id == gpu.pool), None)
+    return _free_bytes(pool) if pool is not None and len(sharers) == 1 else None
+
+
 def _free_bytes(pool: Pool) -> int | None:
     """Return what is free now; where that is unknown, what there is."""
     return next((fact.value for fact in (pool.free, pool.addressable, pool.physical) if fact.value is not None), None)

@@ -43,7 +43,7 @@ from app.gateway.loading.model_tuning import (
 )
 from app.gateway.loading.template_trials import check_new_template
 from app.gateway.services import Services
-from app.hub.library import companions
+from app.hub.library import companions, folder_companions
 from app.hub.library.companions import projector_beside, projector_folders
 from app.hub.library.library import Library
 from app.hub.repositories.generation import NOTHING
@@ -150,10 +150,10 @@ def _check_parts(library: Library, catalogue: EngineCatalogue, model: ModelInfo,
         _check_file(model, "A projector", companions.why_no_projector(_require_path(str(settings.projector))))
     if settings.draft not in {None, DRAFT_OFF, *OWN_DRAFTS}:
         path = draft_path(library, model, str(settings.draft))
-        _raise_if(companions.why_no_draft(Path(model.path), path) if model.format == _GGUF else "")
+        _raise_if(_why_no_draft(model, path))
     for lora in settings.loras:
         path = _require_path(lora)
-        _raise_if(companions.why_no_lora(Path(model.path), path) if model.format == _GGUF else "")
+        _raise_if(_why_no_lora(model, path))
 
 
 def _check_plan(services: Services, model: ModelInfo, settings: ModelSettings) -> None:
@@ -320,7 +320,25 @@ def _projectors(library: Library, model: ModelInfo, own: ModelSettings) -> Itera
         )
 
 
+def _why_no_lora(model: ModelInfo, adapter: Path) -> str:
+    """Return why an adapter does not go with a model; empty if it does, or if only the engine could tell."""
+    if model.format == _GGUF:
+        return companions.why_no_lora(Path(model.path), adapter)
+    return folder_companions.why_no_adapter(adapter) if model.format in folder_companions.FORMATS else ""
+
+
+def _why_no_draft(model: ModelInfo, draft: Path) -> str:
+    """Return why another model cannot draft for a model; empty likewise."""
+    if model.format == _GGUF:
+        return companions.why_no_draft(Path(model.path), draft)
+    is_known = model.format in folder_companions.FORMATS
+    return folder_companions.why_no_draft(Path(model.path), draft) if is_known else ""
+
+
 def _loras(library: Library, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:
+    if model.format in folder_companions.FORMATS:  # they lie wherever they were trained: nobody looks for them
+        for path in map(Path, own.loras):
+            yield _as_lora(path, _why_no_lora(model, path), size=0, is_used=True)
     if model.format != _GGUF:
         return
     facts_by_path = {path: facts for path, facts in library.list_companions() if facts.kind == companions.ADAPTER}
@@ -330,21 +348,21 @@ def _loras(library: Library, model: ModelInfo, own: ModelSettings) -> Iterator[C
         if why and str(path) not in own.loras:
             continue
         size = facts_by_path[path].file_bytes if path in facts_by_path else 0
-        yield Companion(
-            kind=CompanionKind.LORA,
-            name=str(path),
-            title=path.stem,
-            size_bytes=size,
-            is_used=str(path) in own.loras,
-            problem=why,
-        )
+        yield _as_lora(path, why, size=size, is_used=str(path) in own.loras)
+
+
+def _as_lora(path: Path, problem: str, *, size: int, is_used: bool) -> Companion:
+    title = path.stem if path.suffix == ".gguf" else folder_companions.adapter_place(path).name
+    return Companion(
+        kind=CompanionKind.LORA, name=str(path), title=title, size_bytes=size, is_used=is_used, problem=problem
+    )
 
 
 def _drafts(library: Library, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:
-    if model.format != _GGUF or not model.chats:
+    if model.format not in {_GGUF, *folder_companions.FORMATS} or not model.chats:
         return
     for candidate in _smaller(library, model)[:_MOST_DRAFTS]:
-        if not companions.why_no_draft(Path(model.path), Path(candidate.path)) or candidate.name == own.draft:
+        if not _why_no_draft(model, Path(candidate.path)) or candidate.name == own.draft:
             yield _as_draft(candidate.name, candidate.title, candidate.size_bytes, own)
     known = {candidate.name for candidate in library.list_models()}
     if own.draft and own.draft not in {*known, DRAFT_OFF, *OWN_DRAFTS}:

@@ -7,9 +7,10 @@ Machine page and the engine's command line say.
 
 import msgspec
 
-from app.advisor.choosing.engine_table import NOWHERE, EngineTraits
+from app.advisor.choosing.engine_table import NOWHERE
 from app.advisor.choosing.intents import build_workload
 from app.advisor.choosing.targets import find_target, gpus_for
+from app.advisor.memory import placement
 from app.advisor.memory.setting import RunSetting
 from app.advisor.plans.selection import EngineQuery, FitQuality, PlanPick, pick_best
 from app.advisor.plans.trials import SettingTrials
@@ -53,10 +54,10 @@ def _is_smaller(planned: RunSetting, target: RunSetting) -> bool:
     return planned.context < target.context or planned.slots < target.slots
 
 
-def options_from_plan(options: LaunchOptions, pick: PlanPick) -> LaunchOptions:
+def options_from_plan(options: LaunchOptions, pick: PlanPick, machine: Machine) -> LaunchOptions:
     """Return the options with what is planned, in the terms in which this engine is told; what was set stays."""
-    setting, engine = pick.setting, pick.setting.engine
-    planned = {"context": setting.context, "slots": setting.slots, **_spread_options(engine, pick)}
+    setting = pick.setting
+    planned = {"context": setting.context, "slots": setting.slots, **_spread_options(pick, machine)}
     if options.kv_type is None and setting.kv_type != "f16":
         planned["kv_type"] = setting.kv_type
     if options.gpu_layers is None:
@@ -64,10 +65,26 @@ def options_from_plan(options: LaunchOptions, pick: PlanPick) -> LaunchOptions:
     return msgspec.structs.replace(options, **planned)
 
 
-def _spread_options(engine: EngineTraits, pick: PlanPick) -> dict[str, object]:
-    """Return how the model lies on several cards. Engines in one process deal out layers by themselves."""
+def _spread_options(pick: PlanPick, machine: Machine) -> dict[str, object]:
+    """Return how the model lies on several cards. Most engines in one process deal out layers by themselves."""
+    engine = pick.setting.engine
     if engine.is_ggml:
         return {"split_ratio": pick.setting.split}
-    if EngineAbility.RESERVES not in engine.abilities:
+    parallel: dict[str, object] = {"tensor_parallel": pick.spread.tensor, "pipeline_parallel": pick.spread.pipeline}
+    if EngineAbility.BUDGETS in engine.abilities:
+        return _card_budgets(pick, machine) | parallel
+    return parallel if EngineAbility.RESERVES in engine.abilities else {}
+
+
+def _card_budgets(pick: PlanPick, machine: Machine) -> dict[str, object]:
+    """Return the cards of the plan, by UUID and in its order, and what it found free on each without the margin.
+
+    Nothing where there is only one card, or where it is not known which is which or what is free there.
+    """
+    gpus = placement.gpus_for(machine, pick.setting.backend)
+    used = gpus[: pick.spread.cards]
+    free = [placement.free_on(machine, gpu) for gpu in used]
+    if len(gpus) < 2 or not all(gpu.uuid for gpu in used) or None in free:  # noqa: PLR2004 -- one is no choice
         return {}
-    return {"tensor_parallel": pick.spread.tensor, "pipeline_parallel": pick.spread.pipeline}
+    room = tuple(max(0, size - placement.MARGIN) for size in free if size is not None)
+    return {"device_ids": tuple(gpu.uuid for gpu in used), "device_bytes": room}

@@ -129,7 +129,7 @@ def _fit_within(
     pick = plan_setting(facts, machine, setting, kv_type=options.kv_type, is_fixed=is_fixed)
     if pick is not None:
         planned = known.with_setting(placement.adapt_setting(pick.setting, machine))
-        return msgspec.structs.replace(_with_needs(planned, machine), options=options_from_plan(options, pick))
+        return msgspec.structs.replace(_with_needs(planned, machine), options=options_from_plan(options, pick, machine))
     if is_fixed:
         return _with_needs(known, machine)
     for slots in dict.fromkeys((setting.slots, 1)):

@@ -21,6 +21,7 @@ from app.gateway.loading.draft_files import require_file
 from app.gateway.loading.gpu_choice import with_gpu
 from app.gateway.services import Services
 from app.hub.library.companions import projector_beside
+from app.hub.library.folder_companions import adapter_place
 from app.hub.repositories.answers import HubMemory
 from app.hub.repositories.catalogue_entry import CatalogueEntry
 from app.hub.repositories.generation import NOTHING, SamplingRecommendation, read_recommendation
@@ -85,7 +86,7 @@ def with_tuning(
         trust_remote_code=in_force(model, own).allows_code,
         extra_args=tuple(own.extra_args),
         draft=choose_draft(services, model, own, engine).draft if options.task == "chat" else None,
-        lora=tuple(require_file(Path(path)) for path in own.loras),
+        lora=tuple(adapter_place(require_file(Path(path))) for path in own.loras),
         projector=_projector(model, own, takes_one=_sees(services.adapters, engine) and options.task == "chat"),
         sampling=_sampling_at_start(services.hub, model, own)
         if _takes_sampling(services.adapters, engine)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from playing import PAGE, PlayedGenerator, PlayedJob, logits_for
+from playing import PAGE, PlayedGenerator, PlayedJob, keep, logits_for
 from torch import Tensor
 
 from exllamav2.attn import has_flash_attn_with_paged
@@ -53,11 +53,32 @@ class ExLlamaV2DynamicJob(PlayedJob):
 
 class ExLlamaV2DynamicGenerator(PlayedGenerator):
     def __init__(
-        self, *, model: Any, cache: Any, tokenizer: Any, max_batch_size: int, max_seq_len: int, paged: bool = True
+        self,
+        *,
+        model: Any,
+        cache: Any,
+        tokenizer: Any,
+        max_batch_size: int,
+        max_seq_len: int,
+        max_chunk_size: int,
+        paged: bool = True,
+        draft_model: Any = None,
+        draft_cache: Any = None,
+        num_draft_tokens: int = 4,
+        use_ngram_draft: bool = False,
     ) -> None:
         assert not paged or has_flash_attn_with_paged, "Paged attention required Flash Attention 2.5.7 or later"
         config = model.config
         assert 8 * max_batch_size <= config.max_batch_size * config.max_input_len, "generator requires max_batch_size"
         assert max_seq_len <= config.max_seq_len, "requested seq len"
-        assert not paged or config.max_input_len % PAGE == 0, "max_chunk_size must be multiple of 256, received None"
+        assert max_chunk_size <= config.max_input_len, "max_chunk_size must be less than model max_input_len"
+        assert not paged or max_chunk_size % PAGE == 0, f"max_chunk_size must be multiple of 256: {max_chunk_size}"
+        if draft_model is not None:
+            assert draft_model.is_loaded
+            assert draft_cache.max_seq_len == cache.max_seq_len, "Cache and draft cache must be same dimensions"
+            assert draft_model.config.max_seq_len >= config.max_seq_len, "Draft model seq len must be >= model seq len"
+        keep(draft_tokens=num_draft_tokens, ngram=use_ngram_draft, drafts=draft_model is not None)
         super().__init__(cache.max_seq_len, max_batch_size, page=PAGE if paged else cache.max_seq_len)
+
+    def set_loras(self, loras: list[Any]) -> None:
+        keep(loras_set=len(loras))

@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from app.advisor.memory import placement
 from app.advisor.memory.setting import RunSetting
 from app.advisor.plans.ranking import PlanInputs, build_advice
-from app.advisor.plans.selection import PlanPick
+from app.advisor.plans.selection import PlanPick, Spread
 from app.core.advice import Intent, Plan
 from app.core.machine import Machine
 from app.gateway.loading.load_plan import options_from_plan, plan_setting
@@ -63,11 +64,11 @@ def followed(machine: Machine, model: Made, plan: Plan) -> PlanPick:
     return pick
 
 
-def plan_launch(plan: Plan, pick: PlanPick, *, package: str = "") -> LaunchPlan:
+def plan_launch(plan: Plan, pick: PlanPick, machine: Machine, *, package: str = "") -> LaunchPlan:
     """Return what the engine would be started with; as a program where it has one, unless a package serves it."""
     kv_type = None if plan.kv_type == "f16" else plan.kv_type
     slots = plan.parallelism.slots // plan.parallelism.replicas
-    options = options_from_plan(LaunchOptions(context=plan.context, slots=slots, kv_type=kv_type), pick)
+    options = options_from_plan(LaunchOptions(context=plan.context, slots=slots, kv_type=kv_type), pick, machine)
     source = ModelSource(name="m", path=Path("/models/m"), format=ModelFormat(plan.format))
     has_program = plan.backend in {"cuda", "vulkan", "rocm", "sycl"} and not package
     program = Path("/engines/program") if has_program else None
@@ -116,11 +117,11 @@ def test_loading_a_plan_plans_the_same(name: str) -> None:
             on_gpu = pick.setting.gpu_layers
             assert pick.setting.cpu_moe_layers == plan.offload.cpu_moe_layers, case
             assert on_gpu is None or on_gpu == plan.offload.gpu_layers, case
-        check_argv(plan, pick, case)
+        check_argv(plan, pick, machine, case)
 
 
-def check_argv(plan: Plan, pick: PlanPick, case: str) -> None:
-    (process, *_) = plan_launch(plan, pick).processes
+def check_argv(plan: Plan, pick: PlanPick, machine: Machine, case: str) -> None:
+    (process, *_) = plan_launch(plan, pick, machine).processes
     argv = "\0".join(process.argv)
     if plan.engine in {"vllm", "sglang", "lmdeploy"}:
         assert flag_value(argv, "--tensor-parallel-size", "--tp-size", "--tp") in {"", str(pick.spread.tensor)}, case
@@ -148,7 +149,7 @@ def test_a_native_build_is_told_the_same_as_the_program(name: str) -> None:
     assert plans
     for model, plan in plans:
         pick = followed(machine, model, plan)
-        (process,) = plan_launch(plan, pick, package="llama-cpp-python").processes
+        (process,) = plan_launch(plan, pick, machine, package="llama-cpp-python").processes
         config = json.loads(process.env[worker_base.CONFIG_VARIABLE])
         setting = pick.setting
         assert (config["context"], config["slots"]) == (plan.context, setting.slots)
@@ -176,3 +177,28 @@ def test_what_is_loaded_beside_a_model_is_planned_with_it() -> None:
     ]
     assert all(most)
     assert most[0].setting.context > most[1].setting.context or most[0].setting.gpu_layers != most[1].setting.gpu_layers  # type: ignore[union-attr]  # as asserted
+
+
+def planned_options(machine: Machine, *, is_cut: bool) -> LaunchOptions:
+    """Return what ExLlamaV3 is told of a model that takes both cards."""
+    setting = RunSetting(engine=engines_on(machine)["exllamav3"], backend="cuda", context=8192, gpus=2)
+    spread = Spread(mode="tensor" if is_cut else "pipeline", cards=2)
+    return options_from_plan(LaunchOptions(), PlanPick(setting=setting, spread=spread), machine)
+
+
+def test_exllama_is_told_how_far_each_card_may_be_filled() -> None:
+    machine = described(linux("RTX 4090", "RTX 3060"))
+    small, large = sorted(((gpu.memory_total.value or 0, gpu) for gpu in machine.gpus), key=lambda pair: pair[0])
+    named = [msgspec.structs.replace(gpu, uuid=f"GPU-{place}") for place, gpu in enumerate(machine.gpus)]
+    options = planned_options(msgspec.structs.replace(machine, gpus=named), is_cut=False)
+    uuids = {gpu.name.value: gpu.uuid for gpu in named}
+    assert options.device_ids == (uuids[large[1].name.value], uuids[small[1].name.value]), "the largest first"
+    free = [placement.free_on(machine, gpu) for _, gpu in (large, small)]
+    assert options.device_bytes == tuple((size or 0) - placement.MARGIN for size in free)
+    assert (options.tensor_parallel, options.pipeline_parallel) == (1, 2)
+    assert planned_options(msgspec.structs.replace(machine, gpus=named), is_cut=True).tensor_parallel == 2
+
+
+def test_exllama_is_left_to_look_where_cards_have_no_names_or_there_is_one() -> None:
+    assert planned_options(described(linux("RTX 4090", "RTX 3060")), is_cut=False).device_bytes == ()
+    assert planned_options(described(linux("RTX 4090")), is_cut=False).device_ids == ()

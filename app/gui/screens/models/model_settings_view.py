@@ -207,7 +207,9 @@ class ModelSettingsView(QWidget):
         self.back.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _ask_lora(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, tr("Add a LoRA adapter"), QDir.homePath(), tr("Adapters (*.gguf)"))
+        path, _ = QFileDialog.getOpenFileName(
+            self, tr("Add a LoRA adapter"), QDir.homePath(), tr("Adapters (*.gguf adapter_model.safetensors)")
+        )
         if path:
             self.model.apply_lora(str(Path(path)), is_used=True)
 

@@ -1,11 +1,15 @@
-"""Stands in for exllamav3 1.6.5: the classes our worker uses, with their arguments."""
+"""Stands in for exllamav3 1.6.5: the classes our worker uses, with their arguments.
+
+What it was told is kept for tests (`playing.keep`).
+"""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from playing import END, PAGE, WIDTH, PlayedGenerator, PlayedJob, logits_for
+from playing import END, PAGE, WIDTH, PlayedGenerator, PlayedJob, keep, logits_for
 from playing import Tokenizer as _Tokenizer
 from torch import Tensor, softmax
 
@@ -16,6 +20,8 @@ class Config:
     def __init__(self, config_json: dict[str, Any]) -> None:
         self.max_position_embeddings = config_json.get("max_position_embeddings", 8192)
         self.has_head = bool(config_json.get("mtp_num_hidden_layers"))
+        self.vocab_size = config_json["vocab_size"]
+        self.infer_params = SimpleNamespace(moe_cpu_offload=0)
 
     @staticmethod
     def from_directory(folder: str) -> "Config":
@@ -26,22 +32,42 @@ class Config:
 
 
 class Model:
-    def __init__(self, component: str) -> None:
+    def __init__(self, config: Config, component: str) -> None:
         self.caches: list[Cache] = []
         self.is_loaded = False
+        self.config = config
         self.caps = {"default_draft_size": 3, "mtp_draft": True} if component == "mtp" else {"recurrent_states": True}
 
     @staticmethod
     def from_config(config: Config, component: str = "text") -> "Model":
         assert component == "text" or config.has_head, "the checkpoint has no MTP layers"
-        return Model(component)
+        return Model(config, component)
 
-    def load(self, *, callback: Callable[[int, int], None]) -> None:
+    def load(
+        self,
+        *,
+        callback: Callable[[int, int], None],
+        max_chunk_size: int,
+        max_batch_size: int,
+        use_per_device: list[float] | None = None,
+        tensor_p: bool = False,
+        draft_model: "Model | None" = None,
+    ) -> None:
+        if tensor_p and self.config.infer_params.moe_cpu_offload:
+            raise NotImplementedError("CPU expert offload is not currently implemented for tensor-parallel loads")
+        assert draft_model is None or draft_model.is_loaded, "a draft is loaded first"
+        assert max_chunk_size % PAGE == 0
         for done in (0, 1, 2):
             callback(done, 2)
         self.is_loaded = True
         for cache in self.caches:
             cache.initialized = True
+        keep(use_per_device=use_per_device, tensor_p=tensor_p, moe=self.config.infer_params.moe_cpu_offload)
+
+    def warmup(self, *, cache: "Cache", max_chunk_size: int, callback: Callable[[int, int], None]) -> list[str]:
+        assert cache.initialized
+        callback(1, 1)
+        return []
 
 
 class CacheLayer_quant:
@@ -69,6 +95,7 @@ class Cache:
         if max_num_tokens > 1_000_000:
             raise RuntimeError("Insufficient VRAM in split for model and cache")
         self.max_num_tokens, self.max_batch_size, self.max_history = max_num_tokens, max_batch_size, max_history
+        self.k_bits, self.v_bits = k_bits, v_bits
         model.caches.append(self)
 
 
@@ -160,12 +187,18 @@ class Generator(PlayedGenerator):
         max_batch_size: int,
         draft_model: Model | None = None,
         draft_cache: Cache | None = None,
+        max_chunk_size: int = 2048,
+        num_draft_tokens: int | None = None,
+        ngram_match_min: int = 0,
     ) -> None:
+        keep(draft_tokens=num_draft_tokens, ngram=ngram_match_min, kv=(cache.k_bits, cache.v_bits))
+        assert not ngram_match_min or (cache.max_history >= (num_draft_tokens or 4) and draft_model is None)
         if draft_model is not None:
             assert draft_model.is_loaded
             assert draft_cache is not None
             assert draft_cache.initialized
-            assert cache.max_history >= draft_model.caps["default_draft_size"], "Speculative passes need max_history"
+            most = draft_model.caps.get("default_draft_size", num_draft_tokens)
+            assert cache.max_history >= most, "Speculative passes need max_history"
         assert cache.initialized, "Cache tensors were never allocated. Construct the Cache BEFORE calling model.load()"
         super().__init__(cache.max_num_tokens, min(max_batch_size, cache.max_batch_size))
 
