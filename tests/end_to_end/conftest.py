@@ -13,6 +13,7 @@ from app.client.http import GatewayClient
 from app.config.paths import Paths, default_paths
 from app.config.programs import module_command
 from app.core.errors import GatewayGone
+from tests.known_bandwidth import write_bandwidth
 from tests.patience import wait_until
 
 Roundhouse = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -26,6 +27,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Paths]:
         patch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")  # no test asks the real hub
         patch.setenv("ROUNDHOUSE_MODELS_OTHER_PROGRAMS", "false")  # what is on this computer is nobody's business
         paths = default_paths()
+        write_bandwidth(paths.data)
         yield paths
         stop(paths)
 

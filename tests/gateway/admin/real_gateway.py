@@ -25,6 +25,7 @@ from app.gateway.main import main
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
 from tests.gguf_files import TinyLlama
+from tests.known_bandwidth import write_bandwidth
 from tests.patience import PATIENCE_S
 
 SLOW_TOKENS_PER_S = 50.0
@@ -73,6 +74,7 @@ def running(  # noqa: PLR0913 -- what tests start otherwise, each by its name
     """
     paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
     paths.create_folders()
+    write_bandwidth(paths.data)
     for name in MODELS:
         TinyLlama().write(paths.models / f"{name}.gguf")
     process = subprocess.Popen(
