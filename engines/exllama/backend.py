@@ -63,12 +63,16 @@ class ExllamaBackend(ABC):
         self.torch = importlib.import_module("torch")
         if not self.torch.cuda.is_available():  # without this the kernels would be compiled first, and for no card
             raise RuntimeError("no CUDA GPUs are available to PyTorch")
+        self.prepare()
         with watch_kernel_build(self.name, visible_cards(self.torch), os.environ, tell):
             self.library = importlib.import_module(self.name)
         try:
             return self.open(config, tell)
         except _REFUSALS as error:  # to our server these would be mistakes in what it was told
             raise RuntimeError(f"{type(error).__name__}: {error}") from error
+
+    def prepare(self) -> None:  # noqa: B027 -- most have nothing to do
+        """Do what has to be done before the library is imported; PyTorch is there."""
 
     @abstractmethod
     def open(self, config: Mapping[str, object], tell: ProgressCallback) -> LoadResult:
@@ -175,6 +179,11 @@ def kv_bits_of(config: Mapping[str, Any]) -> tuple[int, int]:
     """Return the bits of keys and values in the cache; 0 for those that are not quantised."""
     keys, values = config["kv_bits"]
     return int(keys), int(values)
+
+
+def drafted_tokens(config: Mapping[str, Any]) -> int:
+    """Return how many tokens are drafted at once."""
+    return 0 if config["draft"] is None else int(config["draft"]["tokens"])
 
 
 def loras_of(config: Mapping[str, Any]) -> list[Path]:

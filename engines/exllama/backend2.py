@@ -1,6 +1,7 @@
 """ExLlamaV2 behind `engines.serving`. Its sampler's defaults are not neutral, so every one of them is set.
 
-Without flash-attn it answers one request at a time, and the whole cache is that request's.
+Without flash-attn it is given ours (`paged_attention`). Where a person switches that off in the library's own way, it
+answers one request at a time, and the whole cache is that request's.
 
 The probabilities it tells are those its sampler drew from: 1 for whatever is greedy. So its logits are asked for.
 """
@@ -18,6 +19,7 @@ from engines.exllama.backend import (
     check_vocabularies,
     chunk_tokens,
     context_of,
+    drafted_tokens,
     folder_of,
     ids_of,
     kv_bits_of,
@@ -26,6 +28,7 @@ from engines.exllama.backend import (
 )
 from engines.exllama.cards import MIB, CardPlacement, read_placement
 from engines.exllama.constraint import SchemaFilterFactory
+from engines.exllama.paged_attention import provide_paged_attention
 from engines.exllama.vocabulary import ExllamaVocabulary, read_end_tokens, reads_begin_token
 from engines.serving.backend import BackendAbility, LoadResult, ProgressCallback, Token, WorkItem
 from engines.serving.templates import read_template
@@ -44,6 +47,11 @@ class Exl2Backend(ExllamaBackend):
         super().__init__()
         self._folder = Path()
         self._tops: dict[int, int] = {}
+        self._drafted = 0
+
+    def prepare(self) -> None:
+        """Have it find something to page attention with."""
+        provide_paged_attention(self.torch)
 
     def open(self, config: Mapping[str, object], tell: ProgressCallback) -> LoadResult:
         """Load the model. Raises RuntimeError when there is no room or no card."""
@@ -54,10 +62,12 @@ class Exl2Backend(ExllamaBackend):
         is_paged = self._has_paged_attention(settings)
         slots = int(str(config["slots"])) if is_paged else 1
         context = context_of(config, settings.max_seq_len)
-        settings.max_seq_len = cache_tokens(context, 1)  # it reads prompts by whole pages, and is cut to less by this
+        self._drafted = drafted_tokens(config)
+        room = context + self._drafted
+        settings.max_seq_len = cache_tokens(room, 1)  # it reads prompts by whole pages, and is cut to less by this
         model, kind = exl.ExLlamaV2(settings), getattr(exl, _CACHES[kv_bits_of(config)[0]])
         self._parts = importlib.import_module("exllamav2.generator")
-        tokens = cache_tokens(context, slots)
+        tokens = cache_tokens(room, slots)
         drafting = self._open_draft(config, settings, (kind, tokens), tell)
         cache = self._load_weights(model, read_placement(config), (kind, tokens), tell)
         adapters = [exl.ExLlamaV2Lora.from_directory(model, str(adapter)) for adapter in loras_of(config)]
@@ -140,7 +150,7 @@ class Exl2Backend(ExllamaBackend):
         ends = [] if work.ignores_end and schema_filter is None else sorted(self.ends)
         return self._parts.ExLlamaV2DynamicJob(
             input_ids=self.vocabulary.to_tensor(work.prompt),
-            max_new_tokens=work.max_tokens,
+            max_new_tokens=work.max_tokens + self._drafted,  # it ends as many too early as it drafts
             gen_settings=self._parts.ExLlamaV2Sampler.Settings(**sampler_settings(work)),
             seed=work.sampling.seed,
             stop_conditions=ends,
@@ -167,7 +177,7 @@ class Exl2Backend(ExllamaBackend):
         super().cancel(work)
 
     def _has_paged_attention(self, settings: Any) -> bool:  # noqa: ANN401 -- the library's own
-        """Tell whether requests can share the cache: that takes flash-attn, which PyPI has only as sources."""
+        """Tell whether requests can share the cache: that takes flash-attn, or what stands in for it."""
         attention = importlib.import_module("exllamav2.attn")
         return bool(attention.has_flash_attn_with_paged) and not settings.no_flash_attn
 

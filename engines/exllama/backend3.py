@@ -52,9 +52,10 @@ class Exl3Backend(ExllamaBackend):
         context = context_of(config, settings.max_position_embeddings)
         chunk = chunk_tokens(config)
         drafting = DraftPlan.make(exl, settings, config["draft"])
-        # It wants room for one more token than it will write; recurrent models have a state for each slot.
-        # What is drafted and refused is taken back, so that recurrent layers keep their state of so many tokens ago.
-        sizes = {"max_num_tokens": cache_tokens(context + 1, slots), "max_batch_size": slots}
+        # It wants room for one more token than it will write, and for drafts; recurrent models have a state for each
+        # slot. What is drafted and refused is taken back, so that these keep their state of so many tokens ago.
+        room = context + 1 + drafting.tokens
+        sizes = {"max_num_tokens": cache_tokens(room, slots), "max_batch_size": slots}
         kind = {**sizes, "max_history": drafting.tokens, **self._cache_kind(config)}
         cache = exl.Cache(model, **kind)  # before the model is loaded: it is dealt out with the layers
         draft_cache = exl.Cache(drafting.model, **kind) if drafting.model is not None else None

@@ -252,8 +252,14 @@ def test_without_llguidance_the_older_one_refuses_schemas(tmp_path: Path) -> Non
         assert worker.status("/v1/completions", {"prompt": "a:b", "response_format": form({"const": 1})}) == 400
 
 
-def test_without_flash_attn_the_older_one_answers_one_at_a_time() -> None:
+def test_without_flash_attn_the_older_one_is_given_ours() -> None:
     with closing(started(EXL2, extra_env=where(ROOT, FAKES))) as worker:
+        assert worker.is_ready(), worker.lines
+        wait_until(lambda: ContextSet(tokens=512, slots=2) in worker.events())
+
+
+def test_with_flash_attn_switched_off_the_older_one_answers_one_at_a_time() -> None:
+    with closing(started(EXL2, extra_env={**where(ROOT, FAKES), "EXLLAMA_NO_FLASH_ATTN": "1"})) as worker:
         assert worker.is_ready(), worker.lines
         wait_until(lambda: ContextSet(tokens=512, slots=1) in worker.events())
         with ThreadPoolExecutor(3) as several:

@@ -99,6 +99,14 @@ def test_another_model_drafts(adapter: WorkerAdapter, tmp_path: Path) -> None:
     assert facts["draft_tokens"] == 3
 
 
+@BOTH
+def test_an_answer_reaches_the_end_of_the_context_with_drafts_too(adapter: WorkerAdapter) -> None:
+    with closing(started(adapter, draft=Draft(kind="ngram", tokens=5))) as worker:
+        assert worker.is_ready(), worker.lines
+        answer = complete_text(worker, "a", ignore_eos=True)
+    assert answer["usage"]["total_tokens"] == 512
+
+
 def test_a_draft_on_planned_cards_leaves_the_rest_to_the_model(tmp_path: Path) -> None:
     facts = kept(tmp_path, EXL3, device_ids=CARDS, device_bytes=(20 * GIB, 10 * GIB), draft=Draft(path=HF))
     assert facts["use_per_device"] == [19.0, 9.0], "the stand-in's draft takes one of each"

@@ -200,6 +200,7 @@ class Generator(PlayedGenerator):
             most = draft_model.caps.get("default_draft_size", num_draft_tokens)
             assert cache.max_history >= most, "Speculative passes need max_history"
         assert cache.initialized, "Cache tensors were never allocated. Construct the Cache BEFORE calling model.load()"
+        self.beyond = 1 + (num_draft_tokens or 0)  # as the original, it ends an answer where a draft has no room left
         super().__init__(cache.max_num_tokens, min(max_batch_size, cache.max_batch_size))
 
     def _one(self, job: PlayedJob) -> dict[str, Any]:
