@@ -59,12 +59,36 @@ class BackendTerms(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine is told where one backend computes, beyond what it is told anywhere; what a person says counts."""
 
     arguments: tuple[str, ...] = ()
+    single_arguments: tuple[str, ...] = ()
     """For one process alone: vLLM's for the processor fail where a model is cut over several."""
     env: Mapping[str, str] = {}
     threads_variable: str = ""
     """What tells it the number of threads."""
     memory_fraction: float | None = None
     """The share of memory it may take where nobody said one."""
+    tokens_flag: str = ""
+    """What tells it how many tokens its cache holds in all, where it would else fill what memory is free."""
+
+    def complete_options(self, options: LaunchOptions) -> LaunchOptions:
+        """Return the options with what nobody said."""
+        if options.gpu_memory_fraction is not None:
+            return options
+        return msgspec.structs.replace(options, gpu_memory_fraction=self.memory_fraction)
+
+    def build_arguments(self, options: LaunchOptions) -> tuple[str, ...]:
+        """Return the arguments of its own."""
+        is_single = options.tensor_parallel * options.pipeline_parallel == 1
+        tokens = (options.context or 0) * options.slots if self.tokens_flag else 0
+        return (
+            *self.arguments,
+            *(self.single_arguments if is_single else ()),
+            *((self.tokens_flag, str(tokens)) if tokens else ()),
+        )
+
+    def build_environment(self, options: LaunchOptions) -> Mapping[str, str]:
+        """Return its environment."""
+        has_threads = bool(self.threads_variable and options.threads)
+        return {**self.env, **({self.threads_variable: str(options.threads)} if has_threads else {})}
 
 
 class ServerRecipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,12 +152,10 @@ class ServerAdapter:
         """Return one server process. Raises ValueError with a sentence for options it cannot honour."""
         self._check(model)
         terms = self._recipe.terms.get(installation.backend, BackendTerms())
-        if options.gpu_memory_fraction is None:
-            options = msgspec.structs.replace(options, gpu_memory_fraction=terms.memory_fraction)
+        options = terms.complete_options(options)
         command_line = build_arguments(self._recipe.table, options, installation)
-        extra = terms.arguments if options.tensor_parallel * options.pipeline_parallel == 1 else ()
-        args = (*self._recipe.opening(model, options, net), *extra, *command_line.args)
-        own = {**QUIET, **self._recipe.env, **terms.env, **_threads_environment(terms, options)}
+        args = (*self._recipe.opening(model, options, net), *terms.build_arguments(options), *command_line.args)
+        own = {**QUIET, **self._recipe.env, **terms.build_environment(options)}
         env = {**own, **device_environment(options), **options.extra_env}
         return LaunchPlan(
             processes=(foreign_process(installation, self._recipe.module, args, net.key, env=env),),
@@ -195,10 +217,6 @@ for name in sys.argv[1:]:
 """
 _LABELS = {"cuda": "cu"}
 """Backends that builds call by other names than ours: PyTorch's "+cu130"."""
-
-
-def _threads_environment(terms: BackendTerms, options: LaunchOptions) -> Mapping[str, str]:
-    return {terms.threads_variable: str(options.threads)} if terms.threads_variable and options.threads else {}
 
 
 def device_environment(options: LaunchOptions) -> Mapping[str, str]:

@@ -182,6 +182,9 @@ class ReservedMemory(msgspec.Struct, frozen=True, kw_only=True, tag="reserved"):
     """CUDA graphs and workspaces; from start-up logs of 7B to 8B models."""
     process: int = 3 * GIB
     """System memory of the Python processes; assumed."""
+    processor_fraction: float = 0.0
+    """The share of the computer's memory that it is told to take where the processor computes. 0: it is told how many
+    tokens to hold, and takes no share."""
 
 
 class GrowingMemory(msgspec.Struct, frozen=True, kw_only=True, tag="growing"):

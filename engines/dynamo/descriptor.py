@@ -39,7 +39,7 @@ DESCRIPTOR = Descriptor(
     },
     platforms=frozenset({"linux"}),
     has_helpers=True,
-    accelerators=("cuda",),
+    accelerators=("cuda", "cpu"),
     loosens_calls=VLLM.loosens_calls,
     probe_path="/v1/completions",
     metrics_path="/metrics",
@@ -51,10 +51,10 @@ DESCRIPTOR = Descriptor(
     },
     verified=(
         "Run for real on Linux x86-64 on the CPU in November 2026 with Dynamo 1.6.0 and a build of vLLM 0.31.0 for "
-        "processors as its worker, with the Guide: both started by the plan; chat, completions, log probabilities, "
-        "calls that must be made, prompts too long, a killed worker. Installed from its lock, its frontend ran under "
-        "the supervisor with Dynamo's own mock worker (readiness, chat, errors, metrics, a killed worker, the stop); "
-        "its parsers read calls that a made-up worker wrote."
+        "processors as its worker, with the Guide: both started by the plan; chat, completions, streams, log "
+        "probabilities, calls that must be made, prompts too long, cancelling, a killed worker. Installed from its "
+        "lock, its frontend ran under the supervisor with Dynamo's own mock worker (readiness, chat, errors, metrics, "
+        "a killed worker, the stop); its parsers read calls that a made-up worker wrote."
     ),
     unverified=(
         "Not run on a GPU, nor with a model over several computers, where it shows its worth. It passes over biased "

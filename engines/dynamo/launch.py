@@ -33,8 +33,9 @@ from engines.flags import Flag, FlagTable, build_arguments, task_flag, value_fla
 from engines.log_lines import read_line, stage_row
 from engines.program_probe import flags_of
 from engines.remedies import RemedyOptions
-from engines.server_adapter import QUIET, TEMPLATE, device_environment, template_file
+from engines.server_adapter import QUIET, TEMPLATE, BackendTerms, device_environment, template_file
 from engines.vllm.launch import LOG as VLLM_LOG
+from engines.vllm.launch import ON_CPU as VLLM_ON_CPU
 from engines.vllm.launch import READER as VLLM_READER
 from engines.vllm.launch import TABLE as VLLM_TABLE
 
@@ -144,20 +145,24 @@ class DynamoAdapter:
         """Return a frontend and one worker. Raises ValueError for options it cannot honour."""
         if model.format not in DESCRIPTOR.formats:
             raise ValueError(f"NVIDIA Dynamo does not read {model.format.value} weights.")
+        terms = VLLM_ON_CPU if installation.backend == "cpu" else BackendTerms()
+        options = terms.complete_options(options)
         command_line = build_arguments(TABLE, options, installation)
+        args = (*terms.build_arguments(options), *command_line.args)
         here = dict.fromkeys(HOSTS, net.host)
         env = {
             **QUIET,
             **PLAIN_LOG,
             **here,
             "DYN_FILE_KV": "discovery",
+            **terms.build_environment(options),
             **device_environment(options),
             **options.extra_env,
         }
         return LaunchPlan(
             processes=(
                 process_spec(installation, "frontend", FRONTEND, frontend_arguments(net, FILE), env),
-                process_spec(installation, "worker", WORKER, worker_arguments(model, FILE, command_line.args), env),
+                process_spec(installation, "worker", WORKER, worker_arguments(model, FILE, args), env),
             ),
             base_url=f"http://{net.host}:{net.port}",
             served_name=model.name,

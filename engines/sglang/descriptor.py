@@ -85,10 +85,7 @@ DESCRIPTOR = Descriptor(
     },
     platforms=frozenset({"linux"}),
     has_helpers=True,
-    accelerators=(
-        "cuda",
-        "rocm",
-    ),
+    accelerators=("cuda", "rocm", "cpu"),
     loosens_calls=True,  # 0.5.23 wrote a string in place of the arguments
     probe_path="/v1/completions",
     metrics_path="/metrics",
@@ -102,15 +99,16 @@ DESCRIPTOR = Descriptor(
     },
     verified=(
         "Run for real on Linux x86-64 on the CPU in November 2026 with SGLang 0.5.23, with one kernel stood in for, "
-        "with the Guide: chat, completions, log probabilities, biased tokens, prompts too long, a killed scheduler, "
-        "by the plan's arguments with `--device cpu --attention-backend torch_native`. "
+        "with the Guide, loaded by its plan: chat, completions, streams, log probabilities, biased tokens, calls that "
+        "must be made, prompts too long, cancelling, a killed scheduler. "
         "Its options, parsers of tool calls and ends without a GPU are those of SGLang 0.5.23, installed by its "
         "lock. Its server, behind the key guard, answered chat, completions, responses, messages, embeddings, "
         "ranking (as a bare list), tokens and metrics, on the processor and with one kernel replaced. What takes "
         "a GPU is played by a stand-in: log lines, ends for lack of memory."
     ),
     unverified=(
-        "Not run with this adapter on a GPU: it needs an NVIDIA or AMD server GPU under Linux. Images, "
+        "Not run with this adapter on a GPU: it needs an NVIDIA or AMD server GPU under Linux. Its kernels for "
+        "processors are not on PyPI: Roundhouse installs no build for them. Images, "
         "transcription, adapters, drafts beyond their options, and sleep were not tried at all."
     ),
     traits=TRAITS,

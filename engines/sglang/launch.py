@@ -8,7 +8,7 @@ from engines.failures import FailureReader
 from engines.flags import Flag, FlagTable, lora_flag, no_flag, switch_flag, task_flag, value_flag
 from engines.log_lines import SHARDS, buffer_row, context_row, stage_row
 from engines.remedies import RemedyOptions
-from engines.server_adapter import TEMPLATE, ServerAdapter, ServerRecipe
+from engines.server_adapter import TEMPLATE, BackendTerms, ServerAdapter, ServerRecipe
 from engines.sglang.descriptor import DESCRIPTOR
 
 _K = FailureKind
@@ -143,6 +143,12 @@ def base_arguments(model: ModelSource, _options: LaunchOptions, net: ListenOptio
     )
 
 
+ON_CPU = BackendTerms(
+    arguments=("--device", "cpu"),
+    env={"SGLANG_USE_CPU_ENGINE": "1"},  # without it 0.5.23 looks for cards whatever the device is
+    tokens_flag="--max-total-tokens",  # its cache took 16 of 24 GB for the smallest model
+)
+
 ADAPTER = ServerAdapter(
     ServerRecipe(
         about=DESCRIPTOR,
@@ -155,5 +161,6 @@ ADAPTER = ServerAdapter(
         log=LOG,
         readiness=Readiness(path="/health", interval_s=2.0, stall_s=600.0),
         env={"SGL_FORCE_SHUTDOWN": "1"},  # 0.5.23 warns that the name is old, and still reads no other
+        terms={"cpu": ON_CPU},
     )
 )

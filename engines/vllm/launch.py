@@ -15,6 +15,7 @@ from engines.log_lines import SHARDS, buffer_row, context_row, stage_row
 from engines.remedies import RemedyOptions
 from engines.server_adapter import BackendTerms, ServerAdapter, ServerRecipe
 from engines.vllm.descriptor import DESCRIPTOR
+from engines.vllm.traits import PROCESSOR_SHARE
 
 _K = FailureKind
 _HF_NAMES = {"repeat_penalty": "repetition_penalty"}
@@ -190,13 +191,13 @@ def base_arguments(model: ModelSource, _options: LaunchOptions, net: ListenOptio
 
 
 ON_CPU = BackendTerms(
-    arguments=("--enforce-eager",),  # compiling took 34 s for the smallest model, and asks for a C++ compiler
+    single_arguments=("--enforce-eager",),  # compiling took 34 s for the smallest model, and asks for a C++ compiler
     env={
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # bound, it leaves out a core for each process beside the workers
         "TORCHDYNAMO_DISABLE": "1",  # without a compiler a request for log probabilities would end it
     },
     threads_variable="OMP_NUM_THREADS",
-    memory_fraction=0.4,  # by default it takes 0.92 of the computer's memory, and ends where less is free
+    memory_fraction=PROCESSOR_SHARE,
 )
 
 ADAPTER = ServerAdapter(

@@ -26,6 +26,8 @@ FORMATS = (
 ROCM = INSTINCT | {"gfx1100", "gfx1101", "gfx1200", "gfx1201"}
 """What its ROCm build knows."""
 
+PROCESSOR_SHARE = 0.4
+"""Of the computer's memory: by default it takes 0.92 of that, and ends where less is free."""
 TRAITS = Traits(
     default_formats=frozenset(FORMATS),
     targets=(
@@ -52,7 +54,7 @@ TRAITS = Traits(
         }
     ),
     most_slots=256,
-    memory=ReservedMemory(fraction=0.92),  # --gpu-memory-utilization
+    memory=ReservedMemory(fraction=0.92, processor_fraction=PROCESSOR_SHARE),  # --gpu-memory-utilization
     places={
         MachineKind.BLACKWELL_SERVER: GuidePlaces(local=30, loras=20, team=10, fleet=40),
         MachineKind.NVIDIA_SERVER: GuidePlaces(

@@ -15,6 +15,7 @@ from engines.api import (
     BufferAllocated,
     ContextSet,
     Draft,
+    EngineAdapter,
     EngineInstallation,
     EngineLocation,
     LaunchOptions,
@@ -24,6 +25,7 @@ from engines.api import (
     ModelSource,
     Suspicion,
 )
+from engines.dynamo.launch import ADAPTER as DYNAMO
 from engines.flags import WORDS
 from engines.lmdeploy.launch import ADAPTER as LMDEPLOY
 from engines.mlc_llm.launch import ADAPTER as MLC_LLM
@@ -271,10 +273,14 @@ def test_no_server_but_the_one_that_asks_for_the_key_can_be_chosen(adapter: Serv
         plan(adapter, extra_env={name: "1"})
 
 
-def planned_on_a_processor(**options: Any) -> tuple[tuple[str, ...], dict[str, str]]:  # noqa: ANN401 -- options of every type
-    installation = EngineInstallation(engine="vllm", version="0.32.0", backend="cpu", python=Path("/venv/bin/python"))
-    source = ModelSource(name="m", path=Path("/models/m"), format=VLLM.descriptor.formats[-1])
-    (process,) = VLLM.plan(source, LaunchOptions(**options), NET, installation).processes
+def planned_on_a_processor(
+    adapter: EngineAdapter = VLLM,
+    **options: Any,  # noqa: ANN401 -- options of every type
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    about = adapter.descriptor
+    installation = EngineInstallation(engine=about.id, version="1", backend="cpu", python=Path("/venv/bin/python"))
+    source = ModelSource(name="m", path=Path("/models/m"), format=about.formats[-1])
+    process = adapter.plan(source, LaunchOptions(**options), NET, installation).processes[-1]
     return process.argv, dict(process.env)
 
 
@@ -296,6 +302,21 @@ def test_what_a_person_says_counts_before_what_suits_a_processor() -> None:
     assert argv[argv.index("--gpu-memory-utilization") + 1] == "0.2"
     assert "--enforce-eager" not in argv, "it fails on the first request where a model is cut"
     assert env["OMP_NUM_THREADS"] == "3"
+
+
+def test_dynamo_s_worker_on_a_processor_is_told_what_vllm_is() -> None:
+    argv, env = planned_on_a_processor(DYNAMO, threads=6)
+    assert argv[argv.index("--gpu-memory-utilization") + 1] == "0.4"
+    assert "--enforce-eager" in argv
+    assert (env["TORCHDYNAMO_DISABLE"], env["OMP_NUM_THREADS"]) == ("1", "6")
+
+
+def test_sglang_on_a_processor_holds_as_many_tokens_as_were_planned() -> None:
+    argv, env = planned_on_a_processor(SGLANG, context=8192, slots=4)
+    assert argv[argv.index("--device") + 1] == "cpu"
+    assert argv[argv.index("--max-total-tokens") + 1] == "32768"
+    assert env["SGLANG_USE_CPU_ENGINE"] == "1"
+    assert "--max-total-tokens" not in plan(SGLANG, context=8192).processes[0].argv, "on a card it has a share"
 
 
 def test_vllm_s_lines_on_a_processor_are_understood() -> None:

@@ -2,41 +2,26 @@
 
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import anthropic
-import httpx
 import ollama
 import openai
-import psutil
 import pytest
 
 from app.client.discovery import ensure_gateway
 from app.client.http import GatewayClient
-from app.config.paths import RESOURCES, Paths
-from app.core.engines import EngineState, EngineStatus
+from app.config.paths import Paths
+from app.core.engines import EngineState
 from tests.end_to_end.conftest import Roundhouse
+from tests.end_to_end.served_guide import BEGINS, MODEL, QUESTION, TOOL, WITHIN_S, ServedGuide, ask
 from tests.patience import wait_until
 from tests.real_engines.vllm_on_cpu import VERSION, vllm_program
 
-MODEL = "hf"
-QUESTION = "What is VRAM?"
-BEGINS = "VRAM is the fast memory on the graphics card."
-WITHIN_S = 300.0
-"""Loading takes half a minute alone on two cores."""
 COMPACT = '--structured-outputs-config={"backend":"xgrammar","disable_any_whitespace":true}'
 """A model as small as the Guide writes the spaces that JSON allows without end."""
-TOOL: Any = {
-    "type": "function",
-    "function": {
-        "name": "weather",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-    },
-}
-
-pytestmark = [pytest.mark.engines, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.engines, pytest.mark.timeout(1500)]
 
 
 @pytest.fixture(scope="module")
@@ -48,38 +33,24 @@ def client(home: Paths) -> Iterator[GatewayClient]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def running(home: Paths, client: GatewayClient, roundhouse: Roundhouse) -> Iterator[EngineStatus]:
-    shutil.copytree(RESOURCES / "guide" / "hf", home.models / MODEL)
-    options = ("--engine", "vllm", "--gpu-memory-fraction", "0.1", "--tool-parser", "hermes", f"--arg={COMPACT}")
-    tuned = roundhouse("tune", MODEL, *options)
-    assert "Memory share  0.1" in tuned.stdout, tuned.stdout + tuned.stderr
-    loaded = roundhouse("load", MODEL, "--context", "2048", "--slots", "4", within_s=WITHIN_S)
-    assert not loaded.returncode, loaded.stdout + loaded.stderr + roundhouse("logs", MODEL).stdout
-    yield status(client)
-    client.post("/unload", {"model": MODEL, "force": True}, object)
+def guide(home: Paths, client: GatewayClient, roundhouse: Roundhouse) -> Iterator[ServedGuide]:
+    guide = ServedGuide(client, roundhouse)
+    guide.load(home, "vllm", "--gpu-memory-fraction", "0.1", "--tool-parser", "hermes", f"--arg={COMPACT}")
+    yield guide
+    guide.unload()
 
 
 @pytest.fixture
-def api(client: GatewayClient) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(
-        base_url=f"{client.gateway.url}/v1", api_key="none", timeout=WITHIN_S, max_retries=0
-    ) as connection:
+def api(guide: ServedGuide) -> Iterator[openai.OpenAI]:
+    with guide.connect() as connection:
         yield connection
 
 
-def status(client: GatewayClient) -> EngineStatus:
-    (engine_status,) = (entry for entry in client.get("/running", list[EngineStatus]) if entry.model == MODEL)
-    return engine_status
-
-
-def ask(api: openai.OpenAI, **more: Any) -> Any:  # noqa: ANN401 -- fields of a request, and the package's answer
-    fields: dict[str, Any] = {"model": MODEL, "messages": [{"role": "user", "content": QUESTION}], "temperature": 0}
-    return api.chat.completions.create(**{**fields, **more})
-
-
-def test_it_is_known_as_what_it_is(running: EngineStatus) -> None:
+def test_it_is_known_as_what_it_is(guide: ServedGuide) -> None:
+    running = guide.status()
     assert (running.engine, running.state, running.context) == ("vllm", EngineState.READY, 2048)
     assert (running.version, running.backend) == (f"{VERSION}+cpu", "cpu")
+    assert "Memory share  0.1" in guide.roundhouse("tune", MODEL).stdout
 
 
 def test_openai_s_client_gets_an_answer_whole_and_in_pieces(api: openai.OpenAI) -> None:
@@ -125,26 +96,11 @@ def test_a_call_that_must_be_made_has_what_its_tool_requires(api: openai.OpenAI)
     assert isinstance(json.loads(call.function.arguments)["city"], str)
 
 
-def test_a_client_that_leaves_ends_the_work(client: GatewayClient) -> None:
-    body = {"model": MODEL, "prompt": "a", "max_tokens": 1900, "ignore_eos": True, "stream": True}
-    with httpx.stream("POST", f"{client.gateway.url}/v1/completions", json=body, timeout=WITHIN_S) as reply:
-        next(reply.iter_bytes())
-    wait_until(lambda: gauge(client, "requests_running") == 0)
+def test_a_client_that_leaves_ends_the_work(guide: ServedGuide) -> None:
+    guide.leave()
+    wait_until(lambda: guide.gauge("requests_running") == 0)
 
 
-def gauge(client: GatewayClient, name: str) -> float:
-    start = f'roundhouse_engine_{name}{{model="{MODEL}"'
-    lines = httpx.get(f"{client.gateway.url}/metrics", timeout=WITHIN_S).text.splitlines()
-    return next((float(line.split()[-1]) for line in lines if line.startswith(start)), -1.0)
-
-
-def test_a_killed_worker_is_replaced_by_the_next_request(client: GatewayClient, api: openai.OpenAI) -> None:
-    before = status(client)
-    assert before.pid is not None
-    family = psutil.Process(before.pid).children(recursive=True)
-    (worker,) = (process for process in family if process.name() == "VLLM::Worker")
-    worker.kill()
-    wait_until(lambda: status(client).state is not EngineState.READY)
+def test_a_killed_worker_is_replaced_by_the_next_request(guide: ServedGuide, api: openai.OpenAI) -> None:
+    guide.kill_worker("VLLM::Worker")
     assert ask(api).choices[0].message.content.startswith(BEGINS)
-    assert status(client).pid != before.pid
-    assert not [process for process in family if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]

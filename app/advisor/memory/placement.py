@@ -11,6 +11,7 @@ import msgspec
 from app.advisor.memory.setting import HOST, MemoryComponents, MemoryPart, RunSetting, by_component
 from app.core.advice import PoolUse
 from app.core.machine import Fact, Gpu, Machine, Pool
+from engines.api.traits import ReservedMemory
 
 MARGIN = 1024 * 1024 * 1024
 """Kept free in each pool: llama.cpp's own default (`--fit-target`, 1024 MiB per device)."""
@@ -54,6 +55,8 @@ def adapt_setting(setting: RunSetting, machine: Machine) -> RunSetting:
     """Return the setting with what the machine adds: its GPUs, their sizes, its vector extensions."""
     gpus = gpus_for(machine, setting.backend)[: max(1, setting.gpus)]
     sizes = tuple(_reservable_bytes(machine, gpu) for gpu in gpus)
+    if isinstance(setting.engine.memory, ReservedMemory) and setting.backend == "cpu":
+        sizes = tuple(pool.physical.value for pool in machine.pools[:1] if pool.physical.value)
     return msgspec.structs.replace(
         setting,
         gpus=len(gpus),

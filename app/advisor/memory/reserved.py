@@ -40,16 +40,14 @@ def reserve_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
     caches = _cache_sizes(facts, setting)
     weights, draft = weight_share(facts, setting), draft_share(facts, setting)
     state, compute = _state_bytes(facts, setting), activation_bytes(facts, setting)
-    for place, memory in enumerate(sizes):
+    for place, memory in enumerate(sizes, start=HOST if _is_on_processor(setting) else 0):
         placed_parts += [
             _memory_part(place, MemoryComponent.WEIGHTS, weights, f"weights / {len(sizes)}"),
-            _memory_part(
-                place, MemoryComponent.KV, max(0, caches[memory]), f"the rest of {_share_of_gpu(setting):g} of the GPU"
-            ),
+            _memory_part(place, MemoryComponent.KV, max(0, caches[memory]), _cache_arithmetic(setting)),
             _memory_part(place, MemoryComponent.STATE, state, "recurrent state"),
             _memory_part(place, MemoryComponent.DRAFT, draft, "weights of the draft; its KV is in the cache"),
             _memory_part(place, MemoryComponent.COMPUTE, compute, "activations and graphs"),
-            _memory_part(place, MemoryComponent.RUNTIME, cuda_context(memory), "CUDA's context"),
+            _memory_part(place, MemoryComponent.RUNTIME, _context_bytes(setting, memory), "CUDA's context"),
         ]
     return placed_parts
 
@@ -91,15 +89,17 @@ def activation_bytes(facts: ModelFacts, setting: RunSetting) -> int:
     widest = max((max(1, layer.experts_used) * layer.feed_forward for layer in facts.layers), default=0)
     step = (3 * widest // max(1, setting.gpus) + 5 * facts.hidden) * reserve.tokens * HALF
     logits = facts.vocabulary * reserve.sequences * 4
-    return step + logits + reserve.graphs
+    return step + logits + (0 if _is_on_processor(setting) else reserve.graphs)
 
 
 def _cache_sizes(facts: ModelFacts, setting: RunSetting) -> dict[int, int]:
     """Return the bytes left for the cache by the size of the GPU: cards are mostly alike, and there may be many."""
     taken = weight_share(facts, setting) + draft_share(facts, setting) + _state_bytes(facts, setting)
     beside = activation_bytes(facts, setting)
+    if _is_told_tokens(setting):
+        return dict.fromkeys(_gpu_sizes(setting), cache_demand(facts, setting))
     return {
-        memory: _cache_bytes(setting, memory, taken=taken, beside=beside + cuda_context(memory))
+        memory: _cache_bytes(setting, memory, taken=taken, beside=beside + _context_bytes(setting, memory))
         for memory in set(_gpu_sizes(setting))
     }
 
@@ -119,8 +119,29 @@ def _reserve(setting: RunSetting) -> ReservedMemory:
     return memory
 
 
+def _is_on_processor(setting: RunSetting) -> bool:
+    return setting.backend == "cpu"
+
+
+def _is_told_tokens(setting: RunSetting) -> bool:
+    return _is_on_processor(setting) and not (setting.memory_fraction or _reserve(setting).processor_fraction)
+
+
+def _cache_arithmetic(setting: RunSetting) -> str:
+    if _is_told_tokens(setting):
+        return f"{setting.slots} x {setting.context:,} tokens"
+    whole = "computer's memory" if _is_on_processor(setting) else "GPU"
+    return f"the rest of {_share_of_gpu(setting):g} of the {whole}"
+
+
+def _context_bytes(setting: RunSetting, memory: int) -> int:
+    return 0 if _is_on_processor(setting) else cuda_context(memory)
+
+
 def _share_of_gpu(setting: RunSetting) -> float:
-    return _reserve(setting).fraction if setting.memory_fraction is None else setting.memory_fraction
+    if setting.memory_fraction is not None:
+        return setting.memory_fraction
+    return _reserve(setting).processor_fraction if _is_on_processor(setting) else _reserve(setting).fraction
 
 
 def _gpu_sizes(setting: RunSetting) -> list[int]:
@@ -160,8 +181,11 @@ def _memory_part(place: int, component: MemoryComponent, size: int, arithmetic: 
 
 def reserve_notes(facts: ModelFacts, setting: RunSetting) -> Iterator[str]:
     """Yield what the reservation means in words."""
+    if _is_told_tokens(setting):
+        return
     remaining = cache_capacity(facts, setting)
+    whole = "the computer's memory" if _is_on_processor(setting) else "each GPU"
     yield (
-        f"It reserves {_share_of_gpu(setting):.0%} of each GPU. The cache then holds {remaining.tokens:,} tokens: "
+        f"It reserves {_share_of_gpu(setting):.0%} of {whole}. The cache then holds {remaining.tokens:,} tokens: "
         f"{remaining.conversations:.1f} conversations of {setting.context:,} tokens at once."
     )

@@ -269,6 +269,27 @@ def test_a_reserving_engine_keeps_whole_blocks_of_each_conversation() -> None:
     assert reserved_memory.cache_demand(facts, setting) == 2 * 1008 * 36 * 8 * (128 + 128) * 2
 
 
+@pytest.mark.parametrize(("engine", "share"), [("vllm", 0.4), ("dynamo", 0.4)])
+def test_on_a_processor_what_is_reserved_is_a_share_of_the_computer_s_memory(engine: str, share: float) -> None:
+    memory = estimate_memory(
+        shape_facts("Qwen3 8B", "FP8", format="safetensors"), WORKSTATION, setting_for(engine=engine)
+    )
+    (pool,) = memory.pools
+    physical = WORKSTATION.pools[0].physical.value
+    assert physical is not None
+    assert pool.bytes == pytest.approx(share * physical + 3 * GIB, rel=0.03)
+    assert any("40% of the computer's memory" in note for note in memory.notes)
+
+
+def test_sglang_on_a_processor_takes_what_its_conversations_need() -> None:
+    facts = shape_facts("Qwen3 8B", "FP8", format="safetensors")
+    setting = setting_for(engine="sglang", context=4096, slots=2)
+    total = sum_components(facts, setting)
+    assert by_component(total.parts)["kv"] == reserved_memory.cache_demand(facts, setting)
+    assert estimate_memory(facts, WORKSTATION, setting).fits
+    assert not estimate_memory(facts, WORKSTATION, msgspec.structs.replace(setting, slots=200)).fits
+
+
 def test_a_reservation_too_small_for_one_conversation_does_not_fit() -> None:
     facts = shape_facts("Qwen3 32B", "FP8", format="safetensors")
     memory = estimate_memory(facts, WORKSTATION, setting_for(engine="vllm", backend="cuda", context=4096))
