@@ -1,7 +1,7 @@
 """A library's own loop, run in its environment: `library_loop.py LIBRARY MODEL THREADS`, of `LOOPS`.
 
-Reads a number of streams a line, writes a line of JSON for each: how many tokens a second all streams had together,
-every token turned into text as soon as it is there. The prompt and the length are those of `worker_against_loop.py`.
+Reads a number of streams and of tokens a line, writes a line of JSON for each: how many tokens a second all streams
+had together, every token turned into text as soon as it is there. The prompt is that of `worker_against_loop.py`.
 """
 
 import json
@@ -14,12 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-TOKENS = 400
 PROMPT = "<|im_start|>user\nwhat is vram?<|im_end|>\n<|im_start|>assistant\n"
-SLOTS = 4
+SLOTS = 64
+CONTEXT = 1024
+Run = Callable[[int, int], int]
+"""What writes as many tokens in as many streams at once, and returns how many there were."""
 
 
-def openvino(folder: str, threads: int) -> Callable[[int], int]:
+def openvino(folder: str, threads: int) -> Run:
     """Return what runs streams with a continuous-batching pipeline, as its samples do."""
     import numpy as np  # noqa: PLC0415 -- each library is there in its own environment only
     import openvino_genai as genai  # noqa: PLC0415 -- as above
@@ -31,9 +33,10 @@ def openvino(folder: str, threads: int) -> Callable[[int], int]:
     tokenizer = pipeline.get_tokenizer()
     tokens = [int(token) for token in tokenizer.encode(PROMPT, add_special_tokens=False).input_ids.data[0]]
     settings = pipeline.get_config()
-    settings.max_new_tokens, settings.ignore_eos, settings.do_sample = TOKENS, True, False
+    settings.ignore_eos, settings.do_sample = True, False
 
-    def run(streams: int) -> int:
+    def run(streams: int, length: int) -> int:
+        settings.max_new_tokens = length
         handles = [
             pipeline.add_request(number, Tensor(np.array([tokens], dtype=np.int64)), settings)
             for number in range(streams)
@@ -52,7 +55,7 @@ def openvino(folder: str, threads: int) -> Callable[[int], int]:
     return run
 
 
-def onnx(folder: str, threads: int) -> Callable[[int], int]:
+def onnx(folder: str, threads: int) -> Run:
     """Return what runs streams with a generator each, in turns, as its samples do."""
     import onnxruntime_genai as genai  # noqa: PLC0415 -- as above
 
@@ -62,16 +65,16 @@ def onnx(folder: str, threads: int) -> Callable[[int], int]:
     tokenizer = genai.Tokenizer(model)
     tokens = tokenizer.encode(PROMPT)
 
-    def begun() -> tuple[Any, Any]:
+    def begin(length: int) -> tuple[Any, Any]:
         parameters = genai.GeneratorParams(model)
-        length = len(tokens) + TOKENS
-        parameters.set_search_options(max_length=length, min_length=length, do_sample=False)
+        total = len(tokens) + length
+        parameters.set_search_options(max_length=total, min_length=total, do_sample=False)
         generator = genai.Generator(model, parameters)
         generator.append_tokens(tokens)
         return generator, tokenizer.create_stream()
 
-    def run(streams: int) -> int:
-        running, written = [begun() for _ in range(streams)], 0
+    def run(streams: int, length: int) -> int:
+        running, written = [begin(length) for _ in range(streams)], 0
         while running:
             for each in list(running):
                 generator, text = each
@@ -85,7 +88,7 @@ def onnx(folder: str, threads: int) -> Callable[[int], int]:
     return run
 
 
-def llama_cpp_python(file: str, threads: int) -> Callable[[int], int]:
+def llama_cpp_python(file: str, threads: int) -> Run:
     """Return what runs streams one after the other, which is all the library's own generator can.
 
     With flash attention, which llama.cpp would choose here if it were asked, and the library's default is not.
@@ -93,24 +96,22 @@ def llama_cpp_python(file: str, threads: int) -> Callable[[int], int]:
     import llama_cpp  # noqa: PLC0415 -- as above
 
     model = llama_cpp.Llama(
-        file, n_ctx=1024, n_threads=threads, n_threads_batch=threads, verbose=False, flash_attn=True
+        file, n_ctx=CONTEXT, n_threads=threads, n_threads_batch=threads, verbose=False, flash_attn=True
     )
     tokens = model.tokenize(PROMPT.encode(), add_bos=False, special=True)
 
-    def run(streams: int) -> int:
-        written = 0
+    def run(streams: int, length: int) -> int:
         for _ in range(streams):
             for number, token in enumerate(model.generate(tokens, temp=0.0), 1):
                 model.detokenize([token])
-                if number == TOKENS:
+                if number == length:
                     break
-            written += TOKENS
-        return written
+        return streams * length
 
     return run
 
 
-def mistral_rs(folder: str, threads: int) -> Callable[[int], int]:
+def mistral_rs(folder: str, threads: int) -> Run:
     """Return what runs streams with a thread each, which is how the library's own streams are read side by side."""
     os.environ.update({"RAYON_NUM_THREADS": str(threads), "RUST_LOG": "error", "HF_HUB_OFFLINE": "1"})
     import mistralrs  # noqa: PLC0415 -- as above
@@ -120,9 +121,6 @@ def mistral_rs(folder: str, threads: int) -> Callable[[int], int]:
         plain.write_text("{{ messages[0]['content'] }}")
         which = mistralrs.Which.Plain(model_id=folder)
         runner = mistralrs.Runner(which=which, max_seqs=SLOTS, token_source="none", jinja_explicit=str(plain))
-    request = mistralrs.ChatCompletionRequest(
-        messages=PROMPT, model="default", stream=True, max_tokens=TOKENS, ignore_eos=True, temperature=0.0
-    )
 
     def read(stream: Any) -> int:  # noqa: ANN401 -- the library's own type
         for chunk in stream:
@@ -130,14 +128,42 @@ def mistral_rs(folder: str, threads: int) -> Callable[[int], int]:
                 return int(chunk.usage.completion_tokens)
         return 0
 
-    def run(streams: int) -> int:
+    def run(streams: int, length: int) -> int:
+        request = mistralrs.ChatCompletionRequest(
+            messages=PROMPT, model="default", stream=True, max_tokens=length, ignore_eos=True, temperature=0.0
+        )
         with ThreadPoolExecutor(streams) as pool:
             return sum(pool.map(read, [runner.send_chat_completion_request(request) for _ in range(streams)]))
 
     return run
 
 
-LOOPS = {"openvino": openvino, "onnx": onnx, "llama_cpp_python": llama_cpp_python, "mistral_rs": mistral_rs}
+def mlx(folder: str, _threads: int) -> Run:
+    """Return what runs streams with the generator of batches that the library's own server steps."""
+    from mlx_lm import load  # noqa: PLC0415 -- as above
+    from mlx_lm.generate import BatchGenerator  # noqa: PLC0415 -- as above
+
+    model, tokenizer = load(folder)
+    tokens = tokenizer.encode(PROMPT, add_special_tokens=False)
+
+    def run(streams: int, length: int) -> int:
+        generator = BatchGenerator(model, max_tokens=length, completion_batch_size=SLOTS)
+        uids = generator.insert([tokens] * streams)
+        texts = {uid: tokenizer.detokenizer for uid in uids}  # noqa: C420 -- each access makes another
+        left, written = streams, 0
+        while left:
+            for answer in generator.next_generated():
+                texts[answer.uid].add_token(answer.token)
+                _ = texts[answer.uid].last_segment
+                written += 1
+                left -= answer.finish_reason is not None
+        generator.close()
+        return written
+
+    return run
+
+
+LOOPS = {"openvino": openvino, "onnx": onnx, "llama_cpp_python": llama_cpp_python, "mistral_rs": mistral_rs, "mlx": mlx}
 
 
 def tell(**figures: float) -> None:
@@ -147,13 +173,14 @@ def tell(**figures: float) -> None:
 
 
 def main() -> None:
-    """Load, then run as many streams as each line says."""
+    """Load, then run as many streams with as many tokens as each line says."""
     began = time.perf_counter()
     run = LOOPS[sys.argv[1]](sys.argv[2], int(sys.argv[3]))
     tell(load_s=time.perf_counter() - began)
     for line in sys.stdin:
         began = time.perf_counter()
-        written = run(int(line))
+        streams, length = line.split()
+        written = run(int(streams), int(length))
         tell(tokens_per_s=written / (time.perf_counter() - began))
 
 

@@ -1,7 +1,7 @@
 """Our worker against its library's own loop, in turns: `python -m tests.bench.worker_against_loop ROUNDS`, JSON out.
 
 Same model, same environment, same prompt, the same number of tokens. For each library: the ratio of tokens a second at
-one and four streams, and how much longer than the library's own load the worker takes until it is ready.
+one to 64 streams, and how much longer than the library's own load the worker takes until it is ready.
 """
 
 import json
@@ -14,13 +14,16 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
+import msgspec
+
 from app.config.paths import RESOURCES
-from engines.api import EngineAdapter, EngineInstallation, LaunchOptions
+from engines.api import EngineAdapter, EngineInstallation, LaunchOptions, ModelFormat
 from engines.llama_cpp.launch import ADAPTER as LLAMA_CPP
 from engines.mistral_rs.launch import ADAPTER as MISTRAL_RS
+from engines.mlx_lm.launch import ADAPTER as MLX_LM
 from engines.onnx_genai.launch import ADAPTER as ONNX
 from engines.openvino.launch import ADAPTER as OPENVINO
-from tests.bench.library_loop import SLOTS, TOKENS
+from tests.bench.library_loop import CONTEXT, SLOTS
 from tests.bench.load import CHAT, BenchTarget, stream_all
 from tests.end_to_end.worker import KEY, Engine, Worker
 from tests.engine_environments import installed, is_made
@@ -28,7 +31,9 @@ from tests.engine_environments import installed, is_made
 LOOP = Path(__file__).with_name("library_loop.py")
 THREADS = max(1, (os.cpu_count() or 2) - 1)
 """One core is left to the client, which is no part of the worker."""
-OPTIONS = LaunchOptions(context=1024, slots=SLOTS, threads=THREADS)
+OPTIONS = LaunchOptions(context=CONTEXT, slots=SLOTS, threads=THREADS)
+STREAMS = {1: 400, 4: 200, 16: 100, 64: 50}
+"""Streams at once, and how many tokens each writes."""
 
 
 COMPILED = "native"
@@ -43,6 +48,9 @@ class Case(NamedTuple):
     form: str
     name: str
     variant: str = "cpu"
+    format: ModelFormat | None = None
+    """Where the adapter reads the Guide's form beside others."""
+    takes_threads: bool = True
 
     @property
     def is_there(self) -> bool:
@@ -54,6 +62,7 @@ CASES = (
     Case("OpenVINO GenAI", OPENVINO, "openvino", "openvino", "openvino"),
     Case("ONNX Runtime GenAI", ONNX, "onnx_genai", "onnx", "onnx"),
     Case("mistral.rs", MISTRAL_RS, "mistral_rs", "hf", "mistral_rs"),
+    Case("MLX-LM", MLX_LM, "mlx_lm", "hf", "mlx", format=ModelFormat.SAFETENSORS, takes_threads=False),
     Case("llama-cpp-python", LLAMA_CPP, "llama_cpp", "guide-q8_0.gguf", "llama_cpp_python", COMPILED),
 )
 
@@ -70,11 +79,11 @@ class Loop:
         )
         self.load_s = self._said()["load_s"]
 
-    def rate(self, streams: int) -> float:
+    def rate(self, streams: int, tokens: int) -> float:
         """Return tokens a second of all streams together."""
         pipe = self._process.stdin
         assert pipe is not None
-        pipe.write(f"{streams}\n")
+        pipe.write(f"{streams} {tokens}\n")
         pipe.flush()
         return self._said()["tokens_per_s"]
 
@@ -90,60 +99,77 @@ class Loop:
         return body
 
 
-def rate(worker: Worker, streams: int) -> float:
+def rate(target: BenchTarget, name: str, streams: int, tokens: int) -> float:
     """Return tokens a second of all streams together, as clients see them."""
     body: dict[str, object] = {
+        "model": name,
         "messages": [{"role": "user", "content": "what is vram?"}],
-        "max_tokens": TOKENS,
+        "max_tokens": tokens,
         "ignore_eos": True,
         "temperature": 0,
         "stream_options": {"include_usage": True},
     }
-    done, seconds = stream_all(BenchTarget(worker.plan.base_url, KEY), streams=streams, request=body, route=CHAT)
+    done, seconds = stream_all(target, streams=streams, request=body, route=CHAT)
     return sum(answer.tokens for answer in done) / seconds
+
+
+def start_worker(case: Case, installation: EngineInstallation) -> Worker:
+    """Start a library's worker, and wait until it is ready."""
+    options = OPTIONS if case.takes_threads else msgspec.structs.replace(OPTIONS, threads=None)
+    engine = Engine(case.adapter, installation, case.format)
+    worker = Worker(RESOURCES / "guide" / case.form, options, engine=engine)
+    assert worker.is_ready(), worker.lines
+    return worker
+
+
+def start_loop(case: Case, installation: EngineInstallation) -> Loop:
+    """Start a library's loop, and wait until its model is loaded."""
+    return Loop(case, installation, RESOURCES / "guide" / case.form)
 
 
 @contextmanager
 def both(case: Case) -> Iterator[tuple[Worker, Loop]]:
     """Start the worker and the loop."""
-    installation, model = installed(case.adapter, case.folder, case.variant), RESOURCES / "guide" / case.form
+    installation = installed(case.adapter, case.folder, case.variant)
     with ExitStack() as stack:
-        worker = stack.enter_context(closing(Worker(model, OPTIONS, engine=Engine(case.adapter, installation))))
-        assert worker.is_ready(), worker.lines
-        yield worker, stack.enter_context(closing(Loop(case, installation, model)))
+        worker = stack.enter_context(closing(start_worker(case, installation)))
+        yield worker, stack.enter_context(closing(start_loop(case, installation)))
 
 
 def ratio(worker: Worker, loop: Loop, streams: int, rounds: int) -> float:
     """Return the best of several rounds against the best, the two in turns: what other programs take is no cost."""
-    rates = [(rate(worker, streams), loop.rate(streams)) for _ in range(rounds)]
+    target, tokens = BenchTarget(worker.plan.base_url, KEY), STREAMS[streams]
+    rates = [
+        (rate(target, worker.plan.served_name, streams, tokens), loop.rate(streams, tokens)) for _ in range(rounds)
+    ]
     return max(ours for ours, _ in rates) / max(theirs for _, theirs in rates)
 
 
 def extra_start_s(case: Case, rounds: int) -> float:
     """Return how much longer the worker takes to be ready than the library to start and load, at best of each."""
-    installation, model = installed(case.adapter, case.folder, case.variant), RESOURCES / "guide" / case.form
+    installation = installed(case.adapter, case.folder, case.variant)
     ours, theirs = [], []
     for _ in range(rounds):
         began = time.perf_counter()
-        with closing(Worker(model, OPTIONS, engine=Engine(case.adapter, installation))) as worker:
-            assert worker.is_ready(), worker.lines
+        with closing(start_worker(case, installation)):
             ours.append(time.perf_counter() - began)
         began = time.perf_counter()
-        with closing(Loop(case, installation, model)):
+        with closing(start_loop(case, installation)):
             theirs.append(time.perf_counter() - began)
     return min(ours) - min(theirs)
 
 
 def main() -> None:
-    """Measure every library; null stands for one that has to be compiled first."""
-    rounds = int(sys.argv[1])
-    sys.stdout.write(json.dumps({case.title: measured(case, rounds) if case.is_there else None for case in CASES}))
+    """Measure the libraries named after the rounds, or every; null stands for one that has to be compiled first."""
+    rounds, names = int(sys.argv[1]), sys.argv[2:]
+    chosen = [case for case in CASES if not names or case.name in names]
+    sys.stdout.write(json.dumps({case.title: measured(case, rounds) if case.is_there else None for case in chosen}))
 
 
 def measured(case: Case, rounds: int) -> dict[str, float]:
     """Measure one."""
     with both(case) as (worker, loop):
-        figures = {f"ratio_{streams}": ratio(worker, loop, streams, rounds) for streams in (1, SLOTS)}
+        figures = {f"ratio_{streams}": ratio(worker, loop, streams, rounds) for streams in STREAMS}
     return {**figures, "extra_start_s": extra_start_s(case, rounds)}
 
 

@@ -11,16 +11,17 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from tests.bench.figures import BenchFigure, at_least, at_most, not_measured
+from tests.bench.worker_against_loop import STREAMS
 
 RATIO = 0.95
 EXTRA_MS = 300.0
-ROUNDS = 12
+ROUNDS = 6
 _MODULE = "tests.bench.worker_against_loop"
-_LONGEST_S = 600.0
+_LONGEST_S = 1800.0
 
 
 def measure(rounds: int = ROUNDS) -> Sequence[BenchFigure]:
-    """Return the ratios at one and four streams and the extra start of each library's worker."""
+    """Return the ratios at 1 to 64 streams and the extra start of each library's worker."""
     name = "worker's tokens/s / library's own loop"
     argv = (sys.executable, "-m", _MODULE, str(rounds))
     done = subprocess.run(argv, capture_output=True, text=True, timeout=_LONGEST_S, check=False)
@@ -34,7 +35,7 @@ def _library_figures(library: str, ratios: dict[str, float] | None) -> Iterator[
     if ratios is None:
         yield not_measured(f"{library}: worker's tokens/s / its own loop", f">= {RATIO:g}", "`make test-engines` first")
         return
-    for streams in (1, 4):
+    for streams in STREAMS:
         ratio = ratios[f"ratio_{streams}"]
         yield at_least(f"{library}: worker's tokens/s / its own loop, {streams} at once", ratio, RATIO)
     extra_ms = ratios["extra_start_s"] * 1e3
