@@ -38,9 +38,14 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     arguments: tuple[str, ...]
     is_npm: bool = True
+    python: str = ""
+    """The version that it needs, of what comes from PyPI."""
     tried_on: str = "26 November 2026"
-    compacts: bool = True
-    """Whether it sums its conversation up by itself when it is told the model's context."""
+    compaction: str = "yes"
+    """Whether it sums its conversation up by itself when it is told the model's context; empty: no."""
+    calls: int = 2
+    characters: int = 0
+    """How many calls it has to have made before, and how long the texts that they write."""
 
     @property
     def requirement(self) -> str:
@@ -48,6 +53,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.package}{'@' if self.is_npm else '=='}{self.version}"
 
 
+NODE = "node@24.21.0"
+"""What runs those from npm: OpenClaw takes no older one."""
 AGENTS = (
     Agent(
         tool="claude-code",
@@ -67,7 +74,7 @@ AGENTS = (
         package="@google/gemini-cli",
         version="0.61.0",
         arguments=("--skip-trust", "--yolo", "-p", TASK),
-        compacts=False,  # it has contexts of Google's models only
+        compaction="",  # it has contexts of Google's models only
     ),
     Agent(tool="qwen-code", package="@qwen-code/qwen-code", version="0.24.4", arguments=("-y", "-p", TASK)),
     Agent(
@@ -79,7 +86,7 @@ AGENTS = (
         version="0.86.2",
         arguments=("--message", TASK, "--yes-always", "--no-check-update", "--no-show-release-notes", "--no-analytics"),
         is_npm=False,
-        compacts=False,  # between turns of a person only
+        compaction="",  # between turns of a person only
     ),
     Agent(
         tool="gptme",
@@ -87,7 +94,49 @@ AGENTS = (
         version="0.35.1",
         arguments=("-n", TASK),
         is_npm=False,
-        compacts=False,  # it asked for none, and ended with the endpoint's refusal
+        compaction="",  # it asked for none, and ended with the endpoint's refusal
+    ),
+    Agent(
+        tool="pi",
+        package="@earendil-works/pi-coding-agent",
+        version="0.87.1",
+        arguments=("-p", TASK),
+        characters=120_000,  # it keeps the last 20,000 tokens
+    ),
+    Agent(tool="kimi-code", package="@moonshot-ai/kimi-code", version="2.1.0", arguments=("-p", TASK)),
+    Agent(
+        tool="mistral-vibe",
+        package="mistral-vibe",
+        version="3.0.2",
+        arguments=("-p", TASK),
+        is_npm=False,
+        python="3.12",
+    ),
+    Agent(tool="cline", package="cline", version="3.0.65", arguments=(TASK,), compaction="yes, without the model"),
+    Agent(
+        tool="continue",
+        package="@continuedev/cli",
+        version="1.5.47",
+        arguments=("--auto", "-p", TASK),
+        compaction="",  # it asked for none, and ended with the endpoint's refusal
+    ),
+    Agent(tool="droid", package="droid", version="0.215.0", arguments=("exec", "--auto", "high", TASK)),
+    Agent(
+        tool="hermes",
+        package="hermes-agent",
+        version="0.19.0",
+        arguments=("chat", "-Q", "--yolo", "-q", TASK),
+        is_npm=False,
+        calls=16,  # it keeps the first three messages and the last twenty
+        characters=4000,
+    ),
+    Agent(
+        tool="openclaw",
+        package="openclaw",
+        version="2026.9.6",
+        arguments=("agent", "--local", "--session-id", "task", "--message", TASK),
+        calls=8,  # it keeps the last 20,000 tokens, of whole messages
+        characters=16_000,
     ),
 )
 
@@ -134,13 +183,24 @@ def install_agents(folder: Path, uv: str) -> None:
     """Install all of them below `folder`, at their versions."""
     npm = [each.requirement for each in AGENTS if each.is_npm]
     quiet = ("--silent", "--no-audit", "--no-fund", "--cache", str(folder / "cache"))
-    program = shutil.which("npm") or "npm"
-    subprocess.run([program, "install", *quiet, "--prefix", str(folder), *npm], check=True)
+    install = [shutil.which("npm") or "npm", "install", *quiet, "--prefix", str(folder)]
+    subprocess.run([*install, NODE], check=True)
+    with_node = {**os.environ, "PATH": os.pathsep.join([f"{folder}/node_modules/.bin", os.environ["PATH"]])}
+    subprocess.run([*install, *npm], env=with_node, check=True)
+    shutil.rmtree(folder / "cache")
     for each in AGENTS:
         if not each.is_npm:
-            subprocess.run([uv, "venv", "--quiet", "--clear", str(folder / each.tool)], check=True)
-            python = str(folder / each.tool / "bin" / "python")
-            subprocess.run([uv, "pip", "install", "--quiet", "--python", python, each.requirement], check=True)
+            _install_python_agent(each, folder, uv)
+
+
+def _install_python_agent(agent: Agent, folder: Path, uv: str) -> None:
+    own = folder / agent.tool
+    version = ("--python", agent.python) if agent.python else ()
+    pyenv = sorted(str(path) for path in Path.home().glob(".pyenv/versions/*/bin"))  # uv takes its shims only
+    others = {**os.environ, "PATH": os.pathsep.join([os.environ["PATH"], *pyenv])}
+    subprocess.run([uv, "venv", "--quiet", "--clear", *version, str(own)], env=others, check=True)
+    python = str(own / "bin" / "python")
+    subprocess.run([uv, "pip", "install", "--quiet", "--python", python, agent.requirement], check=True)
 
 
 def as_generated(page: str) -> str:
@@ -156,9 +216,14 @@ def _table_lines() -> Iterator[str]:
         done = "wrote a file from a listing in the answer" if is_listing else "wrote a file by a tool call, streamed"
         route = tool.route if tool.route is not ToolRoute.GOOGLE else "Google's"
         test = f"`test_agents.py[{tool.id}]`"
-        compacts = "yes" if each.compacts else "no"
         yield line(
-            tool.name, each.version, f"`{route}`" if "/" in route else route, done, compacts, test, each.tried_on
+            tool.name,
+            each.version,
+            f"`{route}`" if "/" in route else route,
+            done,
+            each.compaction or "no",
+            test,
+            each.tried_on,
         )
 
 

@@ -11,10 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 FILE, CONTENT, ANSWER = "hello.txt", "Hello from the script", "The file is there."
-_WRITERS = ("write_file", "write", "create", "save", "exec_command", "shell_command", "shell", "bash")
+_WRITERS = ("write_file", "write", "create", "save", "editor", "exec_command", "shell_command", "shell", "bash")
 """Tools that can write a file, the plainest first; names are compared without their case."""
-_PATHS = ("file_path", "filePath", "path", "filename", "absolute_path")
-_TEXTS = ("content", "file_text", "contents", "text")
+_PATHS = ("file_path", "filePath", "filepath", "path", "filename", "absolute_path")
+_TEXTS = ("content", "file_text", "contents", "text", "new_text")
 _COMMANDS = ("cmd", "command")
 _LISTING_WORDS, _LISTING = "*file listing*", f"{FILE}\n```\n{CONTENT}\n```\n{ANSWER}"
 """How aider asks for a file where it knows nothing of a model, and a file as it wants it."""
@@ -111,28 +111,30 @@ class ScriptedEndpoint:
 SUMMARY = "Summary: the file was written as it was asked for."
 _SUMMARY_WORDS = ("summar", "compact", "compress", "handoff", "checkpoint")
 """What stands in the last message of an agent that wants its conversation shortened, or before it."""
+_OWN_SUMMARY = "Earlier context was compacted."
+"""Cline's words where it sums up without asking the model: it had no room left to ask in."""
 
 
-_ROUNDS = 2
-"""Claude Code sums up nothing before it has called two tools."""
 SECOND_FILE = "again.txt"
 
 
 class CompactingEndpoint(ScriptedEndpoint):
     """As its base, but the conversation is said to nearly fill the context until it is summed up.
 
-    A second file has to be written; who goes on after that without a summary is refused.
+    A second file has to be written, again and again until there were `calls`, each time of `characters`; who goes on
+    after that without a summary is refused.
     """
 
-    def __init__(self, folder: str, context: int = 65_536) -> None:
+    def __init__(self, folder: str, context: int = 65_536, *, calls: int = 2, characters: int = 0) -> None:
         super().__init__(folder, context)
+        self.calls, self.characters = calls, characters
         self.summaries: list[dict[str, Any]] = []
         """Requests for a summary."""
 
     @property
     def requests_after(self) -> list[dict[str, Any]]:
         """Return the requests that hold a summary in place of what it sums up."""
-        return [body for body in self.requests if SUMMARY in json.dumps(body) and body not in self.summaries]
+        return [body for body in self.requests if _has_summary(body) and body not in self.summaries]
 
     def chunks_for(self, body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Yield a summary where one is asked for."""
@@ -140,24 +142,24 @@ class CompactingEndpoint(ScriptedEndpoint):
             self.summaries.append(dict(body))
             yield {"content": SUMMARY[:10]}
             yield {"content": SUMMARY[10:]}
-        elif SUMMARY in json.dumps(body):
+        elif _has_summary(body):
             yield {"content": ANSWER[:5]}
             yield {"content": ANSWER[5:]}
-        elif body.get("tools") and _count_results(body) == 1:
-            yield _call_delta(_call_for(body["tools"], f"{self.folder}/{SECOND_FILE}"))
+        elif body.get("tools") and 0 < _count_results(body) < self.calls:
+            text = CONTENT + "." * self.characters
+            yield _call_delta(_call_for(body["tools"], f"{self.folder}/{SECOND_FILE}", text), _count_results(body))
         else:
             yield from super().chunks_for(body)
 
     def prompt_tokens(self, body: Mapping[str, Any]) -> int:
         """Return nearly all of the context while nothing has been summed up."""
-        is_short = SUMMARY in json.dumps(body) or not (body.get("tools") or self._asks_for_summary(body))
+        is_short = _has_summary(body) or not (body.get("tools") or self._asks_for_summary(body))
         return super().prompt_tokens(body) if is_short else self.context * 15 // 16
 
     def refusal_of(self, body: Mapping[str, Any]) -> str:
         """Refuse, in vLLM's words, what goes on with the conversation without having it summed up."""
-        messages = body.get("messages") or [{}]
-        is_for_shortening = self._asks_for_summary(body) or SUMMARY in json.dumps(body)
-        if is_for_shortening or messages[-1].get("role") != "tool" or _count_results(body) < _ROUNDS:
+        is_for_shortening = self._asks_for_summary(body) or _has_summary(body)
+        if is_for_shortening or not body.get("tools") or _count_results(body) < self.calls:
             return ""
         return (
             f"This model's maximum context length is {self.context} tokens. However, your messages resulted in "
@@ -169,19 +171,29 @@ class CompactingEndpoint(ScriptedEndpoint):
         messages = body.get("messages") or [{}]
         text, last = json.dumps(messages), messages[-1]
         words = json.dumps([last] if body.get("tools") else messages).casefold()
-        is_written = f"{self.folder}/{FILE}" in text
-        return is_written and last.get("role") == "user" and any(word in words for word in _SUMMARY_WORDS)
+        is_written = any(f"{self.folder}/{file}" in text for file in (FILE, SECOND_FILE))
+        return (
+            is_written
+            and _OWN_SUMMARY not in text
+            and last.get("role") == "user"
+            and any(word in words for word in _SUMMARY_WORDS)
+        )
+
+
+def _has_summary(body: Mapping[str, Any]) -> bool:
+    text = json.dumps(body)
+    return SUMMARY in text or _OWN_SUMMARY in text
 
 
 def _count_results(body: Mapping[str, Any]) -> int:
     return sum(message.get("role") == "tool" for message in body.get("messages", []))
 
 
-def _call_delta(call: tuple[str, str] | None) -> dict[str, Any]:
+def _call_delta(call: tuple[str, str] | None, number: int) -> dict[str, Any]:
     if call is None:
         return {"content": ANSWER}
     function = {"name": call[0], "arguments": call[1]}
-    return {"tool_calls": [{"index": 0, "id": "call_2", "type": "function", "function": function}]}
+    return {"tool_calls": [{"index": 0, "id": f"call_{number + 1}", "type": "function", "function": function}]}
 
 
 def _chunk(delta: Mapping[str, Any], reason: str | None = None) -> dict[str, Any]:
@@ -207,7 +219,7 @@ def _usage(prompt_tokens: int) -> dict[str, int]:
     return {"prompt_tokens": prompt_tokens, "completion_tokens": 9, "total_tokens": prompt_tokens + 9}
 
 
-def _call_for(tools: Sequence[Mapping[str, Any]], path: str) -> tuple[str, str] | None:
+def _call_for(tools: Sequence[Mapping[str, Any]], path: str, content: str = CONTENT) -> tuple[str, str] | None:
     """Return the name and the arguments of a call that writes the file; None where no tool that was offered can."""
     by_name = {tool["function"]["name"].casefold(): tool["function"] for tool in tools if tool.get("function")}
     chosen = next((by_name[name] for name in _WRITERS if name in by_name), None)
@@ -219,9 +231,9 @@ def _call_for(tools: Sequence[Mapping[str, Any]], path: str) -> tuple[str, str] 
     arguments: dict[str, Any] = {}
     if place is not None:
         text = next((name for name in _TEXTS if name in properties), "content")
-        arguments = {place: path, text: CONTENT}
+        arguments = {place: path, text: content}
     elif command is not None:
-        line = f"printf '{CONTENT}' > {path}"
+        line = f"printf '{content}' > {path}"
         arguments[command] = ["bash", "-lc", line] if properties[command].get("type") == "array" else line
     if "command" in properties and place is not None:
         arguments["command"] = "create"

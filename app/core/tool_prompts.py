@@ -88,5 +88,13 @@ TOOL_PROMPTS = (
     ToolPrompt(tool="copilot-cli", version="1.0.102", prompt_bytes=21_822, tools=17, tool_bytes=26_243, turn_bytes=339),
     ToolPrompt(tool="aider", version="0.86.2", prompt_bytes=2_485, tools=0, tool_bytes=0, turn_bytes=0),
     ToolPrompt(tool="gptme", version="0.35.1", prompt_bytes=23_444, tools=14, tool_bytes=12_114, turn_bytes=312),
+    ToolPrompt(tool="pi", version="0.87.1", prompt_bytes=2_761, tools=4, tool_bytes=2_956, turn_bytes=239),
+    ToolPrompt(tool="kimi-code", version="2.1.0", prompt_bytes=9_015, tools=26, tool_bytes=79_714, turn_bytes=235),
+    ToolPrompt(tool="mistral-vibe", version="3.0.2", prompt_bytes=18_592, tools=10, tool_bytes=13_553, turn_bytes=288),
+    ToolPrompt(tool="cline", version="3.0.65", prompt_bytes=4_321, tools=25, tool_bytes=18_107, turn_bytes=332),
+    ToolPrompt(tool="continue", version="1.5.47", prompt_bytes=1_330, tools=11, tool_bytes=6_214, turn_bytes=248),
+    ToolPrompt(tool="droid", version="0.215.0", prompt_bytes=12_971, tools=12, tool_bytes=31_090, turn_bytes=263),
+    ToolPrompt(tool="hermes", version="0.19.0", prompt_bytes=6_815, tools=18, tool_bytes=48_462, turn_bytes=419),
+    ToolPrompt(tool="openclaw", version="2026.9.6", prompt_bytes=48_917, tools=12, tool_bytes=10_289, turn_bytes=247),
 )
 """Recorded on 26 November 2026, each for writing one file into an empty folder."""

@@ -120,14 +120,14 @@ def test_an_agent_has_a_key_of_its_own_where_keys_are_asked_for(
     expect_file(run)
 
 
-@pytest.mark.parametrize("agent", [agent for agent in AGENTS if agent.compacts], ids=lambda agent: agent.tool)
+@pytest.mark.parametrize("agent", [agent for agent in AGENTS if agent.compaction], ids=lambda agent: agent.tool)
 def test_an_agent_sums_its_conversation_up_before_the_context_is_full_and_goes_on(
     agent: Agent, client: GatewayClient, tmp_path: Path, project: Path
 ) -> None:
-    with CompactingEndpoint(str(project)) as endpoint:
+    with CompactingEndpoint(str(project), calls=agent.calls, characters=agent.characters) as endpoint:
         run = run_agent(agent, client, endpoint, tmp_path)
     expect_file(run)
-    assert endpoint.summaries, "it asked for a summary"
+    assert bool(endpoint.summaries) is (agent.compaction == "yes"), "it asked for a summary, or made one by itself"
     assert endpoint.requests_after, "it went on from the summary"
 
 

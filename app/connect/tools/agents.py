@@ -274,6 +274,7 @@ def _droid_model(wiring: WiringTarget, served: WiredModel) -> DocumentChange:
         "baseUrl": wiring.openai,
         "apiKey": wiring.key,
         "provider": "generic-chat-completion-api",
+        "maxContextLimit": served.context,
         "maxOutputTokens": served.answer,
         "noImageSupport": not served.sees,
     }
@@ -291,6 +292,11 @@ DROID = ClientTool(  # https://docs.factory.ai/cli/byok/overview
     changes=lambda wiring: [_droid_model(wiring, served) for served in wiring.models],
     afterwards="Choose the model with /model, or start it with: droid exec -m custom:NAME. It wants a FACTORY_API_KEY; "
     "offline, any will do.",
+    run=ToolRun(
+        install="npm install -g droid",
+        environment=lambda _wiring: {"FACTORY_HOME_OVERRIDE": FOLDER, "FACTORY_AIRGAP_ENABLED": "true"},
+        file=".factory/settings.json",
+    ),
     tried="0.215.0",
 )
 
@@ -430,17 +436,23 @@ OPENCLAW = ClientTool(  # https://docs.openclaw.ai/gateway/local-models
         DocumentChange(("agents", "defaults", "model", "primary"), f"{_ID}/{wiring.model}"),
     ],
     afterwards="Restart OpenClaw's gateway: openclaw gateway restart.",
+    run=ToolRun(
+        install="npm install -g openclaw",
+        environment=lambda _wiring: {"OPENCLAW_STATE_DIR": FOLDER, "OPENCLAW_CONFIG_PATH": FILE},
+        file="openclaw.json",
+    ),
     tried="2026.9.6",
 )
 
 
 def _cline_changes(wiring: WiringTarget) -> list[DocumentChange]:
-    provider = ("providers", "openai-compatible")
+    provider, served = ("providers", "openai-compatible"), wiring.models[0]
     settings: Plain = {
         "provider": "openai-compatible",
         "apiKey": wiring.key,
-        "model": wiring.model,
+        "model": served.name,
         "baseUrl": wiring.openai,
+        "contextWindow": served.context,
     }
     return [
         DocumentChange(("version",), 1, is_default=True),
@@ -469,6 +481,11 @@ CLINE = ClientTool(  # https://docs.cline.bot
     changes=_cline_changes,
     afterwards="That is for Cline in a terminal. In VS Code, click its gear, choose the provider OpenAI Compatible, "
     "and copy the base URL, the key and the model from this file.",
+    run=ToolRun(
+        install="npm install -g cline",
+        arguments=lambda _wiring: ["--data-dir", FOLDER, "--provider", "openai-compatible"],
+        file="settings/providers.json",
+    ),
     tried="3.0.65 (its command line)",
 )
 COPILOT_CLI = ClientTool(  # https://docs.github.com/copilot: its providers are set by variables only

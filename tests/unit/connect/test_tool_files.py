@@ -222,10 +222,11 @@ DOCUMENTS: dict[str, Plain] = {
                 "baseUrl": OPENAI,
                 "apiKey": "roundhouse",
                 "provider": "generic-chat-completion-api",
+                "maxContextLimit": context,
                 "maxOutputTokens": answer,
                 "noImageSupport": True,
             }
-            for name, _, answer in SIZES
+            for name, context, answer in SIZES
         ]
     },
     "gptme": {"env": {"OPENAI_BASE_URL": OPENAI, "OPENAI_API_KEY": "roundhouse", "MODEL": "local/large"}},
@@ -291,6 +292,7 @@ DOCUMENTS: dict[str, Plain] = {
                     "apiKey": "roundhouse",
                     "model": "large",
                     "baseUrl": OPENAI,
+                    "contextWindow": 40_000,
                 },
                 "updatedAt": "2026-01-01T00:00:00.000Z",
                 "tokenSource": "manual",
