@@ -57,6 +57,8 @@ class Task(StrEnum):
     CALIBRATE = "calibrate"
     REPORT = "report"
     NEW_VERSION = "new_version"
+    ATTACH_FILES = "attach_files"
+    """Only of the chat, by a button of the Guide's answer."""
 
 
 RACE_TASK = "race:"

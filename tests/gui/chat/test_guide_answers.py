@@ -6,13 +6,15 @@ from pytestqt.qtbot import QtBot
 
 from app.core.documents import DocumentText
 from app.core.downloads import Pull
+from app.core.guide import ActionKind, AnswerAction
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.chat.passage_panel import PassagePanel
+from app.gui.screens.chat.transcript.actions_box import describe_action, select_shown
 from app.gui.screens.chat.transcript.box import Spot, Verb
 from app.gui.screens.chat.transcript.call_box import CallBox
 from app.gui.screens.chat.transcript.sources_box import SourcesBox
 from app.gui.screens.chat.view import ChatScreen
-from app.gui.shell.contract import PageId
+from app.gui.shell.contract import PageId, Task
 from app.gui.theme.theme import Theme
 from tests.demo.api import DemoApi
 from tests.demo.tool_scenes import make_guide_chat
@@ -59,6 +61,25 @@ def test_a_download_begins_only_when_its_button_is_pressed(screen: ChatScreen, a
     assert api.bodies_of("POST", "/downloads") == []
     press(screen, buttons(screen)[0])
     assert api.bodies_of("POST", "/downloads") == [Pull(model="qwen3:8b")]
+
+
+def test_an_answer_about_attaching_opens_the_dialog_for_files(
+    screen: ChatScreen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[bool] = []
+    attach = AnswerAction(kind=ActionKind.OPEN_PAGE, target=PageId.CHAT, task=Task.ATTACH_FILES)
+    monkeypatch.setattr(screen.conversation_view, "choose_files", lambda: opened.append(True))
+    monkeypatch.setattr(screen.model.conversation, "actions_of", lambda message: [attach])  # noqa: ARG005 -- of the method
+    press(screen, buttons(screen)[0])
+    assert opened == [True]
+    assert describe_action(attach) == "Attach files"
+
+
+def test_every_page_of_an_answer_has_a_button_but_the_chat_itself() -> None:
+    pages = [AnswerAction(kind=ActionKind.OPEN_PAGE, target=page) for page in PageId]
+    shown = select_shown(pages)
+    assert {action.target for action in shown} == set(PageId) - {PageId.CHAT}
+    assert all(describe_action(action) for action in shown)
 
 
 def test_the_passage_of_the_manual_opens_in_its_chapter(screen: ChatScreen, api: DemoApi) -> None:

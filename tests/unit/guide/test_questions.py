@@ -12,6 +12,7 @@ from functools import cache
 import msgspec
 import pytest
 
+from app.gui.shell.contract import PageId
 from app.guide.entries import EntryKind, GuideEntry, load_entries
 from app.guide.matching import QuestionIndex
 from app.guide.names import NameTable, find_context, hide_names
@@ -145,6 +146,10 @@ def test_chapters_that_answers_name_are_in_the_manual() -> None:
             text = (ROOT / "docs" / (file if "/" in file else f"guide/{file}")).read_text()
             headings = {line.lstrip("# ").strip() for line in text.splitlines() if re.match("#+ ", line)}
             assert any(title.startswith(heading) for title in headings), entry.manual
+
+
+def test_pages_that_answers_name_are_in_the_window() -> None:
+    assert {entry.page for entry in load_entries(GUIDE)} - {""} <= set(PageId)
 
 
 @pytest.mark.parametrize(

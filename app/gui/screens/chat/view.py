@@ -468,6 +468,8 @@ class ChatScreen(QWidget):
         """Do what an answer of the Guide offers; its buttons are those that can be shown."""
         action = select_shown(self.model.conversation.actions_of(message))[int(value)]
         match action.kind:
+            case ActionKind.OPEN_PAGE if action.task == Task.ATTACH_FILES:
+                self.conversation_view.choose_files()
             case ActionKind.OPEN_PAGE if action.task:
                 self._shell.request_task(PageId(action.target), action.task)
             case ActionKind.OPEN_PAGE:

@@ -8,7 +8,7 @@ from app.core.guide import ActionKind, AnswerAction
 from app.core.translation import LazyText, tr
 from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb, paint_words, words_area
 from app.gui.screens.chat.transcript.look import TranscriptLook
-from app.gui.shell.contract import PageId
+from app.gui.shell.contract import PageId, Task
 from app.gui.shell.rail import TITLES
 
 _ROW = 30
@@ -18,14 +18,18 @@ _PAGES = {page: title for page, (title, _) in TITLES.items()} | {
     PageId.MCP: LazyText("Tools for models"),
     PageId.DOCUMENTS: LazyText("Documents"),
     PageId.BENCHMARKS: LazyText("Benchmarks"),
+    PageId.PROFILES: LazyText("Profiles"),
+    PageId.AGENTS: LazyText("Coding agents"),
 }
-
-_SHOWABLE = frozenset(page.value for page in PageId if page is not PageId.CHAT)
 
 
 def select_shown(actions: Sequence[AnswerAction]) -> list[AnswerAction]:
-    """Return what a window can offer: the chat is there already."""
-    return [action for action in actions if action.target in _SHOWABLE or action.kind is not ActionKind.OPEN_PAGE]
+    """Return what a window can offer: the chat is there already, and opens only its dialog for files."""
+    return [action for action in actions if action.kind is not ActionKind.OPEN_PAGE or _is_showable(action)]
+
+
+def _is_showable(action: AnswerAction) -> bool:
+    return action.target in _PAGES and (action.target != PageId.CHAT or action.task == Task.ATTACH_FILES)
 
 
 def describe_action(action: AnswerAction) -> str:
@@ -36,6 +40,8 @@ def describe_action(action: AnswerAction) -> str:
         return tr("Load {model}", model=action.title)
     if action.kind is ActionKind.UNLOAD:
         return tr("Unload {model}", model=action.title)
+    if action.task == Task.ATTACH_FILES:
+        return tr("Attach files")
     return tr("Open {page}", page=_PAGES[PageId(action.target)].tr())
 
 
