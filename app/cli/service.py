@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
@@ -9,6 +10,7 @@ from app.cli.gateway import connect_gateway, connect_running
 from app.cli.output import json_option, print_note, show_result
 from app.client.discovery import find_running_gateway, has_ended
 from app.client.http import GatewayClient
+from app.config.environment import FLEET
 from app.config.paths import Paths, default_paths
 from app.config.programs import exec_module
 from app.core import words
@@ -36,9 +38,18 @@ def _check_address(_ctx: click.Context, _option: click.Parameter, host: str | No
     help="Address to listen on; 0.0.0.0 lets other computers in, which needs an access key.",
 )
 @click.option("--port", type=click.IntRange(1, 65535), help="Port instead of the one in the settings.")
-def serve(host: str | None, port: int | None) -> None:
+@click.option(
+    "--fleet",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Start the fleet of this file, too; its replicas' key is given as ROUNDHOUSE_ATTACH_KEY.",
+)
+def serve(host: str | None, port: int | None, fleet: Path | None) -> None:
     """Serve the endpoint in this terminal until Ctrl-C."""
-    extra = {"ROUNDHOUSE_GATEWAY_HOST": host, "ROUNDHOUSE_GATEWAY_PORT": None if port is None else str(port)}
+    extra = {
+        "ROUNDHOUSE_GATEWAY_HOST": host,
+        "ROUNDHOUSE_GATEWAY_PORT": None if port is None else str(port),
+        FLEET: None if fleet is None else str(fleet.resolve()),
+    }
     exec_module("app.gateway", extra={name: value for name, value in extra.items() if value is not None})
 
 

@@ -69,6 +69,15 @@ def attach_key(environ: Mapping[str, str] | None = None) -> str:
     return source.get(ATTACH_KEY, "").strip()
 
 
+FLEET = "ROUNDHOUSE_FLEET"
+
+
+def fleet_to_start(environ: Mapping[str, str] | None = None) -> Path | None:
+    """Return the fleet file that `roundhouse serve --fleet` names; None where it names none."""
+    source = os.environ if environ is None else environ
+    return Path(source[FLEET]) if source.get(FLEET) else None
+
+
 _DEVICE_NAMES = frozenset(
     {
         "CUDA_DEVICE_ORDER",

@@ -42,8 +42,15 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /attached         AttachEndpoint    list[ModelInfo]
     PATCH  /attached/{name}  CorrectAttached   ModelInfo, its endpoint is asked anew
     DELETE /attached/{name}                    204, forgets its key too
-    GET    /fleets                             list[Fleet], with what each replica answers now
+    GET    /fleets                             list[Fleet], and how each replica stands now
     POST   /fleets           StartFleet        ModelInfo, in place of the fleet that had its name
+    POST   /fleets/{name}/start                Fleet, one that was stopped
+    POST   /fleets/{name}/stop                 Fleet, after the answers in progress
+    POST   /fleets/{name}/roll  RollFleet      Fleet, its engines are started anew one after the other
+    POST   /fleets/{name}/replicas AddReplica  Fleet
+    POST   /fleets/{name}/replicas/{replica}/drain   Fleet, that one gets no new requests
+    POST   /fleets/{name}/replicas/{replica}/resume  Fleet, it gets some again
+    DELETE /fleets/{name}/replicas/{replica}   Fleet without it
     POST   /deployments/render DeploymentRequest Deployment: files for a cluster, nothing is written
     GET    /memory                             MemoryState: what models share, who holds it, who waits
     GET    /pause                              Pause: whether models are kept out of memory

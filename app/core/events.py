@@ -223,6 +223,10 @@ class ProfilesChanged(msgspec.Struct, frozen=True, kw_only=True, tag="profiles")
     """A profile was saved or removed, another one is active, or what it loads is further."""
 
 
+class FleetsChanged(msgspec.Struct, frozen=True, kw_only=True, tag="fleets"):
+    """A fleet was started, stopped or removed, or one of its replicas stands otherwise."""
+
+
 Event = (
     EngineChanged
     | ModelsChanged
@@ -254,4 +258,5 @@ Event = (
     | AgentSessionsChanged
     | CollectionsChanged
     | ProfilesChanged
+    | FleetsChanged
 )

@@ -414,33 +414,6 @@ class AttachEndpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return f"AttachEndpoint({self.url!r}, name={self.name!r}, models={self.models!r})"
 
 
-class StartFleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Serve one model over replicas: `text` is a fleet file (docs/guide/fleet.md), `key` what all replicas ask for."""
-
-    text: str
-    key: str = ""
-
-    def __repr__(self) -> str:
-        """Leave out the key: what is shown may be logged."""
-        return f"StartFleet({self.text!r})"
-
-
-class FleetReplica(msgspec.Struct, frozen=True, kw_only=True):
-    """One replica as it answers now; `problem` is a sentence, empty for one that lists the model."""
-
-    url: str
-    problem: str = ""
-
-
-class Fleet(msgspec.Struct, frozen=True, kw_only=True):
-    """One model served over replicas, with a router in front of them."""
-
-    model: str
-    router: str
-    policy: str
-    replicas: list[FleetReplica]
-
-
 class CorrectAttached(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Say of an attached model what it can do and how much it takes; the endpoint is asked anew for the rest.
 

@@ -105,14 +105,15 @@ class EngineStateBase(ABC):
         """
         policy = self._policy()
         own = policy.for_model(self.model)
-        if own.is_pinned or (own.is_kept and self.keep_s != 0):
+        if self.is_pinned or (own.is_kept and self.keep_s != 0):
             return math.inf
         return policy.keeps_s(self.model) if self.keep_s is None else self.keep_s
 
     @property
     def is_pinned(self) -> bool:
-        """Whether a person wants it to stay."""
-        return self._policy().for_model(self.model).is_pinned
+        """Whether a person wants it to stay, as everybody does who starts a fleet."""
+        has_seat = self.request is not None and self.request.seat is not None
+        return has_seat or self._policy().for_model(self.model).is_pinned
 
     @property
     def is_kept(self) -> bool:

@@ -94,7 +94,7 @@ class MemoryWatch:
         self._publish(Notice(level="info", code="memory_yielded", sentence=sentence))
 
     async def _load_again(self, request: LoadRequest) -> None:
-        model = request.source.name
+        model = request.runs_as
         self._pressure.note_loaded(model)
         self._publish(
             Notice(

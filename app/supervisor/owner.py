@@ -40,6 +40,8 @@ from engines.api import Failure
 log = logging.getLogger(__name__)
 
 _S = EngineState
+_HOLDERS_S = 0.1
+"""Between two looks whether everybody has given back who held an engine."""
 _MISTAKE = "The owner of %s ended by a mistake of ours"
 
 
@@ -88,6 +90,9 @@ class EngineOwner:
         self._inbox: deque[m.Message | None] = deque()
         self._has_message = asyncio.Event()
         self._tickets = itertools.count(1)
+        self._serials = itertools.count(1)
+        self._held: dict[int, int] = {}
+        """The leases that are out, by their id, in the order in which they were given."""
         self._waiting: dict[int, asyncio.Future[RunHandle | EngineStatus]] = {}
         self._alarm = Alarm(lambda: self.send_message(None))
         self._announcer = Announcer(lambda: publish(EngineChanged(status=self.engine_status())))
@@ -129,6 +134,7 @@ class EngineOwner:
 
     def release_lease(self, lease: Lease) -> None:
         """Give a lease back."""
+        self._held.pop(id(lease), None)
         if not self._inbox and self.machine.release_at_once(lease.run, time.monotonic(), slot=lease.slot):
             self._note_holder(is_turn=not self.machine.in_flight)
         else:
@@ -136,7 +142,7 @@ class EngineOwner:
 
     def _build_lease(self, run: EngineRun, request: LoadRequest, *, slot: bool, load_s: float) -> Lease:
         facts = run.facts
-        return Lease(
+        lease = Lease(
             base_url=facts.base_url,
             key=facts.key,
             served_name=facts.served_name,
@@ -150,6 +156,14 @@ class EngineOwner:
             slot=slot,
             states=facts.states,
         )
+        self._held[id(lease)] = next(self._serials)
+        return lease
+
+    async def wait_for_holders(self) -> None:
+        """Wait until everybody has given back who holds it now; who comes later is not waited for."""
+        last = next(self._serials)
+        while any(serial < last for serial in self._held.values()):  # noqa: ASYNC110 -- every request would set an Event
+            await asyncio.sleep(_HOLDERS_S)
 
     def _note_holder(self, *, is_turn: bool) -> None:
         """Have what follows from a lease taken or given back happen; `is_turn`: the engine became busy, or idle."""

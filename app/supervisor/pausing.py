@@ -66,7 +66,7 @@ class PauseControl:
             for status in self._engines.list_statuses()
             if status.in_flight and self._takes_memory(status.model)
         ]
-        comes_back = [request.source.name for request in self._unloaded]
+        comes_back = [request.runs_as for request in self._unloaded]
         return Pause(is_paused=True, since=self._since, finishing=finishing, comes_back=comes_back)
 
     def pause_all(self) -> None:
@@ -76,8 +76,8 @@ class PauseControl:
         self._cancel_return()
         self._since = time.time()
         loaded = self._requests_in_memory()
-        names = {request.source.name for request in loaded}
-        self._unloaded = [*loaded, *(request for request in self._unloaded if request.source.name not in names)]
+        names = {request.runs_as for request in loaded}
+        self._unloaded = [*loaded, *(request for request in self._unloaded if request.runs_as not in names)]
         self._engines.is_paused = True
         self._engines.tell_all(m.StopRequest(how=m.StopReason.PAUSE))
         self._publish(PauseChanged(pause=self.pause_state()))

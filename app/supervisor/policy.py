@@ -41,6 +41,19 @@ class MemoryNeeds(msgspec.Struct, frozen=True, kw_only=True):
     nobody knows."""
 
 
+class EngineSeat(msgspec.Struct, frozen=True, kw_only=True):
+    """The place of one of several engines that serve a model alike, behind a router that knows their addresses.
+
+    Such an engine stays loaded: it is asked by the router, so that nobody here can tell whether it is in use.
+    """
+
+    name: str
+    """What its engine is called here, since several have the model's name."""
+    port: int
+    key_file: Path
+    """Holds the key that all of them are asked with (0600)."""
+
+
 class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which engine is to run which model, and how; `needs` is None where nobody can say what that takes."""
 
@@ -50,10 +63,17 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     needs: MemoryNeeds | None = None
     least_context: int | None = None
     """Tokens that whoever asks needs at least, as in `LeaseOptions.context`."""
+    seat: EngineSeat | None = None
+    """Of one of a fleet's replicas."""
+
+    @property
+    def runs_as(self) -> str:
+        """What its engine is called here."""
+        return self.source.name if self.seat is None else self.seat.name
 
     def is_for(self, other: "LoadRequest | None") -> bool:
         """Tell whether both would start the same engine in the same way; what it is expected to take may differ."""
-        if other is None or (self.engine, self.source) != (other.engine, other.source):
+        if other is None or (self.engine, self.source, self.seat) != (other.engine, other.source, other.seat):
             return False
         return self.options == other.options
 

@@ -178,7 +178,7 @@ class Supervisor:
 
     def lease_at_once(self, request: LoadRequest, options: LeaseOptions) -> Lease | None:
         """Hold the engine, until `release_lease`, if it is ready and has room; None if that takes waiting."""
-        owner = self._owners.get(request.source.name)
+        owner = self._owners.get(request.runs_as)
         return None if owner is None or self._is_closed else owner.lease_at_once(request, options)
 
     async def acquire_lease(self, request: LoadRequest, options: LeaseOptions) -> Lease:
@@ -220,6 +220,15 @@ class Supervisor:
 
     async def _is_rescued(self, owner: EngineOwner, request: LoadRequest, error: EngineFailed) -> bool:
         return self.rescue is not None and await self.rescue(request, owner.engine_status(), error)
+
+    async def wait_for_holders(self, model: str) -> None:
+        """Wait until the requests that a model's engine has now are done; later ones are not waited for."""
+        if (owner := self._owners.get(model)) is not None:
+            await owner.wait_for_holders()
+
+    def pick_port(self) -> int:
+        """Return a port for an engine with a seat: free now, and kept for no other engine."""
+        return self._deps.ports.pick_port()
 
     async def is_answering(self, lease: Lease) -> bool | None:
         """Ask the engine of a lease, given back or not, until it answers; wait as long as its descriptor says.
@@ -312,7 +321,7 @@ class Supervisor:
         return lines[-tail:] if tail > 0 else []
 
     def _owner_of(self, request: LoadRequest) -> EngineOwner:
-        model = request.source.name
+        model = request.runs_as
         if self._is_closed:
             raise turn_away_error(model, m.TurnAwayReason.CLOSING)
         if model not in self._owners:

@@ -41,7 +41,7 @@ from app.supervisor.faults import (
 )
 from app.supervisor.lease import ReadyEndpoint
 from app.supervisor.logs import EngineLog, LogRedactor
-from app.supervisor.policy import SupervisorFolders
+from app.supervisor.policy import LoadRequest, SupervisorFolders
 from app.supervisor.readiness import EngineEndpoint, computes, is_ready
 from app.supervisor.records import TOKEN_VARIABLE, LaunchRecord, LaunchRecords
 from app.supervisor.remote import check_endpoint, wait_until_lost
@@ -54,7 +54,6 @@ from engines.api import (
     LaunchPlan,
     ListenOptions,
     LogEvent,
-    ModelSource,
     ProcessSpec,
     Readiness,
     ReadyWhen,
@@ -76,16 +75,17 @@ class LoopbackPorts:
         self.reserved: set[int] = set()
 
     @contextlib.contextmanager
-    def reserve_port(self) -> Iterator[int]:
-        """Keep one port for as long as the block runs. Another program can still take it: then try again."""
-        port = self._pick_port()
+    def reserve_port(self, port: int = 0) -> Iterator[int]:
+        """Keep a port, `port` if given, while the block runs. Another program can still take it: then try again."""
+        port = port or self.pick_port()
         self.reserved.add(port)
         try:
             yield port
         finally:
             self.reserved.discard(port)
 
-    def _pick_port(self) -> int:
+    def pick_port(self) -> int:
+        """Return a port that is free now, and not kept for anybody."""
         with (
             contextlib.ExitStack() as sockets
         ):  # ports already reserved stay bound meanwhile, so the kernel offers others
@@ -157,7 +157,7 @@ class EngineRun:
         self._plan: LaunchPlan | None = None
         self._limits: Descriptor | None = None
         self._confinement: EngineConfinement | None = None
-        self._record = LaunchRecord(token=self._token, model=order.request.source.name, engine=order.request.engine)
+        self._record = LaunchRecord(token=self._token, model=order.request.runs_as, engine=order.request.engine)
         self._begun_s = time.monotonic()
         self._understands_log = True
         self._is_asked_to_end = False
@@ -165,7 +165,7 @@ class EngineRun:
         self._has_begun = False
         self._is_called_off = False
         self._stopping: asyncio.Task[None] | None = None
-        self._task = asyncio.create_task(self._run_to_end(), name=f"engine run {self._request.source.name}")
+        self._task = asyncio.create_task(self._run_to_end(), name=f"engine run {self._request.runs_as}")
 
     def ask_to_end(self) -> None:
         """Stop softly, as the engine's adapter wants it."""
@@ -181,7 +181,7 @@ class EngineRun:
         """Have what its slots have read kept before it ends."""
         facts = self.facts
         engine = ReadyEndpoint(
-            model=self._request.source.name, engine=self._request.engine, base_url=facts.base_url, key=facts.key
+            model=self._request.runs_as, engine=self._request.engine, base_url=facts.base_url, key=facts.key
         )
         try:
             if (keep := self._deps.keeping.keep) is not None:
@@ -298,7 +298,8 @@ class EngineRun:
         failure = CALLED_OFF
         try:
             if not self._is_called_off:
-                with self._deps.ports.reserve_port() as port:
+                seat = self._request.seat
+                with self._deps.ports.reserve_port(0 if seat is None else seat.port) as port:
                     failure = await self._launch_and_wait(port)
         except asyncio.CancelledError:  # called off before anything ran, or abandoned: both are ends, and told below
             await self._kill_remaining()
@@ -307,7 +308,7 @@ class EngineRun:
         except OSError as error:
             failure = prepare_failure(error)
         except Exception:
-            logging.getLogger(__name__).exception("A run of %s ended by a mistake of ours", self._request.source.name)
+            logging.getLogger(__name__).exception("A run of %s ended by a mistake of ours", self._request.runs_as)
             failure = MISTAKE
         await asyncio.to_thread(self._clean_up)
         self._tell(m.RunEnded(run=self.number, failure=failure))
@@ -344,7 +345,7 @@ class EngineRun:
         installation = await asyncio.to_thread(adapter.probe)
         if isinstance(installation, Failure):
             raise StartFailed(installation)
-        self.facts.key = await asyncio.to_thread(_choose_key, self._request.source)
+        self.facts.key = await asyncio.to_thread(_choose_key, self._request)
         keeps = adapter.descriptor.slot_states is not None and self._deps.keeping.are_wanted()
         states = state_folder(self._token, self._folder) if keeps else None
         net = ListenOptions(host=HOST, port=port, key=self.facts.key, state_folder=states)
@@ -530,9 +531,11 @@ class EngineRun:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _choose_key(source: ModelSource) -> str:
+def _choose_key(request: LoadRequest) -> str:
     """Return the key of this launch. A router passes on the key it is given: it has that of its replicas, if any."""
-    remote = source.remote
+    if request.seat is not None:
+        return request.seat.key_file.read_text("utf-8")
+    remote = request.source.remote
     shared = remote.key_file.read_text("utf-8") if remote is not None and remote.replicas else ""
     return shared or secrets.token_urlsafe(32)
 

@@ -5,7 +5,7 @@ supervisor does what the plan says. Four launch families cover every engine we k
 cover orchestrators (a frontend plus workers), started in order and stopped in reverse.
 """
 
-from engines.api.about import Descriptor, EngineFamily, Feature, Gauge, Route, SlotStates
+from engines.api.about import Descriptor, EngineFamily, Feature, Gauge, Route, SlotStates, WorkerRoutes
 from engines.api.failure import (
     NEVER_RETRY_UNCHANGED,
     BufferAllocated,
@@ -78,4 +78,5 @@ __all__ = [
     "SoftStop",
     "StopPlan",
     "Suspicion",
+    "WorkerRoutes",
 ]

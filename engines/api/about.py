@@ -117,6 +117,20 @@ class SlotStates(msgspec.Struct, frozen=True, kw_only=True):
     restore: str
 
 
+class WorkerRoutes(msgspec.Struct, frozen=True, kw_only=True):
+    """How a router that runs is told of other replicas: paths below its root, in which `{url}` and `{id}` are filled.
+
+    `listing` answers with `workers`, each with its `url`, and with the `id` that `removal` may want.
+    """
+
+    listing: str
+    addition: str
+    """A POST of `{"url": URL}`."""
+    removal: str
+    removes_by: str = "DELETE"
+    """The method of `removal`."""
+
+
 class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine is. `routes` maps what it speaks natively to its path; everything else is translated.
 
@@ -195,5 +209,7 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Why nobody should begin with it, in sentences; lists show such an engine only where it is here, or on demand."""
     support: tuple[NameSource, ...] = ()
     """Where a version's files say which models it loads; empty where nobody knows."""
+    worker_routes: WorkerRoutes | None = None
+    """Of a router: how its replicas are changed while it runs; None where it has to be started anew for that."""
     traits: Traits | None = None
     """What the advisor knows of it; None for one that is not advised, such as an endpoint that somebody else runs."""

@@ -4,7 +4,7 @@ With a key of its own it passes on the key that it was asked with, whatever it k
 replicas therefore have one key. Its mode for OpenAI's backend is not used, since workers cannot be changed in it.
 """
 
-from engines.api import Descriptor, EngineFamily, Route
+from engines.api import Descriptor, EngineFamily, Route, WorkerRoutes
 from engines.attached.descriptor import DESCRIPTOR as ENDPOINT
 
 DESCRIPTOR = Descriptor(
@@ -21,6 +21,7 @@ DESCRIPTOR = Descriptor(
     accelerators=("cpu",),
     closes_after_stream=True,  # what its replicas do is not known
     has_helpers=True,
+    worker_routes=WorkerRoutes(listing="/workers", addition="/workers", removal="/workers/{id}"),
     verified=(
         "Run for real on Linux x86-64 in front of two and three llama.cpp replicas with one key: chat and completions, "
         "whole and streamed, a replica that was down at first and came later, and one that was killed."

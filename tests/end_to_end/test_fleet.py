@@ -17,7 +17,8 @@ import psutil
 import pytest
 
 from app.client.http import GatewayClient
-from app.core.models import ModelInfo, StartFleet
+from app.core.fleets import StartFleet
+from app.core.models import ModelInfo
 from engines.api import LaunchOptions
 from tests.end_to_end.conftest import Roundhouse
 from tests.end_to_end.worker import KEY, Worker

@@ -45,6 +45,7 @@ from app.supervisor.run import StateKeeping
 from app.supervisor.states import SlotStateLaunch, StateFacts
 from engines.api import EngineAdapter, EngineInstallation
 from engines.registry import ADAPTERS
+from tests.ports import free_port
 
 Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
 KEY = "engine-key"
@@ -180,6 +181,12 @@ class StandInSupervisor:
         finally:
             self.told += 1
         return self.is_well
+
+    async def wait_for_holders(self, _model: str) -> None:
+        return
+
+    def pick_port(self) -> int:
+        return free_port()
 
     def report_stuck(self, lease: Lease) -> None:
         self.stuck.append(lease.base_url)

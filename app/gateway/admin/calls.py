@@ -31,6 +31,7 @@ from app.gateway.documents.searching import PASSAGES, PassageSearch
 from app.gateway.entry.access import KEY_NAME, MAY_MANAGE
 from app.gateway.entry.bodies import read_body, read_json
 from app.gateway.entry.event_stream import send_events
+from app.gateway.fleets.keeper import FleetKeeper
 from app.gateway.guide.answering import Guide
 from app.gateway.hub.downloads import DOWNLOADS, DownloadQueue
 from app.gateway.kept_prompts.service import KEPT_PROMPTS, WarmPromptService
@@ -90,6 +91,7 @@ DRAFT_TRIALS = web.AppKey("draft_trials", DraftTrials)
 ENGINES = web.AppKey("engines", LazyEngineStore)
 FILES = web.AppKey("files", FileReader)
 GUIDE_ANSWERS = web.AppKey("guide_answers", Guide)
+FLEETS = web.AppKey("fleets", FleetKeeper)
 PROFILES = web.AppKey("profiles", ProfileSwitcher)
 RACES = web.AppKey("races", Races)
 TRIALS = web.AppKey("trials", Trials)
@@ -134,6 +136,7 @@ class AdminCall(Generic[B_co, Q_co]):
     passages: PassageSearch
     guide: Guide
     profiles: ProfileSwitcher
+    fleets: FleetKeeper
     key_name: str
     """Of the access key that let it in; empty for the window and the command line of this account."""
     body: B_co
@@ -251,6 +254,7 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         passages=request.app[PASSAGES],
         guide=request.app[GUIDE_ANSWERS],
         profiles=request.app[PROFILES],
+        fleets=request.app[FLEETS],
         key_name=request.get(KEY_NAME, ""),
         body=await _read_call_body(request, endpoint.body),
         query=_parse_query(endpoint.query, request),

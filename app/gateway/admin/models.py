@@ -11,17 +11,15 @@ from app.core.models import (
     Autocomplete,
     ChooseAutocomplete,
     CorrectAttached,
-    Fleet,
     MakeModel,
     ModelChoices,
     ModelInfo,
     ModelSettings,
     RegisterModel,
     SetModel,
-    StartFleet,
 )
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
-from app.gateway.library import attached_endpoints, fleets
+from app.gateway.library import attached_endpoints
 from app.gateway.library.model_choices import check_settings, list_choices
 from app.gateway.loading.autocomplete import check_completion_model, read_autocomplete
 from app.gateway.loading.capabilities import with_capabilities
@@ -153,15 +151,3 @@ async def detach(call: AdminCall[None, NoQuery]) -> None:
     await attached_endpoints.detach(
         call.services.supervisor, call.services.library, call.services.events, call.names["name"]
     )
-
-
-@routes.add("GET", "/fleets")
-async def list_fleets(call: AdminCall[None, NoQuery]) -> list[Fleet]:
-    """List the models that several endpoints serve alike, and say what each of these answers now."""
-    return await fleets.list_fleets(call.services.library)
-
-
-@routes.add("POST", "/fleets")
-async def start_fleet(call: AdminCall[StartFleet, NoQuery]) -> ModelInfo:
-    """Serve one model over the replicas of a fleet file, with a router in front of them."""
-    return await fleets.start_fleet(call.services, call.body)

@@ -30,6 +30,7 @@ from app.gateway.admin import (
     deployments,
     documents,
     engines,
+    fleets,
     gateway,
     guide,
     hub,
@@ -51,6 +52,7 @@ from app.gateway.admin.calls import (
     DRAFT_TRIALS,
     ENGINES,
     FILES,
+    FLEETS,
     GUIDE_ANSWERS,
     PROFILES,
     RACES,
@@ -81,6 +83,7 @@ from app.gateway.documents.collections import COLLECTIONS, Collections
 from app.gateway.documents.model_calls import DocumentModels
 from app.gateway.documents.searching import PASSAGES, PassageSearch
 from app.gateway.exchange.handling import ENGINE_ACCESS
+from app.gateway.fleets.keeper import FleetKeeper
 from app.gateway.guide.answering import Guide
 from app.gateway.hub.downloads import DOWNLOADS
 from app.gateway.kept_prompts.service import KEPT_PROMPTS
@@ -93,6 +96,7 @@ TABLES = (
     gateway.routes,
     engines.routes,
     models.routes,
+    fleets.routes,
     deployments.routes,
     loading.routes,
     profiles.routes,
@@ -150,6 +154,7 @@ def add_routes(app: web.Application) -> None:
     app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS], _answer_helpers(app))
     app[BENCHMARKS] = Benchmarks(app[SERVICES])
     app[PROFILES] = ProfileSwitcher(app[SERVICES])
+    app[FLEETS] = FleetKeeper(app[SERVICES])
     app[RACES] = Races(app[SERVICES])
     app[TRIALS] = Trials(app[SERVICES])
     app[TUNINGS] = SelfTuning(app[SERVICES])
@@ -161,6 +166,7 @@ def add_routes(app: web.Application) -> None:
     app.on_startup.append(_keep_collections)
     app.on_startup.append(_keep_hours)
     app.on_startup.append(_watch_kept_prompts)
+    app.on_startup.append(_keep_fleets)
     app.on_shutdown.append(_close_services)
     for endpoint in ENDPOINTS:
         # Names of models may hold slashes; clients quote them, and the ones people type by hand do not.
@@ -202,8 +208,13 @@ async def _watch_kept_prompts(app: web.Application) -> None:
     app[BACKGROUND].spawn(app[KEPT_PROMPTS].watch_events())
 
 
+async def _keep_fleets(app: web.Application) -> None:
+    app[BACKGROUND].spawn(app[FLEETS].run_forever())
+
+
 async def _close_services(app: web.Application) -> None:
     await app[PROFILES].close()
+    await app[FLEETS].close()
     await app[BENCHMARKS].stop()
     await app[RACES].stop()
     await app[TRIALS].stop()

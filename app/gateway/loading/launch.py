@@ -19,7 +19,7 @@ from app.config.paths import Paths, expand_path
 from app.config.store import SettingsStore
 from app.core.connections import ConnectionReason, Purpose
 from app.core.engines import EngineInfo, EngineState, EngineStatus
-from app.core.errors import BadRequest, EngineFailed, NotFound
+from app.core.errors import BadRequest, EngineFailed, NotFound, Unavailable
 from app.core.machine import Machine
 from app.core.models import LoadOptions, ModelInfo, ModelSettings, Preset
 from app.core.profiles import NO_PROFILE, Profile
@@ -140,8 +140,15 @@ def load_request_for(
 def _request_for_attached(model: ModelInfo, attachment: Attachment) -> LoadRequest:
     """Return what has an endpoint watched, or a router started in front of several: neither takes memory to speak of.
 
-    Raises Offline for an endpoint on another computer that must not be called.
+    Raises Offline for an endpoint on another computer that must not be called, Unavailable for a fleet that was
+    stopped.
     """
+    if attachment.is_stopped:
+        raise Unavailable(
+            f"The fleet {model.name} was stopped.",
+            hint=f"`roundhouse fleet start {model.name}` starts it.",
+            code="fleet_stopped",
+        )
     for url in attachment.replicas or (model.attached,):
         where = urlsplit(url)
         egress_gate.require_open(

@@ -81,7 +81,7 @@ async def fit_load(
         return await _by_size(services.catalogue, request)
     if capacity is None and (_is_ample(known) or (known.setting.backend == "cpu" and is_fixed)):
         return _with_needs(known, None)
-    machine = await _with_capacity_for(services.supervisor, services.machine, request.source.name, capacity)
+    machine = await _with_capacity_for(services.supervisor, services.machine, request.runs_as, capacity)
     engines = await asyncio.to_thread(services.catalogue.readers_of, request.source.format)
     return await asyncio.to_thread(_fit_within, known, machine, engines, is_fixed=is_fixed)
 

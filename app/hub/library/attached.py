@@ -5,7 +5,7 @@ beside it (mode 0600), never in the settings and never in a value that travels.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +14,7 @@ import msgspec
 from app.config.private_files import save_private
 from app.core.capabilities import SINGLE, Capability, add_implied
 from app.core.errors import Conflict, StorageFault
+from app.core.fleets import LocalReplica
 from app.core.models import ModelInfo
 from app.hub.library import naming
 from app.hub.library.made import check_name
@@ -64,6 +65,21 @@ _SHOWS = {
 """What a route that is there shows a model to do."""
 
 
+class ReplicaRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica of a fleet. `weights` is set for an engine on this computer: the model whose files it reads."""
+
+    name: str
+    url: str
+    is_drained: bool = False
+    weights: str = ""
+    local: LocalReplica = LocalReplica()
+
+    @property
+    def port(self) -> int:
+        """Where a local one listens."""
+        return urlsplit(self.url).port or 0
+
+
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     """One model of an endpoint. `url` is the base its routes are below; `served_as` what the endpoint calls it.
 
@@ -81,6 +97,23 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     """The engine that shares requests out over `replicas`; empty for a single endpoint."""
     policy: str = ""
     replicas: tuple[str, ...] = ()
+    """Addresses among which the router chooses: of `members` those that are not drained."""
+    members: tuple[ReplicaRecord, ...] = ()
+    """All replicas of a fleet; empty in records of before there were several kinds, whose `replicas` are all."""
+    is_stopped: bool = False
+    """Whether a person stopped the fleet: its engines are not started."""
+
+    @property
+    def all_members(self) -> tuple[ReplicaRecord, ...]:
+        """Every replica of a fleet."""
+        return self.members or tuple(
+            ReplicaRecord(name=str(number), url=url) for number, url in enumerate(self.replicas, 1)
+        )
+
+    def with_members(self, members: Sequence[ReplicaRecord]) -> "Attachment":
+        """Return it with other replicas; those that are not drained are the router's."""
+        active = tuple(member.url for member in members if not member.is_drained)
+        return msgspec.structs.replace(self, members=tuple(members), replicas=active)
 
     @property
     def capabilities(self) -> list[Capability]:

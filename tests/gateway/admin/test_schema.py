@@ -346,8 +346,18 @@ def made_and_attached_models_answer_as_they_say(call: Checked) -> None:
         )
         fleet = call("POST", "/fleets", {"text": text})
         assert [fleet_info["model"] for fleet_info in call("GET", "/fleets")] == [fleet["name"]] == ["several"]
+        replica = {"url": f"http://localhost:{far.server_port}"}
+        assert len(call("POST", "/fleets/{name}/replicas", replica, name="several")["replicas"]) == 2
+        for what in ("drain", "resume"):
+            call("POST", "/fleets/{name}/replicas/{replica}/" + what, name="several", replica="2")
+        assert len(call("DELETE", "/fleets/{name}/replicas/{replica}", name="several", replica="2")["replicas"]) == 1
+        assert call("POST", "/fleets/{name}/stop", name="several")["is_stopped"]
+        assert not call("POST", "/fleets/{name}/start", name="several")["is_stopped"]
         far.shutdown()
     call("DELETE", "/attached/{name}", name="several")
+    call("POST", "/fleets", {"text": 'model = "own"\nserves = "quick"\nreplicas = 2'})
+    assert call("POST", "/fleets/{name}/roll", {}, name="own")["rolling"]
+    call("DELETE", "/attached/{name}", name="own")
     assert call("GET", "/attached") == [attached]
     assert call("PATCH", "/attached/{name}", {"can": ["embedding"]}, name="far")["capabilities"] == ["embedding"]
     call("DELETE", "/attached/{name}", name="far")

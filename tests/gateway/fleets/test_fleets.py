@@ -1,13 +1,15 @@
 """Fleets: what a fleet file may say, how its model is listed, and what each replica answers."""
 
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from app.core.errors import BadRequest, RoundhouseError, Unavailable
-from app.core.models import StartFleet
-from app.gateway.library.fleets import list_fleets, read_fleet_file, start_fleet
+from app.core.errors import BadRequest, Conflict, NotFound, RoundhouseError, Unavailable
+from app.core.fleets import AddReplica, LocalReplica, ReplicaState, StartFleet
+from app.gateway.fleets.fleet_file import read_fleet_file
+from app.gateway.fleets.keeper import FleetKeeper
 from app.gateway.loading.launch import load_request_for
 from engines.api import EngineInstallation, LaunchOptions, ListenOptions
 from engines.registry import ADAPTERS
@@ -18,6 +20,13 @@ from tests.gateway.played import Gateway
 
 DEAD = "http://127.0.0.1:9"
 """Nothing listens on the port of the discard protocol."""
+
+
+@pytest.fixture
+async def fleets(near: Gateway) -> AsyncIterator[FleetKeeper]:
+    keeper = FleetKeeper(near.services)
+    yield keeper
+    await keeper.close()
 
 
 def fleet_text(*replicas: str, serves: str = "big", more: str = "") -> str:
@@ -32,6 +41,10 @@ def fleet_text(*replicas: str, serves: str = "big", more: str = "") -> str:
         ('replicas = ["http://a:1"]', "missing required field `model`"),
         ('model = "x"\nreplicas = "http://a:1"', r"\$\.replicas"),
         ('model = "x"\nreplicas = []\nrepplicas = 1', "repplicas"),
+        ('model = "x"\nreplicas = 0', "1 to 256 replicas, not 0"),
+        ('model = "x"\nreplicas = 65', "At most 64 replicas run on this computer"),
+        ('model = "x"\nreplicas = 2\nslots = 0', "slots"),
+        ('model = "x"\nreplicas = [{card = "first"}]', "card"),
         ("#" * 70_000, "too long"),
     ],
 )
@@ -40,16 +53,18 @@ def test_a_mistake_in_a_fleet_file_is_a_sentence(text: str, words: str) -> None:
         read_fleet_file(text)
 
 
-async def test_a_fleet_is_one_model_whose_requests_a_router_shares_out(near: Gateway, far: Far) -> None:
+async def test_a_fleet_is_one_model_whose_requests_a_router_shares_out(
+    near: Gateway, far: Far, fleets: FleetKeeper
+) -> None:
     text = fleet_text(far.url + "/v1", DEAD, more='policy = "round_robin"')
-    model = await start_fleet(near.services, StartFleet(text=text, key="sk-far"))
+    model = await fleets.start_fleet(StartFleet(text=text, key="sk-far"))
     assert (model.name, model.router, model.served_as, model.trained_context) == ("team", "smg", "big", 4096)
     load = load_request_for(near.services, model)
     assert load.engine == "smg"
     assert load.source.remote is not None
     assert load.source.remote.replicas == (far.url, DEAD)
     assert not load.takes_memory
-    (fleet,) = await list_fleets(near.services.library)
+    (fleet,) = await fleets.list_fleets()
     assert (fleet.model, fleet.policy) == ("team", "round_robin")
     alive, dead = fleet.replicas
     assert (alive.url, alive.problem) == (far.url, "")
@@ -57,17 +72,19 @@ async def test_a_fleet_is_one_model_whose_requests_a_router_shares_out(near: Gat
     assert set(far.keys[-3:]) == {"Bearer sk-far"}
 
 
-async def test_a_fleet_started_again_has_its_new_replicas_under_the_same_name(near: Gateway, far: Far) -> None:
+async def test_a_fleet_started_again_has_its_new_replicas_under_the_same_name(
+    near: Gateway, far: Far, fleets: FleetKeeper
+) -> None:
     for replicas in ((far.url,), (DEAD, far.url)):
-        model = await start_fleet(near.services, StartFleet(text=fleet_text(*replicas)))
+        model = await fleets.start_fleet(StartFleet(text=fleet_text(*replicas)))
         assert model.name == "team"
-    (fleet,) = await list_fleets(near.services.library)
+    (fleet,) = await fleets.list_fleets()
     assert [replica.url for replica in fleet.replicas] == [DEAD, far.url]
 
 
-async def test_a_fleet_does_not_take_the_name_of_another_model(near: Gateway, far: Far) -> None:
+async def test_a_fleet_does_not_take_the_name_of_another_model(near: Gateway, far: Far, fleets: FleetKeeper) -> None:
     text = fleet_text(far.url).replace("team", "distant")
-    model = await start_fleet(near.services, StartFleet(text=text))
+    model = await fleets.start_fleet(StartFleet(text=text))
     assert model.name != "distant"
 
 
@@ -84,15 +101,72 @@ async def test_a_fleet_does_not_take_the_name_of_another_model(near: Gateway, fa
     ],
 )
 async def test_a_fleet_that_cannot_be_is_refused_and_nothing_changes(
-    near: Gateway, far: Far, text: str, kind: type[RoundhouseError], words: str
+    fleets: FleetKeeper, far: Far, text: str, kind: type[RoundhouseError], words: str
 ) -> None:
     with pytest.raises(kind, match=words):
-        await start_fleet(near.services, StartFleet(text=text.replace("FAR", far.url)))
-    assert await list_fleets(near.services.library) == []
+        await fleets.start_fleet(StartFleet(text=text.replace("FAR", far.url)))
+    assert await fleets.list_fleets() == []
 
 
-async def test_a_router_that_is_not_installed_is_named_with_how_to_install_it(near: Gateway, far: Far) -> None:
-    await start_fleet(near.services, StartFleet(text=fleet_text(far.url)))
+def test_what_stands_beside_the_replicas_counts_for_engines_that_do_not_say() -> None:
+    text = 'model = "x"\nslots = 2\nreplicas = ["http://a:1", {slots = 4}, {engine = "vllm"}]'
+    assert read_fleet_file(text).entries == ("http://a:1", LocalReplica(slots=4), LocalReplica(slots=2, engine="vllm"))
+    assert read_fleet_file('model = "x"\nreplicas = 3\ncontext = 512').entries == (LocalReplica(context=512),) * 3
+
+
+async def test_a_drained_replica_gets_nothing_until_it_is_put_back(
+    near: Gateway, far: Far, fleets: FleetKeeper
+) -> None:
+    model = await fleets.start_fleet(StartFleet(text=fleet_text(far.url, DEAD)))
+
+    def active() -> tuple[str, ...]:
+        return near.services.library.find_attachment(model).replicas
+
+    drained = await fleets.drain_replica("team", "2")
+    assert drained.replicas[1].state in {ReplicaState.DRAINING, ReplicaState.DRAINED}
+    assert active() == (far.url,)
+    with pytest.raises(Conflict, match="only replica"):
+        await fleets.drain_replica("team", far.url)
+    await fleets.put_back("team", "2")
+    assert active() == (far.url, DEAD)
+    removed = await fleets.remove_replica("team", DEAD)
+    assert [replica.url for replica in removed.replicas] == [far.url]
+    with pytest.raises(NotFound, match="no replica '2'"):
+        await fleets.drain_replica("team", "2")
+
+
+async def test_a_replica_is_added_once_and_only_where_the_model_is(
+    near: Gateway, far: Far, fleets: FleetKeeper
+) -> None:
+    await fleets.start_fleet(StartFleet(text=fleet_text(far.url)))
+    with pytest.raises(Conflict, match="already"):
+        await fleets.add_replica("team", AddReplica(url=far.url))
+    with pytest.raises(Unavailable, match="No replica answers"):
+        await fleets.add_replica("team", AddReplica(url=DEAD))
+    with pytest.raises(BadRequest, match="no engine on this computer"):
+        await fleets.add_replica("team", AddReplica())
+
+
+async def test_a_stopped_fleet_says_how_to_start_it(near: Gateway, far: Far, fleets: FleetKeeper) -> None:
+    model = await fleets.start_fleet(StartFleet(text=fleet_text(far.url)))
+    stopped = await fleets.stop_fleet("team")
+    assert (stopped.is_stopped, stopped.replicas[0].state) == (True, ReplicaState.STOPPED)
+    with pytest.raises(Unavailable, match="was stopped") as refusal:
+        load_request_for(near.services, model)
+    assert "roundhouse fleet start team" in refusal.value.hint
+    assert not (await fleets.start_again("team")).is_stopped
+    assert load_request_for(near.services, model).engine == "smg"
+
+
+async def test_what_is_no_fleet_is_not_changed(near: Gateway, far: Far, fleets: FleetKeeper) -> None:
+    with pytest.raises(NotFound, match="not a fleet"):
+        await fleets.stop_fleet("distant")
+
+
+async def test_a_router_that_is_not_installed_is_named_with_how_to_install_it(
+    near: Gateway, far: Far, fleets: FleetKeeper
+) -> None:
+    await fleets.start_fleet(StartFleet(text=fleet_text(far.url)))
     body = {"model": "team", "messages": [{"role": "user", "content": "Why?"}]}
     async with near.http.post(near.url + "/v1/chat/completions", json=body) as reply:
         text = await reply.text()
