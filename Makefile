@@ -10,7 +10,7 @@ RUN := $(UV) run --frozen --no-sync
 export UV_PYTHON_DOWNLOADS := never
 export QT_API := pyside6
 
-.PHONY: help run test test-deep test-engines test-package check fix bench mutants catalogue-check screenshots package appimage wheel clean
+.PHONY: help run test test-deep test-engines test-gpu test-package check fix bench mutants catalogue-check screenshots package appimage wheel clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -26,6 +26,9 @@ test-deep: .venv/ready  ## the same, with every combination that `make test` tak
 
 test-engines: .venv/ready  ## run what needs the package index, a compiler, or minutes: real installs of engines
 	@QT_QPA_PLATFORM=offscreen $(RUN) pytest -q -m engines --timeout 1800
+
+test-gpu: .venv/ready  ## try the engines for cards on the card that is here, with what is installed; write the result into docs
+	@$(RUN) python -m tests.gpu --write
 
 test-package: .venv/ready  ## install what `make package` made on a clean Debian and use it; needs root and debootstrap
 	@QT_QPA_PLATFORM=offscreen $(RUN) pytest -q -m packaging tests/packaging --timeout 1800

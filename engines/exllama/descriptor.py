@@ -11,7 +11,7 @@ from engines.worker_adapter import METRICS, METRICS_PATH, PREFILL_FIELDS
 NEVER_ON_A_GPU = (
     "Never run on a GPU: no weights have been read and none of its kernels has computed anything, so speed, memory and "
     "the text of a real model are unknown. They are compiled when it first starts, which takes a C++ compiler, minutes "
-    "(many on few cores) and a GPU of compute capability 8.0 or newer; PyTorch asks for driver 580."
+    "(many on few cores), and PyTorch asks for driver 580."
 )
 NOT_POSSIBLE = (
     "Several cards, drafts, adapters and the kinds of cache were tried against the stand-in only, which has the "
@@ -73,7 +73,10 @@ EXL3 = Descriptor(
     unverified=(
         f"{NEVER_ON_A_GPU} Its sampler, which runs on the card, was stood in for. {NOT_POSSIBLE} Experts of the "
         "first layers can stay in system memory where the model was quantised with the codebook mul1, the converter's "
-        "usual one; the library loads others whole."
+        "usual one; the library loads others whole. On Turing cards it reads prompts by kernels of its own: they and "
+        "eight other files of its 194 were compiled for compute capability 7.5. It has code for AMD's RDNA cards too "
+        "(32-wide wavefronts; none for Instinct), but the index has neither PyTorch for ROCm nor a build of it, so "
+        "that it is not installed for them."
     ),
     traits=EXL3_TRAITS,
 )

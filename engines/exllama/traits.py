@@ -6,6 +6,7 @@ from engines.api.traits import (
     DESKTOP,
     GIB,
     MIB,
+    TURING,
     X86,
     EngineAbility,
     EngineTarget,
@@ -47,9 +48,9 @@ FOR_A_DESK = "This is an engine for one desk: it neither separates many users no
 
 EXL3 = Traits(
     default_formats=frozenset({ModelFormat.EXL3}),
-    targets=(EngineTarget(backend="cuda", vendors=("nvidia",), systems=DESKTOP, architectures=(X86,), compute=AMPERE),),
+    targets=(EngineTarget(backend="cuda", vendors=("nvidia",), systems=DESKTOP, architectures=(X86,), compute=TURING),),
     strength="splits tensors and experts across consumer cards",
-    needs="NVIDIA cards, Ampere or newer (compute capability 8.0), and Linux or Windows on x86-64",
+    needs="NVIDIA cards, Turing or newer (compute capability 7.5), and Linux or Windows on x86-64",
     limits="It does not spread every architecture over several cards yet.",
     abilities=frozenset(
         {

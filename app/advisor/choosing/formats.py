@@ -13,7 +13,7 @@ _CUDA_FORMATS: dict[str, Version] = {
     "gptq": TURING,
     "compressed-tensors": TURING,
     "exl2": AMPERE,
-    "exl3": AMPERE,
+    "exl3": TURING,
 }
 _FP8_ROCM = frozenset({"gfx942", "gfx950", "gfx1200", "gfx1201"})
 _MXFP4_ROCM = frozenset({"gfx942", "gfx950", "gfx1201"})

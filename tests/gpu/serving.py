@@ -1,0 +1,124 @@
+"""One engine started by its own adapter's plan, asked, timed and ended."""
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from engines.api import EngineAdapter, EngineInstallation, LaunchOptions, LaunchPlan, ListenOptions, ModelSource
+from tests.gpu.places import with_wheels
+from tests.ports import free_port
+
+KEY = "a-key-for-one-launch"
+QUESTION = "What is Roundhouse?"
+STREAMS = 8
+TOKENS = 64
+_PAUSE_S = 0.25
+
+
+class EngineEnded(RuntimeError):
+    """It ended, or did not become ready in time; says its last words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What came of asking: text, seconds to readiness, tokens a second alone and with `STREAMS` at once."""
+
+    text: str
+    ready_s: float
+    alone: float
+    together: float
+
+
+def ask_engine(
+    adapter: EngineAdapter,
+    installation: EngineInstallation,
+    source: ModelSource,
+    options: LaunchOptions,
+    within_s: float,
+) -> Answers:
+    """Start the engine, ask, and end it. Raises EngineEnded, ValueError for what the adapter refuses."""
+    net = ListenOptions(host="127.0.0.1", port=free_port(), key=KEY)
+    plan = adapter.plan(source, options, net, installation)
+    began = time.monotonic()
+    with _running(plan) as (process, log):
+        _wait_ready(plan, process, log, began + within_s)
+        ready_s = time.monotonic() - began
+        text = _complete(plan, TOKENS)[0]
+        alone = _rate(plan, 1)
+        return Answers(text=text, ready_s=ready_s, alone=alone, together=_rate(plan, STREAMS))
+
+
+@contextmanager
+def _running(plan: LaunchPlan) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
+    (spec,) = plan.processes
+    with tempfile.TemporaryDirectory(prefix="roundhouse-gpu-") as folder:
+        log = Path(folder) / "log"
+        environment = with_wheels({**os.environ, **spec.env, **spec.secrets})
+        if "PYTHONPATH" in spec.env:
+            environment["PYTHONPATH"] = os.pathsep.join((spec.env["PYTHONPATH"], environment["PYTHONPATH"]))
+        with (
+            log.open("wb") as output,
+            subprocess.Popen(
+                spec.argv, env=environment, cwd=folder, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT
+            ) as process,
+        ):
+            try:
+                yield process, log
+            finally:
+                process.terminate()
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
+
+def _wait_ready(plan: LaunchPlan, process: "subprocess.Popen[bytes]", log: Path, deadline: float) -> None:
+    while True:
+        if process.poll() is not None or time.monotonic() > deadline:
+            words = log.read_text(encoding="utf-8", errors="replace").splitlines()[-8:]
+            why = "did not become ready in time" if process.poll() is None else f"ended with code {process.poll()}"
+            raise EngineEnded(f"{why}: {' / '.join(words)}")
+        try:
+            with urllib.request.urlopen(_request(plan, plan.readiness.path), timeout=5) as reply:  # noqa: S310 -- loopback
+                if reply.status == HTTPStatus.OK:
+                    return
+        except (OSError, urllib.error.HTTPError):
+            pass
+        time.sleep(_PAUSE_S)
+
+
+def _rate(plan: LaunchPlan, streams: int) -> float:
+    """Return tokens a second of so many answers at once."""
+    began = time.monotonic()
+    with ThreadPoolExecutor(streams) as pool:
+        counts = [answer[1] for answer in pool.map(lambda _: _complete(plan, TOKENS), range(streams))]
+    return sum(counts) / (time.monotonic() - began)
+
+
+def _complete(plan: LaunchPlan, tokens: int) -> tuple[str, int]:
+    body = {
+        "model": plan.served_name,
+        "messages": [{"role": "user", "content": QUESTION}],
+        "temperature": 0,
+        "max_tokens": tokens,
+    }
+    with urllib.request.urlopen(_request(plan, "/v1/chat/completions", body), timeout=120) as reply:  # noqa: S310 -- loopback
+        answer: Any = json.load(reply)
+    return str(answer["choices"][0]["message"]["content"]), int(answer["usage"]["completion_tokens"])
+
+
+def _request(plan: LaunchPlan, path: str, body: object = None) -> urllib.request.Request:
+    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+    content = None if body is None else json.dumps(body).encode()
+    return urllib.request.Request(plan.base_url + path, data=content, headers=headers)  # noqa: S310 -- loopback
