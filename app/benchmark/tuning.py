@@ -20,10 +20,10 @@ LEAST_GAIN = 0.02
 """A fiftieth: less is not worth a setting that somebody has to understand."""
 FEW = 3
 """So many candidates, that of before among them, are not halved any more."""
-_BATCHES = (128, 256)
-"""Smaller pieces of a prompt stay in a processor's cache; larger ones take memory that no estimate counts."""
+_BATCHES = (128, 256, 1024, 2048)
+"""Smaller pieces of a prompt stay in a processor's cache; larger ones read weights less often. 512 is usual."""
 _SMALLER_KV = ("q8_0", "q4_0")
-_LAYER_STEPS = (-2, 2)
+_LAYER_STEPS = (-4, -2, 2, 4)
 
 
 class SettingCandidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +50,7 @@ _NAMES = {
     "kv_type": "KV cache",
     "gpu_layers": "GPU layers",
     "draft": "draft",
+    "slots": "slots",
 }
 
 
@@ -69,6 +70,10 @@ class CandidateScope(msgspec.Struct, frozen=True, kw_only=True):
     draft_candidate: str = ""
     """What the model could draft with by itself."""
     tries_kv: bool = False
+    slots: int = 1
+    """Requests that are answered at once now; others wait."""
+    concurrency: int = 1
+    """Requests that come at once."""
 
 
 def propose_candidates(own: ModelSettings, scope: CandidateScope) -> list[SettingCandidate]:
@@ -91,6 +96,8 @@ def propose_candidates(own: ModelSettings, scope: CandidateScope) -> list[Settin
     if scope.gpu_layers is not None and "gpu_layers" in scope.takes:
         layers = [scope.gpu_layers + step for step in _LAYER_STEPS]
         candidates += [SettingCandidate(kind="gpu_layers", value=count) for count in layers if count >= 0]
+    if scope.concurrency > 1:
+        candidates += [SettingCandidate(kind="slots", value=count) for count in _slot_counts(scope)]
     if scope.draft or scope.draft_candidate:
         candidates.append(SettingCandidate(kind="draft", value=DRAFT_OFF if scope.draft else scope.draft_candidate))
     return [part for part in candidates if getattr(own, part.kind) != part.value]
@@ -104,6 +111,12 @@ def _thread_counts(scope: CandidateScope) -> list[int]:
     most = int(scope.usable_cores or scope.logical_cores or now)
     counts = {now - 1, now // 2, most, scope.logical_cores or now}
     return sorted(count for count in counts if 1 <= count <= most and count != now)
+
+
+def _slot_counts(scope: CandidateScope) -> list[int]:
+    """Return other numbers of slots than now: one, half as many as requests, and as many."""
+    most = scope.concurrency
+    return sorted({1, most // 2, most} - {scope.slots})
 
 
 def halve_candidates(samples: Mapping[str, Sequence[BenchmarkSample]]) -> list[str]:

@@ -15,7 +15,7 @@ from app.cli.self_tuning import measure_settings
 from app.client.http import GatewayClient, quote_segment
 from app.core import words
 from app.core.advice import TryDrafts
-from app.core.benchmarks import BUILT_IN_WORKLOADS, StartTune, Workload
+from app.core.benchmarks import BUILT_IN_WORKLOADS, MOST_CONCURRENCY, StartTune, Workload
 from app.core.events import DraftTrialChanged
 from app.core.models import (
     AUTOMATIC,
@@ -158,6 +158,13 @@ def _with_options(command: F) -> F:
     help="What --measure asks.",
 )
 @click.option(
+    "--concurrency",
+    type=click.IntRange(1, MOST_CONCURRENCY),
+    default=1,
+    show_default=True,
+    help="Requests that --measure sends at once; with more than one it tries numbers of slots too.",
+)
+@click.option(
     "--kv-loss",
     type=click.FloatRange(0, 10, min_open=True),
     help="Have --measure try smaller KV caches too: the most that answers may change, as mean KL divergence (0.01 is "
@@ -178,6 +185,7 @@ def tune(  # noqa: PLR0913 -- the options of one command
     measure: bool,
     minutes: float,
     workload: str,
+    concurrency: int,
     kv_loss: float | None,
     keep_disturbed: bool,
     reset: bool,
@@ -195,6 +203,7 @@ def tune(  # noqa: PLR0913 -- the options of one command
             model=model,
             workload=Workload(workload),
             duration_s=minutes * _MINUTE_S,
+            concurrency=concurrency,
             most_loss=kv_loss,
             keeps_disturbed=keep_disturbed,
         )

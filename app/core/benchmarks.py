@@ -325,6 +325,8 @@ class StartTune(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     workload: Workload = Workload.CHAT
     duration_s: Annotated[float, msgspec.Meta(ge=30, le=7200)] = 120.0
     """How long measuring may take, about; loading a large model once more may exceed it."""
+    concurrency: _Concurrency = 1
+    """So many requests at once; with more than one, numbers of slots are tried too."""
     most_loss: Annotated[float, msgspec.Meta(gt=0, le=10)] | None = None
     """The most that answers may change for a smaller KV cache, as mean KL divergence; None: it is left as it is."""
     keeps_disturbed: bool = False

@@ -37,6 +37,8 @@ KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_n
 """What llama.cpp accepts for its KV cache."""
 _SPECULATION = {"model": "draft-simple", "eagle3": "draft-eagle3", "mtp": "draft-mtp", "ngram": "ngram-simple"}
 _NGRAM_SIZES = ("--spec-ngram-simple-size-n", "--spec-ngram-simple-size-m")
+_USUAL_UBATCH = 512
+"""Tokens that llama.cpp computes at once where nobody says."""
 SAMPLING_FLAGS = {
     "temperature": "--temp",
     "top_p": "--top-p",
@@ -112,7 +114,9 @@ def _sampling_flags(options: LaunchOptions) -> Sequence[str]:
 
 
 def _batch_flags(options: LaunchOptions) -> Sequence[str]:
-    return ("--batch-size", str(options.max_batch_tokens))
+    size = options.max_batch_tokens or 0
+    in_one_piece = ("--ubatch-size", str(size)) if size > _USUAL_UBATCH else ()
+    return ("--batch-size", str(size), *in_one_piece)
 
 
 TABLE = FlagTable(
@@ -141,7 +145,7 @@ TABLE = FlagTable(
             names=("--chat-template-file", "--chat-template"),
             say=lambda _options: ("--chat-template-file", TEMPLATE),
         ),
-        Flag(option="max_batch_tokens", names=("--batch-size", "-b"), say=_batch_flags),
+        Flag(option="max_batch_tokens", names=("--batch-size", "-b", "--ubatch-size", "-ub"), say=_batch_flags),
         Flag(option="prefix_cache", names=("--cache-prompt",), say=lambda _options: ("--no-cache-prompt",)),
     ),
     reserved=frozenset(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engines import worker_base
-from engines.llama_cpp.worker import thread_wait_policy
+from engines.llama_cpp.worker import decode_threads, thread_wait_policy
 from engines.llama_cpp_python.sequences import Batch, SamplerFactory, Slot, choose_slot, token_with_alternatives
 from engines.serving.backend import (
     BackendAbility,
@@ -201,10 +201,12 @@ class LlamaCppPythonBackend:
         parameters.n_seq_max = slots
         parameters.n_ctx = (config["context"] or lib.llama_model_n_ctx_train(model)) * slots
         parameters.n_batch = max(config["batch"] or BATCH_TOKENS, slots)
+        parameters.n_ubatch = max(parameters.n_ubatch, config["batch"] or 0)
         parameters.kv_unified = False
         parameters.flash_attn_type = _FLASH[config["flash_attention"]]
         if config["threads"]:
-            parameters.n_threads = parameters.n_threads_batch = config["threads"]
+            parameters.n_threads = decode_threads(Path(str(config["model"])), config["threads"])
+            parameters.n_threads_batch = config["threads"]
         if config["kv_type"]:
             parameters.type_k = parameters.type_v = getattr(lib, f"GGML_TYPE_{config['kv_type'].upper()}")
         context = lib.llama_init_from_model(model, parameters)

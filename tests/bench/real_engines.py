@@ -160,7 +160,7 @@ def describe_figures(figures: EngineFigures) -> Iterator[str]:
                 receipt.target.model,
                 f"{receipt.target.engine} {receipt.target.engine_version}",
                 *level_cells(level),
-                "yes" if receipt.disturbances else "",
+                " ".join(_of_level(receipt.disturbances, level.concurrency)),
             ]
             for receipt in figures.receipts
             for level in receipt.levels
@@ -180,6 +180,13 @@ def describe_figures(figures: EngineFigures) -> Iterator[str]:
         yield ""
     for problem in figures.problems:
         yield f"- {problem}"
+
+
+def _of_level(disturbances: Sequence[str], concurrency: int) -> Iterator[str]:
+    start = f"With {concurrency} at once, "
+    for sentence in disturbances:
+        if sentence.startswith(start):
+            yield sentence.removeprefix(start)
 
 
 def _note(text: str) -> None:

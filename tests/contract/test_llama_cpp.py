@@ -7,7 +7,7 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -307,6 +307,28 @@ def test_threads_of_tiny_models_sleep_and_those_of_others_spin_briefly(tmp_path:
     assert worker.thread_wait_policy(tiny) == {"OMP_WAIT_POLICY": "passive"}
     assert worker.thread_wait_policy(large) == {"GOMP_SPINCOUNT": "1000"}
     assert worker.thread_wait_policy(tmp_path / "none.gguf") == {"GOMP_SPINCOUNT": "1000"}
+
+
+def test_tiny_models_write_with_one_thread_and_read_with_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    tiny = tmp_path / "tiny.gguf"
+    tiny.write_bytes(b"GGUF")
+    assert worker.decode_threads(tiny, 8) == 1
+    large = tmp_path / "large.gguf"
+    with large.open("wb") as file:
+        file.truncate(worker.ONE_THREAD_BYTES)
+    assert [worker.decode_threads(path, 8) for path in (large, tmp_path / "none.gguf")] == [8, 8]
+    monkeypatch.setenv("GOMP_SPINCOUNT", "1000")
+    assert worker.decode_threads(tiny, 8) == 8, "a calibration asks the Guide how long large models' threads wait"
+
+
+def test_prompts_are_read_in_pieces_as_large_as_set() -> None:
+    sizes = []
+    for batch in (128, 2048):
+        params = SimpleNamespace(n_batch=2048, n_ubatch=512)
+        worker._tune(None, params, config(plan({"max_batch_tokens": batch})))
+        sizes.append((params.n_batch, params.n_ubatch))
+    assert sizes == [(128, 512), (2048, 2048)], "llama.cpp computes at most a batch at once"
 
 
 def test_the_oracle_hands_the_worker_what_the_adapter_would() -> None:

@@ -15,7 +15,7 @@ import msgspec
 from app.core.benchmarks import BenchmarkSample, BenchmarkSettings, StartBenchmark, StartTune
 from app.core.errors import BadRequest, Conflict
 from app.core.events import TuneChanged
-from app.core.models import ModelSettings
+from app.core.models import LoadOptions, ModelSettings
 from app.gateway.advising.measuring_job import MeasuringJob
 from app.gateway.advising.quiet_rounds import read_processor_times
 from app.gateway.benchmarking.race import keep_settings, require_own_model
@@ -84,6 +84,8 @@ class SelfTuning(MeasuringJob[TuneChanged]):
             draft=choices.draft,
             draft_candidate=choices.draft_candidate,
             tries_kv=request.most_loss is not None,
+            slots=load.options.slots,
+            concurrency=request.concurrency,
         )
 
     async def _plan_layers(self, model: "ModelInfo", own: ModelSettings) -> int | None:
@@ -104,14 +106,23 @@ class SelfTuning(MeasuringJob[TuneChanged]):
             own, candidates, seed=request.seed, elapsed=lambda: self._clock() - begun_at, duration_s=request.duration_s
         )
         settings = BenchmarkSettings(
-            workload=request.workload, requests=VISIT_REQUESTS, answer_tokens=ANSWER_TOKENS, seed=request.seed
+            workload=request.workload,
+            concurrency=[request.concurrency],
+            requests=VISIT_REQUESTS,
+            answer_tokens=ANSWER_TOKENS,
+            seed=request.seed,
         )
         engine = ""
         disturbances: set[str] = set()
 
         async def visit_model(changed: ModelSettings) -> list[BenchmarkSample]:
             nonlocal engine
-            start = StartBenchmark(model=request.model, settings=settings, keeps_disturbed=request.keeps_disturbed)
+            slots = changed.slots or self._services.settings.get_int("models.slots")
+            start = StartBenchmark(
+                model=request.model,
+                settings=msgspec.structs.replace(settings, load=LoadOptions(slots=slots)),
+                keeps_disturbed=request.keeps_disturbed,
+            )
             timed, engine = await run.time_settings(start, changed)
             if not timed.is_quiet:
                 disturbances.update(round_disturbances([timed]))

@@ -184,12 +184,14 @@ def _backend(catalogue: EngineCatalogue, engine: str) -> str:
 
 def _setting(request: LoadRequest, engine: EngineTraits, backend: str) -> RunSetting:
     options = request.options
+    chunk = options.max_batch_tokens if options.task == "chat" else None  # else as large as the context, by itself
     return RunSetting(
         engine=engine,
         backend=backend,
         context=options.context or LEAST_CONTEXT,
         slots=options.slots,
         kv_type=options.kv_type or "f16",
+        batch=chunk or RunSetting(engine=engine).batch,
         gpu_layers=options.gpu_layers,
         memory_fraction=options.gpu_memory_fraction,
         flash_attention=options.flash_attention is not False,

@@ -14,6 +14,7 @@ from app.core.errors import BadRequest, Conflict, EngineFailed
 from app.core.events import TuneChanged
 from app.core.models import ModelSettings
 from app.gateway.benchmarking import loss as loss_module
+from app.gateway.benchmarking import run as benchmark_run
 from app.gateway.benchmarking.run import BenchmarkRun
 from app.gateway.benchmarking.self_tuning import SelfTuning
 from app.gateway.services import Services
@@ -210,6 +211,32 @@ async def test_a_model_that_does_not_answer_in_words_is_refused(parts: Services)
     tuning = SelfTuning(parts, PlayedComputer().read)
     with pytest.raises(BadRequest, match="does not answer in words"):
         await tuning.start(StartTune(model="org/embed:q8"))
+
+
+class TickingTime:
+    """A clock that goes on by half a second whenever somebody looks."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        self.now_s += 0.5
+        return self.now_s
+
+
+async def test_a_round_goes_on_until_it_says_something(
+    parts: Services, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = PlayedEngine()
+    upstream.play = engine.answer
+    monkeypatch.setattr(benchmark_run, "time", TickingTime())
+    monkeypatch.setattr(benchmark_run, "LEAST_ROUND_S", 2.0)
+    run = BenchmarkRun(parts, threading.Event(), lambda _stage, _share: None, PlayedComputer().read)
+    request = StartBenchmark(model="guide", settings=BenchmarkSettings(requests=3, answer_tokens=4))
+    timed, _ = await run.time_settings(request, ModelSettings())
+    assert len(timed.requests) == 3 * 4, "three passes end before two seconds are over, the fourth does not"
+    prompts = [body["messages"][-1]["content"] for body in engine.bodies]
+    assert len(set(prompts)) == len(prompts), "nothing is taken from the cache"
 
 
 async def test_a_visit_loads_the_model_with_the_settings_and_times_it(parts: Services, upstream: Upstream) -> None:

@@ -30,6 +30,19 @@ async def test_a_load_says_what_it_takes(gateway: Gateway) -> None:
     assert 0 < small.needs.buffers < small.needs.pools["system"] < large.needs.pools["system"]
 
 
+async def test_larger_pieces_of_prompts_take_more(gateway: Gateway) -> None:
+    await gateway.services.machine.read()
+    usual, large = [
+        await memory_fit.fit_load(
+            gateway.services, request(guide_gguf(), context=4096, max_batch_tokens=size), is_fixed=True
+        )
+        for size in (512, 2048)
+    ]
+    assert usual.needs is not None
+    assert large.needs is not None
+    assert large.needs.pools["system"] > usual.needs.pools["system"]
+
+
 async def test_an_engine_nobody_knows_takes_what_its_files_suggest(gateway: Gateway, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     (folder / "more").mkdir(parents=True)

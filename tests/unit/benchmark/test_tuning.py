@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from app.benchmark.tuning import (
@@ -46,6 +47,8 @@ def test_what_the_engine_has_an_option_for_is_tried() -> None:
         "threads 8",
         "batch 128",
         "batch 256",
+        "batch 1024",
+        "batch 2048",
         "flash attention on",
         "flash attention off",
     }
@@ -64,10 +67,23 @@ def test_what_is_set_already_is_no_candidate_and_a_smaller_cache_needs_flash_att
         takes=SCOPE.takes, threads=None, logical_cores=None, usable_cores=None, gpu_layers=1, tries_kv=True
     )
     names = names_of(propose_candidates(ModelSettings(batch_tokens=128, kv_type="q8_0"), scope))
-    assert names == {"batch 256", "flash attention on", "KV cache q4_0", "GPU layers 3"}
+    assert names == {
+        *("batch 256", "batch 1024", "batch 2048", "flash attention on", "KV cache q4_0"),
+        *("GPU layers 3", "GPU layers 5"),
+    }
     assert not {
         name for name in names_of(propose_candidates(ModelSettings(flash_attention="off"), scope)) if "KV" in name
     }
+
+
+def test_slots_are_tried_where_several_requests_come_at_once() -> None:
+    def slots_tried(slots: int, concurrency: int) -> set[str]:
+        scope = msgspec.structs.replace(NOWHERE, slots=slots, concurrency=concurrency)
+        return names_of(propose_candidates(ModelSettings(), scope))
+
+    assert slots_tried(1, 1) == set()
+    assert slots_tried(1, 8) == {"slots 4", "slots 8"}
+    assert slots_tried(4, 2) == {"slots 1", "slots 2"}
 
 
 def test_a_draft_is_tried_and_where_there_is_one_its_absence() -> None:

@@ -65,6 +65,11 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
             part.changed.connect(self.changed)
         stores.library.changed.connect(self.changed)
 
+    @property
+    def most_at_once(self) -> int:
+        """The most requests at once of the chosen levels."""
+        return max(int(level) for level in self.levels.split(","))
+
     def is_outdated_by(self, event: Event) -> bool:
         """Tell whether another result is there."""
         if isinstance(event, RaceChanged):

@@ -14,14 +14,14 @@ class TuneModel(MeasurementModel[TuneChanged, TuneResult]):
 
     kind, path = TuneChanged, "/tunings/job"
 
-    def start(self, model: str, workload: str) -> None:
-        """Begin, unless one runs."""
+    def start(self, model: str, workload: str, concurrency: int = 1) -> None:
+        """Begin, unless one runs; with several requests at once slots are tried too."""
         if self.progress is not None or not model:
             return
         self.problem = self.result = None
         self.progress = TuneChanged(model=model, stage=tr("Getting ready"), fraction=0.0)
         self.changed.emit()
-        request = StartTune(model=model, workload=Workload(workload))
+        request = StartTune(model=model, workload=Workload(workload), concurrency=concurrency)
         self._api.post("/tunings", request, kind=TuneChanged, then=lambda _: None, failed=self.store_problem)
 
     def undo(self) -> None:

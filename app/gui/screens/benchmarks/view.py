@@ -150,7 +150,7 @@ class BenchmarkForm(Surface):
         self._model.trial.open_form(self._model.chosen_model)
 
     def _start_tuning(self) -> None:
-        self._model.tuning.start(self._model.chosen_model, self._model.workload)
+        self._model.tuning.start(self._model.chosen_model, self._model.workload, self._model.most_at_once)
 
     def show_form(self) -> None:
         """Show what is chosen, and how far a run is."""
