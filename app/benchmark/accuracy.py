@@ -8,6 +8,8 @@ import math
 from collections.abc import Iterable, Sequence
 from statistics import median
 
+import msgspec
+
 from app.core.benchmarks import BenchmarkReceipt, PredictionAccuracy
 
 
@@ -26,8 +28,29 @@ def compare_with_predictions(receipts: Iterable[BenchmarkReceipt]) -> Prediction
     )
 
 
+def add_left_out(accuracy: PredictionAccuracy, before: Sequence[float], after: Sequence[float]) -> PredictionAccuracy:
+    """Return it with the medians of the errors of models that were left out, by the tables and by the others."""
+    return msgspec.structs.replace(
+        accuracy, left_out_count=len(before), left_out_before=_median(before), left_out_after=_median(after)
+    )
+
+
 def describe_accuracy(accuracy: PredictionAccuracy) -> str:
-    """Return it in a sentence; empty where nothing was predicted and measured."""
+    """Return it in a sentence or two; empty where nothing was predicted and measured."""
+    return " ".join(filter(None, (_describe_order(accuracy), _describe_left_out(accuracy))))
+
+
+def _describe_left_out(accuracy: PredictionAccuracy) -> str:
+    if accuracy.left_out_before is None or accuracy.left_out_after is None:
+        return ""
+    return (
+        f"Each measured model predicted as if it were new: {accuracy.left_out_before * 100:.0f} % off by the tables, "
+        f"{accuracy.left_out_after * 100:.0f} % off by what the others showed here "
+        f"(median of {accuracy.left_out_count})."
+    )
+
+
+def _describe_order(accuracy: PredictionAccuracy) -> str:
     if accuracy.first_error is None:
         return ""
     first = f"Speeds were predicted {accuracy.first_error * 100:.0f} % off before anything was measured of a model"

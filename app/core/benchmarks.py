@@ -203,6 +203,12 @@ class PredictionAccuracy(msgspec.Struct, frozen=True, kw_only=True):
     later_count: int
     later_error: float | None
     """Median, of those after it."""
+    left_out_count: int = 0
+    """Models, on each engine build, that could be left out: another was measured there."""
+    left_out_before: float | None = None
+    """Median of those, by the tables alone."""
+    left_out_after: float | None = None
+    """Median of the same, each predicted from what the others showed here."""
     sentence: str = ""
 
 

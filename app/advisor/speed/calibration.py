@@ -156,7 +156,7 @@ def _fit_scales(
     rr, rl, ll = beliefs[0] / _TRUST_EFFICIENCY**2, 0.0, beliefs[1] / _TRUST_LAYERS**2
     r, ell = rr, ll
     for sample, weight in zip(samples, weights, strict=True):
-        reading, starting = (part / sample.seconds for part in _table_seconds(sample))
+        reading, starting = (part / sample.seconds for part in table_seconds(sample))
         precision = weight / _RUN_NOISE**2
         rr += precision * reading * reading
         rl += precision * reading * starting
@@ -170,14 +170,14 @@ def _fit_scales(
     return (r / rr, 0.0) if scales[1] <= 0 else (0.0, ell / ll)
 
 
-def _table_seconds(sample: SpeedSample) -> tuple[float, float]:
+def table_seconds(sample: SpeedSample) -> tuple[float, float]:
     """Return the seconds that the tables expect for reading and for layers."""
     rate = sample.expected_efficiency * sample.bandwidth_gb_s * 1e9
     return sample.bytes / rate, sample.layers * sample.expected_layer_s
 
 
 def _sample_seconds(sample: SpeedSample, scales: tuple[float, float]) -> float:
-    reading, starting = _table_seconds(sample)
+    reading, starting = table_seconds(sample)
     return scales[0] * reading + scales[1] * starting
 
 

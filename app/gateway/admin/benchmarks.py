@@ -75,10 +75,16 @@ async def stop_benchmark(call: AdminCall[None, NoQuery]) -> None:
 
 @routes.add("GET", "/benchmarks/accuracy")
 async def benchmark_accuracy(call: AdminCall[None, NoQuery]) -> PredictionAccuracy:
-    """Say how far predicted speeds were off, before and after something was measured of a model."""
-    from app.benchmark.accuracy import compare_with_predictions, describe_accuracy  # noqa: PLC0415 -- start-up must not pay for it
+    """Say how far predicted speeds were off, before and after something was measured of a model.
+
+    Also with each model left out in turn: predicted from what the others showed on this computer.
+    """
+    from app.benchmark.accuracy import add_left_out, compare_with_predictions, describe_accuracy  # noqa: PLC0415 -- start-up must not pay for it
+    from app.gateway.benchmarking.left_out import measure_left_out_here  # noqa: PLC0415 -- as above
 
     accuracy = compare_with_predictions(await call.services.chats.list_benchmarks(limit=KEPT_BENCHMARKS))
+    errors = await measure_left_out_here(call.services)
+    accuracy = add_left_out(accuracy, errors.before, errors.after)
     return msgspec.structs.replace(accuracy, sentence=describe_accuracy(accuracy))
 
 

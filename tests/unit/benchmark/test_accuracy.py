@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from app.benchmark.accuracy import compare_with_predictions, describe_accuracy
-from app.core.benchmarks import BenchmarkPrediction, BenchmarkReceipt
+from app.core.benchmarks import BenchmarkPrediction, BenchmarkReceipt, PredictionAccuracy
 from tests.unit.benchmark.receipts import make_receipt
 
 
@@ -31,6 +31,19 @@ def test_the_first_of_each_model_is_kept_apart_from_later_ones() -> None:
     assert accuracy.later_error == pytest.approx(10 / 9.5 - 1)
     assert "100 % off before" in describe_accuracy(accuracy)
     assert "5 % off after (median of 3)" in describe_accuracy(accuracy)
+
+
+def test_models_left_out_are_said_beside() -> None:
+    accuracy = PredictionAccuracy(
+        first_count=0,
+        first_error=None,
+        later_count=0,
+        later_error=None,
+        left_out_count=5,
+        left_out_before=0.42,
+        left_out_after=0.07,
+    )
+    assert "42 % off by the tables, 7 % off by what the others showed here (median of 5)" in describe_accuracy(accuracy)
 
 
 def test_what_was_disturbed_or_not_predicted_says_nothing() -> None:
