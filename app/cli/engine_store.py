@@ -340,9 +340,17 @@ def _prefer_engine(client: GatewayClient, engine: str) -> None:
     client.patch("/settings", {"engines.preferred": [engine, *others]}, list[SettingInfo])
 
 
+_RUN_FOR_REAL = "Run for real on Linux x86-64 on the CPU"
+"""How descriptors begin whose engines generated on a processor."""
+
+
 def _overview_lines(stocks: list[EngineListing]) -> Iterator[str]:
     head = ("ENGINE", "IN USE", "VERSIONS", "DISK", "HERE")
     yield from format_table(head, map(_row, stocks))
+    names = [stock.name for stock in stocks if stock.verified.startswith(_RUN_FOR_REAL)]
+    if names:
+        yield ""
+        yield f"{_RUN_FOR_REAL}: {', '.join(names)}. `roundhouse engines list ENGINE` says when, and what was run."
 
 
 def _row(stock: EngineListing) -> tuple[str, ...]:
@@ -365,6 +373,7 @@ def _detail_lines(stocks: list[EngineListing]) -> Iterator[str]:
     yield f"Reads {', '.join(stock.formats)}. {stock.advice}"
     if stock.confinement is not None:
         yield stock.confinement.sentence
+    yield from filter(None, (stock.verified, stock.unverified))
     yield ""
     yield from format_table(("VERSION", "BACKEND", "DISK", "STATE", "TEST"), map(_version, stock.versions))
     for offer in stock.offers:

@@ -87,7 +87,8 @@ DESCRIPTOR = Descriptor(
         Gauge.GENERATED_TOKENS: "llamacpp:tokens_predicted_total",
     },
     verified=(
-        "Run for real on Linux x86-64 on the CPU: loading with progress, chat, completions, responses, messages, token "
+        "Run for real on Linux x86-64 on the CPU in November 2026, as the bundled xllamacpp and as llama-cpp-python "
+        "compiled here: loading with progress, chat, completions, responses, messages, token "
         "counts, templates, embeddings with an embedding task, ranking and infill with models of made-up weights, a "
         "quantised KV cache, a draft model, a LoRA adapter, an image and another template with models of made-up "
         "weights, damaged and missing files, a taken port, stopping while loading and while answering, and dying with "

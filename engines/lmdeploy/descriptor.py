@@ -67,6 +67,9 @@ DESCRIPTOR = Descriptor(
         "it ends before it reaches one; its server, with nothing behind it, kept every route behind the launch key. "
         "The rest is played by a stand-in."
     ),
-    unverified=("Never run with a model: it needs an NVIDIA GPU."),
+    unverified=(
+        "Never run with a model: its newest version on PyPI, 0.18.0, takes only cards for its device (cuda, ascend, "
+        "maca, camb), so that nothing of it runs on a processor."
+    ),
     traits=TRAITS,
 )

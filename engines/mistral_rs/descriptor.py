@@ -47,7 +47,8 @@ DESCRIPTOR = Descriptor(
     unverified=(
         "Not run yet on a Mac or on Windows; on a Mac the same package computes with Metal. PyPI has no current build "
         "with CUDA. Of models only the Guide was run; folders with weights of AWQ, GPTQ or FP8, UQFF files, images, "
-        "draft models and LoRA adapters are not offered. A seed is taken, but the library has none for a request."
+        "draft models and LoRA adapters are not offered. A seed is taken, but the library has none for a request. On a "
+        "processor it computes together only answers that began together; others take turns."
     ),
     traits=TRAITS,
 )

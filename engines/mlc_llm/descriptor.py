@@ -46,7 +46,9 @@ DESCRIPTOR = Descriptor(
     obtained="Install it from MLC's own package index, so that `mlc_llm` is on the PATH of Roundhouse's service.",
     verified=("Its command line, log lines and ends are played by a stand-in, and the key guard runs on real uvicorn."),
     unverified=(
-        "Never run with this adapter: its wheels come from a package index of its own, nightly builds only. A model is "
+        "Never run with this adapter: its wheels come from a package index of its own, nightly builds only; PyPI has "
+        "no "
+        "package of its names, or an empty one. A model is "
         "compiled when it is first loaded, which takes minutes and a compiler."
     ),
     traits=TRAITS,

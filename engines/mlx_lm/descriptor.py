@@ -38,7 +38,9 @@ DESCRIPTOR = Descriptor(
     platforms=frozenset({"darwin", "linux"}),
     accelerators=("metal", "cuda", "cpu"),
     verified=(
-        "Run for real on Linux x86-64 on the CPU with mlx-lm 0.32.2 and 16-bit weights: loading, chat, completions, "
+        "Run for real on Linux x86-64 on the CPU in November 2026 with mlx-lm 0.32.2 and 16-bit weights: loading, "
+        "chat, "
+        "completions, "
         "streaming, cancelling, limits of the context, damaged and missing files, a taken port, and the key."
     ),
     unverified=(

@@ -49,7 +49,9 @@ DESCRIPTOR = Descriptor(
         "cpu",
     ),
     verified=(
-        "Run for real on Linux x86-64 on the CPU with mlx-vlm 0.7.10 and 16-bit text weights: loading, chat, and the "
+        "Run for real on Linux x86-64 on the CPU in November 2026 with mlx-vlm 0.7.10 and 16-bit text weights: "
+        "loading, "
+        "chat, and the "
         "key before every route."
     ),
     unverified=(

@@ -38,7 +38,9 @@ DESCRIPTOR = Descriptor(
     metrics_path=METRICS_PATH,
     metrics={gauge: name for gauge, name in METRICS.items() if "kv_cache" not in name},
     verified=(
-        "Run for real on Linux x86-64 on the CPU, with the Guide and a model of made-up weights: chat, completions, "
+        "Run for real on Linux x86-64 on the CPU in November 2026, with the Guide and a model of made-up weights: "
+        "chat, "
+        "completions, "
         "streams, several at once, cancelling, JSON schemas, log probabilities, stopping, damaged and missing files, "
         "and providers that are not there."
     ),

@@ -39,7 +39,9 @@ DESCRIPTOR = Descriptor(
     metrics_path=METRICS_PATH,
     metrics=METRICS,
     verified=(
-        "Run for real on Linux x86-64 on the CPU, with the Guide and a model of made-up weights: chat, completions, "
+        "Run for real on Linux x86-64 on the CPU in November 2026, with the Guide and a model of made-up weights: "
+        "chat, "
+        "completions, "
         "streams, several at once, cancelling, JSON schemas, log probabilities of chosen tokens, a quantised KV cache, "
         "stopping, damaged and missing files, and a GPU that is not there."
     ),

@@ -83,6 +83,8 @@ class LoadResult:
     """It may have parts of a prompt in a cache without saying which: then nobody knows how fast it read the rest."""
     chat_template: str | None = None
     specials: Mapping[str, str] = field(default_factory=dict)
+    gather_s: float = 0.0
+    """After a pause, how long a first request waits for others, for a library that batches what begins together."""
 
 
 class Token(NamedTuple):

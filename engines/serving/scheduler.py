@@ -26,9 +26,11 @@ class _QueuedWork:
 class Scheduler:
     """Owns the backend once it is loaded. Belongs to the event loop's thread."""
 
-    def __init__(self, backend: WorkerBackend, *, slots: int, metrics: WorkerMetrics) -> None:
+    def __init__(self, backend: WorkerBackend, *, slots: int, metrics: WorkerMetrics, gather_s: float = 0.0) -> None:
+        """`gather_s`: how long the first request after a pause waits for others (`LoadResult.gather_s`)."""
         self._backend = backend
         self._slots = slots
+        self._gather_s = gather_s
         self._metrics = metrics
         self._waiting: deque[_QueuedWork] = deque()
         self._running: dict[int, _QueuedWork] = {}
@@ -68,6 +70,7 @@ class Scheduler:
                 self._idle.set()
                 self._awake.clear()
                 await self._awake.wait()
+                await asyncio.sleep(self._gather_s)
             try:
                 self._admit()
                 self._compute()

@@ -43,7 +43,7 @@ class _Server:
 
     async def _serve(self, backend: WorkerBackend) -> None:
         loaded, template = await asyncio.to_thread(self._load, backend)
-        scheduler = Scheduler(backend, slots=loaded.slots, metrics=self._metrics)
+        scheduler = Scheduler(backend, slots=loaded.slots, metrics=self._metrics, gather_s=loaded.gather_s)
         self._metrics.cache = backend.cache_use
         usual = self._config.get("usual_sampling")
         model = ServedModel(str(self._config["alias"]), backend, loaded, scheduler, template)

@@ -23,7 +23,9 @@ DESCRIPTOR = Descriptor(
     has_helpers=True,
     worker_routes=WorkerRoutes(listing="/workers", addition="/workers", removal="/workers/{id}"),
     verified=(
-        "Run for real on Linux x86-64 in front of two and three llama.cpp replicas with one key: chat and completions, "
+        "Run for real on Linux x86-64 on the CPU in November 2026, in front of two and three llama.cpp replicas with "
+        "one "
+        "key: chat and completions, "
         "whole and streamed, a replica that was down at first and came later, and one that was killed."
     ),
     unverified=(

@@ -22,6 +22,7 @@ MEASUREMENTS = (
     Measurement("xet", "tests.bench.xet_cost:measure"),
     Measurement("throughput", "tests.bench.throughput:measure"),
     Measurement("workers", "tests.bench.worker_cost:measure"),
+    Measurement("servers", "tests.bench.server_cost:measure"),
     Measurement("window", "tests.bench.window:measure_start"),
     Measurement("chat", "tests.bench.window:measure_chat"),
     Measurement("chats", "tests.bench.window:measure_chats"),

@@ -55,16 +55,18 @@ def run_program(argv: Sequence[str], environment: Mapping[str, str] | None = Non
                 sys.stderr.write(words.read().decode(errors="replace"))
 
 
-def wait_for(port: int, child: psutil.Popen, path: str = "/health") -> float:
+def wait_for(
+    port: int, child: psutil.Popen, path: str = "/health", *, key: str = "", within_s: float = _START_S
+) -> float:
     """Return the seconds until `path` is answered with 200. Raises RuntimeError if the program ends before."""
     began = time.perf_counter()
-    while time.perf_counter() - began < _START_S:
+    while time.perf_counter() - began < within_s:
         if child.poll() is not None:
             raise RuntimeError(f"{' '.join(child.args)} ended with {child.returncode}")
-        if is_answering(port, path):
+        if is_answering(port, path, key=key):
             return time.perf_counter() - began
         time.sleep(_POLL_S)
-    raise RuntimeError(f"{' '.join(child.args)} did not answer within {_START_S:g} s")
+    raise RuntimeError(f"{' '.join(child.args)} did not answer within {within_s:g} s")
 
 
 def cpu_s(child: psutil.Popen) -> float:
@@ -90,11 +92,11 @@ def _end_program(child: psutil.Popen) -> None:
         child.wait()
 
 
-def is_answering(port: int, path: str = "/health") -> bool:
-    """Tell whether `path` is answered with 200 now."""
+def is_answering(port: int, path: str = "/health", *, key: str = "") -> bool:
+    """Tell whether `path` is answered with 200 now, to whoever has the key."""
     connection = http.client.HTTPConnection(HOST, port, timeout=5.0)
     try:
-        connection.request("GET", path)
+        connection.request("GET", path, headers={"Authorization": f"Bearer {key}"} if key else {})
         return connection.getresponse().status == http.client.OK
     except (OSError, http.client.HTTPException):
         return False

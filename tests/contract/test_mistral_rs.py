@@ -86,7 +86,15 @@ def outcomes_of(backend: MistralRsBackend, until: int) -> list[StepOutcome]:
     return outcomes
 
 
-def test_prompts_are_read_one_after_the_other(backend: MistralRsBackend) -> None:
+def test_prompts_of_a_folder_are_given_to_it_together(backend: MistralRsBackend) -> None:
+    backend._reads_together = True
+    for number in (1, 2, 3):
+        backend.start(work(number))
+    assert len(backend._runner.requests) == 3
+    assert {outcome.work for outcome in outcomes_of(backend, 3)} == {1, 2, 3}
+
+
+def test_prompts_of_a_file_are_read_one_after_the_other(backend: MistralRsBackend) -> None:
     for number in (1, 2, 3):
         backend.start(work(number))
     assert len(backend._runner.requests) == 1

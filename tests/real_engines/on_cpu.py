@@ -33,14 +33,26 @@ def make_once(name: str, version: str, finish: Callable[[Path], None]) -> Path:
     missing = [program for program in ("gcc", "objdump", "readelf") if shutil.which(program) is None]
     if sys.platform != "linux" or sys.version_info[:2] != (3, 11) or missing:
         pytest.skip("the stand-ins are made for Linux and Python 3.11, with gcc and binutils")
-    packages = Path(__file__).with_name(f"{name}.txt")
-    key = hashlib.sha256(packages.read_bytes()).hexdigest()[:12]
-    place = _KEPT / f"{name}-{version}-{key}"
+    packages, place = _packages_of(name), _place_of(name, version)
     if not place.exists():
         for old in _KEPT.glob(f"{name}-*"):
             shutil.rmtree(old)
         _make_environment(place, packages, finish)
     return place
+
+
+def is_made(name: str, version: str) -> bool:
+    """Tell whether that environment is there already."""
+    return _place_of(name, version).exists()
+
+
+def _packages_of(name: str) -> Path:
+    return Path(__file__).with_name(f"{name}.txt")
+
+
+def _place_of(name: str, version: str) -> Path:
+    key = hashlib.sha256(_packages_of(name).read_bytes()).hexdigest()[:12]
+    return _KEPT / f"{name}-{version}-{key}"
 
 
 def _make_environment(place: Path, packages: Path, finish: Callable[[Path], None]) -> None:
