@@ -84,7 +84,7 @@ class LoadResult:
     chat_template: str | None = None
     specials: Mapping[str, str] = field(default_factory=dict)
     gather_s: float = 0.0
-    """After a pause, how long a first request waits for others, for a library that batches what begins together."""
+    """After a pause, how long a first request waits for the next, for a library that batches what begins together."""
 
 
 class Token(NamedTuple):

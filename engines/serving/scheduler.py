@@ -16,6 +16,9 @@ from engines.serving.backend import SHARE_S, BackendSampling, StepOutcome, Worke
 from engines.serving.metrics import WorkerMetrics
 from engines.serving.refusals import RequestRefused, engine_failure
 
+_MOST_WAITS = 10
+"""Of a first request for others."""
+
 
 @dataclass(slots=True)
 class _QueuedWork:
@@ -70,7 +73,7 @@ class Scheduler:
                 self._idle.set()
                 self._awake.clear()
                 await self._awake.wait()
-                await asyncio.sleep(self._gather_s)
+                await self._gather_others()
             try:
                 self._admit()
                 self._compute()
@@ -78,6 +81,15 @@ class Scheduler:
                 self._fail_all(engine_failure(f"The engine failed: {error}"))
                 raise
             await asyncio.sleep(0)
+
+    async def _gather_others(self) -> None:
+        """Wait as long as others come, each within `gather_s` of the one before; no longer than `_MOST_WAITS` of it."""
+        count = 0
+        for _ in range(_MOST_WAITS if self._gather_s else 0):
+            if count == len(self._waiting):
+                return
+            count = len(self._waiting)
+            await asyncio.sleep(self._gather_s)
 
     def _admit(self) -> None:
         while self._waiting and len(self._running) < self._slots:

@@ -39,7 +39,7 @@ _KINDS = SINGLE | {Capability.COMPLETION, Capability.CHAT, Capability.TRANSCRIPT
 """What a model is for. A list that names one of these names all that there are."""
 _ABILITIES = frozenset(Capability) - _KINDS
 _TYPES = {
-    **dict.fromkeys(("llm", "chat", "language", "vlm"), Capability.CHAT),
+    **dict.fromkeys(("llm", "chat", "chat-completion", "chat-completions", "language", "vlm"), Capability.CHAT),
     **dict.fromkeys(("embedding", "embeddings"), Capability.EMBEDDING),
     **dict.fromkeys(("rerank", "reranker"), Capability.RERANK),
     **dict.fromkeys(("transcription", "stt", "automatic-speech-recognition"), Capability.TRANSCRIPTION),
@@ -170,6 +170,7 @@ async def _details(root: EngineEndpoint, names: Sequence[str], *, has_tabby: boo
         async with asyncio.timeout(DETAILS_S), asyncio.TaskGroup() as asking:
             asking.create_task(_add_lm_studio_cards(root, cards))
             asking.create_task(_add_ollama_cards(root, names, cards))
+            asking.create_task(_add_foundry_cards(root, names, cards))
             if has_tabby:
                 asking.create_task(_add_tabby_card(root, cards))
             if len(names) == 1:  # which of several is meant it cannot be asked
@@ -239,6 +240,30 @@ async def _add_ollama_cards(root: EngineEndpoint, names: Sequence[str], cards: d
 def _context_of(model_info: Mapping[str, object]) -> int | None:
     lengths = (value for name, value in model_info.items() if name.endswith(".context_length"))
     return next((length for length in lengths if isinstance(length, int) and length > 0), None)
+
+
+class _FoundryModel(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: str
+    task: str = ""
+    supports_tool_calling: bool | None = None
+
+
+class _FoundryCatalog(msgspec.Struct, frozen=True):
+    models: list[_FoundryModel]
+
+
+async def _add_foundry_cards(root: EngineEndpoint, names: Sequence[str], cards: dict[str, EndpointCard]) -> None:
+    """Add what Foundry Local's catalogue says, by its documentation; a list may name versions ("phi:4") or not."""
+    catalog = await _request_json(root, "GET", "/foundry/list", _FoundryCatalog)
+    by_name = {model.name.partition(":")[0]: model for model in catalog.models} if catalog else {}
+    for name in names:
+        model = by_name.get(name.partition(":")[0])
+        if model is None:
+            continue
+        answers = _answers_of_type(model.task)
+        if model.supports_tool_calling is not None:
+            answers |= {Capability.TOOLS: model.supports_tool_calling}
+        _add(cards, name, EndpointCard(answers, server="Foundry Local"))
 
 
 class _TabbyParameters(msgspec.Struct, frozen=True, kw_only=True):

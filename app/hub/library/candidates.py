@@ -184,6 +184,8 @@ def folder_format(files: Iterable[str]) -> str:
         return "onnx-genai"
     if names & {"openvino_model.xml", "openvino_language_model.xml"}:
         return "openvino"
+    if any(name.endswith(".uqff") for name in names):  # its safetensors are what is left beside the weights
+        return ""
     has_weights = any(name.endswith(".safetensors") for name in names)
     return "safetensors" if has_weights and "config.json" in names else ""
 

@@ -141,6 +141,21 @@ async def test_tabby_tells_of_the_model_it_has_loaded_and_of_no_other(far: Far) 
     assert cards["folder"] == EndpointCard(server="TabbyAPI")
 
 
+@pytest.mark.parametrize("name", ["phi-4:3", "phi-4"])
+async def test_foundry_local_s_catalogue_tells_of_tools_and_its_kinds(far: Far, name: str) -> None:
+    speech = {"name": "whisper:1", "task": "automatic-speech-recognition"}
+    phi = {"name": "phi-4:4", "task": "chat-completion", "supportsToolCalling": False}
+    far.pages["/foundry/list"] = {"models": [phi, speech]}
+    card = await card_of(far, name)
+    assert (card.server, card.answers[Capability.CHAT], card.answers[Capability.TOOLS]) == (
+        "Foundry Local",
+        True,
+        False,
+    )
+    assert (await card_of(far, "whisper")).answers[Capability.TRANSCRIPTION]
+    assert not (await card_of(far, "another")).server
+
+
 async def test_tabby_s_answer_that_makes_no_sense_tells_nothing(far: Far) -> None:
     far.pages["/v1/model"] = {"id": 3, "parameters": []}
     models = [RemoteModel(id="a", owned_by="tabbyAPI")]

@@ -9,6 +9,7 @@ import pytest
 from app.config.paths import RESOURCES
 from app.core.errors import BadRequest, UserError
 from app.core.models import ModelInfo
+from app.hub.library.candidates import folder_format
 from app.hub.library.library import Library
 
 GUIDE = RESOURCES / "guide"
@@ -114,3 +115,17 @@ def test_a_folder_that_vanishes_is_missed(library: Library, models: Path) -> Non
     shutil.rmtree(models / "gone")
     with pytest.raises(UserError):
         library.find_model("gone")
+
+
+@pytest.mark.parametrize(
+    ("files", "kind"),
+    [
+        (("config.json", "model.safetensors"), "safetensors"),
+        (("config.json", "residual.safetensors", "guide-q8_0-0.uqff"), ""),
+        (("genai_config.json", "model.onnx"), "onnx-genai"),
+        (("openvino_model.xml",), "openvino"),
+        (("model.safetensors",), ""),
+    ],
+)
+def test_a_folder_is_known_by_its_files(files: tuple[str, ...], kind: str) -> None:
+    assert folder_format(files) == kind

@@ -37,7 +37,7 @@ def answer() -> Any:  # noqa: ANN401 -- what the scheduler asks of one
     )
 
 
-@pytest.mark.parametrize(("gather_s", "together"), [(0.5, 2), (0.0, 1)])
+@pytest.mark.parametrize(("gather_s", "together"), [(0.1, 2), (0.0, 1)])
 async def test_after_a_pause_a_first_request_waits_for_others_where_that_pays(gather_s: float, together: int) -> None:
     backend = Counting()
     scheduler = Scheduler(backend, slots=4, metrics=WorkerMetrics(), gather_s=gather_s)
