@@ -164,6 +164,13 @@ SETTINGS: tuple[Setting, ...] = (
         default=False,
     ),
     Setting(
+        name="chats.guide_model",
+        title="A loaded model answers for the Guide",
+        help="While a model that calls tools is loaded, it writes the Guide's answers from what the Guide looks up.",
+        kind=SettingKind.BOOL,
+        default=True,
+    ),
+    Setting(
         name="chats.tool_servers",
         title="Tools of new chats",
         help="Names of MCP servers whose tools the model of a new chat may call. You are asked before each call.",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import pairwise
 
 from app.guide.light_words import LIGHT_WORDS, OTHER_PRODUCTS, SHORT_FORMS
@@ -327,6 +328,7 @@ def is_other_product(word: str) -> bool:
     return word in _OTHERS
 
 
+@lru_cache(maxsize=1 << 14)  # the phrasings have 4,000 words between them, again and again
 def normal_word(word: str) -> str:
     """Return what stands for a word and its forms and synonyms."""
     stem = _stem(word)

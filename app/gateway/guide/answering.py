@@ -39,6 +39,7 @@ from app.guide import wording
 from app.guide.entries import GuideEntry, load_entries
 from app.guide.matching import QuestionIndex, choose_match, is_other_subject
 from app.guide.names import NameTable, find_context, hide_names
+from app.guide.recogniser import read_recogniser
 
 UNKNOWN = (
     "I do not know that. I answer questions about Roundhouse and this computer: which model fits, what is loaded, how "
@@ -210,7 +211,8 @@ class _Inquiry(msgspec.Struct, frozen=True):
 
 
 def _read_questions() -> QuestionIndex:
-    return QuestionIndex(load_entries(guide_gguf().parent))
+    folder = guide_gguf().parent
+    return QuestionIndex(load_entries(folder), read_recogniser(folder))
 
 
 def _use_of(question: str) -> HubUse:

@@ -62,7 +62,9 @@ class LargerModel:
         self._observers = Observers((services.metrics, services.measuring))
 
     def find(self) -> ResolvedModel | None:
-        """Return a model that is ready and calls tools, none of an attached endpoint; None if there is none."""
+        """Return a model that is ready and calls tools, none of an attached endpoint; None if none is to be asked."""
+        if not self._services.settings.get("chats.guide_model"):
+            return None
         models = {model.name: model for model in self._services.library.list_models()}
         for status in self._services.supervisor.list_statuses():
             model, load = models.get(status.model), self._services.supervisor.request_of(status.model)

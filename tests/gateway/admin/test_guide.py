@@ -174,6 +174,13 @@ async def test_an_engine_that_fails_or_calls_for_ever_leaves_what_was_looked_up(
     assert "larger" in answer.text
 
 
+@pytest.mark.usefixtures("larger")
+async def test_no_model_is_asked_where_the_setting_says_so(api: Api, gateway: Gateway) -> None:
+    await api.call("PATCH", "/settings", list[object], {"chats.guide_model": False})
+    assert (await ask(api, "What is loaded?")).model == ""
+    assert gateway.upstream.bodies == []
+
+
 async def test_a_model_that_calls_no_tools_is_not_asked(
     api: Api, larger: str, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
