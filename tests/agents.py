@@ -53,6 +53,11 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.package}{'@' if self.is_npm else '=='}{self.version}"
 
 
+ADAPTERS = {
+    "claude-code": "@agentclientprotocol/claude-agent-acp@0.101.0",
+    "codex": "@zed-industries/codex-acp@0.16.0",
+}
+"""What speaks the Agent Client Protocol for agents that do not, by the tool."""
 NODE = "node@24.21.0"
 """What runs those from npm: OpenClaw takes no older one."""
 AGENTS = (
@@ -181,7 +186,7 @@ def search_path() -> str:
 
 def install_agents(folder: Path, uv: str) -> None:
     """Install all of them below `folder`, at their versions."""
-    npm = [each.requirement for each in AGENTS if each.is_npm]
+    npm = [*(each.requirement for each in AGENTS if each.is_npm), *ADAPTERS.values()]
     quiet = ("--silent", "--no-audit", "--no-fund", "--cache", str(folder / "cache"))
     install = [shutil.which("npm") or "npm", "install", *quiet, "--prefix", str(folder)]
     subprocess.run([*install, NODE], check=True)

@@ -1,6 +1,6 @@
-"""A coding agent that is hosted, for real: OpenCode edits a file once it is allowed, and the change is shown before.
+"""Coding agents that are hosted, for real: each edits a file once it is allowed, and the change is shown before.
 
-Without a folder of agents (`make clients` makes it) the test is skipped.
+Without a folder of agents (`make clients` makes it) the tests are skipped.
 """
 
 import os
@@ -18,6 +18,7 @@ from app.config.programs import child_environment, module_command
 from app.core.agents import (
     AgentAnswer,
     AgentCallStatus,
+    AgentOptionKind,
     AgentPermission,
     AgentPromptText,
     AgentSession,
@@ -71,28 +72,48 @@ def wait_for(client: GatewayClient, session: AgentSession, state: AgentState) ->
     return read_session(client, session)
 
 
-def test_opencode_edits_a_file_once_it_is_allowed_and_shows_the_change_before(
-    service: GatewayClient, tmp_path: Path
+HOSTED = {
+    "opencode": ("OpenCode", FILE, "edit"),
+    "gemini-cli": ("Gemini CLI", f"Writing to {FILE}", "edit"),
+    "claude-code": ("Claude Agent", f"Write {FILE}", "edit"),
+    "codex": ("Codex", "printf", "execute"),
+    "qwen-code": ("Qwen Code", "", "edit"),
+    "copilot-cli": ("Copilot", "", "edit"),
+}
+"""What each calls itself, and its question: how that begins, and of what kind it is."""
+CREATING = {"qwen-code", "copilot-cli"}
+"""Those that write over no file that they have not read."""
+
+
+@pytest.mark.parametrize("agent", HOSTED)
+def test_an_agent_edits_a_file_once_it_is_allowed_and_shows_the_change_before(
+    agent: str, service: GatewayClient, tmp_path: Path
 ) -> None:
+    name, title, kind = HOSTED[agent]
     project = (tmp_path / "project").resolve()
     project.mkdir()
-    (project / FILE).write_text("Hello\n", encoding="utf-8")
+    file, before = project / FILE, None if agent in CREATING else "Hello\n"
+    if before is not None:
+        file.write_text(before, encoding="utf-8")
     service.patch("/settings", {"agents.enabled": True}, list[object])
     with ScriptedEndpoint(str(project)) as endpoint:
         service.post("/attached", AttachEndpoint(url=endpoint.url, name="coder"), list[ModelInfo])
-        new = NewAgentSession(agent="opencode", folder=str(project), model="coder")
+        new = NewAgentSession(agent=agent, folder=str(project), model="coder")
         session = service.post("/agents/sessions", new, AgentSession)
         path = f"/agents/sessions/{session.id}"
-        assert wait_for(service, session, AgentState.READY).session.version.startswith("OpenCode")
+        assert name in wait_for(service, session, AgentState.READY).session.version
         service.post(f"{path}/prompts", AgentPromptText(text=f"Write {FILE} that says {CONTENT}."), AgentSession)
         asking = wait_for(service, session, AgentState.ASKING).entries
         question = next(entry for entry in asking if isinstance(entry, AgentPermission))
-        assert (question.title, question.kind) == (FILE, "edit")
-        assert question.diffs[0].diff.splitlines()[2:] == ["@@ -1 +1 @@", "-Hello", f"+{CONTENT}"]
-        assert (project / FILE).read_text(encoding="utf-8") == "Hello\n"
-        service.post(f"{path}/permissions/{question.id}", DecideAgentPermission(option="once"), AgentSession)
+        assert (question.title[: len(title)], question.kind) == (title, kind)
+        if kind == "edit":
+            shown = [entry.diffs for entry in asking if isinstance(entry, (AgentPermission, AgentToolCall))]
+            assert [diff.diff.splitlines()[-1] for diffs in shown for diff in diffs][-1] == f"+{CONTENT}"
+        assert (file.read_text(encoding="utf-8") if file.exists() else None) == before
+        once = next(option.id for option in question.options if option.kind is AgentOptionKind.ALLOW_ONCE)
+        service.post(f"{path}/permissions/{question.id}", DecideAgentPermission(option=once), AgentSession)
         entries = wait_for(service, session, AgentState.READY).entries
-    assert (project / FILE).read_text(encoding="utf-8") == CONTENT
-    assert [entry.text for entry in entries if isinstance(entry, AgentAnswer)] == [ANSWER]
+    assert file.read_text(encoding="utf-8").rstrip("\n") == CONTENT
+    assert [entry.text for entry in entries if isinstance(entry, AgentAnswer)][-1].endswith(ANSWER)
     assert [entry.status for entry in entries if isinstance(entry, AgentToolCall)] == [AgentCallStatus.COMPLETED]
     service.delete(path)

@@ -2,6 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
+from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
 from app.core.agents import (
@@ -19,6 +20,8 @@ from app.core.events import AgentSessionsChanged, SettingChanged
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.agents.entries import PermissionEntry, TextEntry, ToolEntry
 from app.gui.screens.agents.view import AgentsScreen, SessionRow
+from app.gui.screens.chat.transcript.answer_view import AnswerView
+from app.gui.screens.chat.transcript.box import Verb
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button
 from app.gui.widgets.code import DiffView
@@ -90,13 +93,36 @@ def test_what_happens_is_shown_and_grows(page: AgentsScreen, api: DemoApi) -> No
     ]
     answer = widgets[5]
     assert isinstance(answer, TextEntry)
-    assert answer.answer.toPlainText().startswith("greet returns a greeting.")
+    assert answer.answer.plain_text().startswith("greet returns a greeting.")
     api.send_event(STREAM, AgentTextAdded(entry=5, offset=60, text="\n\nThat is **all**."))
-    assert answer.answer.toPlainText().endswith("That is all.")
+    assert answer.answer.plain_text().endswith("That is all.")
     api.send_event(STREAM, AgentEntryChanged(entry=AgentAnswer(id=7, text="<b>no markup</b> ![x](/etc/passwd)")))
     plain = widgets[7]
     assert isinstance(plain, TextEntry)
-    assert "<b>no markup</b>" in plain.answer.toPlainText()
+    assert "<b>no markup</b>" in plain.answer.plain_text()
+
+
+def test_an_answer_is_drawn_as_in_chats_and_is_as_tall_as_it_is(qtbot: QtBot, theme: Theme) -> None:
+    answer = AnswerView(theme)
+    qtbot.addWidget(answer)
+    answer.resize(600, 400)
+    answer.show()
+    answer.show_markdown("Look:\n\n```python\nprint(1)\n")
+    short = answer.sizeHint().height()
+    answer.show_markdown("Look:\n\n```python\nprint(1)\nprint(2)\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n")
+    (turn,) = answer.document.turns
+    assert answer.sizeHint().height() > short > 0
+    assert (answer.verticalScrollBar().maximum(), answer.offset) == (0, 0)
+    spots = {spot.verb: spot for spot in turn.spots_between(0, turn.height)}
+    assert (
+        {Verb.COPY_CODE, Verb.COPY_TABLE}
+        <= set(spots)
+        <= {Verb.COPY_CODE, Verb.WRAP_CODE, Verb.COPY_TABLE, Verb.COPY_CSV}
+    )
+    answer.perform_action(0, spots[Verb.COPY_CODE])
+    assert QGuiApplication.clipboard().text() == "print(1)\nprint(2)"
+    answer.show_markdown("Another text.")
+    assert answer.plain_text() == "Another text."
 
 
 def test_a_permission_is_decided_with_the_change_before_ones_eyes(page: AgentsScreen, api: DemoApi) -> None:

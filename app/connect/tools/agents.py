@@ -65,6 +65,7 @@ GEMINI_CLI = ClientTool(  # https://geminicli.com/docs/reference/configuration
         form=JSON,
         changes=_gemini_settings,
     ),
+    agent_tried="0.61.0",
 )
 
 

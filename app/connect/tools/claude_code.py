@@ -10,7 +10,7 @@ from pathlib import Path
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange
 from app.connect.documents import JSON
-from app.connect.tool import FILE, ClientTool, ToolRoute, ToolRun, WiredModel, WiringTarget
+from app.connect.tool import FILE, FOLDER, ClientTool, ToolRoute, ToolRun, WiredModel, WiringTarget
 
 _MODELS = (
     "ANTHROPIC_MODEL",
@@ -81,7 +81,11 @@ CLAUDE_CODE = ClientTool(
     agent=ToolRun(  # https://github.com/agentclientprotocol/claude-agent-acp
         install="npm install -g @agentclientprotocol/claude-agent-acp",
         program="claude-agent-acp",
-        environment=_values,
+        environment=lambda wiring: {**_values(wiring), "CLAUDE_CONFIG_DIR": FOLDER},
+        file="settings.json",
+        form=JSON,
+        changes=lambda _wiring: [DocumentChange(("permissions", "defaultMode"), "default")],  # else a model decides
     ),
+    agent_tried="0.101.0",
     headers={"anthropic-version": "2023-06-01", "anthropic-beta": "claude-code-20250219"},
 )

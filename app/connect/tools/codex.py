@@ -9,7 +9,7 @@ from pathlib import Path
 from app.config.paths import Home
 from app.connect.document_paths import DocumentChange
 from app.connect.documents import TOML
-from app.connect.tool import RUN_KEY, ClientTool, ToolRoute, ToolRun, WiringTarget
+from app.connect.tool import FOLDER, RUN_KEY, ClientTool, ToolRoute, ToolRun, WiringTarget
 
 _ID = "roundhouse"
 _KEY_VARIABLE = "ROUNDHOUSE_API_KEY"
@@ -32,10 +32,6 @@ def _arguments(wiring: WiringTarget) -> list[str]:
     return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
 
-def _agent_arguments(wiring: WiringTarget) -> list[str]:
-    return [*_arguments(wiring), "-c", f"model_providers.{_ID}.env_key={_KEY_VARIABLE}"]
-
-
 def _changes(wiring: WiringTarget) -> list[DocumentChange]:
     return [
         DocumentChange(("model",), wiring.model),
@@ -44,6 +40,17 @@ def _changes(wiring: WiringTarget) -> list[DocumentChange]:
         DocumentChange(
             ("model_providers", _ID), {"name": "Roundhouse", "base_url": wiring.openai, "wire_api": "responses"}
         ),
+    ]
+
+
+def _agent_changes(wiring: WiringTarget) -> list[DocumentChange]:
+    """Have it ask before each command that is not known to only read, and use what can be nested in our confinement."""
+    return [
+        *_changes(wiring),
+        DocumentChange(("model_providers", _ID, "env_key"), _KEY_VARIABLE),
+        DocumentChange(("approval_policy",), "untrusted"),
+        DocumentChange(("sandbox_mode",), "workspace-write"),
+        DocumentChange(("features", "use_legacy_landlock"), value=True),
     ]
 
 
@@ -64,10 +71,16 @@ CODEX = ClientTool(
         environment=lambda wiring: {_KEY_VARIABLE: wiring.key} if wiring.key == RUN_KEY else {},
     ),
     tried="0.169.0",
-    agent=ToolRun(  # https://github.com/zed-industries/codex-acp
-        install="npm install -g @zed-industries/codex-acp",
+    agent=ToolRun(  # https://github.com/zed-industries/codex-acp; its successor needs bubblewrap, which cannot nest
+        install="npm install -g @zed-industries/codex-acp@0.16.0",
         program="codex-acp",
-        arguments=_agent_arguments,
-        environment=lambda wiring: {_KEY_VARIABLE: wiring.key},
+        environment=lambda wiring: {
+            "CODEX_HOME": FOLDER,
+            _KEY_VARIABLE: wiring.key,
+        },
+        file="config.toml",
+        form=TOML,
+        changes=_agent_changes,
     ),
+    agent_tried="0.16.0",
 )

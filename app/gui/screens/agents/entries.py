@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QSize, Qt, QUrl
-from PySide6.QtGui import QTextDocument
-from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.agents import (
     AgentAnswer,
@@ -22,17 +20,16 @@ from app.core.agents import (
     AgentToolCall,
 )
 from app.core.translation import LazyText, tr
+from app.gui.screens.chat.transcript.answer_view import AnswerView
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook
 from app.gui.widgets.code import DiffView, LogView
 from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import Surface, VBox
-from app.gui.widgets.links import open_link
 from app.gui.widgets.panels import Fold
 from app.gui.widgets.text import Label, Paragraph
 
 Decide = Callable[[AgentPermission, str], object]
-_MARKDOWN = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
 _MOST_LINES = 10
 _OUTPUT_MARGIN = 20
 """Room for a horizontal scroll bar below the lines."""
@@ -50,48 +47,6 @@ _OPTIONS = {
     AgentOptionKind.REJECT_ONCE: ButtonLook.PLAIN,
     AgentOptionKind.REJECT_ALWAYS: ButtonLook.QUIET,
 }
-
-
-class MarkdownView(QTextBrowser):
-    """What an agent says, as tall as it is. Nothing is loaded from anywhere, and HTML is shown as it is written."""
-
-    def __init__(self, theme: Theme) -> None:
-        super().__init__()
-        self._theme, self._text = theme, ""
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setOpenLinks(False)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.viewport().setAutoFillBackground(False)
-        self.setAccessibleName(tr("Answer"))
-        self.anchorClicked.connect(lambda url: open_link(url.toString()))
-        self.document().documentLayout().documentSizeChanged.connect(lambda _: self.updateGeometry())
-        theme.changed.connect(self._restyle)
-        self._restyle()
-
-    def show_markdown(self, text: str) -> None:
-        """Show a text that may have grown."""
-        if text != self._text:
-            self._text = text
-            self.document().setMarkdown(text, _MARKDOWN)
-
-    def loadResource(self, kind: int, name: QUrl | str) -> object:  # noqa: N802 -- Qt's name
-        """Load nothing: an agent's pictures could be files of this computer."""
-        del kind, name
-        return None
-
-    def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
-        """Return the height of the text at this width."""
-        return QSize(self._theme.px(240), round(self.document().size().height()))
-
-    def _restyle(self) -> None:
-        self.setFont(self._theme.font("body"))
-        self.document().setDocumentMargin(0)
-        palette = self.palette()
-        palette.setColor(palette.ColorRole.Text, self._theme.color("ink"))
-        palette.setColor(palette.ColorRole.Base, Qt.GlobalColor.transparent)
-        self.setPalette(palette)
-        self.updateGeometry()
 
 
 class DiffList(QWidget):
@@ -131,7 +86,7 @@ class TextEntry(QWidget):
         if who:
             box.addWidget(Label(theme, who, role="meta", color="ink-3"))
         if isinstance(entry, AgentAnswer):
-            self.answer = MarkdownView(theme)
+            self.answer = AnswerView(theme)
             box.addWidget(self.answer)
             return
         is_quiet = isinstance(entry, (AgentThought, AgentNote))

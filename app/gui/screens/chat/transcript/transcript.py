@@ -36,7 +36,6 @@ from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import FOCUS_RING, Radius
 
 COLUMN = 760
-_SIDE = 24
 _FRAME_MS = 16
 _LOAD = 3
 """A frame that took long is followed by a pause this many times as long: typing comes first."""
@@ -49,6 +48,10 @@ class Transcript(TranscriptScrollArea):
     """A conversation. `text_typed`: letters that are meant for the composer."""
 
     text_typed = Signal(str)
+    side = 24
+    """Unscaled pixels that stay free beside the column."""
+    is_centred = True
+    """Whether the column is in the middle, where there is more room than it takes."""
 
     def __init__(self, theme: Theme, find_thumbnail: FindThumbnail = find_nothing) -> None:
         super().__init__(theme, find_thumbnail)
@@ -215,8 +218,8 @@ class Transcript(TranscriptScrollArea):
 
     def _fit_width(self) -> None:
         width = self.viewport().width()
-        column = min(self.theme.px(COLUMN), max(1, width - 2 * self.theme.px(_SIDE)))
-        self.column_left = (width - column) // 2
+        column = min(self.theme.px(COLUMN), max(1, width - 2 * self.theme.px(self.side)))
+        self.column_left = (width - column) // 2 if self.is_centred else self.theme.px(self.side)
         place = self.document.anchor_at(self.offset)
         self.document.resize(self.document.look, column)
         if not self.sticks:
@@ -230,7 +233,7 @@ class Transcript(TranscriptScrollArea):
         )
 
     def _restyle(self) -> None:
-        column = min(self.theme.px(COLUMN), max(1, self.viewport().width() - 2 * self.theme.px(_SIDE)))
+        column = min(self.theme.px(COLUMN), max(1, self.viewport().width() - 2 * self.theme.px(self.side)))
         place = self.document.anchor_at(self.offset)
         self.document.resize(TranscriptLook(self.theme, self.find_thumbnail), column)
         self._fit_width()
