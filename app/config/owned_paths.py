@@ -121,6 +121,8 @@ _CONFIG = (
     "profiles.toml*",
     "keys.json*",
     "hub-token.json*",
+    "machine-identity.*",
+    "machines.json*",
     "update-keys.txt",
     "mcp*.json*",
     "window*",

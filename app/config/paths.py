@@ -89,6 +89,16 @@ class Paths:
         return self.config / "profiles.toml"
 
     @property
+    def machine_identity_file(self) -> Path:
+        """The certificate and the encrypted private key that paired machines know this one by, mode 0600."""
+        return self.config / "machine-identity.pem"
+
+    @property
+    def machines_file(self) -> Path:
+        """The machines paired with this one, and their certificates."""
+        return self.config / "machines.json"
+
+    @property
     def mcp_file(self) -> Path:
         """The servers of tools a person set up, as other programs write them, mode 0600: they may hold secrets."""
         return self.config / "mcp.json"

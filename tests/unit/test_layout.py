@@ -16,7 +16,7 @@ CODE = ("app", "engines")
 LOW = {"core"}
 PARTS = {
     *("network", "supervisor", "engine_store", "hub", "store", "hardware", "advisor", "config", "connect"),
-    *("updates", "confinement", "extraction", "documents", "guide"),
+    *("updates", "confinement", "extraction", "documents", "guide", "machines"),
 }
 MAY_IMPORT = {
     "core": set(),
@@ -33,6 +33,7 @@ MAY_IMPORT = {
     "markdown": LOW,
     "network": LOW,
     "guide": LOW,
+    "machines": LOW | {"config", "network"},
     "hub": LOW | {"config", "network"},
     "hardware": LOW | {"config"},
     "engine_store": LOW | {"config", "network"},

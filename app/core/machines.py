@@ -1,0 +1,64 @@
+"""Computers of one person: what is known of a paired machine, and what travels about them between our programs."""
+
+import base64
+import hashlib
+from typing import Annotated
+
+import msgspec
+
+DOMAIN = ".machine.invalid"
+"""Ends the host name that a paired machine has in addresses of ours: its address may change, who it is does not.
+
+`.invalid` is reserved (RFC 2606), so no resolver ever has such a name.
+"""
+_ID_DIGITS = 16
+"""64 bits of the certificate's hash name a machine; whether it is that machine, all 256 decide."""
+
+MachineName = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")
+]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+MacAddress = Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{2}(:[0-9a-f]{2}){5})?$")]
+Certificate = Annotated[str, msgspec.Meta(min_length=64, max_length=4096)]
+
+
+class MachineCard(msgspec.Struct, frozen=True, kw_only=True):
+    """What a machine says of itself when it is paired. `certificate` is DER, in base64."""
+
+    name: MachineName
+    certificate: Certificate
+    port: Port
+    """Where it listens for paired machines; 0 where it does not."""
+    mac: MacAddress = ""
+    """Of the network card it was paired over: what wakes it."""
+
+
+class PairedMachine(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine that is trusted, and where it was last."""
+
+    name: MachineName
+    certificate: Certificate
+    host: str
+    port: Port
+    mac: MacAddress = ""
+    paired_at: float = 0.0
+
+    @property
+    def certificate_der(self) -> bytes:
+        """Its certificate."""
+        return base64.b64decode(self.certificate)
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of its certificate, in hex."""
+        return hashlib.sha256(self.certificate_der).hexdigest()
+
+    @property
+    def id(self) -> str:
+        """What it is called where its name could change."""
+        return self.fingerprint[:_ID_DIGITS]
+
+    @property
+    def url(self) -> str:
+        """The address its endpoint has here, whatever its own is now."""
+        return f"https://{self.id}{DOMAIN}"

@@ -1,0 +1,73 @@
+"""The machines this one is paired with, in one private file: trusting one and revoking it are each one write.
+
+Belongs to one owner. Blocks; use a thread.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from app.config.private_files import save_private
+from app.core.errors import EnvironmentFault, NotFound, quote_value
+from app.core.machines import PairedMachine
+
+
+class PairedMachines:
+    """The list. What a file says that cannot be read is nobody's word: then no machine is trusted, and that is said."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._machines = _read_machines(file)
+
+    def list_machines(self) -> list[PairedMachine]:
+        """Return them by name."""
+        return sorted(self._machines, key=lambda machine: machine.name.casefold())
+
+    def find_machine(self, name: str) -> PairedMachine:
+        """Return one by its name, id or fingerprint. Raises NotFound."""
+        wanted_name = name.casefold()
+        for machine in self._machines:
+            if wanted_name in {machine.name.casefold(), machine.id, machine.fingerprint}:
+                return machine
+        raise NotFound(
+            f"No machine called {quote_value(name)} is paired with this one.",
+            hint="`roundhouse machines list` lists those that are.",
+            code="machine_not_found",
+        )
+
+    def put_machine(self, machine: PairedMachine) -> PairedMachine:
+        """Trust a machine, in place of the entry that has its certificate, under a name no other has.
+
+        Raises StorageFault.
+        """
+        others = [known for known in self._machines if known.fingerprint != machine.fingerprint]
+        kept = msgspec.structs.replace(machine, name=_free_name(machine.name, others))
+        self._write([*others, kept])
+        return kept
+
+    def remove_machine(self, machine: PairedMachine) -> None:
+        """Trust a machine no longer. Raises StorageFault."""
+        self._write([known for known in self._machines if known.fingerprint != machine.fingerprint])
+
+    def _write(self, machines: list[PairedMachine]) -> None:
+        save_private(self._file, msgspec.json.encode(machines), "the list of paired machines")
+        self._machines = machines
+
+
+def _free_name(name: str, others: list[PairedMachine]) -> str:
+    taken = {machine.name.casefold() for machine in others}
+    names = [name, *(f"{name[:60]}-{number}" for number in range(2, len(others) + 3))]  # 63 characters at most
+    return next(candidate for candidate in names if candidate.casefold() not in taken)
+
+
+def _read_machines(file: Path) -> list[PairedMachine]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=list[PairedMachine])
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
+        raise EnvironmentFault(
+            f"The list of paired machines ({file}) cannot be read.",
+            hint="Remove the file and pair the machines again.",
+            code="machines_unreadable",
+        ) from error
