@@ -56,6 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "attach": ("attach:attach", "Make the models of another endpoint available through this one."),
     "fleet": ("fleet:fleet", "Serve one model over several endpoints, with a router in front."),
     "deploy": ("deploy:deploy", "Write files that serve a model on a Kubernetes cluster or with Docker Compose."),
+    "machines": ("machines:machines", "Use the models of your other computers, paired by a code."),
     "detach": ("attach:detach", "Remove an attached model from the list."),
     "run": ("chat:run", "Ask a model, once or in a conversation."),
     "ask": ("guide:ask", "Ask the Guide about Roundhouse or this computer; it looks the answer up."),

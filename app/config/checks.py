@@ -10,6 +10,8 @@ from app.core.api import SettingValue
 from app.core.errors import quote_value
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+_MACHINE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_LONGEST_MACHINE = 63
 ED25519_KEY_BYTES = 32
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -58,6 +60,12 @@ def names_only(value: SettingValue) -> str:
         if odd
         else ""
     )
+
+
+def machine_name_only(value: SettingValue) -> str:
+    """Refuse what paired machines would not take for a name."""
+    is_right = not value or (len(str(value)) <= _LONGEST_MACHINE and _MACHINE_NAME.fullmatch(str(value)))
+    return "" if is_right else "A name has at most 63 letters, digits, dots, dashes and underscores."
 
 
 def aliases_only(value: SettingValue) -> str:

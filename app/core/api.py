@@ -51,6 +51,11 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /fleets/{name}/replicas/{replica}/drain   Fleet, that one gets no new requests
     POST   /fleets/{name}/replicas/{replica}/resume  Fleet, it gets some again
     DELETE /fleets/{name}/replicas/{replica}   Fleet without it
+    GET    /machines                           MachineList: this machine, and those paired with it
+    POST   /machines/code                      MachineCode, by which one machine can be paired
+    DELETE /machines/code                      204, none can any more
+    POST   /machines             PairMachine   MachineStanding
+    DELETE /machines/{name}                    204, its connections end at once
     POST   /deployments/render DeploymentRequest Deployment: files for a cluster, nothing is written
     GET    /memory                             MemoryState: what models share, who holds it, who waits
     GET    /pause                              Pause: whether models are kept out of memory

@@ -26,6 +26,7 @@ class ConnectionReason(StrEnum):
     CATALOGUE = "catalogue"
     ENGINE = "engine"
     ATTACHED = "attached"
+    MACHINES = "machines"
     APP_UPDATE = "app_update"
     TOOLS = "tools"
 
@@ -101,6 +102,7 @@ REASON_TEXTS: dict[ConnectionReason, LazyText] = {
     ConnectionReason.CATALOGUE: LazyText("Download the list of recommended models"),
     ConnectionReason.ENGINE: LazyText("Install or update an engine"),
     ConnectionReason.ATTACHED: LazyText("Use an attached endpoint"),
+    ConnectionReason.MACHINES: LazyText("Use a paired machine"),
     ConnectionReason.APP_UPDATE: LazyText("Check for or download a newer Roundhouse"),
     ConnectionReason.TOOLS: LazyText("Use the tools of an MCP server"),
 }

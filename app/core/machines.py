@@ -62,3 +62,44 @@ class PairedMachine(msgspec.Struct, frozen=True, kw_only=True):
     def url(self) -> str:
         """The address its endpoint has here, whatever its own is now."""
         return f"https://{self.id}{DOMAIN}"
+
+
+class MachineCode(msgspec.Struct, frozen=True, kw_only=True):
+    """A code that another machine may be paired by, and for how many seconds."""
+
+    code: str
+    seconds: float
+
+
+class PairMachine(msgspec.Struct, frozen=True, kw_only=True):
+    """Pair with the machine that shows `code`. `host` is an address or name, with a port if that is not the usual."""
+
+    host: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+    code: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+
+
+class MachineStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """A paired machine as it is now. Never its certificate, of which the fingerprint is what people compare."""
+
+    name: str
+    fingerprint: str
+    host: str
+    port: int
+    mac: str = ""
+    paired_at: float = 0.0
+    is_reachable: bool | None = None
+    """None: it was not asked since this service started."""
+    problem: str = ""
+    models: list[str] = []
+    """Their names in the list here."""
+
+
+class MachineList(msgspec.Struct, frozen=True, kw_only=True):
+    """This machine, as others see it, and those it is paired with. `port` is 0 while it does not listen for them."""
+
+    name: str
+    fingerprint: str
+    port: int
+    problem: str = ""
+    """Why it does not listen although it should."""
+    machines: list[MachineStanding]

@@ -80,6 +80,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What that endpoint calls it."""
     served_by: str = ""
     """What program that endpoint is ("vLLM", "TabbyAPI"), as far as its answers tell."""
+    machine: str = ""
+    """The paired machine that it is on; empty for what is here, or at an endpoint of somebody else's."""
     router: str = ""
     """The engine that shares requests out over a fleet's replicas; `attached` is the first one's base then."""
 

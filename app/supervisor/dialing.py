@@ -14,7 +14,10 @@ from typing import NamedTuple, TypeVar
 from urllib.parse import SplitResult
 
 from app.core.connections import ConnectionReason, Purpose, is_forbidden
+from app.core.machines import DOMAIN
 from app.network.egress import egress_gate, is_this_computer
+from app.network.machine_addresses import MachineAddress, machine_addresses
+from app.network.pinned_tls import HANDSHAKE_S, check_peer
 
 P = TypeVar("P", bound=asyncio.Protocol)
 
@@ -45,6 +48,8 @@ class DialTarget(NamedTuple):
 
 async def dial_host(host: DialTarget, protocol: Callable[[], P]) -> tuple[asyncio.Transport, P]:
     """Open a connection. Raises OSError, ssl.SSLError and ForbiddenAddress among them, or Offline."""
+    if host.name.endswith(DOMAIN):
+        return await _dial_machine(host.name, protocol)
     call = egress_gate.note_call(host.name, host.port, Purpose(why=ConnectionReason.ATTACHED))
     try:
         context = await asyncio.to_thread(_trust_context) if host.is_tls else None
@@ -57,6 +62,38 @@ async def dial_host(host: DialTarget, protocol: Callable[[], P]) -> tuple[asynci
     except OSError:
         call.note_failure()
         raise
+
+
+async def _dial_machine(name: str, protocol: Callable[[], P]) -> tuple[asyncio.Transport, P]:
+    """Connect to a paired machine, wherever it is now. Raises OSError, also for one that is not paired any more."""
+    pinned = machine_addresses.find_host(name)
+    if pinned is None:
+        raise OSError("this machine is not paired any more")
+    call = egress_gate.note_call(pinned.address, pinned.port, Purpose(why=ConnectionReason.MACHINES, about=pinned.name))
+    try:
+        return await _connect_pinned(name, pinned, protocol)
+    except OSError:
+        call.note_failure()
+        raise
+
+
+async def _connect_pinned(name: str, pinned: MachineAddress, protocol: Callable[[], P]) -> tuple[asyncio.Transport, P]:
+    address = (await _resolve_allowed(DialTarget(pinned.address, pinned.port, is_tls=True)))[0]
+    transport, made = await asyncio.get_running_loop().create_connection(
+        protocol,
+        address,
+        pinned.port,
+        ssl=pinned.context,
+        server_hostname=name,
+        ssl_handshake_timeout=HANDSHAKE_S,
+    )
+    try:
+        check_peer(transport.get_extra_info("ssl_object"), {pinned.fingerprint})
+    except OSError:
+        transport.abort()
+        raise
+    machine_addresses.connections.add_transport(name, transport)
+    return transport, made
 
 
 def dial_loopback(host: DialTarget) -> socket.socket | None:

@@ -36,6 +36,7 @@ from app.gateway.guide.answering import Guide
 from app.gateway.hub.downloads import DOWNLOADS, DownloadQueue
 from app.gateway.kept_prompts.service import KEPT_PROMPTS, WarmPromptService
 from app.gateway.library.file_jobs import LIBRARY, FileJobs
+from app.gateway.machines.service import Machines
 from app.gateway.mcp.servers import MCP_SERVERS, McpServers
 from app.gateway.own_updates import UPDATES, Updates
 from app.gateway.profiles.switching import ProfileSwitcher
@@ -91,6 +92,7 @@ DRAFT_TRIALS = web.AppKey("draft_trials", DraftTrials)
 ENGINES = web.AppKey("engines", LazyEngineStore)
 FILES = web.AppKey("files", FileReader)
 GUIDE_ANSWERS = web.AppKey("guide_answers", Guide)
+MACHINES = web.AppKey("machines", Machines)
 FLEETS = web.AppKey("fleets", FleetKeeper)
 PROFILES = web.AppKey("profiles", ProfileSwitcher)
 RACES = web.AppKey("races", Races)
@@ -137,6 +139,7 @@ class AdminCall(Generic[B_co, Q_co]):
     guide: Guide
     profiles: ProfileSwitcher
     fleets: FleetKeeper
+    machines: Machines
     key_name: str
     """Of the access key that let it in; empty for the window and the command line of this account."""
     body: B_co
@@ -255,6 +258,7 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         guide=request.app[GUIDE_ANSWERS],
         profiles=request.app[PROFILES],
         fleets=request.app[FLEETS],
+        machines=request.app[MACHINES],
         key_name=request.get(KEY_NAME, ""),
         body=await _read_call_body(request, endpoint.body),
         query=_parse_query(endpoint.query, request),

@@ -36,6 +36,7 @@ from app.gateway.admin import (
     hub,
     library,
     loading,
+    machines,
     mcp,
     models,
     presets,
@@ -54,6 +55,7 @@ from app.gateway.admin.calls import (
     FILES,
     FLEETS,
     GUIDE_ANSWERS,
+    MACHINES,
     PROFILES,
     RACES,
     TRIALS,
@@ -87,6 +89,7 @@ from app.gateway.fleets.keeper import FleetKeeper
 from app.gateway.guide.answering import Guide
 from app.gateway.hub.downloads import DOWNLOADS
 from app.gateway.kept_prompts.service import KEPT_PROMPTS
+from app.gateway.machines.service import Machines
 from app.gateway.mcp.servers import MCP_SERVERS, McpServers
 from app.gateway.profiles.hours import HoursWatch
 from app.gateway.profiles.switching import ProfileSwitcher
@@ -96,6 +99,7 @@ TABLES = (
     gateway.routes,
     engines.routes,
     models.routes,
+    machines.routes,
     fleets.routes,
     deployments.routes,
     loading.routes,
@@ -155,6 +159,7 @@ def add_routes(app: web.Application) -> None:
     app[BENCHMARKS] = Benchmarks(app[SERVICES])
     app[PROFILES] = ProfileSwitcher(app[SERVICES])
     app[FLEETS] = FleetKeeper(app[SERVICES])
+    app[MACHINES] = Machines(app[SERVICES])
     app[RACES] = Races(app[SERVICES])
     app[TRIALS] = Trials(app[SERVICES])
     app[TUNINGS] = SelfTuning(app[SERVICES])
@@ -165,6 +170,7 @@ def add_routes(app: web.Application) -> None:
     app.on_startup.append(_keep_tidy)
     app.on_startup.append(_keep_collections)
     app.on_startup.append(_keep_hours)
+    app.on_startup.append(_keep_machines)
     app.on_startup.append(_watch_kept_prompts)
     app.on_startup.append(_keep_fleets)
     app.on_shutdown.append(_close_services)
@@ -212,9 +218,14 @@ async def _keep_fleets(app: web.Application) -> None:
     app[BACKGROUND].spawn(app[FLEETS].run_forever())
 
 
+async def _keep_machines(app: web.Application) -> None:
+    app[BACKGROUND].spawn(app[MACHINES].run_forever())
+
+
 async def _close_services(app: web.Application) -> None:
     await app[PROFILES].close()
     await app[FLEETS].close()
+    await app[MACHINES].close()
     await app[BENCHMARKS].stop()
     await app[RACES].stop()
     await app[TRIALS].stop()

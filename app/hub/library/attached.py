@@ -93,6 +93,8 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     stated_context: int | None = None
     known: EndpointKnowledge = EndpointKnowledge()
     attached_at: float = 0.0
+    machine: str = ""
+    """The paired machine it is on, whose name then ends the model's."""
     router: str = ""
     """The engine that shares requests out over `replicas`; empty for a single endpoint."""
     policy: str = ""
@@ -209,7 +211,7 @@ def with_free_name(attachment: Attachment, others: Mapping[str, ModelInfo]) -> A
     """
     name = check_name(attachment.name)
     for candidate_name in (
-        name,
+        *([f"{name}@{attachment.machine}"] if attachment.machine else [name]),
         f"{name}@{urlsplit(attachment.url).hostname}",
         f"{name}@{urlsplit(attachment.url).netloc.replace(':', '-')}",
     ):
@@ -246,4 +248,5 @@ def _model_info(record: Path, attachment: Attachment) -> ModelInfo:
         served_as=attachment.served_as,
         served_by=attachment.known.server,
         router=attachment.router,
+        machine=attachment.machine,
     )

@@ -180,6 +180,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     tools_answer_as_they_say(call)
     requests_answer_as_they_say(call, gateway)
     files_for_clusters_answer_as_they_say(call)
+    machines_answer_as_they_say(call)
     engines_answer_as_they_say(call)
     made_and_attached_models_answer_as_they_say(call)
     downloads_answer_as_they_say(call, hub)
@@ -195,6 +196,8 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     """What needs something to install: `test_engine_store`."""
     elsewhere.add(("POST", "/chats/{id}/answers/{message}/calls/{call}"))
     """What needs a model that calls tools: `test_chat_tools`."""
+    elsewhere |= {("POST", "/machines"), ("DELETE", "/machines/{name}")}
+    """What needs another gateway: `test_paired_gateways`."""
     elsewhere.add(("POST", "/draft-trials"))
     """What needs an engine that drafts: `test_draft_trials`."""
     elsewhere |= {
@@ -332,6 +335,15 @@ class Far(BaseHTTPRequestHandler):
 
     def log_message(self, *_said: object) -> None:
         """Say nothing."""
+
+
+def machines_answer_as_they_say(call: Checked) -> None:
+    assert call("GET", "/machines")["port"] == 0
+    call("PATCH", "/settings", {"machines.enabled": True, "machines.host": "127.0.0.1", "machines.port": free_port()})
+    assert call("POST", "/machines/code")["seconds"] > 0
+    assert call("GET", "/machines")["port"] > 0
+    call("DELETE", "/machines/code")
+    call("PATCH", "/settings", {"machines.enabled": False})
 
 
 def made_and_attached_models_answer_as_they_say(call: Checked) -> None:

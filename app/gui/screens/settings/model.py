@@ -15,6 +15,7 @@ from app.gui.shell.contract import Shell
 
 _SECTIONS = {
     "gateway": LazyText("Endpoint"),
+    "machines": LazyText("Your other computers"),
     "chats": LazyText("Chats"),
     "agents": LazyText("Coding agents"),
     "documents": LazyText("Documents"),

@@ -1,0 +1,98 @@
+"""`roundhouse machines`: a person's other computers, paired by a code that one shows and the other is given."""
+
+from collections.abc import Iterator
+
+import click
+
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, print_note, show_result
+from app.client.http import quote_segment
+from app.core.machines import MachineCode, MachineList, MachineStanding, PairMachine
+
+_PAIR_S = 60.0
+"""Two messages each way, and a look at what the other machine has."""
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@click.pass_context
+def machines(ctx: click.Context, *, as_json: bool) -> None:
+    """Use the models of your other computers: `code` on one of them, `pair HOST CODE` on the other.
+
+    Both need `roundhouse settings set machines.enabled on` first.
+    """
+    if ctx.invoked_subcommand is None:
+        _show_machines(as_json=as_json)
+
+
+@machines.command("list")
+@json_option
+def list_machines(*, as_json: bool) -> None:
+    """List the paired machines, and what this one is called."""
+    _show_machines(as_json=as_json)
+
+
+@machines.command("code")
+@json_option
+def show_code(*, as_json: bool) -> None:
+    """Show a code by which one other computer can be paired with this one."""
+    code = connect_gateway().post("/machines/code", None, MachineCode)
+    show_result("pairing_code", code, as_json=as_json, text=_code_lines)
+
+
+@machines.command("pair")
+@click.argument("host")
+@click.argument("code", default="")
+@json_option
+def pair(host: str, code: str, *, as_json: bool) -> None:
+    """Pair with the computer at HOST, which shows CODE."""
+    typed = code or click.prompt("Code on the other screen", err=True)
+    request = PairMachine(host=host, code=typed)
+    machine = connect_gateway().post("/machines", request, MachineStanding, timeout_s=_PAIR_S)
+    show_result("machine", machine, as_json=as_json, text=_pair_lines)
+
+
+@machines.command("revoke")
+@click.argument("name")
+@json_option
+def revoke(name: str, *, as_json: bool) -> None:
+    """Trust the computer NAME no longer. Its connections end at once."""
+    connect_gateway().delete(f"/machines/{quote_segment(name)}")
+    show_result("revoked", name, as_json=as_json, text=lambda revoked: [f"{revoked} is no longer paired."])
+
+
+def _show_machines(*, as_json: bool) -> None:
+    listing = connect_gateway().get("/machines", MachineList)
+    show_result("machines", listing, as_json=as_json, text=_machine_lines)
+
+
+def _code_lines(code: MachineCode) -> Iterator[str]:
+    yield code.code
+    print_note(
+        f"Type it on the other computer within {code.seconds / 60:.0f} minutes: "
+        f"roundhouse machines pair HOST {code.code}"
+    )
+
+
+def _pair_lines(machine: MachineStanding) -> Iterator[str]:
+    yield f"{machine.name} is paired. Its certificate is {machine.fingerprint[:16]}."
+    yield from (f"  {model}" for model in machine.models)
+
+
+def _machine_lines(listing: MachineList) -> Iterator[str]:
+    where = f"listens at port {listing.port}" if listing.port else "is off (machines.enabled)"
+    print_note(f"This machine is {listing.name}; it {where}. {listing.problem}".rstrip())
+    if not listing.machines:
+        print_note("No other machine is paired. `roundhouse machines code` shows a code for that.")
+        return
+    rows = [
+        (
+            machine.name,
+            f"{machine.host}:{machine.port}",
+            {True: "yes", False: "no", None: "not asked yet"}[machine.is_reachable],
+            str(len(machine.models)),
+            machine.fingerprint[:16],
+        )
+        for machine in listing.machines
+    ]
+    yield from format_table(("NAME", "ADDRESS", "ANSWERS", "MODELS", "CERTIFICATE"), rows)

@@ -1,0 +1,36 @@
+"""Paired machines over HTTP: listed, paired by a code, and revoked."""
+
+from app.core.machines import MachineCode, MachineList, MachineStanding, PairMachine
+from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
+
+routes = RouteTable()
+
+
+@routes.add("GET", "/machines")
+async def list_machines(call: AdminCall[None, NoQuery]) -> MachineList:
+    """List the machines paired with this one, and say how this one is known to others."""
+    return await call.machines.describe()
+
+
+@routes.add("POST", "/machines/code")
+async def show_code(call: AdminCall[None, NoQuery]) -> MachineCode:
+    """Make a code by which one other machine can be paired within a few minutes."""
+    return await call.machines.show_code()
+
+
+@routes.add("DELETE", "/machines/code")
+async def hide_code(call: AdminCall[None, NoQuery]) -> None:
+    """Let no machine be paired by the code that was shown."""
+    await call.machines.hide_code()
+
+
+@routes.add("POST", "/machines")
+async def pair_machine(call: AdminCall[PairMachine, NoQuery]) -> MachineStanding:
+    """Pair with the machine that shows a code."""
+    return await call.machines.pair(call.body)
+
+
+@routes.add("DELETE", "/machines/{name}")
+async def revoke_machine(call: AdminCall[None, NoQuery]) -> None:
+    """Trust a machine no longer; its connections end at once."""
+    await call.machines.revoke(call.names["name"])

@@ -1,0 +1,219 @@
+"""What other machines reach of this one: a listener of its own, over TLS, for paired machines and those being paired.
+
+The ordinary endpoint stays where it is. Whoever shows no certificate gets the two addresses of pairing and nothing
+else. A paired machine gets the addresses in `_PASSED_ON`, for models that are on this machine: requests go to the
+endpoint over loopback, and what is attached here is neither listed nor asked, so that no request goes round in circles.
+Nothing that manages Roundhouse can be reached.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+import msgspec
+from aiohttp import ClientError, hdrs, web
+
+from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, TooLarge
+from app.core.machines import MachineCard
+from app.gateway.loading.launch import find_model
+from app.gateway.services import Services
+from app.machines.pairing import LONGEST_MESSAGE, PairHost, PairOpening, PairProof
+from app.network.machine_addresses import OpenConnections
+from app.network.pinned_tls import UnpinnedPeerError, check_peer
+
+T = TypeVar("T")
+_MIB = 1024 * 1024
+OPEN, PROVE, STATE = "/pair/open", "/pair/prove", "/machine/state"
+_MODELS = "/v1/models"
+_PASSED_ON = (
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/responses",
+    "/v1/embeddings",
+    "/v1/rerank",
+    "/v1/messages",
+    "/v1/messages/count_tokens",
+    "/tokenize",
+    "/detokenize",
+)
+_HEADERS = (hdrs.CONTENT_TYPE, hdrs.ACCEPT, "traceparent", "OpenAI-Beta", "anthropic-version")
+_KEEP_S = 75.0
+"""As at the ordinary endpoint."""
+
+
+class ModelLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """How busy a model is. `tokens_per_s` is what its last answers measured; None where there were none."""
+
+    name: str
+    is_loaded: bool = False
+    in_flight: int = 0
+    slots: int = 1
+    load_s: float | None = None
+    tokens_per_s: float | None = None
+
+
+class MachineState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a machine says of its models to a paired one."""
+
+    name: str
+    models: list[ModelLoad]
+
+
+class _ModelName(msgspec.Struct, frozen=True):
+    model: str = ""
+
+
+class _ModelEntry(msgspec.Struct, frozen=True):
+    id: str
+
+
+class _ModelList(msgspec.Struct, frozen=True):
+    data: list[msgspec.Raw]
+
+
+class MachineListener:
+    """Serves paired machines. Belongs to the event loop's thread.
+
+    `fingerprints` are those of machines that are paired now, `trust` is called for one that has just been,
+    `state` says what this machine has.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        host: PairHost,
+        fingerprints: Callable[[], Mapping[str, str]],
+        trust: Callable[[MachineCard, str], Awaitable[None]],
+        state: Callable[[], Awaitable[MachineState]],
+    ) -> None:
+        self._services, self._host = services, host
+        self._fingerprints, self._trust, self._state = fingerprints, trust, state
+        self._connections = OpenConnections()
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, sockets: tuple[socket.socket, ...], context: ssl.SSLContext) -> None:
+        """Serve on sockets that listen."""
+        limit = self._services.settings.get_int("gateway.max_body_mib") * _MIB
+        app = web.Application(client_max_size=limit, middlewares=[self._admit])
+        app.router.add_post(OPEN, self._answer_opening)
+        app.router.add_post(PROVE, self._check_proof)
+        app.router.add_get(STATE, self._send_state)
+        app.router.add_get(_MODELS, self._send_models)
+        for path in _PASSED_ON:
+            app.router.add_post(path, self._pass_on)
+        self._runner = web.AppRunner(
+            app, access_log=None, handler_cancellation=True, keepalive_timeout=_KEEP_S, shutdown_timeout=1.0
+        )
+        await self._runner.setup()
+        for listening in sockets:
+            await web.SockSite(self._runner, listening, ssl_context=context).start()
+
+    async def close(self) -> None:
+        """Listen no longer, and end every connection."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    def cut_machine(self, fingerprint: str) -> None:
+        """End every connection of one machine now."""
+        self._connections.cut_all(fingerprint)
+
+    @web.middleware
+    async def _admit(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Let in who is paired, and others to be paired. Errors are written as our API writes them."""
+        try:
+            if request.path not in {OPEN, PROVE}:
+                self._check_paired(request)
+            return await handler(request)
+        except RoundhouseError as error:
+            # `message` is what engines call it: the exchange reads answers of this as those of any endpoint.
+            reply = {"error": msgspec.structs.asdict(error.body) | {"message": str(error)}}
+            return web.Response(status=error.status, body=msgspec.json.encode(reply), content_type="application/json")
+
+    def _check_paired(self, request: web.Request) -> None:
+        transport = request.transport
+        try:
+            tls = transport.get_extra_info("ssl_object") if transport is not None else None
+            fingerprint = check_peer(tls, self._fingerprints().keys())
+        except UnpinnedPeerError:
+            raise Forbidden(
+                "The other machine does not trust this one, or not any more.", code="machine_not_paired"
+            ) from None
+        assert transport is not None  # noqa: S101 -- for the type checker: a peer was checked
+        self._connections.add_transport(fingerprint, transport)
+
+    async def _answer_opening(self, request: web.Request) -> web.Response:
+        opening = await _read_message(request, PairOpening)
+        return _json_response(self._host.answer_opening(opening))
+
+    async def _check_proof(self, request: web.Request) -> web.Response:
+        card, verdict = self._host.check_proof(await _read_message(request, PairProof))
+        await self._trust(card, request.remote or "")
+        return _json_response(verdict)
+
+    async def _send_state(self, _request: web.Request) -> web.Response:
+        return _json_response(await self._state())
+
+    async def _send_models(self, _request: web.Request) -> web.Response:
+        services = self._services
+        models = await asyncio.to_thread(services.library.list_models)
+        elsewhere = {model.name for model in models if model.attached or model.is_builtin}
+        async with services.http.get(services.identity.url + _MODELS, headers=self._headers({})) as reply:
+            listing = msgspec.json.decode(await reply.read(), type=_ModelList)
+        kept = [entry for entry in listing.data if msgspec.json.decode(entry, type=_ModelEntry).id not in elsewhere]
+        return web.Response(body=msgspec.json.encode({"object": "list", "data": kept}), content_type="application/json")
+
+    async def _pass_on(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        await self._check_model(body)
+        services = self._services
+        async with services.http.post(
+            services.identity.url + request.path, data=body, headers=self._headers(request.headers)
+        ) as reply:
+            answer = web.StreamResponse(
+                status=reply.status, headers={hdrs.CONTENT_TYPE: reply.headers.get(hdrs.CONTENT_TYPE, "text/plain")}
+            )
+            await answer.prepare(request)
+            try:
+                async for piece in reply.content.iter_any():
+                    await answer.write(piece)
+            except ClientError:  # the answer broke off: ending the connection without its last chunk says so
+                if request.transport is not None:
+                    request.transport.abort()
+                return answer
+            await answer.write_eof()
+        return answer
+
+    async def _check_model(self, body: bytes) -> None:
+        """Raise NotFound for a model that is not on this machine itself."""
+        try:
+            name = msgspec.json.decode(body, type=_ModelName).model
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise BadRequest("The body is no JSON object.") from None
+        model = await find_model(self._services, name) if name else None
+        if model is None or model.attached:
+            raise NotFound("This machine itself has no such model.", code="model_not_found")
+
+    def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        kept = {name: headers[name] for name in _HEADERS if name in headers}
+        return kept | {hdrs.AUTHORIZATION: f"Bearer {self._services.identity.token}"}
+
+
+async def _read_message(request: web.Request, kind: type[T]) -> T:
+    body = await request.content.read(LONGEST_MESSAGE + 1)
+    while not request.content.at_eof() and len(body) <= LONGEST_MESSAGE:
+        body += await request.content.read(LONGEST_MESSAGE + 1 - len(body))
+    if len(body) > LONGEST_MESSAGE:
+        raise TooLarge("The message is too long.")
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise BadRequest("This is no message of a pairing.") from None
+
+
+def _json_response(value: msgspec.Struct) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json")

@@ -1,0 +1,440 @@
+"""`Machines` owns what this machine has to do with paired ones: its identity, the list, the listener, their models.
+
+Nothing of it runs, and no key is made, before `machines.enabled` is on. What is paired is asked every `LOOK_S` how busy
+it is and what it has; its models are attached endpoints, whose addresses name the machine and not where it is
+(`core.machines.DOMAIN`), so that they stay the same in another network.
+"""
+
+import asyncio
+import base64
+import logging
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from statistics import median
+from typing import TYPE_CHECKING, TypeVar
+
+import aiohttp
+import msgspec
+
+from app.core.connections import ConnectionReason, Purpose
+from app.core.engines import EngineState, EngineStatus
+from app.core.errors import BadRequest, Conflict, ErrorBody, NotFound, RoundhouseError, Unavailable
+from app.core.events import ModelsChanged
+from app.core.machines import MachineCard, MachineCode, MachineList, MachineStanding, PairedMachine, PairMachine
+from app.gateway.background import Background
+from app.gateway.instance import bind
+from app.gateway.library.attached_endpoints import find_endpoint_models, make_knowledge
+from app.gateway.library.endpoint_cards import cards_of
+from app.gateway.machines.listener import OPEN, PROVE, STATE, MachineListener, MachineState, ModelLoad
+from app.gateway.services import Services
+from app.hub.library.attached import Attachment
+from app.machines.identity import load_identity
+from app.machines.names import mac_of, machine_name
+from app.machines.paired import PairedMachines
+from app.machines.pairing import (
+    LONGEST_MESSAGE,
+    PairHost,
+    PairInitiator,
+    PairReply,
+    PairVerdict,
+)
+from app.network.connector import OutboundRequest
+from app.network.machine_addresses import MachineAddress, machine_addresses
+from app.network.pinned_tls import (
+    TlsIdentity,
+    make_client_context,
+    make_server_context,
+    make_stranger_context,
+    trust_peer,
+)
+from app.supervisor.faults import StartFailed
+from app.supervisor.readiness import EngineEndpoint
+from app.supervisor.remote import RemoteModel
+
+if TYPE_CHECKING:
+    import ssl
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+ENABLED = "machines.enabled"
+DEFAULT_PORT = 11643
+LOOK_S = 5.0
+_ASK_S = 5.0
+_PAIR_S = 20.0
+_LATEST = 8
+"""Answers whose speed is looked at."""
+
+
+class Machines:
+    """The owner. Belongs to the event loop's thread."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._paths = services.paths
+        self._background = Background()
+        self._opening = asyncio.Lock()
+        self._identity: TlsIdentity | None = None
+        self._paired: PairedMachines | None = None
+        self._listener: MachineListener | None = None
+        self._context: ssl.SSLContext | None = None
+        self._port = 0
+        self._problem = ""
+        self._host = PairHost(self._make_card)
+        self._states: dict[str, MachineState | None] = {}
+        """By fingerprint; None for a machine that does not answer."""
+        self._problems: dict[str, str] = {}
+        self._listed: dict[str, set[str]] = {}
+        """The models of each that are in the list here."""
+        self._local_address = ""
+
+    # what people and programs of this account do
+
+    async def describe(self) -> MachineList:
+        """Return this machine and the paired ones."""
+        name = self._own_name()
+        if not self._is_enabled and self._paired is None:
+            return MachineList(name=name, fingerprint="", port=0, machines=[])
+        await self._open()
+        machines = [self._describe_machine(machine) for machine in self._all()]
+        return MachineList(
+            name=name, fingerprint=self._own().fingerprint, port=self._port, problem=self._problem, machines=machines
+        )
+
+    async def show_code(self) -> MachineCode:
+        """Let one machine be paired by a new code. Raises Conflict while other machines are not let in."""
+        await self._open()
+        return self._host.show_code()
+
+    async def hide_code(self) -> None:
+        """Let no machine be paired."""
+        self._host.hide_code()
+
+    async def pair(self, request: PairMachine) -> MachineStanding:
+        """Pair with the machine that shows a code. Raises BadRequest, PairRefusal, Unavailable, Offline."""
+        await self._open()
+        host, port = split_host(request.host)
+        self._local_address = await asyncio.to_thread(_address_towards, host, port)
+        initiator = await asyncio.to_thread(PairInitiator, request.code, self._make_card())
+        base = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+        reply = await self._send_message(base + OPEN, initiator.make_opening(), PairReply)
+        proof = await asyncio.to_thread(initiator.answer_reply, reply)
+        card = initiator.check_verdict(await self._send_message(base + PROVE, proof, PairVerdict))
+        machine = await self._trust(card, host)
+        await self._look_at(machine)
+        return self._describe_machine(machine)
+
+    async def revoke(self, name: str) -> None:
+        """Trust a machine no longer: its connections end now, both ways, and its models leave the list."""
+        await self._open()
+        machine = self._list().find_machine(name)
+        await asyncio.to_thread(self._list().remove_machine, machine)
+        machine_addresses.remove_host(_host_of(machine))
+        if self._listener is not None:
+            self._listener.cut_machine(machine.fingerprint)
+        self._states.pop(machine.fingerprint, None)
+        self._problems.pop(machine.fingerprint, None)
+        self._listed.pop(machine.fingerprint, None)
+        for model in await self._models_of(machine):
+            await self._forget_model(model)
+        self._services.events.publish(ModelsChanged())
+        log.info("A machine was revoked", extra={"machine": machine.name})
+
+    # life
+
+    async def run_forever(self) -> None:
+        """Look at the paired machines every now and then, as long as that is switched on."""
+        while True:
+            try:
+                if self._is_enabled:
+                    await self._open()
+                    await asyncio.gather(*(self._look_at(machine) for machine in self._all()))
+                elif self._listener is not None:
+                    await self._shut()
+            except RoundhouseError as error:
+                if self._problem != str(error):
+                    log.warning("%s", error)
+                self._problem = str(error)
+            except Exception:  # one failure must not end the looking
+                log.exception("Paired machines could not be looked at")
+            await asyncio.sleep(LOOK_S)
+
+    async def close(self) -> None:
+        """End every connection."""
+        await self._background.join(cancel=True)
+        await self._shut()
+
+    async def _open(self) -> None:
+        """Have identity, list and listener. Raises Conflict while it is switched off, EnvironmentFault."""
+        async with self._opening:
+            if not self._is_enabled:
+                raise Conflict(
+                    "Other machines are not let in: `machines.enabled` is off.",
+                    hint="Turn it on: `roundhouse settings set machines.enabled on`.",
+                    code="machines_off",
+                )
+            if self._listener is not None:
+                return
+            self._identity = await asyncio.to_thread(load_identity, self._paths.machine_identity_file)
+            self._paired = await asyncio.to_thread(PairedMachines, self._paths.machines_file)
+            for machine in self._all():
+                await self._pin(machine)
+            await self._listen()
+            self._problem = ""
+
+    async def _listen(self) -> None:
+        certificates = [machine.certificate_der for machine in self._all()]
+        context = await asyncio.to_thread(make_server_context, self._own(), certificates, lets_pair=True)
+        settings = self._services.settings
+        endpoint = bind(settings.get_text("machines.host"), settings.get_int("machines.port"))
+        listener = MachineListener(self._services, self._host, self._fingerprints, self._trust_guest, self.own_state)
+        await listener.start(endpoint.sockets, context)
+        self._listener, self._context = listener, context
+        self._port = endpoint.sockets[0].getsockname()[1]
+
+    async def _shut(self) -> None:
+        if self._listener is not None:
+            await self._listener.close()
+            self._listener, self._port = None, 0
+        for machine in self._all():
+            machine_addresses.remove_host(_host_of(machine))
+        self._host.hide_code()
+
+    # trust
+
+    async def _trust_guest(self, card: MachineCard, host: str) -> None:
+        machine = await self._trust(card, host)
+        self._background.spawn(self._look_at(machine))
+
+    async def _trust(self, card: MachineCard, host: str) -> PairedMachine:
+        """Keep whom the exchange proved. Raises BadRequest for a certificate that is none, StorageFault."""
+        machine = PairedMachine(
+            name=card.name, certificate=card.certificate, host=host, port=card.port, mac=card.mac, paired_at=time.time()
+        )
+        if machine.fingerprint == self._own().fingerprint:
+            raise BadRequest("This is this machine itself.", code="invalid_value")
+        assert self._context is not None  # noqa: S101 -- for the type checker: it listens
+        try:
+            trust_peer(self._context, machine.certificate_der)
+        except (ValueError, OSError) as error:  # ssl.SSLError is an OSError
+            raise BadRequest("The other machine's certificate cannot be read.", code="invalid_value") from error
+        kept = await asyncio.to_thread(self._list().put_machine, machine)
+        await self._pin(kept)
+        log.info("A machine was paired", extra={"machine": kept.name, "fingerprint": kept.fingerprint})
+        return kept
+
+    async def _pin(self, machine: PairedMachine) -> None:
+        context = await asyncio.to_thread(make_client_context, self._own(), machine.certificate_der)
+        host = MachineAddress(machine.name, machine.host, machine.port, context, machine.fingerprint)
+        machine_addresses.put_host(_host_of(machine), host)
+
+    async def _send_message(self, url: str, message: msgspec.Struct, kind: type[T]) -> T:
+        purpose = Purpose(why=ConnectionReason.MACHINES)
+        try:
+            with OutboundRequest(purpose).as_current():
+                async with asyncio.timeout(_PAIR_S):
+                    async with self._services.http.post(
+                        url, data=msgspec.json.encode(message), ssl=make_stranger_context(), allow_redirects=False
+                    ) as reply:
+                        return _decode_reply(reply.status, await reply.content.read(LONGEST_MESSAGE), kind)
+        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+            raise Unavailable(
+                "The other machine does not answer there.",
+                hint="Look at its name or address, and that `machines.enabled` is on there.",
+                code="machine_unreachable",
+            ) from error
+
+    # looking
+
+    async def own_state(self) -> MachineState:
+        """Return what this machine itself has, and how busy that is."""
+        models = await asyncio.to_thread(self._services.library.list_models)
+        statuses = {status.model: status for status in self._services.supervisor.list_statuses()}
+        loads = [
+            await self._load_of(model.name, statuses.get(model.runs_as))
+            for model in models
+            if not (model.attached or model.problem or model.is_builtin)
+        ]
+        return MachineState(name=self._own_name(), models=loads)
+
+    async def _load_of(self, name: str, status: EngineStatus | None) -> ModelLoad:
+        if status is None or status.state is not EngineState.READY:
+            return ModelLoad(name=name, load_s=status.load_seconds if status is not None else None)
+        generations = await self._services.measuring.generations(
+            status.model, engine=status.engine, backend=status.backend
+        )
+        rates = [entry.completion_tokens / entry.decode_s for entry in generations[-_LATEST:] if entry.decode_s > 0]
+        return ModelLoad(
+            name=name,
+            is_loaded=True,
+            in_flight=status.in_flight + status.queued,
+            slots=status.slots or 1,
+            load_s=status.load_seconds,
+            tokens_per_s=median(rates) if rates else None,
+        )
+
+    async def _look_at(self, machine: PairedMachine) -> None:
+        """Ask a machine how busy it is; when it has other models than before, list those."""
+        endpoint = EngineEndpoint(base_url=machine.url, key="", served_name="")
+        try:
+            reply = await endpoint.send_request("GET", STATE, timeout_s=_ASK_S)
+            state = _decode_reply(reply.status, reply.body, MachineState)
+        except (OSError, ValueError, RoundhouseError) as error:  # msgspec's errors are ValueErrors
+            self._states[machine.fingerprint] = None
+            self._problems[machine.fingerprint] = str(error) or "It did not answer in time."
+            return
+        self._states[machine.fingerprint] = state
+        self._problems.pop(machine.fingerprint, None)
+        if self._listed.get(machine.fingerprint) != _names_in(state):
+            try:
+                await self._list_models_of(machine)
+                self._listed[machine.fingerprint] = _names_in(state)
+            except (RoundhouseError, StartFailed, OSError) as error:  # it is asked again soon
+                log.info("The models of %s were not listed: %s", machine.name, error)
+                self._problems[machine.fingerprint] = str(error)
+
+    async def _list_models_of(self, machine: PairedMachine) -> None:
+        base, models = f"{machine.url}/v1", list[RemoteModel]()
+        if self._has_models(machine):
+            base, models = await find_endpoint_models(base, "")
+        cards = await cards_of(EngineEndpoint(base_url=base, key="", served_name=""), models)
+        known = await self._models_of(machine)
+        served = {model.id for model in models}
+        records = [
+            Attachment(
+                name=model.id,
+                url=base,
+                served_as=model.id,
+                known=make_knowledge(model, cards[model.id]),
+                attached_at=time.time(),
+                machine=machine.name,
+            )
+            for model in models
+            if model.id not in known.values()
+        ]
+        if self._list_has(machine):  # it may have been revoked meanwhile
+            await asyncio.to_thread(self._services.library.attach_models, records, "")
+            for name, served_as in known.items():
+                if served_as not in served:
+                    await self._forget_model(name)
+            self._services.events.publish(ModelsChanged())
+
+    def _has_models(self, machine: PairedMachine) -> bool:
+        state = self._states.get(machine.fingerprint)
+        return state is not None and bool(state.models)
+
+    async def _models_of(self, machine: PairedMachine) -> dict[str, str]:
+        """Return the models of a machine that are listed here: what they are called there, by their names."""
+        models = await asyncio.to_thread(self._services.library.list_models)
+        url = f"{machine.url}/v1"
+        return {model.name: model.served_as for model in models if model.attached == url and model.preset is None}
+
+    async def _forget_model(self, name: str) -> None:
+        with suppress(NotFound):
+            await asyncio.to_thread(self._services.library.forget_model, name)
+        await self._services.supervisor.expire_model(name)
+
+    # small things
+
+    @property
+    def _is_enabled(self) -> bool:
+        return self._services.settings.get_flag(ENABLED)
+
+    def _own(self) -> TlsIdentity:
+        assert self._identity is not None  # noqa: S101 -- for the type checker: `_open` came first
+        return self._identity
+
+    def _list(self) -> PairedMachines:
+        assert self._paired is not None  # noqa: S101 -- as above
+        return self._paired
+
+    def _all(self) -> list[PairedMachine]:
+        return self._paired.list_machines() if self._paired is not None else []
+
+    def _list_has(self, machine: PairedMachine) -> bool:
+        return machine.fingerprint in self._fingerprints()
+
+    def _fingerprints(self) -> Mapping[str, str]:
+        """Return the names of the machines that are let in, by fingerprint; none while it is switched off."""
+        return {machine.fingerprint: machine.name for machine in self._all()} if self._is_enabled else {}
+
+    def _own_name(self) -> str:
+        return machine_name(self._services.settings.get_text("machines.name"))
+
+    def _make_card(self) -> MachineCard:
+        address = self._local_address or _address_towards("192.0.2.1", DEFAULT_PORT)
+        return MachineCard(
+            name=self._own_name(),
+            certificate=base64.b64encode(self._own().certificate).decode(),
+            port=self._port,
+            mac=mac_of(address),
+        )
+
+    def _describe_machine(self, machine: PairedMachine) -> MachineStanding:
+        state = self._states.get(machine.fingerprint)
+        is_known = machine.fingerprint in self._states
+        return MachineStanding(
+            name=machine.name,
+            fingerprint=machine.fingerprint,
+            host=machine.host,
+            port=machine.port,
+            mac=machine.mac,
+            paired_at=machine.paired_at,
+            is_reachable=(state is not None) if is_known else None,
+            problem=self._problems.get(machine.fingerprint, ""),
+            models=[f"{model.name}@{machine.name}" for model in state.models] if state is not None else [],
+        )
+
+
+def split_host(text: str) -> tuple[str, int]:
+    """Return host and port of what a person types. Raises BadRequest."""
+    host, colon, port = text.strip().rpartition(":")
+    if not colon or (":" in host and not host.endswith("]")):
+        host, port = text.strip(), str(DEFAULT_PORT)
+    host = host.strip("[]")
+    is_host = host and all(character.isalnum() or character in ".-:_%" for character in host)
+    if not is_host or not port.isdecimal() or not 0 < int(port) <= 65535:  # noqa: PLR2004 -- the last port there is
+        raise BadRequest("Give a name or an address, as in desk.local or 192.168.1.7:11643.", code="invalid_value")
+    return host, int(port)
+
+
+def _host_of(machine: PairedMachine) -> str:
+    return machine.url.removeprefix("https://")
+
+
+def _names_in(state: MachineState) -> set[str]:
+    return {model.name for model in state.models}
+
+
+def _address_towards(host: str, port: int) -> str:
+    """Return the address of ours that packets to a host would leave from; empty where none would. Sends nothing."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, port))
+            return str(probe.getsockname()[0])
+    except OSError:
+        return ""
+
+
+def _decode_reply(status: int, body: bytes, kind: type[T]) -> T:
+    if status == 200:  # noqa: PLR2004 -- HTTP's OK
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (ValueError, RecursionError):
+            raise Unavailable("What answers there is no Roundhouse.", code="machine_unreachable") from None
+    raise _refusal_of(body)
+
+
+class _RefusalReply(msgspec.Struct, frozen=True):
+    error: ErrorBody
+
+
+def _refusal_of(body: bytes) -> RoundhouseError:
+    try:
+        error = msgspec.json.decode(body, type=_RefusalReply).error
+    except (ValueError, RecursionError):
+        return Unavailable("What answers there is no Roundhouse.", code="machine_unreachable")
+    return BadRequest(error.sentence, hint=error.hint, code=error.code)

@@ -1,0 +1,25 @@
+"""What this machine is called by others, and the hardware address by which it is woken. Reads what the system says."""
+
+import re
+import socket
+
+import psutil
+
+_ODD = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST = 63
+_NO_MAC = "00:00:00:00:00:00"
+
+
+def machine_name(chosen: str) -> str:
+    """Return the name that was chosen, else the system's without its domain."""
+    plain = _ODD.sub("-", chosen or socket.gethostname().partition(".")[0]).strip("-._")
+    return plain[:_LONGEST].rstrip("-._") or "machine"
+
+
+def mac_of(address: str) -> str:
+    """Return the hardware address of the card that has an address; empty where that is not known."""
+    for card in psutil.net_if_addrs().values():
+        if any(entry.address == address for entry in card):
+            macs = [entry.address for entry in card if entry.family == psutil.AF_LINK]
+            return next((mac.lower().replace("-", ":") for mac in macs if mac != _NO_MAC), "")
+    return ""

@@ -1,0 +1,169 @@
+"""Two gateways as programs, paired by a code: each asks the other's models, until one of them is revoked."""
+
+import http.client
+import json
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from app.core.errors import BadRequest, RoundhouseError
+from app.core.machines import MachineCode, MachineList, MachineStanding, PairMachine
+from app.core.models import ModelInfo
+from app.machines.pairing import LONGEST_MESSAGE
+from app.network.pinned_tls import make_stranger_context
+from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.patience import PATIENCE_S
+from tests.ports import free_port
+
+
+class Pair(NamedTuple):
+    """Both gateways."""
+
+    desk: RealGateway
+    lap: RealGateway
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    with ExitStack() as stack:
+        yield Pair(*(stack.enter_context(start(tmp_path_factory.mktemp(name), name)) for name in ("desk", "lap")))
+
+
+def start(home: Path, name: str) -> AbstractContextManager[RealGateway]:
+    config = home / "config"
+    config.mkdir()
+    settings = f'[machines]\nenabled = true\nhost = "127.0.0.1"\nname = "{name}"\nport = {free_port()}\n'
+    (config / "settings.toml").write_text(settings)
+    program = [sys.executable, "-m", "tests.gateway.machines.machine_gateway"]
+    return running(home, free_port(), argv=program)
+
+
+def list_machines(gateway: RealGateway) -> MachineList:
+    return gateway.client.get("/machines", MachineList)
+
+
+def list_names(gateway: RealGateway) -> set[str]:
+    return {model.name for model in gateway.client.get("/models", list[ModelInfo])}
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)  # nobody tells a test what another program's list came to
+
+
+def pair_up(pair: Pair) -> MachineStanding:
+    code = pair.desk.client.post("/machines/code", None, MachineCode).code
+    request = PairMachine(host=f"127.0.0.1:{list_machines(pair.desk).port}", code=code)
+    return pair.lap.client.post("/machines", request, MachineStanding)
+
+
+def chat(gateway: RealGateway, model: str) -> tuple[int, bytes]:
+    body = json.dumps({"model": model, "messages": [{"role": "user", "content": "hello"}]})
+    with closing(http.client.HTTPConnection(gateway.port_file.url.partition("//")[2], timeout=PATIENCE_S)) as client:
+        client.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
+        reply = client.getresponse()
+        return reply.status, reply.read()
+
+
+def ask_as_stranger(gateway: RealGateway, method: str, path: str, body: bytes = b"") -> int:
+    context = make_stranger_context()
+    with (
+        socket.create_connection(("127.0.0.1", list_machines(gateway).port), timeout=PATIENCE_S) as raw,
+        context.wrap_socket(raw, server_hostname="desk") as tls,
+    ):
+        head = f"{method} {path} HTTP/1.1\r\nHost: desk\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        tls.sendall(head.encode() + body)
+        return int(tls.recv(4096).split()[1])
+
+
+def test_each_uses_the_others_models_until_it_is_revoked(pair: Pair) -> None:
+    machine = pair_up(pair)
+    assert (machine.name, machine.fingerprint) == ("desk", list_machines(pair.desk).fingerprint)
+    wait_until(lambda: "quick@desk" in list_names(pair.lap))
+    wait_until(lambda: "quick@lap" in list_names(pair.desk))
+    assert "guide@desk" not in list_names(pair.lap)
+    for gateway, model in ((pair.lap, "quick@desk"), (pair.desk, "quick@lap")):
+        status, answer = chat(gateway, model)
+        assert (status, b"word" in answer) == (200, True)
+
+    pair.desk.client.delete("/machines/lap")
+    assert "quick@lap" not in list_names(pair.desk)
+    status, answer = chat(pair.lap, "quick@desk")
+    assert status >= http.HTTPStatus.BAD_REQUEST
+    assert b"word" not in answer
+    wait_until(lambda: list_machines(pair.lap).machines[0].is_reachable is False)
+    pair.lap.client.delete("/machines/desk")
+    assert list_machines(pair.lap).machines == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/machine/state"),
+        ("GET", "/v1/models"),
+        ("POST", "/v1/chat/completions"),
+        ("GET", "/roundhouse/v1/status"),
+        ("GET", "/health"),
+        ("POST", "/pair/../v1/chat/completions"),
+    ],
+)
+def test_a_stranger_reaches_nothing(pair: Pair, method: str, path: str) -> None:
+    assert ask_as_stranger(pair.desk, method, path) in {403, 404}
+
+
+def test_a_message_without_end_is_not_read(pair: Pair) -> None:
+    pair.desk.client.post("/machines/code", None, MachineCode)
+    assert ask_as_stranger(pair.desk, "POST", "/pair/open", b"[" * (LONGEST_MESSAGE + 1)) == 413
+    assert ask_as_stranger(pair.desk, "POST", "/pair/open", b"[" * 1000) == 400
+
+
+def test_plain_http_is_no_way_in(pair: Pair) -> None:
+    client = http.client.HTTPConnection("127.0.0.1", list_machines(pair.desk).port, timeout=PATIENCE_S)
+    with closing(client):
+        client.request("GET", "/v1/models")
+        with pytest.raises((OSError, http.client.HTTPException)):
+            client.getresponse()
+
+
+def test_a_client_that_shows_an_unknown_certificate_is_refused_in_the_handshake(pair: Pair, tmp_path: Path) -> None:
+    from app.machines.identity import make_identity_pem  # noqa: PLC0415 -- only here
+
+    file = tmp_path / "stranger.pem"
+    file.write_bytes(make_identity_pem("word"))
+    context = make_stranger_context()
+    context.load_cert_chain(file, password="word")
+    port = list_machines(pair.desk).port
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as raw,
+        context.wrap_socket(raw, server_hostname="desk") as tls,
+    ):
+        with suppress(OSError):  # in TLS 1.3 the server's verdict comes with the first answer
+            tls.sendall(b"GET /v1/models HTTP/1.1\r\nHost: desk\r\n\r\n")
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            tls.recv(1)
+
+
+def test_a_wrong_code_and_a_wrong_place_are_said(pair: Pair) -> None:
+    port = list_machines(pair.desk).port
+    pair.desk.client.delete("/machines/code")
+    for host, code in (
+        (f"127.0.0.1:{port}", "1234-5678"),
+        ("127.0.0.1:1", "1234-5678"),
+        ("a b", "1"),
+        ("127.0.0.1", "x"),
+    ):
+        with pytest.raises(RoundhouseError):
+            pair.lap.client.post("/machines", PairMachine(host=host, code=code), MachineStanding)
+    code = pair.desk.client.post("/machines/code", None, MachineCode).code
+    own = PairMachine(host=f"127.0.0.1:{port}", code=code)
+    with pytest.raises(BadRequest):
+        pair.desk.client.post("/machines", own, MachineStanding)
