@@ -24,6 +24,7 @@ from app.core.engines import (
 )
 from app.core.errors import ErrorBody
 from app.core.events import LogLine
+from app.core.fleets import Fleet, FleetReplica, ReplicaState
 from app.core.keys import KeyInfo, KeyWithSecret, Scope
 from app.core.models import (
     Companion,
@@ -69,6 +70,30 @@ NO_SUCH_MODEL = ErrorBody(
 
 STATUS = Status(
     version=__version__, api_version=1, pid=1, url="http://127.0.0.1:11434", started_at=NOON, resident_bytes=74 << 20
+)
+
+FLEET = Fleet(
+    model="team",
+    router="smg",
+    policy="cache_aware",
+    replicas=[
+        FleetReplica(url="http://127.0.0.1:40101", name="1", is_local=True, engine="vllm", weights="qwen3-8b"),
+        FleetReplica(url="http://127.0.0.1:40102", name="2", is_local=True, engine="vllm", weights="qwen3-8b"),
+        FleetReplica(
+            url="http://127.0.0.1:40103",
+            name="3",
+            is_local=True,
+            engine="vllm",
+            weights="qwen3-8b",
+            state=ReplicaState.DRAINED,
+        ),
+        FleetReplica(
+            url="http://10.0.0.4:8000",
+            name="4",
+            state=ReplicaState.FAILED,
+            problem="The endpoint at 10.0.0.4:8000 does not answer: nothing listens there.",
+        ),
+    ],
 )
 
 MODELS = [
@@ -379,6 +404,11 @@ def gateway_replies(
         f"GET /model-settings/{READY.model}": TUNED,
         "GET /settings": default_settings(),
         "GET /update": updates.UP_TO_DATE,
+        "GET /fleets": [],
+        "POST /fleets/team/roll": FLEET,
+        "POST /fleets/team/stop": FLEET,
+        "POST /fleets/team/replicas/1/drain": FLEET,
+        "POST /fleets/team/replicas/3/resume": FLEET,
         "GET /keys": KEYS,
         "POST /keys": MADE_KEY,
         "DELETE /keys/laptop": None,

@@ -32,6 +32,7 @@ def server_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
     yield Scene("server-log", page, much, scroll_down)
     yield Scene("server-keys", page, usual, make_key, looks=USUAL_LOOKS)
     yield Scene("server-no-keys", page, {**usual, "GET /keys": []}, show_keys)
+    yield Scene("server-fleet", page, {**usual, "GET /fleets": [data.FLEET]}, show_fleets, looks=USUAL_LOOKS)
     yield Scene("server-open", page, data.network_replies(), show_keys)
 
 
@@ -48,6 +49,14 @@ def show_first(window: MainWindow, _api: DemoApi) -> None:
     if isinstance(page, ServerScreen):
         QApplication.processEvents()
         page.scroller.ensureWidgetVisible(page.findChildren(EngineRow)[0], 0, 16)
+
+
+def show_fleets(window: MainWindow, _api: DemoApi) -> None:
+    """Scroll to the fleets."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ServerScreen):
+        QApplication.processEvents()
+        page.scroller.ensureWidgetVisible(page.fleets, 0, 16)
 
 
 def unfold_request(window: MainWindow, _api: DemoApi) -> None:

@@ -20,7 +20,7 @@ from app.core.capabilities import Capability, add_implied
 from app.core.connections import is_forbidden
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, NotFound, RoundhouseError, Unavailable, quote_value
-from app.core.events import EngineChanged, ModelsChanged
+from app.core.events import EngineChanged, FleetsChanged, ModelsChanged
 from app.core.models import AttachEndpoint, CorrectAttached, ModelInfo
 from app.gateway.events import EventHub
 from app.gateway.library.endpoint_cards import EndpointCard, cards_of, digest_of
@@ -65,6 +65,8 @@ async def detach(supervisor: Supervisor, library: Library, events: EventHub, nam
     await asyncio.to_thread(library.forget_model, model.name)
     await supervisor.expire_model(model.name)
     events.publish(ModelsChanged())
+    if model.router:
+        events.publish(FleetsChanged())
 
 
 async def correct(library: Library, events: EventHub, name: str, request: CorrectAttached) -> ModelInfo:

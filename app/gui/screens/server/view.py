@@ -12,6 +12,8 @@ from app.core.events import LogLine
 from app.core.translation import tr
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.server.engine_row import EngineRow
+from app.gui.screens.server.fleets_model import FleetsModel
+from app.gui.screens.server.fleets_view import FleetsSection
 from app.gui.screens.server.inspector import InspectorSection
 from app.gui.screens.server.keys_model import KeysModel
 from app.gui.screens.server.keys_view import KeysSection
@@ -44,6 +46,7 @@ class ServerScreen(PageFrame):
         self.model = ServerModel(stores, shell)
         self.log = LogModel(stores.api, shell)
         self.keys = KeysSection(theme, KeysModel(stores, shell), shell, restart=restart)
+        self.fleets = FleetsSection(theme, FleetsModel(stores, shell))
         self.requests = RequestStore(stores, shell)
         self._dialect = SnippetKind.CURL
         self._dot, self._serving = Dot(theme), Label(theme, color="ink-2")
@@ -51,7 +54,15 @@ class ServerScreen(PageFrame):
         self.head.addWidget(self._serving)
         self._trouble = ErrorPanel(theme)
         running, inspector = self._make_engines_section(), InspectorSection(theme, self.requests)
-        for part in (self._trouble, self._endpoint_card(), running, inspector, self.keys, self._log_section()):
+        for part in (
+            self._trouble,
+            self._endpoint_card(),
+            running,
+            self.fleets,
+            inspector,
+            self.keys,
+            self._log_section(),
+        ):
             self.body.addWidget(part)
         self.body.addStretch(1)
         self.model.changed.connect(self._show_server)
@@ -59,6 +70,7 @@ class ServerScreen(PageFrame):
         self.model.failed.connect(self._show_error)
         self.keys.model.toast_requested.connect(shell.show_toast)
         self.keys.model.failed.connect(self._show_error)
+        self.fleets.model.failed.connect(self._show_error)
         self.model.log_requested.connect(self._show_log_of)
         self.requests.failed.connect(self._show_error)
         self.log.appended.connect(self._add_lines)
