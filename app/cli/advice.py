@@ -20,7 +20,9 @@ from app.core.advice import (
     PlanRequest,
     PoolUse,
     Rate,
+    ServicePlan,
 )
+from app.core.engines import Reason
 from app.core.errors import BadRequest
 from app.core.hub import MachineAdvice
 
@@ -116,6 +118,7 @@ def advice_lines(advice: Advice, *, with_reasons: bool = False) -> Iterator[str]
     yield click.style(f"For {advice.machine}:", dim=True)
     best, *others = advice.plans
     yield from _plan_lines(best, with_reasons=with_reasons)
+    yield from _service_lines(advice.service)
     obtainable = [other for other in others if other.obtainable]
     if obtainable:
         yield from ("", "Alternatives:")
@@ -125,6 +128,15 @@ def advice_lines(advice: Advice, *, with_reasons: bool = False) -> Iterator[str]
     yield from _lines_of_ruled_out(
         [other for other in others if not other.obtainable and not other.is_preferred], with_reasons=with_reasons
     )
+
+
+def _service_lines(service: ServicePlan | None) -> Iterator[str]:
+    """Yield how everybody is served, with the arithmetic."""
+    if service is None:
+        return
+    yield from ("", click.style(service.sentence, bold=True))
+    yield from _lines_of_reasons(service.reasons)
+    yield from (f"  {number}. {step}" for number, step in enumerate(service.steps, 1))
 
 
 def _better_lines(preferred: Sequence[Plan]) -> Iterator[str]:
@@ -179,7 +191,11 @@ def _plan_lines(best: Plan, *, with_reasons: bool) -> Iterator[str]:
 
 
 def _reason_lines(best: Plan) -> Iterator[str]:
-    for reason in best.reasons:
+    yield from _lines_of_reasons(best.reasons)
+
+
+def _lines_of_reasons(reasons: Sequence[Reason]) -> Iterator[str]:
+    for reason in reasons:
         source = click.style(f"  [{reason.source}]", dim=True) if reason.source else ""
         yield f"  - {reason.text}{source}"
 

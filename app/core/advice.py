@@ -215,6 +215,31 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refused: str = ""
 
 
+class ServiceWay(StrEnum):
+    """How several people are served at once."""
+
+    ONE_ENGINE = "one engine"
+    DATA_PARALLEL = "data parallel"
+    """Copies inside one engine, which shares requests out over them."""
+    ROUTER = "router"
+    """Replicas, each an engine, behind a router."""
+
+
+class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How the first plan serves everybody: so many copies of the model with so many slots each, and why."""
+
+    way: ServiceWay
+    copies: int
+    slots: int
+    """Of each copy."""
+    machines: int
+    """Such as the one that is planned for."""
+    sentence: str
+    reasons: list[Reason]
+    steps: list[str] = []
+    """What to do for it, beside starting the engine."""
+
+
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """Plans, best first, refused ones last."""
 
@@ -224,6 +249,8 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     machine: str
     """The machine in a few words."""
     model: str = ""
+    service: ServicePlan | None = None
+    """For a team, an API and a fleet, where the first plan can be had."""
 
 
 class PlanRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

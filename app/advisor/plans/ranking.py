@@ -22,6 +22,7 @@ from app.advisor.plans.drafting import judge_head, pick_with_head
 from app.advisor.plans.ordering import PlanDraft, find_lead, order_drafts
 from app.advisor.plans.quantisations import choose_format, loadable_files, why_not
 from app.advisor.plans.selection import EngineQuery, FitQuality, PlanPick, pick_best, pick_without_model
+from app.advisor.plans.service import plan_service
 from app.advisor.plans.trials import SettingTrials
 from app.core.advice import Advice, Calibration, Estimate, Intent, Parallelism, Plan
 from app.core.engines import EngineInfo, Reason
@@ -90,6 +91,7 @@ def build_advice(inputs: PlanInputs) -> Advice:
         users=inputs.users,
         machine=wording.machine_summary(inputs.machine),
         model=inputs.model or (_model_title(candidates[0]) if candidates else ""),
+        service=plan_service(work, plans[0]),
     )
 
 

@@ -49,7 +49,7 @@ async def _describe_replica(
         url=member.url,
         name=member.name,
         problem="" if failure is None else failure.sentence,
-        state=_resting_state(fleet, member) or (ReplicaState.READY if is_well else ReplicaState.FAILED),
+        state=_rest_state(fleet, member) or (ReplicaState.READY if is_well else ReplicaState.FAILED),
         load=loads.get(member.url),
     )
 
@@ -66,12 +66,12 @@ def _describe_engine(
         engine="" if status is None else status.engine,
         slots=None if status is None else status.slots,
         problem="" if failure is None else failure.sentence,
-        state=_resting_state(fleet, member) or _state_of(status),
+        state=_rest_state(fleet, member) or _state_of(status),
         load=loads.get(member.url),
     )
 
 
-def _resting_state(fleet: Attachment, member: ReplicaRecord) -> ReplicaState | None:
+def _rest_state(fleet: Attachment, member: ReplicaRecord) -> ReplicaState | None:
     if fleet.is_stopped:
         return ReplicaState.STOPPED
     return ReplicaState.DRAINED if member.is_drained else None

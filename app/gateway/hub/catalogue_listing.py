@@ -83,6 +83,7 @@ def _with_picks(plans: Advice, recommended: list[HubPick]) -> MachineAdvice:
         users=plans.users,
         machine=plans.machine,
         model=plans.model,
+        service=plans.service,
         recommended=recommended,
     )
 

@@ -5,7 +5,7 @@ from functools import partial
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.core.advice import Plan
+from app.core.advice import Plan, ServicePlan
 from app.core.engines import Reason
 from app.core.translation import tr, tr_plural
 from app.gui.screens.machine.drawing import Remark
@@ -45,6 +45,10 @@ class DecisionCard(Surface):
         box.addWidget(self.reasons)
         self._reasons_fold = Fold(theme, tr("More reasons"), self.more_reasons)
         box.addWidget(self._reasons_fold)
+        self.service = Paragraph(theme, weight=500)
+        box.addWidget(self.service)
+        self.service_reasons = RowList(theme, tr("How everybody is served"), inset=0)
+        box.addWidget(self.service_reasons)
         self.warnings = WarningList(theme)
         box.addWidget(self.warnings)
         self.second = RunnerUp(theme, what_if)
@@ -52,7 +56,7 @@ class DecisionCard(Surface):
         self.others = RowList(theme, tr("Other plans"), inset=0)
         self.preferred = RowList(theme, tr("Better, but not available here"), inset=0)
         self._refused = RowList(theme, tr("Ruled out"), inset=0)
-        for rows in (self.reasons, self.more_reasons, self.others, self.preferred, self._refused):
+        for rows in (self.reasons, self.more_reasons, self.service_reasons, self.others, self.preferred, self._refused):
             rows.fill = rows.outline = ""
         self._others_fold = Fold(theme, tr("Other plans"), self.others)
         self._preferred_fold = Fold(theme, tr("Better, but not available here"), self.preferred)
@@ -70,6 +74,7 @@ class DecisionCard(Surface):
         self.recommendation.setVisible(bool(self._what_if.recommendation))
         self._show_tags(best)
         self._show_reasons(best.reasons if best else [])
+        self._show_service(self._what_if.service)
         self.warnings.show_sentences(list(best.warnings) if best else [])
         self.second.show_plan(best, usable[1] if len(usable) > 1 else None)
         further = usable[2:]
@@ -99,6 +104,15 @@ class DecisionCard(Surface):
         self.reasons.setVisible(bool(reasons))
         self._reasons_fold.setVisible(len(reasons) > first)
         self._reasons_fold.set_title(tr_plural("{count} more reason", "{count} more reasons", len(reasons) - first))
+
+    def _show_service(self, service: ServicePlan | None) -> None:
+        reasons = [] if service is None else service.reasons
+        steps = [] if service is None else [Reason(text=step) for step in service.steps]
+        self.service.setText("" if service is None else service.sentence)
+        self.service.setVisible(service is not None)
+        rows = {reason.text: reason for reason in (*reasons, *steps)}
+        self.service_reasons.sync(rows, self._make_reason, ReasonView.show_reason)
+        self.service_reasons.setVisible(bool(rows))
 
     def _show_tags(self, best: Plan | None) -> None:
         tag_texts = [plan_title(best), *plan_tags(best), *filter(None, [plan_availability(best)])] if best else []

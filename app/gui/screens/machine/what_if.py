@@ -12,7 +12,7 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.core import words
-from app.core.advice import Counterfactual, Estimate, EstimateRequest, Intent, Plan, PlanRequest
+from app.core.advice import Counterfactual, Estimate, EstimateRequest, Intent, Plan, PlanRequest, ServicePlan
 from app.core.engines import EngineState
 from app.core.errors import ErrorBody
 from app.core.hub import MachineAdvice
@@ -172,6 +172,11 @@ class WhatIf(QObject):
     def better_plans(self) -> list[Plan]:
         """Plans that would be better, if what is missing could be had."""
         return [plan for plan in self.advice.plans if plan.is_preferred] if self.advice else []
+
+    @property
+    def service(self) -> ServicePlan | None:
+        """How several people are served at once; None where one is."""
+        return self.advice.service if self.advice else None
 
     @property
     def plan_refusals(self) -> list[Plan]:

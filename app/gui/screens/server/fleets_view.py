@@ -88,6 +88,7 @@ class FleetCard(Surface):
         box = VBox(theme, self, margins=(0, 4, 0, 4))
         self.head = FleetRow(theme, model, fleet)
         self.replicas = RowList(theme, tr("Replicas of {name}", name=fleet.model))
+        self.replicas.fill = self.replicas.outline = ""
         box.addWidget(self.head)
         box.addWidget(self.replicas)
 
