@@ -25,6 +25,7 @@ _MODULES = MappingProxyType(
         "dynamo": "engines.dynamo.launch",
         "tgi": "engines.tgi.launch",
         "smg": "engines.smg.launch",
+        "vllm-router": "engines.vllm_router.launch",
     }
 )
 """Engine id -> module with a module-level `ADAPTER`."""

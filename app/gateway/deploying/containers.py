@@ -68,7 +68,7 @@ def router_container(settings: Mapping[str, object], versions: Mapping[str, str]
         "health_check_timeout_secs": 20,
         "shutdown_grace_period_secs": DRAIN_S,
     }
-    own = {"host": _EVERYWHERE, "port": ROUTER_PORT, "policy": smg.USUAL, **patience, **settings}
+    own = {"host": _EVERYWHERE, "port": ROUTER_PORT, "policy": smg.POLICY, **patience, **settings}
     reason = (
         "As Roundhouse starts this router itself. cache_aware sends a conversation to the replica that has its "
         "beginning in the cache. Some engines write a token for /health, so a busy replica is given 20 s."
