@@ -120,6 +120,8 @@ def _correctness_lines(receipt: BenchmarkReceipt) -> Iterator[str]:
         yield f"Asked again, {right.equal_answers * 100:.0f} % of the answers were equal."
     if right.valid_json is not None:
         yield f"{right.valid_json * 100:.0f} % of the answers satisfy their schema."
+    if right.tool_tasks:
+        yield f"{right.valid_calls} of {right.tool_tasks} tasks were answered by valid tool calls."
 
 
 def markdown_row(receipt: BenchmarkReceipt) -> list[str]:

@@ -9,7 +9,7 @@ from app.cli.bench import measure_benchmark
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, show_result
 from app.core import words
-from app.core.benchmarks import BenchmarkSettings, StartBenchmark, Workload
+from app.core.benchmarks import StartBenchmark, tool_benchmark
 from app.core.tool_prompts import ToolPreflight
 
 _START_S = 60.0
@@ -19,7 +19,11 @@ _START_S = 60.0
 @click.command()
 @click.argument("tool", required=False, default="")
 @click.argument("model", required=False, default="")
-@click.option("--measure", is_flag=True, help="Send a prompt of that size for real; takes minutes on a slow computer.")
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Send a prompt of that size, and tasks that need tools, for real; takes minutes on a slow computer.",
+)
 @click.option("--keep-disturbed", is_flag=True, help="With --measure: go on while other programs are busy.")
 @json_option
 def preflight(tool: str, model: str, *, measure: bool, keep_disturbed: bool, as_json: bool) -> None:
@@ -34,7 +38,7 @@ def preflight(tool: str, model: str, *, measure: bool, keep_disturbed: bool, as_
     if measure and not tool:
         raise click.UsageError("Name the tool whose prompt is to be sent.")
     if measure:
-        settings = BenchmarkSettings(workload=Workload.TOOL, tool=preflights[0].tool, requests=1, answer_tokens=16)
+        settings = tool_benchmark(preflights[0].tool)
         measure_benchmark(
             client, StartBenchmark(model=preflights[0].model, settings=settings, keeps_disturbed=keep_disturbed)
         )

@@ -91,6 +91,11 @@ class BenchmarkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """In a currency of your own."""
 
 
+def tool_benchmark(tool: str) -> BenchmarkSettings:
+    """Return what measures a model for a coding agent, by its id: its first prompt cold and warm, and tool calls."""
+    return BenchmarkSettings(workload=Workload.TOOL, tool=tool, requests=1, answer_tokens=16)
+
+
 class StartBenchmark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ask for a benchmark of a model here, or of an endpoint at `url`, where `model` is what it calls the model."""
 
@@ -228,6 +233,10 @@ class Correctness(msgspec.Struct, frozen=True, kw_only=True):
     """Of greedy answers to a prompt asked again, those that are equal to the first."""
     valid_json: float | None = None
     """Of answers held to a schema, those that satisfy it."""
+    tool_tasks: int = 0
+    """Tasks that only a call of a tool begins; of the workload `tool`."""
+    valid_calls: int = 0
+    """Those that were answered by calls as their tools take them."""
 
 
 class BenchmarkTarget(msgspec.Struct, frozen=True, kw_only=True):

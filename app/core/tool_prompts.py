@@ -64,6 +64,12 @@ class ToolPreflight(msgspec.Struct, frozen=True, kw_only=True):
     warm_s: float | None = None
     """To that of later answers, when what was sent before is kept."""
     is_measured: bool = False
+    tool_tasks: int = 0
+    """Tasks that only a call of a tool begins, as they were set to the model here; 0 where nobody measured."""
+    valid_calls: int = 0
+    """Those that it answered by calls as their tools take them."""
+    suggestion: str = ""
+    """A model of this computer that would do, where this one does not."""
     sentence: str
 
 

@@ -5,7 +5,9 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.core.benchmarks import StartBenchmark
 from app.core.errors import ErrorBody
+from app.core.events import BenchmarkChanged
 from app.core.models import Autocomplete, ChooseAutocomplete
 from app.core.tools import ToolChange, WireTool
 from app.gui.net.remote_lists import Stores
@@ -44,6 +46,28 @@ def buttons(screen: ConnectScreen, tool: str) -> dict[str, Button]:
     return {button.text(): button for button in rows[tool].findChildren(Button) if not button.isHidden()}
 
 
+def test_a_tool_s_prompt_is_measured_on_request_and_can_be_stopped(
+    screen: ConnectScreen, api: DemoApi, shell: QuietShell
+) -> None:
+    buttons(screen, "codex")["Measure"].click()
+    (body,) = [body for method, path, body in api.calls if (method, path) == ("POST", "/benchmarks")]
+    assert isinstance(body, StartBenchmark)
+    assert (body.settings.tool, body.settings.workload) == ("codex", "tool")
+    assert "Stop measuring" in buttons(screen, "codex")
+    assert not buttons(screen, "claude-code")["Measure"].isEnabled(), "one at a time"
+    shell.event_received.emit(BenchmarkChanged(model="m", stage="Asking for tool calls", fraction=0.9))
+    row = screen._here.rows["codex"]
+    assert isinstance(row, ToolRow)
+    assert row.preflight.text() == "Asking for tool calls"
+    buttons(screen, "codex")["Stop measuring"].click()
+    assert any(call[:2] == ("DELETE", "/benchmarks/job") for call in api.calls)
+    api.calls.clear()
+    shell.event_received.emit(BenchmarkChanged(model="m", stage="", fraction=1.0, done=True, receipt="r"))
+    api.flush()
+    assert "Measure" in buttons(screen, "codex")
+    assert any(path.startswith("/preflights") for _, path, _ in api.calls), "what was measured is read"
+
+
 def test_tools_that_are_here_come_first_and_the_others_are_folded(model: ConnectModel) -> None:
     assert [tool.id for tool in model.local_tools] == ["continue", "cline", "zed", "claude-code", "codex"]
     assert [tool.id for tool in model.other_tools] == ["opencode", "aider", "open-webui"]
@@ -60,6 +84,7 @@ def test_how_the_model_would_do_with_a_tool_stands_beside_it(screen: ConnectScre
     assert "measured: first token after 13 s" in codex.preflight.text()
     assert "needs a context" not in codex.preflight.text()
     assert zed.preflight.isHidden()
+    assert "19 of 20 tool calls valid" in codex.preflight.text()
     screen.model.choose_model("guide")
     assert ("GET", "/preflights?model=guide", None) in api.calls
     api.replies["GET /preflights"] = ErrorBody(code="x", sentence="No.")

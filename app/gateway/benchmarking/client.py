@@ -27,6 +27,9 @@ _MOST_PIECES, _MORE_PIECES = 8, 1024
 """An endpoint that counts otherwise may send more pieces than tokens; one that never ends is left."""
 
 
+WARM_UP_TOKENS = 8
+
+
 class BenchmarkEndpoint(msgspec.Struct, kw_only=True):
     """Where requests go. `ignores_end` and `counts_usage` are taken back once it refuses the field."""
 

@@ -7,18 +7,22 @@ import msgspec
 from app.connect.connections import find_tool
 from app.core import words
 from app.core.advice import Estimate, EstimateRequest
-from app.core.benchmarks import BenchmarkReceipt, Workload
+from app.core.benchmarks import BenchmarkReceipt, Correctness, Workload
 from app.core.capabilities import Capability
 from app.core.errors import NotFound, RoundhouseError
 from app.core.models import ModelInfo
 from app.core.tool_prompts import TOOL_PROMPTS, ToolPreflight, ToolPrompt, find_tool_prompt
-from app.gateway.loading.capabilities import capabilities_of
+from app.gateway.loading.capabilities import capabilities_of, with_capabilities
 from app.gateway.loading.launch import UNCHOSEN, choose_context, engine_for, find_model
 from app.gateway.loading.requested_model import AUTO
 from app.gateway.services import Services
 
 _LEAST_SHARE = 0.5
 """Of the tokens that are estimated: tokenizers differ by less."""
+_LEAST_VALID = 0.8
+"""With more wrong calls than that an agent turns in circles."""
+_MOST_CANDIDATES = 4
+"""Each takes an estimate, a fraction of a second."""
 
 
 async def preflight_tools(services: Services, model_name: str, tool: str = "") -> list[ToolPreflight]:
@@ -38,10 +42,15 @@ async def preflight_tools(services: Services, model_name: str, tool: str = "") -
     receipts = [
         receipt
         for receipt in await services.chats.list_benchmarks(model=model.name)
-        if receipt.settings.workload is Workload.TOOL and not receipt.disturbances
+        if receipt.settings.workload is Workload.TOOL
     ]
     calls_tools = Capability.TOOLS in await capabilities_of(services, model)
-    return [await _preflight(services, model, prompt, receipts, calls_tools=calls_tools) for prompt in prompts]
+    results = [await _preflight(services, model, prompt, receipts, calls_tools=calls_tools) for prompt in prompts]
+    suggestions = ModelSuggestions(services, model)
+    return [
+        _with_sentence(await suggestions.add_to(result, prompt), model)
+        for result, prompt in zip(results, prompts, strict=True)
+    ]
 
 
 async def _preflight(
@@ -55,8 +64,10 @@ async def _preflight(
     )
     estimate = None if model.attached else await _estimate(services, model, prompt)
     measured = next((part.prefix for part in receipts if _is_of(prompt, part)), None)
+    # Whatever runs beside a model slows it down and makes its calls no worse, and all agents' tools are much alike.
+    calls = next((part.correctness for part in receipts if part.correctness.tool_tasks), Correctness())
     rate = estimate.prefill.tokens_per_second if estimate is not None and estimate.prefill is not None else None
-    result = ToolPreflight(
+    return ToolPreflight(
         tool=prompt.tool,
         name=find_tool(prompt.tool).name,
         version=prompt.version,
@@ -70,9 +81,53 @@ async def _preflight(
         cold_s=measured.cold_ttft_s.value if measured else prompt.prompt_tokens / rate if rate else None,
         warm_s=measured.warm_ttft_s.value if measured else prompt.turn_tokens / rate if rate else None,
         is_measured=measured is not None,
+        tool_tasks=calls.tool_tasks,
+        valid_calls=calls.valid_calls,
         sentence="",
     )
-    return _with_sentence(result, model)
+
+
+class ModelSuggestions:
+    """Models of this computer that would do where another does not: the largest that calls tools and fits."""
+
+    def __init__(self, services: Services, model: ModelInfo) -> None:
+        self._services, self._model = services, model
+        self._fits: dict[tuple[str, int], bool] = {}
+
+    async def add_to(self, result: ToolPreflight, prompt: ToolPrompt) -> ToolPreflight:
+        """Return a preflight with a model to use instead, where it says that this one does not do."""
+        if _would_do(result):
+            return result
+        for candidate in await self._list_candidates(prompt):
+            if await self._is_fitting(candidate, prompt):
+                return msgspec.structs.replace(result, suggestion=candidate.name)
+        return result
+
+    async def _list_candidates(self, prompt: ToolPrompt) -> list[ModelInfo]:
+        models = await asyncio.to_thread(self._services.library.list_models)
+        usable = [
+            part
+            for part in models
+            if part.chats and not part.problem and not part.attached and part.name != self._model.name
+            if part.trained_context is None or part.trained_context >= prompt.context
+        ]
+        able = await with_capabilities(self._services, usable)
+        callers = [part for part in able if not prompt.tools or Capability.TOOLS in part.capabilities]
+        return sorted(callers, key=lambda part: part.parameters or 0, reverse=True)[:_MOST_CANDIDATES]
+
+    async def _is_fitting(self, candidate: ModelInfo, prompt: ToolPrompt) -> bool:
+        key = (candidate.name, prompt.context)
+        if key not in self._fits:
+            estimate = await _estimate(self._services, candidate, prompt)
+            self._fits[key] = estimate is not None and (estimate.largest_context or 0) >= prompt.context
+        return self._fits[key]
+
+
+def _would_do(result: ToolPreflight) -> bool:
+    """Tell whether nothing but a setting stands in the way, and most of its calls can be made."""
+    has_room = result.largest_context is None or result.largest_context >= result.context_needed
+    is_caller = result.calls_tools and result.valid_calls >= _LEAST_VALID * result.tool_tasks
+    return has_room and (is_caller or not result.tools)
 
 
 def _is_of(prompt: ToolPrompt, receipt: BenchmarkReceipt) -> bool:
@@ -80,6 +135,7 @@ def _is_of(prompt: ToolPrompt, receipt: BenchmarkReceipt) -> bool:
     prefix = receipt.prefix
     return (
         receipt.settings.tool == prompt.tool
+        and not receipt.disturbances
         and prefix is not None
         and prefix.prompt_tokens >= _LEAST_SHARE * prompt.prompt_tokens
     )
@@ -112,6 +168,10 @@ def _with_sentence(result: ToolPreflight, model: ModelInfo) -> ToolPreflight:
     parts += _context_words(result, model)
     if not result.calls_tools:
         parts.append(f"{model.name} is not made to call tools.")
+    if result.tool_tasks and result.tools:
+        parts.append(f"{result.valid_calls} of {result.tool_tasks} tool calls were valid (measured).")
+    if result.suggestion:
+        parts.append(f"Use {result.suggestion}.")
     return msgspec.structs.replace(result, sentence=" ".join(parts))
 
 

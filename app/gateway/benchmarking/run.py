@@ -37,20 +37,20 @@ from app.benchmark.workloads import (
     pick_conversations,
 )
 from app.core.advice import Generation
-from app.core.benchmarks import BenchmarkMachine, BenchmarkReceipt, StartBenchmark
+from app.core.benchmarks import BenchmarkMachine, BenchmarkReceipt, StartBenchmark, Workload
 from app.core.errors import Conflict, RoundhouseError
 from app.core.machine import Machine
 from app.core.models import ModelSettings
 from app.gateway.advising.quiet_rounds import QuietRounds
-from app.gateway.benchmarking.client import BenchmarkClient
+from app.gateway.benchmarking.client import WARM_UP_TOKENS, BenchmarkClient
 from app.gateway.benchmarking.system_watch import ReadCounters, read_counters
 from app.gateway.benchmarking.targets import OpenTarget, hash_weights, open_target
+from app.gateway.benchmarking.tool_checks import count_valid_calls
 from app.gateway.services import Services
 from app.hardware.energy import SOURCE
 
 PREFIX_PAIRS = 3
 PREFIX_ANSWER_TOKENS = 16
-WARM_UP_TOKENS = 8
 LEAST_ROUND_S = 2.0
 """Its prompts are asked again, each with a beginning of its own, until a round has taken so long: counters of the
 system are in hundredths of a second, and one pause of another program is much of a tenth."""
@@ -103,7 +103,10 @@ class BenchmarkRun:
             if disturbances and not request.keeps_disturbed:
                 raise _refusal(disturbances, rounds)
             cold, warm = await self._measure_prefix(client, target)
+            tasks, valid = await self._check_calls(target, request)
         receipt = await self._conclude(request, target, rounds, (cold, warm))
+        right = msgspec.structs.replace(receipt.correctness, tool_tasks=tasks, valid_calls=valid)
+        receipt = msgspec.structs.replace(receipt, correctness=right)
         if not disturbances:
             self._teach(receipt)
         return msgspec.structs.replace(receipt, disturbances=disturbances)
@@ -253,6 +256,13 @@ class BenchmarkRun:
             cold.append(await client.send(prompt))
             warm.append(await client.send(prompt))
         return cold, warm
+
+    async def _check_calls(self, target: OpenTarget, request: StartBenchmark) -> tuple[int, int]:
+        """Return how many tasks a tool's benchmark set, and how many were answered by calls that can be made."""
+        if request.settings.workload is not Workload.TOOL or target.resolved is None:
+            return 0, 0
+        self._publish("Asking for tool calls", 0.98)
+        return await count_valid_calls(self._services, target, self._read)
 
     async def _conclude(
         self,

@@ -13,7 +13,7 @@ from app.benchmark.trials import WrittenAnswer
 from app.core.benchmarks import BenchmarkMemory
 from app.core.errors import RoundhouseError
 from app.core.trials import TrialAnswer
-from app.gateway.benchmarking.run import WARM_UP_TOKENS
+from app.gateway.benchmarking.client import WARM_UP_TOKENS
 from app.gateway.benchmarking.system_watch import ReadCounters
 from app.gateway.benchmarking.targets import OpenTarget
 from app.gateway.canonical.events import (

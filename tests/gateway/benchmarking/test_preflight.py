@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, Figure, PrefixReuse, Workload
+from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, Correctness, Figure, PrefixReuse, Workload
+from app.core.capabilities import Capability
 from app.core.errors import NotFound
-from app.core.models import ModelSettings
+from app.core.models import ModelInfo, ModelSettings
 from app.core.tool_prompts import TOOL_PROMPTS
 from app.gateway.benchmarking import preflight as preflight_module
 from app.gateway.benchmarking.preflight import preflight_tools
@@ -14,6 +15,15 @@ from tests.gateway.benchmarking import test_race
 from tests.unit.benchmark.receipts import make_receipt
 
 parts = test_race.parts
+
+
+class SimpleEstimate(msgspec.Struct, frozen=True):
+    """What is read of an estimate."""
+
+    largest_context: int | None = None
+    prefill: None = None
+
+
 CLAUDE = next(prompt for prompt in TOOL_PROMPTS if prompt.tool == "claude-code")
 
 
@@ -89,3 +99,48 @@ async def test_a_tool_that_was_not_recorded_is_refused(parts: Services) -> None:
         await preflight_tools(parts, "guide", "zed")
     with pytest.raises(NotFound):
         await preflight_tools(parts, "guide", "no such tool")
+
+
+def with_calls(valid: int) -> BenchmarkReceipt:
+    receipt = make_measured("codex", "Others were busy.")
+    return msgspec.structs.replace(receipt, correctness=Correctness(tool_tasks=20, valid_calls=valid))
+
+
+async def test_valid_calls_count_for_every_agent_with_tools_and_beside_other_programs(
+    parts: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def call_tools(*_: object) -> list[Capability]:
+        return [Capability.TOOLS]
+
+    monkeypatch.setattr(preflight_module, "capabilities_of", call_tools)
+    await parts.chats.save_benchmark(with_calls(19))
+    claude, aider = [(await preflight_tools(parts, "guide", tool))[0] for tool in ("claude-code", "aider")]
+    assert "19 of 20 tool calls were valid (measured)." in claude.sentence
+    assert not claude.is_measured, "its times were disturbed"
+    assert "tool calls" not in aider.sentence
+
+
+async def test_a_model_that_would_do_is_named_where_this_does_not(
+    parts: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide, *_ = parts.library.list_models()
+    small, large, short = [
+        msgspec.structs.replace(
+            guide, name=name, parameters=size, trained_context=context, capabilities=[Capability.CHAT, Capability.TOOLS]
+        )
+        for name, size, context in (("small", 1, 1 << 20), ("large", 9, 1 << 20), ("short", 99, 2048))
+    ]
+    room = {"large": 4096, "small": 1 << 20}
+
+    async def with_theirs(_services: object, models: list[ModelInfo]) -> list[ModelInfo]:
+        return models
+
+    async def estimate(_services: object, model: ModelInfo, _prompt: object) -> SimpleEstimate | None:
+        return SimpleEstimate(room[model.name]) if model.name in room else None
+
+    monkeypatch.setattr(parts.library, "list_models", lambda: [guide, small, large, short])
+    monkeypatch.setattr(preflight_module, "with_capabilities", with_theirs)
+    monkeypatch.setattr(preflight_module, "_estimate", estimate)
+    (found,) = await preflight_tools(parts, "guide", "claude-code")
+    assert found.suggestion == "small", "the large one has no room for the context, the short one was not made for it"
+    assert found.sentence.endswith("Use small.")

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from types import NoneType
 
 from PySide6.QtCore import QObject, Signal
 
 from app.client.http import quote_segment
+from app.core.benchmarks import StartBenchmark, tool_benchmark
 from app.core.errors import ErrorBody
-from app.core.events import Event, ModelsChanged, SettingChanged
+from app.core.events import BenchmarkChanged, Event, ModelsChanged, SettingChanged
 from app.core.models import Autocomplete, ChooseAutocomplete
 from app.core.tool_prompts import ToolPreflight
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
@@ -64,6 +66,10 @@ class ConnectModel(QObject):
         self.preflights: dict[str, ToolPreflight] = {}
         """By tool: how the model that is chosen would do with it."""
         self._preflight_call: GatewayCall | None = None
+        self.measuring: BenchmarkChanged | None = None
+        """How far a prompt like `measured_tool`'s has come with the model; None while none is measured here."""
+        self.measured_tool = ""
+        shell.event_received.connect(self._follow_measuring)
         self.tools.changed.connect(self.changed)
         shell.connected.connect(self._fetch_preflights)
         if shell.is_connected:
@@ -144,6 +150,47 @@ class ConnectModel(QObject):
 
     def _show_preflights(self, preflights: list[ToolPreflight]) -> None:
         self.preflights = {preflight.tool: preflight for preflight in preflights}
+        self.changed.emit()
+
+    def measure_tool(self, tool: str) -> None:
+        """Have the model read a prompt as large as the tool's, and answer tasks by calls; one tool at a time."""
+        preflight = self.preflights.get(tool)
+        if preflight is None or self.measuring is not None:
+            return
+        self.measured_tool = tool
+        self.measuring = BenchmarkChanged(model=preflight.model, stage=tr("Getting ready"), fraction=0.0)
+        self.changed.emit()
+        settings = tool_benchmark(tool)
+        self._api.post(
+            "/benchmarks",
+            StartBenchmark(model=preflight.model, settings=settings),
+            kind=BenchmarkChanged,
+            then=lambda _: None,
+            failed=self._end_measuring,
+        )
+
+    def stop_measuring(self) -> None:
+        """Stop what `measure_tool` began; what was measured before stays."""
+        self._api.send_request(
+            "DELETE", "/benchmarks/job", None, kind=NoneType, then=lambda _: None, failed=self._end_measuring
+        )
+
+    def _follow_measuring(self, event: Event) -> None:
+        if not isinstance(event, BenchmarkChanged) or self.measuring is None:
+            return
+        if not event.done:
+            self.measuring = event
+            self.changed.emit()
+        elif event.error and event.code != "cancelled":
+            self._end_measuring(ErrorBody(code=event.code, sentence=event.error))
+        else:
+            self._end_measuring(None)
+
+    def _end_measuring(self, error: ErrorBody | None) -> None:
+        self.measuring, self.measured_tool = None, ""
+        if error is not None:
+            self.toast_requested.emit(error.sentence, None)
+        self._fetch_preflights()
         self.changed.emit()
 
     def preview_change(self, tool: str) -> None:

@@ -151,6 +151,10 @@ def _preflight_words(preflight: ToolPreflight) -> str:
         )
     if not preflight.calls_tools:
         parts.append(tr("the model is not made to call tools"))
+    if preflight.tool_tasks and preflight.tools:
+        parts.append(tr("{valid} of {count} tool calls valid", valid=preflight.valid_calls, count=preflight.tool_tasks))
+    if preflight.suggestion:
+        parts.append(tr("use {model}", model=preflight.suggestion))
     return " · ".join(parts)
 
 
@@ -184,8 +188,14 @@ class ToolRow(QWidget):
             self._row.tail.addWidget(button)
         box.addWidget(self._row)
         self.preflight = Paragraph(theme, role="meta", color="ink-2")
-        self.preflight.setContentsMargins(theme.px(36), 0, theme.px(16), theme.px(8))
-        box.addWidget(self.preflight)
+        self._measure = self._make_button(tr("Measure"), tool, model.measure_tool, ButtonLook.QUIET)
+        self._measure.setToolTip(tr("Sends a prompt of that size, and tasks that need tools. Takes minutes."))
+        self._stop = self._make_button(tr("Stop measuring"), tool, lambda _: model.stop_measuring(), ButtonLook.QUIET)
+        line = HBox(theme, margins=(36, 0, 16, 8), gap=8)
+        line.addWidget(self.preflight, 1)
+        line.addWidget(self._measure)
+        line.addWidget(self._stop)
+        box.addLayout(line)
         self._below = _ToolDetailView(theme, model, tool, copy)
         box.addWidget(self._below)
 
@@ -195,8 +205,15 @@ class ToolRow(QWidget):
         self._dot.show_state("ok" if tool.wired else "warn" if tool.problem else "edge", _state_words(tool))
         self._row.show_text(tool.name, tool.problem or _about_words(tool))
         preflight = self._model.preflights.get(tool.id)
-        self.preflight.setText(_preflight_words(preflight) if preflight is not None else "")
-        self.preflight.setVisible(preflight is not None)
+        is_measured = self._model.measured_tool == tool.id
+        words = _preflight_words(preflight) if preflight is not None else ""
+        if is_measured and self._model.measuring is not None:
+            words = self._model.measuring.stage
+        self.preflight.setText(words)
+        self.preflight.setVisible(bool(words))
+        self._measure.setVisible(preflight is not None and not is_measured)
+        self._measure.setEnabled(self._model.measuring is None)
+        self._stop.setVisible(is_measured)
         is_looking = detail.change is not None and not detail.change.is_written
         self._wire.setVisible(not is_looking and not (tool.wired and tool.can_undo))
         self._undo.setVisible(tool.can_undo and not is_looking)
