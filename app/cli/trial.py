@@ -1,6 +1,8 @@
 """`roundhouse trial`: your own requests asked again of another model or engine; answers and speed side by side."""
 
+import time
 from collections.abc import Callable, Iterator
+from urllib.parse import urlencode
 
 import click
 import msgspec
@@ -54,6 +56,7 @@ class TrialReport(msgspec.Struct, frozen=True, kw_only=True):
 @click.option("--words", "shows_words", is_flag=True, help="Show the answers too, not only their lengths.")
 @click.option("--keep", is_flag=True, help="Let OTHER or the engine take MODEL's place, as the last trial had it.")
 @click.option("--undo", is_flag=True, help="Take that back.")
+@click.option("--list", "lists", is_flag=True, help="List what came of earlier trials, of MODEL or of all.")
 @json_option
 def trial(  # noqa: PLR0913 -- the options of one command
     model: str | None,
@@ -66,6 +69,7 @@ def trial(  # noqa: PLR0913 -- the options of one command
     shows_words: bool,
     keep: bool,
     undo: bool,
+    lists: bool,
     as_json: bool,
 ) -> None:
     """Ask MODEL your own requests again, and OTHER the same, and compare the answers.
@@ -73,9 +77,13 @@ def trial(  # noqa: PLR0913 -- the options of one command
     The requests are those the inspector keeps with their contents, which the setting inspector.bodies allows. They stay
     on this computer. Nothing is changed before --keep.
     """
-    if model is None and not keep and not undo:
-        raise click.UsageError("Name a model, or give --keep or --undo.")
+    if model is None and not keep and not undo and not lists:
+        raise click.UsageError("Name a model, or give --keep, --undo or --list.")
     client = connect_gateway()
+    if lists:
+        path = f"/trials?{urlencode({'model': model or ''})}"
+        show_result("trials", client.get(path, list[TrialResult]), as_json=as_json, text=_list_lines)
+        return
     if model is None:
         switch = client.post("/trials/undo" if undo else "/trials/switch", None, TrialSwitch)
         show_result("trial_switch", switch, as_json=as_json, text=lambda done: [done.sentence])
@@ -91,6 +99,16 @@ def trial(  # noqa: PLR0913 -- the options of one command
             print_note("To use the second from now on: roundhouse trial --keep")
     if keep:
         print_note("To undo: roundhouse trial --undo")
+
+
+def _list_lines(results: list[TrialResult]) -> Iterator[str]:
+    for result in results:
+        at = time.strftime("%Y-%m-%d %H:%M", time.localtime(result.at))
+        yield f"{at}  {_name_side(result.first)} and {_name_side(result.second)}: {result.sentence}"
+
+
+def _name_side(side: TrialSide) -> str:
+    return " ".join(filter(None, (side.target.model, side.target.quantization, side.target.engine)))
 
 
 def _run_trial(client: GatewayClient, request: StartTrial, *, shows_words: bool) -> TrialReport:

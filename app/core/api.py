@@ -165,6 +165,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /races            StartRace         RaceChanged; /events say how far it is
     GET    /races/job                          RaceChanged or null: what runs, or ran last, with its result
     DELETE /races/job                          204, stops it
+    GET    /trials[?model=]                    list[TrialResult], newest first: without words
     POST   /trials          StartTrial         TrialChanged; /events say how far it is
     GET    /trials/job                         TrialChanged or null: what runs, or ran last, with its result
     DELETE /trials/job                         204, stops it

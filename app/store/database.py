@@ -45,6 +45,7 @@ from app.core.errors import StorageFault
 from app.core.presets import ChatPreset, PresetImportResult, SavePreset
 from app.core.requests import UsageRow
 from app.core.tool_calls import ChatToolPermission
+from app.core.trials import TrialResult
 from app.store import (
     attachments,
     editing,
@@ -359,6 +360,14 @@ class ChatStore:
     async def delete_benchmark(self, receipt_id: str) -> None:
         """Forget one receipt. Raises NotFound."""
         await self._run_job(measurements.delete_benchmark, receipt_id)
+
+    async def add_trial(self, result: TrialResult) -> None:
+        """Keep what came of a trial."""
+        await self._run_job(measurements.add_trial, result)
+
+    async def list_trials(self, *, model: str = "") -> list[TrialResult]:
+        """Return what is kept of trials, newest first, of one model or of all."""
+        return await self._run_job(measurements.list_trials, model=model)
 
     async def add_usage(self, entries: Sequence[usage.UsageEntry]) -> None:
         """Keep what requests used."""

@@ -13,11 +13,13 @@ import msgspec
 from app.core.advice import Calibration, EstimateAccuracy, Generation
 from app.core.benchmarks import BenchmarkReceipt
 from app.core.errors import NotFound, quote_value
+from app.core.trials import TrialResult
 from app.store.opening import transaction
 
 KEPT_GENERATIONS = 1000
 KEPT_LOADS = 200
 KEPT_BENCHMARKS = 500
+KEPT_TRIALS = 100
 T = TypeVar("T")
 
 
@@ -108,6 +110,19 @@ def delete_benchmark(connection: sqlite3.Connection, receipt_id: str) -> None:
     find_benchmark(connection, receipt_id)
     with transaction(connection):
         connection.execute("DELETE FROM benchmarks WHERE id = ?", (receipt_id,))
+
+
+def add_trial(connection: sqlite3.Connection, result: TrialResult) -> None:
+    """Keep what came of a trial; the oldest beyond `KEPT_TRIALS` go."""
+    with transaction(connection):
+        connection.execute("INSERT INTO trials (model, value) VALUES (?, ?)", (result.model, _encode_json(result)))
+        connection.execute("DELETE FROM trials WHERE seq <= (SELECT max(seq) FROM trials) - ?", (KEPT_TRIALS,))
+
+
+def list_trials(connection: sqlite3.Connection, *, model: str = "") -> list[TrialResult]:
+    """Return what is kept of trials, newest first, of one model or of all."""
+    rows = connection.execute("SELECT value FROM trials WHERE ?1 IN ('', model) ORDER BY seq DESC", (model,))
+    return _decode_rows((row[0] for row in rows), TrialResult)
 
 
 def _decode_rows(texts: Iterable[str], kind: type[T]) -> list[T]:

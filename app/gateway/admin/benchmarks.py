@@ -20,7 +20,7 @@ from app.core.engine_store import InstallEngine
 from app.core.errors import EngineFailed
 from app.core.events import BenchmarkChanged, RaceChanged, TrialChanged, TuneChanged
 from app.core.tool_prompts import PreflightQuery, ToolPreflight
-from app.core.trials import StartTrial, TrialSwitch, TrialWords
+from app.core.trials import StartTrial, TrialResult, TrialSwitch, TrialWords
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.gateway.benchmarking.preflight import preflight_tools
 from app.gateway.benchmarking.race import plan_race
@@ -194,6 +194,18 @@ async def start_trial(call: AdminCall[StartTrial, NoQuery]) -> TrialChanged:
     """
     _check_quiet(call)
     return await call.trials.start(call.body, call.inspector)
+
+
+class TrialsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Of which model; all without one."""
+
+    model: Annotated[str, msgspec.Meta(max_length=500)] = ""
+
+
+@routes.add("GET", "/trials")
+async def trials(call: AdminCall[None, TrialsQuery]) -> list[TrialResult]:
+    """List what came of the last trials, newest first: hashes and lengths, no words."""
+    return await call.services.chats.list_trials(model=call.query.model)
 
 
 @routes.add("GET", "/trials/job")

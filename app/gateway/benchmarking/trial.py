@@ -148,7 +148,9 @@ class Trials(MeasuringJob[TrialChanged]):
             for part, before, after in zip(kept, written_before, written, strict=True)
         ]
         self._request = request
-        self.job.keep(result=summarize_trial(result))
+        summary = summarize_trial(result)
+        await self._services.chats.add_trial(summary)
+        self.job.keep(result=summary)
 
     async def _ask_side(
         self, request: StartTrial, kept: "list[KeptRequest]", asked: tuple[str, str], begin: float

@@ -551,6 +551,7 @@ def advice_answers_as_it_says(call: Checked) -> None:
     assert "codex" in {part["tool"] for part in call("GET", "/preflights", model="quick")}
     call("DELETE", "/tunings/job")
     call("DELETE", "/races/job")
+    assert call("GET", "/trials") == []
     assert call("GET", "/trials/job") is None
     assert call("GET", "/trials/words") == []
     call("DELETE", "/trials/job")

@@ -148,7 +148,9 @@ async def result_of(trials: Trials, inspector: Any, **fields: Any) -> TrialResul
     return end.result
 
 
-async def test_equal_answers_are_equal_and_both_were_asked_greedily(trials: Trials, pair: ScriptedPair) -> None:
+async def test_equal_answers_are_equal_kept_and_both_were_asked_greedily(
+    trials: Trials, pair: ScriptedPair, parts: Services
+) -> None:
     result = await result_of(trials, inspector_of(body_of("newest", max_tokens=7), body_of("oldest")))
     assert result.equal == 1.0
     assert [part.id for part in result.requests] == ["r1", "r0"], "in the order in which they came"
@@ -159,6 +161,8 @@ async def test_equal_answers_are_equal_and_both_were_asked_greedily(trials: Tria
     assert [body["max_tokens"] for _, body in pair.bodies] == [256, 7, 256, 7]
     assert result.second.target.engine == NEW
     assert (result.ttft_ratio is None, result.e2e_ratio is None, result.can_switch) == (False, False, True)
+    assert await parts.chats.list_trials() == await parts.chats.list_trials(model="guide") == [result]
+    assert await parts.chats.list_trials(model="other") == []
 
 
 async def test_where_answers_part_is_said_without_their_words(trials: Trials, pair: ScriptedPair) -> None:

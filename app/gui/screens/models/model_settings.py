@@ -38,6 +38,7 @@ from app.gui import phrases
 from app.gui.net.model_settings import ask_to_allow
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.chat.options import SAMPLING_OPTIONS, NumberOption
+from app.gui.screens.models.loss_section import LossModel
 from app.gui.shell.contract import RACE_TASK, TUNE_TASK, PageId, Shell
 
 if TYPE_CHECKING:
@@ -114,6 +115,8 @@ class ModelSettingsModel(QObject):
         """What benchmarks of the model came to here."""
         self.trial: DraftTrialChanged | None = None
         """How trying drafts with this model has come; None while nothing is tried."""
+        self.loss = LossModel(stores.api, stores.library, self)
+        """What its quantisation loses against a larger one."""
         shell.event_received.connect(self._handle_event)
 
     @property
@@ -125,6 +128,7 @@ class ModelSettingsModel(QObject):
         """Turn to a model."""
         self.model, self.choices, self.error, self.trial = model, None, None, None
         self.history = []
+        self.loss.open_model(model)
         self.opened.emit()
         self.changed.emit()
         self.fetch_choices()
@@ -136,6 +140,7 @@ class ModelSettingsModel(QObject):
             return
         self._cancel_call()
         self.model = self.choices = self.error = None
+        self.loss.open_model(None)
         self.closed.emit()
 
     def fetch_choices(self) -> None:

@@ -10,6 +10,7 @@ from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.screens.benchmarks.plot_view import PlotCard
 from app.gui.screens.models import model_settings
+from app.gui.screens.models.loss_section import LossSection
 from app.gui.screens.models.model_setting_rows import (
     ArgumentsRow,
     ChoiceRow,
@@ -163,6 +164,8 @@ class ModelSettingsView(QWidget):
         self._plots = VBox(theme, gap=16)
         self.history.body.addLayout(self._plots)
         box.addWidget(self.history)
+        self.loss = LossSection(theme, model.loss)
+        box.addWidget(self.loss)
 
     def _make_section(self, title: str, *rows: QWidget) -> Section:
         section, sheet = Section(self._theme, title), Surface(self._theme)
