@@ -2,17 +2,20 @@
 
 Every engine that runs on a processor and installs in a minute answers the Guide, a few million parameters, in the
 format it reads; llama.cpp and mistral.rs also a model of 541 million with random weights, whose speed is that of any
-such model. Then settings are looked for. On a computer where others are busy figures are kept and marked as disturbed.
-Takes about ten minutes, most of it waiting for engines; packages come from the cache or the package index.
+such model. Then settings are looked for. Where others are busy figures are kept, with what disturbed them.
+Takes about ten minutes, most of it waiting for engines; packages come from the cache or the package index. vLLM for
+processors is on neither: `--vllm FOLDER` names the folder of programs of an environment that has it.
 """
 
 import argparse
 import contextlib
+import os
 import re
 import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -32,6 +35,7 @@ from app.core.benchmarks import (
 from app.core.engine_store import InstallEngine
 from app.core.errors import RoundhouseError
 from app.core.events import BenchmarkChanged, Event, TuneChanged
+from app.core.models import LoadOptions
 from app.hub.synthetic import write_synthetic
 from tests.bench.engine_installs import run_gateway, wait_for_job
 from tests.bench.programs import ROOT
@@ -46,11 +50,15 @@ RUNS = (
     (GUIDE, "llama.cpp"),
     (GUIDE, "mistral.rs"),
     ("guide-hf", "mistral.rs"),
+    ("guide-hf", "mlx-lm"),
     ("guide-openvino", "openvino"),
     ("guide-onnx", "onnxruntime-genai"),
     (SYNTHETIC, "llama.cpp"),
     (SYNTHETIC, "mistral.rs"),
 )
+VLLM_RUN = ("guide-hf", "vllm")
+_VLLM_LOAD = LoadOptions(gpu_memory_fraction=0.1)
+"""Of the computer's memory: it takes its share at the start, and the Guide needs hardly any."""
 _SETTINGS = BenchmarkSettings(concurrency=[1, 4], requests=4, answer_tokens=48)
 
 
@@ -65,28 +73,30 @@ class EngineFigures(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float
 
 
-def measure(*, tune_minutes: float) -> EngineFigures:
+def measure(*, tune_minutes: float, vllm: Path | None = None) -> EngineFigures:
     """Return receipts of every run, and what self-tuning came to."""
     began = time.monotonic()
     receipts: list[BenchmarkReceipt] = []
     tunes: list[TuneResult] = []
     problems: list[str] = []
-    with run_gateway(prepare=_prepare_models) as (client, _, _):
+    runs = RUNS if vllm is None else (*RUNS, VLLM_RUN)
+    with run_gateway(prepare=partial(_prepare_models, vllm=vllm)) as (client, _, _):
         for engine in dict.fromkeys(engine for _, engine in RUNS if engine != "llama.cpp"):
             _note(f"installing {engine}")
             try:
                 wait_for_job(client, f"/engines/{quote_segment(engine)}/install", InstallEngine())
             except RoundhouseError as error:
                 problems.append(f"{engine} was not installed: {error}")
-        for model, engine in RUNS:
+        for model, engine in runs:
             _note(f"measuring {model} on {engine}")
             try:
                 receipts.append(_bench(client, model, engine))
             except RoundhouseError as error:
                 problems.append(f"{model} on {engine}: {error}")
-        for model, engine in RUNS:  # once more, now that predictions have learned
-            with contextlib.suppress(RoundhouseError):
-                _bench(client, model, engine)
+        for receipt in receipts:
+            if not receipt.disturbances:  # predictions have learned from it: once more
+                with contextlib.suppress(RoundhouseError):
+                    _bench(client, receipt.target.model, receipt.target.engine)
         accuracy = client.get("/benchmarks/accuracy", PredictionAccuracy).sentence
         for model in (GUIDE, SYNTHETIC) if tune_minutes else ():
             _note(f"looking for the fastest settings of {model}")
@@ -103,17 +113,19 @@ def measure(*, tune_minutes: float) -> EngineFigures:
     )
 
 
-def _prepare_models(home: Path) -> dict[str, str]:
+def _prepare_models(home: Path, *, vllm: Path | None) -> dict[str, str]:
     """Put the models where the service looks, and return what tells it so."""
     folder = home / "real-engines"
     for form, name in FOLDERS.items():
         shutil.copytree(RESOURCES / "guide" / form, folder / name)
     write_synthetic(folder / f"{SYNTHETIC}.gguf")
-    return {"ROUNDHOUSE_MODELS_FOLDERS": str(folder)}
+    path = {} if vllm is None else {"PATH": f"{os.environ['PATH']}{os.pathsep}{vllm}"}
+    return {"ROUNDHOUSE_MODELS_FOLDERS": str(folder), **path}
 
 
 def _bench(client: GatewayClient, model: str, engine: str) -> BenchmarkReceipt:
-    settings = msgspec.structs.replace(_SETTINGS, engine=engine)
+    load = _VLLM_LOAD if engine == "vllm" else LoadOptions()
+    settings = msgspec.structs.replace(_SETTINGS, engine=engine, load=load)
     client.post(
         "/benchmarks",
         StartBenchmark(model=model, settings=settings, keeps_disturbed=True),
@@ -198,8 +210,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.real_engines", description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the figures into the docs")
     parser.add_argument("--tune", type=float, default=1.5, metavar="MINUTES", help="per model; 0 for none")
+    parser.add_argument("--vllm", type=Path, metavar="FOLDER", help="where the program `vllm` of a CPU build is")
     options = parser.parse_args(arguments)
-    text = "\n".join(describe_figures(measure(tune_minutes=options.tune)))
+    text = "\n".join(describe_figures(measure(tune_minutes=options.tune, vllm=options.vllm)))
     sys.stdout.write(f"{text}\n")
     if options.write:
         page = PAGE.read_text(encoding="utf-8")

@@ -70,3 +70,9 @@ def test_ratios_are_of_what_both_answered() -> None:
     assert (disturbed.ttft_ratio, disturbed.e2e_ratio, disturbed.equal) == (None, None, 1)
     nothing = summarize_trial(empty)
     assert (nothing.equal, nothing.can_switch, nothing.ttft_ratio) == (None, False, None)
+
+
+def test_an_answer_that_came_all_at_once_has_no_rate() -> None:
+    assert TrialAnswer(tokens=41, ttft_s=1.0, e2e_s=3.0).tokens_s == 20
+    assert TrialAnswer(tokens=41, ttft_s=1.0, e2e_s=1.0001).tokens_s is None
+    assert TrialAnswer(tokens=1, ttft_s=1.0, e2e_s=1.0).tokens_s is None
