@@ -35,7 +35,7 @@ def is_sound(content: bytes) -> bool:
 def read_sound(content: bytes) -> Extraction:
     """Return a sound as models hear it, cut where it is too long. Raises UnreadableFile."""
     if content.startswith(b"OggS") and b"OpusHead" in content[:_OPUS_WITHIN]:
-        raise unknown_problem("It is a sound in Opus: save it as MP3 or WAV, and attach that.")
+        raise unknown_problem("Sounds in Opus are not read: save it as WAV, MP3, FLAC or Ogg Vorbis.")
     try:
         import miniaudio  # type: ignore[import-untyped]  # noqa: PLC0415 -- it has no wheel for every processor
     except ImportError:
