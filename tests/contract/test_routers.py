@@ -19,6 +19,7 @@ from engines.api import (
     ModelFormat,
     ModelSource,
     RemoteEndpoint,
+    Suspicion,
 )
 from engines.registry import ADAPTERS
 from engines.vllm_router import worker
@@ -52,7 +53,8 @@ def test_what_vllm_routers_log_means() -> None:
     assert isinstance(event, LoadProgress)
     assert event.stage == "Looking for replicas"
     last = "worker: RuntimeError: none of the replicas answers"
-    end = Exit(code=84, suspicions=(), tail=(last,), was_ready=False)
+    suspicions = [suspicion for suspicion in adapter.read_log(last) if isinstance(suspicion, Suspicion)]
+    end = Exit(code=84, suspicions=suspicions, tail=(last,), was_ready=False)
     failure = adapter.classify_exit(end)
     assert failure.kind is FailureKind.STALLED
     assert "fleet list" in failure.hint
