@@ -140,6 +140,8 @@ class EngineAbility(StrEnum):
     """Computes on any processor and on cards of all makers together: what is left where no other engine can run."""
     ORCHESTRATES = "orchestrates"
     """Directs other engines over many computers."""
+    BALANCES = "balances"
+    """Shares requests out over copies of a model on one computer by itself."""
     OWN_HEAD = "own_head"
     """Drafts with the head for multi-token prediction that some models carry."""
     WSL = "wsl"

@@ -40,6 +40,7 @@ TRAITS = Traits(
     abilities=frozenset(
         {
             EngineAbility.SERVES,
+            EngineAbility.BALANCES,
             EngineAbility.JSON_SCHEMA,
             EngineAbility.LORAS,
             EngineAbility.KV_QUANT,

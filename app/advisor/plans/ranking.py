@@ -29,6 +29,7 @@ from app.core.engines import EngineInfo, Reason
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from app.core.models import OWN_HEAD
+from engines.api.traits import EngineAbility
 
 ESTIMATED = 3
 """So many of the best plans carry the whole arithmetic: the choice and the next two, quick enough to answer live."""
@@ -91,7 +92,7 @@ def build_advice(inputs: PlanInputs) -> Advice:
         users=inputs.users,
         machine=wording.machine_summary(inputs.machine),
         model=inputs.model or (_model_title(candidates[0]) if candidates else ""),
-        service=plan_service(work, plans[0]),
+        service=plan_service(work, plans[0], balances=EngineAbility.BALANCES in usable[0].ask.engine.abilities),
     )
 
 

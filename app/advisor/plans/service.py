@@ -15,8 +15,6 @@ from app.core.engines import Reason
 
 GUIDE = "decision guide"
 _ESTIMATE = "estimate"
-_BALANCERS = frozenset({"vllm", "sglang"})
-"""Engines that share requests out among copies of a model by themselves."""
 _LEAST_FLEET = 2
 """With one replica nothing goes on while it is changed or after it died."""
 
@@ -28,6 +26,7 @@ class _Division(msgspec.Struct, frozen=True, kw_only=True):
     slots: int
     here: int
     copies: int
+    balances: bool
 
     @property
     def machines(self) -> int:
@@ -35,16 +34,19 @@ class _Division(msgspec.Struct, frozen=True, kw_only=True):
         return -(-self.copies // self.here)
 
 
-def plan_service(work: Workload, plan: Plan) -> ServicePlan | None:
-    """Return how a plan's engine serves everybody; None where nobody is served, or the plan cannot be had."""
+def plan_service(work: Workload, plan: Plan, *, balances: bool) -> ServicePlan | None:
+    """Return how a plan's engine serves everybody; None where nobody is served, or the plan cannot be had.
+
+    `balances`: the engine shares requests out over copies of the model by itself.
+    """
     if not work.needs.serves or not plan.engine or not plan.obtainable:
         return None
     slots, here = max(plan.parallelism.slots, 1), max(plan.parallelism.replicas, 1)
     copies = -(-work.users // slots)
     if work.intent is Intent.FLEET:
         copies = max(copies, _LEAST_FLEET)
-    sums = _Division(users=work.users, slots=slots, here=here, copies=copies)
-    way = _choose_way(work, plan, sums)
+    sums = _Division(users=work.users, slots=slots, here=here, copies=copies, balances=balances)
+    way = _choose_way(work, sums)
     return ServicePlan(
         way=way,
         copies=1 if way is ServiceWay.ONE_ENGINE else max(copies, here) if way is ServiceWay.DATA_PARALLEL else copies,
@@ -56,12 +58,12 @@ def plan_service(work: Workload, plan: Plan) -> ServicePlan | None:
     )
 
 
-def _choose_way(work: Workload, plan: Plan, sums: _Division) -> ServiceWay:
+def _choose_way(work: Workload, sums: _Division) -> ServiceWay:
     if work.intent is Intent.FLEET or sums.copies > sums.here:
         return ServiceWay.ROUTER
     if sums.copies == 1:
         return ServiceWay.ONE_ENGINE
-    return ServiceWay.DATA_PARALLEL if plan.engine in _BALANCERS else ServiceWay.ROUTER
+    return ServiceWay.DATA_PARALLEL if sums.balances else ServiceWay.ROUTER
 
 
 def _describe_way(way: ServiceWay, plan: Plan, sums: _Division) -> str:
@@ -89,7 +91,7 @@ def _list_reasons(work: Workload, plan: Plan, sums: _Division, way: ServiceWay) 
             value=str(_LEAST_FLEET),
             source=GUIDE,
         )
-    if way is ServiceWay.ROUTER and plan.engine in _BALANCERS and sums.here > 1 and sums.copies > sums.here:
+    if way is ServiceWay.ROUTER and sums.balances and sums.here > 1 and sums.copies > sums.here:
         yield Reason(
             text=f"{plan.name} shares requests out over the {sums.here} copies of one machine by itself, "
             "not over several machines without Ray.",

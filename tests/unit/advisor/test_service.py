@@ -29,7 +29,7 @@ def plan_of(engine: str, *, slots: int, replicas: int = 1, obtainable: bool = Tr
 
 
 def service_of(intent: Intent, users: int, plan: Plan) -> ServicePlan | None:
-    return plan_service(build_workload(intent, users=users), plan)
+    return plan_service(build_workload(intent, users=users), plan, balances=plan.engine != "llama.cpp")
 
 
 @pytest.mark.parametrize(
