@@ -16,6 +16,8 @@ from tests.patience import wait_until
 MODEL = "hf"
 QUESTION = "What is VRAM?"
 BEGINS = "VRAM is the fast memory on the graphics card."
+CONTEXT = 2048
+"""Of the model's settings, so that it is the same when a request loads it again."""
 WITHIN_S = 600.0
 """Alone on two cores vLLM loads in half a minute, SGLang in one, Dynamo in two and a half."""
 TOOL: Any = {
@@ -36,9 +38,10 @@ class ServedGuide(NamedTuple):
     def load(self, paths: Paths, engine: str, *options: str) -> None:
         """Tune the model for the engine, and load it by the plan."""
         shutil.copytree(RESOURCES / "guide" / "hf", paths.models / MODEL, dirs_exist_ok=True)
-        tuned = self.roundhouse("tune", MODEL, "--engine", engine, *options, within_s=WITHIN_S)
+        chosen = ("--engine", engine, "--context", str(CONTEXT), "--slots", "4", *options)
+        tuned = self.roundhouse("tune", MODEL, *chosen, within_s=WITHIN_S)
         assert not tuned.returncode, tuned.stdout + tuned.stderr
-        loaded = self.roundhouse("load", MODEL, "--context", "2048", "--slots", "4", within_s=WITHIN_S)
+        loaded = self.roundhouse("load", MODEL, within_s=WITHIN_S)
         assert not loaded.returncode, loaded.stdout + loaded.stderr + self.roundhouse("logs", MODEL).stdout
 
     def unload(self) -> None:

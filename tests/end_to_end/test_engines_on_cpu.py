@@ -13,7 +13,7 @@ from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.engines import EngineState
 from tests.end_to_end.conftest import Roundhouse
-from tests.end_to_end.served_guide import BEGINS, TOOL, WITHIN_S, ServedGuide, ask
+from tests.end_to_end.served_guide import BEGINS, CONTEXT, TOOL, WITHIN_S, ServedGuide, ask
 from tests.patience import wait_until
 from tests.real_engines import dynamo_on_cpu, sglang_on_cpu
 from tests.real_engines.on_cpu import put_into_store
@@ -73,7 +73,7 @@ def api(guide: ServedGuide) -> Iterator[openai.OpenAI]:
 
 def test_it_is_known_as_what_it_is(case: EngineCase, guide: ServedGuide) -> None:
     status = guide.status()
-    assert (status.engine, status.state, status.context) == (case.engine, EngineState.READY, 2048)
+    assert (status.engine, status.state, status.context) == (case.engine, EngineState.READY, CONTEXT)
     assert (status.version, status.backend) == (case.version, "cpu")
 
 

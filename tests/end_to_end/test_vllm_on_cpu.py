@@ -15,7 +15,7 @@ from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.engines import EngineState
 from tests.end_to_end.conftest import Roundhouse
-from tests.end_to_end.served_guide import BEGINS, MODEL, QUESTION, TOOL, WITHIN_S, ServedGuide, ask
+from tests.end_to_end.served_guide import BEGINS, CONTEXT, MODEL, QUESTION, TOOL, WITHIN_S, ServedGuide, ask
 from tests.patience import wait_until
 from tests.real_engines.vllm_on_cpu import VERSION, vllm_program
 
@@ -48,7 +48,7 @@ def api(guide: ServedGuide) -> Iterator[openai.OpenAI]:
 
 def test_it_is_known_as_what_it_is(guide: ServedGuide) -> None:
     running = guide.status()
-    assert (running.engine, running.state, running.context) == ("vllm", EngineState.READY, 2048)
+    assert (running.engine, running.state, running.context) == ("vllm", EngineState.READY, CONTEXT)
     assert (running.version, running.backend) == (f"{VERSION}+cpu", "cpu")
     assert "Memory share  0.1" in guide.roundhouse("tune", MODEL).stdout
 
