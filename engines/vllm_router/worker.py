@@ -6,6 +6,7 @@ Its interpreter lock is held while it serves, so the judge is a process of its o
 import hmac
 import os
 import socket
+import sys
 import urllib.error
 import urllib.request
 from http import HTTPStatus
@@ -83,6 +84,8 @@ class KeyJudge(BaseHTTPRequestHandler):
 
 def start_judge(host: str, key: str) -> str:
     """Start a process that judges keys and ends with this one, and return its address."""
+    if sys.platform == "win32":  # there are no wheels for it
+        raise RuntimeError("vllm-router does not run on Windows")
     judge = HTTPServer((host, 0), type("Judge", (KeyJudge,), {"key": key}))
     judge.socket.listen(socket.SOMAXCONN)
     if os.fork() == 0:
