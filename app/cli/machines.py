@@ -7,7 +7,7 @@ import click
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, print_note, show_result
 from app.client.http import quote_segment
-from app.core.machines import MachineCode, MachineList, MachineStanding, PairMachine
+from app.core.machines import MachineCode, MachineList, MachineStanding, PairMachine, WakeMachine
 
 _PAIR_S = 60.0
 """Two messages each way, and a look at what the other machine has."""
@@ -50,6 +50,15 @@ def pair(host: str, code: str, *, as_json: bool) -> None:
     request = PairMachine(host=host, code=typed)
     machine = connect_gateway().post("/machines", request, MachineStanding, timeout_s=_PAIR_S)
     show_result("machine", machine, as_json=as_json, text=_pair_lines)
+
+
+@machines.command("wake")
+@click.argument("name")
+@json_option
+def wake(name: str, *, as_json: bool) -> None:
+    """Wake the computer NAME from sleep, over the network (Wake-on-LAN)."""
+    connect_gateway().post("/machines/wake", WakeMachine(name=name), type(None))
+    show_result("woken", name, as_json=as_json, text=lambda woken: [f"The packet that wakes {woken} was sent."])
 
 
 @machines.command("revoke")

@@ -130,6 +130,14 @@ SETTINGS: tuple[Setting, ...] = (
         default=False,
     ),
     Setting(
+        name="machines.balance",
+        title="Let the computer answer that will be first",
+        help="A model that several of your computers have is asked where its answer is expected first. "
+        "Off, one that is here is asked here.",
+        kind=SettingKind.BOOL,
+        default=False,
+    ),
+    Setting(
         name="machines.host",
         title="Address for your other computers",
         help="Where this machine listens for paired ones; 0.0.0.0 is every network it is in.",

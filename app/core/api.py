@@ -55,6 +55,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /machines/code                      MachineCode, by which one machine can be paired
     DELETE /machines/code                      204, none can any more
     POST   /machines             PairMachine   MachineStanding
+    POST   /machines/wake        WakeMachine   204, nobody can tell whether it woke
     DELETE /machines/{name}                    204, its connections end at once
     POST   /deployments/render DeploymentRequest Deployment: files for a cluster, nothing is written
     GET    /memory                             MemoryState: what models share, who holds it, who waits

@@ -103,3 +103,9 @@ class MachineList(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     """Why it does not listen although it should."""
     machines: list[MachineStanding]
+
+
+class WakeMachine(msgspec.Struct, frozen=True, kw_only=True):
+    """Wake a paired machine."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]

@@ -18,6 +18,7 @@ from app.gateway.engines.support import SupportReader
 from app.gateway.loading.draft_verdicts import DraftTrialFile
 from app.gateway.loading.requested_model import ResolvedModelCache
 from app.gateway.loading.template_trials import TemplateTrials
+from app.gateway.machines.routing import MachineRoutes
 from app.gateway.runtime import Afterwards
 from app.hub.repositories.answers import HubMemory
 
@@ -108,6 +109,8 @@ class Services:
     """Questions to attached endpoints, asked once for all requests that wait for the answer."""
     unreadable: set[str] = field(default_factory=set)
     """Models of which an engine could not read an answer: from then on their answers are translated, and repaired."""
+    machine_routes: MachineRoutes = field(default_factory=MachineRoutes)
+    """Which paired machine answers for a model."""
     hub: HubMemory = field(init=False)
     """What is remembered of the hub."""
     drafts: DraftTrialFile = field(init=False)

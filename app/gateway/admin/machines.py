@@ -1,6 +1,6 @@
 """Paired machines over HTTP: listed, paired by a code, and revoked."""
 
-from app.core.machines import MachineCode, MachineList, MachineStanding, PairMachine
+from app.core.machines import MachineCode, MachineList, MachineStanding, PairMachine, WakeMachine
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 
 routes = RouteTable()
@@ -28,6 +28,12 @@ async def hide_code(call: AdminCall[None, NoQuery]) -> None:
 async def pair_machine(call: AdminCall[PairMachine, NoQuery]) -> MachineStanding:
     """Pair with the machine that shows a code."""
     return await call.machines.pair(call.body)
+
+
+@routes.add("POST", "/machines/wake")
+async def wake_machine(call: AdminCall[WakeMachine, NoQuery]) -> None:
+    """Send a paired machine the packet that wakes it from sleep; nobody can tell whether it came."""
+    await call.machines.wake(call.body.name)
 
 
 @routes.add("DELETE", "/machines/{name}")

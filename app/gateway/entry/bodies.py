@@ -31,6 +31,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+UPLOAD = web.RequestKey("upload", bytes)
+"""The body, kept where another machine may have to be asked after the first."""
+
+
 async def read_body(request: web.Request) -> bytes:
     """Return the whole body, unpacked. Raises TooLarge, RequestTimeout, UnsupportedEncoding or BadRequest."""
     body = await read_upload(request)
@@ -45,6 +49,8 @@ async def read_body(request: web.Request) -> bytes:
 async def read_upload(request: web.Request) -> bytes:
     """Return the same of a body that is no JSON: nobody keeps it for the inspector. Raises as `read_body` does."""
     content, limit_bytes = request.content, request.client_max_size
+    if UPLOAD in request:  # it is understood anew, for another machine
+        return request[UPLOAD]
     if content.is_eof() and content.exception() is None:  # as with most requests: head and body came together
         body = content.read_nowait()
         if len(body) > limit_bytes:
@@ -54,6 +60,8 @@ async def read_upload(request: web.Request) -> bytes:
     if hdrs.CONTENT_ENCODING in request.headers:
         encoding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING))
         body = await asyncio.to_thread(unpack_body, body, encoding, limit_bytes)
+    if request.app[SERVICES].machine_routes.has_models:
+        request[UPLOAD] = body
     return body
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 from aiohttp import hdrs, web
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, EngineFailed
 from app.core.models import ModelInfo
 from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.dialects.raw_fields import ABSENT
@@ -19,10 +19,10 @@ from app.gateway.exchange.upstream import (
 )
 from app.gateway.library.endpoint_routes import routes_of
 from app.gateway.loading.requested_model import ResolvedModel, is_able, media_hint
-from app.gateway.services import Services
+from app.gateway.services import SERVICES, Services
 from app.hub.library.library import Library
 from app.supervisor.policy import LeaseOptions, LoadRequest
-from engines.api import EngineAdapter, Route
+from engines.api import EngineAdapter, FailureKind, Route
 
 ENGINE_ACCESS = web.AppKey("engine_access", EngineAccess)
 
@@ -72,20 +72,48 @@ async def answer_request(request: web.Request, route: str, understand: Understan
     with request[OBSERVATION] as observed:
         observed.route = route  # a request that is not understood is counted under it too
         job = await understand(request)
-        observed.note_model(route, job.upstream.load.source.name)
-        engines, answer = request.app[ENGINE_ACCESS], job.answer
-        if answer is None:
+        lost: set[str] = set()
+        while True:
+            observed.note_model(route, job.upstream.load.source.name)
             try:
-                return await pass_on(request, engines, job.upstream, observed)
-            except CacheFieldDroppedError:
-                if job.detour is None:
+                return await _answer_job(request, job, observed)
+            except EngineFailed as error:
+                if not _may_go_elsewhere(request, job, error):
                     raise
-                answer = await job.detour()
-            except UnreadableAnswerError as error:
-                if job.detour is None:
-                    return error.refusal
-                answer = await job.detour()
-        return await answer(request, engines, observed)
+                lost.add(job.upstream.load.source.name)
+                job = await understand(request)
+                if job.upstream.load.source.name in lost:  # the person named that machine, or all were tried
+                    raise
+
+
+_LOST = frozenset({FailureKind.UNREACHABLE, "engine_broke_off"})
+
+
+def _may_go_elsewhere(request: web.Request, job: RequestJob, error: EngineFailed) -> bool:
+    """Whether another paired machine may be asked: the first went away, and nothing of an answer was sent.
+
+    Nobody is answered twice: whatever that machine still does, nobody is left to read it.
+    """
+    source, routes = job.upstream.load.source, request.app[SERVICES].machine_routes
+    if source.remote is None or error.code not in _LOST or not routes.has_models:
+        return False
+    return routes.note_loss(source.name)
+
+
+async def _answer_job(request: web.Request, job: RequestJob, observed: Observation) -> web.StreamResponse:
+    engines, answer = request.app[ENGINE_ACCESS], job.answer
+    if answer is None:
+        try:
+            return await pass_on(request, engines, job.upstream, observed)
+        except CacheFieldDroppedError:
+            if job.detour is None:
+                raise
+            answer = await job.detour()
+        except UnreadableAnswerError as error:
+            if job.detour is None:
+                return error.refusal
+            answer = await job.detour()
+    return await answer(request, engines, observed)
 
 
 def client_header_lines(request: web.Request) -> bytes:

@@ -75,7 +75,7 @@ async def resolve_model(
 
     Raises as `load_request` does.
     """
-    model_name = model_name or requested_model.AUTO
+    model_name = _route_name(services, model_name or requested_model.AUTO)
     names = _names_now(services)
     key = (model_name, options, names.profile.name, names.is_for_request, services.events.revision)
     resolved_model = services.recent.get(key, lambda known: is_ready(services.supervisor, known.load.source.name))
@@ -91,6 +91,15 @@ async def resolve_model(
         if fold_name(model_name) == fold_name(resolved_model.model.name):
             services.recent.put(key, resolved_model)
     return resolved_model
+
+
+def _route_name(services: Services, model_name: str) -> str:
+    """Return the name of the model on the paired machine that is to answer; the same where there is none."""
+    routes = services.machine_routes
+    if not routes.has_models:
+        return model_name
+    in_flight = {status.model: status.in_flight for status in services.supervisor.list_statuses()}
+    return routes.choose_name(model_name, in_flight, balances=services.settings.get_flag("machines.balance"))
 
 
 async def size_load(services: Services, load: LoadRequest, options: LoadOptions) -> LoadRequest:

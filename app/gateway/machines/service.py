@@ -28,6 +28,7 @@ from app.gateway.instance import bind
 from app.gateway.library.attached_endpoints import find_endpoint_models, make_knowledge
 from app.gateway.library.endpoint_cards import cards_of
 from app.gateway.machines.listener import OPEN, PROVE, STATE, MachineListener, MachineState, ModelLoad
+from app.gateway.machines.routing import MachineModel
 from app.gateway.services import Services
 from app.hub.library.attached import Attachment
 from app.machines.identity import load_identity
@@ -40,6 +41,7 @@ from app.machines.pairing import (
     PairReply,
     PairVerdict,
 )
+from app.machines.waking import wake_card
 from app.network.connector import OutboundRequest
 from app.network.machine_addresses import MachineAddress, machine_addresses
 from app.network.pinned_tls import (
@@ -65,6 +67,7 @@ DEFAULT_PORT = 11643
 LOOK_S = 5.0
 _ASK_S = 5.0
 _PAIR_S = 20.0
+_MISSES = 2
 _LATEST = 8
 """Answers whose speed is looked at."""
 
@@ -87,6 +90,8 @@ class Machines:
         self._states: dict[str, MachineState | None] = {}
         """By fingerprint; None for a machine that does not answer."""
         self._problems: dict[str, str] = {}
+        self._misses: dict[str, int] = {}
+        """Looks in a row that a machine did not answer."""
         self._listed: dict[str, set[str]] = {}
         """The models of each that are in the list here."""
         self._local_address = ""
@@ -125,6 +130,7 @@ class Machines:
         card = initiator.check_verdict(await self._send_message(base + PROVE, proof, PairVerdict))
         machine = await self._trust(card, host)
         await self._look_at(machine)
+        await self._update_routes()
         return self._describe_machine(machine)
 
     async def revoke(self, name: str) -> None:
@@ -138,10 +144,25 @@ class Machines:
         self._states.pop(machine.fingerprint, None)
         self._problems.pop(machine.fingerprint, None)
         self._listed.pop(machine.fingerprint, None)
+        self._misses.pop(machine.fingerprint, None)
+        await self._update_routes()
         for model in await self._models_of(machine):
             await self._forget_model(model)
         self._services.events.publish(ModelsChanged())
         log.info("A machine was revoked", extra={"machine": machine.name})
+
+    async def wake(self, name: str) -> None:
+        """Send the packet that wakes a machine. Raises NotFound, Conflict where its card is not known, Offline."""
+        await self._open()
+        machine = self._list().find_machine(name)
+        if not machine.mac:
+            raise Conflict(
+                f"The hardware address of {machine.name} is not known.", hint="Pair it again over its network cable."
+            )
+        try:
+            await asyncio.to_thread(wake_card, machine.mac, machine.name)
+        except OSError as error:
+            raise Unavailable(f"The packet could not be sent: {error.strerror or error}.") from error
 
     # life
 
@@ -152,6 +173,7 @@ class Machines:
                 if self._is_enabled:
                     await self._open()
                     await asyncio.gather(*(self._look_at(machine) for machine in self._all()))
+                    await self._update_routes()
                 elif self._listener is not None:
                     await self._shut()
             except RoundhouseError as error:
@@ -284,9 +306,13 @@ class Machines:
             state = _decode_reply(reply.status, reply.body, MachineState)
         except (OSError, ValueError, RoundhouseError) as error:  # msgspec's errors are ValueErrors
             self._states[machine.fingerprint] = None
+            self._misses[machine.fingerprint] = self._misses.get(machine.fingerprint, 0) + 1
+            if self._misses[machine.fingerprint] >= _MISSES:  # it sleeps or hangs: nobody need wait for it any longer
+                machine_addresses.connections.cut_all(_host_of(machine))
             self._problems[machine.fingerprint] = str(error) or "It did not answer in time."
             return
         self._states[machine.fingerprint] = state
+        self._misses.pop(machine.fingerprint, None)
         self._problems.pop(machine.fingerprint, None)
         if self._listed.get(machine.fingerprint) != _names_in(state):
             try:
@@ -295,6 +321,15 @@ class Machines:
             except (RoundhouseError, StartFailed, OSError) as error:  # it is asked again soon
                 log.info("The models of %s were not listed: %s", machine.name, error)
                 self._problems[machine.fingerprint] = str(error)
+
+    async def _update_routes(self) -> None:
+        own = await self.own_state() if self._all() else None
+        models = [(load.name, _model_of(load, "", "")) for load in own.models] if own is not None else []
+        for machine in self._all():
+            if (state := self._states.get(machine.fingerprint)) is not None:
+                self._services.machine_routes.note_return(machine.name)
+                models += [(load.name, _model_of(load, machine.name, f"@{machine.name}")) for load in state.models]
+        self._services.machine_routes.put_models(models)
 
     async def _list_models_of(self, machine: PairedMachine) -> None:
         base, models = f"{machine.url}/v1", list[RemoteModel]()
@@ -399,6 +434,18 @@ def split_host(text: str) -> tuple[str, int]:
     if not is_host or not port.isdecimal() or not 0 < int(port) <= 65535:  # noqa: PLR2004 -- the last port there is
         raise BadRequest("Give a name or an address, as in desk.local or 192.168.1.7:11643.", code="invalid_value")
     return host, int(port)
+
+
+def _model_of(load: ModelLoad, machine: str, suffix: str) -> MachineModel:
+    return MachineModel(
+        name=load.name + suffix,
+        machine=machine,
+        is_loaded=load.is_loaded,
+        in_flight=load.in_flight,
+        slots=load.slots,
+        load_s=load.load_s,
+        tokens_per_s=load.tokens_per_s,
+    )
 
 
 def _host_of(machine: PairedMachine) -> str:

@@ -196,7 +196,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     """What needs something to install: `test_engine_store`."""
     elsewhere.add(("POST", "/chats/{id}/answers/{message}/calls/{call}"))
     """What needs a model that calls tools: `test_chat_tools`."""
-    elsewhere |= {("POST", "/machines"), ("DELETE", "/machines/{name}")}
+    elsewhere |= {("POST", "/machines"), ("POST", "/machines/wake"), ("DELETE", "/machines/{name}")}
     """What needs another gateway: `test_paired_gateways`."""
     elsewhere.add(("POST", "/draft-trials"))
     """What needs an engine that drafts: `test_draft_trials`."""

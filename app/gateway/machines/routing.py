@@ -1,0 +1,92 @@
+"""Which machine answers a request that names a model but no machine: the one that will answer first, by what is known.
+
+A model that is here means the one here, unless `machines.balance` is on. One that is on paired machines only means the
+machine whose answer is expected first; one that was lost a moment ago is passed over. Decides, and does nothing.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from app.hub.library.naming import fold_name
+
+HERE = ""
+AWAY_S = 30.0
+"""A machine that could not be reached is asked again after this; meanwhile the looks at it may find it back."""
+_TOKENS = 256
+"""Of an answer, for comparing machines: what chats usually come to."""
+_SPEED_UNKNOWN = 10.0
+"""Tokens per second of a model that was never measured: little, so that one that was is preferred."""
+_LOAD_S = 20.0
+"""Of a load that was never timed."""
+
+
+class MachineModel(NamedTuple):
+    """A model of one machine, as it was looked at last. `name` is what asks for it here."""
+
+    name: str
+    machine: str
+    is_loaded: bool = False
+    in_flight: int = 0
+    slots: int = 1
+    load_s: float | None = None
+    tokens_per_s: float | None = None
+
+
+def expected_s(model: MachineModel, sent_from_here: int = 0) -> float:
+    """Return the seconds until an answer is over: loading, those before it, and writing it.
+
+    `sent_from_here`: requests of ours that it has now, which it may not have counted yet when it was looked at.
+    """
+    answer_s = _TOKENS / (model.tokens_per_s or _SPEED_UNKNOWN)
+    waiting = max(model.in_flight, sent_from_here) // max(model.slots, 1)
+    load_s = 0.0 if model.is_loaded else _LOAD_S if model.load_s is None else model.load_s
+    return load_s + (waiting + 1) * answer_s
+
+
+class MachineRoutes:
+    """What is known, and the choice. Belongs to the event loop's thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._models: dict[str, list[MachineModel]] = {}
+        self._away: dict[str, float] = {}
+        self._known: dict[str, tuple[str, str]] = {}
+        """Every model of a machine that was ever listed, also of one that is gone: its shared name, and the machine."""
+
+    @property
+    def has_models(self) -> bool:
+        """Whether there is anything to choose."""
+        return bool(self._models)
+
+    def put_models(self, models: Iterable[tuple[str, MachineModel]]) -> None:
+        """Take what the machines have now, each with the name that means it on any machine."""
+        by_name: dict[str, list[MachineModel]] = {}
+        for name, model in models:
+            by_name.setdefault(fold_name(name), []).append(model)
+            if model.machine != HERE:
+                self._known[model.name] = fold_name(name), model.machine
+        self._models = {name: models for name, models in by_name.items() if any(model.machine for model in models)}
+
+    def choose_name(self, name: str, in_flight: Mapping[str, int], *, balances: bool) -> str:
+        """Return the name of the model that a request for `name` goes to; the same where nothing else is to be had."""
+        models = self._models.get(fold_name(name), ())
+        if not models or (not balances and any(model.machine == HERE for model in models)):
+            return name
+        now_s = self._clock()
+        present = [model for model in models if self._away.get(model.machine, now_s) <= now_s] or models
+        best = min(present, key=lambda model: (expected_s(model, in_flight.get(model.name, 0)), model.machine))
+        return best.name
+
+    def note_loss(self, name: str) -> bool:
+        """Note that a model could not be reached, and return whether another machine has it that was not lost."""
+        if name not in self._known:
+            return False
+        shared_name, machine = self._known[name]
+        now_s = self._clock()
+        self._away[machine] = now_s + AWAY_S
+        return any(self._away.get(model.machine, now_s) <= now_s for model in self._models.get(shared_name, ()))
+
+    def note_return(self, machine: str) -> None:
+        """Note that a machine answers."""
+        self._away.pop(machine, None)
