@@ -75,8 +75,20 @@ async def answer_request(request: web.Request, route: str, understand: Understan
         lost: set[str] = set()
         while True:
             observed.note_model(route, job.upstream.load.source.name)
+            engines, answer = request.app[ENGINE_ACCESS], job.answer
             try:
-                return await _answer_job(request, job, observed)
+                if answer is None:
+                    try:
+                        return await pass_on(request, engines, job.upstream, observed)
+                    except CacheFieldDroppedError:
+                        if job.detour is None:
+                            raise
+                        answer = await job.detour()
+                    except UnreadableAnswerError as error:
+                        if job.detour is None:
+                            return error.refusal
+                        answer = await job.detour()
+                return await answer(request, engines, observed)
             except EngineFailed as error:
                 if not _may_go_elsewhere(request, job, error):
                     raise
@@ -98,22 +110,6 @@ def _may_go_elsewhere(request: web.Request, job: RequestJob, error: EngineFailed
     if source.remote is None or error.code not in _LOST or not routes.has_models:
         return False
     return routes.note_loss(source.name)
-
-
-async def _answer_job(request: web.Request, job: RequestJob, observed: Observation) -> web.StreamResponse:
-    engines, answer = request.app[ENGINE_ACCESS], job.answer
-    if answer is None:
-        try:
-            return await pass_on(request, engines, job.upstream, observed)
-        except CacheFieldDroppedError:
-            if job.detour is None:
-                raise
-            answer = await job.detour()
-        except UnreadableAnswerError as error:
-            if job.detour is None:
-                return error.refusal
-            answer = await job.detour()
-    return await answer(request, engines, observed)
 
 
 def client_header_lines(request: web.Request) -> bytes:

@@ -75,7 +75,9 @@ async def resolve_model(
 
     Raises as `load_request` does.
     """
-    model_name = _route_name(services, model_name or requested_model.AUTO)
+    model_name = model_name or requested_model.AUTO
+    if services.machine_routes.has_models:
+        model_name = _route_name(services, model_name)
     names = _names_now(services)
     key = (model_name, options, names.profile.name, names.is_for_request, services.events.revision)
     resolved_model = services.recent.get(key, lambda known: is_ready(services.supervisor, known.load.source.name))
@@ -95,11 +97,10 @@ async def resolve_model(
 
 def _route_name(services: Services, model_name: str) -> str:
     """Return the name of the model on the paired machine that is to answer; the same where there is none."""
-    routes = services.machine_routes
-    if not routes.has_models:
-        return model_name
     in_flight = {status.model: status.in_flight for status in services.supervisor.list_statuses()}
-    return routes.choose_name(model_name, in_flight, balances=services.settings.get_flag("machines.balance"))
+    return services.machine_routes.choose_name(
+        model_name, in_flight, balances=services.settings.get_flag("machines.balance")
+    )
 
 
 async def size_load(services: Services, load: LoadRequest, options: LoadOptions) -> LoadRequest:

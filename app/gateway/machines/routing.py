@@ -50,14 +50,11 @@ class MachineRoutes:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._models: dict[str, list[MachineModel]] = {}
+        self.has_models = False
+        """Whether there is anything to choose."""
         self._away: dict[str, float] = {}
         self._known: dict[str, tuple[str, str]] = {}
         """Every model of a machine that was ever listed, also of one that is gone: its shared name, and the machine."""
-
-    @property
-    def has_models(self) -> bool:
-        """Whether there is anything to choose."""
-        return bool(self._models)
 
     def put_models(self, models: Iterable[tuple[str, MachineModel]]) -> None:
         """Take what the machines have now, each with the name that means it on any machine."""
@@ -67,6 +64,7 @@ class MachineRoutes:
             if model.machine != HERE:
                 self._known[model.name] = fold_name(name), model.machine
         self._models = {name: models for name, models in by_name.items() if any(model.machine for model in models)}
+        self.has_models = bool(self._models)
 
     def choose_name(self, name: str, in_flight: Mapping[str, int], *, balances: bool) -> str:
         """Return the name of the model that a request for `name` goes to; the same where nothing else is to be had."""
