@@ -12,7 +12,7 @@ from app.guide.words import is_light, normal_word
 _PART = re.compile(r"[^\W_]+(?:\.\d+)?", re.UNICODE)
 _MOST_PARTS = 7
 """Words of one name."""
-_REPOSITORY = re.compile(r"(?<![/\w])[\w-]+/[\w.-]+(?::[\w.]+)?")
+_REPOSITORY = re.compile(r"(?<!/)\b[\w-]+/[\w.-]+(?::[\w.]+)?")
 _NAME_WORD = re.compile(r"[\w.-]+")
 _SIZE = re.compile(r"(?<![\d.])\d+(?:\.\d+)?[bm](?!\w)", re.IGNORECASE)
 _ACTIVE = re.compile(r"[- ]a\d+(?:\.\d+)?b(?!\w)", re.IGNORECASE)
