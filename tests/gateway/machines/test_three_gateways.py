@@ -5,14 +5,13 @@ The gateway that is asked has no such model itself.
 
 import http.client
 import json
-import signal
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+import psutil
 import pytest
 
 from app.core.machines import MachineCode, MachineStanding, PairMachine
@@ -21,10 +20,7 @@ from tests.gateway.machines.test_paired_gateways import list_machines, list_name
 from tests.gguf_files import TinyLlama
 from tests.patience import PATIENCE_S
 
-pytestmark = [
-    pytest.mark.engines,  # three gateways, and a minute: too long for each change
-    pytest.mark.skipif(sys.platform == "win32", reason="no signal there stops a program and lets it go on"),
-]
+pytestmark = pytest.mark.engines  # four gateways, and a minute: too long for each change
 REQUESTS, AT_ONCE = 1000, 8
 MODEL = "shared"
 
@@ -68,6 +64,6 @@ def test_a_thousand_requests_over_three_machines(gateways: list[RealGateway]) ->
             if number == REQUESTS // 4:
                 desk.kill()
             if number == REQUESTS // 2:
-                box.process.send_signal(signal.SIGSTOP)
-    box.process.send_signal(signal.SIGCONT)
+                psutil.Process(box.process.pid).suspend()
+    psutil.Process(box.process.pid).resume()
     assert Counter(results) == {"answer": REQUESTS}
