@@ -12,7 +12,6 @@ from app.core.errors import BadRequest, NotFound, quote_value
 from app.core.fleets import LocalReplica
 from app.core.models import LoadOptions, ModelInfo, ModelSettings
 from app.gateway.loading.launch import load_request_for
-from app.gateway.loading.memory_fit import fit_load
 from app.gateway.services import Services
 from app.hub.library.attached import KEY_SUFFIX, Attachment, ReplicaRecord
 from app.supervisor.policy import EngineSeat, LoadRequest
@@ -90,6 +89,8 @@ async def find_weights(services: Services, name: str, fleet: str) -> ModelInfo:
 
 async def request_replica(services: Services, attachment: Attachment, member: ReplicaRecord) -> LoadRequest:
     """Return what loads a replica on this computer. Raises NotFound, BadRequest or EngineFailed."""
+    from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- brings in the advisor, which starting can do without
+
     record = Path((await asyncio.to_thread(services.library.find_model, attachment.name)).path)
     load = await asyncio.to_thread(_request_unfitted, services, attachment, member, record.with_suffix(KEY_SUFFIX))
     return await fit_load(services, load, is_fixed=member.local.context is not None)
