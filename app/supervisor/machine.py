@@ -160,7 +160,7 @@ class EngineMachine(EngineStateBase):
 
     def _is_same_model(self, request: LoadRequest) -> bool:
         own = self.request
-        return own is not None and (request is own or (request.engine == own.engine and request.source == own.source))
+        return own is not None and (request is own or request.is_served_by(own))
 
     def _is_too_small(self, ask: m.ReadyRequest) -> bool:
         has = self.request.options.context if self.request else None

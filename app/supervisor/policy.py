@@ -77,10 +77,24 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return self.options == other.options
 
+    def is_served_by(self, running: "LoadRequest") -> bool:
+        """Tell whether an engine that was started as `running` serves this. A router is told of other replicas."""
+        if (self.engine, self.seat) != (running.engine, running.seat):
+            return False
+        return self.source == running.source or _without_replicas(self.source) == _without_replicas(running.source)
+
     @property
     def takes_memory(self) -> bool:
         """Whether it takes any here: an endpoint that somebody else runs does not."""
         return self.source.remote is None
+
+
+def _without_replicas(source: ModelSource) -> ModelSource:
+    """Return a router's source without its replicas; every other as it is."""
+    remote = source.remote
+    if remote is None or not remote.replicas:
+        return source
+    return msgspec.structs.replace(source, remote=msgspec.structs.replace(remote, url="", replicas=()))
 
 
 class LeaseOptions(msgspec.Struct, frozen=True, kw_only=True):

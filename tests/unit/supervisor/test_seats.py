@@ -9,6 +9,7 @@ import msgspec
 from app.core.engines import EngineState
 from app.supervisor.policy import EngineSeat, LeaseOptions, LoadRequest, SupervisorPolicy
 from app.supervisor.pool import Supervisor
+from engines.api import RemoteEndpoint
 
 Ask = Callable[..., LoadRequest]
 KEY = "one-key-for-all"
@@ -55,3 +56,15 @@ async def test_those_who_hold_an_engine_are_waited_for_and_later_ones_are_not(su
     await waiting
     supervisor.release_lease(later)
     await supervisor.wait_for_holders("nobody")
+
+
+def test_a_router_that_runs_serves_the_fleet_with_other_replicas(ask: Ask, tmp_path: Path) -> None:
+    request = ask()
+
+    def over(*replicas: str, served_as: str = "m") -> LoadRequest:
+        remote = RemoteEndpoint(url="http://a/v1", served_as=served_as, key_file=tmp_path / "k", replicas=replicas)
+        return msgspec.structs.replace(request, source=msgspec.structs.replace(request.source, remote=remote))
+
+    assert over("http://a", "http://b").is_served_by(over("http://a"))
+    assert not over("http://a", served_as="other").is_served_by(over("http://a"))
+    assert not over("http://a").is_served_by(over())
