@@ -181,11 +181,12 @@ _COMMENT = re.compile(r"\([^()]*\)")
 def caller_of(request: web.Request, request_id: str, *, keeps_bodies: bool) -> Caller:
     """Return who makes a request."""
     product = client_product(request.headers.get(hdrs.USER_AGENT, "")[:_LONGEST_USER_AGENT])
+    is_here = (request.remote or "").startswith(_LOOPBACK) and hdrs.VIA not in request.headers
     return Caller(
         id=request_id,
         client=product.name,
         client_version=product.version,
-        peer=Peer.THIS_COMPUTER if (request.remote or "").startswith(_LOOPBACK) else Peer.NETWORK,
+        peer=Peer.THIS_COMPUTER if is_here else Peer.NETWORK,
         dialect=_dialect_name(request.path[:_LONGEST_PATH], is_named=ANTHROPIC_DIALECT.header in request.headers),
         path=request.path,
         keeps_bodies=keeps_bodies,

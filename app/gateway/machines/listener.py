@@ -3,14 +3,15 @@
 The ordinary endpoint stays where it is. Whoever shows no certificate gets the two addresses of pairing and nothing
 else. A paired machine gets the addresses in `_PASSED_ON`, for models that are on this machine: requests go to the
 endpoint over loopback, and what is attached here is neither listed nor asked, so that no request goes round in circles.
-Nothing that manages Roundhouse can be reached.
+Nothing that manages Roundhouse can be reached: each machine is lent a key of its own that may ask models, so that what
+it stores, uses and waits for is its own, and ends with the key.
 """
 
 import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from aiohttp import ClientError, hdrs, web
@@ -38,6 +39,10 @@ _PASSED_ON = (
     "/tokenize",
     "/detokenize",
 )
+_VIA = "1.1 roundhouse"
+"""Has the endpoint ask for the key, as of whatever comes by way of another program: on loopback it need not."""
+_PEER = web.RequestKey("machine", str)
+"""The fingerprint of the machine that asks."""
 _HEADERS = (hdrs.CONTENT_TYPE, hdrs.ACCEPT, "traceparent", "OpenAI-Beta", "anthropic-version")
 _KEEP_S = 75.0
 """As at the ordinary endpoint."""
@@ -73,6 +78,20 @@ class _ModelList(msgspec.Struct, frozen=True):
     data: list[msgspec.Raw]
 
 
+class _Loan(NamedTuple):
+    name: str
+    key: str
+
+
+class MachineNotPaired(Forbidden):
+    """Who asks is not paired with this machine, or not any more."""
+
+    default_code = "machine_not_paired"
+
+    def __init__(self) -> None:
+        super().__init__("The other machine does not trust this one, or not any more.")
+
+
 class MachineListener:
     """Serves paired machines. Belongs to the event loop's thread.
 
@@ -91,6 +110,8 @@ class MachineListener:
         self._services, self._host = services, host
         self._fingerprints, self._trust, self._state = fingerprints, trust, state
         self._connections = OpenConnections()
+        self._loans: dict[str, _Loan] = {}
+        """The keys that are lent now, by fingerprint."""
         self._runner: web.AppRunner | None = None
 
     async def start(self, sockets: tuple[socket.socket, ...], context: ssl.SSLContext) -> None:
@@ -115,10 +136,13 @@ class MachineListener:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+        for fingerprint in list(self._loans):
+            self._end_loan(fingerprint)
 
     def cut_machine(self, fingerprint: str) -> None:
-        """End every connection of one machine now."""
+        """End every connection of one machine now, and what it asked for."""
         self._connections.cut_all(fingerprint)
+        self._end_loan(fingerprint)
 
     @web.middleware
     async def _admit(
@@ -140,11 +164,10 @@ class MachineListener:
             tls = transport.get_extra_info("ssl_object") if transport is not None else None
             fingerprint = check_peer(tls, self._fingerprints().keys())
         except UnpinnedPeerError:
-            raise Forbidden(
-                "The other machine does not trust this one, or not any more.", code="machine_not_paired"
-            ) from None
+            raise MachineNotPaired from None
         assert transport is not None  # noqa: S101 -- for the type checker: a peer was checked
         self._connections.add_transport(fingerprint, transport)
+        request[_PEER] = fingerprint
 
     async def _answer_opening(self, request: web.Request) -> web.Response:
         opening = await _read_message(request, PairOpening)
@@ -158,11 +181,11 @@ class MachineListener:
     async def _send_state(self, _request: web.Request) -> web.Response:
         return _json_response(await self._state())
 
-    async def _send_models(self, _request: web.Request) -> web.Response:
+    async def _send_models(self, request: web.Request) -> web.Response:
         services = self._services
         models = await asyncio.to_thread(services.library.list_models)
         elsewhere = {model.name for model in models if model.attached or model.is_builtin}
-        async with services.http.get(services.identity.url + _MODELS, headers=self._headers({})) as reply:
+        async with services.http.get(services.identity.url + _MODELS, headers=self._headers(request)) as reply:
             listing = msgspec.json.decode(await reply.read(), type=_ModelList)
         kept = [entry for entry in listing.data if msgspec.json.decode(entry, type=_ModelEntry).id not in elsewhere]
         return web.Response(body=msgspec.json.encode({"object": "list", "data": kept}), content_type="application/json")
@@ -172,7 +195,7 @@ class MachineListener:
         await self._check_model(body)
         services = self._services
         async with services.http.post(
-            services.identity.url + request.path, data=body, headers=self._headers(request.headers)
+            services.identity.url + request.path, data=body, headers=self._headers(request)
         ) as reply:
             answer = web.StreamResponse(
                 status=reply.status, headers={hdrs.CONTENT_TYPE: reply.headers.get(hdrs.CONTENT_TYPE, "text/plain")}
@@ -198,9 +221,27 @@ class MachineListener:
         if model is None or model.attached:
             raise NotFound("This machine itself has no such model.", code="model_not_found")
 
-    def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        kept = {name: headers[name] for name in _HEADERS if name in headers}
-        return kept | {hdrs.AUTHORIZATION: f"Bearer {self._services.identity.token}"}
+    def _headers(self, request: web.Request) -> dict[str, str]:
+        """Return what the endpoint is sent. Raises MachineNotPaired for a machine that was revoked meanwhile."""
+        fingerprint = request[_PEER]
+        name = self._fingerprints().get(fingerprint)
+        if name is None:
+            raise MachineNotPaired
+        kept = {header: request.headers[header] for header in _HEADERS if header in request.headers}
+        key = self._lend_key(fingerprint, f"machine/{name}")
+        return kept | {hdrs.AUTHORIZATION: f"Bearer {key}", hdrs.USER_AGENT: name, hdrs.VIA: _VIA}
+
+    def _lend_key(self, fingerprint: str, name: str) -> str:
+        loan = self._loans.get(fingerprint)
+        if loan is None or loan.name != name:  # it was paired again, under another name
+            self._end_loan(fingerprint)
+            loan = self._loans[fingerprint] = _Loan(name, self._services.keys.lend_key(name))
+        return loan.key
+
+    def _end_loan(self, fingerprint: str) -> None:
+        loan = self._loans.pop(fingerprint, None)
+        if loan is not None:
+            self._services.keys.end_loan(loan.name)
 
 
 async def _read_message(request: web.Request, kind: type[T]) -> T:
