@@ -19,7 +19,7 @@ _PAIR_S = 60.0
 def machines(ctx: click.Context, *, as_json: bool) -> None:
     """Use the models of your other computers: `code` on one of them, `pair HOST CODE` on the other.
 
-    Both need `roundhouse settings set machines.enabled on` first.
+    Both need `roundhouse settings machines.enabled true` first.
     """
     if ctx.invoked_subcommand is None:
         _show_machines(as_json=as_json)

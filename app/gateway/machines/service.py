@@ -195,7 +195,7 @@ class Machines:
             if not self._is_enabled:
                 raise Conflict(
                     "Other machines are not let in: `machines.enabled` is off.",
-                    hint="Turn it on: `roundhouse settings set machines.enabled on`.",
+                    hint="Turn it on: `roundhouse settings machines.enabled true`.",
                     code="machines_off",
                 )
             if self._listener is not None:
