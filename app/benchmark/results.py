@@ -92,6 +92,7 @@ def summarize_level(rounds: Sequence[BenchmarkRound], *, seed: int = 0) -> Bench
         decode_tokens_s=bootstrap([1 / sample.tpot_s for sample in samples if sample.tpot_s > 0] or [0.0], seed=seed),
         prefill_tokens_s=bootstrap(list(_prefill_rates(samples)) or [0.0], seed=seed),
         tokens_j=tokens / sum(joules) if len(joules) == len(rounds) and sum(joules) > 0 else None,
+        duration_s=sum(part.duration_s for part in rounds),
     )
 
 

@@ -7,7 +7,7 @@ results lie (Efron 1979): nothing is supposed about how they spread. A seed deci
 import math
 import random
 from collections.abc import Callable, Sequence
-from statistics import fmean, median
+from statistics import fmean, median, pstdev
 
 from app.core.benchmarks import Distribution, Figure
 
@@ -71,6 +71,7 @@ def describe_values(values: Sequence[float], *, seed: int = 0) -> Distribution:
         median=bootstrap(values, seed=seed),
         p95=percentile(values, 0.95),
         p99=percentile(values, 0.99),
+        deviation=pstdev(values),
     )
 
 

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from app.benchmark.comparison import ReceiptComparison, compare_receipts
+from app.benchmark.field_formats import format_receipt
 from app.benchmark.html import html_report
 from app.benchmark.markdown import COMPARISON_HEAD, HEAD, comparison_rows, level_cells, markdown_row, summary_lines
 from app.cli.gateway import connect_gateway
@@ -26,6 +27,7 @@ from app.core.benchmarks import (
     BenchmarkPrompt,
     BenchmarkReceipt,
     BenchmarkSettings,
+    FieldFormat,
     LossResult,
     MeasureLoss,
     PredictionAccuracy,
@@ -51,6 +53,13 @@ def _read_levels(_ctx: click.Context, _option: click.Parameter, value: str) -> l
     if not all(1 <= level <= MOST_CONCURRENCY for level in levels) or len(levels) > MOST_LEVELS:
         raise click.BadParameter(f"At most {MOST_LEVELS} numbers from 1 to {MOST_CONCURRENCY}.")
     return levels
+
+
+def _check_output(context: click.Context, _option: click.Parameter, file: Path | None) -> Path | None:
+    """Return the file. Raises UsageError without a format, which is read before it."""
+    if file is not None and not context.params.get("field_format"):
+        raise click.UsageError("Say with --format how the file is written.")
+    return file
 
 
 @click.command()
@@ -95,14 +104,25 @@ def _read_levels(_ctx: click.Context, _option: click.Parameter, value: str) -> l
 )
 @click.option("--replay", metavar="FILE", help="Run a result's benchmark again, and say what differs.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a table in Markdown.")
+@click.option(
+    "--format",
+    "field_format",
+    type=click.Choice([kind.value for kind in FieldFormat]),
+    is_eager=True,
+    help="Print the result as this program writes its own.",
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=_check_output,
+    help="Write what --format makes to a file instead of printing it.",
+)
 @click.option("--html", "html_file", type=click.Path(dir_okay=False, path_type=Path), help="Also write a report.")
 @json_option
 def bench(
     targets: tuple[str, ...],
     *,
     as_json: bool,
-    as_markdown: bool,
-    html_file: Path | None,
     **options: Any,  # noqa: ANN401 -- options of every type
 ) -> None:
     """Measure MODEL, or the endpoint at URL, under a workload. Several are measured one after the other.
@@ -132,14 +152,38 @@ def bench(
         receipts = [_find_receipt(client, options["show"])]
     else:
         receipts = [measure_benchmark(client, request) for request in _requests_of(targets, options)]
+    _report(receipts, options, as_json=as_json)
+
+
+def _report(receipts: list[BenchmarkReceipt], options: dict[str, Any], *, as_json: bool) -> None:
+    """Write results where and as they are to be."""
+    html_file: Path | None = options["html_file"]
     if html_file is not None:
         html_file.write_text(html_report(receipts), encoding="utf-8")
         print_note(f"The report is in {html_file}.")
-    lines = _markdown_lines if as_markdown else _receipt_lines
+    if options["field_format"]:
+        _write_format(receipts, FieldFormat(options["field_format"]), options["output"])
+        return
+    lines = _markdown_lines if options["as_markdown"] else _receipt_lines
     if as_json and len(receipts) == 1:
         show_result("benchmark", receipts[0], as_json=True, text=lambda _: [])
     else:
         show_result("benchmarks", receipts, as_json=as_json, text=lines)
+
+
+def _write_format(receipts: Sequence[BenchmarkReceipt], kind: FieldFormat, file: Path | None) -> None:
+    """Print the result as another program writes its own, or write it to a file. Raises BadRequest for several."""
+    if len(receipts) != 1:
+        raise BadRequest("Such a file holds one result.", hint="Name one model, or show one result with --show.")
+    text = format_receipt(receipts[0], kind)
+    if file is None:
+        click.echo(text)
+        return
+    try:
+        file.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise BadRequest(f"{file} cannot be written: {error.strerror}.") from None
+    print_note(f"{receipts[0].id} is in {file}.")
 
 
 def _requests_of(targets: Sequence[str], options: dict[str, Any]) -> list[StartBenchmark]:

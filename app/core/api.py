@@ -156,6 +156,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     DELETE /benchmarks/job                     204, stops it
     GET    /benchmarks/accuracy                PredictionAccuracy: how far predicted speeds were off
     GET    /benchmarks/{id}                    BenchmarkReceipt
+    GET    /benchmarks/{id}/file?format=       BenchmarkFile: as vLLM, GuideLLM or llama-bench write theirs
     DELETE /benchmarks/{id}                    204
     POST   /tunings          StartTune         TuneChanged; /events say how far it is
     GET    /tunings/job                        TuneChanged or null: what runs, or ran last, with its result

@@ -50,6 +50,26 @@ BUILT_IN_WORKLOADS = tuple(kind for kind in Workload if kind not in {Workload.FI
 """What needs nothing else to be named."""
 
 
+class FieldFormat(StrEnum):
+    """How other programs write results, in which ours can be written too."""
+
+    VLLM = "vllm"
+    """As `vllm bench serve --save-result`; several levels as `--append-result`."""
+    GUIDELLM = "guidellm"
+    """A report of GuideLLM."""
+    LLAMA_BENCH = "llama-bench"
+    """As `llama-bench -o json`."""
+    LLAMA_BENCH_MD = "llama-bench-md"
+    """As `llama-bench -o md`."""
+
+
+class BenchmarkFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A result as another program writes its own."""
+
+    format: FieldFormat
+    text: str
+
+
 class BenchmarkMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One message of a prompt."""
 
@@ -127,6 +147,8 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
     median: Figure
     p95: float
     p99: float
+    deviation: float | None = None
+    """Standard deviation; receipts of before have none."""
 
 
 class BenchmarkLevel(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,6 +173,13 @@ class BenchmarkLevel(msgspec.Struct, frozen=True, kw_only=True):
     """Of one request: tokens of its prompt that were not kept from before, over the time to read them."""
     tokens_j: float | None = None
     """Tokens written per joule, where the system tells energy."""
+    duration_s: float | None = None
+    """Of all its rounds; receipts of before have none."""
+
+    @property
+    def measured_s(self) -> float:
+        """How long requests were sent, of an older receipt by its rate."""
+        return self.duration_s or self.requests / max(self.requests_s.value, 1e-9)
 
 
 class BenchmarkSample(msgspec.Struct, frozen=True, kw_only=True):

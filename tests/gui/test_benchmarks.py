@@ -8,7 +8,8 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.core.benchmarks import BenchmarkReceipt, StartBenchmark, Workload
+from app.benchmark.field_formats import format_receipt
+from app.core.benchmarks import BenchmarkReceipt, FieldFormat, StartBenchmark, Workload
 from app.core.errors import ErrorBody
 from app.core.events import BenchmarkChanged
 from app.gui.net.remote_lists import Stores
@@ -129,6 +130,8 @@ def test_results_are_copied_and_saved(model: BenchmarksModel, api: DemoApi, shel
     assert "<svg" in (tmp_path / "report.html").read_text(encoding="utf-8")
     model.save_report(tmp_path / "receipt.json")
     assert msgspec.json.decode((tmp_path / "receipt.json").read_bytes(), type=BenchmarkReceipt) == FIRST
+    model.save_report(tmp_path / "mine.vllm.json")
+    assert (tmp_path / "mine.vllm.json").read_text(encoding="utf-8") == format_receipt(FIRST, FieldFormat.VLLM)
     model.save_report(tmp_path / "nowhere" / "report.html")
     assert model.problem is not None
     assert model.problem.code == "storage"

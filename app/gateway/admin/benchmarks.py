@@ -5,8 +5,10 @@ from typing import Annotated, Any
 import msgspec
 
 from app.core.benchmarks import (
+    BenchmarkFile,
     BenchmarkReceipt,
     BenchmarkSettings,
+    FieldFormat,
     LossResult,
     MeasureLoss,
     PredictionAccuracy,
@@ -92,6 +94,21 @@ async def benchmark_accuracy(call: AdminCall[None, NoQuery]) -> PredictionAccura
 async def benchmark(call: AdminCall[None, NoQuery]) -> BenchmarkReceipt:
     """Show one receipt whole."""
     return await call.services.chats.find_benchmark(call.names["id"])
+
+
+class FormatQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which format."""
+
+    format: FieldFormat
+
+
+@routes.add("GET", "/benchmarks/{id}/file")
+async def benchmark_file(call: AdminCall[None, FormatQuery]) -> BenchmarkFile:
+    """Write one receipt as vLLM, GuideLLM or llama-bench write theirs."""
+    from app.benchmark.field_formats import format_receipt  # noqa: PLC0415 -- start-up must not pay for it
+
+    receipt = await call.services.chats.find_benchmark(call.names["id"])
+    return BenchmarkFile(format=call.query.format, text=format_receipt(receipt, call.query.format))
 
 
 @routes.add("DELETE", "/benchmarks/{id}")

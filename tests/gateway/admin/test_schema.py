@@ -209,6 +209,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
         ("POST", "/tunings"),
         ("POST", "/quantization-loss"),
         ("GET", "/benchmarks/{id}"),
+        ("GET", "/benchmarks/{id}/file"),
         ("DELETE", "/benchmarks/{id}"),
     }
     """What needs an engine to be timed: `test_benchmarks`."""

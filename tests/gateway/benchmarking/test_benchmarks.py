@@ -9,12 +9,14 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from app.benchmark.field_formats import format_receipt
 from app.core.api import PREFIX
 from app.core.benchmarks import (
     BenchmarkMessage,
     BenchmarkPrompt,
     BenchmarkReceipt,
     BenchmarkSettings,
+    FieldFormat,
     StartBenchmark,
     Workload,
 )
@@ -243,6 +245,10 @@ async def test_the_api_lists_shows_and_forgets_receipts(gateway: Gateway) -> Non
         assert reply.status == 400
     async with gateway.http.get(f"{base}/nosuch", headers=headers) as reply:
         assert reply.status == 404
+    async with gateway.http.get(f"{base}/{receipt.id}/file?format=vllm", headers=headers) as reply:
+        assert (await reply.json())["text"] == format_receipt(receipt, FieldFormat.VLLM)
+    async with gateway.http.get(f"{base}/{receipt.id}/file?format=csv", headers=headers) as reply:
+        assert reply.status == 400
     async with gateway.http.get(base, headers=headers) as reply:
         (listed_receipt,) = msgspec.json.decode(await reply.read(), type=list[BenchmarkReceipt])
     assert listed_receipt == msgspec.structs.replace(receipt, samples=[])

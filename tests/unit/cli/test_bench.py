@@ -130,6 +130,24 @@ def test_results_are_listed_shown_forgotten_and_reported(service: PlayedService,
     assert "Nothing has been measured" in call("--list").stdout
 
 
+def test_a_result_is_written_as_another_program_writes_its_own(service: PlayedService, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    done = call("--show", "abc", "--format", "vllm", "--output", str(file))
+    assert done.stdout == ""
+    assert [json.loads(line)["max_concurrency"] for line in file.read_text().splitlines()] == [1, 4]
+    assert json.loads(call("--show", "abc", "--format", "llama-bench").stdout)[0]["n_prompt"] == 100
+    assert service.requests == []
+
+
+def test_a_format_holds_one_result_and_its_file_must_be_writable(service: PlayedService, tmp_path: Path) -> None:
+    assert "holds one result" in call("m", "n", "--format", "vllm").stderr
+    assert len(service.requests) == 2
+    nowhere = str(tmp_path / "gone" / "a.json")
+    assert "cannot be written" in call("--show", "abc", "--format", "vllm", "--output", nowhere).stderr
+    assert call("--show", "abc", "--output", nowhere).exit_code == 2
+    assert call("--show", "abc", "--format", "csv").exit_code == 2
+
+
 @pytest.mark.parametrize(
     "args", [[], ["m", "--concurrency", "0"], ["m", "--concurrency", "a"], ["m", "--rounds", "1"], ["--compare", "a"]]
 )

@@ -11,12 +11,20 @@ from types import NoneType
 import msgspec
 
 from app.benchmark.comparison import ReceiptComparison, compare_receipts
+from app.benchmark.field_formats import format_receipt
 from app.benchmark.html import html_report
 from app.benchmark.markdown import markdown_row
 from app.benchmark.plots import BenchmarkPlot, make_plots
 from app.core import words
-from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, PredictionAccuracy, StartBenchmark, Workload
-from app.core.errors import ErrorBody
+from app.core.benchmarks import (
+    BenchmarkReceipt,
+    BenchmarkSettings,
+    FieldFormat,
+    PredictionAccuracy,
+    StartBenchmark,
+    Workload,
+)
+from app.core.errors import ErrorBody, UserError
 from app.core.events import BenchmarkChanged, Event, RaceChanged
 from app.core.translation import LazyText, tr
 from app.gui import phrases
@@ -36,6 +44,13 @@ WORKLOADS = {
     Workload.STRUCTURED: LazyText("Structured output"),
 }
 LEVELS = ("1", "1,2,4", "1,4,16", "1,8,64")
+FORMAT_SUFFIXES = {
+    ".vllm.json": FieldFormat.VLLM,
+    ".guidellm.json": FieldFormat.GUIDELLM,
+    ".llama-bench.json": FieldFormat.LLAMA_BENCH,
+    ".llama-bench.md": FieldFormat.LLAMA_BENCH_MD,
+}
+"""Ends of the names under which the first result is saved as other programs write theirs."""
 _KEPT = 100
 
 
@@ -241,12 +256,12 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         return f"benchmark-{'-'.join(self.shown)}.html"
 
     def save_report(self, file: Path) -> None:
-        """Write the shown results: as JSON under a name that says so, else as a page with plots."""
-        receipts = list(self.shown.values())
-        is_json = file.suffix.lower() == ".json" and receipts
-        text = msgspec.json.encode(receipts[0]).decode() if is_json else html_report(receipts)
+        """Write the shown results: as JSON or in another program's format under a name that says so, else as a page."""
         try:
-            file.write_text(text, encoding="utf-8")
+            file.write_text(self._report_text(file.name.lower()), encoding="utf-8")
+        except UserError as problem:
+            self._store_problem(problem.body)
+            return
         except OSError as problem:
             self._store_problem(
                 ErrorBody(
@@ -258,6 +273,14 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
             )
             return
         self._shell.show_toast(tr("{name} was saved.", name=file.name))
+
+    def _report_text(self, name: str) -> str:
+        """Return what is saved under a name. Raises BadRequest where the format has no place for the result."""
+        receipts = list(self.shown.values())
+        kind = next((kind for suffix, kind in FORMAT_SUFFIXES.items() if name.endswith(suffix)), None)
+        if kind is not None:
+            return format_receipt(receipts[0], kind)
+        return msgspec.json.encode(receipts[0]).decode() if name.endswith(".json") else html_report(receipts)
 
     def dismiss_problem(self) -> None:
         """Say no more about what went wrong."""

@@ -33,6 +33,10 @@ _ABOUT = LazyText(
 )
 _NOTHING = LazyText("No results yet")
 _ABOUT_NOTHING = LazyText("Choose a model above and measure how fast it answers on this computer.")
+_FILTERS = LazyText(
+    "Web page (*.html);;JSON (*.json);;vLLM (*.vllm.json);;GuideLLM (*.guidellm.json);;"
+    "llama-bench (*.llama-bench.json *.llama-bench.md)"
+)
 _WIDEST = 320
 _COLUMN = 110
 
@@ -208,7 +212,7 @@ class ResultSection(Section):
 
     def _save(self) -> None:
         start = str(Path.home() / self._model.file_name)
-        name, _ = QFileDialog.getSaveFileName(self, tr("Save a report"), start, tr("Web page (*.html);;JSON (*.json)"))
+        name, _ = QFileDialog.getSaveFileName(self, tr("Save a report"), start, _FILTERS.tr())
         if name:
             self._model.save_report(Path(name))
 
