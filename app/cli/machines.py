@@ -7,6 +7,7 @@ import click
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, print_note, show_result
 from app.client.http import quote_segment
+from app.core import words
 from app.core.machines import MachineCode, MachineList, MachineStanding, PairMachine, WakeMachine
 
 _PAIR_S = 60.0
@@ -85,7 +86,7 @@ def _code_lines(code: MachineCode) -> Iterator[str]:
 
 def _pair_lines(machine: MachineStanding) -> Iterator[str]:
     yield f"{machine.name} is paired. Its certificate is {machine.fingerprint[:16]}."
-    yield from (f"  {model}" for model in machine.models)
+    yield from (f"  {model.name}" for model in machine.models)
 
 
 def _machine_lines(listing: MachineList) -> Iterator[str]:
@@ -105,3 +106,16 @@ def _machine_lines(listing: MachineList) -> Iterator[str]:
         for machine in listing.machines
     ]
     yield from format_table(("NAME", "ADDRESS", "ANSWERS", "MODELS", "CERTIFICATE"), rows)
+    loads = [
+        (
+            model.name,
+            "loaded" if model.is_loaded else "not loaded",
+            str(model.in_flight),
+            words.format_rate(model.tokens_per_s),
+        )
+        for machine in listing.machines
+        for model in machine.models
+    ]
+    if loads:
+        yield ""
+        yield from format_table(("MODEL", "STATE", "REQUESTS", "MEASURED"), loads)

@@ -223,6 +223,10 @@ class ProfilesChanged(msgspec.Struct, frozen=True, kw_only=True, tag="profiles")
     """A profile was saved or removed, another one is active, or what it loads is further."""
 
 
+class MachinesChanged(msgspec.Struct, frozen=True, kw_only=True, tag="machines"):
+    """A paired machine came, went or stands otherwise, or somebody may pair now, or no longer."""
+
+
 class FleetsChanged(msgspec.Struct, frozen=True, kw_only=True, tag="fleets"):
     """A fleet was started, stopped or removed, or one of its replicas stands otherwise."""
 
@@ -259,4 +263,5 @@ Event = (
     | CollectionsChanged
     | ProfilesChanged
     | FleetsChanged
+    | MachinesChanged
 )

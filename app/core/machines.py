@@ -78,6 +78,17 @@ class PairMachine(msgspec.Struct, frozen=True, kw_only=True):
     code: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 
 
+class ModelLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """How busy a model is. `tokens_per_s` is what its last answers measured; None where there were none."""
+
+    name: str
+    is_loaded: bool = False
+    in_flight: int = 0
+    slots: int = 1
+    load_s: float | None = None
+    tokens_per_s: float | None = None
+
+
 class MachineStanding(msgspec.Struct, frozen=True, kw_only=True):
     """A paired machine as it is now. Never its certificate, of which the fingerprint is what people compare."""
 
@@ -90,8 +101,8 @@ class MachineStanding(msgspec.Struct, frozen=True, kw_only=True):
     is_reachable: bool | None = None
     """None: it was not asked since this service started."""
     problem: str = ""
-    models: list[str] = []
-    """Their names in the list here."""
+    models: list[ModelLoad] = []
+    """By the names they have in the list here."""
 
 
 class MachineList(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +113,8 @@ class MachineList(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     problem: str = ""
     """Why it does not listen although it should."""
+    is_pairing: bool = False
+    """Whether a code is shown here that still counts."""
     machines: list[MachineStanding]
 
 

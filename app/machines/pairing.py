@@ -119,6 +119,11 @@ class PairHost:
         self._code, self._tries = "", 0
         self._sessions.clear()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the code still counts."""
+        return bool(self._code) and (self._tries > 0 or bool(self._sessions)) and self._clock() < self._until_s
+
     def answer_opening(self, opening: PairOpening) -> PairReply:
         """Use up a try. Raises PairClosure, PairRefusal."""
         self._check_open()

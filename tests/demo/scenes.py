@@ -23,7 +23,14 @@ from tests.demo.machine_scenes import machine_scenes
 from tests.demo.model_scenes import model_scenes
 from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Replies, Scene, SceneLook
 from tests.demo.server_scenes import connect_scenes, engine_scenes, server_scenes
-from tests.demo.settings_scenes import agent_scenes, connection_scenes, mcp_scenes, profile_scenes, settings_scenes
+from tests.demo.settings_scenes import (
+    agent_scenes,
+    connection_scenes,
+    mcp_scenes,
+    paired_machine_scenes,
+    profile_scenes,
+    settings_scenes,
+)
 
 
 def all_scenes() -> Iterator[Scene]:
@@ -45,6 +52,7 @@ def all_scenes() -> Iterator[Scene]:
     yield from mcp_scenes(usual)
     yield from agent_scenes(usual)
     yield from profile_scenes(usual)
+    yield from paired_machine_scenes(usual)
     yield from document_scenes(usual)
     yield from window_scenes(usual)
 

@@ -10,13 +10,14 @@ from app.core.connections import ConnectionList
 from app.core.profiles import ProfileList
 from app.gui.screens.agents.view import AgentsScreen
 from app.gui.screens.connections.model import OFFLINE
+from app.gui.screens.machines.view import MachinesScreen
 from app.gui.screens.mcp.view import McpScreen
 from app.gui.screens.profiles.view import ProfilesScreen
 from app.gui.screens.settings.view import SettingsScreen
 from app.gui.shell.contract import PageId
 from app.gui.shell.window import MainWindow
 from app.gui.widgets.fields import Field
-from tests.demo import agents, connections, data, updates
+from tests.demo import agents, connections, data, paired_machines, updates
 from tests.demo.api import DemoApi
 from tests.demo.scene import BOTH, EVERY_LOOK, Replies, Scene, scroll_down
 
@@ -75,6 +76,23 @@ def open_agent_session(window: MainWindow, api: DemoApi) -> None:
         page.model.open_session(agents.ASKING)
         for event in agents.EVENTS:
             api.send_event("/agents/sessions/a1/events", event)
+
+
+def paired_machine_scenes(usual: Replies) -> Iterator[Scene]:
+    """Yield what the page of other computers shows once it is switched on; as it came, it is off."""
+    infos = [data.with_value(info, info.name == "machines.enabled" or info.value) for info in data.default_settings()]
+    switched_on = {**usual, "GET /settings": infos}
+    yield Scene("machines-paired", PageId.MACHINES, switched_on, looks=(*BOTH, *EVERY_LOOK))
+    yield Scene("machines-code", PageId.MACHINES, switched_on, show_pairing_code, looks=(*BOTH, *EVERY_LOOK[:3]))
+    nobody = replace(paired_machines.LISTED, machines=[])
+    yield Scene("machines-none", PageId.MACHINES, {**switched_on, "GET /machines": nobody})
+
+
+def show_pairing_code(window: MainWindow, _api: DemoApi) -> None:
+    """Have this computer show a code."""
+    page = window.pages.currentWidget()
+    if isinstance(page, MachinesScreen):
+        page.code.show_button.click()
 
 
 def profile_scenes(usual: Replies) -> Iterator[Scene]:

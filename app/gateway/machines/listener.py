@@ -17,7 +17,7 @@ import msgspec
 from aiohttp import ClientError, hdrs, web
 
 from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, TooLarge
-from app.core.machines import MachineCard
+from app.core.machines import MachineCard, ModelLoad
 from app.gateway.loading.launch import find_model
 from app.gateway.services import Services
 from app.machines.pairing import LONGEST_MESSAGE, PairHost, PairOpening, PairProof
@@ -46,17 +46,6 @@ _PEER = web.RequestKey("machine", str)
 _HEADERS = (hdrs.CONTENT_TYPE, hdrs.ACCEPT, "traceparent", "OpenAI-Beta", "anthropic-version")
 _KEEP_S = 75.0
 """As at the ordinary endpoint."""
-
-
-class ModelLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """How busy a model is. `tokens_per_s` is what its last answers measured; None where there were none."""
-
-    name: str
-    is_loaded: bool = False
-    in_flight: int = 0
-    slots: int = 1
-    load_s: float | None = None
-    tokens_per_s: float | None = None
 
 
 class MachineState(msgspec.Struct, frozen=True, kw_only=True):

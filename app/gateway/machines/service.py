@@ -17,17 +17,26 @@ from typing import TYPE_CHECKING, TypeVar
 
 import aiohttp
 import msgspec
+from msgspec.structs import replace
 
 from app.core.connections import ConnectionReason, Purpose
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, Conflict, ErrorBody, NotFound, RoundhouseError, Unavailable
-from app.core.events import ModelsChanged
-from app.core.machines import MachineCard, MachineCode, MachineList, MachineStanding, PairedMachine, PairMachine
+from app.core.events import MachinesChanged, ModelsChanged
+from app.core.machines import (
+    MachineCard,
+    MachineCode,
+    MachineList,
+    MachineStanding,
+    ModelLoad,
+    PairedMachine,
+    PairMachine,
+)
 from app.gateway.background import Background
 from app.gateway.instance import bind
 from app.gateway.library.attached_endpoints import find_endpoint_models, make_knowledge
 from app.gateway.library.endpoint_cards import cards_of
-from app.gateway.machines.listener import OPEN, PROVE, STATE, MachineListener, MachineState, ModelLoad
+from app.gateway.machines.listener import OPEN, PROVE, STATE, MachineListener, MachineState
 from app.gateway.machines.routing import MachineModel
 from app.gateway.services import Services
 from app.hub.library.attached import Attachment
@@ -95,28 +104,38 @@ class Machines:
         self._listed: dict[str, set[str]] = {}
         """The models of each that are in the list here."""
         self._local_address = ""
+        self._published: MachineList | None = None
+        """What those who watch know."""
 
     # what people and programs of this account do
 
     async def describe(self) -> MachineList:
         """Return this machine and the paired ones."""
         name = self._own_name()
-        if not self._is_enabled and self._paired is None:
+        if not self._is_enabled:
             return MachineList(name=name, fingerprint="", port=0, machines=[])
         await self._open()
         machines = [self._describe_machine(machine) for machine in self._all()]
         return MachineList(
-            name=name, fingerprint=self._own().fingerprint, port=self._port, problem=self._problem, machines=machines
+            name=name,
+            fingerprint=self._own().fingerprint,
+            port=self._port,
+            problem=self._problem,
+            is_pairing=self._host.is_open,
+            machines=machines,
         )
 
     async def show_code(self) -> MachineCode:
         """Let one machine be paired by a new code. Raises Conflict while other machines are not let in."""
         await self._open()
-        return self._host.show_code()
+        code = self._host.show_code()
+        self._services.events.publish(MachinesChanged())
+        return code
 
     async def hide_code(self) -> None:
         """Let no machine be paired."""
         self._host.hide_code()
+        self._services.events.publish(MachinesChanged())
 
     async def pair(self, request: PairMachine) -> MachineStanding:
         """Pair with the machine that shows a code. Raises BadRequest, PairRefusal, Unavailable, Offline."""
@@ -131,6 +150,7 @@ class Machines:
         machine = await self._trust(card, host)
         await self._look_at(machine)
         await self._update_routes()
+        self._services.events.publish(MachinesChanged())
         return self._describe_machine(machine)
 
     async def revoke(self, name: str) -> None:
@@ -149,6 +169,7 @@ class Machines:
         for model in await self._models_of(machine):
             await self._forget_model(model)
         self._services.events.publish(ModelsChanged())
+        self._services.events.publish(MachinesChanged())
         log.info("A machine was revoked", extra={"machine": machine.name})
 
     async def wake(self, name: str) -> None:
@@ -174,8 +195,10 @@ class Machines:
                     await self._open()
                     await asyncio.gather(*(self._look_at(machine) for machine in self._all()))
                     await self._update_routes()
+                    await self._publish_changes()
                 elif self._listener is not None:
                     await self._shut()
+                    self._services.events.publish(MachinesChanged())
             except RoundhouseError as error:
                 if self._problem != str(error):
                     log.warning("%s", error)
@@ -183,6 +206,13 @@ class Machines:
             except Exception:  # one failure must not end the looking
                 log.exception("Paired machines could not be looked at")
             await asyncio.sleep(LOOK_S)
+
+    async def _publish_changes(self) -> None:
+        """Tell those who watch if something is not what it was at the last look."""
+        listing = await self.describe()
+        if listing != self._published:
+            self._published = listing
+            self._services.events.publish(MachinesChanged())
 
     async def close(self) -> None:
         """End every connection."""
@@ -229,6 +259,7 @@ class Machines:
 
     async def _trust_guest(self, card: MachineCard, host: str) -> None:
         machine = await self._trust(card, host)
+        self._services.events.publish(MachinesChanged())
         self._background.spawn(self._look_at(machine))
 
     async def _trust(self, card: MachineCard, host: str) -> PairedMachine:
@@ -420,7 +451,7 @@ class Machines:
             paired_at=machine.paired_at,
             is_reachable=(state is not None) if is_known else None,
             problem=self._problems.get(machine.fingerprint, ""),
-            models=[f"{model.name}@{machine.name}" for model in state.models] if state is not None else [],
+            models=[replace(load, name=f"{load.name}@{machine.name}") for load in state.models] if state else [],
         )
 
 

@@ -29,6 +29,7 @@ from app.core.models import LoadModel, LoadOptions, ModelInfo, UnloadModel
 from app.core.translation import tr_source
 from app.gui.net.api import ErrorHandler, GatewayApi
 from app.gui.net.app_updates import UpdateStore
+from app.gui.net.machines import MachineListStore
 from app.gui.net.pause import PauseStore
 from app.gui.net.profiles import ProfileListStore
 from app.gui.net.remote import RemoteList, RemoteStore
@@ -216,6 +217,11 @@ class Stores:
     def profiles(self) -> ProfileListStore:
         """The profiles; read once a view or the tray shows them."""
         return ProfileListStore(self.api, self._shell)
+
+    @cached_property
+    def machines(self) -> MachineListStore:
+        """The paired computers; read once a view shows them."""
+        return MachineListStore(self.api, self._shell)
 
     @cached_property
     def collections(self) -> CollectionStore:

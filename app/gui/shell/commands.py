@@ -103,6 +103,7 @@ class WindowCommands:
             MenuAction(menu, tr("Pause and free all memory"), paused.pause, "pause"),
             MenuAction(menu, tr("Resume after a pause"), paused.resume, "play"),
             MenuAction(menu, tr("Connections to other computers"), connections, "globe"),
+            MenuAction(menu, tr("Other computers"), partial(self._shell.show_page, PageId.MACHINES), "monitor"),
             MenuAction(menu, tr("Tools for models"), partial(self._shell.show_page, PageId.MCP), "wrench"),
             MenuAction(menu, tr("Coding agents"), partial(self._shell.show_page, PageId.AGENTS), "command"),
             MenuAction(menu, tr("Profiles"), partial(self._shell.show_page, PageId.PROFILES), "bookmark"),

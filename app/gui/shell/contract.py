@@ -25,10 +25,19 @@ class PageId(StrEnum):
     DOCUMENTS = "documents"
     BENCHMARKS = "benchmarks"
     PROFILES = "profiles"
+    MACHINES = "machines"
 
 
 _OFF_RAIL = frozenset(
-    {PageId.CONNECTIONS, PageId.MCP, PageId.AGENTS, PageId.DOCUMENTS, PageId.BENCHMARKS, PageId.PROFILES}
+    {
+        PageId.CONNECTIONS,
+        PageId.MCP,
+        PageId.AGENTS,
+        PageId.DOCUMENTS,
+        PageId.BENCHMARKS,
+        PageId.PROFILES,
+        PageId.MACHINES,
+    }
 )
 RAIL = tuple(page for page in PageId if page not in _OFF_RAIL)
 """Those on the rail, in its order; Ctrl 1 to 7. The others are reached from one of them."""

@@ -105,6 +105,11 @@ def _make_other_builders(theme: Theme, stores: Stores, shell: Shell) -> Mapping[
 
         return ProfilesScreen(theme, stores, shell)
 
+    def build_machines() -> QWidget:
+        from app.gui.screens.machines.view import MachinesScreen  # noqa: PLC0415 -- imported when first shown
+
+        return MachinesScreen(theme, stores, shell)
+
     return {
         PageId.CONNECTIONS: build_connections,
         PageId.MCP: build_mcp,
@@ -112,6 +117,7 @@ def _make_other_builders(theme: Theme, stores: Stores, shell: Shell) -> Mapping[
         PageId.DOCUMENTS: build_documents,
         PageId.BENCHMARKS: build_benchmarks,
         PageId.PROFILES: build_profiles,
+        PageId.MACHINES: build_machines,
     }
 
 

@@ -237,6 +237,12 @@ class SettingsScreen(PageFrame):
             self._lists[title] = RowList(self.theme, title)
             if title == section_title("network"):
                 section.head.addWidget(self._make_connections_button())
+            if title == section_title("machines"):
+                show = partial(self._shell.show_page, Pages.MACHINES)
+                button = Button(
+                    self.theme, tr("Show other computers"), look=ButtonLook.QUIET, icon="monitor", action=show
+                )
+                section.head.addWidget(button)
             if title == section_title("documents"):
                 show = partial(self._shell.show_page, Pages.DOCUMENTS)
                 name = tr("Show collections of documents")
