@@ -6,19 +6,16 @@ import subprocess
 import time
 from collections.abc import Sequence
 
-from msgspec import structs
-
 from app.config.paths import guide_gguf
 from app.config.programs import module_command
-from app.guide.entries import EntryKind, load_entries
-from app.guide.matching import QuestionIndex
 from tests.bench.commands import CommandRunner, lend_commands
 from tests.bench.figures import BenchFigure, at_least, at_most, not_measured
 from tests.bench.programs import ROOT
+from tests.unit.guide.test_questions import entry_of, is_accepted, read_strangers
 
 ASK = 95.0
-RECOGNISED = 70.0
-FOLDS = 5
+RECOGNISED, DECLINED = 90.0, 95.0
+OPEN_SETS = ("strangers_open", "newcomers_open")
 HELD_OUT = 80.0
 HELP_MS = 150.0
 ASK_S = 0.25
@@ -65,25 +62,18 @@ def _examine() -> Sequence[BenchFigure]:
 
 
 def measure_recognition() -> Sequence[BenchFigure]:
-    """Return how many phrasings of intents are recognised by those of the other folds, in five folds."""
-    entries = load_entries(guide_gguf().parent)
-    right = total = 0
-    for fold in range(FOLDS):
-        index = QuestionIndex(
-            [structs.replace(entry, ask=[p for n, p in enumerate(entry.ask) if n % FOLDS != fold]) for entry in entries]
-        )
-        for entry in entries:
-            if entry.kind is EntryKind.INTENT:
-                hidden = [phrase for n, phrase in enumerate(entry.ask) if n % FOLDS == fold]
-                total += len(hidden)
-                right += sum(_leads_to(index, phrase) == entry.id for phrase in hidden)
-    return [at_least("Guide, phrasings recognised by those of other folds", 100 * right / total, RECOGNISED, "%")]
+    """Return how many questions are recognised, and how many others declined, as the window recognises them.
 
-
-def _leads_to(index: QuestionIndex, phrase: str) -> str:
-    kinds = [kind for kind in ("model", "app", "engine") if f"{{{kind}}}" in phrase]
-    match = index.recognise(phrase, kinds)
-    return "" if match is None else match.entry.id
+    Those are the sets that phrasings were improved with; the blind one is measured by its test alone. What the network
+    knows of phrasings that it never saw, only a training without them says (`recogniser.py --folds`).
+    """
+    sets = [read_strangers(name) for name in OPEN_SETS]
+    right = [is_accepted(entry_of(q), group.accept) for part in sets for group in part.answerable for q in group.ask]
+    declined = [entry_of(question) is None for part in sets for question in part.unknown]
+    return [
+        at_least("Guide, questions of strangers recognised", 100 * sum(right) / len(right), RECOGNISED, "%"),
+        at_least("Guide, questions about other things declined", 100 * sum(declined) / len(declined), DECLINED, "%"),
+    ]
 
 
 def measure_help(runs: int = RUNS) -> Sequence[BenchFigure]:

@@ -75,6 +75,10 @@ STRANGERS = {"strangers_open": (0.94, 0.95), "strangers_blind": (0.87, 0.91)}
 """What is right, and what is declined: as measured, so that it gets no worse (docs/internals/guide.md)."""
 
 
+NEWCOMERS = {"newcomers_open": (0.9, 0.95)}
+"""The same of a set that was written when the phrasings were there, some of which are in its very words."""
+
+
 def read_strangers(name: str) -> StrangeQuestions:
     text = (ROOT / "tests" / "data" / "guide" / f"{name}.toml").read_text()
     return msgspec.convert(tomllib.loads(text), StrangeQuestions)
@@ -94,12 +98,12 @@ def is_accepted(entry: GuideEntry | None, accept: list[str]) -> bool:
     return entry.id in accept or chapter in [name.rpartition("/")[2] for name in accept if name.endswith(".md")]
 
 
-@pytest.mark.parametrize("name", STRANGERS)
+@pytest.mark.parametrize("name", [*STRANGERS, *NEWCOMERS])
 def test_questions_of_strangers_are_understood_as_often_as_measured(name: str) -> None:
     questions = read_strangers(name)
     right = [is_accepted(entry_of(text), group.accept) for group in questions.answerable for text in group.ask]
     refused = [entry_of(text) is None for text in questions.unknown]
-    least_right, least_refused = STRANGERS[name]
+    least_right, least_refused = {**STRANGERS, **NEWCOMERS}[name]
     assert sum(right) >= least_right * len(right), sum(right) / len(right)
     assert sum(refused) >= least_refused * len(refused), sum(refused) / len(refused)
 
