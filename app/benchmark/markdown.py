@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from app.benchmark.comparison import ReceiptComparison
 from app.core import words
-from app.core.benchmarks import BenchmarkLevel, BenchmarkReceipt, Distribution, Figure
+from app.core.benchmarks import BenchmarkLevel, BenchmarkReceipt, Distribution, Figure, SpeedRatio
 
 DISTURBED = "Disturbed: "
 """Begins the sentences of a summary that say why a result is not the computer's own."""
@@ -74,6 +74,10 @@ def summary_lines(receipt: BenchmarkReceipt) -> Iterator[str]:
     yield from _memory_lines(receipt)
     yield from _prediction_lines(receipt)
     yield from _correctness_lines(receipt)
+    if receipt.schema_cost is not None:
+        yield f"Held to a schema, {_ratio_words(receipt.schema_cost)}."
+    if receipt.lora_cost is not None:
+        yield f"With its LoRA adapters, {_ratio_words(receipt.lora_cost)}."
     if receipt.cost is not None:
         price = receipt.cost.price_per_million_tokens
         cost = "" if price is None else f"; a million tokens cost {price:.2f}"
@@ -84,6 +88,11 @@ def summary_lines(receipt: BenchmarkReceipt) -> Iterator[str]:
     yield from receipt.notes
     for sentence in receipt.disturbances:
         yield DISTURBED + sentence
+
+
+def _ratio_words(ratio: SpeedRatio) -> str:
+    ttft, tpot = (f"{part.value:.2f} times ({part.low:.2f} to {part.high:.2f})" for part in (ratio.ttft, ratio.tpot))
+    return f"the first token takes {ttft} as long as without, and each after it {tpot}"
 
 
 def _prefix_lines(receipt: BenchmarkReceipt) -> Iterator[str]:

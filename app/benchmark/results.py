@@ -6,7 +6,7 @@ from statistics import median
 import msgspec
 
 from app.benchmark.answers import satisfies_schema
-from app.benchmark.statistics import MOST_SPREAD, bootstrap, describe_values, is_noisy, spread
+from app.benchmark.statistics import MOST_SPREAD, bootstrap, bootstrap_ratio, describe_values, is_noisy, spread
 from app.core.benchmarks import (
     BenchmarkCost,
     BenchmarkLevel,
@@ -14,6 +14,7 @@ from app.core.benchmarks import (
     BenchmarkSample,
     Correctness,
     PrefixReuse,
+    SpeedRatio,
 )
 
 LEAST_SWAP_BYTES = 16 << 20
@@ -153,6 +154,19 @@ def summarize_prefix(
         cold_ttft_s=bootstrap([sample.ttft_s for sample in cold], seed=seed),
         warm_ttft_s=bootstrap([sample.ttft_s for sample in warm], seed=seed),
     )
+
+
+def compare_speeds(
+    without: Sequence[RequestTiming], with_it: Sequence[RequestTiming], *, seed: int = 0
+) -> SpeedRatio | None:
+    """Return how many times as long the second took; None where answers are too short to have a time per token."""
+    ttft = [[request.sample.ttft_s for request in part] for part in (without, with_it)]
+    tpot = [
+        [request.sample.tpot_s for request in part if request.sample.answer_tokens > 1] for part in (without, with_it)
+    ]
+    if not all((*ttft, *tpot)):
+        return None
+    return SpeedRatio(ttft=bootstrap_ratio(*ttft, seed=seed), tpot=bootstrap_ratio(*tpot, seed=seed))
 
 
 def summarize_cost(rounds: Sequence[BenchmarkRound], *, source: str, price_kwh: float | None) -> BenchmarkCost | None:

@@ -37,6 +37,8 @@ from app.core.benchmarks import (
 from app.core.errors import BadRequest, EngineFailed, quote_value
 from app.core.events import BenchmarkChanged
 
+_LARGEST = "-"
+"""No model's name: the service chooses."""
 _LOSS_S = 1800.0
 """Two loads, and a hundred short requests to a slow model."""
 _START_S = 60.0
@@ -99,8 +101,10 @@ def _check_output(context: click.Context, _option: click.Parameter, file: Path |
 @click.option("--compare", nargs=2, metavar="A B", help="Compare two results, each an id or a file written by --json.")
 @click.option(
     "--loss",
-    metavar="LARGER",
-    help="Say what MODEL, a quantisation, loses against LARGER, another of the same model.",
+    metavar="[LARGER]",
+    is_flag=False,
+    flag_value=_LARGEST,
+    help="Say what MODEL, a quantisation, loses against LARGER, another of the same model; else the largest that fits.",
 )
 @click.option("--replay", metavar="FILE", help="Run a result's benchmark again, and say what differs.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a table in Markdown.")
@@ -300,12 +304,14 @@ class _ReceiptFile(msgspec.Struct):
 def _show_loss(client: GatewayClient, targets: Sequence[str], reference: str, *, as_json: bool) -> None:
     if len(targets) != 1:
         raise click.UsageError("Name the one model that is to be compared.")
-    request = MeasureLoss(model=targets[0], reference=reference)
+    request = MeasureLoss(model=targets[0], reference="" if reference == _LARGEST else reference)
     loss = client.post("/quantization-loss", request, LossResult, timeout_s=_LOSS_S)
     show_result("loss", loss, as_json=as_json, text=_loss_lines)
 
 
 def _loss_lines(loss: LossResult) -> Iterator[str]:
+    if loss.reference:
+        yield f"Against {loss.reference}:"
     yield f"KL divergence {loss.kl_divergence:.4f} (mean over {loss.positions} places of a text, in nats)"
     yield f"The same token is the likeliest at {loss.same_likeliest * 100:.0f} % of them."
     yield f"Perplexity {loss.perplexity:.2f}, of the larger {loss.perplexity_before:.2f}"

@@ -268,6 +268,13 @@ class Correctness(msgspec.Struct, frozen=True, kw_only=True):
     """Those that were answered by calls as their tools take them."""
 
 
+class SpeedRatio(msgspec.Struct, frozen=True, kw_only=True):
+    """How many times as long the same prompts take with something as without it."""
+
+    ttft: Figure
+    tpot: Figure
+
+
 class BenchmarkTarget(msgspec.Struct, frozen=True, kw_only=True):
     """What was measured: the weights by their hash, the engine by its version, and how it was started."""
 
@@ -318,6 +325,10 @@ class BenchmarkReceipt(msgspec.Struct, frozen=True, kw_only=True):
     prediction: BenchmarkPrediction = BenchmarkPrediction()
     cost: BenchmarkCost | None = None
     correctness: Correctness = Correctness()
+    schema_cost: SpeedRatio | None = None
+    """Of being held to a schema; None where no prompt is."""
+    lora_cost: SpeedRatio | None = None
+    """Of the model's LoRA adapters; None where it has none."""
     disturbances: list[str] = []
     notes: list[str] = []
     samples: list[BenchmarkSample] = []
@@ -347,7 +358,8 @@ class MeasureLoss(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Ask what a quantisation loses against a larger one of the same model, both of this computer."""
 
     model: Annotated[str, msgspec.Meta(max_length=500)]
-    reference: Annotated[str, msgspec.Meta(max_length=500)]
+    reference: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    """Empty: the largest that is here and fits."""
 
 
 class LossResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -360,6 +372,8 @@ class LossResult(msgspec.Struct, frozen=True, kw_only=True):
     """Share of places where both hold the same token for the likeliest."""
     perplexity_before: float
     perplexity: float
+    reference: str = ""
+    """The larger model's name; empty where settings of one model are compared."""
 
 
 class StartTune(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -3,6 +3,7 @@
 Attaching an endpoint that somebody else runs: what is asked for. What comes of it are models (`ModelInfo`).
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -160,6 +161,20 @@ OWN_DRAFTS = ("ngram", OWN_HEAD)
 """What a model drafts with by itself: words that it wrote or read before, or its head for multi-token prediction."""
 AUTOMATIC = "auto"
 """What a command line says for a draft that nobody chose."""
+
+
+def larger_quantizations(model: ModelInfo, models: Iterable[ModelInfo]) -> list[ModelInfo]:
+    """Return those that are the same model in more bytes, by architecture and number of weights; the largest first."""
+    if not model.chats or model.attached:
+        return []
+    larger = [
+        part
+        for part in models
+        if not (part.problem or part.attached)
+        and (part.architecture, part.parameters) == (model.architecture, model.parameters)
+        and (part.size_bytes or 0) > (model.size_bytes or 0)
+    ]
+    return sorted(larger, key=lambda part: part.size_bytes, reverse=True)
 
 
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

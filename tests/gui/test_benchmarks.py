@@ -94,6 +94,18 @@ def test_a_run_can_be_cancelled(model: BenchmarksModel, api: DemoApi) -> None:
     assert model.progress is None
 
 
+@pytest.mark.parametrize(("text", "price"), [("0,31", 0.31), (" 0.31 ", 0.31), ("", None), ("-1", None), ("nan", None)])
+def test_the_price_of_energy_is_what_was_typed(
+    model: BenchmarksModel, api: DemoApi, text: str, price: float | None
+) -> None:
+    model.choose(price=text)
+    model.start()
+    api.flush()
+    (request,) = api.bodies_of("POST", "/benchmarks")
+    assert isinstance(request, StartBenchmark)
+    assert request.settings.price_kwh == price
+
+
 def test_two_results_are_set_against_each_other(model: BenchmarksModel, api: DemoApi) -> None:
     model.show_receipt(FIRST.id)
     api.flush()

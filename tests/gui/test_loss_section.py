@@ -25,7 +25,9 @@ SMALL = ModelInfo(
 )
 LARGE = msgspec.structs.replace(SMALL, name="m:q8", path="/m/q8.gguf", size_bytes=8, quantization="Q8_0")
 OTHER = msgspec.structs.replace(SMALL, name="n:q8", path="/n/q8.gguf", size_bytes=9, parameters=70)
-RESULT = LossResult(positions=48, kl_divergence=0.0582, same_likeliest=0.85, perplexity_before=9.1, perplexity=9.4)
+RESULT = LossResult(
+    positions=48, kl_divergence=0.0582, same_likeliest=0.85, perplexity_before=9.1, perplexity=9.4, reference="m:q8"
+)
 
 
 @pytest.fixture
@@ -54,12 +56,17 @@ def test_it_is_measured_once_shown_and_forgotten_with_its_model(
     api.replies["POST /quantization-loss"] = RESULT
     section.start.click()
     model.measure()
-    assert api.bodies_of("POST", "/quantization-loss") == [MeasureLoss(model="m:q4", reference="m:q8")]
+    assert api.bodies_of("POST", "/quantization-loss") == [MeasureLoss(model="m:q4")]
     assert (section.start.isHidden(), section.stop.isHidden()) == (True, False)
     api.flush()
     assert ("KL divergence", "0.0582") in model.figures
     assert ("Same likeliest word", "85%") in model.figures
     assert (section.start.isHidden(), section.stop.isHidden()) == (False, True)
+    assert section.against.text() == "Set against m:q8."
+    model.choose("m:q8")
+    model.measure()
+    assert api.bodies_of("POST", "/quantization-loss")[-1] == MeasureLoss(model="m:q4", reference="m:q8")
+    api.flush()
     model.open_model(LARGE)
     assert model.figures == []
     assert section.isHidden()

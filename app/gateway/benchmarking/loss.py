@@ -1,5 +1,7 @@
 """Measures what a quantisation or a smaller KV cache loses: two loads, one after the other, asked for next tokens."""
 
+import asyncio
+import contextlib
 from http import HTTPStatus
 
 import aiohttp
@@ -13,9 +15,10 @@ from app.benchmark.loss import (
     read_distribution,
     text_places,
 )
+from app.core.advice import EstimateRequest
 from app.core.benchmarks import BenchmarkSettings, LossResult, StartBenchmark
-from app.core.errors import BadRequest, EngineFailed
-from app.core.models import ModelSettings
+from app.core.errors import BadRequest, EngineFailed, RoundhouseError
+from app.core.models import ModelInfo, ModelSettings, larger_quantizations
 from app.gateway.benchmarking.targets import OpenTarget, open_target
 from app.gateway.loading.launch import find_model
 from app.gateway.services import Services
@@ -38,9 +41,11 @@ async def compare_settings(services: Services, model: str, before: ModelSettings
 async def compare_models(services: Services, reference: str, model: str) -> LossResult:
     """Return what `model` loses against another quantisation of it. Raises as `compare_settings` does.
 
-    Raises BadRequest too for models that are not made alike: their tokens could not be set side by side.
+    Without a `reference` it is the largest that is here and fits. Raises BadRequest too for models that are not made
+    alike: their tokens could not be set side by side.
     """
-    first_model, second_model = await find_model(services, reference), await find_model(services, model)
+    second_model = await find_model(services, model)
+    first_model = await find_model(services, reference) if reference else await _largest_fit(services, second_model)
     for part in (first_model, second_model):
         if part.attached or not part.chats:
             raise BadRequest(f"{part.title} cannot be compared: it has to be a chat model of this computer.")
@@ -50,8 +55,25 @@ async def compare_models(services: Services, reference: str, model: str) -> Loss
             code="models_differ",
         )
     places = text_places()
-    first = await _measure_distributions(services, reference, None, places)
-    return compare_distributions(places, first, await _measure_distributions(services, model, None, places))
+    first = await _measure_distributions(services, first_model.name, None, places)
+    loss = compare_distributions(places, first, await _measure_distributions(services, model, None, places))
+    return msgspec.structs.replace(loss, reference=first_model.name)
+
+
+async def _largest_fit(services: Services, model: ModelInfo) -> ModelInfo:
+    """Return the largest other quantisation that fits. Raises BadRequest where there is no larger one."""
+    from app.gateway.advising.advice import estimate_model  # noqa: PLC0415 -- the advisor is brought in once it is needed
+
+    models = await asyncio.to_thread(services.library.list_models)
+    for larger in larger_quantizations(model, models):
+        with contextlib.suppress(RoundhouseError):  # nothing is known of its memory
+            if (await estimate_model(services, EstimateRequest(model=larger.name))).fits:
+                return larger
+    raise BadRequest(
+        f"No larger quantisation of {model.title} that fits is here.",
+        hint="Download a larger file of the same model, or name one.",
+        code="reference_required",
+    )
 
 
 async def _measure_distributions(

@@ -23,6 +23,7 @@ from app.benchmark.results import (
     BenchmarkRound,
     RequestTiming,
     check_answers,
+    compare_speeds,
     pick_rounds,
     round_disturbances,
     summarize_cost,
@@ -37,7 +38,7 @@ from app.benchmark.workloads import (
     pick_conversations,
 )
 from app.core.advice import Generation
-from app.core.benchmarks import BenchmarkMachine, BenchmarkReceipt, StartBenchmark, Workload
+from app.core.benchmarks import BenchmarkMachine, BenchmarkReceipt, SpeedRatio, StartBenchmark, Workload
 from app.core.errors import Conflict, RoundhouseError
 from app.core.machine import Machine
 from app.core.models import ModelSettings
@@ -51,6 +52,8 @@ from app.hardware.energy import SOURCE
 
 PREFIX_PAIRS = 3
 PREFIX_ANSWER_TOKENS = 16
+SCHEMA_PAIRS = 6
+"""Prompts that are asked with their schema and without."""
 LEAST_ROUND_S = 2.0
 """Its prompts are asked again, each with a beginning of its own, until a round has taken so long: counters of the
 system are in hundredths of a second, and one pause of another program is much of a tenth."""
@@ -103,10 +106,12 @@ class BenchmarkRun:
             if disturbances and not request.keeps_disturbed:
                 raise _refusal(disturbances, rounds)
             cold, warm = await self._measure_prefix(client, target)
+            schema_cost = await self._measure_schema_cost(client, target, request.settings.seed)
             tasks, valid = await self._check_calls(target, request)
+        lora_cost = await self._measure_lora_cost(request, target, rounds)
         receipt = await self._conclude(request, target, rounds, (cold, warm))
         right = msgspec.structs.replace(receipt.correctness, tool_tasks=tasks, valid_calls=valid)
-        receipt = msgspec.structs.replace(receipt, correctness=right)
+        receipt = msgspec.structs.replace(receipt, correctness=right, schema_cost=schema_cost, lora_cost=lora_cost)
         if not disturbances:
             self._teach(receipt)
         return msgspec.structs.replace(receipt, disturbances=disturbances)
@@ -256,6 +261,39 @@ class BenchmarkRun:
             cold.append(await client.send(prompt))
             warm.append(await client.send(prompt))
         return cold, warm
+
+    async def _measure_schema_cost(self, client: BenchmarkClient, target: OpenTarget, seed: int) -> SpeedRatio | None:
+        """Return what being held to a schema costs, of the same prompts in turns with and without; None for none."""
+        prompts = [prompt for part in target.conversations for prompt in part if prompt.json_schema is not None]
+        if not prompts or not client.endpoint.is_chat:
+            return None
+        self._publish("Asking without the schema", 0.98)
+        held: list[RequestTiming] = []
+        free: list[RequestTiming] = []
+        for prompt in prompts[:SCHEMA_PAIRS]:
+            turns = [(held, prompt), (free, msgspec.structs.replace(prompt, json_schema=None))]
+            for requests, turn in turns if len(held) % 2 else reversed(turns):
+                (marked,) = mark_conversation((turn,), _new_mark())
+                requests.append(await client.send(marked))
+        return compare_speeds(free, held, seed=seed)
+
+    async def _measure_lora_cost(
+        self, request: StartBenchmark, target: OpenTarget, rounds: dict[int, list[BenchmarkRound]]
+    ) -> SpeedRatio | None:
+        """Return what the model's LoRA adapters cost, by one more load without them; None where it has none."""
+        if target.resolved is None or target.about.url:
+            return None
+        own = self._services.tuning.settings_of(target.resolved.model.runs_as)
+        if not own.loras:
+            return None
+        self._publish("Measuring without LoRA adapters", 0.99)
+        try:
+            without, _ = await self.time_settings(request, msgspec.structs.replace(own, loras=[]))
+        except Conflict:
+            target.notes.append("Without its LoRA adapters it was not measured: other programs were busy.")
+            return None
+        with_loras = [timed for part in rounds[max(rounds)] for timed in part.requests]
+        return compare_speeds(without.requests, with_loras, seed=request.settings.seed)
 
     async def _check_calls(self, target: OpenTarget, request: StartBenchmark) -> tuple[int, int]:
         """Return how many tasks a tool's benchmark set, and how many were answered by calls that can be made."""

@@ -55,7 +55,7 @@ class OpenTarget(msgspec.Struct, kw_only=True):
     load_s: float | None = None
     memory: BenchmarkMemory = BenchmarkMemory()
     prediction: BenchmarkPrediction = BenchmarkPrediction()
-    notes: list[str] = []
+    notes: list[str] = msgspec.field(default_factory=list)
 
     @property
     def pids(self) -> list[int]:

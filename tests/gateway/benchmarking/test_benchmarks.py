@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from app.benchmark.field_formats import format_receipt
+from app.benchmark.markdown import summary_lines
 from app.core.api import PREFIX
 from app.core.benchmarks import (
     BenchmarkMessage,
@@ -23,11 +24,14 @@ from app.core.benchmarks import (
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, Conflict, NotFound
 from app.core.events import BenchmarkChanged
+from app.core.models import ModelSettings
 from app.gateway.advising import quiet_rounds
 from app.gateway.benchmarking import run as benchmark_run
+from app.gateway.benchmarking import targets
 from app.gateway.benchmarking.job import Benchmarks
 from app.gateway.benchmarking.targets import hash_weights
 from app.gateway.services import Services
+from app.supervisor.policy import LoadRequest
 from tests.gateway.benchmarking.played_engine import PlayedComputer, PlayedEngine
 from tests.gateway.played import Gateway, Upstream
 from tests.patience import PATIENCE_S
@@ -273,3 +277,37 @@ def test_weights_in_the_hubs_cache_are_not_read(tmp_path: Path, monkeypatch: pyt
     link.unlink()
     link.write_bytes(b"abc")
     assert hash_weights(cast("Any", None), threading.Event()).startswith("ba7816bf")
+
+
+async def test_a_schema_s_cost_is_of_the_same_prompts_without_it(parts: Services, engine: PlayedEngine) -> None:
+    settings = msgspec.structs.replace(SHORT, workload=Workload.STRUCTURED)
+    request = StartBenchmark(model="guide", settings=settings, keeps_disturbed=True)
+    end = await run_to_end(Benchmarks(parts, PlayedComputer().read), request)
+    receipt = await parts.chats.find_benchmark(end.receipt)
+    assert receipt.schema_cost is not None
+    assert receipt.lora_cost is None
+    assert any("Held to a schema" in line for line in summary_lines(receipt))
+    plain = [body for body in engine.bodies if "response_format" not in body and body["max_tokens"] == 4]
+    assert len(plain) == 2, "each prompt once"
+
+
+async def test_adapters_of_a_model_are_measured_against_a_load_without_them(
+    parts: Services, engine: PlayedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = ModelSettings(loras=["/a.gguf"])
+    monkeypatch.setattr(parts.tuning, "settings_of", lambda _: own)
+    loads: list[ModelSettings | None] = []
+
+    def load_of(*args: Any, own: ModelSettings | None = None) -> LoadRequest:  # noqa: ANN401 -- passed on
+        loads.append(own)
+        return plain_load(*args, own=msgspec.structs.replace(own or ModelSettings(), loras=[]))
+
+    plain_load = targets._load_of
+    monkeypatch.setattr(targets, "_load_of", load_of)
+    request = StartBenchmark(model="guide", settings=SHORT, keeps_disturbed=True)
+    end = await run_to_end(Benchmarks(parts, PlayedComputer().read), request)
+    receipt = await parts.chats.find_benchmark(end.receipt)
+    assert engine.bodies
+    assert receipt.lora_cost is not None
+    assert loads[-1] == ModelSettings()
+    assert any("LoRA adapters" in line for line in summary_lines(receipt))

@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -9,8 +10,11 @@ import pytest
 from aiohttp import web
 
 from app.benchmark.loss import POSITIONS, TOP_TOKENS
+from app.core.advice import EstimateRequest
 from app.core.errors import BadRequest, EngineFailed
 from app.core.models import ModelSettings
+from app.gateway.advising import advice
+from app.gateway.benchmarking import loss as loss_module
 from app.gateway.benchmarking.loss import compare_models, compare_settings
 from app.gateway.services import Services
 from tests.gateway.benchmarking import test_race
@@ -81,3 +85,27 @@ async def test_models_that_are_not_alike_are_refused(parts: Services, monkeypatc
     monkeypatch.setattr(library, "find_model", find_other)
     with pytest.raises(BadRequest, match="not two quantisations"):
         await compare_models(parts, "guide", "other")
+
+
+async def test_the_largest_that_fits_is_the_reference_where_none_is_named(
+    parts: Services, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream.play = PlayedTokens(parts).answer
+    guide = parts.library.find_model("guide")
+    larger = [
+        msgspec.structs.replace(guide, name=name, size_bytes=guide.size_bytes * times)
+        for name, times in (("q8", 2), ("f32", 8), ("f16", 4))
+    ]
+    others = [msgspec.structs.replace(larger[0], name="other", architecture="other"), guide]
+    monkeypatch.setattr(parts.library, "list_models", lambda: [*larger, *others])
+
+    async def estimate(_services: Services, request: EstimateRequest) -> SimpleNamespace:
+        return SimpleNamespace(fits=request.model != "f32")
+
+    monkeypatch.setattr(advice, "estimate_model", estimate)
+    chosen = await loss_module._largest_fit(parts, guide)
+    assert chosen.name == "f16"
+    monkeypatch.setattr(parts.library, "list_models", lambda: others)
+    with pytest.raises(BadRequest, match="No larger quantisation") as caught:
+        await compare_models(parts, "", "guide")
+    assert caught.value.code == "reference_required"

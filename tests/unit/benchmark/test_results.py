@@ -8,6 +8,7 @@ import pytest
 from app.benchmark.results import (
     LEAST_SWAP_BYTES,
     check_answers,
+    compare_speeds,
     pick_rounds,
     round_disturbances,
     summarize_cost,
@@ -88,3 +89,12 @@ def test_prefix_reuse_is_cold_against_warm() -> None:
     assert reuse is not None
     assert (reuse.cold_ttft_s.value, reuse.warm_ttft_s.value) == (0.5, 0.05)
     assert summarize_prefix([], []) is None
+
+
+def test_what_something_costs_is_a_ratio_of_the_same_prompts_with_and_without_it() -> None:
+    without, with_it = [make_timing(0.1, 0.01)] * 6, [make_timing(0.3, 0.02)] * 6
+    ratio = compare_speeds(without, with_it)
+    assert ratio is not None
+    assert [ratio.ttft.value, ratio.tpot.value] == pytest.approx([3, 2])
+    assert compare_speeds(without, [make_timing(0.3, 0.02, tokens=1)]) is None
+    assert compare_speeds([], with_it) is None

@@ -213,6 +213,8 @@ def test_the_loss_of_a_quantisation_is_told_against_a_larger_one(service: Played
     assert "96 %" in done.stdout
     assert "Perplexity 8.40, of the larger 8.10" in done.stdout
     assert call("--loss", "large").exit_code != 0
+    assert call("small", "--loss").exit_code == 0
+    assert service.losses[-1] == MeasureLoss(model="small"), "the service chooses"
     assert json.loads(call("small", "--loss", "large", "--json").stdout)["loss"]["positions"] == 48
 
 

@@ -51,6 +51,8 @@ FORMAT_SUFFIXES = {
     ".llama-bench.md": FieldFormat.LLAMA_BENCH_MD,
 }
 """Ends of the names under which the first result is saved as other programs write theirs."""
+MOST_PRICE_KWH = 1000.0
+"""As much as the service takes."""
 _KEPT = 100
 
 
@@ -65,6 +67,8 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         self.problem: ErrorBody | None = None
         self.model, self.workload, self.levels = "", Workload.CHAT.value, LEVELS[0]
         self.keeps_disturbed = False
+        self.price = ""
+        """Of a kilowatt-hour, as it was typed."""
         self.accuracy = ""
         """How far predicted speeds were off, in a sentence."""
         self.shown: dict[str, BenchmarkReceipt] = {}
@@ -84,6 +88,15 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
     def most_at_once(self) -> int:
         """The most requests at once of the chosen levels."""
         return max(int(level) for level in self.levels.split(","))
+
+    @property
+    def price_kwh(self) -> float | None:
+        """The price that was typed, with a comma or a point; None where it is none."""
+        try:
+            price = float(self.price.strip().replace(",", "."))
+        except ValueError:
+            return None
+        return price if 0 <= price <= MOST_PRICE_KWH else None
 
     def is_outdated_by(self, event: Event) -> bool:
         """Tell whether another result is there."""
@@ -153,7 +166,9 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         request = StartBenchmark(
             model=self.chosen_model,
             settings=BenchmarkSettings(
-                workload=Workload(self.workload), concurrency=[int(level) for level in self.levels.split(",")]
+                workload=Workload(self.workload),
+                concurrency=[int(level) for level in self.levels.split(",")],
+                price_kwh=self.price_kwh,
             ),
             keeps_disturbed=self.keeps_disturbed,
         )

@@ -19,6 +19,7 @@ from app.gui.screens.benchmarks.tuning_view import TuneSection
 from app.gui.shell.contract import RACE_TASK, TUNE_TASK, PageId, Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook, Chip
+from app.gui.widgets.fields import Field
 from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import Surface, VBox, clear_layout
 from app.gui.widgets.menus import DropDown
@@ -39,6 +40,8 @@ _FILTERS = LazyText(
 )
 _WIDEST = 320
 _COLUMN = 110
+_PRICE_WIDTH = 140
+"""Its placeholder, whole."""
 
 
 class BenchmarksScreen(PageFrame):
@@ -132,12 +135,14 @@ class BenchmarkForm(Surface):
         levels = [(level, _levels_text(level)) for level in LEVELS]
         self.levels = DropDown(theme, tr("Requests at once"), levels)
         self.keeps = Chip(theme, tr("Keep even if disturbed"))
+        self.price = Field(theme, tr("Price per kWh"), placeholder=tr("Price per kWh"))
+        self.price.setFixedWidth(theme.px(_PRICE_WIDTH))
         self.start = Button(theme, tr("Measure"), look=ButtonLook.PRIMARY, icon="gauge", action=model.start)
         self.race = Button(theme, tr("Find the fastest engine"), icon="train-front", action=self._open_race)
         self.tune = Button(theme, tr("Find the fastest settings"), icon="sliders-horizontal", action=self._start_tuning)
         self.trial = Button(theme, tr("Try another model"), icon="columns-2", action=self._open_trial)
         actions = (self.start, self.race, self.trial, self.tune)
-        for widget in (self.models, self.workloads, self.levels, self.keeps, *actions):
+        for widget in (self.models, self.workloads, self.levels, self.keeps, self.price, *actions):
             fields.addWidget(widget)
         box.addLayout(fields)
         self.progress = RunProgress(theme, tr("Measuring"), tr("Cancel the benchmark"), model.cancel)
@@ -146,6 +151,7 @@ class BenchmarkForm(Surface):
         self.workloads.chosen.connect(lambda value: model.choose(workload=value))
         self.levels.chosen.connect(lambda value: model.choose(levels=value))
         self.keeps.toggled.connect(lambda is_on: model.choose(keeps_disturbed=is_on))
+        self.price.textChanged.connect(lambda text: model.choose(price=text))
 
     def _open_race(self) -> None:
         self._model.race.open_plan(self._model.chosen_model, self._model.workload)

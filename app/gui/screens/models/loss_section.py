@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QSizePolicy
 
 from app.core.benchmarks import LossResult, MeasureLoss
 from app.core.errors import ErrorBody
-from app.core.models import ModelInfo
+from app.core.models import ModelInfo, larger_quantizations
 from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.net.api import GatewayApi, GatewayCall
@@ -48,17 +48,12 @@ class LossModel(QObject):
 
     @property
     def references(self) -> list[tuple[str, str]]:
-        """Larger files of a model of the same architecture and size, with their words."""
+        """Larger files of a model of the same architecture and size, the largest first, with their words."""
         own = self.model
         if own is None or not own.chats or own.attached:
             return []
-        return [
-            (part.name, phrases.model_label(part))
-            for part in self._library.items
-            if not (part.problem or part.attached)
-            and (part.architecture, part.parameters) == (own.architecture, own.parameters)
-            and (part.size_bytes or 0) > (own.size_bytes or 0)
-        ]
+        larger = larger_quantizations(own, self._library.items)
+        return [(part.name, phrases.model_label(part)) for part in larger]
 
     @property
     def figures(self) -> list[tuple[str, str]]:
@@ -89,7 +84,7 @@ class LossModel(QObject):
         if self._call is not None or self.model is None or not names:
             return
         self.result = self.problem = None
-        reference = self.reference if self.reference in names else names[0]
+        reference = self.reference if self.reference in names else ""
         body = MeasureLoss(model=self.model.name, reference=reference)
         self._call = self._api.post(
             "/quantization-loss", body, kind=LossResult, then=self._show_result, failed=self._show_problem
@@ -135,6 +130,8 @@ class LossSection(Section):
             buttons.addWidget(widget)
         box.addWidget(Paragraph(theme, _ABOUT.tr(), color="ink-2"))
         box.addLayout(buttons)
+        self.against = Paragraph(theme, role="meta", color="ink-2")
+        box.addWidget(self.against)
         box.addLayout(self._figures)
         box.addWidget(self.error)
         self.body.addWidget(card)
@@ -146,8 +143,11 @@ class LossSection(Section):
         model = self._model
         references = model.references
         self.setVisible(bool(references))
-        self.choice.set_options(references)
-        self.choice.set_value(model.reference or next((name for name, _ in references), ""))
+        self.choice.set_options([("", tr("The largest that fits")), *references])
+        self.choice.set_value(model.reference)
+        against = model.result.reference if model.result is not None else ""
+        self.against.setText(tr("Set against {model}.", model=against))
+        self.against.setVisible(bool(against))
         self.start.setVisible(not model.is_running)
         self.stop.setVisible(model.is_running)
         clear_layout(self._figures)
