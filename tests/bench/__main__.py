@@ -10,6 +10,7 @@ from tests.bench.figures import BenchFigure, Measure, Measurement, figure_table
 MEASUREMENTS = (
     Measurement("startup", "tests.bench.startup:measure"),
     Measurement("proxies", "tests.bench.proxies:measure"),
+    Measurement("routers", "tests.bench.router_cost:measure"),
     Measurement("crowd", "tests.bench.crowd:measure"),
     Measurement("cancel", "tests.bench.cancelling:measure"),
     Measurement("complete", "tests.bench.completing:measure"),

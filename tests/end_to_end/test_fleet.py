@@ -1,16 +1,17 @@
-"""A fleet with the real router: smg from the package index in front of llama.cpp replicas, through our own endpoint.
+"""Fleets with real routers: smg and vllm-router from the package index before llama.cpp, through our own endpoint.
 
-Replicas are killed, frozen, added and taken out while chats go on: each chat is answered once, or ends with an error.
+Replicas are killed, frozen, added and taken out while 10,000 chats go on: each is answered once, or ends with an error.
 """
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from threading import Timer
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import psutil
@@ -26,13 +27,14 @@ from tests.patience import wait_until
 
 pytestmark = [
     pytest.mark.engines,
-    pytest.mark.timeout(600),
-    pytest.mark.skipif(sys.platform != "linux", reason="smg has wheels for Linux alone"),
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(sys.platform != "linux", reason="the routers have wheels for Linux alone"),
 ]
 GUIDE = Path(__file__).resolve().parents[2] / "resources" / "guide" / "guide-q8_0.gguf"
-AT_ONCE = 8
-SHARE = 60
-"""Chats between two events."""
+AT_ONCE = 16
+SHARE = 1667
+"""Chats between two events: 10,002 in all."""
+SHARE_WITHIN_S = 900.0
 FROZEN_S = 10.0
 """Longer than the router takes to notice."""
 
@@ -52,34 +54,70 @@ def replicas() -> Iterator[list[Worker]]:
         worker.close()
 
 
+def install(roundhouse: Roundhouse, router: str) -> None:
+    done = roundhouse("engines", "install", router, within_s=300)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture(scope="module")
 def fleet_client(client: GatewayClient, roundhouse: Roundhouse) -> GatewayClient:
-    done = roundhouse("engines", "install", "smg", within_s=300)
-    assert done.returncode == 0, done.stderr
+    install(roundhouse, "smg")
     return client
 
 
-def serve_over(client: GatewayClient, replicas: Sequence[Worker], policy: str = "cache_aware") -> None:
+def serve_over(
+    client: GatewayClient, replicas: Sequence[Worker], policy: str = "cache_aware", *, router: str = "smg"
+) -> None:
     addresses = ", ".join(f'"{replica.plan.base_url}"' for replica in replicas)
-    text = f'model = "team"\nserves = "served"\npolicy = "{policy}"\nreplicas = [{addresses}]\n'
-    assert client.post("/fleets", StartFleet(text=text, key=KEY), ModelInfo).router == "smg"
+    text = f'model = "team"\nserves = "served"\nrouter = "{router}"\npolicy = "{policy}"\nreplicas = [{addresses}]\n'
+    assert client.post("/fleets", StartFleet(text=text, key=KEY), ModelInfo).router == router
 
 
-def chat(client: GatewayClient, messages: Sequence[dict[str, str]], *, stream: bool = False) -> httpx.Response:
-    body: dict[str, Any] = {"model": "team", "messages": messages, "max_tokens": 8, "temperature": 0, "stream": stream}
-    return httpx.post(f"{client.gateway.url}/v1/chat/completions", json=body, timeout=300)
+@cache
+def http() -> httpx.Client:
+    """Return what keeps its connections, as programs do: a new one for each chat costs more than its answer."""
+    return httpx.Client(timeout=300, limits=httpx.Limits(max_connections=None))
 
 
-def outcome_of(client: GatewayClient, number: int) -> str:
-    reply = chat(client, [{"role": "user", "content": f"Request {number}: what is GGUF?"}], stream=number % 2 == 0)
+@pytest.fixture(scope="module", autouse=True)
+def one_http_client() -> Iterator[None]:
+    """Make it before threads do, each its own, and close it."""
+    with http():
+        yield
+    http.cache_clear()
+
+
+def chat(
+    client: GatewayClient, messages: Sequence[dict[str, str]], *, stream: bool = False, tokens: int = 8
+) -> httpx.Response:
+    body: dict[str, Any] = {"model": "team", "messages": messages, "max_tokens": tokens, "temperature": 0}
+    return http().post(f"{client.gateway.url}/v1/chat/completions", json={**body, "stream": stream})
+
+
+class Outcome(NamedTuple):
+    """What became of a chat, and how long it took."""
+
+    word: str
+    seconds: float
+
+
+def outcome_of(client: GatewayClient, number: int) -> Outcome:
+    began = time.monotonic()
+    question = {"role": "user", "content": f"Request {number}: what is GGUF?"}
+    reply = chat(client, [question], stream=number % 2 == 0, tokens=2)
+    return Outcome(word_for(reply, is_stream=number % 2 == 0), time.monotonic() - began)
+
+
+def word_for(reply: httpx.Response, *, is_stream: bool) -> str:
     if reply.status_code != httpx.codes.OK or '"error"' in reply.text:
         return "error"
-    if number % 2:
+    if not is_stream:
         return "answered" if len(reply.json()["choices"]) == 1 else "twice"
-    return "answered" if reply.text.count('"finish_reason":"') == reply.text.count("[DONE]") == 1 else "twice"
+    finishes, ends = reply.text.count('"finish_reason":"'), reply.text.count("[DONE]")
+    return {(1, 1): "answered"}.get((finishes, ends), "twice" if max(finishes, ends) > 1 else "lost")
 
 
-def has_ended(chats: "Sequence[Future[str]]", least: int) -> bool:
+def has_ended(chats: "Sequence[Future[Outcome]]", least: int) -> bool:
     return sum(chat.done() for chat in chats) >= least
 
 
@@ -102,22 +140,43 @@ def test_nothing_is_lost_or_answered_twice_while_replicas_come_and_go(
         lambda: serve_over(fleet_client, replicas),
         lambda: serve_over(fleet_client, [replica for replica in replicas if replica is not first]),
     ]
-    outcomes: Counter[str] = Counter()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        going_on = [pool.submit(outcome_of, fleet_client, number) for number in range(SHARE * (len(events) + 1))]
-        for number, event in enumerate(events, start=1):
-            wait_until(partial(has_ended, going_on, SHARE * number))
-            event()
-        outcomes.update(future.result() for future in going_on)
-    assert outcomes["twice"] == 0
+    outcomes = chat_through(fleet_client, events, SHARE)
+    assert outcomes["lost"] == outcomes["twice"] == 0
     assert outcomes["error"] <= AT_ONCE, "only what the killed replica was writing ends with an error"
-    assert outcomes.total() == len(going_on)
+    assert outcomes.total() == SHARE * (len(events) + 1)
+
+
+def chat_through(client: GatewayClient, events: Sequence[Callable[[], object]], share: int) -> Counter[str]:
+    """Chat while things happen, so many chats between two of them, and return what became of the chats."""
+    began = time.monotonic()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        going_on = [pool.submit(outcome_of, client, number) for number in range(share * (len(events) + 1))]
+        for number, event in enumerate(events, start=1):
+            wait_until(partial(has_ended, going_on, share * number), within_s=SHARE_WITHIN_S)
+            event()
+        outcomes = [future.result() for future in going_on]
+    words = Counter(outcome.word for outcome in outcomes)
+    slowest = max(outcome.seconds for outcome in outcomes)
+    sys.stdout.write(f"{dict(words)} in {time.monotonic() - began:.0f} s, the slowest {slowest:.1f} s\n")
+    return words
+
+
+def test_vllm_router_answers_while_a_replica_is_killed_and_another_taken_out(
+    client: GatewayClient, roundhouse: Roundhouse, replicas: list[Worker]
+) -> None:
+    install(roundhouse, "vllm-router")
+    serve_over(client, replicas, router="vllm-router")
+    left = replicas[1:]
+    events = [replicas[2].process.kill, lambda: serve_over(client, left, router="vllm-router")]
+    outcomes = chat_through(client, events, 100)
+    assert outcomes["lost"] == outcomes["twice"] == 0
+    assert outcomes["error"] <= AT_ONCE
 
 
 def share_of_cached_tokens(client: GatewayClient, label: str) -> float:
-    """Lead six conversations of six turns, three at a time, and return what share of their prompts was in the cache."""
-    with ThreadPoolExecutor(3) as pool:
-        counts = list(pool.map(lambda number: lead_conversation(client, f"{label} {number}"), range(6)))
+    """Lead twelve conversations of six turns, four at a time; return what share of their prompts was in the cache."""
+    with ThreadPoolExecutor(4) as pool:
+        counts = list(pool.map(lambda number: lead_conversation(client, f"{label} {number}"), range(12)))
     return sum(cached for cached, _ in counts) / sum(prompt for _, prompt in counts)
 
 

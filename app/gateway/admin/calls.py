@@ -31,7 +31,7 @@ from app.gateway.documents.searching import PASSAGES, PassageSearch
 from app.gateway.entry.access import KEY_NAME, MAY_MANAGE
 from app.gateway.entry.bodies import read_body, read_json
 from app.gateway.entry.event_stream import send_events
-from app.gateway.fleets.keeper import FleetKeeper
+from app.gateway.fleets.keeper import FLEETS, FleetKeeper
 from app.gateway.guide.answering import Guide
 from app.gateway.hub.downloads import DOWNLOADS, DownloadQueue
 from app.gateway.kept_prompts.service import KEPT_PROMPTS, WarmPromptService
@@ -93,7 +93,6 @@ ENGINES = web.AppKey("engines", LazyEngineStore)
 FILES = web.AppKey("files", FileReader)
 GUIDE_ANSWERS = web.AppKey("guide_answers", Guide)
 MACHINES = web.AppKey("machines", Machines)
-FLEETS = web.AppKey("fleets", FleetKeeper)
 PROFILES = web.AppKey("profiles", ProfileSwitcher)
 RACES = web.AppKey("races", Races)
 TRIALS = web.AppKey("trials", Trials)

@@ -53,7 +53,6 @@ from app.gateway.admin.calls import (
     DRAFT_TRIALS,
     ENGINES,
     FILES,
-    FLEETS,
     GUIDE_ANSWERS,
     MACHINES,
     PROFILES,
@@ -85,7 +84,7 @@ from app.gateway.documents.collections import COLLECTIONS, Collections
 from app.gateway.documents.model_calls import DocumentModels
 from app.gateway.documents.searching import PASSAGES, PassageSearch
 from app.gateway.exchange.handling import ENGINE_ACCESS
-from app.gateway.fleets.keeper import FleetKeeper
+from app.gateway.fleets.keeper import FLEETS, FleetKeeper
 from app.gateway.guide.answering import Guide
 from app.gateway.hub.downloads import DOWNLOADS
 from app.gateway.kept_prompts.service import KEPT_PROMPTS

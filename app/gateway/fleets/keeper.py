@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+from aiohttp import web
 
 from app.config.environment import attach_key, fleet_to_start
 from app.core.errors import BadRequest, Conflict, NotFound, RoundhouseError
@@ -469,3 +470,6 @@ def _differs_in_router(before: Attachment, after: Attachment) -> bool:
 
 def _without_member(fleet: Attachment, member: ReplicaRecord) -> Attachment:
     return fleet.with_members([other for other in fleet.all_members if other.name != member.name])
+
+
+FLEETS = web.AppKey("fleets", FleetKeeper)

@@ -14,6 +14,7 @@ from operator import attrgetter
 import msgspec
 
 from app.core.engines import EngineState, EngineStatus
+from app.core.fleets import Fleet, ReplicaState
 from app.core.requests import RequestInfo, RequestState
 from app.gateway.exchange.observer import ExchangeFigures, ExchangeOutcome, ExchangeSink, Observation, figures_of
 from engines.api import Gauge
@@ -157,14 +158,19 @@ class GatewayMetrics(ExchangeSink):
         count_values(zip(self._series[labels], values, strict=False))  # a failure has fewer
 
     def format_exposition(
-        self, engines: Iterable[EngineStatus], live: Iterable[RequestInfo] = (), gauges: Iterable[EngineGauges] = ()
+        self,
+        engines: Iterable[EngineStatus],
+        live: Iterable[RequestInfo] = (),
+        gauges: Iterable[EngineGauges] = (),
+        fleets: Iterable[Fleet] = (),
     ) -> str:
-        """Return the text for `GET /metrics`: what was counted, and engines and requests as they are now.
+        """Return the text for `GET /metrics`: what was counted, and engines, requests and fleets as they are now.
 
         `gauges` is what engines tell of themselves.
         """
         counted: Families = (self.requests, self.in_flight, self.tokens, *self._histograms)
-        families: Families = (*counted, *_request_gauges(live), *_engine_gauges(engines), *_build_own_gauges(gauges))
+        there: Families = (*_request_gauges(live), *_engine_gauges(engines), *_fleet_gauges(fleets))
+        families: Families = (*counted, *there, *_build_own_gauges(gauges))
         return "".join(f"{line}\n" for family in families for line in family.format_lines())
 
 
@@ -219,6 +225,30 @@ def _engine_gauges(engines: Iterable[EngineStatus]) -> tuple[MetricCounter, ...]
             if value is not None:
                 family.add(*names, amount=value)
     return up, restarts, memory, cache, slots
+
+
+def _fleet_gauges(fleets: Iterable[Fleet]) -> tuple[MetricCounter, ...]:
+    of_replica = ("model", "replica")
+    requests = MetricCounter(
+        "roundhouse_fleet_requests", "Requests a fleet answers or has waiting.", ("model",), kind="gauge"
+    )
+    replicas = MetricCounter(
+        "roundhouse_fleet_replicas", "Replicas of a fleet in each state.", ("model", "state"), kind="gauge"
+    )
+    up = MetricCounter("roundhouse_fleet_replica_up", "1 while the replica can answer.", of_replica, kind="gauge")
+    load = MetricCounter(
+        "roundhouse_fleet_replica_requests", "Requests the router counts with it.", of_replica, kind="gauge"
+    )
+    for fleet in fleets:
+        requests.add(fleet.model, amount=fleet.requests)
+        states = Tally(replica.state for replica in fleet.replicas)
+        for state in ReplicaState:
+            replicas.add(fleet.model, state, amount=states[state])
+        for replica in fleet.replicas:
+            up.add(fleet.model, replica.name, amount=float(replica.state is ReplicaState.READY))
+            if replica.load is not None:
+                load.add(fleet.model, replica.name, amount=replica.load)
+    return requests, replicas, up, load
 
 
 _SAID: tuple[tuple[Gauge, str, str, str], ...] = (

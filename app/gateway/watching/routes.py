@@ -13,8 +13,10 @@ from aiohttp import web
 
 from app import __version__
 from app.core.errors import EngineFailed
+from app.core.fleets import Fleet
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.exchange.upstream import EngineAccess
+from app.gateway.fleets.keeper import FLEETS, FleetKeeper
 from app.gateway.services import SERVICES
 from app.gateway.watching.inspector import INSPECTOR
 from app.gateway.watching.metrics import CONTENT_TYPE, EngineGauges
@@ -49,11 +51,20 @@ async def health(_request: web.Request) -> web.Response:
 async def metrics(request: web.Request) -> web.Response:
     """GET /metrics, in Prometheus' text format."""
     services = request.app[SERVICES]
-    gauges = await engine_gauges(request.app[ENGINE_ACCESS])
+    gauges, fleets = await asyncio.gather(engine_gauges(request.app[ENGINE_ACCESS]), _list_fleets(request.app[FLEETS]))
     text = services.metrics.format_exposition(
-        services.supervisor.list_statuses(), request.app[INSPECTOR].list_running(), gauges
+        services.supervisor.list_statuses(), request.app[INSPECTOR].list_running(), gauges, fleets
     )
     return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+
+
+async def _list_fleets(keeper: FleetKeeper) -> list[Fleet]:
+    """Return the fleets as they stand, none if a replica elsewhere is not done answering in time."""
+    try:
+        async with asyncio.timeout(_WITHIN_S):
+            return await keeper.list_fleets()
+    except TimeoutError:
+        return []
 
 
 async def engine_gauges(engines: EngineAccess) -> list[EngineGauges]:

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from app.core.engines import EngineState, EngineStatus
+from app.core.fleets import Fleet, FleetReplica, ReplicaState
 from app.core.requests import Peer, RequestInfo, RequestState
 from app.gateway.exchange.observer import Caller, ExchangeFigures, ExchangeOutcome, Observation, Observers
 from app.gateway.watching.metrics import EngineGauges, GatewayMetrics, prefill_rate
@@ -38,6 +39,17 @@ RUNNING = RequestInfo(
     total_s=3.0,
 )
 
+FLEET = Fleet(
+    model="team",
+    router="smg",
+    policy="cache_aware",
+    replicas=[
+        FleetReplica(url="u", name="1", load=3),
+        FleetReplica(url="v", name="2", state=ReplicaState.FAILED),
+    ],
+    requests=5,
+)
+
 
 def ended(metrics: GatewayMetrics, outcome: ExchangeOutcome) -> None:
     """Have the metrics told of one exchange."""
@@ -62,7 +74,7 @@ def exposition() -> str:
     metrics = GatewayMetrics()
     ended(metrics, ExchangeOutcome.OK)
     return metrics.format_exposition(
-        [ENGINE], [RUNNING], [EngineGauges(model="m", engine="e", gauges=dict.fromkeys(Gauge, 0.5))]
+        [ENGINE], [RUNNING], [EngineGauges(model="m", engine="e", gauges=dict.fromkeys(Gauge, 0.5))], [FLEET]
     )
 
 
@@ -86,6 +98,17 @@ def test_every_help_text_is_a_sentence() -> None:
     helps = re.findall(r"^# HELP \S+ (.*)$", exposition(), re.MULTILINE)
     assert len(helps) == len(exposed())
     assert all(help_text.endswith(".") for help_text in helps)
+
+
+def test_a_fleet_says_how_many_replicas_are_in_each_state_and_what_each_has() -> None:
+    lines = [line for line in exposition().splitlines() if line.startswith("roundhouse_fleet_")]
+    assert 'roundhouse_fleet_requests{model="team"} 5' in lines
+    assert 'roundhouse_fleet_replicas{model="team",state="failed"} 1' in lines
+    assert 'roundhouse_fleet_replicas{model="team",state="drained"} 0' in lines
+    assert 'roundhouse_fleet_replica_up{model="team",replica="2"} 0' in lines
+    assert [line for line in lines if "replica_requests" in line] == [
+        'roundhouse_fleet_replica_requests{model="team",replica="1"} 3'
+    ]
 
 
 def test_the_rate_of_reading_leaves_out_what_was_cached() -> None:
