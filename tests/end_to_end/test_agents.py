@@ -19,6 +19,14 @@ from app.core.keys import KeyInfo
 from app.core.models import AttachEndpoint, ModelInfo
 from app.core.tool_prompts import ToolPrompt, find_tool_prompt
 from tests.agents import AGENTS, Agent, record_prompt, search_path
+from tests.client_recorder import RequestRecorder
+from tests.client_transcripts import (
+    ClientRequest,
+    is_recording,
+    make_transcript,
+    read_transcript,
+    write_transcript,
+)
 from tests.scripted_endpoint import ANSWER, CONTENT, FILE, CompactingEndpoint, ScriptedEndpoint
 
 pytestmark = [
@@ -39,6 +47,11 @@ def environment_for(path: str, person: Path, project: Path) -> dict[str, str]:
     return {**theirs, **kept, "PATH": path, "HOME": str(person), "PWD": str(project), "IS_SANDBOX": "1"}
 
 
+def model_name(agent: Agent, folder: Path) -> str:
+    """Return a name that no other run has."""
+    return f"coder-{agent.tool}-{folder.name[-8:]}"
+
+
 class AgentRun(NamedTuple):
     """What came of an agent's run in a project of its own."""
 
@@ -48,13 +61,20 @@ class AgentRun(NamedTuple):
     project: Path
 
 
-def run_agent(agent: Agent, client: GatewayClient, endpoint: ScriptedEndpoint, folder: Path) -> AgentRun:
-    """Have an agent do its task by `roundhouse launch`, with a model of the endpoint, which is attached for it."""
+def run_agent(
+    agent: Agent, client: GatewayClient, endpoint: ScriptedEndpoint, folder: Path, *, home: Path | None = None
+) -> AgentRun:
+    """Have an agent do its task by `roundhouse launch`, with a model of the endpoint, which is attached for it.
+
+    `home` is where the command line finds the gateway, where that is not its own.
+    """
     person, project = folder / "person", Path(endpoint.folder)
     person.mkdir()
-    name = f"coder-{agent.tool}-{folder.name[-8:]}"
+    name = model_name(agent, folder)
     client.post("/attached", AttachEndpoint(url=endpoint.url, name=name), list[ModelInfo])
     environment = environment_for(search_path(), person, project)
+    if home is not None:
+        environment["ROUNDHOUSE_HOME"] = str(home)
     done = subprocess.run(
         module_command("app.cli", "launch", agent.tool, name, "--", *agent.arguments),
         env={**environment, "PYTHONPATH": str(Path(__file__).parents[2])},
@@ -87,14 +107,32 @@ def project(tmp_path: Path) -> Path:
 def test_an_agent_writes_a_file_by_a_tool_call_and_changes_none_of_its_settings(
     agent: Agent, client: GatewayClient, tmp_path: Path, project: Path
 ) -> None:
-    with ScriptedEndpoint(str(project)) as endpoint:
-        run = run_agent(agent, client, endpoint, tmp_path)
+    recorder = RequestRecorder(client.gateway, tmp_path / "recorder")
+    with ScriptedEndpoint(str(project)) as endpoint, recorder:
+        run = run_agent(agent, client, endpoint, tmp_path, home=recorder.home)
     expect_file(run)
     assert any(body.get("stream") for body in endpoint.requests)
+    _compare_transcript(agent, recorder, model_name(agent, tmp_path))
     _compare_prompt(record_prompt(agent, endpoint.requests))
-    suffixes, addresses = {".json", ".toml", ".yml", ".env"}, (endpoint.url, client.gateway.url)
-    settings = [file.read_text(encoding="utf-8") for file in run.person.rglob("*") if file.suffix in suffixes]
+    suffixes, addresses = {".json", ".toml", ".yml", ".env"}, (endpoint.url, recorder.url)
+    files = [file for file in run.person.rglob("*") if file.suffix in suffixes and file.parent.name != "cache"]
+    settings = [file.read_text(encoding="utf-8") for file in files]  # Claude Code keeps the list of models in its cache
     assert not [text for text in settings for address in addresses if address in text]
+
+
+def _compare_transcript(agent: Agent, recorder: RequestRecorder, model: str) -> None:
+    """Fail where an agent asks for what is not in its transcript; write it where that is wanted."""
+    transcript = make_transcript(agent.tool, agent.package, agent.version, recorder.exchanges, model)
+    if is_recording():
+        write_transcript(transcript)
+    known = read_transcript(agent.tool)
+    assert (known.package, known.version) == (agent.package, agent.version)
+    assert {_kind_of(each) for each in transcript.requests} <= {_kind_of(each) for each in known.requests}
+
+
+def _kind_of(request: ClientRequest) -> tuple[object, ...]:
+    fields = tuple(sorted(request.body)) if isinstance(request.body, dict) else ()
+    return request.method, request.path, request.status, request.content_type, fields
 
 
 def _compare_prompt(sent: ToolPrompt) -> None:
