@@ -5,9 +5,17 @@ from typing import TypeVar
 from app.cli.output import print_note
 from app.client.http import GatewayClient
 from app.core.errors import EngineFailed
-from app.core.events import BenchmarkChanged, DraftTrialChanged, Event, RaceChanged, TrialChanged, TuneChanged
+from app.core.events import (
+    BenchmarkChanged,
+    DraftTrialChanged,
+    Event,
+    QuantizeChanged,
+    RaceChanged,
+    TrialChanged,
+    TuneChanged,
+)
 
-J = TypeVar("J", BenchmarkChanged, DraftTrialChanged, RaceChanged, TrialChanged, TuneChanged)
+J = TypeVar("J", BenchmarkChanged, DraftTrialChanged, QuantizeChanged, RaceChanged, TrialChanged, TuneChanged)
 _MOST_S = 24 * 3600.0
 """Many rounds of a large model on a slow processor."""
 

@@ -101,6 +101,10 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /library/disk                       DiskUse
     POST   /library/empty-trash  EmptyTrash    LibraryJob: models in the trash are deleted for good
     GET    /library/updates                    list[ModelUpdate], of the models that came from a hub
+    POST   /quantizations/plan QuantizeModel   QuantizePlan, nothing is done
+    POST   /quantizations    QuantizeModel     QuantizeChanged; /events say how far it is
+    GET    /quantizations/job                  QuantizeChanged or null: what runs, or ran last
+    DELETE /quantizations/job                  204, stops it; the next run goes on from there
     GET    /update                             UpdateState of Roundhouse itself; nobody is asked
     POST   /update/check                       UpdateState, after asking
     POST   /update/skip          SkipUpdate    UpdateState
@@ -167,8 +171,8 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /races            StartRace         RaceChanged; /events say how far it is
     GET    /races/job                          RaceChanged or null: what runs, or ran last, with its result
     DELETE /races/job                          204, stops it
-    GET    /trials[?model=]                    list[TrialResult], newest first: without words
     POST   /trials          StartTrial         TrialChanged; /events say how far it is
+    GET    /trials[?model=]                    list[TrialResult], newest first: without words
     GET    /trials/job                         TrialChanged or null: what runs, or ran last, with its result
     DELETE /trials/job                         204, stops it
     GET    /trials/words                       list[TrialWords]: its answers, as long as the inspector keeps the words

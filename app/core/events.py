@@ -13,6 +13,7 @@ from app.core.downloads import Download
 from app.core.engine_store import EngineJob
 from app.core.engines import EngineStatus, Pause
 from app.core.library import LibraryJob
+from app.core.quantize import QuantizeResult
 from app.core.requests import RequestInfo
 from app.core.trials import TrialResult
 from app.core.updates import UpdateJob
@@ -141,6 +142,18 @@ class TuneChanged(msgspec.Struct, frozen=True, kw_only=True, tag="tuning"):
     result: TuneResult | None = None
 
 
+class QuantizeChanged(msgspec.Struct, frozen=True, kw_only=True, tag="quantization"):
+    """Making a model's EXL3 form has come further, or has ended; fields as for `CalibrationChanged`."""
+
+    model: str
+    stage: str
+    fraction: float | None = None
+    done: bool = False
+    error: str = ""
+    code: str = ""
+    result: QuantizeResult | None = None
+
+
 class EnginesChanged(msgspec.Struct, frozen=True, kw_only=True, tag="engines"):
     """The versions of an engine here, or which of them is used, are not what they were."""
 
@@ -246,6 +259,7 @@ Event = (
     | RaceChanged
     | TrialChanged
     | TuneChanged
+    | QuantizeChanged
     | EnginesChanged
     | EngineJobChanged
     | DownloadChanged

@@ -63,7 +63,7 @@ class ExllamaBackend(ABC):
         self.torch = importlib.import_module("torch")
         if not self.torch.cuda.is_available():  # without this the kernels would be compiled first, and for no card
             raise RuntimeError("no CUDA GPUs are available to PyTorch")
-        self.prepare()
+        self.prepare_import()
         with watch_kernel_build(self.name, visible_cards(self.torch), os.environ, tell):
             self.library = importlib.import_module(self.name)
         try:
@@ -71,7 +71,7 @@ class ExllamaBackend(ABC):
         except _REFUSALS as error:  # to our server these would be mistakes in what it was told
             raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
-    def prepare(self) -> None:  # noqa: B027 -- most have nothing to do
+    def prepare_import(self) -> None:  # noqa: B027 -- most have nothing to do
         """Do what has to be done before the library is imported; PyTorch is there."""
 
     @abstractmethod

@@ -49,7 +49,7 @@ class Exl2Backend(ExllamaBackend):
         self._tops: dict[int, int] = {}
         self._drafted = 0
 
-    def prepare(self) -> None:
+    def prepare_import(self) -> None:
         """Have it find something to page attention with."""
         provide_paged_attention(self.torch)
 
@@ -103,7 +103,7 @@ class Exl2Backend(ExllamaBackend):
         kind, tokens = cached
         on_weights = stage_callback(tell, "Reading weights")
         if cards.cuts_matrices:
-            model.load_tp(cards.gigabytes, on_weights, expect_cache_tokens=tokens, expect_cache_base=kind)
+            model.load_tp(cards.card_gigabytes, on_weights, expect_cache_tokens=tokens, expect_cache_base=kind)
             return self.library.ExLlamaV2Cache_TP(model, base=kind, max_seq_len=tokens)
         cache = kind(model, max_seq_len=tokens, lazy=True)
         model.load_autosplit(cache, self._bytes_to_leave(cards), callback=on_weights)

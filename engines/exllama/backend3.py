@@ -51,7 +51,7 @@ class Exl3Backend(ExllamaBackend):
         model = exl.Model.from_config(settings)
         context = context_of(config, settings.max_position_embeddings)
         chunk = chunk_tokens(config)
-        drafting = DraftPlan.make(exl, settings, config["draft"])
+        drafting = DraftPlan.make_plan(exl, settings, config["draft"])
         # It wants room for one more token than it will write, and for drafts; recurrent models have a state for each
         # slot. What is drafted and refused is taken back, so that these keep their state of so many tokens ago.
         room = context + 1 + drafting.tokens
@@ -97,12 +97,12 @@ class Exl3Backend(ExllamaBackend):
         split: dict[str, object] = {
             "max_chunk_size": chunk_tokens(config),
             "max_batch_size": int(str(config["slots"])),
-            "use_per_device": cards.gigabytes,
+            "use_per_device": cards.card_gigabytes,
         }
         if drafting.model is not None:
-            drafting.model.load(callback=stage_callback(tell, drafting.stage), **split)
-            if cards.gigabytes is not None:  # what it took is no longer there for the model
-                split["use_per_device"] = self._less_what_is_taken(cards.gigabytes)
+            drafting.model.load(callback=stage_callback(tell, drafting.load_stage), **split)
+            if cards.card_gigabytes is not None:  # what it took is no longer there for the model
+                split["use_per_device"] = self._less_what_is_taken(cards.card_gigabytes)
         on_weights = stage_callback(tell, "Reading weights")
         model.load(callback=on_weights, tensor_p=cards.cuts_matrices, draft_model=drafting.model, **split)
         for adapter in loras_of(config):

@@ -18,7 +18,7 @@ class CardPlacement:
     budgets: tuple[int, ...] = ()
 
     @property
-    def gigabytes(self) -> list[float] | None:
+    def card_gigabytes(self) -> list[float] | None:
         """What each card may be filled to, as V3 and V2's tensor parallelism take it; None to let them look."""
         return [size / GIB for size in self.budgets] or None
 

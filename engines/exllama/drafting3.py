@@ -21,7 +21,7 @@ class DraftPlan:
     tokens: int = 0
 
     @staticmethod
-    def make(library: Any, settings: Any, wish: Any) -> "DraftPlan":  # noqa: ANN401 -- the library's own, and JSON
+    def make_plan(library: Any, settings: Any, wish: Any) -> "DraftPlan":  # noqa: ANN401 -- the library's own, and JSON
         """Return what was asked for. Raises ValueError for a model of another vocabulary."""
         if not isinstance(wish, Mapping):
             return DraftPlan()
@@ -37,7 +37,7 @@ class DraftPlan:
         return DraftPlan(kind=kind, model=model, tokens=model.caps.get("default_draft_size", tokens))
 
     @property
-    def stage(self) -> str:
+    def load_stage(self) -> str:
         """What loading it is called."""
         return "Reading the head that drafts" if self.kind == "mtp" else "Reading the draft model"
 

@@ -43,7 +43,7 @@ def watch_kernel_build(
     They are kept for each kind of `cards`: PyTorch compiles for those it sees, and all anew when these change.
     Raises RuntimeError without a C++ compiler, if one is needed still, and with a compiler's words when it fails.
     """
-    extensions_folder = Path(environment.setdefault("TORCH_EXTENSIONS_DIR", str(Path(sys.prefix) / "kernels" / cards)))
+    extensions_folder = Path(environment.setdefault("TORCH_EXTENSIONS_DIR", str(_kernels_folder(cards))))
     find_compilers(environment, Path(sysconfig.get_path("purelib")), extensions_folder / "link")
     folder = extensions_folder / f"{name}_ext"
     if not _is_compiled(folder) and shutil.which(environment.get("CXX", "c++"), path=environment["PATH"]) is None:
@@ -60,6 +60,21 @@ def watch_kernel_build(
     finally:
         over.set()
         teller.join()
+
+
+def _kernels_folder(cards: str) -> Path:
+    """Return where kernels are kept: in the environment, or, if a confined engine may not write there, at its home."""
+    folder = Path(sys.prefix) / "kernels" / cards
+    if _is_compiled(folder / "exllamav3_ext") or _is_compiled(folder / "exllamav2_ext"):
+        return folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        trial = folder / f".{os.getpid()}"
+        trial.touch()
+        trial.unlink()
+    except OSError:
+        return Path.home() / "kernels" / cards
+    return folder
 
 
 def _build_failure(compiler_output: str) -> RuntimeError:

@@ -41,20 +41,20 @@ SAY = [{"role": "user", "content": "say:grün 🚂"}]
 Start = Callable[..., Worker]
 
 
-def form(schema: dict[str, Any]) -> dict[str, Any]:
+def make_form(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"schema": schema}}
 
 
-def options(**more: Any) -> LaunchOptions:  # noqa: ANN401 -- any field of the options
-    return LaunchOptions(**{"context": 512, "slots": 2, "extra_env": where(ROOT, FAKES, FLASH_ATTN), **more})
+def make_options(**more: Any) -> LaunchOptions:  # noqa: ANN401 -- any field of the options
+    return LaunchOptions(**{"context": 512, "slots": 2, "extra_env": path_with(ROOT, FAKES, FLASH_ATTN), **more})
 
 
-def where(*folders: Path) -> dict[str, str]:
+def path_with(*folders: Path) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(map(str, folders))}
 
 
 def started(adapter: WorkerAdapter, model: Path = HF, **more: Any) -> Worker:  # noqa: ANN401 -- as above
-    return Worker(model, options(**more), engine=Engine(adapter, FOUND), is_confined=False)
+    return Worker(model, make_options(**more), engine=Engine(adapter, FOUND), is_confined=False)
 
 
 @pytest.fixture(scope="module", params=list(ADAPTERS))
@@ -108,7 +108,7 @@ def test_its_load_is_told_in_stages_and_its_cache_holds_every_slot(running: Work
         ({"prompt": "x" * 600}, 400),
         ({"prompt": "a", "logit_bias": {"1": 1}}, 400),
         ({"prompt": "a", "logprobs": 21}, 400),
-        ({"prompt": "a:b", "response_format": form({"type": "nonsense"})}, 400),
+        ({"prompt": "a:b", "response_format": make_form({"type": "nonsense"})}, 400),
     ],
     ids=["too long", "not offered", "too many alternatives", "a schema nobody understands"],
 )
@@ -154,7 +154,7 @@ def test_figures_come_with_every_token_of_a_character_in_pieces_and_not_with_the
 
 
 def test_a_schema_nobody_understands_is_refused_with_its_reason(running: Worker) -> None:
-    body = {"prompt": "a:b", "response_format": form({"type": "nonsense"})}
+    body = {"prompt": "a:b", "response_format": make_form({"type": "nonsense"})}
     error = running.refusal("/v1/completions", body)[1]["error"]
     assert (error["code"], error["param"]) == ("invalid_schema", "response_format")
     assert error["message"] == "This schema cannot be followed: Invalid type: nonsense."
@@ -198,7 +198,7 @@ def newer() -> Iterator[Worker]:
 
 
 def test_the_newer_one_hands_a_schema_to_its_own_filter(newer: Worker) -> None:
-    assert newer.status("/v1/completions", {"prompt": "a:b", "response_format": form({"type": "object"})}) == 200
+    assert newer.status("/v1/completions", {"prompt": "a:b", "response_format": make_form({"type": "object"})}) == 200
 
 
 def test_a_job_the_newer_one_gives_up_ends_with_what_was_the_matter_and_alone(newer: Worker) -> None:
@@ -221,7 +221,7 @@ def older() -> Iterator[Worker]:
 
 @pytest.mark.parametrize("more", [{}, {"ignore_eos": True}, {"logprobs": 1}], ids=str)
 def test_the_older_one_writes_what_the_schema_lets_it_and_ends(older: Worker, more: dict[str, Any]) -> None:
-    answer = complete_text(older, response_format=form({"const": {"a": [1, "ü"]}}), **more)["choices"][0]
+    answer = complete_text(older, response_format=make_form({"const": {"a": [1, "ü"]}}), **more)["choices"][0]
     assert json.loads(answer["text"]) == {"a": [1, "ü"]}
     assert answer["finish_reason"] == "stop"
 
@@ -229,14 +229,14 @@ def test_the_older_one_writes_what_the_schema_lets_it_and_ends(older: Worker, mo
 def test_two_answers_at_once_keep_to_their_own_schemas(older: Worker) -> None:
     with ThreadPoolExecutor(2) as both:
         requests = [
-            both.submit(complete_text, older, response_format=form({"const": word})) for word in ("left", "right")
+            both.submit(complete_text, older, response_format=make_form({"const": word})) for word in ("left", "right")
         ]
         assert [json.loads(request.result()["choices"][0]["text"]) for request in requests] == ["left", "right"]
 
 
 @pytest.mark.parametrize("breaks_at", [0, 3], ids=["at once", "in the middle"])
 def test_a_schema_that_gets_too_hard_ends_that_answer_alone(running: Worker, breaks_at: int) -> None:
-    hard = {"prompt": "a:bcdef", "response_format": form({"const": "too long", "breaks_at": breaks_at})}
+    hard = {"prompt": "a:bcdef", "response_format": make_form({"const": "too long", "breaks_at": breaks_at})}
     status, error = running.refusal("/v1/completions", hard)
     assert (status, error["error"]["code"]) == (400, "invalid_schema")
     assert "Parser limit exceeded" in error["error"]["message"]
@@ -247,19 +247,19 @@ def test_a_schema_that_gets_too_hard_ends_that_answer_alone(running: Worker, bre
 def test_without_llguidance_the_older_one_refuses_schemas(tmp_path: Path) -> None:
     for fake in ("exllamav2", "playing.py", "torch.py"):
         (tmp_path / fake).symlink_to(FAKES / fake)
-    with closing(started(EXL2, extra_env=where(ROOT, tmp_path))) as worker:
+    with closing(started(EXL2, extra_env=path_with(ROOT, tmp_path))) as worker:
         assert worker.is_ready(), worker.lines
-        assert worker.status("/v1/completions", {"prompt": "a:b", "response_format": form({"const": 1})}) == 400
+        assert worker.status("/v1/completions", {"prompt": "a:b", "response_format": make_form({"const": 1})}) == 400
 
 
 def test_without_flash_attn_the_older_one_is_given_ours() -> None:
-    with closing(started(EXL2, extra_env=where(ROOT, FAKES))) as worker:
+    with closing(started(EXL2, extra_env=path_with(ROOT, FAKES))) as worker:
         assert worker.is_ready(), worker.lines
         wait_until(lambda: ContextSet(tokens=512, slots=2) in worker.events())
 
 
 def test_with_flash_attn_switched_off_the_older_one_answers_one_at_a_time() -> None:
-    with closing(started(EXL2, extra_env={**where(ROOT, FAKES), "EXLLAMA_NO_FLASH_ATTN": "1"})) as worker:
+    with closing(started(EXL2, extra_env={**path_with(ROOT, FAKES), "EXLLAMA_NO_FLASH_ATTN": "1"})) as worker:
         assert worker.is_ready(), worker.lines
         wait_until(lambda: ContextSet(tokens=512, slots=1) in worker.events())
         with ThreadPoolExecutor(3) as several:
@@ -361,15 +361,15 @@ def test_what_it_cannot_honour_is_refused_with_a_sentence(name: str, wish: dict[
         started(ADAPTERS[name], **wish)
 
 
-def work(**wishes: Any) -> WorkItem:  # noqa: ANN401 -- any field of the sampling
+def make_work(**wishes: Any) -> WorkItem:  # noqa: ANN401 -- any field of the sampling
     return WorkItem(id=1, prompt=[1], max_tokens=1, sampling=BackendSampling(**wishes))
 
 
 def test_what_is_not_asked_of_the_sampler_does_nothing() -> None:
-    newer, older = backend3.sampler_arguments(work()), backend2.sampler_settings(work())
+    newer, older = backend3.sampler_arguments(make_work()), backend2.sampler_settings(make_work())
     assert (newer["temperature"], newer["top_p"], newer["rep_p"]) == (1.0, 1.0, 1.0)
     assert (older["temperature"], older["top_k"], older["token_repetition_penalty"]) == (1.0, 0, 1.0)
-    assert backend2.sampler_settings(work(temperature=0.0))["top_k"] == 1, "its sampler divides by the temperature"
+    assert backend2.sampler_settings(make_work(temperature=0.0))["top_k"] == 1, "its sampler divides by the temperature"
 
 
 def test_a_cache_is_whole_pages_for_every_slot() -> None:

@@ -14,15 +14,15 @@ from engines.exllama.cards import GIB, MIB, CardPlacement
 from engines.exllama.exl2 import ADAPTER as EXL2
 from engines.exllama.exl3 import ADAPTER as EXL3
 from engines.worker_adapter import WorkerAdapter
-from tests.contract.test_exllama import FAKES, FLASH_ATTN, HF, ROOT, complete_text, started, where
+from tests.contract.test_exllama import FAKES, FLASH_ATTN, HF, ROOT, complete_text, path_with, started
 
 CARDS = ("GPU-a", "GPU-b")
 BOTH = pytest.mark.parametrize("adapter", [EXL3, EXL2], ids=["exllamav3", "exllamav2"])
 
 
-def kept(folder: Path, adapter: WorkerAdapter, model: Path = HF, **wishes: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field of the options
+def load_kept(folder: Path, adapter: WorkerAdapter, model: Path = HF, **wishes: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field of the options
     """Return what the library was told for a launch that answers."""
-    environment = {**where(ROOT, FAKES, FLASH_ATTN), "ROUNDHOUSE_TEST_KEEP": str(folder)}
+    environment = {**path_with(ROOT, FAKES, FLASH_ATTN), "ROUNDHOUSE_TEST_KEEP": str(folder)}
     with closing(started(adapter, model, extra_env=environment, **wishes)) as worker:
         assert worker.is_ready(), worker.lines
         assert complete_text(worker)["choices"][0]["text"] == "grün 🚂"
@@ -31,7 +31,7 @@ def kept(folder: Path, adapter: WorkerAdapter, model: Path = HF, **wishes: Any) 
 
 
 @pytest.fixture
-def peft(tmp_path: Path) -> Path:
+def peft_adapter(tmp_path: Path) -> Path:
     folder = tmp_path / "polite"
     folder.mkdir()
     (folder / "adapter_config.json").write_text('{"r": 8, "lora_alpha": 16}', encoding="utf-8")
@@ -39,17 +39,17 @@ def peft(tmp_path: Path) -> Path:
 
 
 def test_the_newer_one_fills_each_card_as_far_as_the_plan_says(tmp_path: Path) -> None:
-    facts = kept(tmp_path, EXL3, device_ids=CARDS, device_bytes=(20 * GIB, 10 * GIB))
+    facts = load_kept(tmp_path, EXL3, device_ids=CARDS, device_bytes=(20 * GIB, 10 * GIB))
     assert (facts["use_per_device"], facts["tensor_p"]) == ([20.0, 10.0], False)
 
 
 def test_the_newer_one_cuts_matrices_over_the_cards(tmp_path: Path) -> None:
-    facts = kept(tmp_path, EXL3, device_ids=CARDS, device_bytes=(20 * GIB, 10 * GIB), tensor_parallel=2)
+    facts = load_kept(tmp_path, EXL3, device_ids=CARDS, device_bytes=(20 * GIB, 10 * GIB), tensor_parallel=2)
     assert (facts["use_per_device"], facts["tensor_p"]) == ([20.0, 10.0], True)
 
 
 def test_the_older_one_leaves_what_the_plan_does_not_give_it(tmp_path: Path) -> None:
-    facts = kept(tmp_path, EXL2, device_ids=("GPU-a",), device_bytes=(12 * GIB,))
+    facts = load_kept(tmp_path, EXL2, device_ids=("GPU-a",), device_bytes=(12 * GIB,))
     assert facts["reserve"] == [8 * GIB], "of the 20 that are free"
 
 
@@ -60,7 +60,7 @@ def test_the_older_one_cuts_matrices_over_the_cards(tmp_path: Path) -> None:
         "tensor_parallel": 2,
         "kv_type": "q6_0",
     }
-    facts = kept(tmp_path, EXL2, **wishes)
+    facts = load_kept(tmp_path, EXL2, **wishes)
     assert (facts["gpu_split"], facts["expected"]) == ([20.0, 10.0], [1024, "ExLlamaV2Cache_Q6"])
 
 
@@ -88,14 +88,14 @@ def test_bytes_to_leave_are_never_less_than_the_library_leaves_by_itself() -> No
 
 @BOTH
 def test_words_of_the_text_draft(adapter: WorkerAdapter, tmp_path: Path) -> None:
-    facts = kept(tmp_path, adapter, draft=Draft(kind="ngram", tokens=5))
+    facts = load_kept(tmp_path, adapter, draft=Draft(kind="ngram", tokens=5))
     assert facts["draft_tokens"] == 5
     assert facts["ngram"] in {True, 2}
 
 
 @BOTH
 def test_another_model_drafts(adapter: WorkerAdapter, tmp_path: Path) -> None:
-    facts = kept(tmp_path, adapter, draft=Draft(kind="model", path=HF, tokens=3))
+    facts = load_kept(tmp_path, adapter, draft=Draft(kind="model", path=HF, tokens=3))
     assert facts["draft_tokens"] == 3
 
 
@@ -108,7 +108,7 @@ def test_an_answer_reaches_the_end_of_the_context_with_drafts_too(adapter: Worke
 
 
 def test_a_draft_on_planned_cards_leaves_the_rest_to_the_model(tmp_path: Path) -> None:
-    facts = kept(tmp_path, EXL3, device_ids=CARDS, device_bytes=(20 * GIB, 10 * GIB), draft=Draft(path=HF))
+    facts = load_kept(tmp_path, EXL3, device_ids=CARDS, device_bytes=(20 * GIB, 10 * GIB), draft=Draft(path=HF))
     assert facts["use_per_device"] == [19.0, 9.0], "the stand-in's draft takes one of each"
 
 
@@ -120,8 +120,8 @@ def test_a_draft_of_another_vocabulary_is_refused() -> None:
 
 
 @BOTH
-def test_adapters_are_applied(adapter: WorkerAdapter, tmp_path: Path, peft: Path) -> None:
-    assert kept(tmp_path, adapter, lora=(peft,))["lora"] == "polite"
+def test_adapters_are_applied(adapter: WorkerAdapter, tmp_path: Path, peft_adapter: Path) -> None:
+    assert load_kept(tmp_path, adapter, lora=(peft_adapter,))["lora"] == "polite"
 
 
 @BOTH
@@ -131,13 +131,13 @@ def test_a_folder_without_an_adapter_is_named(adapter: WorkerAdapter, tmp_path: 
 
 
 def test_keys_and_values_are_kept_differently(tmp_path: Path) -> None:
-    assert kept(tmp_path, EXL3, kv_type="q8_0/q4_0")["kv"] == [8, 4]
+    assert load_kept(tmp_path, EXL3, kv_type="q8_0/q4_0")["kv"] == [8, 4]
     with pytest.raises(ValueError, match="f16, q8_0, q6_0, q4_0"):
         started(EXL2, kv_type="q8_0/q4_0")
 
 
 def test_experts_of_the_first_layers_stay_in_system_memory(tmp_path: Path) -> None:
-    assert kept(tmp_path, EXL3, cpu_moe_layers=7)["moe"] == 7
+    assert load_kept(tmp_path, EXL3, cpu_moe_layers=7)["moe"] == 7
     with pytest.raises(ValueError, match="system memory"):
         started(EXL3, cpu_moe_layers=7, tensor_parallel=2)
     with pytest.raises(ValueError, match="system memory"):

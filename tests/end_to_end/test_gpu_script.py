@@ -18,32 +18,34 @@ NO_TORCH = places.Interpreter(path=Path("/python"), packages={"exllamav3": "1.6.
 CARD = places.Card(name="RTX 3090", driver="580.1", memory="24576 MiB", compute="8.6")
 
 
-def machine(*interpreters: places.Interpreter, left_s: float = 1500.0, has_card: bool = True) -> parts.Machine:
+def make_machine(*interpreters: places.Interpreter, left_s: float = 1500.0, has_card: bool = True) -> parts.Machine:
     return parts.Machine(interpreters=interpreters, deadline=time.monotonic() + left_s, has_card=has_card)
 
 
 def test_without_a_card_every_part_says_so() -> None:
-    results = parts.run_parts(machine(has_card=False), parts.PARTS)
+    results = parts.run_parts(make_machine(has_card=False), parts.PARTS)
     assert len(results) == len(parts.PARTS)
     assert {result.state for result in results} == {"skipped"}
     assert all("no NVIDIA card" in line for line in report.terminal_lines(results))
 
 
 def test_what_is_not_there_is_said_for_each_engine() -> None:
-    sentences = {result.name: result.sentence for result in parts.run_parts(machine(NO_TORCH), parts.PARTS)}
+    sentences = {result.name: result.sentence for result in parts.run_parts(make_machine(NO_TORCH), parts.PARTS)}
     assert "no llama-server" in sentences["llama.cpp"]
     assert sentences["exllamav3"] == "exllamav3 is in /python, but PyTorch sees no card there."
     assert "No interpreter here has vllm (1 interpreters were looked into)." in sentences["vllm"]
 
 
 def test_nothing_is_begun_without_time_and_a_failure_stops_nothing() -> None:
-    late = parts.run_parts(machine(left_s=1.0), parts.PARTS)
+    late = parts.run_parts(make_machine(left_s=1.0), parts.PARTS)
     assert {result.sentence for result in late} == {"There was no time left."}
 
-    def broken(_machine: parts.Machine) -> parts.PartResult:
+    def end_at_once(_machine: parts.Machine) -> parts.PartResult:
         raise EngineEnded("ended with code 1: no kernel image")
 
-    results = parts.run_parts(machine(), [("a", broken), ("b", lambda _: parts.PartResult(name="b", state="ran"))])
+    results = parts.run_parts(
+        make_machine(), [("a", end_at_once), ("b", lambda _: parts.PartResult(name="b", state="ran"))]
+    )
     assert [result.state for result in results] == ["failed", "ran"]
     assert "no kernel image" in results[0].sentence
 

@@ -18,7 +18,7 @@ END = 0
 PAGE = 256
 
 
-def keep(**facts: object) -> None:
+def keep_facts(**facts: object) -> None:
     """Write what the library was told, for a test to read; nothing without a folder for it."""
     folder = os.environ.get("ROUNDHOUSE_TEST_KEEP")
     if folder:

@@ -99,7 +99,7 @@ def try_llama_cpp(machine: Machine) -> PartResult:
 def engine_part(engine: str, package: str, form: ModelFormat) -> Part:
     """Return the part that runs the Guide's Hugging Face folder with an engine in one of the interpreters."""
 
-    def part(machine: Machine) -> PartResult:
+    def try_engine_part(machine: Machine) -> PartResult:
         interpreter = _interpreter_with(machine, package)
         if isinstance(interpreter, str):
             return _skip(engine, interpreter)
@@ -107,7 +107,7 @@ def engine_part(engine: str, package: str, form: ModelFormat) -> Part:
         source = ModelSource(name="guide", path=GUIDE / "hf", format=form)
         return _try_engine(machine, installation, source, LaunchOptions(context=_CONTEXT, slots=_SLOTS))
 
-    return part
+    return try_engine_part
 
 
 def try_quantising(machine: Machine) -> PartResult:

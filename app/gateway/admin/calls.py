@@ -36,6 +36,7 @@ from app.gateway.guide.answering import Guide
 from app.gateway.hub.downloads import DOWNLOADS, DownloadQueue
 from app.gateway.kept_prompts.service import KEPT_PROMPTS, WarmPromptService
 from app.gateway.library.file_jobs import LIBRARY, FileJobs
+from app.gateway.library.quantizing import Quantizer
 from app.gateway.machines.service import Machines
 from app.gateway.mcp.servers import MCP_SERVERS, McpServers
 from app.gateway.own_updates import UPDATES, Updates
@@ -97,6 +98,7 @@ PROFILES = web.AppKey("profiles", ProfileSwitcher)
 RACES = web.AppKey("races", Races)
 TRIALS = web.AppKey("trials", Trials)
 TUNINGS = web.AppKey("tunings", SelfTuning)
+QUANTIZER = web.AppKey("quantizer", Quantizer)
 AGENTS = web.AppKey("agents", AgentSessions)
 
 
@@ -120,6 +122,7 @@ class AdminCall(Generic[B_co, Q_co]):
     races: Races
     trials: Trials
     tunings: SelfTuning
+    quantizer: Quantizer
     calibrator: Calibrator
     drafts: DraftTrials
     engines: LazyEngineStore
@@ -239,6 +242,7 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         races=request.app[RACES],
         trials=request.app[TRIALS],
         tunings=request.app[TUNINGS],
+        quantizer=request.app[QUANTIZER],
         calibrator=request.app[CALIBRATOR],
         drafts=request.app[DRAFT_TRIALS],
         engines=request.app[ENGINES],

@@ -41,6 +41,7 @@ from app.gateway.admin import (
     models,
     presets,
     profiles,
+    quantizations,
     tools,
     traffic,
 )
@@ -56,6 +57,7 @@ from app.gateway.admin.calls import (
     GUIDE_ANSWERS,
     MACHINES,
     PROFILES,
+    QUANTIZER,
     RACES,
     TRIALS,
     TUNINGS,
@@ -88,6 +90,7 @@ from app.gateway.fleets.keeper import FLEETS, FleetKeeper
 from app.gateway.guide.answering import Guide
 from app.gateway.hub.downloads import DOWNLOADS
 from app.gateway.kept_prompts.service import KEPT_PROMPTS
+from app.gateway.library.quantizing import Quantizer
 from app.gateway.machines.service import Machines
 from app.gateway.mcp.servers import MCP_SERVERS, McpServers
 from app.gateway.profiles.hours import HoursWatch
@@ -105,6 +108,7 @@ TABLES = (
     profiles.routes,
     hub.routes,
     library.routes,
+    quantizations.routes,
     gateway.update_routes,
     chats.routes,
     attachments.routes,
@@ -162,6 +166,7 @@ def add_routes(app: web.Application) -> None:
     app[RACES] = Races(app[SERVICES])
     app[TRIALS] = Trials(app[SERVICES])
     app[TUNINGS] = SelfTuning(app[SERVICES])
+    app[QUANTIZER] = Quantizer(app[SERVICES])
     app[CALIBRATOR] = Calibrator(app[SERVICES])
     app[DRAFT_TRIALS] = DraftTrials(app[SERVICES])
     app[ENGINES] = LazyEngineStore(app[SERVICES])
@@ -229,6 +234,7 @@ async def _close_services(app: web.Application) -> None:
     await app[RACES].stop()
     await app[TRIALS].stop()
     await app[TUNINGS].stop()
+    await app[QUANTIZER].stop_run()
     await app[CALIBRATOR].stop()
     await app[DRAFT_TRIALS].stop()
     await app[ENGINES].close()

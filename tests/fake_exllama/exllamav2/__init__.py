@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from playing import END, Tokenizer, keep
+from playing import END, Tokenizer, keep_facts
 
 
 class ExLlamaV2Config:
@@ -41,7 +41,7 @@ class ExLlamaV2:
         callback(0, 1)
         callback(1, 1)
         self.is_loaded = True
-        keep(reserve=reserve_vram)
+        keep_facts(reserve=reserve_vram)
 
     def load_tp(
         self,
@@ -54,7 +54,7 @@ class ExLlamaV2:
         assert self.config.supports_tp, "Tensor-parallel is not supported for CohereForCausalLM"
         callback(1, 1)
         self.is_loaded = True
-        keep(gpu_split=gpu_split, expected=[expect_cache_tokens, expect_cache_base.__name__])
+        keep_facts(gpu_split=gpu_split, expected=[expect_cache_tokens, expect_cache_base.__name__])
 
 
 class ExLlamaV2Cache:
@@ -86,7 +86,7 @@ class ExLlamaV2Lora:
     @staticmethod
     def from_directory(model: ExLlamaV2, directory: str) -> "ExLlamaV2Lora":
         assert model.is_loaded
-        keep(lora=Path(directory).name)
+        keep_facts(lora=Path(directory).name)
         return ExLlamaV2Lora()
 
 

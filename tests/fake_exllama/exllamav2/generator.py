@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from playing import PAGE, PlayedGenerator, PlayedJob, keep, logits_for
+from playing import PAGE, PlayedGenerator, PlayedJob, keep_facts, logits_for
 from torch import Tensor
 
 from exllamav2.attn import has_flash_attn_with_paged
@@ -78,7 +78,7 @@ class ExLlamaV2DynamicGenerator(PlayedGenerator):
             assert draft_cache.max_seq_len == cache.max_seq_len, "Cache and draft cache must be same dimensions"
             assert draft_model.config.max_seq_len >= config.max_seq_len, "Draft model seq len must be >= model seq len"
         self.drafted = num_draft_tokens if draft_model is not None or use_ngram_draft else 0
-        keep(draft_tokens=num_draft_tokens, ngram=use_ngram_draft, drafts=draft_model is not None)
+        keep_facts(draft_tokens=num_draft_tokens, ngram=use_ngram_draft, drafts=draft_model is not None)
         super().__init__(cache.max_seq_len, max_batch_size, page=PAGE if paged else cache.max_seq_len)
 
     def enqueue(self, job: PlayedJob) -> None:
@@ -87,4 +87,4 @@ class ExLlamaV2DynamicGenerator(PlayedGenerator):
         job.limit -= self.drafted
 
     def set_loras(self, loras: list[Any]) -> None:
-        keep(loras_set=len(loras))
+        keep_facts(loras_set=len(loras))

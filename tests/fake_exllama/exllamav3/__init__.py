@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from playing import END, PAGE, WIDTH, PlayedGenerator, PlayedJob, keep, logits_for
+from playing import END, PAGE, WIDTH, PlayedGenerator, PlayedJob, keep_facts, logits_for
 from playing import Tokenizer as _Tokenizer
 from torch import Tensor, softmax
 
@@ -62,7 +62,7 @@ class Model:
         self.is_loaded = True
         for cache in self.caches:
             cache.initialized = True
-        keep(use_per_device=use_per_device, tensor_p=tensor_p, moe=self.config.infer_params.moe_cpu_offload)
+        keep_facts(use_per_device=use_per_device, tensor_p=tensor_p, moe=self.config.infer_params.moe_cpu_offload)
 
     def warmup(self, *, cache: "Cache", max_chunk_size: int, callback: Callable[[int, int], None]) -> list[str]:
         assert cache.initialized
@@ -191,7 +191,7 @@ class Generator(PlayedGenerator):
         num_draft_tokens: int | None = None,
         ngram_match_min: int = 0,
     ) -> None:
-        keep(draft_tokens=num_draft_tokens, ngram=ngram_match_min, kv=(cache.k_bits, cache.v_bits))
+        keep_facts(draft_tokens=num_draft_tokens, ngram=ngram_match_min, kv=(cache.k_bits, cache.v_bits))
         assert not ngram_match_min or (cache.max_history >= (num_draft_tokens or 4) and draft_model is None)
         if draft_model is not None:
             assert draft_model.is_loaded

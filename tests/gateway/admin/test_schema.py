@@ -208,11 +208,13 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
         ("POST", "/trials/undo"),
         ("POST", "/tunings"),
         ("POST", "/quantization-loss"),
+        ("POST", "/quantizations"),
+        ("POST", "/quantizations/plan"),
         ("GET", "/benchmarks/{id}"),
         ("GET", "/benchmarks/{id}/file"),
         ("DELETE", "/benchmarks/{id}"),
     }
-    """What needs an engine to be timed: `test_benchmarks`."""
+    """What needs an engine to be timed: `test_benchmarks`; or one that quantises: `test_quantizing`."""
     elsewhere |= {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/agents/sessions")}
     """What needs a coding agent: `test_agents`."""
     elsewhere.add(("DELETE", "/kept-prompts/{id}"))
@@ -551,6 +553,8 @@ def advice_answers_as_it_says(call: Checked) -> None:
     assert call("GET", "/tunings/job") is None
     assert "codex" in {part["tool"] for part in call("GET", "/preflights", model="quick")}
     call("DELETE", "/tunings/job")
+    assert call("GET", "/quantizations/job") is None
+    call("DELETE", "/quantizations/job")
     call("DELETE", "/races/job")
     assert call("GET", "/trials") == []
     assert call("GET", "/trials/job") is None

@@ -15,14 +15,14 @@ def folder_with(folder: Path, **files: object) -> Path:
     return folder
 
 
-def adapter(folder: Path, **config: object) -> Path:
+def make_adapter(folder: Path, **config: object) -> Path:
     place = folder_with(folder / "polite", adapter_config={"r": 8, "lora_alpha": 16, **config})
     (place / "adapter_model.safetensors").write_bytes(b"")
     return place
 
 
 def test_an_adapter_may_be_named_by_its_folder_or_its_weights(tmp_path: Path) -> None:
-    place = adapter(tmp_path)
+    place = make_adapter(tmp_path)
     assert folder_companions.why_no_adapter(place) == ""
     assert folder_companions.why_no_adapter(place / "adapter_model.safetensors") == ""
     assert folder_companions.adapter_place(place / "adapter_model.safetensors") == place
@@ -33,7 +33,7 @@ def test_what_is_no_adapter_is_said(tmp_path: Path) -> None:
     assert "adapter_config.json" in folder_companions.why_no_adapter(tmp_path)
     (tmp_path / "adapter_config.json").write_text("[", encoding="utf-8")
     assert "adapter_config.json" in folder_companions.why_no_adapter(tmp_path)
-    assert "fan_in_fan_out" in folder_companions.why_no_adapter(adapter(tmp_path, fan_in_fan_out=True))
+    assert "fan_in_fan_out" in folder_companions.why_no_adapter(make_adapter(tmp_path, fan_in_fan_out=True))
 
 
 @pytest.mark.parametrize(

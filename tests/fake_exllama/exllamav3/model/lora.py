@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from playing import keep
+from playing import keep_facts
 
 
 class LoRA:
@@ -12,5 +12,5 @@ class LoRA:
     def from_directory(model: Any, directory: str, lora_scaling: float = 1.0) -> "LoRA":
         assert model.is_loaded, "an adapter goes into modules that are there"
         assert "r" in json.loads((Path(directory) / "adapter_config.json").read_text(encoding="utf-8"))
-        keep(lora=Path(directory).name)
+        keep_facts(lora=Path(directory).name)
         return LoRA()
