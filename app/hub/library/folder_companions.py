@@ -1,9 +1,12 @@
 """What goes with a model that is a folder: adapters as PEFT writes them, and smaller models that draft. Blocks."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.core.errors import RoundhouseError
-from app.hub.facts.json_text import Object, read_object_if_there
+
+if TYPE_CHECKING:
+    from app.hub.facts.json_text import Object
 
 FORMATS = frozenset({"exl2", "exl3"})
 """Whose engines take both."""
@@ -48,7 +51,9 @@ def _vocabulary_of(folder: Path) -> int | None:
     return next((size for size in sizes if isinstance(size, int)), None)
 
 
-def _try_object(path: Path) -> Object:
+def _try_object(path: Path) -> "Object":
+    from app.hub.facts.json_text import read_object_if_there  # noqa: PLC0415 -- it brings readers of models in
+
     try:
         return read_object_if_there(path)
     except RoundhouseError:
