@@ -1,13 +1,15 @@
 """The shadow trial in the window: what it asks, both sides and each request without words, the switch and back."""
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
 from app.core.events import TrialChanged
-from app.core.trials import StartTrial
+from app.core.trials import StartTrial, TrialWords
 from app.gui.net.remote_lists import Stores
+from app.gui.screens.benchmarks.trial_view import TrialRow
 from app.gui.screens.benchmarks.view import BenchmarksScreen
 from app.gui.theme.theme import Theme
 from tests.demo.api import DemoApi
@@ -61,6 +63,34 @@ def test_sides_and_requests_are_said(screen: BenchmarksScreen) -> None:
     different, equal = (model.request_texts(part)[1] for part in TRIAL_RESULT.requests)
     assert different == "different from character 42, token 10 · 1 of 2 tool calls valid"
     assert equal == "equal"
+
+
+def test_answers_stand_side_by_side_where_their_words_are_kept(
+    screen: BenchmarksScreen, api: DemoApi, shell: QuietShell
+) -> None:
+    api.replies["GET /trials/words"] = [TrialWords(id="r1", first="<b>Yes", second="No")]
+    screen.form.trial.click()
+    screen.model.trial.start()
+    shell.broadcast_event(DONE)
+    api.flush()
+    rows = [row for row in screen.findChildren(TrialRow) if row.answers[0].isVisibleTo(screen)]
+    assert [[answer.text() for answer in row.answers] for row in rows] == [["<b>Yes", "No"]]
+    assert rows[0].answers[0].textFormat() == Qt.TextFormat.PlainText
+
+
+def test_earlier_trials_are_listed_and_shown_without_a_switch(screen: BenchmarksScreen, api: DemoApi) -> None:
+    api.replies["GET /trials"] = [TRIAL_RESULT]
+    screen.form.trial.click()
+    api.flush()
+    section, model = screen.trial, screen.model.trial
+    assert section.earlier.isVisibleTo(screen)
+    assert "against smaller" in model.earlier_texts(TRIAL_RESULT)[0]
+    model.show_result(model.earlier[0])
+    assert section.sides.isVisibleTo(screen)
+    assert not section.switch.isVisibleTo(screen), "only the last can be switched by"
+    assert not section.earlier.isVisibleTo(screen)
+    section.close_.click()
+    assert not section.isVisibleTo(screen)
 
 
 def test_what_went_wrong_is_shown(screen: BenchmarksScreen, shell: QuietShell) -> None:

@@ -1,13 +1,18 @@
 """State of a shadow trial in the window: what is set against the model, the run, what came of it, the switch and back.
 
-It shows lengths and places, no words: those are shown where the inspector is.
+Answers in words are those of the last trial, of requests whose words the inspector still keeps. Earlier trials have
+hashes and lengths alone, and nothing can be switched by them.
 """
+
+import time
+from collections.abc import Callable
 
 from app.benchmark.markdown import format_seconds
 from app.core import words
 from app.core.events import TrialChanged
 from app.core.translation import tr
-from app.core.trials import StartTrial, TrialAnswer, TrialComparison, TrialResult, TrialSide, TrialSwitch
+from app.core.trials import StartTrial, TrialAnswer, TrialComparison, TrialResult, TrialSide, TrialSwitch, TrialWords
+from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.screens.benchmarks.measuring import MeasurementModel
 from app.gui.shell.contract import Shell
@@ -18,8 +23,15 @@ class TrialModel(MeasurementModel[TrialChanged, TrialResult]):
 
     kind, path = TrialChanged, "/trials/job"
 
-    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+    def __init__(self, api: GatewayApi, shell: Shell, clock: Callable[[], float] = time.time) -> None:
         super().__init__(api, shell)
+        self._clock = clock
+        self.earlier: list[TrialResult] = []
+        """Those that can be shown, newest first."""
+        self.words: dict[str, TrialWords] = {}
+        """Answers of the shown trial in words, by the request's id."""
+        self.is_earlier = False
+        """Whether the shown trial is one of those."""
         self.model = self.against = ""
         """Who is asked; nobody until the trial is opened."""
         self.is_switched = False
@@ -28,7 +40,13 @@ class TrialModel(MeasurementModel[TrialChanged, TrialResult]):
         """Have a person choose what is set against a model, unless a trial runs."""
         if self.progress is None:
             self.model, self.result, self.problem = model, None, None
+            self._api.get("/trials", list[TrialResult], self._show_earlier, lambda _: None)
             self.changed.emit()
+
+    def show_result(self, result: TrialResult) -> None:
+        """Show an earlier trial."""
+        self.result, self.is_earlier, self.words = result, True, {}
+        self.changed.emit()
 
     def close_form(self) -> None:
         """Turn away from form and result."""
@@ -44,7 +62,8 @@ class TrialModel(MeasurementModel[TrialChanged, TrialResult]):
         """Begin, unless one runs."""
         if self.progress is not None or not self.model or not self.against:
             return
-        self.problem, self.result, self.is_switched = None, None, False
+        self.problem, self.result, self.words = None, None, {}
+        self.is_switched = self.is_earlier = False
         self.progress = TrialChanged(model=self.model, stage=tr("Getting ready"), fraction=0.0)
         self.changed.emit()
         request = StartTrial(model=self.model, against=self.against)
@@ -77,6 +96,26 @@ class TrialModel(MeasurementModel[TrialChanged, TrialResult]):
         """Return the strong and the quiet line of one request."""
         title = tr("Request of {count} characters", count=part.prompt_length)
         return title, " · ".join(filter(None, [_place_text(part), _error_text(part.first), _error_text(part.second)]))
+
+    def earlier_texts(self, result: TrialResult) -> tuple[str, str]:
+        """Return the strong and the quiet line of an earlier trial."""
+        first, second = result.first.target, result.second.target
+        other = second.model if second.model != first.model else second.engine
+        strong = tr("{first} against {second}", first=first.model, second=other)
+        return strong, " · ".join(filter(None, [phrases.time_ago(self._clock() - result.at), result.sentence]))
+
+    def _finish_run(self) -> None:
+        self.is_earlier = False
+        self._api.get("/trials/words", list[TrialWords], self._show_words, lambda _: None)
+
+    def _show_words(self, answers: list[TrialWords]) -> None:
+        if not self.is_earlier:
+            self.words = {part.id: part for part in answers}
+            self.changed.emit()
+
+    def _show_earlier(self, results: list[TrialResult]) -> None:
+        self.earlier = results
+        self.changed.emit()
 
     def _show_switch(self, done: TrialSwitch) -> None:
         self.is_switched = True

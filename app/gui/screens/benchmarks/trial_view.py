@@ -1,17 +1,19 @@
 """The shadow trial on the page: what to compare with, both sides, each request, the switch and the way back."""
 
 from collections.abc import Callable
+from functools import partial
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy
 
 from app.core.translation import LazyText, tr
-from app.core.trials import TrialComparison, TrialSide
+from app.core.trials import TrialComparison, TrialResult, TrialSide
 from app.gui.screens.benchmarks.run_progress import RunProgress
 from app.gui.screens.benchmarks.trial_model import TrialModel
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook
 from app.gui.widgets.flow_layout import FlowLayout
-from app.gui.widgets.layout import Surface, VBox
+from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.menus import DropDown
 from app.gui.widgets.panels import ErrorPanel, Section
 from app.gui.widgets.rows import ListRow, RowList
@@ -23,6 +25,26 @@ _ABOUT = LazyText(
 )
 _WIDEST = 320
 ListModels = Callable[[], list[tuple[str, str]]]
+
+
+class TrialRow(ListRow):
+    """One request, with both answers beside each other where they are known in words."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__(theme)
+        self.answers = (Paragraph(theme, role="meta"), Paragraph(theme, role="meta"))
+        beside = HBox(theme, gap=24)
+        for answer in self.answers:
+            answer.setTextFormat(Qt.TextFormat.PlainText)
+            answer.hide()
+            beside.addWidget(answer, 1, Qt.AlignmentFlag.AlignTop)
+        self.words.addLayout(beside)
+
+    def show_answers(self, first: str, second: str) -> None:
+        """Show both answers; nothing where neither has words."""
+        for answer, text in zip(self.answers, (first, second), strict=True):
+            answer.setText(text)
+            answer.setVisible(bool(first or second))
 
 
 class TrialSection(Section):
@@ -39,8 +61,9 @@ class TrialSection(Section):
         self.undo = Button(theme, tr("Undo"), icon="undo-2", name=tr("Undo the switch"), action=model.undo)
         self.close_ = Button(theme, tr("Close"), look=ButtonLook.QUIET, action=model.close_form)
         self.progress = RunProgress(theme, tr("Comparing"), tr("Cancel the trial"), model.cancel)
+        self.earlier = RowList(theme, tr("Earlier comparisons"))
         self.models.chosen.connect(model.choose)
-        for widget in (self.error, self._title, self.sides, self.requests, self._make_foot()):
+        for widget in (self.error, self._title, self.sides, self.requests, self._make_foot(), self.earlier):
             self.body.addWidget(widget)
         model.changed.connect(self.show_trial)
         self.show_trial()
@@ -61,8 +84,11 @@ class TrialSection(Section):
         self.sides.sync(sides, self._make_row, self._show_side)
         self.sides.setVisible(bool(sides))
         requests = {} if result is None else {part.id: part for part in result.requests}
-        self.requests.sync(requests, self._make_row, self._show_request)
+        self.requests.sync(requests, lambda _: TrialRow(self._theme), self._show_request)
         self.requests.setVisible(bool(requests))
+        earlier = {f"{part.at}": part for part in model.earlier} if is_form else {}
+        self.earlier.sync(earlier, self._make_earlier, self._show_earlier)
+        self.earlier.setVisible(bool(earlier))
         self._show_foot(is_form=is_form)
 
     def _make_foot(self) -> Surface:
@@ -91,15 +117,28 @@ class TrialSection(Section):
             widget.setVisible(is_form)
         self.start.setEnabled(bool(model.against))
         self.progress.show_stage(model.progress)
-        self.switch.setVisible(result is not None and result.can_switch and not model.is_switched)
-        self.undo.setVisible(result is not None and model.is_switched)
+        is_last = result is not None and not model.is_earlier
+        self.switch.setVisible(is_last and result is not None and result.can_switch and not model.is_switched)
+        self.undo.setVisible(is_last and model.is_switched)
         self.close_.setVisible(model.progress is None)
 
-    def _make_row(self, _part: TrialSide | TrialComparison) -> ListRow:
+    def _make_row(self, _part: TrialSide) -> ListRow:
         return ListRow(self._theme)
+
+    def _make_earlier(self, result: TrialResult) -> ListRow:
+        row = ListRow(self._theme)
+        title, _ = self._model.earlier_texts(result)
+        show = partial(self._model.show_result, result)
+        row.tail.addWidget(Button(self._theme, tr("Show"), name=tr("Show {title}", title=title), action=show))
+        return row
+
+    def _show_earlier(self, row: ListRow, result: TrialResult) -> None:
+        row.show_text(*self._model.earlier_texts(result))
 
     def _show_side(self, row: ListRow, side: TrialSide) -> None:
         row.show_text(*self._model.side_texts(side))
 
-    def _show_request(self, row: ListRow, part: TrialComparison) -> None:
+    def _show_request(self, row: TrialRow, part: TrialComparison) -> None:
         row.show_text(*self._model.request_texts(part))
+        words = self._model.words.get(part.id)
+        row.show_answers(*(("", "") if words is None else (words.first, words.second)))
