@@ -80,7 +80,7 @@ def http() -> httpx.Client:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_http_client() -> Iterator[None]:
+def shared_http_client() -> Iterator[None]:
     """Make it before threads do, each its own, and close it."""
     with http():
         yield

@@ -95,7 +95,7 @@ class FleetKeeper:
             after = self._services.library.find_attachment(model)
             if key != key_before and before is not None:
                 await self._engines.stop_seats(before, before.all_members)
-            if before is None or key != key_before or _differs_in_router(before, after):
+            if before is None or key != key_before or needs_new_router(before, after):
                 await self._services.supervisor.expire_model(model.name)
         self._services.events.publish(ModelsChanged())
         await self._settle(after)
@@ -464,8 +464,11 @@ def _key_for(before: Attachment | None, key_before: str) -> str:
     return key_before if has_local else secrets.token_urlsafe(_NEW_KEY_BYTES)
 
 
-def _differs_in_router(before: Attachment, after: Attachment) -> bool:
-    return (before.router, before.policy, before.served_as) != (after.router, after.policy, after.served_as)
+def needs_new_router(before: Attachment, after: Attachment) -> bool:
+    """Tell whether a router that runs cannot go on: it is another, or none of its replicas stays until it is told."""
+    if (before.router, before.policy, before.served_as) != (after.router, after.policy, after.served_as):
+        return True
+    return set(before.replicas).isdisjoint(after.replicas)
 
 
 def _without_member(fleet: Attachment, member: ReplicaRecord) -> Attachment:

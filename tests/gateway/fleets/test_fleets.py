@@ -9,8 +9,9 @@ import pytest
 from app.core.errors import BadRequest, Conflict, NotFound, RoundhouseError, Unavailable
 from app.core.fleets import AddReplica, LocalReplica, ReplicaState, StartFleet
 from app.gateway.fleets.fleet_file import read_fleet_file
-from app.gateway.fleets.keeper import FleetKeeper
+from app.gateway.fleets.keeper import FleetKeeper, needs_new_router
 from app.gateway.loading.launch import load_request_for
+from app.hub.library.attached import Attachment, ReplicaRecord
 from engines.api import EngineInstallation, LaunchOptions, ListenOptions
 from engines.registry import ADAPTERS
 from engines.smg import worker
@@ -80,6 +81,16 @@ async def test_a_fleet_started_again_has_its_new_replicas_under_the_same_name(
         assert model.name == "team"
     (fleet,) = await fleets.list_fleets()
     assert [replica.url for replica in fleet.replicas] == [DEAD, far.url]
+
+
+def test_a_router_is_started_anew_when_none_of_its_replicas_stays() -> None:
+    def fleet(*hosts: str, policy: str = "cache_aware") -> Attachment:
+        members = [ReplicaRecord(name=host, url=f"http://{host}:1") for host in hosts]
+        return Attachment(name="team", url="", served_as="big", router="smg", policy=policy).with_members(members)
+
+    assert not needs_new_router(fleet("a", "b"), fleet("b", "c"))
+    assert needs_new_router(fleet("a", "b"), fleet("c", "d"))
+    assert needs_new_router(fleet("a", "b"), fleet("a", "b", policy="random"))
 
 
 async def test_a_fleet_does_not_take_the_name_of_another_model(near: Gateway, far: Far, fleets: FleetKeeper) -> None:
