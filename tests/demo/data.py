@@ -35,6 +35,7 @@ from app.core.models import (
     ModelSampling,
     ModelSettings,
 )
+from app.core.quantize import QuantizePlan
 from tests.demo import (
     advice,
     agents,
@@ -384,6 +385,32 @@ TUNED = ModelChoices(
     aliases=["gpt-*"],
     chat_template="{% for message in messages %}...{% endfor %}",
     is_loaded=True,
+)
+
+ORIGINAL = ModelInfo(
+    name="qwen3-8b",
+    title="Qwen3 8B",
+    path="/home/ada/models/Qwen3-8B",
+    format="safetensors",
+    size_bytes=int(15.3 * GIB),
+    architecture="qwen3",
+    quantization="BF16",
+    parameters=8_190_735_360,
+    trained_context=40960,
+)
+QUANTIZE_PLAN = QuantizePlan(
+    model=ORIGINAL.name,
+    name="qwen3-8b-exl3-4bpw",
+    folder="/home/ada/models/qwen3-8b-exl3-4bpw",
+    bits=4,
+    head_bits=6,
+    result_bytes=int(5.1 * GIB),
+    disk_bytes=int(25.8 * GIB),
+    free_bytes=212 * GIB,
+    memory_bytes=int(11.8 * GIB),
+    card="RTX 4090",
+    card_bytes=22 * GIB,
+    needed_card_bytes=int(2.1 * GIB),
 )
 
 

@@ -6,6 +6,7 @@ import msgspec
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from app.core.events import QuantizeChanged
 from app.gui.screens.models.hub_card import HubCardView
 from app.gui.screens.models.pick_card import FamilyView
 from app.gui.screens.models.view import ModelsScreen
@@ -38,6 +39,7 @@ def model_settings_scenes(usual: Replies) -> Iterator[Scene]:
     yield Scene("models-settings", page, usual, open_model_settings, looks=USUAL_LOOKS)
     yield Scene("models-settings-end", page, usual, open_settings_with_error)
     yield Scene("models-settings-engine", page, usual, open_settings_for_vllm)
+    yield Scene("models-settings-exl3", page, usual, open_settings_of_originals)
     yield Scene("models-settings-mirrored", page, usual, open_model_settings, looks=(SceneLook(is_mirrored=True),))
 
 
@@ -75,6 +77,22 @@ def open_settings_for_vllm(window: MainWindow, api: DemoApi) -> None:
         tool_parser="hermes",
     )
     open_model_settings(window, api)
+    for _ in range(2):  # the page is as long as it will be once its rows have found their heights
+        QApplication.processEvents()
+    scroll_down(window, api)
+
+
+def open_settings_of_originals(window: MainWindow, api: DemoApi) -> None:
+    """Open the settings of original weights while EXL3 is made of them, and look at the end of the page."""
+    api.replies[f"GET /model-settings/{data.ORIGINAL.name}"] = data.TUNED
+    api.replies["POST /quantizations/plan"] = data.QUANTIZE_PLAN
+    api.replies["GET /quantizations/job"] = QuantizeChanged(
+        model=data.ORIGINAL.name, stage="Quantising model.layers.11", fraction=0.3
+    )
+    screen = window.pages.currentWidget()
+    if isinstance(screen, ModelsScreen):
+        screen.model.model_settings.open_model(data.ORIGINAL)
+        api.flush()
     for _ in range(2):  # the page is as long as it will be once its rows have found their heights
         QApplication.processEvents()
     scroll_down(window, api)

@@ -10,6 +10,7 @@ from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.screens.benchmarks.plot_view import PlotCard
 from app.gui.screens.models import model_settings
+from app.gui.screens.models.exl3_section import Exl3Section
 from app.gui.screens.models.loss_section import LossSection
 from app.gui.screens.models.model_setting_rows import (
     ArgumentsRow,
@@ -166,6 +167,8 @@ class ModelSettingsView(QWidget):
         box.addWidget(self.history)
         self.loss = LossSection(theme, model.loss)
         box.addWidget(self.loss)
+        self.exl3 = Exl3Section(theme, model.exl3)
+        box.addWidget(self.exl3)
 
     def _make_section(self, title: str, *rows: QWidget) -> Section:
         section, sheet = Section(self._theme, title), Surface(self._theme)
