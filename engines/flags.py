@@ -41,6 +41,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "max_batch_tokens": "the size of a batch",
         "prefix_cache": "turning off the prefix cache",
         "trust_remote_code": "running a model's own code",
+        "rpc_servers": "layers on other machines",
     }
 )
 """Every option that maps to flags, as sentences name it. `extra_args` and `extra_env` are passed on."""

@@ -169,6 +169,7 @@ def configuration(path: str, setting: Setting) -> dict[str, object]:
         "fit": False,
         "gpu_layers": None,
         "split_ratio": [],
+        "rpc_servers": [],
         "cpu_moe_layers": None,
         "kv_type": setting.kv_type,
         "flash_attention": setting.flash_attention,

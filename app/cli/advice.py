@@ -7,8 +7,10 @@ import click
 import msgspec
 
 from app.cli.gateway import connect_gateway
-from app.cli.output import format_table, json_option, write_fields
+from app.cli.output import format_table, json_option, show_result, write_fields
+from app.cli.tunnel import across_lines
 from app.core import words
+from app.core.across import AcrossPlan, AcrossRequest
 from app.core.advice import (
     Advice,
     Amount,
@@ -51,15 +53,21 @@ machine_option = click.option(
 @click.option("--context", type=click.IntRange(min=1), help="Tokens of context per conversation.")
 @click.option("--loras", type=click.IntRange(0, 10_000), default=0, help="LoRA adapters served at the same time.")
 @click.option("--kv", "kv_type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache.")
+@click.option("--across", default="", help="Machines of `roundhouse tunnel` to share the model out over, with commas.")
 @click.option("--why", "with_reasons", is_flag=True, help="Show every reason, and which engines are ruled out and why.")
 @machine_option
 @json_option
-def plan(*, model: str, machine_file: Path | None, as_json: bool, with_reasons: bool, **wishes: object) -> None:
+def plan(
+    *, model: str, across: str, machine_file: Path | None, as_json: bool, with_reasons: bool, **wishes: object
+) -> None:
     """Recommend engines, formats and settings, best first, with reasons.
 
     MODEL is a name ("Qwen3 8B"), a model of the library, a GGUF file, a model folder or a repository; without it the
     best model of the catalogue for this machine is planned.
     """
+    if across:
+        _show_across(model, across, wishes["context"], as_json=as_json)
+        return
     request = msgspec.convert({"model": _absolute_if_local(model), **wishes}, PlanRequest)
     request = msgspec.structs.replace(request, machine=_read_machine_file(machine_file))
     advice = connect_gateway().post("/plan", request, MachineAdvice, timeout_s=_TIMEOUT_S)
@@ -68,6 +76,14 @@ def plan(*, model: str, machine_file: Path | None, as_json: bool, with_reasons: 
         return
     for line in (*recommendation_lines(advice), *advice_lines(advice, with_reasons=with_reasons)):
         click.echo(line)
+
+
+def _show_across(model: str, across: str, context: object, *, as_json: bool) -> None:
+    names = [name.strip() for name in across.split(",") if name.strip()]
+    body = {"model": _absolute_if_local(model), "across": names, "context": context}
+    request = msgspec.convert(body, AcrossRequest)
+    plan = connect_gateway().post("/plan/across", request, AcrossPlan, timeout_s=_TIMEOUT_S)
+    show_result("across", plan, as_json=as_json, text=across_lines)
 
 
 @click.command()

@@ -11,6 +11,7 @@ from app.cli.loading import resolve_model_name
 from app.cli.output import format_table, json_option, show_result, write_json
 from app.client.http import GatewayClient, quote_segment
 from app.core import words
+from app.core.across import HERE
 from app.core.engines import EngineStatus
 from app.core.errors import BadRequest
 from app.core.events import Event, LogLine
@@ -37,11 +38,13 @@ def ps(*, as_json: bool) -> None:
 @click.option(
     "--gpu-memory-fraction", type=click.FloatRange(0.05, 1), help="Share of GPU memory, where the engine takes one."
 )
+@click.option("--across", help="Machines of `roundhouse tunnel` that hold a part of it, with commas; here: none.")
 @json_option
-def load(model: str, *, as_json: bool, **chosen: float | str | None) -> None:
+def load(model: str, *, across: str | None, as_json: bool, **chosen: float | str | None) -> None:
     """Load MODEL: a name from `roundhouse list`, or a path to a .gguf file."""
     client = connect_gateway()
-    options = LoadOptions(**chosen)  # type: ignore[arg-type]  # click has checked each option's type
+    names = None if across is None else tuple(name.strip() for name in across.split(",") if name.strip() != HERE)
+    options = LoadOptions(across=names, **chosen)  # type: ignore[arg-type]  # click has checked each option's type
     show_result(
         "engine", make_ready(client, resolve_model_name(client, model), options), as_json=as_json, text=_ready_lines
     )

@@ -124,6 +124,7 @@ _CONFIG = (
     "machine-identity.*",
     "machines.json*",
     "update-keys.txt",
+    "tunnel.*",
     "mcp*.json*",
     "window*",
 )

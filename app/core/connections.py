@@ -102,7 +102,7 @@ REASON_TEXTS: dict[ConnectionReason, LazyText] = {
     ConnectionReason.CATALOGUE: LazyText("Download the list of recommended models"),
     ConnectionReason.ENGINE: LazyText("Install or update an engine"),
     ConnectionReason.ATTACHED: LazyText("Use an attached endpoint"),
-    ConnectionReason.MACHINES: LazyText("Use a paired machine"),
+    ConnectionReason.MACHINES: LazyText("Use another machine of yours"),
     ConnectionReason.APP_UPDATE: LazyText("Check for or download a newer Roundhouse"),
     ConnectionReason.TOOLS: LazyText("Use the tools of an MCP server"),
 }

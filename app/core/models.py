@@ -124,6 +124,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """"f16", "q8_0" or "q4_0"."""
     gpu_memory_fraction: float | None = None
     """The share of GPU memory it may take, 0.05 to 1, for engines that take their share at the start."""
+    across: tuple[str, ...] | None = None
+    """Machines of `roundhouse tunnel` that hold a part of the layers; empty: none any more. None leaves it as it is."""
 
 
 class ModelSampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -13,6 +14,8 @@ from aiohttp import web
 from app.config.model_settings import ModelSettingsFile
 from app.config.paths import Home, this_home
 from app.config.profiles import ProfileStore
+from app.gateway.across.links import Spreads
+from app.gateway.across.tunnel import TunnelIdentity
 from app.gateway.background import SharedWork
 from app.gateway.engines.support import SupportReader
 from app.gateway.loading.draft_verdicts import DraftTrialFile
@@ -119,11 +122,18 @@ class Services:
     """Which models the engines that are here load."""
     templates: TemplateTrials = field(init=False)
     """What came of trying chat templates."""
+    spreads: Spreads = field(init=False)
+    """The models that lie over several machines."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hub", HubMemory(self.paths.hub_answers, self.paths.hub_token_file))  # frozen
         object.__setattr__(self, "drafts", DraftTrialFile(self.paths.state / "draft-trials.json"))
         object.__setattr__(self, "templates", TemplateTrials(self.paths.state / "template-verdicts.json"))
+        object.__setattr__(
+            self,
+            "spreads",
+            Spreads(TunnelIdentity(self.paths.config), partial(self.supervisor.unload_model, force=True)),
+        )
         object.__setattr__(self, "support", SupportReader(self.catalogue))
         self.tuning.profile = self.profiles.effective_profile
         self.library.expand_short_name = lambda name: self.hub.catalogue.list_pull_names(

@@ -113,6 +113,13 @@ async def _lists_model(endpoint: EngineEndpoint, path: str) -> bool:
     return reply.status == OK and any(model.id == endpoint.served_name for model in models)
 
 
+async def _accepts_connection(endpoint: EngineEndpoint, _path: str) -> bool:
+    async with asyncio.timeout(ANSWER_S):
+        _reader, writer = await open_streams(urlsplit(endpoint.base_url))
+    writer.close()
+    return True
+
+
 async def computes(endpoint: EngineEndpoint, path: str, *, timeout_s: float) -> bool:
     """Ask for a token; False for an answer that says it failed inside. Raises OSError, TimeoutError or ValueError."""
     reply = await _ask_token(endpoint, path, timeout_s)
@@ -136,4 +143,5 @@ _ASK: dict[ReadyWhen, Callable[[EngineEndpoint, str], Awaitable[bool]]] = {
     ReadyWhen.HTTP_OK: _answers_ok,
     ReadyWhen.COMPLETION: _generates_token,
     ReadyWhen.MODEL_LISTED: _lists_model,
+    ReadyWhen.CONNECTS: _accepts_connection,
 }

@@ -85,13 +85,15 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     projector: Path | None = None
     sampling: SamplingDefaults = SamplingDefaults()
     task: str = "chat"
-    """"chat", "embed" or "rerank"."""
+    """"chat", "embed" or "rerank"; "layers": it holds layers for a model that another machine loads."""
     chat_template: str | None = None
     tool_parser: str | None = None
     reasoning_parser: str | None = None
     max_batch_tokens: int | None = None
     prefix_cache: bool = True
     trust_remote_code: bool = False
+    rpc_servers: tuple[str, ...] = ()
+    """Loopback addresses behind which other machines hold layers; `split_ratio` begins with their shares."""
     extra_args: tuple[str, ...] = ()
     extra_env: Mapping[str, str] = {}
 

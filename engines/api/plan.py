@@ -40,6 +40,8 @@ class ReadyWhen(StrEnum):
     HTTP_OK = "http_ok"
     COMPLETION = "completion"
     MODEL_LISTED = "model_listed"
+    CONNECTS = "connects"
+    """It accepts a connection: for what does not speak HTTP."""
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):

@@ -128,6 +128,7 @@ TABLE = FlagTable(
         value_flag("gpu_layers", "--gpu-layers"),
         list_flag("device_ids", "--device"),
         list_flag("split_ratio", "--tensor-split"),
+        list_flag("rpc_servers", "--rpc"),
         Flag(option="kv_type", names=("--cache-type-k", "--cache-type-v", "-ctk", "-ctv"), say=_cache_type_flags),
         value_flag("flash_attention", "--flash-attn", names={True: "on", False: "off"}),
         value_flag("cpu_moe_layers", "--n-cpu-moe"),
@@ -152,7 +153,7 @@ TABLE = FlagTable(
         {"-m", "--model", "-mu", "--model-url", "-hf", "-hfr", "--hf-repo", "-hff", "--hf-file", "-hft", "--hf-token"}
         | {"-dr", "--docker-repo", "-a", "--alias", "--host", "--port", "--reuse-port", "--path", "--api-prefix"}
         | {"--api-key", "--api-key-file", "--ssl-key-file", "--ssl-cert-file", "--cors-origins", "--cors-methods"}
-        | {"--cors-headers", "--cors-credentials", "--tools", "--tools-runtime", "-ag", "--agent", "--rpc", "--props"}
+        | {"--cors-headers", "--cors-credentials", "--tools", "--tools-runtime", "-ag", "--agent", "--props"}
         | {"--mcp-servers-config", "--mcp-servers-json", "--ui-mcp-proxy", "--webui-mcp-proxy", "--media-path"}
         | {"--models-dir", "--models-preset", "--models-max", "--models-autoload", "--slot-save-path", "--log-file"}
         | {

@@ -93,7 +93,8 @@ DESCRIPTOR = Descriptor(
         "quantised KV cache, a draft model, a LoRA adapter, an image and another template with models of made-up "
         "weights, damaged and missing files, a taken port, stopping while loading and while answering, and dying with "
         "its parent. As a program, a llama-server of build b10434 with its Vulkan part idle: its flags, "
-        "loading with progress, chat, the key, a taken port, damaged files, and dying with its standard input."
+        "loading with progress, chat, the key, a taken port, damaged files, and dying with its standard input. In "
+        "November 2026 its RPC over two network namespaces, with made-up weights, one killed and one cut off."
     ),
     unverified=(
         "Not run yet on macOS (Metal), Windows or ARM; images, drafts and LoRA adapters have not been tried with "

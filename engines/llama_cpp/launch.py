@@ -5,6 +5,7 @@ express is refused with a sentence rather than dropped.
 """
 
 import importlib.metadata
+import ipaddress
 import json
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from engines.api import (
     LogEvent,
     ModelSource,
     Readiness,
+    ReadyWhen,
     SoftStop,
     StopPlan,
 )
@@ -43,7 +45,15 @@ BINDING = "llama-cpp-python"
 WORKERS = {BINDING: "engines.llama_cpp_python.worker"}
 _BINDING = "[Ll]ib/**/site-packages/llama_cpp"
 """Where the binding lies in an environment, on every system."""
+RPC_WORKER = "engines.llama_cpp.rpc_worker"
+RPC_FLAG = "--rpc"
+"""Among an installation's flags: this build shares a model out over machines, and holds layers for others."""
+_RPC_LIBRARY = f"{_BINDING}/lib/*ggml-rpc.*"
 TASKS = ("chat", "embed", "rerank")
+LAYERS = "layers"
+"""The task of holding layers for a model that another machine loads."""
+OUTSIDE = "llama.cpp's RPC asks nobody for a key: a tunnel that ends on this computer leads to other machines."
+NO_RPC = "This build of llama.cpp does not share a model out over machines; its rpc build does."
 _REPORT_LOAD = {"LLAMA_SERVER_ROUTER_PORT": "1"}
 """Makes llama.cpp write its load progress to standard output. Meant for its own router; without it, no fractions."""
 _DEVICES_TIMEOUT_S = 20.0
@@ -57,6 +67,7 @@ _REFUSALS_OF_BINDING: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = 
 _NO_STATES_OF_BINDING = "This build of llama.cpp does not write what it has read; the bundled one does."
 _REFUSALS_OF_BUNDLED: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
     (lambda o: bool(o.split_ratio), "The bundled llama.cpp does not share out layers over several devices."),
+    (lambda o: bool(o.rpc_servers), NO_RPC),
     (lambda o: o.cpu_moe_layers is not None, "The bundled llama.cpp does not keep experts aside in system memory."),
 )
 """What xllamacpp has no parameter for; its wheels are for processors and Apple silicon, which have one memory."""
@@ -126,9 +137,15 @@ class LlamaCppAdapter:
         """Return one worker that listens where `net` says. Raises ValueError for options it cannot honour."""
         if model.format not in DESCRIPTOR.formats:
             raise ValueError(f"llama.cpp reads GGUF files, not {model.format.value}.")
+        if options.task == LAYERS:
+            return _plan_layers(net, options, installation)
+        if not all(is_loopback(server.rpartition(":")[0].strip("[]")) for server in options.rpc_servers):
+            raise ValueError(OUTSIDE)
         if installation.executable is not None:
             return binary.plan_program(model, options, net, installation)
         is_binding = installation.package == BINDING
+        if options.rpc_servers and RPC_FLAG not in installation.flags:
+            raise ValueError(NO_RPC)
         for is_refused, sentence in (*_REFUSALS, *(_REFUSALS_OF_BINDING if is_binding else _REFUSALS_OF_BUNDLED)):
             if is_refused(options):
                 raise ValueError(sentence)
@@ -185,13 +202,16 @@ def ask_devices(installation: EngineInstallation) -> tuple[str, ...]:
 
 def _in_environment(place: EngineLocation) -> EngineInstallation:
     """Return which of the packages that bring llama.cpp is in an environment, told by its folders alone."""
-    bound = place.python is not None and any(place.python.parents[1].glob(_BINDING))
+    root = None if place.python is None else place.python.parents[1]
+    bound = root is not None and any(root.glob(_BINDING))
+    has_rpc = root is not None and any(root.glob(_RPC_LIBRARY))
     return EngineInstallation(
         engine=DESCRIPTOR.id,
         version=place.version,
         backend=place.backend,
         python=place.python,
         package=BINDING if bound else PACKAGE,
+        flags=frozenset({RPC_FLAG}) if has_rpc else frozenset(),
     )
 
 
@@ -200,6 +220,32 @@ def _wheel_backend() -> str:
     import platform  # noqa: PLC0415 -- only asked when probing
 
     return "metal" if sys.platform == "darwin" and platform.machine() == "arm64" else "cpu"
+
+
+def _plan_layers(net: ListenOptions, options: LaunchOptions, installation: EngineInstallation) -> LaunchPlan:
+    """Return a worker that holds layers. RPC asks for no key, so it listens on loopback; a tunnel leads to it."""
+    if installation.package != BINDING or RPC_FLAG not in installation.flags:
+        raise ValueError(NO_RPC)
+    if not is_loopback(net.host):
+        raise ValueError("llama.cpp's RPC asks nobody for a key: it listens on this computer's own address alone.")
+    config = {"host": net.host, "port": net.port, "threads": options.threads}
+    return LaunchPlan(
+        processes=(worker_process(installation, RPC_WORKER, config, net.key, env=options.extra_env),),
+        base_url=f"http://{_bracket_ipv6(net.host)}:{net.port}",
+        served_name=LAYERS,
+        readiness=Readiness(when=ReadyWhen.CONNECTS, interval_s=0.05),
+        stop=StopPlan(how=SoftStop.STDIN_EOF if sys.platform == "win32" else SoftStop.SIGTERM, grace_s=5.0),
+        context=None,
+        slots=options.slots,
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address is this computer's own."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _bracket_ipv6(host: str) -> str:
@@ -219,6 +265,7 @@ def _worker_config(
         "threads": options.threads,
         "gpu_layers": options.gpu_layers,
         "split_ratio": list(options.split_ratio),
+        "rpc_servers": list(options.rpc_servers),
         "cpu_moe_layers": options.cpu_moe_layers,
         # Fitting layers into GPU memory loads the model's description twice, seconds with a large vocabulary.
         "fit": installation.backend != "cpu",

@@ -16,6 +16,11 @@ _K = FailureKind
 
 _CLUES = compile_clues(
     (_K.PORT_IN_USE, (r"couldn't bind HTTP server socket",)),
+    (_K.UNREACHABLE, (r"Remote RPC server crashed or returned malformed", r"failed to connect to the RPC server")),
+    (
+        _K.UNREACHABLE,
+        (r"RPC server version mismatch", r"RPC handshake failed for", r"Failed to connect to 127\.\S{1,24}:\d"),
+    ),
     (_K.OUT_OF_GPU_MEMORY, (r"(cuda|hip)Malloc failed", r"ErrorOutOfDeviceMemory", r"CUDA.{0,200}out of memory")),
     (
         _K.OUT_OF_GPU_MEMORY,
@@ -69,6 +74,10 @@ _SAID = {
     _K.MODEL_UNSUPPORTED: FailureText(
         "This version of llama.cpp does not support this kind of model.",
         "Update Roundhouse for a newer llama.cpp, or choose another model.",
+    ),
+    _K.UNREACHABLE: FailureText(
+        "A machine that held a part of the model has gone away.",
+        "`roundhouse tunnel` says which machines answer; load the model again without it, or once it is back.",
     ),
     _K.MODEL_NOT_FOUND: FailureText(
         "The model file was moved or cannot be read.",

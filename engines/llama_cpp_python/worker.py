@@ -158,6 +158,9 @@ class LlamaCppPythonBackend:
 
     def _load_native_model(self, config: Mapping[str, Any], tell: ProgressCallback) -> Any:  # noqa: ANN401 -- a pointer
         lib = self._lib
+        if config["rpc_servers"]:
+            tell("Connecting to the other machines")
+            add_rpc_servers(config["rpc_servers"])
         parameters = lib.llama_model_default_params()
         if config["gpu_layers"] is not None:
             parameters.n_gpu_layers = config["gpu_layers"]
@@ -235,6 +238,22 @@ def _system_memory() -> Any:  # noqa: ANN401 -- a pointer
     buffer_type = _ggml.libggml.ggml_backend_cpu_buffer_type
     buffer_type.restype = ctypes.c_void_p
     return buffer_type()
+
+
+def add_rpc_servers(servers: Sequence[str]) -> None:
+    """Have llama.cpp count what is behind these addresses among its devices. Raises RuntimeError if nobody answers."""
+    from llama_cpp import _ggml  # noqa: PLC0415 -- as `llama_cpp` itself
+
+    rpc = ctypes.CDLL(str(next(Path(_ggml.__file__).parent.glob("lib/*ggml-rpc.*"))))
+    add = rpc.ggml_backend_rpc_add_server
+    add.restype, add.argtypes = ctypes.c_void_p, (ctypes.c_char_p,)
+    register = _ggml.libggml.ggml_backend_register
+    register.restype, register.argtypes = None, (ctypes.c_void_p,)
+    for server in servers:
+        registry = add(server.encode())
+        if not registry:
+            raise RuntimeError(f"failed to connect to the RPC server {server}")
+        register(registry)
 
 
 def main() -> None:

@@ -6,12 +6,13 @@ from typing import Annotated
 import msgspec
 
 from app.config.table import BY_NAME
+from app.core.across import AcrossRequest
 from app.core.engines import EngineState, EngineStatus, MemoryState, Pause
 from app.core.errors import BadRequest
 from app.core.events import LogLine
 from app.core.models import MAX_SLOTS, LoadModel, LoadOptions, UnloadModel
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
-from app.gateway.loading.launch import load_request
+from app.gateway.loading.launch import find_model, load_request
 
 routes = RouteTable()
 
@@ -79,7 +80,15 @@ async def load(call: AdminCall[LoadModel, NoQuery]) -> EngineStatus:
     The load goes on when the client leaves.
     """
     body = call.body
-    request = await load_request(call.services, body.model, _check_options(body.options))
+    options = _check_options(body.options)
+    if options.across is not None:
+        from app.gateway.across.spreading import arrange_across  # noqa: PLC0415 -- start-up must not pay for the advisor
+
+        name = (await find_model(call.services, body.model)).runs_as
+        across = AcrossRequest(model=body.model, across=list(options.across), context=options.context)
+        await arrange_across(call.services, name, across)
+        options = msgspec.structs.replace(options, across=None)
+    request = await load_request(call.services, body.model, options)
     any_options = body.options == LoadOptions()
     loading = call.background.spawn(call.services.supervisor.ensure_ready(request, any_options=any_options))
     if body.wait:

@@ -22,6 +22,7 @@ from app.core.keys import KeyWithSecret
 from app.core.library import ModelHolding, TrashContents
 from app.core.machine import DiagnosticBundle, EngineBuild
 from app.gateway.admin import (
+    across,
     advice,
     agents,
     attachments,
@@ -104,6 +105,7 @@ TABLES = (
     fleets.routes,
     machines.routes,
     deployments.routes,
+    across.routes,
     loading.routes,
     profiles.routes,
     hub.routes,

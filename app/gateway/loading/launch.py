@@ -36,7 +36,7 @@ from app.hub.library.naming import fold_name
 from app.network.egress import egress_gate
 from app.supervisor.policy import APPLICABLE, LoadRequest, MemoryNeeds, ModelPolicy, SupervisorPolicy
 from app.supervisor.pool import Supervisor
-from app.supervisor.scheduling import PLACES
+from app.supervisor.scheduling import PLACES, SYSTEM
 from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource, RemoteEndpoint, Route
 
 UNCHOSEN = LoadOptions()
@@ -85,6 +85,9 @@ async def resolve_model(
         names = names._replace(statuses=services.supervisor.list_statuses())
         search = partial(_usable, names, model_name, route)
         resolved_model = await asyncio.to_thread(_resolve_now, services, search, options)
+        if resolved_model.load.options.rpc_servers:
+            await services.spreads.revive_machines(resolved_model.load.source.name)
+            resolved_model = await asyncio.to_thread(_resolve_now, services, search, options)
         load = await size_load(services, resolved_model.load, options)
         resolved_model = resolved_model._replace(load=_with_least_context(load, names))
         if not (resolved_model.model.attached or resolved_model.model.is_builtin):
@@ -105,7 +108,7 @@ def _route_name(services: Services, model_name: str) -> str:
 
 async def size_load(services: Services, load: LoadRequest, options: LoadOptions) -> LoadRequest:
     """Return the load as it is planned, and with what that takes; a size that `options` ask for stays."""
-    if not load.takes_memory:
+    if not load.takes_memory or load.options.rpc_servers:
         return load
     from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
@@ -139,11 +142,27 @@ def load_request_for(
     if model.attached:
         return _request_for_attached(model, services.library.find_attachment(model))
     own = services.tuning.settings_of(model.runs_as) if own is None else own
+    if model.runs_as in services.spreads:
+        return _request_over_machines(services, model, options, own)
     engine = engine_for(services, model, own).id
     return LoadRequest(
         engine=engine,
         source=ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format)),
         options=launch_options(services, model, options, own, engine=engine),
+    )
+
+
+def _request_over_machines(
+    services: Services, model: ModelInfo, options: LoadOptions, own: ModelSettings
+) -> LoadRequest:
+    """Return what loads a model of which other machines hold layers: the plan that was made over them counts."""
+    engine = "llama.cpp"  # the only engine that is spread like that
+    chosen = launch_options(services, model, options, own, engine=engine)
+    return LoadRequest(
+        engine=engine,
+        source=ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format)),
+        options=services.spreads.options_for(model.runs_as, chosen),
+        needs=MemoryNeeds(pools={SYSTEM: services.spreads.bytes_here(model.runs_as)}),
     )
 
 

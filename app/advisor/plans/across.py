@@ -1,0 +1,164 @@
+"""How a model's layers lie over several machines, whether they fit, and how fast it would write. Pure.
+
+llama.cpp's RPC computes the first layers here and the others there, one machine after the other:
+
+    t = sum over machines of bytes read / (efficiency x bandwidth) + layers x cost per layer
+      + for each other machine 2 round trips, and the hidden state there and back over the link
+
+Layers are dealt out in proportion to what each machine has free. Nothing here was fitted to more than one link.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from app.advisor.memory.kv import pad_tokens, row_bytes
+from app.advisor.memory.setting import RunSetting
+from app.advisor.speed.families import DEVICES, SOFTWARE
+from app.core.across import AcrossPlan, LayerShare
+from app.core.model_facts import ModelFacts, WeightGroup, WeightKind
+from app.core.words import format_bytes, format_rate, format_tokens
+
+COMPUTE_BYTES = 256 << 20
+"""For buffers to compute in, on each machine: llama.cpp takes 50 to 300 MiB with batches of 512."""
+ROUND_TRIPS = 2
+"""Of a token to one machine: its input is set and its graph begun, and its output is fetched."""
+HIDDEN_BYTES = 4
+"""The state between layers travels in F32."""
+_GIVEN_HERE = frozenset({WeightKind.INPUT_EMBEDDING, WeightKind.LOOKUP_TABLE})
+
+
+class MachineRoom(msgspec.Struct, frozen=True, kw_only=True):
+    """What one machine has for layers. The first is this one, without a link."""
+
+    name: str
+    free_bytes: int
+    bandwidth_gb_s: float | None
+    latency_ms: float = 0.0
+    link_mb_s: float | None = None
+
+
+def plan_layers(facts: ModelFacts, setting: RunSetting, machines: Sequence[MachineRoom]) -> AcrossPlan:
+    """Return which machine holds how many layers, counted from the first, and what that comes to."""
+    costs = [_layer_bytes(facts, setting, layer) for layer in range(len(facts.layers))]
+    counts = deal_out(costs, [machine.free_bytes for machine in machines])
+    shares, first = [], 0
+    for number, (machine, count) in enumerate(zip(machines, counts, strict=True)):
+        is_last = number == len(machines) - 1
+        outside = _outside_bytes(facts, is_first=number == 0, is_last=is_last)
+        layers = range(first, first + count)
+        reads = sum((_read_bytes(facts, layer) for layer in layers), float(_output_bytes(facts) if is_last else 0))
+        needed = sum(costs[layer] for layer in layers) + outside + COMPUTE_BYTES
+        shares.append(_describe_share(machine, facts, count, needed_bytes=needed, read_bytes=reads))
+        first += count
+    return _describe_plan(facts, setting, shares)
+
+
+def deal_out(costs: Sequence[int], free: Sequence[int]) -> list[int]:
+    """Return how many layers each machine gets, in their order: in proportion to what is free, at least one each.
+
+    Raises ValueError where there are fewer layers than machines.
+    """
+    if len(costs) < len(free):
+        raise ValueError("there are fewer layers than machines")
+    total, room = sum(costs), max(1, sum(free))
+    counts, layer, spent, allowed = [], 0, 0, 0.0
+    for number, machine_free in enumerate(free):
+        allowed += total * machine_free / room
+        after = len(free) - number - 1
+        count = 0
+        while layer < len(costs) - after and (count == 0 or after == 0 or spent + costs[layer] / 2 <= allowed):
+            spent += costs[layer]
+            layer, count = layer + 1, count + 1
+        counts.append(count)
+    return counts
+
+
+def _layer_bytes(facts: ModelFacts, setting: RunSetting, layer: int) -> int:
+    weights = sum(group.padded_bytes for group in facts.weights if group.layer == layer)
+    cells = pad_tokens(setting.context) * setting.slots
+    about = facts.layers[layer]
+    state = 4 * (about.conv_elements + about.state_elements) * setting.slots  # F32
+    return weights + cells * row_bytes(about, setting) + state
+
+
+def _outside_bytes(facts: ModelFacts, *, is_first: bool, is_last: bool) -> int:
+    given = sum(group.padded_bytes for group in facts.weights if group.kind in _GIVEN_HERE) if is_first else 0
+    return given + (_output_bytes(facts) if is_last else 0)
+
+
+def _output_bytes(facts: ModelFacts) -> int:
+    kinds = {WeightKind.INPUT_EMBEDDING} if facts.tied_embeddings else {WeightKind.OUTPUT}
+    return sum(group.padded_bytes for group in facts.weights if group.kind in kinds)
+
+
+def _read_bytes(facts: ModelFacts, layer: int) -> float:
+    return sum(group.bytes * _share_read(facts, group) for group in facts.weights if group.layer == layer)
+
+
+def _share_read(facts: ModelFacts, group: WeightGroup) -> float:
+    if group.kind is not WeightKind.EXPERTS or group.layer is None or not facts.layers[group.layer].experts:
+        return 1.0
+    about = facts.layers[group.layer]
+    return about.experts_used / about.experts
+
+
+def _describe_share(
+    machine: MachineRoom, facts: ModelFacts, layers: int, *, needed_bytes: int, read_bytes: float
+) -> LayerShare:
+    token_ms, arithmetic = None, "the bandwidth of its memory is not known"
+    if machine.bandwidth_gb_s:
+        efficiency, layer_s = DEVICES["cpu measured"].efficiency, SOFTWARE["cpu"].layer_s
+        token_ms = read_bytes / (efficiency * machine.bandwidth_gb_s * 1e6) + layers * layer_s * 1e3
+        arithmetic = (
+            f"{read_bytes / 1e9:.2f} GB / ({efficiency:.2f} x {machine.bandwidth_gb_s:.0f} GB/s)"
+            f" + {layers} x {layer_s * 1e6:.0f} µs"
+        )
+        if machine.link_mb_s:
+            state = 2 * facts.hidden * HIDDEN_BYTES
+            token_ms += ROUND_TRIPS * machine.latency_ms + state / (machine.link_mb_s * 1e3)
+            arithmetic += (
+                f" + {ROUND_TRIPS} x {machine.latency_ms:.2f} ms + {state / 1e3:.1f} kB / {machine.link_mb_s:.0f} MB/s"
+            )
+    return LayerShare(
+        name=machine.name,
+        layers=layers,
+        needed_bytes=needed_bytes,
+        free_bytes=machine.free_bytes,
+        token_ms=token_ms,
+        arithmetic=arithmetic,
+    )
+
+
+def _describe_plan(facts: ModelFacts, setting: RunSetting, shares: Sequence[LayerShare]) -> AcrossPlan:
+    times = [share.token_ms for share in shares if share.token_ms is not None]
+    token_ms = sum(times, 0.0)
+    rate = 1e3 / token_ms if len(times) == len(shares) and token_ms else None
+    short = [share for share in shares if not share.fits]
+    sentence = (
+        f"{facts.name} fits over {len(shares)} machines with {format_tokens(setting.context)} tokens of context."
+        if not short
+        else f"{facts.name} does not fit: {short[0].name} would need {format_bytes(short[0].needed_bytes)} and has "
+        f"{format_bytes(short[0].free_bytes)} free."
+    )
+    return AcrossPlan(
+        model=facts.name,
+        context=setting.context,
+        shares=list(shares),
+        fits=not short,
+        sentence=sentence,
+        reasons=list(_plan_reasons(shares, rate)),
+        tokens_per_second=rate,
+    )
+
+
+def _plan_reasons(shares: Sequence[LayerShare], rate: float | None) -> list[str]:
+    needed = sum(share.needed_bytes for share in shares)
+    reasons = ["The machines work one after another, so the layers of each add their time to every token."]
+    if needed <= shares[0].free_bytes:
+        reasons.append(
+            "It would fit on this machine alone, where no token waits for the network: that is usually faster."
+        )
+    if rate is not None:
+        reasons.append(f"About {format_rate(rate)}, from the bandwidth of memory and the link; not measured.")
+    return reasons
