@@ -43,7 +43,7 @@ from tests.fake_hub.server import serving
 from tests.fake_mcp import server as fake_mcp
 from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.gguf_files import TinyLlama
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 from tests.ports import free_port
 
 DOCUMENT: dict[str, Any] = json.loads(openapi_document(ENDPOINTS))
@@ -235,11 +235,16 @@ def lifecycle_answers_as_it_says(call: Checked) -> None:
     call("POST", "/model-settings", {"model": "quick"})
     call("POST", "/load", {"model": "quick"})
     assert call("GET", "/memory")["pools"][0]["holders"]
+    wait_until(lambda: not runs_replicas(call))  # of the fleet that was removed: each ends once it is ready
     assert call("POST", "/pause")["comes_back"] == ["quick"]
     assert call("GET", "/pause")["is_paused"]
     assert call("GET", "/status")["paused_since"]
     call("DELETE", "/pause")
     assert call("GET", "/pause")["is_paused"] is False
+
+
+def runs_replicas(call: Checked) -> bool:
+    return any("#" in run["model"] and run["state"] not in {"stopped", "failed"} for run in call("GET", "/running"))
 
 
 def updates_answer_as_they_say(call: Checked) -> None:
