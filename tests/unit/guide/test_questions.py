@@ -71,11 +71,11 @@ class StrangeQuestions(msgspec.Struct, frozen=True):
     answerable: list[AcceptedTopics]
 
 
-STRANGERS = {"strangers_open": (0.94, 0.95), "strangers_blind": (0.87, 0.91)}
+STRANGERS = {"strangers_open": (0.96, 0.96), "strangers_blind": (0.90, 0.95)}
 """What is right, and what is declined: as measured, so that it gets no worse (docs/internals/guide.md)."""
 
 
-NEWCOMERS = {"newcomers_open": (0.9, 0.95)}
+NEWCOMERS = {"newcomers_open": (0.95, 0.98)}
 """The same of a set that was written when the phrasings were there, some of which are in its very words."""
 
 
