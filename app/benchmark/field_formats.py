@@ -19,6 +19,7 @@ from app.benchmark.results import LEAST_PREFILL_TOKENS
 from app.benchmark.statistics import percentile
 from app.core.benchmarks import BenchmarkLevel, BenchmarkReceipt, BenchmarkSample, FieldFormat
 from app.core.errors import BadRequest
+from app.core.trials import LEAST_GAP_S
 
 _MS, _NS = 1e3, 1e9
 _UNKNOWN = -1
@@ -118,7 +119,7 @@ def _llama_tests(receipt: BenchmarkReceipt) -> list[_LlamaTest]:
     """Return reading and writing of one request at a time, which is all that llama-bench measures."""
     samples = [sample for sample in receipt.samples if sample.concurrency == 1]
     read = [sample for sample in samples if _unread_tokens(sample) >= LEAST_PREFILL_TOKENS and sample.prefill_s > 0]
-    written = [sample for sample in samples if sample.tpot_s > 0]
+    written = [sample for sample in samples if sample.tpot_s > LEAST_GAP_S]  # others came at once
     tests = [
         _LlamaTest(
             n_prompt=round(median(map(_unread_tokens, read))),

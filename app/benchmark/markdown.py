@@ -91,8 +91,8 @@ def summary_lines(receipt: BenchmarkReceipt) -> Iterator[str]:
 
 
 def _ratio_words(ratio: SpeedRatio) -> str:
-    ttft, tpot = (f"{part.value:.2f} times ({part.low:.2f} to {part.high:.2f})" for part in (ratio.ttft, ratio.tpot))
-    return f"the first token takes {ttft} as long as without, and each after it {tpot}"
+    ttft, token = (f"{part.value:.2f} times ({part.low:.2f} to {part.high:.2f})" for part in (ratio.ttft, ratio.token))
+    return f"the first token takes {ttft} as long as without, and whole answers, per token, {token}"
 
 
 def _prefix_lines(receipt: BenchmarkReceipt) -> Iterator[str]:

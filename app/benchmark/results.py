@@ -159,14 +159,14 @@ def summarize_prefix(
 def compare_speeds(
     without: Sequence[RequestTiming], with_it: Sequence[RequestTiming], *, seed: int = 0
 ) -> SpeedRatio | None:
-    """Return how many times as long the second took; None where answers are too short to have a time per token."""
+    """Return how many times as long the second took; None where one of them has no answers."""
     ttft = [[request.sample.ttft_s for request in part] for part in (without, with_it)]
-    tpot = [
-        [request.sample.tpot_s for request in part if request.sample.answer_tokens > 1] for part in (without, with_it)
+    token = [
+        [request.sample.e2e_s / max(1, request.sample.answer_tokens) for request in part] for part in (without, with_it)
     ]
-    if not all((*ttft, *tpot)):
+    if not all(ttft):
         return None
-    return SpeedRatio(ttft=bootstrap_ratio(*ttft, seed=seed), tpot=bootstrap_ratio(*tpot, seed=seed))
+    return SpeedRatio(ttft=bootstrap_ratio(*ttft, seed=seed), token=bootstrap_ratio(*token, seed=seed))
 
 
 def summarize_cost(rounds: Sequence[BenchmarkRound], *, source: str, price_kwh: float | None) -> BenchmarkCost | None:

@@ -272,7 +272,8 @@ class SpeedRatio(msgspec.Struct, frozen=True, kw_only=True):
     """How many times as long the same prompts take with something as without it."""
 
     ttft: Figure
-    tpot: Figure
+    token: Figure
+    """Of whole answers, per token: they may come in few pieces, of which TPOT would say nothing."""
 
 
 class BenchmarkTarget(msgspec.Struct, frozen=True, kw_only=True):
