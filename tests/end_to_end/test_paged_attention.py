@@ -1,0 +1,22 @@
+"""ExLlamaV2's attention over pages against attention written out, with the real PyTorch on the processor."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.real_engines.vllm_on_cpu import vllm_program
+
+ROOT = Path(__file__).resolve().parents[2]
+_ROUNDING = 1e-5
+"""Of numbers of 32 bits near 1, summed over a few hundred."""
+
+
+@pytest.mark.engines
+@pytest.mark.timeout(600)
+def test_pages_are_read_as_if_each_request_lay_in_one_piece() -> None:
+    python = vllm_program().with_name("python")
+    command = [str(python), "-m", "tests.real_engines.compare_attention"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < _ROUNDING
