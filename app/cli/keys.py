@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
 import click
@@ -15,10 +15,29 @@ from app.client.http import GatewayClient, quote_segment
 from app.config.paths import default_paths
 from app.config.table import BY_NAME
 from app.core.errors import BadRequest, GatewayGone
-from app.core.keys import NAME_RULE, KeyInfo, KeyWithSecret, NewKey, Scope
+from app.core.keys import NAME_RULE, NO_LIMITS, KeyInfo, KeyLimits, KeyWithSecret, NewKey, Scope
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")
+
+
+_LimitOption = int | tuple[str, ...] | None
+
+
+def _limit_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options for limits."""
+    number = click.IntRange(min=0)
+    for option in (
+        click.option(
+            "--model", "models", multiple=True, help="A model it may use, and no others; can be repeated, and * fits."
+        ),
+        click.option("--concurrent-requests", type=number, help="Requests it may have answered at once."),
+        click.option("--tokens-per-day", type=number, help="Tokens in 24 hours, prompts and answers together."),
+        click.option("--tokens-per-minute", type=number, help="Tokens in a minute, prompts and answers together."),
+        click.option("--requests-per-minute", type=number, help="Requests in a minute."),
+    ):
+        command = option(command)
+    return command
 
 
 @click.group(invoke_without_command=True)
@@ -51,12 +70,31 @@ def list_keys(*, as_json: bool) -> None:
 @click.option(
     "--expires", default="", help="How long it is valid, such as 12h, 30d or 8w, or its last day, such as 2027-01-31."
 )
+@_limit_options
 @json_option
-def new(name: str, *, scopes: tuple[str, ...], expires: str, as_json: bool) -> None:
+def new(name: str, *, scopes: tuple[str, ...], expires: str, as_json: bool, **limits: _LimitOption) -> None:
     """Create the key NAME and print it, only this once."""
     request = _new_key(name, scopes, _expiry(expires) if expires else None)
+    request = msgspec.structs.replace(request, limits=_change_limits(NO_LIMITS, limits))
     made = _connect_without_key().post("/keys", request, KeyWithSecret)
     show_result("key", made, as_json=as_json, text=_key_lines)
+
+
+@keys.command()
+@click.argument("name")
+@_limit_options
+@click.option("--any-model", is_flag=True, help="Let it use every model again.")
+@click.option("--none", "lift_all", is_flag=True, help="Lift all its limits.")
+@json_option
+def limit(name: str, *, any_model: bool, lift_all: bool, as_json: bool, **limits: _LimitOption) -> None:
+    """Change the limits of the key NAME: those not given stay, and 0 lifts one."""
+    gateway = connect_gateway()
+    before = next((key.limits for key in gateway.get("/keys", list[KeyInfo]) if key.name == name), None) or NO_LIMITS
+    if any_model:
+        before = msgspec.structs.replace(before, models=[])
+    after = _change_limits(NO_LIMITS if lift_all else before, limits)
+    info = gateway.post(f"/keys/{quote_segment(name)}/limits", after, KeyInfo)
+    show_result("key", info, as_json=as_json, text=_limited_lines)
 
 
 @keys.command()
@@ -91,6 +129,24 @@ def _new_key(name: str, scopes: tuple[str, ...], expires_at: float | None) -> Ne
         raise BadRequest(f"A key cannot be called {name!r}.", hint=NAME_RULE, code="invalid_value") from None
 
 
+def _change_limits(before: KeyLimits, options: Mapping[str, _LimitOption]) -> KeyLimits:
+    """Return the limits with what was given on the command line. Raises BadRequest."""
+    changes = {name: value or None for name, value in options.items() if value is not None and name != "models"}
+    if models := options.get("models"):
+        changes["models"] = models
+    try:
+        return msgspec.convert({**msgspec.structs.asdict(before), **changes}, KeyLimits)
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"These limits are not possible: {error}.", code="invalid_value") from None
+
+
+def _limited_lines(key: KeyInfo) -> Iterator[str]:
+    if key.limits is None:
+        yield f"The key {key.name} has no limits."
+    else:
+        yield f"The key {key.name}: {limits_text(key)}."
+
+
 def _expiry(text: str) -> float:
     """Return the moment a key ends, in Unix seconds: a span from now, or the end of a day in UTC. Raises BadRequest."""
     span = _SPAN.fullmatch(text.strip())
@@ -113,8 +169,26 @@ def _list_lines(keys_found: list[KeyInfo]) -> Iterator[str]:
     if not keys_found:
         print_note("There are no keys. `roundhouse keys new NAME` creates one.")
         return
-    rows = ((key.name, " ".join(key.scopes), _end_text(key), _day(key.last_used_at, "never")) for key in keys_found)
-    yield from format_table(("NAME", "MAY", "UNTIL", "LAST USED"), rows)
+    rows = (
+        (key.name, " ".join(key.scopes), _end_text(key), _day(key.last_used_at, "never"), limits_text(key))
+        for key in keys_found
+    )
+    yield from format_table(("NAME", "MAY", "UNTIL", "LAST USED", "LIMITS (USED)"), rows)
+
+
+def limits_text(key: KeyInfo) -> str:
+    """Return the limits of a key, each with what is used of it."""
+    limits, usage = key.limits, key.usage
+    if limits is None or usage is None:
+        return ""
+    counts = (
+        (limits.requests_per_minute, usage.requests_last_minute, "requests a minute"),
+        (limits.tokens_per_minute, usage.tokens_last_minute, "tokens a minute"),
+        (limits.tokens_per_day, usage.tokens_last_day, "tokens a day"),
+        (limits.concurrent_requests, usage.requests_in_flight, "requests at once"),
+    )
+    texts = [f"{most:,} {what} ({used:,})" for most, used, what in counts if most is not None]
+    return ", ".join(texts + ([f"only {' '.join(limits.models)}"] if limits.models else []))
 
 
 def _end_text(key: KeyInfo) -> str:

@@ -11,6 +11,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /events[?logs=1]                    SSE of Event
     GET    /keys                               list[KeyInfo]
     POST   /keys                 NewKey        KeyWithSecret, the only time the key is told
+    POST   /keys/{name}/limits   KeyLimits     KeyInfo; these limits and no others
     DELETE /keys/{name}                        204, from then on it opens nothing
     POST   /keys/{name}/restore                KeyInfo, of a key revoked since the gateway started
     GET    /engines/stock                      list[EngineListing], those that suit this machine first

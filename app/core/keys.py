@@ -24,6 +24,36 @@ class Scope(StrEnum):
     """Also Roundhouse's own API and /metrics: load models, read conversations, change settings, make keys."""
 
 
+MOST_KEY_MODELS = 64
+Limit = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000_000)]
+
+
+class KeyLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much may be done with a key. None where there is no limit."""
+
+    requests_per_minute: Limit | None = None
+    tokens_per_minute: Limit | None = None
+    """Of prompts and answers together, as with the next."""
+    tokens_per_day: Limit | None = None
+    concurrent_requests: Limit | None = None
+    models: Annotated[
+        list[Annotated[str, msgspec.Meta(min_length=1, max_length=200)]], msgspec.Meta(max_length=MOST_KEY_MODELS)
+    ] = []
+    """Names of the only models it may ask; `*` stands for any letters. Without any it may ask every model."""
+
+
+NO_LIMITS = KeyLimits()
+
+
+class KeyUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a key with limits was used for lately."""
+
+    requests_last_minute: int
+    tokens_last_minute: int
+    tokens_last_day: int
+    requests_in_flight: int
+
+
 class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A key to be made. `expires_at` in Unix seconds; without it the key is good until it is revoked."""
 
@@ -32,6 +62,8 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         default_factory=lambda: [Scope.INFERENCE]
     )
     expires_at: Annotated[float, msgspec.Meta(ge=0, le=253_402_300_799)] | None = None
+    limits: KeyLimits = NO_LIMITS
+    """Not together with `manage`: who may make keys can change limits."""
 
 
 class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +75,9 @@ class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float | None = None
     last_used_at: float | None = None
     """Good to a minute."""
+    limits: KeyLimits | None = None
+    usage: KeyUsage | None = None
+    """Told with the list, of keys that have limits."""
 
 
 class KeyWithSecret(KeyInfo, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from app.core.events import (
     PauseChanged,
     SettingChanged,
 )
-from app.core.keys import KeyInfo, KeyWithSecret, NewKey
+from app.core.keys import KeyInfo, KeyLimits, KeyWithSecret, NewKey
 from app.core.machine import Machine
 from app.core.updates import InstallUpdate, SkipUpdate, UpdateJob, UpdateState
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
@@ -195,6 +195,12 @@ async def list_keys(call: AdminCall[None, NoQuery]) -> list[KeyInfo]:
 async def make_key(call: AdminCall[NewKey, NoQuery]) -> KeyWithSecret:
     """Make an access key; this answer alone holds it."""
     return call.services.keys.make_key(call.body)
+
+
+@routes.add("POST", "/keys/{name}/limits")
+async def limit_key(call: AdminCall[KeyLimits, NoQuery]) -> KeyInfo:
+    """Give a key these limits and no others; without any it has none."""
+    return call.services.keys.limit_key(call.names["name"], call.body)
 
 
 @routes.add("DELETE", "/keys/{name}")

@@ -4,7 +4,7 @@ Each dialect's folder has its own record; `registry` finds the one of a request.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -38,6 +38,23 @@ class DialectName(StrEnum):
     """Our own API, which is for the window and the command line."""
 
 
+class RateUnit(StrEnum):
+    """What a limit counts."""
+
+    REQUESTS = "requests"
+    TOKENS = "tokens"
+
+
+class RateState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a limit stands. In `reset_s` seconds, at `reset_at` (Unix seconds), nothing is used, if nothing more is."""
+
+    unit: RateUnit
+    limit: int
+    remaining: int
+    reset_at: float
+    reset_s: float
+
+
 class DialectFault(msgspec.Struct, frozen=True, kw_only=True):
     """An error before a dialect gives it its shape. `message` is all that its clients show; `param` a field's name."""
 
@@ -65,6 +82,8 @@ class DialectRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Prefixes of addresses that another dialect has too."""
     overloaded: int = Overloaded.status
     unavailable: int = Unavailable.status
+    rate_headers: Callable[[RateState], Sequence[tuple[str, str]]] | None = None
+    """Says in an answer's head how a key's limit stands, where the dialect has words for it."""
     charset: str | None = None
     """Said with every document of this dialect, if it is."""
 

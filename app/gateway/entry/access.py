@@ -26,12 +26,14 @@ from multidict import CIMultiDictProxy
 
 from app.core.api import PREFIX
 from app.core.errors import Conflict, Forbidden, TooManyRequests, Unauthorized, UserError
-from app.core.keys import Scope
+from app.core.keys import NO_LIMITS, KeyInfo, Scope
 from app.gateway.entry.guard import names_loopback
 from app.gateway.entry.key_holders import KeyHolders
+from app.gateway.entry.key_limits import KEY_USE
 from app.gateway.entry.keys import KeyStore
 from app.gateway.entry.local_peers import account_of
 from app.gateway.exchange.observer import OBSERVATION
+from app.gateway.loading.requested_model import KEY_MODELS
 from app.supervisor.lease import CLIENT
 
 log = logging.getLogger(__name__)
@@ -111,6 +113,8 @@ class Access:
         request[KEY_NAME] = key.name
         if (observed := request.get(OBSERVATION)) is not None:
             observed.key_name = key.name
+        if key.limits is not None:
+            self._limit_request(request, key)
         request[MAY_MANAGE] = Scope.MANAGE in key.scopes
         if not request[MAY_MANAGE] and (is_own or path == "/metrics" or Scope.INFERENCE not in key.scopes):
             raise Forbidden(
@@ -120,6 +124,14 @@ class Access:
             )
         self.holders.add_request(request, key)
         return True
+
+    def _limit_request(self, request: web.Request, key: KeyInfo) -> None:
+        """Have the limits of its key count for a request."""
+        limits = key.limits or NO_LIMITS
+        KEY_MODELS.set(tuple(limits.models))
+        request[KEY_USE] = use = self._keys.use_of(key.name, limits)
+        if (observed := request.get(OBSERVATION)) is not None:
+            observed.key_use = use
 
     def _refusal_error(self, credentials: list[str], peer: str, *, is_own: bool) -> UserError:
         wait_s = self._attempts.note_wrong_key(peer) if credentials else 0.0

@@ -27,6 +27,7 @@ from app.core.errors import (
 from app.gateway.canonical.events import failure_event
 from app.gateway.dialects.openai.record import UNVERSIONED
 from app.gateway.dialects.registry import dialect_of
+from app.gateway.entry.key_limits import RateLimitExceeded
 from app.supervisor.messages import TurnAwayReason
 from engines.api import NEVER_RETRY_UNCHANGED
 
@@ -69,11 +70,17 @@ def error_response(
     response = web.Response(body=body, status=status, content_type=_JSON, charset=dialect.charset)
     if wait := _retry_after(error):
         response.headers[hdrs.RETRY_AFTER] = wait
-    if error.code in NEVER_RETRY_UNCHANGED or error.code == TurnAwayReason.PAUSED:
+    if _is_retry_useless(error):
         # The SDKs repeat every 5xx twice unless told: a model that does not fit will not fit the third time, and a
-        # pause ends when a person says so.
+        # pause ends when a person says so. They wait a minute at most for a limit that holds longer.
         response.headers["x-should-retry"] = "false"
     return response
+
+
+def _is_retry_useless(error: RoundhouseError) -> bool:
+    if isinstance(error, RateLimitExceeded):
+        return not error.is_soon
+    return error.code in NEVER_RETRY_UNCHANGED or error.code == TurnAwayReason.PAUSED
 
 
 def _retry_after(error: RoundhouseError) -> str:

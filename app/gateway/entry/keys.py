@@ -14,14 +14,15 @@ import math
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
 
 from app.config.private_files import save_private
 from app.core.errors import BadRequest, Conflict, NotFound, StorageFault, quote_value
-from app.core.keys import KeyInfo, KeyWithSecret, NewKey, Scope
+from app.core.keys import NO_LIMITS, KeyInfo, KeyLimits, KeyWithSecret, NewKey, Scope
+from app.gateway.entry.key_limits import KeyUse
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class _StoredKey(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     expires_at: float | None = None
     last_used_at: float | None = None
+    limits: KeyLimits | None = None
 
     @property
     def describe(self) -> KeyInfo:
@@ -69,6 +71,7 @@ class _StoredKey(msgspec.Struct, frozen=True, kw_only=True):
             created_at=self.created_at,
             expires_at=self.expires_at,
             last_used_at=self.last_used_at,
+            limits=self.limits,
         )
 
 
@@ -85,6 +88,7 @@ class KeyStore:
         self._kept = {kept.name: kept for kept in _read_file(file)}
         self._revoked: OrderedDict[str, _StoredKey] = OrderedDict()
         self._lent: dict[str, _StoredKey] = {}
+        self._uses: dict[str, KeyUse] = {}
         self._saved_at = self._clock()
         self.on_revoke: Callable[[], None] = lambda: None
         """Called after a key was revoked."""
@@ -95,7 +99,7 @@ class KeyStore:
 
     def list_keys(self) -> list[KeyInfo]:
         """Return every key, expired ones too, oldest first."""
-        return [kept.describe for kept in self._kept.values()]
+        return [self._describe_use(kept) for kept in self._kept.values()]
 
     def read_creation(self, name: str) -> float | None:
         """Return when the key of a name was made, in Unix seconds; None without one."""
@@ -114,12 +118,35 @@ class KeyStore:
         if new.expires_at is not None and new.expires_at <= now:
             raise BadRequest("The key would have expired already.", code="invalid_value")
         key = PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
-        scopes = sorted(set(new.scopes))
         kept = _StoredKey(
-            name=new.name, sha256=_hash_key(key), scopes=scopes, created_at=now, expires_at=new.expires_at
+            name=new.name,
+            sha256=_hash_key(key),
+            scopes=sorted(set(new.scopes)),
+            created_at=now,
+            expires_at=new.expires_at,
+            limits=_effective_limits(new.limits, new.scopes),
         )
         self._save({**self._kept, new.name: kept})
+        self._uses.pop(new.name, None)  # what an earlier key of this name was used for
         return KeyWithSecret(**msgspec.structs.asdict(kept.describe), key=key)
+
+    def limit_key(self, name: str, limits: KeyLimits) -> KeyInfo:
+        """Have these limits count for a key, and no others, from the next request on. Raises NotFound, BadRequest."""
+        kept = self._kept.get(name)
+        if kept is None:
+            raise NotFound(f"There is no key called {quote_value(name)}.", hint="`roundhouse keys` lists them.")
+        limited = msgspec.structs.replace(kept, limits=_effective_limits(limits, kept.scopes))
+        self._save({**self._kept, name: limited})
+        if name in self._uses and limited.limits is not None:
+            self._uses[name].limits = limited.limits
+        return self._describe_use(limited)
+
+    def use_of(self, name: str, limits: KeyLimits) -> KeyUse:
+        """Return the use of a key that has limits, which is counted from its first request on."""
+        use = self._uses.get(name)
+        if use is None:
+            use = self._uses[name] = KeyUse(limits, self._clock)
+        return use
 
     def revoke_key(self, name: str) -> None:
         """End a key: from the next request on it opens nothing. Raises NotFound."""
@@ -191,6 +218,11 @@ class KeyStore:
         except StorageFault as error:
             log.warning(str(error), extra={"code": error.code})
 
+    def _describe_use(self, kept: _StoredKey) -> KeyInfo:
+        if kept.limits is None:
+            return kept.describe
+        return msgspec.structs.replace(kept.describe, usage=self.use_of(kept.name, kept.limits).usage())
+
     def _note_use(self, kept: _StoredKey) -> None:
         if kept.name in self._lent:
             return
@@ -211,6 +243,19 @@ class KeyStore:
         content = msgspec.json.format(msgspec.json.encode(_KeyFile(keys=list(kept.values()))))
         save_private(self._file, content, "the keys")
         self._kept = kept
+
+
+def _effective_limits(limits: KeyLimits, scopes: Iterable[Scope]) -> KeyLimits | None:
+    """Return the limits, None where there are none. Raises BadRequest for a key that could lift them itself."""
+    if limits == NO_LIMITS:
+        return None
+    if Scope.MANAGE in scopes:
+        raise BadRequest(
+            "A key that may manage Roundhouse can change the limits of keys, so none would hold for it.",
+            hint="Give limits to keys with the scope inference alone.",
+            code="limits_need_inference",
+        )
+    return limits
 
 
 def _hash_key(key: str) -> str:

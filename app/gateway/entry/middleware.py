@@ -40,6 +40,7 @@ from app.gateway.exchange.observer import (
     Observers,
     RequestStopped,
 )
+from app.gateway.loading.requested_model import KEY_MODELS
 from app.supervisor.lease import CLIENT
 
 log = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class Entry:
         request_id = f"req_{random.getrandbits(96):024x}"
         request[REQUEST_ID], request[ARRIVAL_S] = request_id, time.perf_counter()
         REQUEST_PROFILE.set(request.headers.get(PROFILE_HEADER))  # a connection's next request has the same context
+        KEY_MODELS.set(())
         if request.method != hdrs.METH_POST or path.startswith(PREFIX):  # no model is asked anything
             return await self._call_handler(request, handler, path)
         caller = caller_of(request, request_id, keeps_bodies=self._observers.keep_bodies())

@@ -13,7 +13,9 @@ from http import HTTPStatus
 from aiohttp import HttpVersion, HttpVersion10, HttpVersion11, hdrs, web
 from aiohttp.http import SERVER_SOFTWARE
 
+from app.gateway.dialects.registry import dialect_of
 from app.gateway.entry.guard import Guard, cors_headers
+from app.gateway.entry.key_limits import KEY_USE, KeyUse
 
 GUARD = web.AppKey("guard", Guard)
 REQUEST_ID = web.RequestKey("request_id", str)
@@ -56,7 +58,15 @@ def own_headers(request: web.Request) -> list[tuple[str, str]]:
         ("request-id", request_id),
         ("openai-processing-ms", str(round(took_s * 1000))),
     ]
+    if (use := request.get(KEY_USE)) is not None:
+        headers += _rate_headers(request, use)
     return headers + _leave_to_read(request) if hdrs.ORIGIN in request.headers else headers
+
+
+def _rate_headers(request: web.Request, use: KeyUse) -> list[tuple[str, str]]:
+    """Return how the limits of the request's key stand, in the words of its dialect, if that has some."""
+    word = dialect_of(request.path, request.headers).rate_headers
+    return [] if word is None else [header for state in use.rate_states() for header in word(state)]
 
 
 def _leave_to_read(request: web.Request) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """What the handlers of all dialects have in common: a request understood, answered by an engine, and observed."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 
 import msgspec
 from aiohttp import hdrs, web
@@ -47,6 +48,7 @@ Understand = Callable[[web.Request], Awaitable[RequestJob]]
 
 _PASSED_ON = (hdrs.ACCEPT, hdrs.USER_AGENT, "traceparent", "OpenAI-Beta")
 """Of the client's headers. Its Authorization, cookies and Origin are not the engine's business."""
+_UNLIMITED = nullcontext()
 _NO_TERMS, _BESIDE = LeaseOptions(), LeaseOptions(takes_slot=False)
 BESIDE_SLOTS = frozenset({Route.TOKENIZE, Route.DETOKENIZE, Route.COUNT_TOKENS, Route.APPLY_TEMPLATE})
 """What an engine answers at once, however many it is writing for."""
@@ -69,12 +71,14 @@ ROUTE_VERBS = {
 
 async def answer_request(request: web.Request, route: str, understand: Understand) -> web.StreamResponse:
     """Return the answer to a request. Raises what `understand` and engines raise, as long as nothing was sent."""
-    with request[OBSERVATION] as observed:
-        observed.route = route  # a request that is not understood is counted under it too
+    observed = request[OBSERVATION]
+    observed.route = route  # a request that is not understood is counted under it too
+    with observed, observed.key_use or _UNLIMITED:
         job = await understand(request)
         lost: set[str] = set()
         while True:
             observed.note_model(route, job.upstream.load.source.name)
+            observed.request_body = job.upstream.body
             engines, answer = request.app[ENGINE_ACCESS], job.answer
             try:
                 if answer is None:

@@ -16,7 +16,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from typing import Protocol, Self
 
@@ -122,6 +122,13 @@ class BreakableConnection(Protocol):
         """End it, for whoever waits for its answer too."""
 
 
+class TokenCounter(AbstractContextManager[None], Protocol):
+    """Counts for a key with limits; entered while a request runs."""
+
+    def note_end(self, exchange: "Observation") -> None:
+        """Count the tokens of an exchange that has ended."""
+
+
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Who makes a request, as far as its head tells. `keeps_bodies`: somebody wants to read what is said."""
 
@@ -214,8 +221,10 @@ class Observation:
             "is_stopped",
             "kept_answer",
             "key_name",
+            "key_use",
             "kept_request",
             "read_rate",
+            "request_body",
         ),
         *("last_at", "leased_at", "load_s", "model", "outcome", "route", "started_at", "status", "_connection"),
         *("_events", "_observers", "_room", "_tail", "_task", "_tokens"),
@@ -242,6 +251,10 @@ class Observation:
         much that comes by is neither. Known once it has ended."""
         self.key_name = ""
         """Of the key that let it in, if one did."""
+        self.key_use: TokenCounter | None = None
+        """What counts its tokens, if that key has limits."""
+        self.request_body = b""
+        """What an engine is asked, until it is over."""
         self.kept_request = self.kept_answer = b""
         self._room = BODY_BYTES if caller.keeps_bodies else 0
         self._observers, self._task = observers, task
@@ -298,7 +311,7 @@ class Observation:
         self._connection = None
         caller = msgspec.structs.replace(self.caller, id=f"{self.caller.id}-{number}" if self.caller.id else "")
         further = Observation(caller, self._observers, self._task)
-        further.key_name = self.key_name
+        further.key_name, further.key_use, further.request_body = self.key_name, self.key_use, self.request_body
         further.note_model(self.route, self.model)
         try:
             with further:
@@ -378,6 +391,9 @@ class Observation:
             self.outcome = ExchangeOutcome.STOPPED
         self.concerns_model = bool(self.model) or (self.status or 0) >= _ERROR_STATUS
         self._tokens = self._tokens or self.tokens
+        if self.key_use is not None:
+            self.key_use.note_end(self)
+        self.request_body = b""
         self._note_read_rate(self._tokens)
         self._tail.clear()
         self._observers.notify_soon(self._observers.end_sinks, self)
@@ -392,6 +408,11 @@ class Observation:
         if self.model and count is not None and ms and count >= LEAST_READ_TOKENS:
             rates[self.model] = count * _MS / ms
         self.read_rate = rates.get(self.model)
+
+    @property
+    def events_with_tokens(self) -> int:
+        """How many events of its stream had some of the answer."""
+        return max(0, self._events - _EVENTS_WITHOUT_TOKEN)
 
     def forget_bodies(self) -> None:
         """Let go of the words."""

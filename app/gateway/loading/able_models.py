@@ -11,7 +11,7 @@ from app.core.errors import NotFound, RoundhouseError
 from app.core.models import ModelInfo
 from app.gateway.library.endpoint_routes import with_probes
 from app.gateway.loading.capabilities import with_capabilities
-from app.gateway.loading.launch import aliases_of, resolve_model
+from app.gateway.loading.launch import aliases_of, read_models, resolve_model
 from app.gateway.loading.requested_model import (
     AUTO,
     ResolvedModel,
@@ -65,7 +65,7 @@ def _means_auto(library: Library, aliases: Sequence[str], name: str) -> bool:
 
 async def _find_able_model(services: Services, route: Route) -> ModelInfo:
     statuses = services.supervisor.list_statuses()
-    models = await with_capabilities(services, await asyncio.to_thread(services.library.list_models))
+    models = await with_capabilities(services, await read_models(services))
     of_profile = models_of_profile(models, services.profiles.effective_profile())
     model = model_in_use(of_profile, statuses, "", route) or model_in_use(models, statuses, "", route)
     if model is None:

@@ -59,6 +59,11 @@ async def load_request(services: Services, model_name: str, options: LoadOptions
     return request
 
 
+async def read_models(services: Services) -> Sequence[ModelInfo]:
+    """Return the models that the request which is being answered may ask, also those that cannot be used."""
+    return requested_model.models_of_key(await asyncio.to_thread(services.library.list_models))
+
+
 async def find_model(services: Services, model_name: str) -> ModelInfo:
     """Return the model of that name, or that the name stands for.
 
@@ -76,10 +81,11 @@ async def resolve_model(
     Raises as `load_request` does.
     """
     model_name = model_name or requested_model.AUTO
-    if services.machine_routes.has_models:
+    of_key = requested_model.KEY_MODELS.get()
+    if services.machine_routes.has_models and not of_key:
         model_name = _route_name(services, model_name)
     names = _names_now(services)
-    key = (model_name, options, names.profile.name, names.is_for_request, services.events.revision)
+    key = (model_name, options, names.profile.name, names.is_for_request, of_key, services.events.revision)
     resolved_model = services.recent.get(key, lambda known: is_ready(services.supervisor, known.load.source.name))
     if resolved_model is None:
         names = names._replace(statuses=services.supervisor.list_statuses())
@@ -233,7 +239,14 @@ def _with_least_context(load: LoadRequest, names: _ModelNames) -> LoadRequest:
 
 
 def _usable(names: _ModelNames, model_name: str, route: Route = Route.CHAT) -> ModelInfo:
-    model = _find_or_stand_in(names, model_name, route)
+    try:
+        model = _find_or_stand_in(names, model_name, route)
+    except NotFound as error:
+        if requested_model.KEY_MODELS.get():  # the hint names models that are here
+            raise requested_model.key_refusal(model_name) from error
+        raise
+    if not requested_model.may_ask(model):
+        raise requested_model.key_refusal(model_name)
     if model.problem:
         raise BadRequest(f"{model.title} cannot be used: {model.problem}", code="model_unusable")
     return model
@@ -268,7 +281,7 @@ def aliases_of(settings: SettingsStore, profile: Profile) -> list[str]:
 
 def _in_use(names: _ModelNames, route: Route) -> ModelInfo:
     """Return what `auto` means: the profile's model for it, else one of the profile's models, else any."""
-    settings, listed = names.settings, names.library.list_models()
+    settings, listed = names.settings, requested_model.models_of_key(names.library.list_models())
     if route is Route.INFILL and (kept := requested_model.chosen_for_completion(settings, listed)):
         return kept
     models = requested_model.without_completion(settings, listed)

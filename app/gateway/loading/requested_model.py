@@ -12,19 +12,22 @@ finding it takes a thread and a look at the disk, which on a busy machine is mos
 import shlex
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from app.config.store import SettingsStore
 from app.core.capabilities import Capability
 from app.core.engines import EngineState, EngineStatus
-from app.core.errors import LONGEST_ECHO, BadRequest, NotFound
+from app.core.errors import LONGEST_ECHO, BadRequest, NotFound, quote_value
 from app.core.models import ModelInfo
 from app.core.profiles import Profile
 from app.hub.library.naming import fold_name
 from app.supervisor.policy import LoadRequest
 from engines.api import Route
 
+KEY_MODELS: ContextVar[tuple[str, ...]] = ContextVar("models of the key", default=())
+"""Names of the only models that the key may ask with which a request came; `*` stands for any letters. Empty: all."""
 AUTO = "auto"
 AUTOCOMPLETE = "models.autocomplete"
 """The setting that names the model for code completion."""
@@ -81,6 +84,27 @@ def find_stand_in(name: str, aliases: Iterable[str]) -> str:
         if shape and any(fnmatchcase(spelling, shape) for spelling in spellings):
             return AUTO if is_auto(model) else model.strip()
     return ""
+
+
+def may_ask(model: ModelInfo) -> bool:
+    """Tell whether the request that is being answered may ask a model: its key may have a list of those it may."""
+    patterns = KEY_MODELS.get()
+    name = fold_name(model.name)
+    return not patterns or any(fnmatchcase(name, fold_name(pattern)) for pattern in patterns)
+
+
+def models_of_key(models: Sequence[ModelInfo]) -> Sequence[ModelInfo]:
+    """Return the models that the request which is being answered may ask."""
+    return [model for model in models if may_ask(model)] if KEY_MODELS.get() else models
+
+
+def key_refusal(name: str) -> NotFound:
+    """Return the error for a model that a key may not ask; whether there is one is not for who holds it to know."""
+    return NotFound(
+        f"There is no model {quote_value(name)} that this key may use.",
+        hint=f"It may use {', '.join(KEY_MODELS.get())}.",
+        code="model_not_found",
+    )
 
 
 def is_able(model: ModelInfo, route: Route) -> bool:

@@ -532,6 +532,8 @@ def models_answer_as_they_say(call: Checked, file: Path) -> None:
 def keys_answer_as_they_say(call: Checked) -> None:
     made = call("POST", "/keys", {"name": "an editor: mine", "scopes": ["inference"]})
     assert made in [{**key, "key": made["key"]} for key in call("GET", "/keys")]
+    limited = call("POST", "/keys/{name}/limits", {"tokens_per_day": 9, "models": ["guide"]}, name=made["name"])
+    assert (limited["limits"]["tokens_per_day"], limited["usage"]["tokens_last_day"]) == (9, 0)
     call("DELETE", "/keys/{name}", name=made["name"])
     assert call("POST", "/keys/{name}/restore", name=made["name"])["name"] == made["name"]
     call("DELETE", "/keys/{name}", name=made["name"])

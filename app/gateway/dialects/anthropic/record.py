@@ -3,10 +3,13 @@
 Its own routes are its, and whatever is asked below /v1 by a client that names the version of Anthropic's API.
 """
 
+import math
+from datetime import UTC, datetime
+
 import msgspec
 
 from app.gateway.canonical.events import Overflow
-from app.gateway.dialects.record import DialectFault, DialectName, DialectRecord
+from app.gateway.dialects.record import DialectFault, DialectName, DialectRecord, RateState
 from app.gateway.exchange.engine.error_document import EngineRefusal
 
 OVERLOADED = 529
@@ -64,6 +67,16 @@ def too_long(overflow: Overflow) -> str:
     return "prompt is too long" if context is None else f"prompt is too long: more than the maximum of {context} tokens"
 
 
+def rate_headers(state: RateState) -> list[tuple[str, str]]:
+    """Return Anthropic's headers for a limit."""
+    reset_at = datetime.fromtimestamp(math.ceil(state.reset_at), UTC)
+    return [
+        (f"anthropic-ratelimit-{state.unit}-limit", str(state.limit)),
+        (f"anthropic-ratelimit-{state.unit}-remaining", str(state.remaining)),
+        (f"anthropic-ratelimit-{state.unit}-reset", f"{reset_at:%Y-%m-%dT%H:%M:%SZ}"),
+    ]
+
+
 ANTHROPIC_DIALECT = DialectRecord(
     name=DialectName.ANTHROPIC,
     shape=shape_error,
@@ -73,6 +86,7 @@ ANTHROPIC_DIALECT = DialectRecord(
     shared=("/v1/",),
     overloaded=OVERLOADED,
     unavailable=OVERLOADED,
+    rate_headers=rate_headers,
 )
 
 

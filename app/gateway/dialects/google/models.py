@@ -1,6 +1,5 @@
 """Models as Google lists them, page by page."""
 
-import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -13,7 +12,7 @@ from app.gateway.dialects.form import utf8_json_reply
 from app.gateway.dialects.google.wire import ModelPageQuery
 from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.loading.capabilities import with_capabilities
-from app.gateway.loading.launch import context_of, find_model
+from app.gateway.loading.launch import context_of, find_model, read_models
 from app.gateway.services import SERVICES, Services
 
 NAME = "models/"
@@ -44,7 +43,7 @@ class GoogleModelPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 async def list_models(request: web.Request) -> web.Response:
     """GET /v1beta/models."""
     services = request.app[SERVICES]
-    usable = [model for model in await asyncio.to_thread(services.library.list_models) if not model.problem]
+    usable = [model for model in await read_models(services) if not model.problem]
     return utf8_json_reply(model_page(await _cards(services, usable), decode_query(request.query, ModelPageQuery)))
 
 

@@ -4,7 +4,6 @@ What is said of one comes from the library, its files and the engines. Readers a
 publisher, on a format or a state it does not know, and on a missing context.
 """
 
-import asyncio
 import time
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ from app.gateway.dialects.lmstudio import requests
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.bodies import read_json
 from app.gateway.loading.capabilities import with_capabilities
-from app.gateway.loading.launch import UNCHOSEN, find_model, resolve_model, status_of
+from app.gateway.loading.launch import UNCHOSEN, find_model, read_models, resolve_model, status_of
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import LoadRequest
 from app.supervisor.pool import Supervisor
@@ -385,7 +384,7 @@ async def _read_capable_model(
 
 
 async def _read_all_models(services: Services) -> list[LmStudioModel]:
-    models = await with_capabilities(services, await asyncio.to_thread(services.library.list_models))
+    models = await with_capabilities(services, await read_models(services))
     return [
         await _read_capable_model(services.facts, services.supervisor, services.settings, model)
         for model in models

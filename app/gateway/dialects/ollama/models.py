@@ -3,7 +3,6 @@
 Nothing is pushed from here, and that route says so. Pulling is in `pull`.
 """
 
-import asyncio
 from typing import TypeVar
 
 from aiohttp import hdrs, web
@@ -17,7 +16,7 @@ from app.gateway.dialects.ollama.wire import OllamaModelList, OllamaModelRequest
 from app.gateway.entry.bodies import call_off_loop, decode_body, read_body
 from app.gateway.library.endpoint_routes import capabilities_to_try
 from app.gateway.loading.capabilities import capabilities_of, with_capabilities
-from app.gateway.loading.launch import resolve_model
+from app.gateway.loading.launch import read_models, resolve_model
 from app.gateway.loading.requested_model import NONE_ABLE, ResolvedModel
 from app.gateway.services import SERVICES, Services
 from engines.api import Route
@@ -108,14 +107,14 @@ async def show_status(_request: web.Request) -> web.Response:
 async def list_tags(request: web.Request) -> web.Response:
     """GET /api/tags: the models that can be used."""
     services = request.app[SERVICES]
-    models = await with_capabilities(services, await asyncio.to_thread(services.library.list_models))
+    models = await with_capabilities(services, await read_models(services))
     return utf8_json_reply(OllamaModelList([tag_entry(model) for model in models if not model.problem]))
 
 
 async def list_running(request: web.Request) -> web.Response:
     """GET /api/ps: the models that are loaded, and until when."""
     services = request.app[SERVICES]
-    models = {model.name: model for model in await asyncio.to_thread(services.library.list_models)}
+    models = {model.name: model for model in await read_models(services)}
     ready = [
         engine_status
         for engine_status in services.supervisor.list_statuses()

@@ -3,8 +3,6 @@
 The address has other audiences: what Anthropic's and Google's clients and Codex ask there is answered in their form.
 """
 
-import asyncio
-
 import msgspec
 from aiohttp import web
 
@@ -22,7 +20,7 @@ from app.gateway.dialects.openai.codex_models import CLIENT_VERSION, codex_list
 from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.dialects.registry import dialect_of
 from app.gateway.loading.capabilities import with_capabilities
-from app.gateway.loading.launch import context_of, find_model
+from app.gateway.loading.launch import context_of, find_model, read_models
 from app.gateway.services import SERVICES
 
 _LOADING = frozenset({EngineState.STARTING, EngineState.LOADING, EngineState.BACKING_OFF})
@@ -90,7 +88,7 @@ async def list_models(request: web.Request) -> web.Response:
     services, dialect = request.app[SERVICES], dialect_of(request.path, request.headers)
     if dialect is GOOGLE_DIALECT:
         return await google_models.list_models(request)
-    usable = [model for model in await asyncio.to_thread(services.library.list_models) if not model.problem]
+    usable = [model for model in await read_models(services) if not model.problem]
     if dialect is ANTHROPIC_DIALECT:
         query = decode_query(request.query, anthropic_models.AnthropicPageQuery)
         listed = anthropic_models.with_picker_names(usable, request.headers.get("User-Agent", ""))

@@ -10,12 +10,13 @@ from types import MappingProxyType
 import msgspec
 
 from app.gateway.canonical.events import Overflow
-from app.gateway.dialects.record import DialectFault, DialectName, DialectRecord
+from app.gateway.dialects.record import DialectFault, DialectName, DialectRecord, RateState
 
 _TYPES: Mapping[int, str] = MappingProxyType(
     {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 )
 _SERVER_ERROR = 500
+_MINUTE_S = 60
 _NOUNS = frozenset({"messages", "prompt", "input", "documents", "texts"})
 """Fields that are called what they are; what is in any other is called the prompt."""
 
@@ -62,6 +63,18 @@ def too_long(overflow: Overflow, field: str) -> str:
     return f"{limit} you requested {total} tokens {counts}. {plea} or completion."
 
 
+def rate_headers(state: RateState) -> list[tuple[str, str]]:
+    """Return OpenAI's headers for a limit. A duration is written as Go writes it: 6m0s, 1.25s, 0s."""
+    minutes, seconds = divmod(round(state.reset_s, 3), _MINUTE_S)
+    hours, minutes = divmod(int(minutes), _MINUTE_S)
+    before = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return [
+        (f"x-ratelimit-limit-{state.unit}", str(state.limit)),
+        (f"x-ratelimit-remaining-{state.unit}", str(state.remaining)),
+        (f"x-ratelimit-reset-{state.unit}", f"{before}{seconds:.3f}".rstrip("0").rstrip(".") + "s"),
+    ]
+
+
 TOO_MANY = 429
 """What OpenAI's clients take for "not now"."""
 UNVERSIONED = frozenset({"/chat/completions", "/completions", "/embeddings", "/models"})
@@ -77,6 +90,7 @@ def dialect_for_field(field: str) -> DialectRecord:
         too_long=partial(too_long, field=field),
         field=field,
         overloaded=TOO_MANY,
+        rate_headers=rate_headers,
     )
 
 
