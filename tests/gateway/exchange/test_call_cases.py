@@ -1,89 +1,33 @@
 """Which tool is called, with what, or none: cases of the kinds that benchmarks have, and a scripted model.
 
-The model writes as Qwen's does; the same comes out where the engine hands on its text and where the engine reads it.
+The model writes as one family after another does where the engine hands on its text; the same comes out where the
+engine reads it, and in every dialect.
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from itertools import cycle
+from typing import Any, cast
 
 import pytest
 
 from app.gateway.services import Services
-from tests.gateway.exchange.test_repairs import Facts, Scripted
+from tests.call_cases import CALL_CASES, CallCase, CallTuple, schemas_of
+from tests.gateway.exchange.test_repairs import READERS, Facts, Scripted
 from tests.gateway.exchange.test_supplied import Engine, writes
+from tests.gateway.exchange.test_supplied import Facts as Templates
 from tests.gateway.played import Gateway
+from tests.unit.dialects.call_corpus import CorpusCall, write_answers
 
-Call = tuple[str, dict[str, object]]
-
-
-class CallCase(NamedTuple):
-    """The tools' parameters by name, what the model wants to call, and what the client is to get."""
-
-    kind: str
-    tools: dict[str, dict[str, object]]
-    written: tuple[Call, ...]
-    expected: tuple[Call, ...]
-    text: str = ""
-
-
-def schema(required: tuple[str, ...] = (), **properties: object) -> dict[str, object]:
-    kinds = {name: {"type": each} if isinstance(each, str) else each for name, each in properties.items()}
-    return {"type": "object", "properties": kinds, "required": list(required)}
-
-
-AREA = {"area": schema(("base", "height"), base="integer", height="integer", unit="string")}
-PLACES = {
-    "weather": schema(("city",), city="string", unit={"type": "string", "enum": ["celsius", "fahrenheit"]}),
-    "time": schema(("city",), city="string"),
-    "distance": schema(("start", "end"), start="string", end="string"),
+_FEWEST = 100
+PATHS = {
+    "openai": "/v1/chat/completions",
+    "anthropic": "/v1/messages",
+    "ollama": "/api/chat",
+    "responses": "/v1/responses",
+    "google": "/v1beta/models/guide:generateContent",
 }
-BOOKING = {
-    "book": schema(
-        ("guest", "nights"),
-        guest=schema(("name",), name="string", age="integer"),
-        nights={"type": "array", "items": {"type": "string"}},
-        extras={"type": "object", "additionalProperties": {"type": "boolean"}},
-        price={"anyOf": [{"type": "number"}, {"type": "null"}]},
-    )
-}
-
-
-def case(
-    kind: str,
-    tools: dict[str, dict[str, object]],
-    *written: Call,
-    expected: Sequence[Call] | None = None,
-    text: str = "",
-) -> CallCase:
-    return CallCase(kind, tools, written, written if expected is None else tuple(expected), text)
-
-
-CASES = (
-    case("simple", AREA, ("area", {"base": 10, "height": 5})),
-    case("simple, with an optional value", AREA, ("area", {"base": 10, "height": 5, "unit": "cm"})),
-    case("one of several", PLACES, ("time", {"city": "Oslo"})),
-    case("parallel", PLACES, ("weather", {"city": "Oslo"}), ("weather", {"city": "Rome"})),
-    case("parallel, of several", PLACES, ("weather", {"city": "Oslo"}), ("distance", {"start": "Oslo", "end": "Rome"})),
-    case("nested", BOOKING, ("book", {"guest": {"name": "A. B.", "age": 30}, "nights": ["fri", "sat"]})),
-    case("any properties", BOOKING, ("book", {"guest": {"name": "A"}, "nights": [], "extras": {"late": True}})),
-    case("null allowed", BOOKING, ("book", {"guest": {"name": "A"}, "nights": [], "price": None})),
-    case("no tool fits", PLACES, text="None of these tools plays music."),
-    case(
-        "numbers as text", AREA, ("area", {"base": "10", "height": "5"}), expected=[("area", {"base": 10, "height": 5})]
-    ),
-    case(
-        "a list as text",
-        BOOKING,
-        ("book", {"guest": {"name": "A"}, "nights": '["fri"]'}),
-        expected=[("book", {"guest": {"name": "A"}, "nights": ["fri"]})],
-    ),
-    case("quotes and lines", PLACES, ("time", {"city": 'The "Old"\nTown \\ {x}'})),
-    case("other writing", PLACES, ("distance", {"start": "北京", "end": "Åre"})),
-    case("nothing to say to it", {"now": {"type": "object", "properties": {}}}, ("now", {})),
-)
-cases = pytest.mark.parametrize("given", CASES, ids=lambda given: given.kind)
+dialects = pytest.mark.parametrize("dialect", PATHS)
 
 
 @pytest.fixture
@@ -95,48 +39,79 @@ def is_raw() -> bool:
 @pytest.fixture
 def services(services: Services, *, is_raw: bool) -> Services:
     adapters = {"llama.cpp": Engine()} if is_raw else services.adapters
-    return replace(services, facts=Facts(), adapters=cast("Any", adapters))
+    return replace(services, facts=Templates() if is_raw else Facts(), adapters=cast("Any", adapters))
 
 
-async def ask_for_calls(gateway: Gateway, given: CallCase, path: str) -> tuple[list[Call], str]:
-    tools = [{"type": "function", "function": {"name": name, "parameters": each}} for name, each in given.tools.items()]
-    body = {"model": "guide", "messages": [{"role": "user", "content": given.kind}], "tools": tools, "stream": False}
-    async with gateway.http.post(gateway.url + path, json=body) as reply:
+def request_for(case: CallCase, dialect: str) -> dict[str, object]:
+    functions = [{"name": name, "parameters": schema} for name, schema in schemas_of(case).items()]
+    message = {"role": "user", "content": case.kind}
+    common = {"model": "guide", "stream": False}
+    match dialect:
+        case "google":
+            declarations = [{"name": each["name"], "parametersJsonSchema": each["parameters"]} for each in functions]
+            contents = [{"role": "user", "parts": [{"text": case.kind}]}]
+            return {"contents": contents, "tools": [{"functionDeclarations": declarations}]}
+        case "anthropic":
+            tools = [{"name": each["name"], "input_schema": each["parameters"]} for each in functions]
+            return {**common, "messages": [message], "max_tokens": 99, "tools": tools}
+        case "responses":
+            return {**common, "input": case.kind, "tools": [{"type": "function", **each} for each in functions]}
+    return {**common, "messages": [message], "tools": [{"type": "function", "function": each} for each in functions]}
+
+
+async def ask_for_calls(gateway: Gateway, case: CallCase, dialect: str) -> tuple[list[CallTuple], str]:
+    async with gateway.http.post(gateway.url + PATHS[dialect], json=request_for(case, dialect)) as reply:
         document = await reply.json()
-    message = document["message"] if path.startswith("/api") else document["choices"][0]["message"]
+    assert reply.status == 200, document
+    if dialect == "openai":
+        return _of_openai(document)
+    text, calls = READERS[dialect]([document])
+    return calls, text
+
+
+def _of_openai(document: dict[str, Any]) -> tuple[list[CallTuple], str]:
+    message = document["choices"][0]["message"]
     functions = [entry["function"] for entry in message.get("tool_calls") or ()]
-    calls = [(each["name"], _arguments(each["arguments"])) for each in functions]
-    return calls, message.get("content") or ""
+    return [(each["name"], json.loads(each["arguments"])) for each in functions], message.get("content") or ""
 
 
-def _arguments(value: object) -> dict[str, object]:
-    return cast("dict[str, object]", json.loads(value) if isinstance(value, str) else value)
+def test_there_are_cases_of_every_kind() -> None:
+    kinds = {"simple", "multiple", "parallel", "parallel multiple", "irrelevance", "nested", "enum", "wrong types"}
+    assert len(CALL_CASES) >= _FEWEST
+    assert kinds <= {case.kind for case in CALL_CASES}
 
 
-@cases
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat"])
+@dialects
 @pytest.mark.parametrize("is_raw", [True])
 async def test_the_text_of_a_model_becomes_the_right_calls(
-    gateway: Gateway, given: CallCase, path: str, *, is_raw: bool
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, dialect: str, *, is_raw: bool
 ) -> None:
     assert is_raw
-    blocks = [
-        f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
-        for name, arguments in given.written
-    ]
-    gateway.upstream.play = writes("\n".join([*([given.text] if given.text else []), *blocks]))
-    assert await ask_for_calls(gateway, given, path) == (list(given.expected), given.text)
+    turns = cycle(range(len(list(write_answers((), "")))))
+    for case in CALL_CASES:
+        entries = list(write_answers([CorpusCall(*call) for call in case.calls], case.text if not case.calls else ""))
+        entry = entries[next(turns) % len(entries)]
+        monkeypatch.setattr(Templates, "template", entry.template)
+        gateway.upstream.play = writes(entry.written)
+        calls, text = await ask_for_calls(gateway, case, dialect)
+        assert (calls, text.strip()) == (case.result, entry.text), (entry.family, entry.written)
 
 
-@cases
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat"])
-async def test_calls_that_an_engine_read_are_checked_and_put_right(
-    gateway: Gateway, given: CallCase, path: str
-) -> None:
-    deltas: list[object] = [{"content": given.text}] if given.text else []
-    for number, (name, arguments) in enumerate(given.written):
+@dialects
+async def test_calls_that_an_engine_read_are_checked_and_put_right(gateway: Gateway, dialect: str) -> None:
+    for case in CALL_CASES:
+        answers = [answer_deltas(calls, case.text) for calls in (case.first, case.calls) if calls or case.text]
+        engine = Scripted(gateway, *answers[-2 if case.first else -1 :])
+        calls, text = await ask_for_calls(gateway, case, dialect)
+        assert (calls, text) == (case.result, case.text), case
+        assert engine.answers == [], "it was told what was wrong where something was, and only there"
+
+
+def answer_deltas(calls: list[CallTuple], text: str) -> list[object]:
+    deltas: list[object] = [{"content": text}] if text else []
+    for number, (name, arguments) in enumerate(calls):
         function = {"name": name, "arguments": json.dumps(arguments)}
-        deltas.append({"tool_calls": [{"index": number, "id": f"call_{number}", "function": function}]})
-    engine = Scripted(gateway, [*deltas, "tool_calls" if given.written else "stop"])
-    assert await ask_for_calls(gateway, given, path) == (list(given.expected), given.text)
-    assert len(engine.asked) == 1
+        deltas.append(
+            {"tool_calls": [{"index": number, "id": f"call_{number}", "type": "function", "function": function}]}
+        )
+    return [*deltas, "tool_calls" if calls else "stop"]

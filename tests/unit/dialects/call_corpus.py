@@ -6,7 +6,7 @@ before the tool's name, and marks of the turn left in the text.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -546,3 +546,13 @@ def _without_brace(body: str) -> str:
 def corpus_entries() -> tuple[CorpusEntry, ...]:
     """Return all of them."""
     return tuple(entry for notation in _NOTATIONS for entry in _entries_of(notation))
+
+
+def write_answers(calls: Sequence[CorpusCall], text: str) -> Iterator[CorpusEntry]:
+    """Yield an answer as each family writes it: text, or calls where it can write so many."""
+    for notation in _NOTATIONS:
+        if len(calls) > 1 and not notation.several:
+            continue
+        bodies = notation.between.join(notation.write(call) for call in calls)
+        written = f"{notation.opens}{bodies}{notation.closes}" if calls else text
+        yield CorpusEntry(notation.family, notation.template, "", written, tuple(calls), "" if calls else text)

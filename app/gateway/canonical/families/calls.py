@@ -250,8 +250,13 @@ def _texts(name: str, pairs: list[tuple[str, str]]) -> ParsedCall:
 
 
 def _trim_line_breaks(value: str) -> str:
-    """Return a value without the line break that templates put before and after it; all others belong to it."""
-    return value.removeprefix("\n").removesuffix("\n")
+    """Return a value without the line break that templates put before and after it; all others belong to it.
+
+    A break at the end alone is the last line's own where there are several: a file's text ends with one.
+    """
+    inner = value.removeprefix("\n")
+    is_layout = inner != value or "\n" not in value[:-1]
+    return inner.removesuffix("\n") if is_layout else inner
 
 
 _LONGEST = 64 * 1024
