@@ -11,11 +11,6 @@ import ssl
 from pathlib import Path
 
 import msgspec
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
-from cryptography.x509.oid import NameOID
 
 from app.config.keyring_secrets import SecretStoreError, delete_secret, read_secret, store_secret
 from app.config.private_files import save_private
@@ -58,6 +53,16 @@ def _make_identity(file: Path) -> TlsIdentity:
 
 def make_identity_pem(passphrase: str) -> bytes:
     """Return a new certificate and its private key, encrypted, as one PEM text."""
+    from cryptography import x509  # noqa: PLC0415 -- 20 ms that starting can do without
+    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415 -- as above
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 -- as above
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 -- as above
+        BestAvailableEncryption,
+        Encoding,
+        PrivateFormat,
+    )
+    from cryptography.x509.oid import NameOID  # noqa: PLC0415 -- as above
+
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Roundhouse machine")])
     certificate = (
@@ -77,6 +82,9 @@ def make_identity_pem(passphrase: str) -> bytes:
 
 
 def _read_identity(file: Path) -> TlsIdentity:
+    from cryptography import x509  # noqa: PLC0415 -- as above
+    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415 -- as above
+
     try:
         record = msgspec.json.decode(_record_file(file).read_bytes(), type=_IdentityRecord)
         passphrase = record.passphrase or read_secret(str(file))

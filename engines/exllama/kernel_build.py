@@ -14,9 +14,10 @@ import threading
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from engines.serving.backend import ProgressCallback
+if TYPE_CHECKING:  # the gateway, which converts models, starts without the server of workers
+    from engines.serving.backend import ProgressCallback
 
 TELL_EVERY_S = 4.0
 JOB_BYTES = 3 << 30
@@ -36,7 +37,7 @@ STAGE = "Compiling the kernels for this computer, which is done once"
 
 @contextmanager
 def watch_kernel_build(
-    name: str, cards: str, environment: MutableMapping[str, str], tell: ProgressCallback
+    name: str, cards: str, environment: MutableMapping[str, str], tell: "ProgressCallback"
 ) -> Iterator[None]:
     """Make everything ready for `name`'s kernels to be compiled, and tell how far it is, until the library is there.
 
@@ -143,7 +144,7 @@ def _is_newer(made: Path, plan: Path) -> bool:
         return made.exists()
 
 
-def _report_progress(folder: Path, tell: ProgressCallback, over: threading.Event) -> None:
+def _report_progress(folder: Path, tell: "ProgressCallback", over: threading.Event) -> None:
     """Tell again and again, also what was told before: a single file can take minutes, and silence means a hang."""
     while not over.wait(TELL_EVERY_S):
         done, total = build_progress(folder)

@@ -12,7 +12,6 @@ import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
 import aiohttp
@@ -316,6 +315,8 @@ class Machines:
     async def _load_of(self, name: str, status: EngineStatus | None) -> ModelLoad:
         if status is None or status.state is not EngineState.READY:
             return ModelLoad(name=name, load_s=status.load_seconds if status is not None else None)
+        from statistics import median  # noqa: PLC0415 -- 10 ms that starting can do without
+
         generations = await self._services.measuring.generations(
             status.model, engine=status.engine, backend=status.backend
         )
