@@ -24,6 +24,12 @@ def introduce(identity: TunnelIdentity, other: TunnelIdentity, address: str = ""
     return member
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No machine that is merely slow counts as gone."""
+    monkeypatch.setattr(links, "LOST_S", PATIENCE_S)
+
+
 @pytest.fixture
 def here(tmp_path: Path) -> TunnelIdentity:
     return TunnelIdentity(tmp_path / "here")
