@@ -8,7 +8,7 @@ from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, print_note, show_result
 from app.client.http import quote_segment
 from app.core import words
-from app.core.machines import MachineCode, MachineList, MachineStanding, PairMachine, WakeMachine
+from app.core.machines import MachineCode, MachineList, MachineStanding, NearbyMachine, PairMachine, WakeMachine
 
 _PAIR_S = 60.0
 """Two messages each way, and a look at what the other machine has."""
@@ -53,6 +53,14 @@ def pair(host: str, code: str, *, as_json: bool) -> None:
     show_result("machine", machine, as_json=as_json, text=_pair_lines)
 
 
+@machines.command("discover")
+@json_option
+def list_nearby(*, as_json: bool) -> None:
+    """List computers on this network that announce themselves. Who each is, pairing proves."""
+    nearby = connect_gateway().get("/machines", MachineList).nearby
+    show_result("nearby_machines", nearby, as_json=as_json, text=_nearby_lines)
+
+
 @machines.command("wake")
 @click.argument("name")
 @json_option
@@ -87,6 +95,14 @@ def _code_lines(code: MachineCode) -> Iterator[str]:
 def _pair_lines(machine: MachineStanding) -> Iterator[str]:
     yield f"{machine.name} is paired. Its certificate is {machine.fingerprint[:16]}."
     yield from (f"  {model.name}" for model in machine.models)
+
+
+def _nearby_lines(nearby: list[NearbyMachine]) -> Iterator[str]:
+    if not nearby:
+        print_note("No other computer announces itself here. Both need machines.enabled, and the same network.")
+        return
+    rows = [(machine.name, f"{machine.host}:{machine.port}", machine.fingerprint[:16]) for machine in nearby]
+    yield from format_table(("NAME", "ADDRESS", "CERTIFICATE"), rows)
 
 
 def _machine_lines(listing: MachineList) -> Iterator[str]:

@@ -105,6 +105,15 @@ class MachineStanding(msgspec.Struct, frozen=True, kw_only=True):
     """By the names they have in the list here."""
 
 
+class NearbyMachine(msgspec.Struct, frozen=True, kw_only=True):
+    """A computer that announced itself on this network. Nothing of it is proved before the two are paired."""
+
+    name: MachineName
+    fingerprint: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+    host: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
+
+
 class MachineList(msgspec.Struct, frozen=True, kw_only=True):
     """This machine, as others see it, and those it is paired with. `port` is 0 while it does not listen for them."""
 
@@ -116,6 +125,8 @@ class MachineList(msgspec.Struct, frozen=True, kw_only=True):
     is_pairing: bool = False
     """Whether a code is shown here that still counts."""
     machines: list[MachineStanding]
+    nearby: list[NearbyMachine] = []
+    """Those that announce themselves on this network and are not paired."""
 
 
 class WakeMachine(msgspec.Struct, frozen=True, kw_only=True):

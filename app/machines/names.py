@@ -16,6 +16,15 @@ def machine_name(chosen: str) -> str:
     return plain[:_LONGEST].rstrip("-._") or "machine"
 
 
+def own_addresses(listening: str) -> tuple[str, ...]:
+    """Return the IPv4 addresses at which others reach what listens at an address; none for this computer alone."""
+    wildcard = "0.0.0.0"  # noqa: S104 -- compared with
+    if listening not in {wildcard, "::", ""}:
+        return () if listening.startswith("127.") or ":" in listening else (listening,)
+    entries = [entry for card in psutil.net_if_addrs().values() for entry in card if entry.family == socket.AF_INET]
+    return tuple(sorted({entry.address for entry in entries if not entry.address.startswith("127.")}))
+
+
 def mac_of(address: str) -> str:
     """Return the hardware address of the card that has an address; empty where that is not known."""
     for card in psutil.net_if_addrs().values():

@@ -1,6 +1,6 @@
 """Paired computers: one that answers with two models, one that sleeps."""
 
-from app.core.machines import MachineCode, MachineList, MachineStanding, ModelLoad
+from app.core.machines import MachineCode, MachineList, MachineStanding, ModelLoad, NearbyMachine
 
 DESK = MachineStanding(
     name="desk",
@@ -25,11 +25,18 @@ BOX = MachineStanding(
     is_reachable=False,
     problem="It did not answer in time.",
 )
+DEN = NearbyMachine(
+    name="den",
+    fingerprint="5d0f77b2c94e18a35d0f77b2c94e18a35d0f77b2c94e18a35d0f77b2c94e18a3",
+    host="192.168.1.31",
+    port=11643,
+)
 LISTED = MachineList(
     name="laptop",
     fingerprint="3f91c2d84be0a6753f91c2d84be0a6753f91c2d84be0a6753f91c2d84be0a675",
     port=11643,
     machines=[BOX, DESK],
+    nearby=[DEN],
 )
 CODE = MachineCode(code="5865-6106", seconds=300.0)
 

@@ -10,7 +10,7 @@ from app.core.events import MachinesChanged
 from app.core.machines import MachineList, ModelLoad, PairMachine, WakeMachine
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.machines.model import MachinesModel, describe_load, describe_own
-from app.gui.screens.machines.view import MachinesScreen
+from app.gui.screens.machines.view import MachinesScreen, NearbyRow
 from app.gui.theme.theme import Theme
 from tests.demo import data
 from tests.demo.api import DemoApi
@@ -99,6 +99,13 @@ def test_a_computer_is_paired_by_what_is_typed(page: MachinesScreen, api: DemoAp
     assert api.bodies_of("POST", "/machines") == [PairMachine(host="desk.local", code="5865-6106")]
     assert shell.said == ["desk is paired."]
     assert page.form.host.text() == page.form.code.text() == ""
+
+
+def test_one_nearby_is_chosen_and_only_its_code_is_typed(page: MachinesScreen) -> None:
+    row = next(iter(page.nearby.rows.values()))
+    assert isinstance(row, NearbyRow)
+    row.choose.click()
+    assert page.form.host.text() == "192.168.1.31:11643"
 
 
 def test_a_wrong_code_is_said_and_what_was_typed_stays(page: MachinesScreen, api: DemoApi) -> None:

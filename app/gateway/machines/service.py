@@ -28,6 +28,7 @@ from app.core.machines import (
     MachineList,
     MachineStanding,
     ModelLoad,
+    NearbyMachine,
     PairedMachine,
     PairMachine,
 )
@@ -35,12 +36,13 @@ from app.gateway.background import Background
 from app.gateway.instance import bind
 from app.gateway.library.attached_endpoints import find_endpoint_models, make_knowledge
 from app.gateway.library.endpoint_cards import cards_of
+from app.gateway.machines.discovery import Announcement, MachineDiscovery
 from app.gateway.machines.listener import OPEN, PROVE, STATE, MachineListener, MachineState
 from app.gateway.machines.routing import MachineModel
 from app.gateway.services import Services
 from app.hub.library.attached import Attachment
 from app.machines.identity import load_identity
-from app.machines.names import mac_of, machine_name
+from app.machines.names import mac_of, machine_name, own_addresses
 from app.machines.paired import PairedMachines
 from app.machines.pairing import (
     LONGEST_MESSAGE,
@@ -103,6 +105,7 @@ class Machines:
         self._listed: dict[str, set[str]] = {}
         """The models of each that are in the list here."""
         self._local_address = ""
+        self._discovery = MachineDiscovery(lambda: services.events.publish(MachinesChanged()))
         self._published: MachineList | None = None
         """What those who watch know."""
 
@@ -122,6 +125,7 @@ class Machines:
             problem=self._problem,
             is_pairing=self._host.is_open,
             machines=machines,
+            nearby=self._list_nearby(),
         )
 
     async def show_code(self) -> MachineCode:
@@ -192,7 +196,9 @@ class Machines:
             try:
                 if self._is_enabled:
                     await self._open()
+                    await self._announce()
                     await asyncio.gather(*(self._look_at(machine) for machine in self._all()))
+                    await self._find_again()
                     await self._update_routes()
                     await self._publish_changes()
                 elif self._listener is not None:
@@ -247,12 +253,47 @@ class Machines:
         self._port = endpoint.sockets[0].getsockname()[1]
 
     async def _shut(self) -> None:
+        await self._discovery.close()
         if self._listener is not None:
             await self._listener.close()
             self._listener, self._port = None, 0
         for machine in self._all():
             machine_addresses.remove_host(_host_of(machine))
         self._host.hide_code()
+
+    async def _announce(self) -> None:
+        addresses = await asyncio.to_thread(own_addresses, self._services.settings.get_text("machines.host"))
+        await self._discovery.announce(Announcement(self._own_name(), self._own().fingerprint, self._port, addresses))
+
+    def _list_nearby(self) -> list[NearbyMachine]:
+        known = {machine.fingerprint for machine in self._all()} | {self._own().fingerprint}
+        return [nearby for nearby in self._discovery.nearby.list_machines() if nearby.fingerprint not in known]
+
+    async def _find_again(self) -> None:
+        """Look for machines that do not answer where others of their certificate's hash say they are.
+
+        Anybody can say that: the new address is kept only once TLS has proved the certificate.
+        """
+        for machine in self._all():
+            if self._states.get(machine.fingerprint) is not None:
+                continue
+            for nearby in self._discovery.nearby.list_machines():
+                if nearby.fingerprint == machine.fingerprint and (nearby.host, nearby.port) != (
+                    machine.host,
+                    machine.port,
+                ):
+                    await self._try_address(machine, replace(machine, host=nearby.host, port=nearby.port))
+
+    async def _try_address(self, machine: PairedMachine, moved: PairedMachine) -> None:
+        await self._pin(moved)
+        await self._look_at(moved)
+        if not self._list_has(machine):  # it was revoked meanwhile
+            machine_addresses.remove_host(_host_of(machine))
+        elif self._states.get(machine.fingerprint) is None:
+            await self._pin(machine)
+        else:
+            await asyncio.to_thread(self._list().put_machine, moved)
+            log.info("A paired machine has another address", extra={"machine": machine.name})
 
     # trust
 

@@ -9,7 +9,15 @@ from PySide6.QtCore import QTimer
 from app.client.http import quote_segment
 from app.core import words
 from app.core.errors import ErrorBody
-from app.core.machines import MachineCode, MachineList, MachineStanding, ModelLoad, PairMachine, WakeMachine
+from app.core.machines import (
+    MachineCode,
+    MachineList,
+    MachineStanding,
+    ModelLoad,
+    NearbyMachine,
+    PairMachine,
+    WakeMachine,
+)
 from app.core.translation import tr
 from app.gui.net.managed_list import ManagedStore
 from app.gui.net.remote_lists import Stores
@@ -161,7 +169,7 @@ def describe_state(machine: MachineStanding) -> str:
     return tr("Answers") if machine.is_reachable else tr("Does not answer")
 
 
-def describe_place(machine: MachineStanding) -> str:
+def describe_place(machine: MachineStanding | NearbyMachine) -> str:
     """Return where a computer is, and what its certificate begins with."""
     certificate = tr("certificate {certificate}", certificate=machine.fingerprint[:_SHOWN])
     return f"{machine.host}:{machine.port} · {certificate}"

@@ -1,10 +1,11 @@
 """The page of other computers: the switch, the code of this one, the form for another's, and a card for each."""
 
+from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.core.machines import MachineStanding, ModelLoad
+from app.core.machines import MachineStanding, ModelLoad, NearbyMachine
 from app.core.translation import LazyText, tr
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.machines.model import (
@@ -58,6 +59,8 @@ class MachinesScreen(PageFrame):
             tr("No computer is paired yet"),
             tr("Show a code on one computer, and type it with the name or address of that one on the other."),
         )
+        self._nearby_title = Label(theme, tr("On this network"), weight=500)
+        self.nearby = RowList(theme, tr("Computers on this network"))
         self._list = CardList(theme)
         self.body.addWidget(Paragraph(theme, _ABOUT.tr(), color="ink-2"))
         for widget in (
@@ -67,6 +70,8 @@ class MachinesScreen(PageFrame):
             self._problem,
             self.code,
             self.form,
+            self._nearby_title,
+            self.nearby,
             self._skeleton,
             self._nothing,
             self._list,
@@ -96,6 +101,14 @@ class MachinesScreen(PageFrame):
             paragraph.setVisible(is_on and bool(text))
         self.code.setVisible(is_on)
         self.form.setVisible(is_on)
+        nearby = state.nearby if is_on else []
+        self._nearby_title.setVisible(bool(nearby))
+        self.nearby.setVisible(bool(nearby))
+        self.nearby.sync(
+            {f"{machine.fingerprint} {machine.host}": machine for machine in nearby},
+            lambda machine: NearbyRow(self.theme, machine, self.form.fill_host),
+            NearbyRow.show_machine,
+        )
         self._list.sync(
             {machine.name: machine for machine in state.machines if is_on},
             lambda machine: MachineEntryCard(self.theme, model, machine.name),
@@ -167,6 +180,11 @@ class PairForm(Surface):
         model.changed.connect(self._show_button)
         self._show_button()
 
+    def fill_host(self, machine: NearbyMachine) -> None:
+        """Take the address of a computer that announced itself; its code is typed next."""
+        self.host.setText(f"{machine.host}:{machine.port}")
+        self.code.setFocus()
+
     def _submit(self) -> None:
         if self.pair.isEnabled():
             self._model.pair_machine(self.host.text().strip(), self.code.text().strip())
@@ -179,6 +197,23 @@ class PairForm(Surface):
     def _clear(self) -> None:
         self.host.clear()
         self.code.clear()
+
+
+class NearbyRow(ListRow):
+    """A computer that announces itself: what it says of itself, and a way to pair with it."""
+
+    def __init__(self, theme: Theme, machine: NearbyMachine, choose: Callable[[NearbyMachine], object]) -> None:
+        super().__init__(theme, machine.name)
+        self._machine = machine
+        name = tr("Pair with {name}", name=machine.name)
+        self.choose = Button(theme, tr("Pair…"), look=ButtonLook.QUIET, name=name)
+        self.choose.set_action(lambda: choose(self._machine))
+        self.tail.addWidget(self.choose)
+
+    def show_machine(self, machine: NearbyMachine) -> None:
+        """Show what it says now."""
+        self._machine = machine
+        self.show_text(machine.name, describe_place(machine))
 
 
 class MachineEntryCard(Surface):
