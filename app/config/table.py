@@ -147,6 +147,13 @@ SETTINGS: tuple[Setting, ...] = (
         default=False,
     ),
     Setting(
+        name="machines.wake",
+        title="Wake a computer whose model is asked",
+        help="A request for a model of a paired computer that sleeps wakes that over the network, and waits for it.",
+        kind=SettingKind.BOOL,
+        default=False,
+    ),
+    Setting(
         name="machines.host",
         title="Address for your other computers",
         help="Where this machine listens for paired ones; 0.0.0.0 is every network it is in.",

@@ -82,6 +82,8 @@ async def resolve_model(
     """
     model_name = model_name or requested_model.AUTO
     of_key = requested_model.KEY_MODELS.get()
+    if services.machine_routes.asleep and not of_key:
+        await services.machine_routes.wake_for(model_name)
     if services.machine_routes.has_models and not of_key:
         model_name = _route_name(services, model_name)
     names = _names_now(services)

@@ -5,7 +5,7 @@ machine whose answer is expected first; one that was lost a moment ago is passed
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from app.hub.library.naming import fold_name
@@ -44,6 +44,10 @@ def expected_s(model: MachineModel, sent_from_here: int = 0) -> float:
     return load_s + (waiting + 1) * answer_s
 
 
+async def _wake_nobody(_machine: str) -> None:
+    """Stand for waking while no machine is paired."""
+
+
 class MachineRoutes:
     """What is known, and the choice. Belongs to the event loop's thread."""
 
@@ -52,6 +56,12 @@ class MachineRoutes:
         self._models: dict[str, list[MachineModel]] = {}
         self.has_models = False
         """Whether there is anything to choose."""
+        self._here: set[str] = set()
+        """The shared names of what is on this machine."""
+        self.asleep: frozenset[str] = frozenset()
+        """The machines that do not answer and may be woken for a request."""
+        self.wake: Callable[[str], Awaitable[None]] = _wake_nobody
+        """Wakes a machine and waits until it answers, or until that takes too long."""
         self._away: dict[str, float] = {}
         self._known: dict[str, tuple[str, str]] = {}
         """Every model of a machine that was ever listed, also of one that is gone: its shared name, and the machine."""
@@ -59,12 +69,40 @@ class MachineRoutes:
     def put_models(self, models: Iterable[tuple[str, MachineModel]]) -> None:
         """Take what the machines have now, each with the name that means it on any machine."""
         by_name: dict[str, list[MachineModel]] = {}
+        here: set[str] = set()
         for name, model in models:
             by_name.setdefault(fold_name(name), []).append(model)
-            if model.machine != HERE:
+            if model.machine == HERE:
+                here.add(fold_name(name))
+            else:
                 self._known[model.name] = fold_name(name), model.machine
         self._models = {name: models for name, models in by_name.items() if any(model.machine for model in models)}
+        self._here = here
         self.has_models = bool(self._models)
+
+    def put_sleeping(self, machine: str, models: Mapping[str, str]) -> None:
+        """Take which models a machine had that does not answer: what each is called there, by its name here."""
+        for name, shared_name in models.items():
+            self._known[name] = fold_name(shared_name), machine
+        self.asleep |= {machine}
+
+    def find_sleeping(self, name: str) -> str:
+        """Return the machine that has to be woken for a model; empty where one answers, or none has it."""
+        folded = fold_name(name)
+        if folded in self._here or folded in self._models:
+            return ""
+        machines = (
+            machine
+            for known, (shared_name, machine) in self._known.items()
+            if machine in self.asleep and folded in {shared_name, fold_name(known)}
+        )
+        return next(machines, "")
+
+    async def wake_for(self, name: str) -> None:
+        """Have the machine awake that a model needs, if one sleeps."""
+        machine = self.find_sleeping(name)
+        if machine:
+            await self.wake(machine)
 
     def choose_name(self, name: str, in_flight: Mapping[str, int], *, balances: bool) -> str:
         """Return the name of the model that a request for `name` goes to; the same where nothing else is to be had."""
@@ -88,3 +126,8 @@ class MachineRoutes:
     def note_return(self, machine: str) -> None:
         """Note that a machine answers."""
         self._away.pop(machine, None)
+        self.asleep -= {machine}
+
+    def forget_sleeping(self, machine: str) -> None:
+        """Wake a machine no more: it was revoked, or it is not to be."""
+        self.asleep -= {machine}

@@ -8,10 +8,12 @@ it is and what it has; its models are attached endpoints, whose addresses name t
 import asyncio
 import base64
 import logging
+import math
 import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import aiohttp
@@ -32,7 +34,7 @@ from app.core.machines import (
     PairedMachine,
     PairMachine,
 )
-from app.gateway.background import Background
+from app.gateway.background import Background, SharedWork
 from app.gateway.instance import bind
 from app.gateway.library.attached_endpoints import find_endpoint_models, make_knowledge
 from app.gateway.library.endpoint_cards import cards_of
@@ -72,12 +74,17 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-ENABLED = "machines.enabled"
+ENABLED, WAKE = "machines.enabled", "machines.wake"
 DEFAULT_PORT = 11643
 LOOK_S = 5.0
 _ASK_S = 5.0
 _PAIR_S = 20.0
 _MISSES = 2
+WAKE_S = 90.0
+"""A request waits so long for a machine that is woken: from hibernation that takes most of a minute."""
+_WAKE_LOOK_S = 1.0
+_WAKE_AGAIN_S = 300.0
+"""A machine that did not come keeps no other request waiting for so long."""
 _LATEST = 8
 """Answers whose speed is looked at."""
 
@@ -89,6 +96,10 @@ class Machines:
         self._services = services
         self._paths = services.paths
         self._background = Background()
+        self._waking = SharedWork()
+        self._woken_in_vain: dict[str, float] = {}
+        """When a machine was woken last and did not come, by fingerprint."""
+        services.machine_routes.wake = self._wake_and_wait
         self._opening = asyncio.Lock()
         self._identity: TlsIdentity | None = None
         self._paired: PairedMachines | None = None
@@ -168,6 +179,7 @@ class Machines:
         self._problems.pop(machine.fingerprint, None)
         self._listed.pop(machine.fingerprint, None)
         self._misses.pop(machine.fingerprint, None)
+        self._services.machine_routes.forget_sleeping(machine.name)
         await self._update_routes()
         for model in await self._models_of(machine):
             await self._forget_model(model)
@@ -188,6 +200,42 @@ class Machines:
         except OSError as error:
             raise Unavailable(f"The packet could not be sent: {error.strerror or error}.") from error
 
+    async def _note_sleeping(self) -> None:
+        """Tell the routes which machines a request may wake, and for what."""
+        routes, may_wake = self._services.machine_routes, self._services.settings.get_flag(WAKE)
+        for machine in self._all():
+            is_asleep = self._misses.get(machine.fingerprint, 0) > 0
+            if may_wake and is_asleep and machine.mac and self._may_wake_again(machine):
+                routes.put_sleeping(machine.name, await self._models_of(machine))
+            else:
+                routes.forget_sleeping(machine.name)
+
+    def _may_wake_again(self, machine: PairedMachine) -> bool:
+        return time.monotonic() - self._woken_in_vain.get(machine.fingerprint, -math.inf) > _WAKE_AGAIN_S
+
+    async def _wake_and_wait(self, name: str) -> None:
+        """Wake a machine for requests, once for all that wait, and return when it answers or does not come."""
+        machine = next((machine for machine in self._all() if machine.name == name), None)
+        if machine is not None:
+            await self._waking.run_once(machine.fingerprint, partial(self._wake_until_it_answers, machine))
+
+    async def _wake_until_it_answers(self, machine: PairedMachine) -> None:
+        log.info("A machine is woken for a request", extra={"machine": machine.name})
+        deadline_s = time.monotonic() + WAKE_S
+        while time.monotonic() < deadline_s and self._list_has(machine) and self._is_enabled:
+            try:
+                await asyncio.to_thread(wake_card, machine.mac, machine.name)
+            except (OSError, RoundhouseError) as error:  # the request says what comes of that
+                log.info("%s could not be woken: %s", machine.name, error)
+                break
+            await self._look_at(machine)
+            if self._states.get(machine.fingerprint) is not None:
+                await self._update_routes()
+                return
+            await asyncio.sleep(_WAKE_LOOK_S)
+        self._woken_in_vain[machine.fingerprint] = time.monotonic()
+        self._services.machine_routes.forget_sleeping(machine.name)
+
     # life
 
     async def run_forever(self) -> None:
@@ -199,6 +247,7 @@ class Machines:
                     await self._announce()
                     await asyncio.gather(*(self._look_at(machine) for machine in self._all()))
                     await self._find_again()
+                    await self._note_sleeping()
                     await self._update_routes()
                     await self._publish_changes()
                 elif self._listener is not None:
@@ -254,6 +303,8 @@ class Machines:
 
     async def _shut(self) -> None:
         await self._discovery.close()
+        for machine in self._all():
+            self._services.machine_routes.forget_sleeping(machine.name)
         if self._listener is not None:
             await self._listener.close()
             self._listener, self._port = None, 0

@@ -64,3 +64,29 @@ def test_a_machine_that_is_not_listed_any_more_has_a_stand_in_all_the_same() -> 
 def test_what_is_no_machines_model_has_no_stand_in() -> None:
     assert not routes(HERE, DESK).note_loss("qwen")
     assert not routes(HERE, DESK).note_loss("other")
+
+
+def test_a_machine_is_woken_only_for_what_no_other_has() -> None:
+    table = routes(HERE)
+    table.put_sleeping("box", {"qwen@box": "qwen", "large@box": "large:latest"})
+    assert table.find_sleeping("Large") == table.find_sleeping("large@box") == table.find_sleeping("qwen@box") == "box"
+    assert table.find_sleeping("qwen") == table.find_sleeping("auto") == table.find_sleeping("small") == ""
+    table.put_models([("large", MachineModel("large@desk", "desk"))])
+    assert table.find_sleeping("large") == ""
+    table.note_return("box")
+    assert table.find_sleeping("qwen@box") == ""
+
+
+async def test_waking_is_asked_for_once_and_by_the_machines_name() -> None:
+    table, woken = routes(HERE), list[str]()
+
+    async def wake(machine: str) -> None:
+        woken.append(machine)
+
+    table.wake = wake
+    table.put_sleeping("box", {"large@box": "large"})
+    await table.wake_for("qwen")
+    await table.wake_for("large")
+    table.forget_sleeping("box")
+    await table.wake_for("large")
+    assert woken == ["box"]
