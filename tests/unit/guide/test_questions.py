@@ -75,7 +75,7 @@ STRANGERS = {"strangers_open": (0.96, 0.96), "strangers_blind": (0.90, 0.95)}
 """What is right, and what is declined: as measured, so that it gets no worse (docs/internals/guide.md)."""
 
 
-NEWCOMERS = {"newcomers_open": (0.95, 0.98)}
+NEWCOMERS = {"newcomers_open": (0.95, 0.98), "newcomers_blind": (0.86, 0.94)}
 """The same of a set that was written when the phrasings were there, some of which are in its very words."""
 
 

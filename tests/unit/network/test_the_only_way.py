@@ -33,6 +33,8 @@ MAY = {
     "app/network/reach.py": "connects for the two, which note it",
     "app/supervisor/dialing.py": "asks the door before it looks a name up",
     "app/gateway/exchange/connections.py": "engines on this computer; the others are dialled",
+    "app/gateway/across/lending.py": "a worker of llama.cpp on this computer",
+    "app/gateway/across/tunnel.py": "notes its connections to machines it has certificates of",
     "app/hub/download/xet.py": "notes whom its library is about to call",
     "app/gateway/exchange/resolving.py": "a session over the door's connector",
     "app/client/http.py": "the gateway, on this computer",
