@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "preflight:preflight",
         "Say how a model would do with a coding agent here: time and context for its prompts.",
     ),
-    "quantize": ("quantize:quantize_model", "Make EXL3 of a model's original weights on this computer's card."),
+    "quantize": ("quantize:quantize_model", "Convert a model's original weights to EXL3 on this computer's card."),
     "race": ("race:race", "Find the fastest engine for a model on this computer, and use it."),
     "trial": ("trial:trial", "Ask your own requests again of another model or engine, and compare the answers."),
     "doctor": ("machine:doctor", "Write a report about this machine, without names or serial numbers."),

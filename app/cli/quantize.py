@@ -25,7 +25,7 @@ _START_S = 60.0
 @click.option("--restart", is_flag=True, help="Throw away what an earlier run left instead of going on from it.")
 @json_option
 def quantize_model(model: str, *, only_plans: bool, restart: bool, as_json: bool, **wishes: object) -> None:
-    """Make EXL3 of MODEL on this computer's card.
+    """Convert MODEL to EXL3 on this computer's card.
 
     MODEL is in its original weights (safetensors in 16 bits). It takes minutes for small models and hours for large
     ones. Ctrl-C stops it; the next run of the same model and bits goes on from its last checkpoint.

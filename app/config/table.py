@@ -134,7 +134,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="machines.enabled",
         title="Use models of your other computers",
-        help="Lets machines paired with this one use its models, and shows theirs here. Nobody else gets in.",
+        help="Lets machines paired with this one use its models, and shows theirs here. Nobody else can connect.",
         kind=SettingKind.BOOL,
         default=False,
     ),

@@ -15,7 +15,7 @@ async def plan_quantization(call: AdminCall[QuantizeModel, NoQuery]) -> Quantize
 
 @routes.add("POST", "/quantizations", status=202)
 async def start_quantization(call: AdminCall[QuantizeModel, NoQuery]) -> QuantizeChanged:
-    """Make EXL3 of a model's original weights, or go on where an earlier run ended; events say how far it is."""
+    """Convert a model's original weights to EXL3, or go on where an earlier run ended; events say how far it is."""
     return await call.quantizer.start_run(call.body)
 
 

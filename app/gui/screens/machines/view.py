@@ -28,11 +28,11 @@ from app.gui.widgets.status import Dot, Skeleton
 from app.gui.widgets.text import Label, Paragraph
 
 _ABOUT = LazyText(
-    "Two computers of yours that are paired list each other's models and may use them. They talk to each other over "
-    "TLS and each accepts only the other's certificate; there is no account and nothing in between."
+    "Paired computers list each other's models and can use them. They connect over TLS, and each accepts only the "
+    "other's certificate: there is no account, and no server in between."
 )
-_ON = LazyText("Paired computers may use the models of this one, and theirs are in the list here. Nobody else gets in.")
-_OFF = LazyText("No other computer is let in or asked. Switch this on at both.")
+_ON = LazyText("Paired computers can use this one's models, and theirs are in your list. Nobody else can connect.")
+_OFF = LazyText("No other computer can connect, and none is contacted. Both computers need this switched on.")
 _HOST_EXAMPLE = "desk.local"
 _CODE_EXAMPLE = "1234-5678"
 _CODE_WIDTH = 140
@@ -57,10 +57,11 @@ class MachinesScreen(PageFrame):
             theme,
             "monitor",
             tr("No computer is paired yet"),
-            tr("Show a code on one computer, and type it with the name or address of that one on the other."),
+            tr("Show a code on one computer, then enter it on the other with the first one's name or address."),
         )
         self._nearby_title = Label(theme, tr("On this network"), weight=500)
         self.nearby = RowList(theme, tr("Computers on this network"))
+        self._paired_title = Label(theme, tr("Paired"), weight=500)
         self._list = CardList(theme)
         self.body.addWidget(Paragraph(theme, _ABOUT.tr(), color="ink-2"))
         for widget in (
@@ -74,6 +75,7 @@ class MachinesScreen(PageFrame):
             self.nearby,
             self._skeleton,
             self._nothing,
+            self._paired_title,
             self._list,
         ):
             self.body.addWidget(widget)
@@ -109,6 +111,7 @@ class MachinesScreen(PageFrame):
             lambda machine: NearbyRow(self.theme, machine, self.form.fill_host),
             NearbyRow.show_machine,
         )
+        self._paired_title.setVisible(is_on and bool(state.machines))
         self._list.sync(
             {machine.name: machine for machine in state.machines if is_on},
             lambda machine: MachineEntryCard(self.theme, model, machine.name),
@@ -124,7 +127,7 @@ class CodeCard(Surface):
         self._model = model
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         box = VBox(theme, self, margins=(16, 12, 16, 12), gap=8)
-        box.addWidget(Label(theme, tr("Let another computer in"), weight=500))
+        box.addWidget(Label(theme, tr("Let another computer pair"), weight=500))
         self._help = Paragraph(theme, role="meta", color="ink-2")
         self.digits = Label(theme, "", role="hero")
         self.digits.setAccessibleName(tr("Code of this computer"))
@@ -147,9 +150,9 @@ class CodeCard(Surface):
         self.show_button.set_text(tr("Show another code") if code else tr("Show a code"))
         minutes = f"{seconds // 60}:{seconds % 60:02}"
         self._help.setText(
-            tr("Type it on the other computer. It counts for {minutes} more, and for one computer.", minutes=minutes)
+            tr("Enter it on the other computer. It works once, for the next {minutes}.", minutes=minutes)
             if code
-            else tr("The other computer is given the code and the name or address of this one.")
+            else tr("Enter the code on the other computer, with this computer's name or address.")
         )
 
 

@@ -74,7 +74,7 @@ class Exl3Model(QObject):
             return []
         return [
             (tr("Result"), words.format_bytes(plan.result_bytes), ""),
-            (tr("Disk meanwhile"), words.format_bytes(plan.disk_bytes), _free_words(plan.free_bytes)),
+            (tr("Disk while converting"), words.format_bytes(plan.disk_bytes), _free_words(plan.free_bytes)),
             (tr("Memory"), words.format_bytes(plan.memory_bytes), ""),
             (tr("Graphics memory"), words.format_bytes(plan.needed_card_bytes), _free_words(plan.card_bytes)),
         ]
@@ -199,7 +199,7 @@ class Exl3Section(Section):
     """Shows an `Exl3Model`; hidden where there is no card, or nothing to make EXL3 of."""
 
     def __init__(self, theme: Theme, model: Exl3Model) -> None:
-        super().__init__(theme, tr("Make EXL3 of it"))
+        super().__init__(theme, tr("Convert to EXL3"))
         self._theme, self._model = theme, model
         card = Surface(theme)
         card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
