@@ -94,6 +94,7 @@ def test_every_write_is_refused_with_the_same_sentence_and_changes_nothing(tmp_p
         gateway.client.patch("/settings", {"gateway.max_body_mib": 17}, object)
         (tmp_path / "person" / ".codex").mkdir(parents=True)
         (tmp_path / "person" / ".codex" / "config.toml").write_text('model = "mine"\n', encoding="utf-8")
+        wait_until((gateway.paths.data / "headers.bin").exists)  # what starting writes by itself, a little later
         before = files_of(tmp_path)
         with full_disk(psutil.Process(gateway.process.pid)):
             for name, (_, _, _, what) in WRITES.items():
