@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from app.config.keyring_secrets import SecretStoreError, delete_secret, read_secret, store_secret
+from app.config.keyring_secrets import SecretStoreError, read_secret, store_secret
 from app.config.private_files import save_private
 from app.core.errors import EnvironmentFault
 from app.network.pinned_tls import TlsIdentity
@@ -33,13 +33,6 @@ class _IdentityRecord(msgspec.Struct, frozen=True, kw_only=True):
 def load_identity(file: Path) -> TlsIdentity:
     """Return the identity that `file` keeps, made now if there is none. Raises EnvironmentFault, StorageFault."""
     return _read_identity(file) if file.exists() else _make_identity(file)
-
-
-def forget_identity(file: Path) -> None:
-    """Remove the identity: every machine it was paired with has to be paired anew."""
-    delete_secret(str(file))
-    file.unlink(missing_ok=True)
-    _record_file(file).unlink(missing_ok=True)
 
 
 def _make_identity(file: Path) -> TlsIdentity:
@@ -94,7 +87,7 @@ def _read_identity(file: Path) -> TlsIdentity:
     except (OSError, ValueError, msgspec.MsgspecError, SecretStoreError) as error:
         raise EnvironmentFault(
             "This machine's key cannot be read, so paired machines cannot be reached.",
-            hint="Unlock the keyring. If it was lost, `roundhouse machines reset` makes a new key; pair again then.",
+            hint=f"Unlock the keyring. If it was lost, remove {file}, and pair your computers again.",
             code="identity_unreadable",
         ) from error
     return identity

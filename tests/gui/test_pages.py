@@ -272,6 +272,7 @@ def settings(api: DemoApi, shell: Shell) -> SettingsModel:
 def test_settings_come_by_section_in_table_order(settings: SettingsModel) -> None:
     assert list(settings.group_by_section()) == [
         "Endpoint",
+        "Your other computers",
         "Models",
         "Chats",
         "Coding agents",
