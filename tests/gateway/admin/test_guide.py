@@ -85,14 +85,14 @@ async def test_a_chat_with_the_guide_is_looked_up_and_keeps_calls_and_actions(
 
 
 async def test_what_no_entry_knows_is_answered_by_a_passage_of_the_manual(api: Api) -> None:
-    answer = await ask(api, "How are times measured in the inspector?")
+    answer = await ask(api, "What does a pull cost besides the bytes?")
     assert (answer.outcome, answer.topic) == (GuideOutcome.ANSWERED, "manual")
     (source,) = answer.documents.sources
-    assert source.heading == "The request inspector > How times are measured"
+    assert source.heading == "Downloads > What a pull costs besides the bytes"
     path = f"/collections/{quote_segment(source.collection)}/files/{quote_segment(source.file)}/text"
     chapter = await api.call("GET", path, DocumentText)
     assert chapter.text[source.start : source.end] == source.text
-    missing = path.replace("inspector", "nothing")
+    missing = path.replace("downloads", "nothing")
     assert (await api.raw("GET", missing))[0] == 404
 
 

@@ -20,6 +20,7 @@ _PAGES = {page: title for page, (title, _) in TITLES.items()} | {
     PageId.BENCHMARKS: LazyText("Benchmarks"),
     PageId.PROFILES: LazyText("Profiles"),
     PageId.AGENTS: LazyText("Coding agents"),
+    PageId.MACHINES: LazyText("Other computers"),
 }
 
 
