@@ -79,6 +79,8 @@ def test_what_it_has_no_setting_for_is_refused_with_a_sentence() -> None:
         "split_ratio": (1.0, 2.0),
         "threads": 2,
         "projector": Path("/p"),
+        "device_bytes": (1 << 30,),
+        "rpc_servers": ("127.0.0.1:6001",),
         "pipeline_parallel": 2,
         "lora": (Path("/l"),),
         "chat_template": "{{ x }}",

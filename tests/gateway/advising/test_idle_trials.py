@@ -34,6 +34,9 @@ class _PlayedSupervisor:
     def list_statuses(self) -> list[EngineStatus]:
         return self.statuses
 
+    async def unload_model(self, _model: str, *, force: bool = False) -> None:
+        """Nothing here is spread over machines, which is what unloads by itself."""
+
 
 class _PlayedJob:
     is_busy = False

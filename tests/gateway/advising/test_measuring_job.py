@@ -131,7 +131,7 @@ class PlayedServices:
         ("tgi", "safetensors", "ngram", "ngram"),
         ("lmdeploy", "safetensors", "", "mtp"),
         ("mlx-lm", "mlx", "", ""),
-        ("exllamav3", "exl3", "", "mtp"),
+        ("exllamav3", "exl3", "ngram", "mtp"),
         ("openvino", "openvino", "", ""),
     ],
 )
