@@ -98,10 +98,10 @@ class RequestRecorder:
             request.method, url, data=body or None, headers=headers, allow_redirects=False
         ) as reply:
             if request.path.startswith(PREFIX):
-                return self._renamed(reply, await reply.read())
+                return self._rename_gateway(reply, await reply.read())
             return await self._pass_on(request, body, reply)
 
-    def _renamed(self, reply: aiohttp.ClientResponse, data: bytes) -> web.Response:
+    def _rename_gateway(self, reply: aiohttp.ClientResponse, data: bytes) -> web.Response:
         place, own = urlsplit(self._gateway.url).netloc.encode(), urlsplit(self.url).netloc.encode()
         return web.Response(
             status=reply.status, body=data.replace(place, own), headers={"Content-Type": reply.headers["Content-Type"]}

@@ -174,13 +174,13 @@ class PagedAttention:
         out = torch.empty_like(q)
         for begin in range(0, count, _QUERIES):
             part = q[:, begin : begin + _QUERIES]
-            asked = part.shape[1]
-            mask = self._mask(firsts + begin, ends, (asked, k.shape[1]), window)
+            queries = part.shape[1]
+            mask = self._mask(firsts + begin, ends, (queries, k.shape[1]), window)
             # Heads that share keys are asked as further queries of these keys, so that keys need not be repeated.
-            folded = part.reshape(rows, asked, k.shape[2], groups, width).permute(0, 2, 3, 1, 4).flatten(2, 3)
-            found = self._compute((folded, keys, values), mask.repeat(1, 1, groups, 1), scale, softcap)
-            shaped = found.reshape(rows, k.shape[2], groups, asked, width).permute(0, 3, 1, 2, 4)
-            out[:, begin : begin + asked] = shaped.reshape(rows, asked, heads, width)
+            folded = part.reshape(rows, queries, k.shape[2], groups, width).permute(0, 2, 3, 1, 4).flatten(2, 3)
+            attended = self._compute((folded, keys, values), mask.repeat(1, 1, groups, 1), scale, softcap)
+            shaped = attended.reshape(rows, k.shape[2], groups, queries, width).permute(0, 3, 1, 2, 4)
+            out[:, begin : begin + queries] = shaped.reshape(rows, queries, heads, width)
         return out
 
     def _mask(self, firsts: Tensor, ends: Tensor, shape: tuple[int, int], window: tuple[int, int, bool]) -> Tensor:

@@ -363,7 +363,7 @@ def several_routers() -> Iterator[str]:
     yield from map(router_line, ROUTERS)
 
 
-def served() -> Iterator[str]:
+def service_levels() -> Iterator[str]:
     """Yield the table of how many people are served well, and what that costs."""
     yield from heading("replicas", *(f"{policy}: people for each, $ per million tokens" for policy in Policy))
     for replicas in SERVED:
@@ -398,7 +398,7 @@ def limits() -> Iterator[str]:
         yield line(name, str(answer_us), str(token_us), *(f"{rate:,.0f}" for rate in rates))
 
 
-TABLES = {"fleets": fleets, "served": served, "routers": several_routers, "limits": limits}
+TABLES = {"fleets": fleets, "served": service_levels, "routers": several_routers, "limits": limits}
 SPAN = re.compile(r"(?P<begin><!-- scaling: (?P<name>[a-z]+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 
 

@@ -89,9 +89,9 @@ def list_interpreters(environment: Mapping[str, str]) -> Iterator[Path]:
     named = environment.get("ROUNDHOUSE_GPU_PYTHON", "")
     yield from (Path(place) for place in named.split(os.pathsep) if place)
     yield Path(sys.executable)
-    found = shutil.which("python3", path=environment.get("PATH"))
-    if found is not None:
-        yield Path(found)
+    on_path = shutil.which("python3", path=environment.get("PATH"))
+    if on_path is not None:
+        yield Path(on_path)
     data = Path(environment.get("ROUNDHOUSE_HOME") or Path.home() / ".local" / "share" / "roundhouse")
     yield from sorted(data.glob("engines/*/*/venv/bin/python"))
 

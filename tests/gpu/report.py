@@ -33,8 +33,8 @@ def _row(result: PartResult) -> str:
     if result.answers is not None:
         answers = result.answers
         figures = (f"{answers.ready_s:.0f} s", f"{answers.alone:.0f} tokens/s", f"{answers.together:.0f} tokens/s")
-    said = f"{result.state}: {result.sentence}" if result.sentence else result.state
-    return f"| {result.name} | {result.version or '-'} | {said.replace('|', '/')} | {' | '.join(figures)} |\n"
+    state = f"{result.state}: {result.sentence}" if result.sentence else result.state
+    return f"| {result.name} | {result.version or '-'} | {state.replace('|', '/')} | {' | '.join(figures)} |\n"
 
 
 def write_table(table: str, page: Path = PAGE) -> None:

@@ -74,25 +74,23 @@ async def answer_request(request: web.Request, route: str, understand: Understan
     observed = request[OBSERVATION]
     observed.route = route  # a request that is not understood is counted under it too
     with observed, observed.key_use or _UNLIMITED:
+        engines, lost = request.app[ENGINE_ACCESS], set[str]()
         job = await understand(request)
-        lost: set[str] = set()
         while True:
             observed.note_model(route, job.upstream.load.source.name)
             observed.request_body = job.upstream.body
-            engines, answer = request.app[ENGINE_ACCESS], job.answer
             try:
-                if answer is None:
-                    try:
-                        return await pass_on(request, engines, job.upstream, observed)
-                    except CacheFieldDroppedError:
-                        if job.detour is None:
-                            raise
-                        answer = await job.detour()
-                    except UnreadableAnswerError as error:
-                        if job.detour is None:
-                            return error.refusal
-                        answer = await job.detour()
-                return await answer(request, engines, observed)
+                if job.answer is None:
+                    return await pass_on(request, engines, job.upstream, observed)
+                return await job.answer(request, engines, observed)
+            except CacheFieldDroppedError:
+                if job.detour is None:
+                    raise
+                job = RequestJob(job.upstream, answer=await job.detour())
+            except UnreadableAnswerError as error:
+                if job.detour is None:
+                    return error.refusal
+                job = RequestJob(job.upstream, answer=await job.detour())
             except EngineFailed as error:
                 if not _may_go_elsewhere(request, job, error):
                     raise

@@ -186,12 +186,12 @@ class Quantizer:
 
     def _note(self, line: bytes, tail: deque[str]) -> None:
         try:
-            said = msgspec.json.decode(line, type=_ConverterLine)
+            event = msgspec.json.decode(line, type=_ConverterLine)
         except msgspec.MsgspecError:
             tail.append(line.decode("utf-8", "replace").rstrip())
             return
-        if said.event == EVENT:
-            self.job.move(stage=said.stage, fraction=said.fraction)
+        if event.event == EVENT:
+            self.job.move(stage=event.stage, fraction=event.fraction)
 
     def _explain(self, tail: list[str]) -> ErrorBody:
         """Return why the converter ended, as the engine's own reader names it."""

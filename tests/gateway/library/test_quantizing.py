@@ -61,8 +61,8 @@ def quantize_service(
     fakes = ROOT / "tests" / "fake_exllama"
     python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{fakes}" exec {sys.executable} "$@"\n', encoding="utf-8")
     python.chmod(0o755)
-    found = EngineInstallation(engine="exllamav3", version="1.6.5", backend="cuda", python=python)
-    monkeypatch.setattr(Quantizer, "find_installation", lambda _: found)
+    installation = EngineInstallation(engine="exllamav3", version="1.6.5", backend="cuda", python=python)
+    monkeypatch.setattr(Quantizer, "find_installation", lambda _: installation)
     monkeypatch.setattr(quantizing, "make_confiner", lambda *_: Confiner(tmp_path, lambda _engine: False))
     give_machine(services, monkeypatch, described(linux("RTX 4090")))
     assert model_folder.exists()
