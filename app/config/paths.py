@@ -94,6 +94,11 @@ class Paths:
         return self.config / "machine-identity.pem"
 
     @property
+    def tunnel_file(self) -> Path:
+        """The machines that models may lie on beside this one, and their certificates."""
+        return self.config / "tunnel.toml"
+
+    @property
     def machines_file(self) -> Path:
         """The machines paired with this one, and their certificates."""
         return self.config / "machines.json"

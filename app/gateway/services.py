@@ -132,7 +132,10 @@ class Services:
         object.__setattr__(
             self,
             "spreads",
-            Spreads(TunnelIdentity(self.paths.config), partial(self.supervisor.unload_model, force=True)),
+            Spreads(
+                TunnelIdentity(self.paths.machine_identity_file, self.paths.tunnel_file),
+                partial(self.supervisor.unload_model, force=True),
+            ),
         )
         object.__setattr__(self, "support", SupportReader(self.catalogue))
         self.tuning.profile = self.profiles.effective_profile

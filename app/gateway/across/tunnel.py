@@ -6,7 +6,6 @@ another; what follows depends on that.
 """
 
 import asyncio
-import datetime as dt
 import ssl
 import tomllib
 from contextlib import suppress
@@ -20,7 +19,9 @@ from app.config.private_files import write_private
 from app.core.across import HERE, TunnelMember
 from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import BadRequest, NotFound, Unavailable, quote_value
+from app.machines.identity import load_identity
 from app.network.egress import egress_gate
+from app.network.pinned_tls import TlsIdentity, make_client_context, make_server_context, trust_peer
 
 LINE_BYTES = 4096
 ANSWER_S = 10.0
@@ -28,7 +29,6 @@ ANSWER_S = 10.0
 START_S = 120.0
 """For the other machine to start its worker."""
 _PIECE = 256 * 1024
-_VALID_DAYS = 3650
 _MOST_MEMBERS = 16
 """`GGML_RPC_MAX_SERVERS` of llama.cpp."""
 Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -60,18 +60,16 @@ class _MemberFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class TunnelIdentity:
-    """This machine's certificate, and those of the machines it knows. Files are read for every use: they are small."""
+    """This machine's certificate, which paired machines know too, and those of the machines it knows for the tunnel."""
 
-    def __init__(self, folder: Path) -> None:
-        self._own = folder / "tunnel.pem"
-        self._members = folder / "tunnel.toml"
+    def __init__(self, own: Path, members: Path) -> None:
+        """`own` as `load_identity` takes it; `members` is a file of TOML, read for every use, since it is small."""
+        self._own, self._members = own, members
+        self._loaded: TlsIdentity | None = None
 
     def certificate(self) -> str:
-        """Return this machine's certificate in PEM; it is made when first needed. Touches the disk."""
-        if not self._own.exists():
-            write_private(self._own, _make_certificate())
-        text = self._own.read_text(encoding="ascii")
-        return text[text.index("-----BEGIN CERTIFICATE-----") :]
+        """Return this machine's certificate in PEM; it is made when first needed. Touches the disk, and the keyring."""
+        return ssl.DER_cert_to_PEM_cert(self._load().certificate)
 
     def list_members(self) -> list[TunnelMember]:
         """Return the machines that are known. Raises BadRequest where the file makes no sense. Touches the disk."""
@@ -110,27 +108,24 @@ class TunnelIdentity:
 
     def server_context(self) -> ssl.SSLContext:
         """Return what lets in the machines that are known, and nobody else."""
-        context = self._make_context(ssl.PROTOCOL_TLS_SERVER, self.list_members())
-        context.verify_mode = ssl.CERT_REQUIRED
-        return context
+        return make_server_context(self._load(), map(_certificate_of, self.list_members()))
 
     def client_context(self, member: TunnelMember) -> ssl.SSLContext:
         """Return what believes this machine alone."""
-        context = self._make_context(ssl.PROTOCOL_TLS_CLIENT, [member])
-        context.check_hostname = False  # its certificate is pinned: names and addresses prove nothing here
-        return context
+        return make_client_context(self._load(), _certificate_of(member))
 
-    def _make_context(self, side: int, members: list[TunnelMember]) -> ssl.SSLContext:
-        self.certificate()
-        context = ssl.SSLContext(side)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.load_cert_chain(self._own)
-        for member in members:
-            context.load_verify_locations(cadata=member.certificate)
-        return context
+    def _load(self) -> TlsIdentity:
+        """Return the certificate and its key, kept once read: contexts are made while others connect."""
+        self._loaded = self._loaded or load_identity(self._own)
+        return self._loaded
 
     def _write_members(self, members: list[TunnelMember]) -> None:
         write_private(self._members, tomlkit.dumps(msgspec.to_builtins(_MemberFile(member=members))).encode())
+
+
+def _certificate_of(member: TunnelMember) -> bytes:
+    """Return a machine's certificate in DER. Raises ValueError for text that is none."""
+    return ssl.PEM_cert_to_DER_cert(member.certificate.strip())
 
 
 def _check_member(member: TunnelMember) -> None:
@@ -144,40 +139,13 @@ def _check_member(member: TunnelMember) -> None:
             code="invalid_value",
         )
     try:
-        ssl.PEM_cert_to_DER_cert(member.certificate.strip())
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=member.certificate)
+        trust_peer(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), _certificate_of(member))
     except (ValueError, ssl.SSLError):
         raise BadRequest(
             "That is not a certificate.",
             hint="`roundhouse tunnel` on the other machine shows it.",
             code="invalid_value",
         ) from None
-
-
-def _make_certificate() -> bytes:
-    """Return a key and a certificate for it, in PEM: its subject says nothing of the person or the machine."""
-    from cryptography import x509  # noqa: PLC0415 -- start-up must not pay for it
-    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415 -- as above
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 -- as above
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"roundhouse-{x509.random_serial_number():x}"[:32])])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))  # clocks differ
-        .not_valid_after(now + dt.timedelta(days=_VALID_DAYS))
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return private + certificate.public_bytes(serialization.Encoding.PEM)
 
 
 async def call_member(

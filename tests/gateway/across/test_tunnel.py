@@ -12,10 +12,15 @@ from app.core.errors import BadRequest, NotFound, Unavailable
 from app.gateway.across import links, tunnel
 from app.gateway.across.links import MemberLink, Spreads
 from app.gateway.across.tunnel import Pipe, TunnelIdentity, TunnelReply, TunnelRequest, call_member
+from app.machines import identity as machine_identity
 from engines.api import LaunchOptions
 from tests.patience import PATIENCE_S
 
 Answer = Callable[[TunnelRequest, Pipe], Awaitable[None]]
+
+
+def identity_in(folder: Path) -> TunnelIdentity:
+    return TunnelIdentity(folder / "own.pem", folder / "tunnel.toml")
 
 
 def introduce(identity: TunnelIdentity, other: TunnelIdentity, address: str = "") -> TunnelMember:
@@ -30,14 +35,20 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "LOST_S", PATIENCE_S)
 
 
+@pytest.fixture(autouse=True)
+def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written to the keyring of whoever runs the tests."""
+    monkeypatch.setattr(machine_identity, "store_secret", lambda _name, _secret: False)
+
+
 @pytest.fixture
 def here(tmp_path: Path) -> TunnelIdentity:
-    return TunnelIdentity(tmp_path / "here")
+    return identity_in(tmp_path / "here")
 
 
 @pytest.fixture
 def there(tmp_path: Path) -> TunnelIdentity:
-    return TunnelIdentity(tmp_path / "there")
+    return identity_in(tmp_path / "there")
 
 
 @asynccontextmanager
@@ -65,9 +76,9 @@ async def hold_and_echo(request: TunnelRequest, pipe: Pipe) -> None:
 
 
 def test_the_certificate_stays_and_its_key_is_private(here: TunnelIdentity, tmp_path: Path) -> None:
-    assert here.certificate() == TunnelIdentity(tmp_path / "here").certificate()
+    assert here.certificate() == identity_in(tmp_path / "here").certificate()
     assert "PRIVATE" not in here.certificate()
-    assert (tmp_path / "here" / "tunnel.pem").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "here" / "own.pem").stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(
@@ -115,7 +126,7 @@ async def test_machines_that_know_each_other_talk(here: TunnelIdentity, there: T
 
 
 async def test_a_stranger_is_let_in_nowhere(here: TunnelIdentity, there: TunnelIdentity, tmp_path: Path) -> None:
-    introduce(there, TunnelIdentity(tmp_path / "third"))
+    introduce(there, identity_in(tmp_path / "third"))
     async with machine(there, hold_and_echo) as address:
         with pytest.raises(Unavailable, match="does not answer"):
             await call_member(here, introduce(here, there, address), TunnelRequest(ask="state"))
@@ -126,7 +137,7 @@ async def test_another_machine_at_the_address_is_not_believed(
 ) -> None:
     introduce(there, here)
     async with machine(there, hold_and_echo) as address:
-        member = introduce(here, TunnelIdentity(tmp_path / "third"), address)
+        member = introduce(here, identity_in(tmp_path / "third"), address)
         with pytest.raises(Unavailable, match="certificate is another"):
             await call_member(here, member, TunnelRequest(ask="state"))
 
