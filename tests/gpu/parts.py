@@ -1,6 +1,7 @@
 """What is tried on a card: each part one engine with the Guide, or the sentence that says why not."""
 
 import difflib
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from engines.api import EngineInstallation, EngineLocation, LaunchOptions, ModelFormat, ModelSource
 from engines.registry import ADAPTERS
+from engines.worker_base import CONFIG_VARIABLE, KEY_VARIABLE
 from tests.gpu.places import ROOT, Interpreter, with_wheels
 from tests.gpu.serving import Answers, EngineEnded, ask_engine
 
@@ -24,6 +26,7 @@ ALIKE = 0.6
 LEAST_S = 30.0
 """With less time left nothing more is begun."""
 BITS = 4.0
+_HEAD_BITS = 6
 GUIDE = ROOT / "resources" / "guide"
 _CONTEXT = 2048
 _SLOTS = 8
@@ -111,26 +114,25 @@ def engine_part(engine: str, package: str, form: ModelFormat) -> Part:
 
 
 def try_quantising(machine: Machine) -> PartResult:
-    """Make EXL3 of the Guide with the library's converter, and run what came of it."""
+    """Make EXL3 of the Guide by our own child around the library's converter, and run what came of it."""
     name = "exllamav3, quantised here"
     interpreter = _interpreter_with(machine, "exllamav3")
     if isinstance(interpreter, str):
         return _skip(name, interpreter)
     with tempfile.TemporaryDirectory(prefix="roundhouse-exl3-") as folder:
         made = Path(folder) / "made"
-        command = [str(interpreter.path), "-m", "exllamav3.conversion.convert_model"]
-        wishes = ["-i", str(GUIDE / "hf"), "-w", f"{folder}/work", "-o", str(made), "-b", str(BITS), "-cr", "32"]
-        done = subprocess.run(
-            [*command, *wishes],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=max(LEAST_S, machine.left_s / 2),
-            env=with_wheels(os.environ),
-        )
-        if done.returncode or not (made / "config.json").exists():
-            words = (done.stdout + done.stderr).strip().splitlines()[-4:]
-            return PartResult(name=name, state="failed", sentence=f"The converter ended: {' / '.join(words)}")
+        order = {
+            "model": str(GUIDE / "hf"),
+            "out": str(made),
+            "work": f"{folder}/work",
+            "bits": BITS,
+            "head_bits": _HEAD_BITS,
+            "checkpoint_s": 120,
+            "resumes": False,
+        }
+        words = _run_quantizer(interpreter, order, max(LEAST_S, machine.left_s / 2))
+        if not (made / "config.json").exists():
+            return PartResult(name=name, state="failed", sentence=f"The converter ended: {words}")
         source = ModelSource(name="guide", path=made, format=ModelFormat.EXL3)
         installation = _installation("exllamav3", "exllamav3", interpreter)
         options = LaunchOptions(context=_CONTEXT, slots=_SLOTS)
@@ -167,6 +169,29 @@ def _interpreter_with(machine: Machine, package: str) -> Interpreter | str:
 
 def _count(interpreters: Sequence[Interpreter]) -> str:
     return f"{len(interpreters)} interpreters"
+
+
+def _run_quantizer(interpreter: Interpreter, order: dict[str, object], within_s: float) -> str:
+    """Run our child for quantising to its end; return its last words. It ends by itself when its input does."""
+    environment = with_wheels(os.environ)
+    path = os.pathsep.join((str(ROOT), environment["PYTHONPATH"]))
+    environment |= {"PYTHONPATH": path, CONFIG_VARIABLE: json.dumps(order), KEY_VARIABLE: ""}
+    with (
+        tempfile.TemporaryFile() as log,
+        subprocess.Popen(
+            [str(interpreter.path), "-m", "engines.exllama.quantize"],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment,
+        ) as process,
+    ):
+        try:
+            process.wait(within_s)
+        finally:
+            process.kill()
+        log.seek(0)
+        return " / ".join(log.read().decode(errors="replace").strip().splitlines()[-4:])
 
 
 def _installation(engine: str, package: str, interpreter: Interpreter) -> EngineInstallation:
