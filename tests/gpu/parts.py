@@ -132,7 +132,7 @@ def try_quantising(machine: Machine) -> PartResult:
         }
         words = _run_quantizer(interpreter, order, max(LEAST_S, machine.left_s / 2))
         if not (made / "config.json").exists():
-            return PartResult(name=name, state="failed", sentence=f"The converter ended: {words}")
+            return PartResult(name=name, state="failed", sentence=f"The converter ended with {words}")
         source = ModelSource(name="guide", path=made, format=ModelFormat.EXL3)
         installation = _installation("exllamav3", "exllamav3", interpreter)
         options = LaunchOptions(context=_CONTEXT, slots=_SLOTS)
@@ -191,7 +191,8 @@ def _run_quantizer(interpreter: Interpreter, order: dict[str, object], within_s:
         finally:
             process.kill()
         log.seek(0)
-        return " / ".join(log.read().decode(errors="replace").strip().splitlines()[-4:])
+        words = log.read().decode(errors="replace").strip().splitlines()[-4:]
+        return f"code {process.returncode}, {' / '.join(words)}"
 
 
 def _installation(engine: str, package: str, interpreter: Interpreter) -> EngineInstallation:

@@ -64,9 +64,10 @@ def _running(plan: LaunchPlan) -> Iterator[tuple["subprocess.Popen[bytes]", Path
     (spec,) = plan.processes
     with tempfile.TemporaryDirectory(prefix="roundhouse-gpu-") as folder:
         log = Path(folder) / "log"
-        environment = with_wheels({**os.environ, **spec.env, **spec.secrets})
+        ours = with_wheels(os.environ)
+        environment = {**ours, **spec.env, **spec.secrets}
         if "PYTHONPATH" in spec.env:
-            environment["PYTHONPATH"] = os.pathsep.join((spec.env["PYTHONPATH"], environment["PYTHONPATH"]))
+            environment["PYTHONPATH"] = os.pathsep.join((spec.env["PYTHONPATH"], ours["PYTHONPATH"]))
         with (
             log.open("wb") as output,
             subprocess.Popen(
