@@ -50,16 +50,16 @@ class Exl3Backend(ExllamaBackend):
         settings.infer_params.moe_cpu_offload = int(str(config["cpu_moe_layers"]))
         model = exl.Model.from_config(settings)
         context = context_of(config, settings.max_position_embeddings)
-        chunk = chunk_tokens(config)
         drafting = DraftPlan.make_plan(exl, settings, config["draft"])
         # It wants room for one more token than it will write, and for drafts; recurrent models have a state for each
         # slot. What is drafted and refused is taken back, so that these keep their state of so many tokens ago.
         room = context + 1 + drafting.tokens
         sizes = {"max_num_tokens": cache_tokens(room, slots), "max_batch_size": slots}
+        chunk = min(chunk_tokens(config), sizes["max_num_tokens"])  # it measures a chunk while it loads, in the cache
         kind = {**sizes, "max_history": drafting.tokens, **self._cache_kind(config)}
         cache = exl.Cache(model, **kind)  # before the model is loaded: it is dealt out with the layers
         draft_cache = exl.Cache(drafting.model, **kind) if drafting.model is not None else None
-        self._load_weights(model, drafting, config, tell)
+        self._load_weights(model, drafting, {**config, "batch": chunk}, tell)
         model.warmup(cache=cache, max_chunk_size=chunk, callback=stage_callback(tell, "Trying the kernels"))
         tell("Reading the vocabulary")
         tokenizer = exl.Tokenizer.from_config(settings)

@@ -4,6 +4,8 @@ CUDA's compiler comes with the engine, as wheels that lie in its environment; th
 computer's own. What was compiled is kept in the environment too, and goes with it.
 """
 
+import importlib.machinery
+import importlib.util
 import os
 import re
 import shlex
@@ -41,9 +43,13 @@ def watch_kernel_build(
 ) -> Iterator[None]:
     """Make everything ready for `name`'s kernels to be compiled, and tell how far it is, until the library is there.
 
-    They are kept for each kind of `cards`: PyTorch compiles for those it sees, and all anew when these change.
+    They are kept for each kind of `cards`: PyTorch compiles for those it sees, and all anew when these change. Nothing
+    is done where the library came with them compiled, as upstream's own wheels do.
     Raises RuntimeError without a C++ compiler, if one is needed still, and with a compiler's words when it fails.
     """
+    if _is_prebuilt(f"{name}_ext"):
+        yield
+        return
     extensions_folder = Path(environment.setdefault("TORCH_EXTENSIONS_DIR", str(_kernels_folder(cards))))
     find_compilers(environment, Path(sysconfig.get_path("purelib")), extensions_folder / "link")
     folder = extensions_folder / f"{name}_ext"
@@ -61,6 +67,12 @@ def watch_kernel_build(
     finally:
         over.set()
         teller.join()
+
+
+def _is_prebuilt(extension: str) -> bool:
+    """Tell whether the library will find its compiled functions as a module, as both libraries look for it."""
+    spec = importlib.util.find_spec(extension)
+    return spec is not None and str(spec.origin).endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES))
 
 
 def _kernels_folder(cards: str) -> Path:

@@ -1,5 +1,7 @@
 """How ExLlama's kernels come to be compiled. No compiler runs here."""
 
+import importlib
+import importlib.machinery
 import os
 import subprocess
 import sys
@@ -46,6 +48,21 @@ def test_without_one_the_computer_s_is_left_alone(tmp_path: Path) -> None:
     assert environment["CUDA_HOME"] == "/usr/local/cuda-13"
     assert environment["MAX_JOBS"] == "3"
     assert "LIBRARY_PATH" not in environment
+
+
+def test_kernels_that_came_compiled_need_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    environment = {"PATH": "", "TORCH_EXTENSIONS_DIR": str(tmp_path / "kernels")}
+    with (
+        pytest.raises(RuntimeError, match=r"no C\+\+ compiler"),
+        kernels.watch_kernel_build("prebuilt", "8.6", dict(environment), print),
+    ):
+        pytest.fail("it was to be compiled")
+    (tmp_path / f"prebuilt_ext{importlib.machinery.EXTENSION_SUFFIXES[0]}").touch()
+    importlib.invalidate_caches()
+    before = dict(environment)
+    with kernels.watch_kernel_build("prebuilt", "8.6", environment, print):
+        assert environment == before
 
 
 WORKER = """

@@ -57,6 +57,7 @@ class Model:
             raise NotImplementedError("CPU expert offload is not currently implemented for tensor-parallel loads")
         assert draft_model is None or draft_model.is_loaded, "a draft is loaded first"
         assert max_chunk_size % PAGE == 0
+        assert all(max_chunk_size <= cache.max_num_tokens for cache in self.caches), "Cache too small for batch shape"
         for done in (0, 1, 2):
             callback(done, 2)
         self.is_loaded = True
