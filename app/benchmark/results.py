@@ -50,6 +50,8 @@ class BenchmarkRound(msgspec.Struct, frozen=True, kw_only=True):
     throttles: int = 0
     """How often the processor was slowed down because of its heat."""
     joules: float | None = None
+    energy_source: str = ""
+    """Who counted them."""
 
     @property
     def answer_tokens_s(self) -> float:
@@ -169,16 +171,17 @@ def compare_speeds(
     return SpeedRatio(ttft=bootstrap_ratio(*ttft, seed=seed), token=bootstrap_ratio(*token, seed=seed))
 
 
-def summarize_cost(rounds: Sequence[BenchmarkRound], *, source: str, price_kwh: float | None) -> BenchmarkCost | None:
-    """Return what the rounds used; None unless energy was told in all of them."""
+def summarize_cost(rounds: Sequence[BenchmarkRound], *, price_kwh: float | None) -> BenchmarkCost | None:
+    """Return what the rounds used; None unless energy was told in all of them, of the same parts."""
     joules = [part.joules for part in rounds if part.joules is not None]
     duration_s = sum(part.duration_s for part in rounds)
-    if not joules or len(joules) != len(rounds) or duration_s <= 0:
+    sources = {part.energy_source for part in rounds}
+    if len(joules) != len(rounds) or len(sources) != 1 or duration_s <= 0:
         return None
     tokens = sum(request.sample.answer_tokens for part in rounds for request in part.requests)
     price = None
     if price_kwh is not None and tokens:
         price = sum(joules) / _JOULES_KWH * price_kwh / tokens * _MILLION
     return BenchmarkCost(
-        joules=sum(joules), watts=sum(joules) / duration_s, source=source, price_per_million_tokens=price
+        joules=sum(joules), watts=sum(joules) / duration_s, source=sources.pop(), price_per_million_tokens=price
     )

@@ -247,7 +247,10 @@ class PredictionAccuracy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BenchmarkCost(msgspec.Struct, frozen=True, kw_only=True):
-    """Energy of the whole processor package, over all rounds; the price in the currency that was given."""
+    """Energy of what `source` counts, over all rounds; the price in the currency that was given.
+
+    RAPL counts the whole processor package, NVML whole cards, whatever else runs on them.
+    """
 
     joules: float
     watts: float

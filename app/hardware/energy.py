@@ -1,37 +1,98 @@
-"""What the processor package has used since some moment in the past, where the system tells it: RAPL on Linux.
+"""What processors and cards have used since some moment in the past, where the system tells it.
 
-Intel and AMD count it; reading is usually the administrator's only, since figures taken quickly enough betray what
-other programs compute (CVE-2020-8694). Virtual machines have none. Cards are not counted.
+RAPL counts the processor's package on Linux. Intel and AMD have it; reading is usually the administrator's only, since
+figures taken quickly enough betray what other programs compute (CVE-2020-8694). Virtual machines have none. What NVIDIA
+cards use is told by a child that stays: NVML is the driver's library, and could crash who loads it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from app.hardware.standing_child import ENERGY, StandingChild, probe_command
 
 POWERCAP = Path("/sys/class/powercap")
-SOURCE = "RAPL"
+RAPL = "RAPL"
 _MICRO = 1e6
 _PACKAGE = "intel-rapl:"
 """AMD's processors are listed under this name too. Parts of a package have a second number: `intel-rapl:0:0`."""
 
 
-def read_energy(folder: Path = POWERCAP) -> dict[str, tuple[int, int]]:
-    """Return the counter of each package and where it begins again, in microjoules; empty where nobody tells."""
-    counters: dict[str, tuple[int, int]] = {}
+class EnergyCounter(msgspec.Struct, frozen=True, kw_only=True):
+    """What one part of the computer has used so far, in microjoules."""
+
+    value_uj: int
+    limit_uj: int = 0
+    """After which it begins again at zero; 0 where it never does."""
+    source: str
+    """Who counts: "RAPL", "NVML", or who tells the power that was added up."""
+
+    def microjoules_since(self, before: "EnergyCounter") -> int | None:
+        """Return what was used since `before`; None where it was set back, as when a driver is loaded anew."""
+        used = self.value_uj - before.value_uj
+        if used < 0 and self.limit_uj:
+            used += self.limit_uj + 1  # it begins again at most once
+        return None if used < 0 else used
+
+
+EnergyCounters = dict[str, EnergyCounter]
+
+
+def read_energy(folder: Path = POWERCAP) -> EnergyCounters:
+    """Return the counter of each of the processor's packages; empty where nobody tells."""
+    counters: EnergyCounters = {}
     for package in sorted(folder.glob(f"{_PACKAGE}*")):
         if package.name.count(":") != 1:
             continue
         try:
-            counters[package.name] = (_read_int(package / "energy_uj"), _read_int(package / "max_energy_range_uj"))
+            value, limit = _read_int(package / "energy_uj"), _read_int(package / "max_energy_range_uj")
         except (OSError, ValueError):
             return {}
+        counters[package.name] = EnergyCounter(value_uj=value, limit_uj=limit, source=RAPL)
     return counters
 
 
-def joules_between(before: Mapping[str, tuple[int, int]], after: Mapping[str, tuple[int, int]]) -> float | None:
-    """Return the energy used in between; None where nobody told. A counter begins again at most once."""
+def joules_between(before: Mapping[str, EnergyCounter], after: Mapping[str, EnergyCounter]) -> float | None:
+    """Return the energy used in between; None where nobody told, or not of all parts both times."""
     if not before or before.keys() != after.keys():
         return None
-    return sum((after[name][0] - value) % max(limit + 1, 1) for name, (value, limit) in before.items()) / _MICRO
+    total = 0
+    for name, counter in after.items():
+        used = counter.microjoules_since(before[name])
+        if used is None or counter.source != before[name].source:
+            return None
+        total += used
+    return total / _MICRO
+
+
+def describe_sources(counters: Mapping[str, EnergyCounter]) -> str:
+    """Return who counts, as receipts say it; empty for nobody."""
+    return " + ".join(dict.fromkeys(counter.source for counter in counters.values()))
+
+
+class CardEnergyReader:
+    """Asks a child what NVIDIA's cards have used; entering starts nothing, leaving ends the child."""
+
+    def __init__(self, argv: Sequence[str] | None = None) -> None:
+        self._argv = argv
+        self._child = StandingChild(EnergyCounters, subject="The energy of cards")
+
+    async def __aenter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the child."""
+        await self._child.close()
+
+    async def read_counters(self) -> EnergyCounters:
+        """Return the counter of each whole card, by its UUID; empty where nobody tells."""
+        return await self._child.ask(self._argv or probe_command(ENERGY)) or {}
 
 
 def _read_int(file: Path) -> int:

@@ -23,8 +23,6 @@ FAMILIES: Mapping[str, Mapping[str, Family]] = {
 
 BANDWIDTH = "bandwidth"
 """A second of reading memory with every core: only when asked for."""
-FREE = "free"
-"""Instead of a family, on a probe child's command line: stay, and tell what is free of graphics memory."""
 
 
 def families_of(system: str) -> Mapping[str, Family]:

@@ -10,9 +10,10 @@ import pytest
 
 from engines.api import EngineInstallation, LaunchOptions, ModelFormat, ModelSource
 from engines.llama_cpp.launch import ADAPTER
-from tests.gpu import parts, places, report
+from tests.gpu import energy, parts, places, report
 from tests.gpu.serving import Answers, EngineEnded, ask_engine
 from tests.patience import PATIENCE_S
+from tests.played_nvml import pynvml
 
 NO_TORCH = places.Interpreter(path=Path("/python"), packages={"exllamav3": "1.6.5", "cuda": ""})
 CARD = places.Card(name="RTX 3090", driver="580.1", memory="24576 MiB", compute="8.6")
@@ -98,3 +99,22 @@ def test_an_engine_that_ends_says_its_last_words(tmp_path: Path) -> None:
     source = ModelSource(name="guide", path=broken, format=ModelFormat.GGUF)
     with pytest.raises(EngineEnded, match="ended with code"):
         ask_engine(ADAPTER, installation, source, LaunchOptions(context=512, slots=1), PATIENCE_S)
+
+
+async def test_energy_is_measured_idle_and_busy_by_the_benchmarks_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(pynvml.__file__).parent))
+    intervals = await energy.measure_cards(0.1, [sys.executable, "-c", ""])
+    counted = [part for part in intervals if part.card == pynvml.UUIDS[0]]
+    assert [part.name for part in counted] == ["idle", "busy", "idle again"]
+    assert [part.joules for part in counted] == [7.0, 7.0, 7.0]
+    assert all("by NVML" in part.line for part in counted)
+
+
+def test_a_card_is_believed_only_if_it_uses_more_busy_than_idle() -> None:
+    def interval(name: str, joules: float | None) -> energy.Interval:
+        return energy.Interval(name=name, card="GPU-1", source="NVML", seconds=1.0, joules=joules, listed_joules=None)
+
+    assert energy.is_plausible([interval("idle", 70.0), interval("busy", 300.0)])
+    assert not energy.is_plausible([interval("idle", 70.0), interval("busy", 70.0)])
+    assert not energy.is_plausible([interval("idle", None), interval("busy", None)])
+    assert interval("busy", None).line == "busy: GPU-1 told nothing"

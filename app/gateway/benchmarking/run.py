@@ -44,11 +44,11 @@ from app.core.machine import Machine
 from app.core.models import ModelSettings
 from app.gateway.advising.quiet_rounds import QuietRounds
 from app.gateway.benchmarking.client import WARM_UP_TOKENS, BenchmarkClient
-from app.gateway.benchmarking.system_watch import ReadCounters, read_counters
+from app.gateway.benchmarking.system_watch import ReadCounters, SystemCounters, read_counters
 from app.gateway.benchmarking.targets import OpenTarget, hash_weights, open_target
 from app.gateway.benchmarking.tool_checks import count_valid_calls
 from app.gateway.services import Services
-from app.hardware.energy import SOURCE
+from app.hardware.energy import CardEnergyReader, describe_sources
 
 PREFIX_PAIRS = 3
 PREFIX_ANSWER_TOKENS = 16
@@ -77,8 +77,10 @@ class BenchmarkRun:
         off: threading.Event,
         publish_stage: Callable[[str, float], None],
         read: ReadCounters = read_counters,
+        cards: CardEnergyReader | None = None,
     ) -> None:
         self._services = services
+        self._cards = cards or CardEnergyReader()
         self._off = off
         self._publish_stage = publish_stage
         self._read = read
@@ -97,7 +99,7 @@ class BenchmarkRun:
         await self._quiet.wait_for_quiet()
         weights = await self._hash(request)
         self._publish("Loading the model", 0.02)
-        async with open_target(self._services, request) as target:
+        async with open_target(self._services, request) as target, self._cards:
             target.about = msgspec.structs.replace(target.about, weights_sha256=weights[0], template_sha256=weights[1])
             client = BenchmarkClient(self._services.http, target.endpoint)
             await self._warm_up(client, target, request)
@@ -123,7 +125,7 @@ class BenchmarkRun:
         """
         if not request.keeps_disturbed:
             await self._quiet.wait_for_quiet()
-        async with open_target(self._services, request, own=own) as target:
+        async with open_target(self._services, request, own=own) as target, self._cards:
             client = BenchmarkClient(self._services.http, target.endpoint)
             await self._warm_up(client, target, request)
             level = max(request.settings.concurrency)
@@ -212,11 +214,11 @@ class BenchmarkRun:
                     add_pass()
 
         add_pass()
-        before = await asyncio.to_thread(self._read, target.pids)
+        before = await self._read_counters(target)
         begun_at = time.monotonic()
         await asyncio.gather(*(work() for _ in range(level)))
         duration_s = time.monotonic() - begun_at
-        after = await asyncio.to_thread(self._read, target.pids)
+        after = await self._read_counters(target)
         self._peak_bytes = max(self._peak_bytes, after.engine_bytes)
         if len(failures) > len(requests):
             raise failures[0]
@@ -231,7 +233,16 @@ class BenchmarkRun:
             swap_bytes=after.swapped_bytes - before.swapped_bytes,
             throttles=after.throttles - before.throttles,
             joules=after.joules(before),
+            energy_source=describe_sources(after.energy),
         )
+
+    async def _read_counters(self, target: OpenTarget) -> SystemCounters:
+        """Return the counters of the system and, of what computes on a card here, of NVIDIA's cards."""
+        counters = await asyncio.to_thread(self._read, target.pids)
+        if not target.pids or target.backend in {"", "cpu"}:
+            return counters
+        cards = await self._cards.read_counters()
+        return msgspec.structs.replace(counters, energy={**counters.energy, **cards})
 
     @staticmethod
     async def _run_conversation(
@@ -327,7 +338,7 @@ class BenchmarkRun:
             load_s=target.load_s,
             memory=msgspec.structs.replace(target.memory, peak_bytes=self._peak_bytes or None),
             prediction=target.prediction,
-            cost=summarize_cost(every, source=SOURCE, price_kwh=settings.price_kwh),
+            cost=summarize_cost(every, price_kwh=settings.price_kwh),
             correctness=check_answers([*timed, *cold, *warm]),
             notes=target.notes,
             samples=[part.sample for part in timed],

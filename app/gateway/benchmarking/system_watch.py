@@ -10,7 +10,7 @@ import msgspec
 import psutil
 
 from app.gateway.advising.quiet_rounds import ProcessorTimes, read_processor_times
-from app.hardware.energy import joules_between, read_energy
+from app.hardware.energy import EnergyCounters, joules_between, read_energy
 from app.supervisor.run import resident_bytes
 
 _THROTTLES = Path("/sys/devices/system/cpu")
@@ -22,7 +22,7 @@ class SystemCounters(msgspec.Struct, frozen=True, kw_only=True):
     processors: ProcessorTimes
     swapped_bytes: int = 0
     throttles: int = 0
-    energy: dict[str, tuple[int, int]] = {}
+    energy: EnergyCounters = {}
     engine_bytes: int = 0
     """What the engine's processes have in memory."""
 

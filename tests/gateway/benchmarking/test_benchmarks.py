@@ -35,8 +35,10 @@ from app.supervisor.policy import LoadRequest
 from tests.gateway.benchmarking.played_engine import PlayedComputer, PlayedEngine
 from tests.gateway.played import Gateway, Upstream
 from tests.patience import PATIENCE_S
+from tests.played_nvml import pynvml
 from tests.unit.benchmark.receipts import make_receipt
 
+CARD_BINDING = Path(pynvml.__file__).parent
 SHORT = BenchmarkSettings(requests=2, answer_tokens=4)
 
 
@@ -91,6 +93,34 @@ async def test_a_benchmark_measures_and_is_kept(parts: Services, engine: PlayedE
     (load,) = supervisor.asked
     assert (load.source.name, load.options.slots) == ("guide (benchmark)", 4), "what runs is left alone"
     assert supervisor.unloaded == [("guide (benchmark)", False)]
+
+
+async def test_what_computes_on_a_card_has_the_card_s_energy_counted(
+    parts: Services, engine: PlayedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(CARD_BINDING))
+    on_card = msgspec.structs.replace(cast("EngineStatus", parts.supervisor.status()), backend="cuda")
+    monkeypatch.setattr(parts.supervisor, "status", lambda: on_card)
+    end = await run_to_end(
+        Benchmarks(parts, PlayedComputer().read), StartBenchmark(model="guide", settings=SHORT, keeps_disturbed=True)
+    )
+    receipt = await parts.chats.find_benchmark(end.receipt)
+    assert engine.bodies
+    assert receipt.cost is not None
+    assert receipt.cost.source == "NVML + NVML, power added up"
+    assert receipt.cost.joules >= 3 * 7, "three rounds of 7 J by the counter, and what the power comes to"
+    assert receipt.levels[0].tokens_j is not None
+
+
+async def test_the_processor_s_benchmark_asks_no_card(
+    parts: Services, engine: PlayedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(CARD_BINDING))
+    end = await run_to_end(
+        Benchmarks(parts, PlayedComputer().read), StartBenchmark(model="guide", settings=SHORT, keeps_disturbed=True)
+    )
+    assert engine.bodies
+    assert (await parts.chats.find_benchmark(end.receipt)).cost is None
 
 
 async def test_as_many_requests_run_at_once_as_the_level_says(parts: Services, engine: PlayedEngine) -> None:

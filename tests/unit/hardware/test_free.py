@@ -1,6 +1,5 @@
 """The child that tells what is free of graphics memory, and who asks it."""
 
-import io
 import sys
 
 import msgspec
@@ -8,7 +7,8 @@ import pytest
 
 from app.core.machine import Fact, Gpu, Machine
 from app.hardware import free
-from app.hardware.free import FreeMemoryReader, answer_each_line, families_to_watch
+from app.hardware.facts import ProbePart
+from app.hardware.free import FreeMemoryReader, families_to_watch, free_by_gpu
 from app.hardware.probe import read_machine
 
 ECHO = "import sys\nfor at, _ in enumerate(sys.stdin): print('{\"0000:01:00.0\": %d}' % at, flush=True)"
@@ -60,9 +60,6 @@ async def test_what_is_asked_follows_from_the_gpus(monkeypatch: pytest.MonkeyPat
     assert families_to_watch(await machine_with(gpu("intel", integrated=True))) == []
 
 
-def test_the_child_answers_each_line() -> None:
-    data = io.BytesIO()
-    answer_each_line(["sysfs"], [b"\n", b"\n"], data)
-    first, second = data.getvalue().splitlines()
-    assert isinstance(msgspec.json.decode(first), dict)
-    assert isinstance(msgspec.json.decode(second), dict)
+def test_a_family_without_gpus_has_nothing_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(free, "find_family", lambda _system, _name: lambda _evidence: ProbePart())
+    assert free_by_gpu(["sysfs"]) == {}
