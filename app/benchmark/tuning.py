@@ -24,6 +24,8 @@ _BATCHES = (128, 256, 1024, 2048)
 """Smaller pieces of a prompt stay in a processor's cache; larger ones read weights less often. 512 is usual."""
 _SMALLER_KV = ("q8_0", "q4_0")
 _LAYER_STEPS = (-4, -2, 2, 4)
+_EXPERT_STEPS = (-2, -1, 1, 2)
+"""Fewer layers of experts in system memory are faster and may not fit; more leave room for what the card computes."""
 
 
 class SettingCandidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +51,7 @@ _NAMES = {
     "flash_attention": "flash attention",
     "kv_type": "KV cache",
     "gpu_layers": "GPU layers",
+    "cpu_moe_layers": "layers with experts in memory",
     "draft": "draft",
     "slots": "slots",
 }
@@ -65,10 +68,12 @@ class CandidateScope(msgspec.Struct, frozen=True, kw_only=True):
     usable_cores: float | None
     gpu_layers: int | None = None
     """As planned; None without a GPU, or where all lie on it."""
+    cpu_moe_layers: int | None = None
+    """Layers whose experts are planned to stay in system memory; None without a GPU, or where all are on it."""
     draft: str = ""
     """What drafts for it now."""
-    draft_candidate: str = ""
-    """What the model could draft with by itself."""
+    draft_candidates: tuple[str, ...] = ()
+    """What could: the model's own head, n-grams, smaller models that are here."""
     tries_kv: bool = False
     slots: int = 1
     """Requests that are answered at once now; others wait."""
@@ -98,8 +103,13 @@ def propose_candidates(own: ModelSettings, scope: CandidateScope) -> list[Settin
         candidates += [SettingCandidate(kind="gpu_layers", value=count) for count in layers if count >= 0]
     if scope.concurrency > 1:
         candidates += [SettingCandidate(kind="slots", value=count) for count in _slot_counts(scope)]
-    if scope.draft or scope.draft_candidate:
-        candidates.append(SettingCandidate(kind="draft", value=DRAFT_OFF if scope.draft else scope.draft_candidate))
+    if scope.cpu_moe_layers is not None and "cpu_moe_layers" in scope.takes:
+        layers = [scope.cpu_moe_layers + step for step in _EXPERT_STEPS]
+        candidates += [SettingCandidate(kind="cpu_moe_layers", value=count) for count in layers if count > 0]
+    drafts = [draft for draft in scope.draft_candidates if draft != scope.draft]
+    candidates += [SettingCandidate(kind="draft", value=draft) for draft in drafts]
+    if scope.draft:
+        candidates.append(SettingCandidate(kind="draft", value=DRAFT_OFF))
     return [part for part in candidates if getattr(own, part.kind) != part.value]
 
 

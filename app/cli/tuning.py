@@ -60,6 +60,11 @@ _OPTIONS = (
     ),
     click.option("--flash-attention", type=click.Choice(["on", "off"]), help="Instead of what the engine chooses."),
     click.option("--gpu-layers", type=click.IntRange(0, 10_000), help="Layers on the GPU, instead of as planned."),
+    click.option(
+        "--cpu-moe-layers",
+        type=click.IntRange(1, 10_000),
+        help="Layers whose experts stay in system memory, instead of as planned.",
+    ),
     click.option("--gpu", metavar="UUID", help="The card it is put on, of several; `tune MODEL` lists them."),
     click.option(
         "--gpu-memory-fraction",
@@ -343,6 +348,7 @@ def _how_it_computes(own: ModelSettings) -> Iterator[tuple[str, str]]:
         "batch_tokens": "Batch",
         "flash_attention": "Flash attn",
         "gpu_layers": "GPU layers",
+        "cpu_moe_layers": "Experts",
     }
     for name, title in names.items():
         value = getattr(own, name)

@@ -197,6 +197,8 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """None: as the engine chooses."""
     gpu_layers: Annotated[int, msgspec.Meta(ge=0, le=10_000)] | None = None
     """Layers on the GPU, for engines that split by layers; None: as planned, with what is free at the load."""
+    cpu_moe_layers: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
+    """First layers whose experts stay in system memory, for engines that keep them apart; None: as planned likewise."""
     gpu: Annotated[str, msgspec.Meta(pattern=r"^GPU-[0-9A-Za-z-]{1,64}$")] | None = None
     """UUID of the card it is put on, where there are several; None: as planned for all of them."""
     gpu_memory_fraction: Annotated[float, msgspec.Meta(ge=0.05, le=1)] | None = None

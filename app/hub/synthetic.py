@@ -8,6 +8,7 @@ import random
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
+from math import prod
 from pathlib import Path
 from typing import BinaryIO
 
@@ -57,25 +58,33 @@ CALIBRATION = SyntheticShape()
 """The shape a calibration runs beside the Guide: large enough that reading it, not starting kernels, takes the time."""
 
 
-class _SyntheticTensor(msgspec.Struct, frozen=True):
+class SyntheticTensor(msgspec.Struct, frozen=True):
+    """One tensor; `type` is ggml's number of one of the types written here."""
+
     name: str
     shape: tuple[int, ...]
     type: int
 
     @property
     def size_bytes(self) -> int:
+        """Bytes it takes in the file."""
         block, size = TYPE_SIZES[self.type]
-        rows = self.shape[1] if len(self.shape) > 1 else 1
-        return self.shape[0] // block * size * rows
+        return self.shape[0] // block * size * prod(self.shape[1:])
 
 
 def write_synthetic(path: Path, shape: SyntheticShape = CALIBRATION, *, seed: int = 0) -> int:
     """Write the model to `path` and return its size in bytes. Raises OSError; a half-written file is removed."""
-    tensors = list(_list_tensors(shape))
+    return write_tensors(path, _build_metadata(shape), list(_list_tensors(shape)), seed=seed)
+
+
+def write_tensors(
+    path: Path, metadata: Mapping[str, Value], tensors: Sequence[SyntheticTensor], *, seed: int = 0
+) -> int:
+    """Write a model of any tensors with random weights, and return its size in bytes. Raises as `write_synthetic`."""
     stretches = {kind: _weight_stretch(kind, seed) for kind in {tensor.type for tensor in tensors}}
     try:
         with path.open("wb") as file:
-            file.write(_build_header(_build_metadata(shape), tensors))
+            file.write(_build_header(metadata, tensors))
             for tensor in tensors:
                 _write_tensor(file, tensor.size_bytes, stretches[tensor.type])
             return file.tell()
@@ -84,14 +93,14 @@ def write_synthetic(path: Path, shape: SyntheticShape = CALIBRATION, *, seed: in
         raise
 
 
-def _list_tensors(shape: SyntheticShape) -> Iterator[_SyntheticTensor]:
+def _list_tensors(shape: SyntheticShape) -> Iterator[SyntheticTensor]:
     kind, _ = _TYPES[shape.quantization]
     hidden, inner = shape.hidden, shape.feed_forward
     keys = shape.kv_heads * shape.head_width
-    words = len(_build_vocabulary())
-    yield _SyntheticTensor("token_embd.weight", (hidden, words), kind)
-    yield _SyntheticTensor("output_norm.weight", (hidden,), F32)
-    yield _SyntheticTensor("output.weight", (hidden, words), kind)
+    words = len(build_vocabulary())
+    yield SyntheticTensor("token_embd.weight", (hidden, words), kind)
+    yield SyntheticTensor("output_norm.weight", (hidden,), F32)
+    yield SyntheticTensor("output.weight", (hidden, words), kind)
     for layer in range(shape.layers):
         for name, sizes in (
             ("attn_norm", (hidden,)),
@@ -104,7 +113,7 @@ def _list_tensors(shape: SyntheticShape) -> Iterator[_SyntheticTensor]:
             ("ffn_up", (hidden, inner)),
             ("ffn_down", (inner, hidden)),
         ):
-            yield _SyntheticTensor(f"blk.{layer}.{name}.weight", sizes, kind if len(sizes) > 1 else F32)
+            yield SyntheticTensor(f"blk.{layer}.{name}.weight", sizes, kind if len(sizes) > 1 else F32)
 
 
 def _write_tensor(file: BinaryIO, remaining: int, stretch: bytes) -> None:
@@ -126,7 +135,6 @@ def _weight_stretch(kind: int, seed: int) -> bytes:
 
 
 def _build_metadata(shape: SyntheticShape) -> dict[str, Value]:
-    words = _build_vocabulary()
     return {
         "general.architecture": "llama",
         "general.name": "Calibration",
@@ -139,6 +147,13 @@ def _build_metadata(shape: SyntheticShape) -> dict[str, Value]:
         "llama.attention.head_count_kv": shape.kv_heads,
         "llama.attention.layer_norm_rms_epsilon": 1e-5,
         "llama.rope.dimension_count": shape.head_width,
+        **tokenizer_metadata(build_vocabulary()),
+    }
+
+
+def tokenizer_metadata(words: list[str]) -> dict[str, Value]:
+    """Return the keys of a tokeniser of bytes with a chat template."""
+    return {
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "qwen2",
         "tokenizer.ggml.tokens": words,
@@ -151,14 +166,15 @@ def _build_metadata(shape: SyntheticShape) -> dict[str, Value]:
     }
 
 
-def _build_vocabulary() -> list[str]:
-    """Return the 256 bytes as GPT-2 writes them, one merge, and the marks of the chat template."""
+def build_vocabulary(fillers: int = 0) -> list[str]:
+    """Return the 256 bytes as GPT-2 writes them, one merge, `fillers` words, and the marks of the chat template."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = iter(range(256, 512))
-    return [*(chr(byte if byte in printable else next(others)) for byte in range(256)), "th", *_SPECIAL]
+    letters = [chr(byte if byte in printable else next(others)) for byte in range(256)]
+    return [*letters, "th", *(f"<filler{number}>" for number in range(fillers)), *_SPECIAL]
 
 
-def _build_header(values: Mapping[str, Value], tensors: Sequence[_SyntheticTensor]) -> bytes:
+def _build_header(values: Mapping[str, Value], tensors: Sequence[SyntheticTensor]) -> bytes:
     offsets = [0, *accumulate(_pad_length(tensor.size_bytes) for tensor in tensors)]
     parts = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(values))]
     parts += [_encode_text(key) + _encode_value(value) for key, value in values.items()]

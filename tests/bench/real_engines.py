@@ -10,13 +10,13 @@ processors is on neither: `--vllm FOLDER` names the folder of programs of an env
 import argparse
 import contextlib
 import os
-import re
 import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -37,12 +37,13 @@ from app.core.errors import RoundhouseError
 from app.core.events import BenchmarkChanged, Event, TuneChanged
 from app.core.models import LoadOptions
 from app.hub.synthetic import write_synthetic
+from tests.bench.doc_spans import write_span
 from tests.bench.engine_installs import run_gateway, wait_for_job
 from tests.bench.programs import ROOT
 
 PAGE = ROOT / "docs" / "internals" / "benchmarks.md"
-_SPAN = re.compile(r"(?P<begin><!-- real engines -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
-_LONGEST_S = 900.0
+LONGEST_S = 900.0
+JobEvent = TypeVar("JobEvent", BenchmarkChanged, TuneChanged)
 SYNTHETIC = "synthetic-541m-q4_k_s"
 FOLDERS = {"hf": "guide-hf", "onnx": "guide-onnx", "openvino": "guide-openvino"}
 """Forms of the Guide, and what they are called in the library."""
@@ -82,13 +83,13 @@ def measure(*, tune_minutes: float, vllm: Path | None = None) -> EngineFigures:
     runs = RUNS if vllm is None else (*RUNS, VLLM_RUN)
     with run_gateway(prepare=partial(_prepare_models, vllm=vllm)) as (client, _, _):
         for engine in dict.fromkeys(engine for _, engine in RUNS if engine != "llama.cpp"):
-            _note(f"installing {engine}")
+            note(f"installing {engine}")
             try:
                 wait_for_job(client, f"/engines/{quote_segment(engine)}/install", InstallEngine())
             except RoundhouseError as error:
                 problems.append(f"{engine} was not installed: {error}")
         for model, engine in runs:
-            _note(f"measuring {model} on {engine}")
+            note(f"measuring {model} on {engine}")
             try:
                 receipts.append(_bench(client, model, engine))
             except RoundhouseError as error:
@@ -99,7 +100,7 @@ def measure(*, tune_minutes: float, vllm: Path | None = None) -> EngineFigures:
                     _bench(client, receipt.target.model, receipt.target.engine)
         accuracy = client.get("/benchmarks/accuracy", PredictionAccuracy).sentence
         for model in (GUIDE, SYNTHETIC) if tune_minutes else ():
-            _note(f"looking for the fastest settings of {model}")
+            note(f"looking for the fastest settings of {model}")
             try:
                 tunes.append(_tune(client, model, tune_minutes))
             except RoundhouseError as error:
@@ -130,25 +131,23 @@ def _bench(client: GatewayClient, model: str, engine: str) -> BenchmarkReceipt:
         "/benchmarks",
         StartBenchmark(model=model, settings=settings, keeps_disturbed=True),
         BenchmarkChanged,
-        timeout_s=_LONGEST_S,
+        timeout_s=LONGEST_S,
     )
-    end = _follow(client, BenchmarkChanged)
-    assert isinstance(end, BenchmarkChanged)
+    end = follow_job(client, BenchmarkChanged)
     return client.get(f"/benchmarks/{end.receipt}", BenchmarkReceipt)
 
 
 def _tune(client: GatewayClient, model: str, minutes: float) -> TuneResult:
     request = StartTune(model=model, duration_s=minutes * 60, keeps_disturbed=True)
-    client.post("/tunings", request, TuneChanged, timeout_s=_LONGEST_S)
-    end = _follow(client, TuneChanged)
-    assert isinstance(end, TuneChanged)
+    client.post("/tunings", request, TuneChanged, timeout_s=LONGEST_S)
+    end = follow_job(client, TuneChanged)
     assert end.result is not None
     return end.result
 
 
-def _follow(client: GatewayClient, kind: type[BenchmarkChanged] | type[TuneChanged]) -> BenchmarkChanged | TuneChanged:
+def follow_job(client: GatewayClient, kind: type[JobEvent]) -> JobEvent:
     """Return a job's last event. Raises RoundhouseError with what went wrong."""
-    for event in client.stream_events("/events", Event, timeout_s=_LONGEST_S):
+    for event in client.stream_events("/events", Event, timeout_s=LONGEST_S):
         if isinstance(event, kind) and event.done:
             if event.error:
                 raise RoundhouseError(event.error)
@@ -201,7 +200,8 @@ def _of_level(disturbances: Sequence[str], concurrency: int) -> Iterator[str]:
             yield sentence.removeprefix(start)
 
 
-def _note(text: str) -> None:
+def note(text: str) -> None:
+    """Say on standard error what goes on."""
     sys.stderr.write(f"{text} ...\n")
 
 
@@ -215,9 +215,7 @@ def main(arguments: Sequence[str]) -> int:
     text = "\n".join(describe_figures(measure(tune_minutes=options.tune, vllm=options.vllm)))
     sys.stdout.write(f"{text}\n")
     if options.write:
-        page = PAGE.read_text(encoding="utf-8")
-        written = _SPAN.sub(lambda span: f"{span['begin']}\n{text.strip()}\n\n{span['end']}", page)
-        PAGE.write_text(written, encoding="utf-8")
+        write_span(PAGE, "real engines", text)
     return 0
 
 

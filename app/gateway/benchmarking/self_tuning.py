@@ -15,11 +15,12 @@ import msgspec
 from app.core.benchmarks import BenchmarkSample, BenchmarkSettings, StartBenchmark, StartTune
 from app.core.errors import BadRequest, Conflict
 from app.core.events import TuneChanged
-from app.core.models import LoadOptions, ModelSettings
+from app.core.models import CompanionKind, LoadOptions, ModelChoices, ModelSettings
 from app.gateway.advising.measuring_job import MeasuringJob
 from app.gateway.advising.quiet_rounds import read_processor_times
 from app.gateway.benchmarking.race import keep_settings, require_own_model
 from app.gateway.library.model_choices import list_choices
+from app.gateway.loading.draft_choice import own_drafts_of
 from app.gateway.loading.launch import load_request_for
 from app.gateway.services import Services
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 ANSWER_TOKENS = 48
 VISIT_REQUESTS = 3
+MOST_DRAFTS = 2
+"""Smaller models that are tried as drafts."""
 
 
 class SelfTuning(MeasuringJob[TuneChanged]):
@@ -70,29 +73,26 @@ class SelfTuning(MeasuringJob[TuneChanged]):
 
     async def _find_scope(self, model: "ModelInfo", own: ModelSettings, request: StartTune) -> "CandidateScope":
         from app.benchmark.tuning import CandidateScope  # noqa: PLC0415 -- start-up must not pay for it
+        from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
         services = self._services
         choices = await asyncio.to_thread(list_choices, services, model)
         load = await asyncio.to_thread(load_request_for, services, model, own=own)
         machine = await services.machine.read()
+        planned = (await fit_load(services, load)).options if machine.gpus else None
         return CandidateScope(
             takes=frozenset(choices.takes),
             threads=load.options.threads,
             logical_cores=machine.cpu.logical_cores.value,
             usable_cores=machine.cpu.usable_cores.value,
-            gpu_layers=await self._plan_layers(model, own) if machine.gpus else None,
+            gpu_layers=planned.gpu_layers if planned is not None else None,
+            cpu_moe_layers=planned.cpu_moe_layers if planned is not None else None,
             draft=choices.draft,
-            draft_candidate=choices.draft_candidate,
+            draft_candidates=await asyncio.to_thread(_list_drafts, services, model, choices),
             tries_kv=request.most_loss is not None,
             slots=load.options.slots,
             concurrency=request.concurrency,
         )
-
-    async def _plan_layers(self, model: "ModelInfo", own: ModelSettings) -> int | None:
-        from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
-
-        load = await asyncio.to_thread(load_request_for, self._services, model, own=own)
-        return (await fit_load(self._services, load)).options.gpu_layers
 
     async def _run(
         self, request: StartTune, model: "ModelInfo", own: ModelSettings, candidates: "list[SettingCandidate]"
@@ -118,6 +118,8 @@ class SelfTuning(MeasuringJob[TuneChanged]):
         async def visit_model(changed: ModelSettings) -> list[BenchmarkSample]:
             nonlocal engine
             slots = changed.slots or self._services.settings.get_int("models.slots")
+            if changed != own:
+                await self._require_room(model, changed, LoadOptions(slots=slots))
             start = StartBenchmark(
                 model=request.model,
                 settings=msgspec.structs.replace(settings, load=LoadOptions(slots=slots)),
@@ -137,6 +139,16 @@ class SelfTuning(MeasuringJob[TuneChanged]):
         if result.is_change:
             await keep_settings(self._services, model, result.settings)
         self.job.keep(result=result)
+
+    async def _require_room(self, model: "ModelInfo", changed: ModelSettings, options: LoadOptions) -> None:
+        """Raise BadRequest where changed settings take more memory than the model can have here."""
+        from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- as above
+
+        load = await asyncio.to_thread(load_request_for, self._services, model, options, own=changed)
+        needs = (await fit_load(self._services, load, is_fixed=True)).needs
+        capacity = await self._services.supervisor.model_capacity(model.runs_as)
+        if needs is not None and any(size > capacity.get(pool, size) for pool, size in needs.pools.items()):
+            raise BadRequest("There is not enough memory for it.", code="insufficient_memory")
 
     def _make_run(self) -> "BenchmarkRun":
         from app.gateway.benchmarking.run import BenchmarkRun  # noqa: PLC0415 -- start-up must not pay for it
@@ -161,3 +173,10 @@ class SelfTuning(MeasuringJob[TuneChanged]):
 
     def _publish_stage(self, stage: str, fraction: float) -> None:
         self.job.tell(stage=stage, fraction=min(1.0, fraction))
+
+
+def _list_drafts(services: Services, model: "ModelInfo", choices: ModelChoices) -> tuple[str, ...]:
+    """Return what can draft for a model: itself, and the smallest models here that fit it. Reads disks."""
+    others = [part for part in choices.companions if part.kind is CompanionKind.DRAFT and not part.problem]
+    smallest = sorted(others, key=lambda part: part.size_bytes)[:MOST_DRAFTS]
+    return (*own_drafts_of(services, model, choices.engine), *(part.name for part in smallest))

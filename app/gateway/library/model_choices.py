@@ -55,7 +55,7 @@ _SMALLER = 2
 """A draft pays where it has at most one part in so many of the model's parameters."""
 _MOST_DRAFTS = 12
 _STARTED_WITH = (
-    *("threads", "gpu_layers", "max_batch_tokens", "flash_attention"),
+    *("threads", "gpu_layers", "cpu_moe_layers", "max_batch_tokens", "flash_attention"),
     *("kv_type", "gpu_memory_fraction", "chat_template", "draft", "lora", "projector", "sampling"),
     *("tool_parser", "reasoning_parser", "trust_remote_code", "extra_args", "extra_env"),
 )
@@ -67,6 +67,7 @@ _TRIED: dict[str, object] = {
     "batch_tokens": 256,
     "flash_attention": "on",
     "gpu_layers": 1,
+    "cpu_moe_layers": 1,
 }
 """What not every engine has an option for, with a value to try it with."""
 

@@ -103,11 +103,16 @@ def own_draft_of(services: Services, model: ModelInfo, engine: str) -> str:
 
     The first that the engine takes: MLX-LM, say, drafts with a smaller model only, which is never chosen for a person.
     """
+    return next(iter(own_drafts_of(services, model, engine)), "")
+
+
+def own_drafts_of(services: Services, model: ModelInfo, engine: str) -> list[str]:
+    """Return all ways in which a model can draft for itself on an engine, the best first."""
     adapter = services.adapters.get(engine)
     if adapter is None or model.attached or not model.chats or Feature.DRAFT not in adapter.descriptor.features:
-        return ""
+        return []
     kinds = ("mtp", "ngram") if has_draft_head(services.facts, model) else ("ngram",)
-    return next((kind for kind in kinds if _takes_draft(services.catalogue, model, adapter, kind)), "")
+    return [kind for kind in kinds if _takes_draft(services.catalogue, model, adapter, kind)]
 
 
 def _takes_draft(catalogue: EngineCatalogue, model: ModelInfo, adapter: EngineAdapter, kind: str) -> bool:

@@ -368,6 +368,7 @@ def choose_options(
         slots=requested.slots or own.slots or settings.get_int("models.slots"),
         threads=requested.threads or own.threads or engine_threads(),
         gpu_layers=own.gpu_layers if requested.gpu_layers is None else requested.gpu_layers,
+        cpu_moe_layers=own.cpu_moe_layers,
         max_batch_tokens=own.batch_tokens,
         flash_attention=None if own.flash_attention is None else own.flash_attention == "on",
         kv_type=requested.kv_type or own.kv_type,

@@ -60,7 +60,7 @@ def options_from_plan(options: LaunchOptions, pick: PlanPick, machine: Machine) 
     planned = {"context": setting.context, "slots": setting.slots, **_spread_options(pick, machine)}
     if options.kv_type is None and setting.kv_type != "f16":
         planned["kv_type"] = setting.kv_type
-    if options.gpu_layers is None:
+    if options.gpu_layers is None and options.cpu_moe_layers is None:
         planned |= {"gpu_layers": setting.gpu_layers, "cpu_moe_layers": setting.cpu_moe_layers or None}
     return msgspec.structs.replace(options, **planned)
 

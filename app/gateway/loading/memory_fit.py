@@ -193,6 +193,7 @@ def _setting(request: LoadRequest, engine: EngineTraits, backend: str) -> RunSet
         kv_type=options.kv_type or "f16",
         batch=chunk or RunSetting(engine=engine).batch,
         gpu_layers=options.gpu_layers,
+        cpu_moe_layers=options.cpu_moe_layers or 0,
         memory_fraction=options.gpu_memory_fraction,
         flash_attention=options.flash_attention is not False,
         task=options.task,

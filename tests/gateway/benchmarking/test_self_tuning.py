@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.benchmark.results import BenchmarkRound
@@ -17,7 +18,9 @@ from app.gateway.benchmarking import loss as loss_module
 from app.gateway.benchmarking import run as benchmark_run
 from app.gateway.benchmarking.run import BenchmarkRun
 from app.gateway.benchmarking.self_tuning import SelfTuning
+from app.gateway.loading import memory_fit
 from app.gateway.services import Services
+from app.supervisor.policy import LoadRequest, MemoryNeeds
 from tests.gateway.benchmarking import test_race
 from tests.gateway.benchmarking.played_engine import PlayedComputer, PlayedEngine
 from tests.gateway.played import Upstream
@@ -130,6 +133,30 @@ async def test_the_time_is_kept(parts: Services, monkeypatch: pytest.MonkeyPatch
     await run_tuning(parts, visits, StartTune(model="guide", duration_s=60))
     assert visits.visits[0] == ModelSettings(), "what is there is measured first"
     assert visits.now_s <= 60 + 6 * 20, "what was begun is compared to the end"
+
+
+async def test_what_takes_more_memory_than_there_is_is_not_loaded(
+    parts: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits = PlayedVisits(mostly_attention)
+    play_visits(monkeypatch, visits)
+
+    async def fit_load(_services: Services, load: LoadRequest, *, is_fixed: bool = False) -> LoadRequest:
+        assert is_fixed
+        size = 3 if load.options.flash_attention is False else 1
+        return msgspec.structs.replace(load, needs=MemoryNeeds(pools={"system": size}))
+
+    async def model_capacity(_model: str) -> dict[str, int]:
+        return {"system": 2}
+
+    monkeypatch.setattr(memory_fit, "fit_load", fit_load)
+    monkeypatch.setattr(parts.supervisor, "model_capacity", model_capacity)
+    end = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600))
+    assert end.result is not None
+    problems = {entry.name: entry.problem for entry in end.result.entries if entry.problem}
+    assert problems == {"flash attention off": "There is not enough memory for it."}
+    assert not any(visit.flash_attention == "off" for visit in visits.visits)
+    assert end.result.settings == ModelSettings(batch_tokens=128)
 
 
 async def test_a_disturbed_search_changes_nothing(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:

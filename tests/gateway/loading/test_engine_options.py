@@ -185,6 +185,10 @@ async def test_how_an_engine_computes_can_be_set(gateway: Gateway, admin: Admin)
     assert options.gpu_layers == 2
 
 
+async def test_an_engine_without_a_place_for_experts_refuses_them(admin: Admin) -> None:
+    assert "does not keep experts aside" in await admin.refused("file", cpu_moe_layers=2)
+
+
 async def test_what_self_tuning_tries_is_what_the_engine_takes(gateway: Gateway) -> None:
     tuning, model = SelfTuning(gateway.services), await find_model(gateway.services, "file")
     request = StartTune(model="file", most_loss=0.01)

@@ -76,6 +76,15 @@ def test_what_is_set_already_is_no_candidate_and_a_smaller_cache_needs_flash_att
     }
 
 
+def test_experts_are_tried_around_the_plan_where_some_stay_in_system_memory() -> None:
+    def experts_tried(planned: int | None) -> set[str]:
+        scope = msgspec.structs.replace(NOWHERE, takes=frozenset({"cpu_moe_layers"}), cpu_moe_layers=planned)
+        return names_of(propose_candidates(ModelSettings(), scope))
+
+    assert experts_tried(None) == set()
+    assert experts_tried(2) == {f"layers with experts in memory {count}" for count in (1, 3, 4)}
+
+
 def test_slots_are_tried_where_several_requests_come_at_once() -> None:
     def slots_tried(slots: int, concurrency: int) -> set[str]:
         scope = msgspec.structs.replace(NOWHERE, slots=slots, concurrency=concurrency)
@@ -88,13 +97,22 @@ def test_slots_are_tried_where_several_requests_come_at_once() -> None:
 
 def test_a_draft_is_tried_and_where_there_is_one_its_absence() -> None:
     none = CandidateScope(
-        takes=frozenset(), threads=None, logical_cores=None, usable_cores=None, draft_candidate="ngram"
+        takes=frozenset(),
+        threads=None,
+        logical_cores=None,
+        usable_cores=None,
+        draft_candidates=("mtp", "ngram", "small"),
     )
-    assert names_of(propose_candidates(ModelSettings(), none)) == {"draft ngram"}
+    assert names_of(propose_candidates(ModelSettings(), none)) == {"draft mtp", "draft ngram", "draft small"}
     drafting = CandidateScope(
-        takes=frozenset(), threads=None, logical_cores=None, usable_cores=None, draft_candidate="mtp", draft="mtp"
+        takes=frozenset(),
+        threads=None,
+        logical_cores=None,
+        usable_cores=None,
+        draft_candidates=("mtp", "ngram"),
+        draft="mtp",
     )
-    assert names_of(propose_candidates(ModelSettings(), drafting)) == {"draft off"}
+    assert names_of(propose_candidates(ModelSettings(), drafting)) == {"draft ngram", "draft off"}
 
 
 def test_the_faster_half_goes_on_and_what_is_there_always_does() -> None:

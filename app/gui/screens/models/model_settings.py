@@ -82,7 +82,14 @@ BATCH = NumberOption(
 GPU_LAYERS = NumberOption(
     "gpu_layers", LazyText("GPU layers"), LazyText("Empty: as planned with the memory that is free."), 0, 10_000
 )
-NUMBERS = (CONTEXT, SLOTS, THREADS, BATCH, GPU_LAYERS, MEMORY_SHARE, IDLE, THINKING_BUDGET)
+CPU_MOE_LAYERS = NumberOption(
+    "cpu_moe_layers",
+    LazyText("Experts in memory"),
+    LazyText("Layers whose experts stay off the GPU; empty: as planned with the memory that is free."),
+    1,
+    10_000,
+)
+NUMBERS = (CONTEXT, SLOTS, THREADS, BATCH, GPU_LAYERS, CPU_MOE_LAYERS, MEMORY_SHARE, IDLE, THINKING_BUDGET)
 FLASH_ATTENTION = (("", LazyText("As the engine chooses")), ("on", LazyText("On")), ("off", LazyText("Off")))
 SAMPLING = tuple(choice for choice in SAMPLING_OPTIONS if choice.name in ModelSampling.__struct_fields__)
 KV_TYPES = (

@@ -145,6 +145,7 @@ class ModelSettingsView(QWidget):
                 self.flash_attention,
                 self.gpu,
                 self.numbers["gpu_layers"],
+                self.numbers["cpu_moe_layers"],
                 self.numbers["gpu_memory_fraction"],
             ),
             self._make_section(
@@ -286,7 +287,7 @@ class ModelSettingsView(QWidget):
         own = choices.settings
         self.thinking.setVisible(choices.answers.thinks or own.thinking is not None)
         self.numbers["thinking_budget"].setVisible(choices.answers.takes_budget or own.thinking_budget is not None)
-        for name in ("gpu_memory_fraction", "batch_tokens", "gpu_layers"):
+        for name in ("gpu_memory_fraction", "batch_tokens", "gpu_layers", "cpu_moe_layers"):
             self.numbers[name].setVisible(model_settings.shows_setting(choices, name))
         self.gpu.setVisible(bool(choices.gpus) or choices.settings.gpu is not None)
         self.flash_attention.setVisible(model_settings.shows_setting(choices, "flash_attention"))
