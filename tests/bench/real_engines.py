@@ -34,7 +34,7 @@ from app.core.benchmarks import (
 )
 from app.core.engine_store import InstallEngine
 from app.core.errors import RoundhouseError
-from app.core.events import BenchmarkChanged, Event, TuneChanged
+from app.core.events import BenchmarkChanged, Event, RaceChanged, TuneChanged
 from app.core.models import LoadOptions
 from app.hub.synthetic import write_synthetic
 from tests.bench.doc_spans import write_span
@@ -43,7 +43,7 @@ from tests.bench.programs import ROOT
 
 PAGE = ROOT / "docs" / "internals" / "benchmarks.md"
 LONGEST_S = 900.0
-JobEvent = TypeVar("JobEvent", BenchmarkChanged, TuneChanged)
+JobEvent = TypeVar("JobEvent", BenchmarkChanged, RaceChanged, TuneChanged)
 SYNTHETIC = "synthetic-541m-q4_k_s"
 FOLDERS = {"hf": "guide-hf", "onnx": "guide-onnx", "openvino": "guide-openvino"}
 """Forms of the Guide, and what they are called in the library."""
