@@ -8,7 +8,7 @@ import sys
 
 import msgspec
 
-from app.hardware.standing_child import ENERGY, FREE
+from app.hardware.child_answers import ENERGY, FREE
 
 
 def main() -> int:

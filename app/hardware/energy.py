@@ -5,14 +5,10 @@ figures taken quickly enough betray what other programs compute (CVE-2020-8694).
 cards use is told by a child that stays: NVML is the driver's library, and could crash who loads it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
-
-from app.hardware.standing_child import ENERGY, StandingChild, probe_command
 
 POWERCAP = Path("/sys/class/powercap")
 RAPL = "RAPL"
@@ -71,28 +67,6 @@ def joules_between(before: Mapping[str, EnergyCounter], after: Mapping[str, Ener
 def describe_sources(counters: Mapping[str, EnergyCounter]) -> str:
     """Return who counts, as receipts say it; empty for nobody."""
     return " + ".join(dict.fromkeys(counter.source for counter in counters.values()))
-
-
-class CardEnergyReader:
-    """Asks a child what NVIDIA's cards have used; entering starts nothing, leaving ends the child."""
-
-    def __init__(self, argv: Sequence[str] | None = None) -> None:
-        self._argv = argv
-        self._child = StandingChild(EnergyCounters, subject="The energy of cards")
-
-    async def __aenter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End the child."""
-        await self._child.close()
-
-    async def read_counters(self) -> EnergyCounters:
-        """Return the counter of each whole card, by its UUID; empty where nobody tells."""
-        return await self._child.ask(self._argv or probe_command(ENERGY)) or {}
 
 
 def _read_int(file: Path) -> int:

@@ -4,9 +4,10 @@ import sys
 from collections.abc import Sequence
 
 from app.core.machine import Machine
+from app.hardware.child_answers import FREE, serve_answers
 from app.hardware.evidence import THIS_SYSTEM, live_evidence
 from app.hardware.families import families_of, find_family
-from app.hardware.standing_child import FREE, StandingChild, probe_command, serve_answers
+from app.hardware.standing_child import StandingChild, probe_command
 
 _OTHERS = {"linux": "sysfs", "windows": "display"}
 _Free = dict[str, int]

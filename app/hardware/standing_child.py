@@ -1,4 +1,4 @@
-"""A probe child that stays: it answers every line it is sent with a line of JSON, until its input ends.
+"""Who asks a probe child that stays (`app.hardware.child_answers`), a line at a time.
 
 A probe starts a child for every look, which takes a good part of a second; what is asked again and again cannot wait
 for that. The child is a probe child all the same: a driver library can crash only it.
@@ -7,18 +7,13 @@ for that. The child is a probe child all the same: a driver library can crash on
 import asyncio
 import contextlib
 import logging
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import BinaryIO, Generic, TypeVar
+from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 import msgspec
 
 from app.config.programs import child_environment, module_command
 
-FREE = "free"
-"""Instead of a family, on a probe child's command line: stay, and tell what is free of graphics memory."""
-ENERGY = "energy"
-"""The same, for what NVIDIA's cards have used."""
 _LOG = logging.getLogger(__name__)
 _ANSWER_S = 3.0
 _START_S = 8.0
@@ -79,19 +74,6 @@ class StandingChild(Generic[Answer]):
 def probe_command(*arguments: str) -> list[str]:
     """Return the argv of a probe child of ours."""
     return module_command("app.hardware", *arguments)
-
-
-def answer_each_line(answer: Callable[[], object], requests: Iterable[bytes], output: BinaryIO) -> None:
-    """Write what `answer` returns as a line of JSON for every line that comes: the child's whole life."""
-    for _ in requests:
-        output.write(msgspec.json.encode(answer()) + b"\n")
-        output.flush()
-
-
-def serve_answers(answer: Callable[[], object]) -> int:
-    """Be the child."""
-    answer_each_line(answer, sys.stdin.buffer, sys.stdout.buffer)
-    return 0
 
 
 async def _start_child(argv: Sequence[str]) -> asyncio.subprocess.Process:

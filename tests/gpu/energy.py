@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from app.hardware.card_energy import CardEnergyReader
 from app.hardware.cards.nvidia_energy import NvidiaSmiMeter
-from app.hardware.energy import CardEnergyReader, EnergyCounters, joules_between
-from app.hardware.standing_child import ENERGY
+from app.hardware.child_answers import ENERGY
+from app.hardware.energy import EnergyCounters, joules_between
 from tests.gpu.places import Card, read_cards
 
 SECONDS = 8.0

@@ -48,7 +48,8 @@ from app.gateway.benchmarking.system_watch import ReadCounters, SystemCounters, 
 from app.gateway.benchmarking.targets import OpenTarget, hash_weights, open_target
 from app.gateway.benchmarking.tool_checks import count_valid_calls
 from app.gateway.services import Services
-from app.hardware.energy import CardEnergyReader, describe_sources
+from app.hardware.card_energy import CardEnergyReader
+from app.hardware.energy import describe_sources
 
 PREFIX_PAIRS = 3
 PREFIX_ANSWER_TOKENS = 16

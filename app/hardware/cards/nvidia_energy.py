@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from app.hardware.child_answers import serve_answers
 from app.hardware.energy import EnergyCounter, EnergyCounters
-from app.hardware.standing_child import serve_answers
 
 NVML = "NVML"
 NVML_POWER = "NVML, power added up"

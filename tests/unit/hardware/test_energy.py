@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from app.hardware.card_energy import CardEnergyReader
 from app.hardware.cards.nvidia_energy import (
     NVIDIA_SMI,
     NVML,
@@ -17,7 +18,7 @@ from app.hardware.cards.nvidia_energy import (
     PowerIntegral,
     parse_listing,
 )
-from app.hardware.energy import CardEnergyReader, EnergyCounter, describe_sources, joules_between, read_energy
+from app.hardware.energy import EnergyCounter, describe_sources, joules_between, read_energy
 from tests.played_nvml import pynvml as played
 
 LIMIT = 262_143_328_850

@@ -6,7 +6,8 @@ import sys
 import msgspec
 import pytest
 
-from app.hardware.standing_child import StandingChild, answer_each_line
+from app.hardware.child_answers import answer_each_line
+from app.hardware.standing_child import StandingChild
 
 COUNTING = "import sys\nfor at, _ in enumerate(sys.stdin): print(at, flush=True)"
 
