@@ -1,84 +1,83 @@
-"""Tasks that a model can only begin by calling a tool, with tools of the kinds that all coding agents offer.
+"""A hundred tasks that a model can only begin by calling a tool that reads, writes, finds or runs, as all agents have.
 
-Names and words are our own. Whether a call comes, and whether it can be made, is what a preflight counts.
+The words are our own. Whether a call comes, and whether it can be made, is what a preflight counts.
 """
 
-import msgspec
-
-_STRING, _NUMBER, _FLAG, _STRINGS = (
-    {"type": "string"},
-    {"type": "integer"},
-    {"type": "boolean"},
-    {"type": "array", "items": {"type": "string"}},
-)
-
-
-class TaskTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as it is offered; `parameters` is its JSON schema."""
-
-    name: str
-    description: str
-    parameters: msgspec.Raw
-
-
-def _make_tool(name: str, description: str, required: dict[str, object], optional: dict[str, object]) -> TaskTool:
-    schema = {
-        "type": "object",
-        "properties": required | optional,
-        "required": [*required],
-        "additionalProperties": False,
-    }
-    return TaskTool(name=name, description=description, parameters=msgspec.Raw(msgspec.json.encode(schema)))
-
-
-TASK_TOOLS = (
-    _make_tool(
-        "read_file",
-        "Return the text of a file, all of it or some lines.",
-        {"path": _STRING},
-        {"first_line": _NUMBER, "last_line": _NUMBER},
-    ),
-    _make_tool("write_file", "Create a file, or replace its text.", {"path": _STRING, "text": _STRING}, {}),
-    _make_tool(
-        "replace_text",
-        "Replace a passage of a file by another.",
-        {"path": _STRING, "old": _STRING, "new": _STRING},
-        {"everywhere": _FLAG},
-    ),
-    _make_tool("list_folder", "Return the names of the files in a folder.", {"path": _STRING}, {"recursive": _FLAG}),
-    _make_tool(
-        "search_files",
-        "Return the lines that match a regular expression, with their files.",
-        {"pattern": _STRING},
-        {"folders": _STRINGS, "order": {"type": "string", "enum": ["name", "date"]}},
-    ),
-    _make_tool(
-        "run_command", "Run a shell command and return what it writes.", {"command": _STRING}, {"seconds": _NUMBER}
-    ),
-)
 INSTRUCTIONS = (
     "You are a coding agent that works in the folder /work. You see files and run programs by calling tools only. "
     "Answer each request with the one call that begins it."
 )
-TASKS = (
-    "What does README.md say?",
-    "Show me lines 10 to 40 of src/main.py.",
-    "Which files are in the folder tests?",
-    "List everything below src, with all folders in it.",
-    "Create a file hello.txt with the text: Hello, world.",
-    "Write a file add.py with a function that adds two numbers.",
-    "In setup.cfg, change version = 1.0 to version = 1.1.",
-    "Rename the variable total to count everywhere in billing.py.",
-    "Where is the function parse_line defined?",
-    "Find every TODO in src and lib.",
-    "Find all lines that begin with import, the newest files first.",
-    "Run the tests with pytest.",
-    "Run make build, and give it at most 60 seconds.",
-    "Which version of Python is installed?",
-    "Make an empty file called .gitignore that ignores *.log.",
-    "What changed since the last commit?",
-    "Replace 'colour' by 'color' in notes/style.md, all of them.",
-    "Write a JSON file config.json with the keys name and port.",
-    'Find the text "it\'s \\"quoted\\"" in the folder data.',
-    "Show the first 5 lines of data/table.csv.",
+_TASKS = (
+    "What does {page} say?",
+    "Show me lines 10 to 40 of {source}.",
+    "Which files are in the folder {folder}?",
+    "List everything below {folder}, with all folders in it.",
+    "Create a file {page} with the text: Hello, world.",
+    "Write {source} with a function {name} that adds two numbers.",
+    "In {settings}, change version = 1.0 to version = 1.1.",
+    "Rename the variable {name} to {other} everywhere in {source}.",
+    "Where is the function {name} defined?",
+    "Find every TODO in {folder}.",
+    "Find all lines of {source} that begin with import.",
+    "Run the tests in {folder}.",
+    "Run make {name}, and give it at most 60 seconds.",
+    "Which version of {program} is installed?",
+    "Make a file {folder}/.gitignore that ignores {page}.",
+    "What changed in {folder} since the last commit?",
+    "Replace '{name}' by '{other}' in {page}, all of them.",
+    "Write a JSON file {folder}/config.json with the keys {name} and {other}.",
+    'Find the text "it\'s \\"{name}\\"" in the folder {folder}.',
+    "Show the first 5 lines of {settings}.",
 )
+_SCENES: tuple[dict[str, str], ...] = (
+    {
+        "page": "README.md",
+        "source": "src/main.py",
+        "folder": "tests",
+        "settings": "setup.cfg",
+        "name": "total",
+        "other": "count",
+        "program": "Python",
+    },
+    {
+        "page": "guides/notes.md",
+        "source": "lib/parser.js",
+        "folder": "lib",
+        "settings": "package.toml",
+        "name": "parse_line",
+        "other": "read_line",
+        "program": "node",
+    },
+    {
+        "page": "hello.txt",
+        "source": "billing/invoice.go",
+        "folder": "billing",
+        "settings": "service.ini",
+        "name": "colour",
+        "other": "color",
+        "program": "go",
+    },
+    {
+        "page": "CHANGES.rst",
+        "source": "core/queue.rs",
+        "folder": "core",
+        "settings": "Cargo.toml",
+        "name": "push_all",
+        "other": "extend",
+        "program": "cargo",
+    },
+    {
+        "page": "data/table.csv",
+        "source": "app/models/user.rb",
+        "folder": "app/models",
+        "settings": "config/application.conf",
+        "name": "email",
+        "other": "address",
+        "program": "ruby",
+    },
+)
+
+
+def list_tasks() -> list[str]:
+    """Return the hundred tasks; where time ends them, those that were set are of all kinds."""
+    return [task.format(**scene) for scene in _SCENES for task in _TASKS]

@@ -84,8 +84,8 @@ PREFLIGHTS = [
         cold_s=12.6,
         warm_s=0.8,
         is_measured=True,
-        tool_tasks=20,
-        valid_calls=19,
+        tool_tasks=100,
+        valid_calls=97,
         sentence="Codex CLI begins with about 6,900 tokens and 9 tools.",
     ),
 ]

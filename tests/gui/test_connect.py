@@ -84,7 +84,7 @@ def test_how_the_model_would_do_with_a_tool_stands_beside_it(screen: ConnectScre
     assert "measured: first token after 13 s" in codex.preflight.text()
     assert "needs a context" not in codex.preflight.text()
     assert zed.preflight.isHidden()
-    assert "19 of 20 tool calls valid" in codex.preflight.text()
+    assert "97 of 100 tool calls valid" in codex.preflight.text()
     screen.model.choose_model("guide")
     assert ("GET", "/preflights?model=guide", None) in api.calls
     api.replies["GET /preflights"] = ErrorBody(code="x", sentence="No.")

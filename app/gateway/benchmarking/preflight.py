@@ -64,8 +64,9 @@ async def _preflight(
     )
     estimate = None if model.attached else await _estimate(services, model, prompt)
     measured = next((part.prefix for part in receipts if _is_of(prompt, part)), None)
-    # Whatever runs beside a model slows it down and makes its calls no worse, and all agents' tools are much alike.
-    calls = next((part.correctness for part in receipts if part.correctness.tool_tasks), Correctness())
+    # Whatever runs beside a model slows it down and makes its calls no worse.
+    checked = [part.correctness for part in receipts if part.settings.tool == prompt.tool]
+    calls = next((part for part in checked if part.tool_tasks), Correctness())
     rate = estimate.prefill.tokens_per_second if estimate is not None and estimate.prefill is not None else None
     return ToolPreflight(
         tool=prompt.tool,

@@ -311,8 +311,12 @@ class BenchmarkRun:
         """Return how many tasks a tool's benchmark set, and how many were answered by calls that can be made."""
         if request.settings.workload is not Workload.TOOL or target.resolved is None:
             return 0, 0
-        self._publish("Asking for tool calls", 0.98)
-        return await count_valid_calls(self._services, target, self._read)
+
+        def publish(done: int, count: int) -> None:
+            self._publish(f"Asking for tool calls, {done} of {count} done", 0.98 + 0.02 * done / count)
+
+        tool = request.settings.tool
+        return await count_valid_calls(self._services, target, self._read, tool=tool, publish=publish)
 
     async def _conclude(
         self,

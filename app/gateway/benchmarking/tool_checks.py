@@ -1,8 +1,13 @@
-"""What a preflight asks beside times: whether the model answers tasks by calls of tools that can be made."""
+"""What a preflight asks beside times: whether the model answers tasks by calls of an agent's tools that can be made."""
 
-from app.benchmark.tool_tasks import INSTRUCTIONS, TASK_TOOLS, TASKS
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from app.benchmark.tool_tasks import INSTRUCTIONS, list_tasks
 from app.gateway.benchmarking.system_watch import ReadCounters
 from app.gateway.benchmarking.targets import OpenTarget
+from app.gateway.benchmarking.tool_forms import list_tools
 from app.gateway.benchmarking.trial_requests import TrialAsker
 from app.gateway.canonical.request import (
     ConversationMessage,
@@ -13,31 +18,39 @@ from app.gateway.canonical.request import (
 )
 from app.gateway.services import Services
 
+MOST_S = 600.0
+"""After so long no more tasks are set: on a slow processor a hundred take an hour."""
 _ANSWER_TOKENS = 256
 """A call that writes a short file has less."""
 
 
-async def count_valid_calls(services: Services, target: OpenTarget, read: ReadCounters) -> tuple[int, int]:
-    """Return how many tasks were set, and how many were answered by calls that their tools would take.
+async def count_valid_calls(
+    services: Services, target: OpenTarget, read: ReadCounters, *, tool: str, publish: Callable[[int, int], None]
+) -> tuple[int, int]:
+    """Return how many tasks were set, and how many were answered by calls that the agent's tools would take.
 
-    The model is free to call or not, as agents leave it; an answer without a call counts as none.
+    The model is free to call or not, as agents leave it; an answer without a call counts as none. None are set for an
+    agent without tools. `publish` is told how many of how many are done.
     """
-    asker = TrialAsker(services, target, _ANSWER_TOKENS, read)
-    valid = 0
-    for task in TASKS:
-        about = (await asker.ask(_make_conversation(task))).about
+    tools = await asyncio.to_thread(list_tools, tool)
+    tasks = list_tasks() if tools else []
+    asker, begun_at = TrialAsker(services, target, _ANSWER_TOKENS, read), time.monotonic()
+    done = valid = 0
+    for task in tasks:
+        if time.monotonic() - begun_at > MOST_S:
+            break
+        publish(done, len(tasks))
+        about = (await asker.ask(_make_conversation(task, tools))).about
         valid += about.calls > 0 and about.valid_calls == about.calls
-    return len(TASKS), valid
+        done += 1
+    return done, valid
 
 
-def _make_conversation(task: str) -> ConversationRequest:
+def _make_conversation(task: str, tools: Sequence[ToolDefinition]) -> ConversationRequest:
     return ConversationRequest(
         messages=(
             ConversationMessage(MessageRole.SYSTEM, (Text(INSTRUCTIONS),)),
             ConversationMessage(MessageRole.USER, (Text(task),)),
         ),
-        tools=tuple(
-            ToolDefinition(name=tool.name, description=tool.description, parameters=tool.parameters)
-            for tool in TASK_TOOLS
-        ),
+        tools=tuple(tools),
     )
