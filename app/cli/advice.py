@@ -8,7 +8,6 @@ import msgspec
 
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, show_result, write_fields
-from app.cli.tunnel import across_lines
 from app.core import words
 from app.core.across import AcrossPlan, AcrossRequest
 from app.core.advice import (
@@ -53,7 +52,7 @@ machine_option = click.option(
 @click.option("--context", type=click.IntRange(min=1), help="Tokens of context per conversation.")
 @click.option("--loras", type=click.IntRange(0, 10_000), default=0, help="LoRA adapters served at the same time.")
 @click.option("--kv", "kv_type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache.")
-@click.option("--across", default="", help="Machines of `roundhouse tunnel` to share the model out over, with commas.")
+@click.option("--across", default="", help="Paired machines to share the model out over, with commas.")
 @click.option("--why", "with_reasons", is_flag=True, help="Show every reason, and which engines are ruled out and why.")
 @machine_option
 @json_option
@@ -83,7 +82,24 @@ def _show_across(model: str, across: str, context: object, *, as_json: bool) -> 
     body = {"model": _absolute_if_local(model), "across": names, "context": context}
     request = msgspec.convert(body, AcrossRequest)
     plan = connect_gateway().post("/plan/across", request, AcrossPlan, timeout_s=_TIMEOUT_S)
-    show_result("across", plan, as_json=as_json, text=across_lines)
+    show_result("across", plan, as_json=as_json, text=_across_lines)
+
+
+def _across_lines(plan: AcrossPlan) -> Iterator[str]:
+    """Yield which machine holds what, with the arithmetic, and why."""
+    yield click.style(plan.sentence, bold=True)
+    rows = (
+        (
+            share.name,
+            f"{share.first_layer + 1} to {share.first_layer + share.layers}",
+            f"{words.format_bytes(share.needed_bytes)} of {words.format_bytes(share.free_bytes)}",
+            "" if share.token_ms is None else f"{share.token_ms:.2f} ms",
+            share.arithmetic,
+        )
+        for share in plan.shares
+    )
+    yield from format_table(("MACHINE", "LAYERS", "MEMORY", "A TOKEN", "ARITHMETIC"), rows)
+    yield from (f"  - {reason}" for reason in plan.reasons)
 
 
 @click.command()

@@ -38,7 +38,7 @@ def ps(*, as_json: bool) -> None:
 @click.option(
     "--gpu-memory-fraction", type=click.FloatRange(0.05, 1), help="Share of GPU memory, where the engine takes one."
 )
-@click.option("--across", help="Machines of `roundhouse tunnel` that hold a part of it, with commas; here: none.")
+@click.option("--across", help="Paired machines that hold a part of it, with commas; here: none.")
 @json_option
 def load(model: str, *, across: str | None, as_json: bool, **chosen: float | str | None) -> None:
     """Load MODEL: a name from `roundhouse list`, or a path to a .gguf file."""
@@ -97,7 +97,7 @@ def _ready_lines(status: EngineStatus) -> Iterator[str]:
     context = words.format_tokens(status.context)
     drafts = f", {status.draft} drafts" if status.draft else ""
     yield f"{status.model} is ready{took}: {status.engine} on {status.backend}, context {context}{drafts}."
-    yield from status.notes
+    yield from filter(None, (status.placement, *status.notes))
     for kind in dict.fromkeys(applied.kind for applied in status.mended):
         yield f"To turn this off: roundhouse settings engine.mend_{kind} --reset"
 
@@ -132,4 +132,5 @@ def _note(status: EngineStatus) -> str:
     if status.failure:
         return status.failure.sentence
     drafts = [f"{status.draft} drafts"] if status.draft else []
-    return "; ".join([*(["pinned"] if status.is_pinned else []), *drafts, *status.notes])
+    placement = [status.placement] if status.placement else []
+    return "; ".join([*(["pinned"] if status.is_pinned else []), *drafts, *placement, *status.notes])

@@ -8,10 +8,26 @@ from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, print_note, show_result
 from app.client.http import quote_segment
 from app.core import words
-from app.core.machines import MachineCode, MachineList, MachineStanding, NearbyMachine, PairMachine, WakeMachine
+from app.core.across import MachineMemory
+from app.core.machines import (
+    ChangeMachine,
+    MachineCode,
+    MachineList,
+    MachineStanding,
+    NearbyMachine,
+    PairMachine,
+    WakeMachine,
+)
 
 _PAIR_S = 60.0
-"""Two messages each way, and a look at what the other machine has."""
+"""Two messages each way, and a look at what the other machine has; or what each lends, and the way to it measured."""
+_MEMORY = {
+    (False, False): "not lent",
+    (True, False): "lent to it",
+    (False, True): "lent by it",
+    (True, True): "lent both ways",
+}
+"""By whether this computer lends the other its memory, and the other way round."""
 
 
 @click.group(invoke_without_command=True)
@@ -70,6 +86,28 @@ def wake(name: str, *, as_json: bool) -> None:
     show_result("woken", name, as_json=as_json, text=lambda woken: [f"The packet that wakes {woken} was sent."])
 
 
+@machines.command("memory")
+@json_option
+def list_memory(*, as_json: bool) -> None:
+    """Ask each paired computer what memory it lends this one, and measure the way to it.
+
+    `roundhouse plan MODEL --across NAME` says how a model would lie over them.
+    """
+    lenders = connect_gateway().get("/machines/memory", list[MachineMemory], timeout_s=_PAIR_S)
+    show_result("machine_memory", lenders, as_json=as_json, text=_memory_lines)
+
+
+@machines.command("lend")
+@click.argument("name")
+@click.option("--off", "is_off", is_flag=True, help="Lend it no longer: what it holds here ends at once.")
+@json_option
+def lend_memory(name: str, *, is_off: bool, as_json: bool) -> None:
+    """Lend this computer's memory to models of the computer NAME."""
+    change = ChangeMachine(lends_memory=not is_off)
+    machine = connect_gateway().patch(f"/machines/{quote_segment(name)}", change, MachineStanding)
+    show_result("machine", machine, as_json=as_json, text=_lend_lines)
+
+
 @machines.command("revoke")
 @click.argument("name")
 @json_option
@@ -97,6 +135,39 @@ def _pair_lines(machine: MachineStanding) -> Iterator[str]:
     yield from (f"  {model.name}" for model in machine.models)
 
 
+def _lend_lines(machine: MachineStanding) -> Iterator[str]:
+    if machine.lends_memory:
+        yield f"Models of {machine.name} may use this computer's memory."
+    else:
+        yield f"Models of {machine.name} may not use this computer's memory."
+
+
+def _memory_lines(lenders: list[MachineMemory]) -> Iterator[str]:
+    if not lenders:
+        print_note("No other machine is paired. `roundhouse machines code` shows a code for that.")
+        return
+    yield from format_table(
+        ("NAME", "ADDRESS", "FREE", "MEMORY", "THERE AND BACK", "LINK", "STATE"), map(_memory_row, lenders)
+    )
+    for hint in dict.fromkeys(lender.hint for lender in lenders if lender.hint):
+        print_note(hint)
+
+
+def _memory_row(lender: MachineMemory) -> tuple[str, ...]:
+    if lender.latency_ms is None:
+        return (lender.name, lender.address, "", "", "", "", lender.problem)
+    bandwidth = "" if lender.bandwidth_gb_s is None else f"{lender.bandwidth_gb_s:.0f} GB/s"
+    return (
+        lender.name,
+        lender.address,
+        words.format_bytes(lender.free_bytes),
+        bandwidth,
+        f"{lender.latency_ms:.2f} ms",
+        f"{lender.link_mb_s or 0:.0f} MB/s",
+        lender.problem or "lends its memory",
+    )
+
+
 def _nearby_lines(nearby: list[NearbyMachine]) -> Iterator[str]:
     if not nearby:
         print_note("No other computer announces itself here. Both need machines.enabled, and the same network.")
@@ -117,11 +188,12 @@ def _machine_lines(listing: MachineList) -> Iterator[str]:
             f"{machine.host}:{machine.port}",
             {True: "yes", False: "no", None: "not asked yet"}[machine.is_reachable],
             str(len(machine.models)),
+            _MEMORY[machine.lends_memory, machine.is_lender],
             machine.fingerprint[:16],
         )
         for machine in listing.machines
     ]
-    yield from format_table(("NAME", "ADDRESS", "ANSWERS", "MODELS", "CERTIFICATE"), rows)
+    yield from format_table(("NAME", "ADDRESS", "ANSWERS", "MODELS", "MEMORY", "CERTIFICATE"), rows)
     loads = [
         (
             model.name,

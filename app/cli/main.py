@@ -56,7 +56,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "alias": ("aliases:alias", "Give a model another name, for programs that request it by that name."),
     "attach": ("attach:attach", "Make the models of another endpoint available through this one."),
     "fleet": ("fleet:fleet", "Serve one model over several endpoints, with a router in front."),
-    "tunnel": ("tunnel:tunnel", "Show, add and remove machines over which a model may be shared out."),
     "deploy": ("deploy:deploy", "Write files that serve a model on a Kubernetes cluster or with Docker Compose."),
     "machines": ("machines:machines", "Use the models of your other computers, paired by a code."),
     "detach": ("attach:detach", "Remove an attached model from the list."),

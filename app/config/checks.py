@@ -92,12 +92,3 @@ def https_only(value: SettingValue) -> str:
     if where.hostname and (where.scheme == "https" or (where.scheme == "http" and where.hostname in LOOPBACK)):
         return ""
     return f"The address must begin with https://, not {quote_value(value)}."
-
-
-def listening_or_nothing(value: SettingValue) -> str:
-    """Refuse what is no numeric address with a port."""
-    host, _, port = str(value).rpartition(":")
-    is_port = port.isascii() and port.isdigit() and len(port) <= len("65535") and 0 < int(port) < 1 << 16
-    if not value or (is_port and not address_only(host.strip("[]"))):
-        return ""
-    return f"An address and a port are written like 0.0.0.0:7437, not {quote_value(value)}."

@@ -85,15 +85,6 @@ SETTINGS: tuple[Setting, ...] = (
         needs_restart=True,
     ),
     Setting(
-        name="gateway.lend_address",
-        title="Lend memory at",
-        help="Address and port, such as 0.0.0.0:7437, where machines you added may have layers held. Empty: none.",
-        kind=SettingKind.TEXT,
-        default="",
-        needs_restart=True,
-        check=checks.listening_or_nothing,
-    ),
-    Setting(
         name="gateway.max_body_mib",
         title="Largest request",
         help="A request larger than this is refused.",

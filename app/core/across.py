@@ -1,4 +1,4 @@
-"""A model over several machines: the machines that may hold layers, what each has, and how the layers would lie."""
+"""A model over several machines: what paired machines lend, and how the layers would lie."""
 
 import msgspec
 
@@ -6,23 +6,14 @@ HERE = "here"
 """What the machine that loads the model is called among the others."""
 
 
-class TunnelMember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Another machine and the certificate by which it is known; no other is believed."""
-
-    name: str
-    address: str
-    """Host and port of its tunnel; empty for one that only calls us."""
-    certificate: str
-    """In PEM."""
-
-
-class MemberState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine answered just now, and how the way to it measured."""
+class MachineMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """What a paired machine lends this one, by its answer just now, and how the way to it measured."""
 
     name: str
     address: str = ""
     problem: str = ""
     """Why it can hold no layers, in a sentence; empty where it can."""
+    hint: str = ""
     free_bytes: int = 0
     """What models may take there."""
     bandwidth_gb_s: float | None = None
@@ -32,20 +23,12 @@ class MemberState(msgspec.Struct, frozen=True, kw_only=True):
     latency_ms: float | None = None
     """There and back, over the tunnel."""
     link_mb_s: float | None = None
-
-
-class TunnelState(msgspec.Struct, frozen=True, kw_only=True):
-    """This machine's end of the tunnel, and the others."""
-
-    certificate: str
-    """What other machines are given to know this one by, in PEM."""
-    listens: str
-    """Where others reach this machine's memory; empty while it is not lent."""
-    members: list[MemberState]
+    is_away: bool = False
+    """Whether it does not answer at all: it may be asleep."""
 
 
 class AcrossRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which model over which machines, beside this one; `context` as for a load."""
+    """Which model over which paired machines, beside this one; `context` as for a load."""
 
     model: str
     across: list[str]
@@ -56,11 +39,16 @@ class LayerShare(msgspec.Struct, frozen=True, kw_only=True):
     """The layers of one machine: their bytes, what it has free, and the time each token takes there."""
 
     name: str
+    first_layer: int = 0
+    """Counted from 0."""
     layers: int
     needed_bytes: int
     free_bytes: int
     token_ms: float | None = None
     arithmetic: str = ""
+    latency_ms: float | None = None
+    """There and back to it; None for this machine."""
+    link_mb_s: float | None = None
 
     @property
     def fits(self) -> bool:
@@ -78,3 +66,15 @@ class AcrossPlan(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     reasons: list[str] = []
     tokens_per_second: float | None = None
+
+    @property
+    def placement(self) -> str:
+        """Where the layers lie, in a sentence; counted from 1."""
+        parts = (
+            f"{share.first_layer + 1} to {share.first_layer + share.layers} {_where(share)}" for share in self.shares
+        )
+        return f"Layers {', '.join(parts)}."
+
+
+def _where(share: LayerShare) -> str:
+    return "on this computer" if share.name == HERE else f"on {share.name}"

@@ -57,11 +57,10 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     DELETE /machines/code                      204, none can any more
     POST   /machines             PairMachine   MachineStanding
     POST   /machines/wake        WakeMachine   204, nobody can tell whether it woke
-    DELETE /machines/{name}                    204, its connections end at once
+    GET    /machines/memory                    [MachineMemory], what each lends this one now, measured
+    PATCH  /machines/{name}      ChangeMachine MachineStanding; memory that is lent no longer is taken back at once
+    DELETE /machines/{name}                    204, its connections end at once, the tunnel's too
     POST   /deployments/render DeploymentRequest Deployment: files for a cluster, nothing is written
-    GET    /tunnel                             TunnelState, with what each machine answers now
-    POST   /tunnel/members       TunnelMember  TunnelMember, in place of the one of that name
-    DELETE /tunnel/members/{name}              204, it is let in no more
     POST   /plan/across          AcrossRequest AcrossPlan: which machine would hold which layers
     GET    /memory                             MemoryState: what models share, who holds it, who waits
     GET    /pause                              Pause: whether models are kept out of memory

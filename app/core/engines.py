@@ -121,6 +121,8 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: float | None = None
     unload_at: float | None = None
     """Unix seconds when it will be unloaded if nobody uses it from now on; None if it is kept, or not ready."""
+    placement: str = ""
+    """Where its layers lie, in a sentence, if not on this machine alone."""
     notes: list[str] = []
     """What differs from what was asked for: options left out, and changes made so that it fits."""
     mended: list[AppliedRemedy] = []

@@ -42,6 +42,10 @@ class PairedMachine(msgspec.Struct, frozen=True, kw_only=True):
     port: Port
     mac: MacAddress = ""
     paired_at: float = 0.0
+    lends_memory: bool = False
+    """Whether this machine lends it memory for layers of its models."""
+    is_memory_only: bool = False
+    """Whether it may ask for memory and nothing else: its certificate was carried over by hand and not by a code."""
 
     @property
     def certificate_der(self) -> bytes:
@@ -62,6 +66,13 @@ class PairedMachine(msgspec.Struct, frozen=True, kw_only=True):
     def url(self) -> str:
         """The address its endpoint has here, whatever its own is now."""
         return f"https://{self.id}{DOMAIN}"
+
+
+class ChangeMachine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person allows a paired machine."""
+
+    lends_memory: bool
+    """Whether this machine lends it memory."""
 
 
 class MachineCode(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +112,12 @@ class MachineStanding(msgspec.Struct, frozen=True, kw_only=True):
     is_reachable: bool | None = None
     """None: it was not asked since this service started."""
     problem: str = ""
+    lends_memory: bool = False
+    """Whether this machine lends it memory."""
+    is_lender: bool = False
+    """Whether it lends this machine memory, by what it said last."""
+    is_memory_only: bool = False
+    """Whether it may ask for memory and nothing else; pairing it by a code lets it ask models too."""
     models: list[ModelLoad] = []
     """By the names they have in the list here."""
 

@@ -125,7 +125,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     gpu_memory_fraction: float | None = None
     """The share of GPU memory it may take, 0.05 to 1, for engines that take their share at the start."""
     across: tuple[str, ...] | None = None
-    """Machines of `roundhouse tunnel` that hold a part of the layers; empty: none any more. None leaves it as it is."""
+    """Paired machines that hold a part of the layers; empty: none any more. None leaves it as it is."""
 
 
 class ModelSampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

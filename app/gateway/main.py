@@ -275,7 +275,6 @@ async def _settle_in(services: Services) -> None:
         from app.gateway.advising.advice import watch_loads  # noqa: PLC0415 -- brings in the advisor, which starting can do without
 
         await asyncio.gather(
-            _lend_layers(services),
             watch_loads(services),
             rescuer.watch(services.events),
             watch_library(services.library, services.events),
@@ -286,15 +285,6 @@ async def _settle_in(services: Services) -> None:
         log.error(str(error), extra={"code": error.code})  # noqa: TRY400 -- said in a sentence; no traceback needed
     except Exception:
         log.exception("Settling in failed")
-
-
-async def _lend_layers(services: Services) -> None:
-    """Let machines that are known have layers of their models held here, where a person wants that."""
-    address = services.settings.get_text("gateway.lend_address")
-    if address:
-        from app.gateway.across.lending import LayerLender  # noqa: PLC0415 -- nobody else needs it
-
-        await LayerLender(services, services.spreads.identity).lend_memory(address)
 
 
 async def _end_engines(app: web.Application) -> None:

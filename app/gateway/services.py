@@ -15,13 +15,13 @@ from app.config.model_settings import ModelSettingsFile
 from app.config.paths import Home, this_home
 from app.config.profiles import ProfileStore
 from app.gateway.across.links import Spreads
-from app.gateway.across.tunnel import TunnelIdentity
 from app.gateway.background import SharedWork
 from app.gateway.engines.support import SupportReader
 from app.gateway.loading.draft_verdicts import DraftTrialFile
 from app.gateway.loading.requested_model import ResolvedModelCache
 from app.gateway.loading.template_trials import TemplateTrials
 from app.gateway.machines.routing import MachineRoutes
+from app.gateway.machines.trust import TrustedMachines
 from app.gateway.runtime import Afterwards
 from app.hub.repositories.answers import HubMemory
 
@@ -122,6 +122,8 @@ class Services:
     """Which models the engines that are here load."""
     templates: TemplateTrials = field(init=False)
     """What came of trying chat templates."""
+    trusted: TrustedMachines = field(init=False)
+    """The paired machines, by whose certificates alone others are let in and called."""
     spreads: Spreads = field(init=False)
     """The models that lie over several machines."""
 
@@ -130,13 +132,9 @@ class Services:
         object.__setattr__(self, "drafts", DraftTrialFile(self.paths.state / "draft-trials.json"))
         object.__setattr__(self, "templates", TemplateTrials(self.paths.state / "template-verdicts.json"))
         object.__setattr__(
-            self,
-            "spreads",
-            Spreads(
-                TunnelIdentity(self.paths.machine_identity_file, self.paths.tunnel_file),
-                partial(self.supervisor.unload_model, force=True),
-            ),
+            self, "trusted", TrustedMachines(self.paths, partial(self.settings.get_flag, "machines.enabled"))
         )
+        object.__setattr__(self, "spreads", Spreads(self.trusted, self.supervisor.fail_model))
         object.__setattr__(self, "support", SupportReader(self.catalogue))
         self.tuning.profile = self.profiles.effective_profile
         self.library.expand_short_name = lambda name: self.hub.catalogue.list_pull_names(

@@ -8,16 +8,18 @@ from pathlib import Path
 import msgspec
 
 from app.config.private_files import save_private
-from app.core.errors import EnvironmentFault, NotFound, quote_value
+from app.core.across import HERE
+from app.core.errors import BadRequest, EnvironmentFault, NotFound, quote_value
 from app.core.machines import PairedMachine
 
 
 class PairedMachines:
     """The list. What a file says that cannot be read is nobody's word: then no machine is trusted, and that is said."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._machines = _read_machines(file)
+    def __init__(self, file: Path, own: str) -> None:
+        """`own` is this machine's fingerprint: its certificate is nobody else's, whatever the file says."""
+        self._file, self._own = file, own
+        self._machines = [machine for machine in _read_machines(file) if machine.fingerprint != own]
 
     def list_machines(self) -> list[PairedMachine]:
         """Return them by name."""
@@ -38,8 +40,10 @@ class PairedMachines:
     def put_machine(self, machine: PairedMachine) -> PairedMachine:
         """Trust a machine, in place of the entry that has its certificate, under a name no other has.
 
-        Raises StorageFault.
+        Raises BadRequest for this machine itself, StorageFault.
         """
+        if machine.fingerprint == self._own:
+            raise BadRequest("This is this machine itself.", code="invalid_value")
         others = [known for known in self._machines if known.fingerprint != machine.fingerprint]
         kept = msgspec.structs.replace(machine, name=_free_name(machine.name, others))
         self._write([*others, kept])
@@ -55,8 +59,8 @@ class PairedMachines:
 
 
 def _free_name(name: str, others: list[PairedMachine]) -> str:
-    taken = {machine.name.casefold() for machine in others}
-    names = [name, *(f"{name[:60]}-{number}" for number in range(2, len(others) + 3))]  # 63 characters at most
+    taken = {HERE, *(machine.name.casefold() for machine in others)}
+    names = [name, *(f"{name[:60]}-{number}" for number in range(2, len(others) + 4))]  # 63 characters at most
     return next(candidate for candidate in names if candidate.casefold() not in taken)
 
 

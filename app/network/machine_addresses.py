@@ -23,9 +23,9 @@ class OpenConnections:
     """The connections that are open to or from each machine. Belongs to the event loop's thread."""
 
     def __init__(self) -> None:
-        self._transports: dict[str, set[asyncio.Transport]] = {}
+        self._transports: dict[str, set[asyncio.WriteTransport]] = {}
 
-    def add_transport(self, name: str, transport: asyncio.Transport) -> None:
+    def add_transport(self, name: str, transport: asyncio.WriteTransport) -> None:
         """Note one that is open; those that have ended are forgotten. uvloop's take no weak references."""
         kept = {known for known in self._transports.get(name, ()) if not known.is_closing()}
         self._transports[name] = kept | {transport}

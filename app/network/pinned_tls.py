@@ -7,7 +7,7 @@ which also refuses a peer that was revoked after a context was made. Names and d
 
 import hashlib
 import ssl
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,29 +38,37 @@ def fingerprint_of(certificate: bytes) -> str:
     return hashlib.sha256(certificate).hexdigest()
 
 
-def make_server_context(identity: TlsIdentity, peers: Iterable[bytes], *, lets_pair: bool = False) -> ssl.SSLContext:
+def make_server_context(
+    identity: TlsIdentity, peers: Iterable[bytes], *, lets_pair: bool = False, protocols: Sequence[str] = ()
+) -> ssl.SSLContext:
     """Return what a server for paired machines listens with; `peers` are their certificates in DER. Reads a file.
 
     A client without a paired certificate is refused in the handshake. With `lets_pair` a client may show none, so that
     it can be paired; whoever serves then has to look with `check_peer` before anything else is answered. `check_peer`
-    is needed without it too, where a peer may be revoked while the context is in use.
+    is needed without it too, where a peer may be revoked while the context is in use. `protocols` are those that a
+    client may ask for in the handshake (ALPN); one that asks for none gets none.
     """
     context = _make_context(ssl.PROTOCOL_TLS_SERVER, identity)
     context.verify_mode = ssl.CERT_OPTIONAL if lets_pair else ssl.CERT_REQUIRED
     for certificate in peers:
         trust_peer(context, certificate)
+    if protocols:
+        context.set_alpn_protocols(list(protocols))
     context.num_tickets = 0  # a resumed session would show no certificate, and outlive a revocation
     return context
 
 
-def make_client_context(identity: TlsIdentity, peer: bytes) -> ssl.SSLContext:
+def make_client_context(identity: TlsIdentity, peer: bytes, *, protocol: str = "") -> ssl.SSLContext:
     """Return what connects to one paired machine, whose certificate in DER `peer` is. Reads a file.
 
-    `server_hostname` may be anything. Call `check_peer` with the peer's fingerprint once connected.
+    `server_hostname` may be anything. Call `check_peer` with the peer's fingerprint once connected. `protocol` is asked
+    for in the handshake (ALPN).
     """
     context = _make_context(ssl.PROTOCOL_TLS_CLIENT, identity)
     context.verify_mode = ssl.CERT_REQUIRED
     trust_peer(context, peer)
+    if protocol:
+        context.set_alpn_protocols([protocol])
     return context
 
 

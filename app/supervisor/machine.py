@@ -24,7 +24,7 @@ from typing import assert_never
 from app.core.engines import EngineState
 from app.supervisor import messages as m
 from app.supervisor.ending import COMING_UP, UNWAITED_S, EngineStateBase, EngineTimer
-from app.supervisor.faults import UNRESPONSIVE, give_up_failure
+from app.supervisor.faults import give_up_failure
 from app.supervisor.policy import RETRIED_AT_ONCE, LeaseOptions, LoadRequest, back_off_delay
 from app.supervisor.slot_queue import order_by_turns
 from engines.api import NEVER_RETRY_UNCHANGED
@@ -109,8 +109,8 @@ class EngineMachine(EngineStateBase):
                 self._note_alive(run, now)
             case m.EngineReady():
                 self._enter_ready(news, now)
-            case m.EngineStuck(run=run):
-                self._restart_stuck(run, now)
+            case m.EngineStuck():
+                self._restart_stuck(news, now)
             case m.RunEnded():
                 self._handle_end(news, now)
             case _:
@@ -293,10 +293,11 @@ class EngineMachine(EngineStateBase):
             self._handle_ask(ask, now)
         self._arm_idle()
 
-    def _restart_stuck(self, run: int, now: float) -> None:
-        """Kill it: its end is a failure after which it starts again for those who wait for a slot."""
-        if run == self.run and self.state in {_S.READY, _S.DRAINING} and not self._verdict:
-            self._give_up(UNRESPONSIVE, now)
+    def _restart_stuck(self, message: m.EngineStuck, now: float) -> None:
+        """Kill it: its end is a failure, after most of which it starts again for those who wait for a slot."""
+        is_there = self.state in {_S.LOADING, _S.READY, _S.DRAINING}
+        if message.run == self.run and is_there and not self._verdict:
+            self._give_up(message.failure, now)
 
     def _release_lease(self, release: m.ReleaseLease, now: float) -> None:
         if release.run != self.run or not self.in_flight:

@@ -116,9 +116,10 @@ class EngineReady(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EngineStuck(msgspec.Struct, frozen=True, kw_only=True):
-    """It was ready, and neither answers a probe nor sends anything."""
+    """It can answer nothing any more, and does not end by itself: `failure` says why."""
 
     run: int
+    failure: Failure
 
 
 class RunEnded(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ from app.core.events import EngineChanged, Event
 from app.supervisor import messages as m
 from app.supervisor.alarm import SLEEP_S, Alarm
 from app.supervisor.facts import RunFacts
-from app.supervisor.faults import as_error, engine_stop_error, turn_away_error
+from app.supervisor.faults import UNRESPONSIVE, as_error, engine_stop_error, turn_away_error
 from app.supervisor.lease import CLIENT, Lease, ReadyEndpoint
 from app.supervisor.logs import EngineLog
 from app.supervisor.machine import EngineMachine
@@ -200,15 +200,20 @@ class EngineOwner:
         """Have the engine killed, which computes no more, if it still runs, and wait for its end."""
         run = self._run
         if run is not None and self.machine.state is _S.READY:
-            self._handle_at_once(m.EngineStuck(run=run.number))
+            self._handle_at_once(m.EngineStuck(run=run.number, failure=UNRESPONSIVE))
             await asyncio.wait([run.end])
 
     def end_stuck(self, lease: Lease) -> bool:
         """Have the engine of a lease killed, which is stuck; return whether it still runs."""
         if self._run_of(lease) is None:
             return False
-        self._handle_at_once(m.EngineStuck(run=lease.run))
+        self._handle_at_once(m.EngineStuck(run=lease.run, failure=UNRESPONSIVE))
         return True
+
+    def fail_run(self, failure: Failure) -> None:
+        """Have the engine killed, which loads or is ready, for what it cannot know itself."""
+        if self._run is not None:
+            self._handle_at_once(m.EngineStuck(run=self._run.number, failure=failure))
 
     def _run_of(self, lease: Lease) -> EngineRun | None:
         is_current = self._run is not None and self._run.number == lease.run

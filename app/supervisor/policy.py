@@ -65,6 +65,8 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens that whoever asks needs at least, as in `LeaseOptions.context`."""
     seat: EngineSeat | None = None
     """Of one of a fleet's replicas."""
+    placement: str = ""
+    """Where its layers lie, in a sentence, if not on this machine alone."""
 
     @property
     def runs_as(self) -> str:

@@ -31,7 +31,7 @@ from app.supervisor.run import LoopbackPorts, RunDeps, StateKeeping
 from app.supervisor.scheduling import Resident
 from app.supervisor.states import StateFacts
 from app.supervisor.waking import WakeWatch
-from engines.api import EngineAdapter
+from engines.api import EngineAdapter, Failure
 from engines.environment import engine_environment
 
 __all__ = ["Lease", "LeaseOptions", "LoadRequest", "Supervisor", "SupervisorFolders", "SupervisorPolicy"]
@@ -248,6 +248,12 @@ class Supervisor:
         """Kill a model's engine, which computes no more, and wait for its end."""
         if (owner := self._owners.get(model)) is not None:
             await owner.end_broken()
+
+    def fail_model(self, model: str, failure: Failure) -> None:
+        """Have a model's engine killed that cannot know what happened: its answers end with `failure`."""
+        if (owner := self._owners.get(model)) is not None:
+            log.warning("%s was stopped: %s", model, failure.sentence, extra={"model": model})
+            owner.fail_run(failure)
 
     def report_stuck(self, lease: Lease) -> None:
         """Have the engine of a lease, which answers nothing any more, killed; it starts again for those who wait."""

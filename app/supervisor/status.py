@@ -42,6 +42,7 @@ def status_of(model: str, machine: EngineMachine, facts: RunFacts, *, now: float
         progress=facts.progress if machine.state in COMING_UP else None,
         stage=_stage_text(machine, facts, is_queued=is_queued),
         failure=report_of(model, machine.failure, facts, machine.request) if machine.failure else None,
+        placement=machine.request.placement if machine.request else "",
         notes=[*(applied_remedy.sentence for applied_remedy in machine.applied), *facts.left_out] if is_there else [],
         mended=list(machine.applied) if is_there else [],
         pid=facts.pid if is_there else None,

@@ -49,7 +49,7 @@ def plan_layers(facts: ModelFacts, setting: RunSetting, machines: Sequence[Machi
         layers = range(first, first + count)
         reads = sum((_read_bytes(facts, layer) for layer in layers), float(_output_bytes(facts) if is_last else 0))
         needed = sum(costs[layer] for layer in layers) + outside + COMPUTE_BYTES
-        shares.append(_describe_share(machine, facts, count, needed_bytes=needed, read_bytes=reads))
+        shares.append(_describe_share(machine, facts, layers, needed_bytes=needed, read_bytes=reads))
         first += count
     return _describe_plan(facts, setting, shares)
 
@@ -104,15 +104,15 @@ def _share_read(facts: ModelFacts, group: WeightGroup) -> float:
 
 
 def _describe_share(
-    machine: MachineRoom, facts: ModelFacts, layers: int, *, needed_bytes: int, read_bytes: float
+    machine: MachineRoom, facts: ModelFacts, layers: range, *, needed_bytes: int, read_bytes: float
 ) -> LayerShare:
     token_ms, arithmetic = None, "the bandwidth of its memory is not known"
     if machine.bandwidth_gb_s:
         efficiency, layer_s = DEVICES["cpu measured"].efficiency, SOFTWARE["cpu"].layer_s
-        token_ms = read_bytes / (efficiency * machine.bandwidth_gb_s * 1e6) + layers * layer_s * 1e3
+        token_ms = read_bytes / (efficiency * machine.bandwidth_gb_s * 1e6) + len(layers) * layer_s * 1e3
         arithmetic = (
             f"{read_bytes / 1e9:.2f} GB / ({efficiency:.2f} x {machine.bandwidth_gb_s:.0f} GB/s)"
-            f" + {layers} x {layer_s * 1e6:.0f} µs"
+            f" + {len(layers)} x {layer_s * 1e6:.0f} µs"
         )
         if machine.link_mb_s:
             state = 2 * facts.hidden * HIDDEN_BYTES
@@ -122,11 +122,14 @@ def _describe_share(
             )
     return LayerShare(
         name=machine.name,
-        layers=layers,
+        first_layer=layers.start,
+        layers=len(layers),
         needed_bytes=needed_bytes,
         free_bytes=machine.free_bytes,
         token_ms=token_ms,
         arithmetic=arithmetic,
+        latency_ms=machine.latency_ms if machine.link_mb_s else None,
+        link_mb_s=machine.link_mb_s,
     )
 
 

@@ -1,4 +1,4 @@
-"""The end of the tunnel that lends memory: what other machines' models have of their layers here.
+"""The end of the tunnel that lends memory: what paired machines' models have of their layers here.
 
 One machine at a time: llama.cpp's RPC server serves one client. A worker runs for as long as that machine holds it, is
 supervised as every engine is, and takes its room among the models. The holding connection is echoed byte for byte: that
@@ -7,19 +7,18 @@ is how the other machine knows that this one is there.
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 from app.config.paths import guide_gguf
-from app.core.across import TunnelMember
 from app.core.errors import RoundhouseError
+from app.core.machines import PairedMachine
 from app.gateway.across.tunnel import (
     ANSWER_S,
+    FAREWELL,
     Pipe,
-    TunnelIdentity,
     TunnelReply,
     TunnelRequest,
     join_pipes,
@@ -28,6 +27,8 @@ from app.gateway.across.tunnel import (
 )
 from app.gateway.loading.launch import HEAD_ROOM
 from app.gateway.services import Services
+from app.network.pinned_tls import fingerprint_of, peer_certificate
+from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest, MemoryNeeds
 from app.supervisor.scheduling import SYSTEM
 from engines.api import LaunchOptions, ModelFormat, ModelSource
@@ -37,6 +38,8 @@ log = logging.getLogger(__name__)
 
 ENGINE = "llama.cpp"
 INSTALL_HINT = "`roundhouse engines install llama.cpp --variant rpc` installs and uses it."
+NOT_LENT = "It does not lend this computer its memory. That is switched on there."
+_NOT_PAIRED = "The two are not paired, or not any more. Pair them again."
 _MOST_BYTES = 16 << 20
 """That are sent to measure a link."""
 _QUIET_S = 30.0
@@ -44,43 +47,36 @@ _QUIET_S = 30.0
 
 
 class LayerLender:
-    """Listens for machines that are known, and serves one of them at a time. Belongs to the event loop."""
+    """Answers paired machines in the tunnel, and serves one of them at a time. Belongs to the event loop."""
 
-    def __init__(self, services: Services, identity: TunnelIdentity) -> None:
-        self._services = services
-        self._identity = identity
-        self._holder = ""
+    def __init__(self, services: Services) -> None:
+        self._services, self._trusted = services, services.trusted
+        self._holder: PairedMachine | None = None
+        self._withdrawal: asyncio.Future[str] | None = None
+        """Settled with why the memory is lent no longer."""
         self._ports: dict[str, tuple[str, int]] = {}
 
-    async def lend_memory(self, address: str) -> None:
-        """Listen until cancelled; where that cannot be done, the log says so."""
-        host, _, port = address.rpartition(":")
-        context = await asyncio.to_thread(self._identity.server_context)
-        # Machines that are added later are let in too: the context is asked anew for every connection.
-        context.sni_callback = self._renew_context
-        try:
-            server = await asyncio.start_server(
-                self._serve_machine, host.strip("[]"), int(port), ssl=context, ssl_handshake_timeout=ANSWER_S
-            )
-        except OSError as error:
-            log.warning("Memory cannot be lent at %s: %s", address, error)
-            return
-        async with server:
-            log.info("Memory is lent at %s", address)
-            await server.serve_forever()
+    def withdraw_memory(self, machine: PairedMachine) -> None:
+        """Take back what a machine holds here now, if it holds anything."""
+        is_holder = self._holder is not None and self._holder.fingerprint == machine.fingerprint
+        if is_holder and self._withdrawal is not None and not self._withdrawal.done():
+            self._withdrawal.set_result("its memory is lent no longer.")
 
-    def _renew_context(self, connection: ssl.SSLObject, _name: str | None, _before: ssl.SSLContext) -> None:
-        connection.context = self._identity.server_context()
-
-    async def _serve_machine(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve_machine(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer a connection of the tunnel, whoever it is from."""
         try:
-            member = await asyncio.to_thread(self._member_of, writer)
-            if member is None:
+            machine = self._machine_of(writer)
+            if machine is None:
+                await send_line(writer, TunnelReply(problem=_NOT_PAIRED))
                 return
+            self._trusted.tunnels.add_transport(machine.fingerprint, writer.transport)
             async with asyncio.timeout(ANSWER_S):
                 request = await read_line(reader, TunnelRequest)
-            await self._answer_request(member, request, (reader, writer))
-        except (OSError, TimeoutError, ValueError) as error:
+            if machine.lends_memory:
+                await self._answer_request(machine, request, (reader, writer))
+            else:
+                await send_line(writer, TunnelReply(problem=NOT_LENT))
+        except (OSError, ValueError) as error:
             log.info("A tunnel ended: %s", error)
         except RoundhouseError as error:
             with suppress(OSError):
@@ -88,13 +84,13 @@ class LayerLender:
         finally:
             writer.close()
 
-    def _member_of(self, writer: asyncio.StreamWriter) -> TunnelMember | None:
-        """Return whose certificate the other side has shown: one that was forgotten meanwhile is nobody's."""
-        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        members = self._identity.list_members()
-        return next((each for each in members if ssl.PEM_cert_to_DER_cert(each.certificate.strip()) == shown), None)
+    def _machine_of(self, writer: asyncio.StreamWriter) -> PairedMachine | None:
+        """Return whose certificate the other side has shown; None for a stranger, and for one that was revoked."""
+        shown = fingerprint_of(peer_certificate(writer.get_extra_info("ssl_object")))
+        trusted = self._trusted.list_machines() if shown in self._trusted.fingerprints() else []
+        return next((machine for machine in trusted if machine.fingerprint == shown), None)
 
-    async def _answer_request(self, member: TunnelMember, request: TunnelRequest, pipe: Pipe) -> None:
+    async def _answer_request(self, machine: PairedMachine, request: TunnelRequest, pipe: Pipe) -> None:
         match request.ask:
             case "state":
                 await send_line(pipe[1], await lender_state(self._services))
@@ -104,7 +100,7 @@ class LayerLender:
                 pipe[1].write(bytes(max(0, min(request.count, _MOST_BYTES))))
                 await pipe[1].drain()
             case "hold":
-                await self._hold_layers(member, request, pipe)
+                await self._hold_layers(machine, request, pipe)
             case "layers" if request.session in self._ports:
                 host, port = self._ports[request.session]
                 inner = await asyncio.open_connection(host, port)
@@ -113,27 +109,37 @@ class LayerLender:
             case _:
                 await send_line(pipe[1], TunnelReply(problem="That is not known here."))
 
-    async def _hold_layers(self, member: TunnelMember, request: TunnelRequest, pipe: Pipe) -> None:
+    async def _hold_layers(self, machine: PairedMachine, request: TunnelRequest, pipe: Pipe) -> None:
         """Run a worker for as long as the other side holds the connection."""
         state = await lender_state(self._services)
-        if state.problem or self._holder:
-            busy = f"It holds layers for {self._holder} already."
+        if state.problem or self._holder is not None:
+            busy = f"It holds layers for {self._holder.name} already." if self._holder is not None else ""
             await send_line(pipe[1], TunnelReply(problem=state.problem or busy))
             return
-        self._holder = member.name
+        self._holder = machine
+        self._withdrawal = asyncio.get_running_loop().create_future()
         try:
             async with self._services.supervisor.lease(worker_request(request.count)) as lease:
                 where = urlsplit(lease.base_url)
                 self._ports[request.session] = (where.hostname or "", where.port or 0)
                 await send_line(pipe[1], state)
-                echo = asyncio.ensure_future(_echo_bytes(pipe))
-                ends: set[asyncio.Future[Any]] = {echo, lease.end}
-                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-                echo.cancel()
+                await self._echo_until_end(lease, self._withdrawal, pipe)
         finally:
-            self._holder = ""
+            self._holder = self._withdrawal = None
             self._ports.pop(request.session, None)
             await self._services.supervisor.unload_model(LAYERS, force=True)
+
+    async def _echo_until_end(self, lease: Lease, withdrawal: "asyncio.Future[str]", pipe: Pipe) -> None:
+        """Return when the other side is gone, the worker has ended or the memory is taken back, and say which."""
+        echo = asyncio.ensure_future(_echo_bytes(pipe))
+        ends: set[asyncio.Future[Any]] = {echo, lease.end, withdrawal}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        echo.cancel()
+        if withdrawal.done() or lease.end.done():
+            pipe[1].write(FAREWELL)
+            why = withdrawal.result() if withdrawal.done() else f"its worker ended there. {lease.end.result()}"
+            with suppress(OSError):
+                await send_line(pipe[1], TunnelReply(problem=why))
 
 
 async def lender_state(services: Services) -> TunnelReply:

@@ -9,47 +9,42 @@ import msgspec
 
 from app.advisor.memory.setting import RunSetting
 from app.advisor.plans.across import MachineRoom, plan_layers
-from app.core.across import HERE, AcrossPlan, AcrossRequest, MemberState, TunnelMember, TunnelState
+from app.core.across import HERE, AcrossPlan, AcrossRequest, MachineMemory
 from app.core.errors import BadRequest, Conflict, EngineFailed, RoundhouseError, Unavailable
+from app.core.machines import PairedMachine
 from app.gateway.across.lending import ENGINE, INSTALL_HINT, lender_state
-from app.gateway.across.tunnel import ANSWER_S, Pipe, TunnelIdentity, TunnelRequest, call_member
+from app.gateway.across.tunnel import ANSWER_S, UNREACHABLE, Pipe, TunnelReply, TunnelRequest, call_machine
 from app.gateway.advising.engine_table import engine_table
+from app.gateway.machines.trust import TrustedMachines
 from app.gateway.services import Services
 from engines.llama_cpp.launch import NO_RPC
 
 _PINGS = 8
 _MEASURED_BYTES = 4 << 20
+_MOST_MACHINES = 16
+"""`GGML_RPC_MAX_SERVERS` of llama.cpp."""
 
 
-async def describe_tunnel(services: Services) -> TunnelState:
-    """Return this end, and what each machine answers now, measured."""
-    identity = services.spreads.identity
-    members = await asyncio.to_thread(identity.list_members)
-    return TunnelState(
-        certificate=await asyncio.to_thread(identity.certificate),
-        listens=services.settings.get_text("gateway.lend_address"),
-        members=list(await asyncio.gather(*(_look_at(identity, member) for member in members))),
-    )
+async def list_memory(services: Services) -> list[MachineMemory]:
+    """Return what each paired machine lends this one now, measured. Raises Conflict while none is let in."""
+    await services.trusted.open_list()
+    own = await lender_state(services)
+    return await _measure_machines(services.trusted, services.trusted.list_machines(), own)
 
 
 async def plan_across(services: Services, request: AcrossRequest) -> AcrossPlan:
     """Return how a model would lie over these machines. Raises NotFound, BadRequest, Conflict or Unavailable."""
-    identity = services.spreads.identity
-    members = [await asyncio.to_thread(identity.find_member, name) for name in _other_names(request.across)]
+    await services.trusted.open_list()
+    others = _find_machines(services.trusted, request.across)
     facts = await services.facts.find(request.model)
-    states = await asyncio.gather(*(_look_at(identity, member) for member in members))
-    for state in states:
-        if state.problem:
-            raise Unavailable(f"{state.name} can hold no layers: {state.problem}", code="unreachable")
     own = await lender_state(services)
     if own.problem:
         raise EngineFailed(NO_RPC, hint=INSTALL_HINT, code="not_installed")
-    versions = {own.version, *(state.version for state in states)}
-    if len(versions) > 1:
-        raise Conflict(
-            f"The machines have different versions of llama.cpp: {', '.join(sorted(versions))}.",
-            hint="`roundhouse engines update llama.cpp` on each makes them alike.",
-        )
+    states = await _measure_machines(services.trusted, others, own)
+    for state in states:
+        if state.problem:
+            code = UNREACHABLE if state.is_away else "machine_refuses"
+            raise Unavailable(f"{state.name} can hold no layers: {state.problem}", hint=state.hint, code=code)
     machines = [
         MachineRoom(name=HERE, free_bytes=own.free_bytes, bandwidth_gb_s=own.bandwidth_gb_s),
         *map(_room_of, states),
@@ -67,12 +62,13 @@ async def arrange_across(services: Services, model: str, request: AcrossRequest)
 
     Raises as `plan_across` does, and Conflict where it does not fit.
     """
-    if services.spreads.is_over(model, _other_machines(request.across), request.context):
+    names = [machine.name for machine in _find_machines(services.trusted, request.across)] if request.across else []
+    if services.spreads.is_over(model, names, request.context):
         return
     if model in services.spreads:
         await services.supervisor.unload_model(model)
         services.spreads.forget_model(model)
-    if not request.across:
+    if not names:
         return
     plan = await plan_across(services, request)
     if not plan.fits:
@@ -80,17 +76,46 @@ async def arrange_across(services: Services, model: str, request: AcrossRequest)
     await services.spreads.connect_machines(model, plan)
 
 
-async def _look_at(identity: TunnelIdentity, member: TunnelMember) -> MemberState:
-    blank = MemberState(name=member.name, address=member.address)
+def _find_machines(trusted: TrustedMachines, across: Sequence[str]) -> list[PairedMachine]:
+    """Return the paired machines of these names, each once. Raises NotFound, BadRequest."""
+    machines = list(dict.fromkeys(trusted.find_machine(name) for name in across if name != HERE))
+    if not machines:
+        raise BadRequest("No other machine was named.", hint="`--across NAME,NAME` names them.", code="invalid_value")
+    if len(machines) > _MOST_MACHINES:
+        raise BadRequest(f"At most {_MOST_MACHINES} machines can hold layers of a model.", code="invalid_value")
+    return machines
+
+
+async def _measure_machines(
+    trusted: TrustedMachines, machines: Sequence[PairedMachine], own: TunnelReply
+) -> list[MachineMemory]:
+    """Return what each lends, at the same time; one with another version of llama.cpp says so."""
+    states = await asyncio.gather(*(_measure_memory(trusted, machine) for machine in machines))
+    return [_compare_versions(state, own.version) for state in states]
+
+
+def _compare_versions(state: MachineMemory, own_version: str) -> MachineMemory:
+    if state.problem or not own_version or state.version == own_version:
+        return state
+    problem = f"It has llama.cpp {state.version}, and this computer {own_version}. They must be the same."
+    hint = "`roundhouse engines install llama.cpp --variant rpc` on both brings the same version."
+    return msgspec.structs.replace(state, problem=problem, hint=hint)
+
+
+async def _measure_memory(trusted: TrustedMachines, machine: PairedMachine) -> MachineMemory:
+    """Ask a machine what it lends, and measure the way to it; not the link to one that lends nothing."""
+    blank = MachineMemory(name=machine.name, address=f"{machine.host}:{machine.port}")
     try:
-        reply, pipe = await call_member(identity, member, TunnelRequest(ask="state"))
+        reply, pipe = await call_machine(trusted, machine, TunnelRequest(ask="state"))
         try:
-            latency_ms = await _measure_latency(pipe)
+            latency_ms = None if reply.problem else await _measure_latency(pipe)
         finally:
             pipe[1].close()
-        link_mb_s = await _measure_link(identity, member)
-    except (RoundhouseError, OSError, TimeoutError, EOFError) as error:
-        return msgspec.structs.replace(blank, problem=str(error))
+        link_mb_s = None if reply.problem else await _measure_link(trusted, machine)
+    except RoundhouseError as error:
+        return msgspec.structs.replace(blank, problem=str(error), hint=error.hint, is_away=error.code == UNREACHABLE)
+    except (OSError, EOFError) as error:  # TimeoutError is an OSError
+        return msgspec.structs.replace(blank, problem=f"The connection broke off: {error}", is_away=True)
     return msgspec.structs.replace(
         blank,
         problem=reply.problem,
@@ -102,8 +127,9 @@ async def _look_at(identity: TunnelIdentity, member: TunnelMember) -> MemberStat
     )
 
 
-async def _measure_link(identity: TunnelIdentity, member: TunnelMember) -> float:
-    _reply, (reader, writer) = await call_member(identity, member, TunnelRequest(ask="receive", count=_MEASURED_BYTES))
+async def _measure_link(trusted: TrustedMachines, machine: PairedMachine) -> float:
+    request = TunnelRequest(ask="receive", count=_MEASURED_BYTES)
+    _reply, (reader, writer) = await call_machine(trusted, machine, request)
     try:
         begun = time.perf_counter()
         async with asyncio.timeout(ANSWER_S):
@@ -124,7 +150,7 @@ async def _measure_latency(pipe: Pipe) -> float:
     return median(times) * 1e3
 
 
-def _room_of(state: MemberState) -> MachineRoom:
+def _room_of(state: MachineMemory) -> MachineRoom:
     return MachineRoom(
         name=state.name,
         free_bytes=state.free_bytes,
@@ -132,15 +158,3 @@ def _room_of(state: MemberState) -> MachineRoom:
         latency_ms=state.latency_ms or 0.0,
         link_mb_s=state.link_mb_s,
     )
-
-
-def _other_names(across: Sequence[str]) -> list[str]:
-    """Return the other machines, each once; this one is always the first."""
-    names = _other_machines(across)
-    if not names:
-        raise BadRequest("No other machine was named.", hint="`--across NAME,NAME` names them.", code="invalid_value")
-    return names
-
-
-def _other_machines(across: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(name for name in across if name != HERE))

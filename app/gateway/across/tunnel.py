@@ -1,4 +1,4 @@
-"""The tunnel between machines: TLS, both sides known by a certificate that a person carried over, and nobody else.
+"""The tunnel between paired machines, over the TLS and the port at which they ask each other's models.
 
 llama.cpp's RPC has no authentication: whoever reaches it reads and writes memory. So it listens on loopback, and other
 machines reach it through here. A connection begins with one line of JSON that says what it is for, and is answered by
@@ -7,21 +7,17 @@ another; what follows depends on that.
 
 import asyncio
 import ssl
-import tomllib
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-import tomlkit
 
-from app.config.private_files import write_private
-from app.core.across import HERE, TunnelMember
 from app.core.connections import ConnectionReason, Purpose
-from app.core.errors import BadRequest, NotFound, Unavailable, quote_value
-from app.machines.identity import load_identity
+from app.core.errors import Unavailable
+from app.core.machines import PairedMachine
+from app.gateway.machines.trust import TUNNEL, TrustedMachines
 from app.network.egress import egress_gate
-from app.network.pinned_tls import TlsIdentity, make_client_context, make_server_context, trust_peer
+from app.network.pinned_tls import check_peer, make_client_context
 
 LINE_BYTES = 4096
 ANSWER_S = 10.0
@@ -29,10 +25,12 @@ ANSWER_S = 10.0
 START_S = 120.0
 """For the other machine to start its worker."""
 _PIECE = 256 * 1024
-_MOST_MEMBERS = 16
-"""`GGML_RPC_MAX_SERVERS` of llama.cpp."""
+UNREACHABLE, NOT_PAIRED = "machine_unreachable", "machine_not_paired"
+_NO_TUNNEL = "it knows no tunnel"
+_PAIR_AGAIN = "Pair the two computers again."
+FAREWELL = b"!"
+"""Comes in place of an echo, before a line that says why the memory is lent no longer."""
 Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
 
 L = TypeVar("L", bound=msgspec.Struct)
 
@@ -55,141 +53,69 @@ class TunnelReply(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
 
 
-class _MemberFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    member: list[TunnelMember] = []
-
-
-class TunnelIdentity:
-    """This machine's certificate, which paired machines know too, and those of the machines it knows for the tunnel."""
-
-    def __init__(self, own: Path, members: Path) -> None:
-        """`own` as `load_identity` takes it; `members` is a file of TOML, read for every use, since it is small."""
-        self._own, self._members = own, members
-        self._loaded: TlsIdentity | None = None
-
-    def certificate(self) -> str:
-        """Return this machine's certificate in PEM; it is made when first needed. Touches the disk, and the keyring."""
-        return ssl.DER_cert_to_PEM_cert(self._load().certificate)
-
-    def list_members(self) -> list[TunnelMember]:
-        """Return the machines that are known. Raises BadRequest where the file makes no sense. Touches the disk."""
-        try:
-            return msgspec.convert(tomllib.loads(self._members.read_text(encoding="utf-8")), _MemberFile).member
-        except FileNotFoundError:
-            return []
-        except (ValueError, msgspec.ValidationError) as error:
-            raise BadRequest(f"{self._members} cannot be read: {error}", code="invalid_value") from None
-
-    def find_member(self, name: str) -> TunnelMember:
-        """Return the machine of that name. Raises NotFound."""
-        members = self.list_members()
-        member = next((member for member in members if member.name == name), None)
-        if member is None:
-            names = ", ".join(member.name for member in members) or "none"
-            raise NotFound(
-                f"There is no machine {quote_value(name)}.",
-                hint=f"Known are {names}. `roundhouse tunnel add` adds another.",
-                code="machine_not_found",
-            )
-        return member
-
-    def add_member(self, member: TunnelMember) -> None:
-        """Know a machine, in place of the one of that name. Raises BadRequest for what is no machine."""
-        _check_member(member)
-        others = [other for other in self.list_members() if other.name != member.name]
-        if len(others) >= _MOST_MEMBERS:
-            raise BadRequest(f"At most {_MOST_MEMBERS} machines can be known.", code="invalid_value")
-        self._write_members([*others, member])
-
-    def remove_member(self, name: str) -> None:
-        """Forget a machine. Raises NotFound."""
-        gone = self.find_member(name)
-        self._write_members([member for member in self.list_members() if member != gone])
-
-    def server_context(self) -> ssl.SSLContext:
-        """Return what lets in the machines that are known, and nobody else."""
-        return make_server_context(self._load(), map(_certificate_of, self.list_members()))
-
-    def client_context(self, member: TunnelMember) -> ssl.SSLContext:
-        """Return what believes this machine alone."""
-        return make_client_context(self._load(), _certificate_of(member))
-
-    def _load(self) -> TlsIdentity:
-        """Return the certificate and its key, kept once read: contexts are made while others connect."""
-        self._loaded = self._loaded or load_identity(self._own)
-        return self._loaded
-
-    def _write_members(self, members: list[TunnelMember]) -> None:
-        write_private(self._members, tomlkit.dumps(msgspec.to_builtins(_MemberFile(member=members))).encode())
-
-
-def _certificate_of(member: TunnelMember) -> bytes:
-    """Return a machine's certificate in DER. Raises ValueError for text that is none."""
-    return ssl.PEM_cert_to_DER_cert(member.certificate.strip())
-
-
-def _check_member(member: TunnelMember) -> None:
-    host, _, port = member.address.rpartition(":")
-    if not member.name.isprintable() or not member.name.strip() or "," in member.name or member.name == HERE:
-        raise BadRequest(f"A machine cannot be called {quote_value(member.name)}.", code="invalid_value")
-    if member.address and not (host and port.isdigit() and 0 < int(port) < 1 << 16):
-        raise BadRequest(
-            f"The address {quote_value(member.address)} has no host and port.",
-            hint="It looks like 10.0.0.2:7437.",
-            code="invalid_value",
-        )
-    try:
-        trust_peer(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), _certificate_of(member))
-    except (ValueError, ssl.SSLError):
-        raise BadRequest(
-            "That is not a certificate.",
-            hint="`roundhouse tunnel` on the other machine shows it.",
-            code="invalid_value",
-        ) from None
-
-
-async def call_member(
-    identity: TunnelIdentity, member: TunnelMember, request: TunnelRequest, *, within_s: float = ANSWER_S
+async def call_machine(
+    trusted: TrustedMachines, machine: PairedMachine, request: TunnelRequest, *, within_s: float = ANSWER_S
 ) -> tuple[TunnelReply, Pipe]:
-    """Connect to a machine and ask for something. Raises Unavailable with why not, or Offline."""
-    host, _, port = member.address.rpartition(":")
-    if not host:
-        raise Unavailable(f"The machine {member.name} has no address.", code="unreachable")
-    call = egress_gate.note_call(host, int(port), Purpose(why=ConnectionReason.MACHINES, about=member.name))
+    """Connect to a paired machine and ask for something. Raises Unavailable with why not, or Offline."""
+    call = egress_gate.note_call(machine.host, machine.port, Purpose(why=ConnectionReason.MACHINES, about=machine.name))
     try:
         async with asyncio.timeout(within_s):
-            context = await asyncio.to_thread(identity.client_context, member)
-            pipe = await asyncio.open_connection(
-                host.strip("[]"), int(port), ssl=context, server_hostname=member.name, limit=_PIECE
-            )
+            pipe = await _open_pipe(trusted, machine)
             try:
                 await send_line(pipe[1], request)
                 return await read_line(pipe[0], TunnelReply), pipe
             except BaseException:
                 pipe[1].close()
                 raise
-    except ssl.SSLCertVerificationError:
-        call.note_failure()
-        raise Unavailable(
-            f"The machine at {member.address} is not {member.name}: its certificate is another.",
-            hint="If it was set up anew, `roundhouse tunnel add` it again with its new certificate.",
-            code="unreachable",
-        ) from None
     except (OSError, TimeoutError, ValueError) as error:
         call.note_failure()
-        raise Unavailable(
-            f"The machine {member.name} ({member.address}) does not answer: {_failure_reason(error)}",
-            hint="Check that Roundhouse runs there, lends its memory, and knows this machine's certificate.",
-            code="unreachable",
-        ) from None
+        raise _failure_of(machine, error) from None
 
 
-def _failure_reason(error: Exception) -> str:
+async def _open_pipe(trusted: TrustedMachines, machine: PairedMachine) -> Pipe:
+    """Return a connection to a machine whose certificate is the paired one. Raises OSError, ValueError."""
+    context = await asyncio.to_thread(make_client_context, trusted.own, machine.certificate_der, protocol=TUNNEL)
+    reader, writer = await asyncio.open_connection(
+        machine.host, machine.port, ssl=context, server_hostname=machine.id, limit=_PIECE
+    )
+    try:
+        _check_machine(trusted, machine, writer)
+    except BaseException:
+        writer.close()
+        raise
+    trusted.tunnels.add_transport(machine.fingerprint, writer.transport)
+    return reader, writer
+
+
+def _check_machine(trusted: TrustedMachines, machine: PairedMachine, writer: asyncio.StreamWriter) -> None:
+    """Raise UnpinnedPeerError, Unavailable for one that was revoked meanwhile, ValueError for one without a tunnel."""
+    tls = writer.get_extra_info("ssl_object")
+    check_peer(tls, {machine.fingerprint})
+    if not trusted.has_machine(machine):
+        raise Unavailable(f"{machine.name} is not paired with this computer any more.", code=NOT_PAIRED)
+    if tls.selected_alpn_protocol() != TUNNEL:
+        raise ValueError(_NO_TUNNEL)
+
+
+def _failure_of(machine: PairedMachine, error: Exception) -> Unavailable:
+    """Return why a machine could not be asked, in a sentence, and what helps."""
+    address = f"{machine.host}:{machine.port}"
+    place = f"{machine.name} ({address})"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Unavailable(f"What answers at {address} is not {machine.name}.", hint=_PAIR_AGAIN, code=NOT_PAIRED)
+    if str(error) == _NO_TUNNEL:
+        sentence = f"{place} has an older Roundhouse, which lends no memory."
+        return Unavailable(sentence, hint="Update it there.", code="machine_outdated")
+    if isinstance(error, ssl.SSLError | ValueError):  # a certificate that is unknown there: it ends the connection
+        sentence = f"{place} closed the connection: it does not trust this computer, or not any more."
+        return Unavailable(sentence, hint=_PAIR_AGAIN, code=NOT_PAIRED)
     if isinstance(error, TimeoutError):
-        return f"nothing came within {ANSWER_S:.0f} s."
-    if isinstance(error, ValueError | ssl.SSLError | ConnectionResetError):
-        return "it closed the connection."
-    return f"{getattr(error, 'strerror', None) or error}."
+        wake = f" `roundhouse machines wake {machine.name}` wakes it." if machine.mac else ""
+        sentence, hint = f"{place} does not answer.", f"It may be asleep or switched off.{wake}"
+        return Unavailable(sentence, hint=hint, code=UNREACHABLE)
+    hint = "Check that it is awake, and that Roundhouse runs there with `machines.enabled` on."
+    reason = getattr(error, "strerror", "") or error
+    return Unavailable(f"{place} cannot be reached: {reason}.", hint=hint, code=UNREACHABLE)
 
 
 async def send_line(writer: asyncio.StreamWriter, value: msgspec.Struct) -> None:

@@ -1,6 +1,7 @@
 """Paired machines over HTTP: listed, paired by a code, and revoked."""
 
-from app.core.machines import MachineCode, MachineList, MachineStanding, PairMachine, WakeMachine
+from app.core.across import MachineMemory
+from app.core.machines import ChangeMachine, MachineCode, MachineList, MachineStanding, PairMachine, WakeMachine
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 
 routes = RouteTable()
@@ -34,6 +35,20 @@ async def pair_machine(call: AdminCall[PairMachine, NoQuery]) -> MachineStanding
 async def wake_machine(call: AdminCall[WakeMachine, NoQuery]) -> None:
     """Send a paired machine the packet that wakes it from sleep; nobody can tell whether it came."""
     await call.machines.wake(call.body.name)
+
+
+@routes.add("GET", "/machines/memory")
+async def list_memory(call: AdminCall[None, NoQuery]) -> list[MachineMemory]:
+    """Ask each paired machine what it lends this one now, and measure the way to it."""
+    from app.gateway.across.spreading import list_memory as measure  # noqa: PLC0415 -- start-up must not pay for the advisor
+
+    return await measure(call.services)
+
+
+@routes.add("PATCH", "/machines/{name}")
+async def change_machine(call: AdminCall[ChangeMachine, NoQuery]) -> MachineStanding:
+    """Lend a paired machine memory, or no longer: then what it holds here ends at once."""
+    return await call.machines.change(call.names["name"], call.body)
 
 
 @routes.add("DELETE", "/machines/{name}")

@@ -171,6 +171,7 @@ def _request_over_machines(
         source=ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format)),
         options=services.spreads.options_for(model.runs_as, chosen),
         needs=MemoryNeeds(pools={SYSTEM: services.spreads.bytes_here(model.runs_as)}),
+        placement=services.spreads.placement_of(model.runs_as),
     )
 
 

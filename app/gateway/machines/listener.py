@@ -10,19 +10,23 @@ it stores, uses and waits for is its own, and ends with the key.
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import msgspec
 from aiohttp import ClientError, hdrs, web
 
 from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, TooLarge
-from app.core.machines import MachineCard, ModelLoad
+from app.core.machines import MachineCard, ModelLoad, PairedMachine
 from app.gateway.loading.launch import find_model
+from app.gateway.machines.trust import TUNNEL
 from app.gateway.services import Services
 from app.machines.pairing import LONGEST_MESSAGE, PairHost, PairOpening, PairProof
 from app.network.machine_addresses import OpenConnections
-from app.network.pinned_tls import UnpinnedPeerError, check_peer
+from app.network.pinned_tls import HANDSHAKE_S, UnpinnedPeerError, check_peer
+
+if TYPE_CHECKING:
+    from app.gateway.across.lending import LayerLender
 
 T = TypeVar("T")
 _MIB = 1024 * 1024
@@ -53,6 +57,8 @@ class MachineState(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     models: list[ModelLoad]
+    lends_memory: bool = False
+    """Whether it lends its memory to the machine that asks."""
 
 
 class _ModelName(msgspec.Struct, frozen=True):
@@ -81,27 +87,47 @@ class MachineNotPaired(Forbidden):
         super().__init__("The other machine does not trust this one, or not any more.")
 
 
+class _Entrance(asyncio.Protocol):
+    """A connection until its handshake is over: then it is the tunnel's or HTTP's, as the other side asked there."""
+
+    def __init__(
+        self,
+        make_http: Callable[[], asyncio.BaseProtocol],
+        serve_tunnel: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+    ) -> None:
+        self._make_http, self._serve_tunnel = make_http, serve_tunnel
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Give the connection to whose it is."""
+        protocol = self._make_http()
+        if transport.get_extra_info("ssl_object").selected_alpn_protocol() == TUNNEL:
+            protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader(), self._serve_tunnel)
+        cast("asyncio.Transport", transport).set_protocol(protocol)  # uvloop's is no asyncio.Transport by name
+        protocol.connection_made(transport)
+
+
 class MachineListener:
     """Serves paired machines. Belongs to the event loop's thread.
 
-    `fingerprints` are those of machines that are paired now, `trust` is called for one that has just been,
-    `state` says what this machine has.
+    `trust` is called for a machine that has just been paired, `state` says what this machine has for one, `lender`
+    answers in the tunnel, which a connection asks for in its handshake.
     """
 
     def __init__(
         self,
         services: Services,
         host: PairHost,
-        fingerprints: Callable[[], Mapping[str, str]],
         trust: Callable[[MachineCard, str], Awaitable[None]],
-        state: Callable[[], Awaitable[MachineState]],
+        state: Callable[[PairedMachine], Awaitable[MachineState]],
+        lender: "LayerLender",
     ) -> None:
-        self._services, self._host = services, host
-        self._fingerprints, self._trust, self._state = fingerprints, trust, state
+        self._services, self._host, self._trusted = services, host, services.trusted
+        self._trust, self._state, self._lender = trust, state, lender
         self._connections = OpenConnections()
         self._loans: dict[str, _Loan] = {}
         """The keys that are lent now, by fingerprint."""
         self._runner: web.AppRunner | None = None
+        self._servers: list[asyncio.Server] = []
 
     async def start(self, sockets: tuple[socket.socket, ...], context: ssl.SSLContext) -> None:
         """Serve on sockets that listen."""
@@ -117,11 +143,24 @@ class MachineListener:
             app, access_log=None, handler_cancellation=True, keepalive_timeout=_KEEP_S, shutdown_timeout=1.0
         )
         await self._runner.setup()
-        for listening in sockets:
-            await web.SockSite(self._runner, listening, ssl_context=context).start()
+        loop = asyncio.get_running_loop()
+        self._servers = [
+            await loop.create_server(
+                self._make_entrance, sock=listening, ssl=context, ssl_handshake_timeout=HANDSHAKE_S
+            )
+            for listening in sockets
+        ]
+
+    def _make_entrance(self) -> asyncio.Protocol:
+        assert self._runner is not None  # noqa: S101 -- for the type checker: it listens
+        http = self._runner.server
+        assert http is not None  # noqa: S101 -- as above
+        return _Entrance(http, self._lender.serve_machine)
 
     async def close(self) -> None:
         """Listen no longer, and end every connection."""
+        for server in self._servers:
+            server.close()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -151,12 +190,14 @@ class MachineListener:
         transport = request.transport
         try:
             tls = transport.get_extra_info("ssl_object") if transport is not None else None
-            fingerprint = check_peer(tls, self._fingerprints().keys())
+            fingerprint = check_peer(tls, self._trusted.fingerprints().keys())
         except UnpinnedPeerError:
             raise MachineNotPaired from None
         assert transport is not None  # noqa: S101 -- for the type checker: a peer was checked
         self._connections.add_transport(fingerprint, transport)
         request[_PEER] = fingerprint
+        if request.path != STATE and self._trusted.find_machine(fingerprint).is_memory_only:
+            raise MachineNotPaired
 
     async def _answer_opening(self, request: web.Request) -> web.Response:
         opening = await _read_message(request, PairOpening)
@@ -167,8 +208,8 @@ class MachineListener:
         await self._trust(card, request.remote or "")
         return _json_response(verdict)
 
-    async def _send_state(self, _request: web.Request) -> web.Response:
-        return _json_response(await self._state())
+    async def _send_state(self, request: web.Request) -> web.Response:
+        return _json_response(await self._state(self._trusted.find_machine(request[_PEER])))
 
     async def _send_models(self, request: web.Request) -> web.Response:
         services = self._services
@@ -213,7 +254,7 @@ class MachineListener:
     def _headers(self, request: web.Request) -> dict[str, str]:
         """Return what the endpoint is sent. Raises MachineNotPaired for a machine that was revoked meanwhile."""
         fingerprint = request[_PEER]
-        name = self._fingerprints().get(fingerprint)
+        name = self._trusted.fingerprints().get(fingerprint)
         if name is None:
             raise MachineNotPaired
         kept = {header: request.headers[header] for header in _HEADERS if header in request.headers}

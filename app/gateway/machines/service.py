@@ -11,7 +11,6 @@ import logging
 import math
 import socket
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -25,6 +24,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, Conflict, ErrorBody, NotFound, RoundhouseError, Unavailable
 from app.core.events import MachinesChanged, ModelsChanged
 from app.core.machines import (
+    ChangeMachine,
     MachineCard,
     MachineCode,
     MachineList,
@@ -41,11 +41,10 @@ from app.gateway.library.endpoint_cards import cards_of
 from app.gateway.machines.discovery import Announcement, MachineDiscovery
 from app.gateway.machines.listener import OPEN, PROVE, STATE, MachineListener, MachineState
 from app.gateway.machines.routing import MachineModel
+from app.gateway.machines.trust import host_of
 from app.gateway.services import Services
 from app.hub.library.attached import Attachment
-from app.machines.identity import load_identity
 from app.machines.names import mac_of, machine_name, own_addresses
-from app.machines.paired import PairedMachines
 from app.machines.pairing import (
     LONGEST_MESSAGE,
     PairHost,
@@ -55,20 +54,14 @@ from app.machines.pairing import (
 )
 from app.machines.waking import wake_card
 from app.network.connector import OutboundRequest
-from app.network.machine_addresses import MachineAddress, machine_addresses
-from app.network.pinned_tls import (
-    TlsIdentity,
-    make_client_context,
-    make_server_context,
-    make_stranger_context,
-    trust_peer,
-)
+from app.network.machine_addresses import machine_addresses
+from app.network.pinned_tls import make_stranger_context
 from app.supervisor.faults import StartFailed
 from app.supervisor.readiness import EngineEndpoint
 from app.supervisor.remote import RemoteModel
 
 if TYPE_CHECKING:
-    import ssl
+    from app.gateway.across.lending import LayerLender
 
 T = TypeVar("T")
 
@@ -100,11 +93,10 @@ class Machines:
         self._woken_in_vain: dict[str, float] = {}
         """When a machine was woken last and did not come, by fingerprint."""
         services.machine_routes.wake = self._wake_and_wait
+        self._trusted = services.trusted
         self._opening = asyncio.Lock()
-        self._identity: TlsIdentity | None = None
-        self._paired: PairedMachines | None = None
         self._listener: MachineListener | None = None
-        self._context: ssl.SSLContext | None = None
+        self._lender: LayerLender | None = None
         self._port = 0
         self._problem = ""
         self._host = PairHost(self._make_card)
@@ -128,10 +120,10 @@ class Machines:
         if not self._is_enabled:
             return MachineList(name=name, fingerprint="", port=0, machines=[])
         await self._open()
-        machines = [self._describe_machine(machine) for machine in self._all()]
+        machines = [self._describe_machine(machine) for machine in self._trusted.list_machines()]
         return MachineList(
             name=name,
-            fingerprint=self._own().fingerprint,
+            fingerprint=self._trusted.own.fingerprint,
             port=self._port,
             problem=self._problem,
             is_pairing=self._host.is_open,
@@ -170,9 +162,8 @@ class Machines:
     async def revoke(self, name: str) -> None:
         """Trust a machine no longer: its connections end now, both ways, and its models leave the list."""
         await self._open()
-        machine = self._list().find_machine(name)
-        await asyncio.to_thread(self._list().remove_machine, machine)
-        machine_addresses.remove_host(_host_of(machine))
+        machine = self._trusted.find_machine(name)
+        await self._trusted.distrust_machine(machine)
         if self._listener is not None:
             self._listener.cut_machine(machine.fingerprint)
         self._states.pop(machine.fingerprint, None)
@@ -185,12 +176,22 @@ class Machines:
             await self._forget_model(model)
         self._services.events.publish(ModelsChanged())
         self._services.events.publish(MachinesChanged())
-        log.info("A machine was revoked", extra={"machine": machine.name})
+
+    async def change(self, name: str, change: ChangeMachine) -> MachineStanding:
+        """Lend a machine memory, or no longer: then what it holds here ends now. Raises NotFound, StorageFault."""
+        await self._open()
+        machine = await self._trusted.change_machine(
+            replace(self._trusted.find_machine(name), lends_memory=change.lends_memory)
+        )
+        if self._lender is not None and not machine.lends_memory:
+            self._lender.withdraw_memory(machine)
+        self._services.events.publish(MachinesChanged())
+        return self._describe_machine(machine)
 
     async def wake(self, name: str) -> None:
         """Send the packet that wakes a machine. Raises NotFound, Conflict where its card is not known, Offline."""
         await self._open()
-        machine = self._list().find_machine(name)
+        machine = self._trusted.find_machine(name)
         if not machine.mac:
             raise Conflict(
                 f"The hardware address of {machine.name} is not known.", hint="Pair it again over its network cable."
@@ -203,7 +204,7 @@ class Machines:
     async def _note_sleeping(self) -> None:
         """Tell the routes which machines a request may wake, and for what."""
         routes, may_wake = self._services.machine_routes, self._services.settings.get_flag(WAKE)
-        for machine in self._all():
+        for machine in self._trusted.list_machines():
             is_asleep = self._misses.get(machine.fingerprint, 0) > 0
             if may_wake and is_asleep and machine.mac and self._may_wake_again(machine):
                 routes.put_sleeping(machine.name, await self._models_of(machine))
@@ -215,14 +216,14 @@ class Machines:
 
     async def _wake_and_wait(self, name: str) -> None:
         """Wake a machine for requests, once for all that wait, and return when it answers or does not come."""
-        machine = next((machine for machine in self._all() if machine.name == name), None)
+        machine = next((machine for machine in self._trusted.list_machines() if machine.name == name), None)
         if machine is not None:
             await self._waking.run_once(machine.fingerprint, partial(self._wake_until_it_answers, machine))
 
     async def _wake_until_it_answers(self, machine: PairedMachine) -> None:
         log.info("A machine is woken for a request", extra={"machine": machine.name})
         deadline_s = time.monotonic() + WAKE_S
-        while time.monotonic() < deadline_s and self._list_has(machine) and self._is_enabled:
+        while time.monotonic() < deadline_s and self._trusted.has_machine(machine) and self._is_enabled:
             try:
                 await asyncio.to_thread(wake_card, machine.mac, machine.name)
             except (OSError, RoundhouseError) as error:  # the request says what comes of that
@@ -245,7 +246,7 @@ class Machines:
                 if self._is_enabled:
                     await self._open()
                     await self._announce()
-                    await asyncio.gather(*(self._look_at(machine) for machine in self._all()))
+                    await asyncio.gather(*(self._look_at(machine) for machine in self._trusted.list_machines()))
                     await self._find_again()
                     await self._note_sleeping()
                     await self._update_routes()
@@ -276,48 +277,39 @@ class Machines:
     async def _open(self) -> None:
         """Have identity, list and listener. Raises Conflict while it is switched off, EnvironmentFault."""
         async with self._opening:
-            if not self._is_enabled:
-                raise Conflict(
-                    "Other machines are not let in: `machines.enabled` is off.",
-                    hint="Turn it on: `roundhouse settings machines.enabled true`.",
-                    code="machines_off",
-                )
-            if self._listener is not None:
-                return
-            self._identity = await asyncio.to_thread(load_identity, self._paths.machine_identity_file)
-            self._paired = await asyncio.to_thread(PairedMachines, self._paths.machines_file)
-            for machine in self._all():
-                await self._pin(machine)
-            await self._listen()
-            self._problem = ""
+            await self._trusted.open_list()
+            if self._listener is None:
+                await self._listen()
+                self._problem = ""
 
     async def _listen(self) -> None:
-        certificates = [machine.certificate_der for machine in self._all()]
-        context = await asyncio.to_thread(make_server_context, self._own(), certificates, lets_pair=True)
+        from app.gateway.across.lending import LayerLender  # noqa: PLC0415 -- it needs the listener, and nobody else
+
         settings = self._services.settings
         endpoint = bind(settings.get_text("machines.host"), settings.get_int("machines.port"))
-        listener = MachineListener(self._services, self._host, self._fingerprints, self._trust_guest, self.own_state)
-        await listener.start(endpoint.sockets, context)
-        self._listener, self._context = listener, context
+        self._lender = LayerLender(self._services)
+        listener = MachineListener(self._services, self._host, self._trust_guest, self.own_state, self._lender)
+        await listener.start(endpoint.sockets, await self._trusted.server_context())
+        self._listener = listener
         self._port = endpoint.sockets[0].getsockname()[1]
 
     async def _shut(self) -> None:
         await self._discovery.close()
-        for machine in self._all():
+        for machine in self._trusted.list_machines():
             self._services.machine_routes.forget_sleeping(machine.name)
         if self._listener is not None:
             await self._listener.close()
             self._listener, self._port = None, 0
-        for machine in self._all():
-            machine_addresses.remove_host(_host_of(machine))
+        self._trusted.close_list()
         self._host.hide_code()
 
     async def _announce(self) -> None:
         addresses = await asyncio.to_thread(own_addresses, self._services.settings.get_text("machines.host"))
-        await self._discovery.announce(Announcement(self._own_name(), self._own().fingerprint, self._port, addresses))
+        own = Announcement(self._own_name(), self._trusted.own.fingerprint, self._port, addresses)
+        await self._discovery.announce(own)
 
     def _list_nearby(self) -> list[NearbyMachine]:
-        known = {machine.fingerprint for machine in self._all()} | {self._own().fingerprint}
+        known = {machine.fingerprint for machine in self._trusted.list_machines()} | {self._trusted.own.fingerprint}
         return [nearby for nearby in self._discovery.nearby.list_machines() if nearby.fingerprint not in known]
 
     async def _find_again(self) -> None:
@@ -325,7 +317,7 @@ class Machines:
 
         Anybody can say that: the new address is kept only once TLS has proved the certificate.
         """
-        for machine in self._all():
+        for machine in self._trusted.list_machines():
             if self._states.get(machine.fingerprint) is not None:
                 continue
             for nearby in self._discovery.nearby.list_machines():
@@ -336,14 +328,15 @@ class Machines:
                     await self._try_address(machine, replace(machine, host=nearby.host, port=nearby.port))
 
     async def _try_address(self, machine: PairedMachine, moved: PairedMachine) -> None:
-        await self._pin(moved)
+        await self._trusted.pin_machine(moved)
         await self._look_at(moved)
-        if not self._list_has(machine):  # it was revoked meanwhile
-            machine_addresses.remove_host(_host_of(machine))
+        if not self._trusted.has_machine(machine):  # it was revoked meanwhile
+            machine_addresses.remove_host(host_of(machine))
         elif self._states.get(machine.fingerprint) is None:
-            await self._pin(machine)
+            await self._trusted.pin_machine(machine)
         else:
-            await asyncio.to_thread(self._list().put_machine, moved)
+            known = self._trusted.find_machine(machine.fingerprint)  # what it is allowed may be other than before
+            await self._trusted.change_machine(replace(known, host=moved.host, port=moved.port))
             log.info("A paired machine has another address", extra={"machine": machine.name})
 
     # trust
@@ -355,25 +348,16 @@ class Machines:
 
     async def _trust(self, card: MachineCard, host: str) -> PairedMachine:
         """Keep whom the exchange proved. Raises BadRequest for a certificate that is none, StorageFault."""
-        machine = PairedMachine(
-            name=card.name, certificate=card.certificate, host=host, port=card.port, mac=card.mac, paired_at=time.time()
+        return await self._trusted.trust_machine(
+            PairedMachine(
+                name=card.name,
+                certificate=card.certificate,
+                host=host,
+                port=card.port,
+                mac=card.mac,
+                paired_at=time.time(),
+            )
         )
-        if machine.fingerprint == self._own().fingerprint:
-            raise BadRequest("This is this machine itself.", code="invalid_value")
-        assert self._context is not None  # noqa: S101 -- for the type checker: it listens
-        try:
-            trust_peer(self._context, machine.certificate_der)
-        except (ValueError, OSError) as error:  # ssl.SSLError is an OSError
-            raise BadRequest("The other machine's certificate cannot be read.", code="invalid_value") from error
-        kept = await asyncio.to_thread(self._list().put_machine, machine)
-        await self._pin(kept)
-        log.info("A machine was paired", extra={"machine": kept.name, "fingerprint": kept.fingerprint})
-        return kept
-
-    async def _pin(self, machine: PairedMachine) -> None:
-        context = await asyncio.to_thread(make_client_context, self._own(), machine.certificate_der)
-        host = MachineAddress(machine.name, machine.host, machine.port, context, machine.fingerprint)
-        machine_addresses.put_host(_host_of(machine), host)
 
     async def _send_message(self, url: str, message: msgspec.Struct, kind: type[T]) -> T:
         purpose = Purpose(why=ConnectionReason.MACHINES)
@@ -393,16 +377,18 @@ class Machines:
 
     # looking
 
-    async def own_state(self) -> MachineState:
-        """Return what this machine itself has, and how busy that is."""
-        models = await asyncio.to_thread(self._services.library.list_models)
+    async def own_state(self, asker: PairedMachine | None = None) -> MachineState:
+        """Return what this machine itself has, and how busy that is; for a paired machine what it may use of it."""
+        is_for_memory = asker is not None and asker.is_memory_only
+        models = [] if is_for_memory else await asyncio.to_thread(self._services.library.list_models)
         statuses = {status.model: status for status in self._services.supervisor.list_statuses()}
         loads = [
             await self._load_of(model.name, statuses.get(model.runs_as))
             for model in models
             if not (model.attached or model.problem or model.is_builtin)
         ]
-        return MachineState(name=self._own_name(), models=loads)
+        lends = asker is not None and asker.lends_memory
+        return MachineState(name=self._own_name(), models=loads, lends_memory=lends)
 
     async def _load_of(self, name: str, status: EngineStatus | None) -> ModelLoad:
         if status is None or status.state is not EngineState.READY:
@@ -432,7 +418,7 @@ class Machines:
             self._states[machine.fingerprint] = None
             self._misses[machine.fingerprint] = self._misses.get(machine.fingerprint, 0) + 1
             if self._misses[machine.fingerprint] >= _MISSES:  # it sleeps or hangs: nobody need wait for it any longer
-                machine_addresses.connections.cut_all(_host_of(machine))
+                machine_addresses.connections.cut_all(host_of(machine))
             self._problems[machine.fingerprint] = str(error) or "It did not answer in time."
             return
         self._states[machine.fingerprint] = state
@@ -447,9 +433,9 @@ class Machines:
                 self._problems[machine.fingerprint] = str(error)
 
     async def _update_routes(self) -> None:
-        own = await self.own_state() if self._all() else None
+        own = await self.own_state() if self._trusted.list_machines() else None
         models = [(load.name, _model_of(load, "", "")) for load in own.models] if own is not None else []
-        for machine in self._all():
+        for machine in self._trusted.list_machines():
             if (state := self._states.get(machine.fingerprint)) is not None:
                 self._services.machine_routes.note_return(machine.name)
                 models += [(load.name, _model_of(load, machine.name, f"@{machine.name}")) for load in state.models]
@@ -474,7 +460,7 @@ class Machines:
             for model in models
             if model.id not in known.values()
         ]
-        if self._list_has(machine):  # it may have been revoked meanwhile
+        if self._trusted.has_machine(machine):  # it may have been revoked meanwhile
             await asyncio.to_thread(self._services.library.attach_models, records, "")
             for name, served_as in known.items():
                 if served_as not in served:
@@ -502,24 +488,6 @@ class Machines:
     def _is_enabled(self) -> bool:
         return self._services.settings.get_flag(ENABLED)
 
-    def _own(self) -> TlsIdentity:
-        assert self._identity is not None  # noqa: S101 -- for the type checker: `_open` came first
-        return self._identity
-
-    def _list(self) -> PairedMachines:
-        assert self._paired is not None  # noqa: S101 -- as above
-        return self._paired
-
-    def _all(self) -> list[PairedMachine]:
-        return self._paired.list_machines() if self._paired is not None else []
-
-    def _list_has(self, machine: PairedMachine) -> bool:
-        return machine.fingerprint in self._fingerprints()
-
-    def _fingerprints(self) -> Mapping[str, str]:
-        """Return the names of the machines that are let in, by fingerprint; none while it is switched off."""
-        return {machine.fingerprint: machine.name for machine in self._all()} if self._is_enabled else {}
-
     def _own_name(self) -> str:
         return machine_name(self._services.settings.get_text("machines.name"))
 
@@ -527,7 +495,7 @@ class Machines:
         address = self._local_address or _address_towards("192.0.2.1", DEFAULT_PORT)
         return MachineCard(
             name=self._own_name(),
-            certificate=base64.b64encode(self._own().certificate).decode(),
+            certificate=base64.b64encode(self._trusted.own.certificate).decode(),
             port=self._port,
             mac=mac_of(address),
         )
@@ -544,6 +512,9 @@ class Machines:
             paired_at=machine.paired_at,
             is_reachable=(state is not None) if is_known else None,
             problem=self._problems.get(machine.fingerprint, ""),
+            lends_memory=machine.lends_memory,
+            is_lender=state is not None and state.lends_memory,
+            is_memory_only=machine.is_memory_only,
             models=[replace(load, name=f"{load.name}@{machine.name}") for load in state.models] if state else [],
         )
 
@@ -570,10 +541,6 @@ def _model_of(load: ModelLoad, machine: str, suffix: str) -> MachineModel:
         load_s=load.load_s,
         tokens_per_s=load.tokens_per_s,
     )
-
-
-def _host_of(machine: PairedMachine) -> str:
-    return machine.url.removeprefix("https://")
 
 
 def _names_in(state: MachineState) -> set[str]:

@@ -1,32 +1,44 @@
-"""The tunnel between machines: who is let in, what travels, and a machine that goes away."""
+"""The tunnel between paired machines: who is let in, what travels, and a machine that goes away."""
 
 import asyncio
+import base64
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from app.core.across import AcrossPlan, LayerShare, TunnelMember
-from app.core.errors import BadRequest, NotFound, Unavailable
+from app.config.paths import Paths
+from app.core.across import AcrossPlan, LayerShare
+from app.core.errors import Conflict, Unavailable
+from app.core.machines import PairedMachine
 from app.gateway.across import links, tunnel
-from app.gateway.across.links import MemberLink, Spreads
-from app.gateway.across.tunnel import Pipe, TunnelIdentity, TunnelReply, TunnelRequest, call_member
+from app.gateway.across.links import MachineLink, Spreads
+from app.gateway.across.tunnel import NOT_PAIRED, Pipe, TunnelReply, TunnelRequest, call_machine
+from app.gateway.machines.trust import TrustedMachines
 from app.machines import identity as machine_identity
-from engines.api import LaunchOptions
+from engines.api import Failure, FailureKind, LaunchOptions
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 
 Answer = Callable[[TunnelRequest, Pipe], Awaitable[None]]
+PLAIN_TEXT_CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
 
-def identity_in(folder: Path) -> TunnelIdentity:
-    return TunnelIdentity(folder / "own.pem", folder / "tunnel.toml")
+async def open_in(folder: Path) -> TrustedMachines:
+    paths = Paths(config=folder, data=folder, state=folder, logs=folder)
+    trusted = TrustedMachines(paths, lambda: True)
+    await trusted.open_list()
+    await trusted.server_context()
+    return trusted
 
 
-def introduce(identity: TunnelIdentity, other: TunnelIdentity, address: str = "") -> TunnelMember:
-    member = TunnelMember(name="desk", address=address, certificate=other.certificate())
-    identity.add_member(member)
-    return member
+async def introduce(trusted: TrustedMachines, other: TrustedMachines, address: str = "10.0.0.2:1") -> PairedMachine:
+    host, _, port = address.rpartition(":")
+    certificate = base64.b64encode(other.own.certificate).decode()
+    return await trusted.trust_machine(PairedMachine(name="desk", certificate=certificate, host=host, port=int(port)))
 
 
 @pytest.fixture(autouse=True)
@@ -42,17 +54,17 @@ def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> TunnelIdentity:
-    return identity_in(tmp_path / "here")
+async def here(tmp_path: Path) -> TrustedMachines:
+    return await open_in(tmp_path / "here")
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> TunnelIdentity:
-    return identity_in(tmp_path / "there")
+async def there(tmp_path: Path) -> TrustedMachines:
+    return await open_in(tmp_path / "there")
 
 
 @asynccontextmanager
-async def machine(identity: TunnelIdentity, answer: Answer) -> AsyncIterator[str]:
+async def machine(trusted: TrustedMachines, answer: Answer) -> AsyncIterator[str]:
     """Play a machine that lends memory; yields its address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -63,7 +75,7 @@ async def machine(identity: TunnelIdentity, answer: Answer) -> AsyncIterator[str
         finally:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=identity.server_context())
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=await trusted.server_context())
     async with server:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
@@ -75,77 +87,92 @@ async def hold_and_echo(request: TunnelRequest, pipe: Pipe) -> None:
         await pipe[1].drain()
 
 
-def test_the_certificate_stays_and_its_key_is_private(here: TunnelIdentity, tmp_path: Path) -> None:
-    assert here.certificate() == identity_in(tmp_path / "here").certificate()
-    assert "PRIVATE" not in here.certificate()
-    assert (tmp_path / "here" / "own.pem").stat().st_mode & 0o077 == 0
+async def test_the_certificate_stays_and_its_key_is_private(here: TrustedMachines, tmp_path: Path) -> None:
+    assert here.own.certificate == (await open_in(tmp_path / "here")).own.certificate
+    assert (tmp_path / "here" / "machine-identity.pem").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "address", "certificate"),
-    [
-        ("here", "10.0.0.2:7437", ""),
-        ("a,b", "10.0.0.2:7437", ""),
-        (" ", "10.0.0.2:7437", ""),
-        ("desk", "10.0.0.2", ""),
-        ("desk", "10.0.0.2:0", ""),
-        ("desk", "10.0.0.2:7437", "no certificate"),
-        ("desk", "10.0.0.2:7437", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
-    ],
-)
-def test_what_is_no_machine_is_refused(here: TunnelIdentity, name: str, address: str, certificate: str) -> None:
-    with pytest.raises(BadRequest):
-        here.add_member(TunnelMember(name=name, address=address, certificate=certificate or here.certificate()))
-    assert here.list_members() == []
+async def test_nothing_is_made_or_read_while_other_machines_are_not_let_in(tmp_path: Path) -> None:
+    paths = Paths(config=tmp_path, data=tmp_path, state=tmp_path, logs=tmp_path)
+    with pytest.raises(Conflict, match=r"machines\.enabled"):
+        await TrustedMachines(paths, lambda: False).open_list()
+    assert not (tmp_path / "machine-identity.pem").exists()
 
 
-def test_machines_are_kept_and_forgotten(here: TunnelIdentity, there: TunnelIdentity) -> None:
-    member = introduce(here, there, "10.0.0.2:7437")
-    assert here.list_members() == [member]
-    assert here.find_member("desk") == member
-    here.remove_member("desk")
-    with pytest.raises(NotFound, match="desk"):
-        here.find_member("desk")
+async def test_an_older_list_is_moved_and_gives_no_more_than_it_gave(there: TrustedMachines, tmp_path: Path) -> None:
+    folder = tmp_path / "here"
+    own = await open_in(folder)
+    certificates = {
+        "desk": ssl.DER_cert_to_PEM_cert(there.own.certificate),
+        "me": ssl.DER_cert_to_PEM_cert(own.own.certificate),
+        "odd": PLAIN_TEXT_CERTIFICATE,
+    }
+    tables = [
+        f'[[member]]\nname = "{name}"\naddress = "10.0.0.2:7437"\ncertificate = """\n{certificate}"""\n'
+        for name, certificate in certificates.items()
+    ]
+    (folder / "tunnel.toml").write_text("\n".join(tables))
+    (moved,) = (await open_in(folder)).list_machines()
+    assert (moved.name, moved.host, moved.port) == ("desk", "10.0.0.2", 11643)
+    assert (moved.is_memory_only, moved.lends_memory) == (True, False)
+    assert not (folder / "tunnel.toml").exists()
+    assert (folder / "tunnel.toml.moved").exists()
+    again = await open_in(folder)
+    assert again.list_machines() == [moved]
+    assert not (await introduce(again, there)).is_memory_only, "paired by a code it may ask models too"
 
 
-def test_a_file_that_makes_no_sense_is_named(here: TunnelIdentity, tmp_path: Path) -> None:
-    here.certificate()
-    (tmp_path / "here" / "tunnel.toml").write_text("member = 3", encoding="utf-8")
-    with pytest.raises(BadRequest, match=r"tunnel\.toml"):
-        here.list_members()
+async def test_an_older_list_that_makes_no_sense_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "tunnel.toml").write_text("member = 3", encoding="utf-8")
+    assert (await open_in(tmp_path)).list_machines() == []
+    assert "tunnel.toml" in caplog.text
+    caplog.clear()
+    assert (tmp_path / "tunnel.toml").exists()
 
 
-async def test_machines_that_know_each_other_talk(here: TunnelIdentity, there: TunnelIdentity) -> None:
-    introduce(there, here)
+async def test_a_machine_that_is_paired_again_keeps_what_it_was_allowed(
+    here: TrustedMachines, there: TrustedMachines
+) -> None:
+    known = await introduce(here, there)
+    await here.change_machine(replace(known, lends_memory=True))
+    assert (await introduce(here, there, "10.0.0.3:2")).lends_memory
+
+
+async def test_machines_that_know_each_other_talk(here: TrustedMachines, there: TrustedMachines) -> None:
+    await introduce(there, here)
     async with machine(there, hold_and_echo) as address:
-        reply, (reader, writer) = await call_member(here, introduce(here, there, address), TunnelRequest(ask="state"))
+        reply, (reader, writer) = await call_machine(
+            here, await introduce(here, there, address), TunnelRequest(ask="state")
+        )
         assert reply.version == "state"
         writer.write(b"a")
         assert await reader.readexactly(1) == b"A"
         writer.close()
 
 
-async def test_a_stranger_is_let_in_nowhere(here: TunnelIdentity, there: TunnelIdentity, tmp_path: Path) -> None:
-    introduce(there, identity_in(tmp_path / "third"))
+async def test_a_stranger_is_let_in_nowhere(here: TrustedMachines, there: TrustedMachines, tmp_path: Path) -> None:
+    await introduce(there, await open_in(tmp_path / "third"))
     async with machine(there, hold_and_echo) as address:
-        with pytest.raises(Unavailable, match="does not answer"):
-            await call_member(here, introduce(here, there, address), TunnelRequest(ask="state"))
+        with pytest.raises(Unavailable, match="does not trust"):
+            await call_machine(here, await introduce(here, there, address), TunnelRequest(ask="state"))
 
 
 async def test_another_machine_at_the_address_is_not_believed(
-    here: TunnelIdentity, there: TunnelIdentity, tmp_path: Path
+    here: TrustedMachines, there: TrustedMachines, tmp_path: Path
 ) -> None:
-    introduce(there, here)
+    await introduce(there, here)
     async with machine(there, hold_and_echo) as address:
-        member = introduce(here, identity_in(tmp_path / "third"), address)
-        with pytest.raises(Unavailable, match="certificate is another"):
-            await call_member(here, member, TunnelRequest(ask="state"))
+        member = await introduce(here, await open_in(tmp_path / "third"), address)
+        with pytest.raises(Unavailable, match="is not desk"):
+            await call_machine(here, member, TunnelRequest(ask="state"))
 
 
-async def test_what_the_engine_sends_reaches_the_machine_and_back(here: TunnelIdentity, there: TunnelIdentity) -> None:
-    introduce(there, here)
+async def test_what_the_engine_sends_reaches_the_machine_and_back(
+    here: TrustedMachines, there: TrustedMachines
+) -> None:
+    await introduce(there, here)
     async with machine(there, hold_and_echo) as address:
-        link = MemberLink(here, introduce(here, there, address))
+        link = MachineLink(here, await introduce(here, there, address))
         await link.open_link(1)
         host, _, port = link.address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -157,7 +184,7 @@ async def test_what_the_engine_sends_reaches_the_machine_and_back(here: TunnelId
 
 
 async def test_a_machine_that_goes_silent_is_given_up_and_the_engine_cut_off(
-    here: TunnelIdentity, there: TunnelIdentity, monkeypatch: pytest.MonkeyPatch
+    here: TrustedMachines, there: TrustedMachines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(links, "BEAT_S", 0.01)
     monkeypatch.setattr(links, "LOST_S", 0.2)
@@ -167,9 +194,9 @@ async def test_a_machine_that_goes_silent_is_given_up_and_the_engine_cut_off(
         while await pipe[0].read(4096):
             pass  # nothing comes back
 
-    introduce(there, here)
+    await introduce(there, here)
     async with machine(there, answer) as address:
-        link = MemberLink(here, introduce(here, there, address))
+        link = MachineLink(here, await introduce(here, there, address))
         await link.open_link(1)
         host, _, port = link.address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -181,27 +208,40 @@ async def test_a_machine_that_goes_silent_is_given_up_and_the_engine_cut_off(
         assert address in link.loss
 
 
-async def unload(_model: str) -> None:
-    """Stop an engine that is not there."""
+class PlayedEngines:
+    """Notes which engine was failed, and why."""
+
+    def __init__(self) -> None:
+        self.failures: list[tuple[str, Failure]] = []
+        self._has_failed = asyncio.Event()
+
+    def fail_model(self, model: str, failure: Failure) -> None:
+        self.failures.append((model, failure))
+        self._has_failed.set()
+
+    async def await_failure(self) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await self._has_failed.wait()
 
 
 def spread_plan() -> AcrossPlan:
     shares = [
-        LayerShare(name=name, layers=layers, needed_bytes=layers, free_bytes=100)
-        for name, layers in (("here", 5), ("desk", 3))
+        LayerShare(name=name, first_layer=first, layers=layers, needed_bytes=layers, free_bytes=100)
+        for name, first, layers in (("here", 0, 5), ("desk", 5, 3))
     ]
     return AcrossPlan(model="m", context=512, shares=shares, fits=True, sentence="It fits.")
 
 
-async def test_a_spread_models_options_say_where_its_layers_lie(here: TunnelIdentity, there: TunnelIdentity) -> None:
-    introduce(there, here)
-    spreads = Spreads(here, unload)
+async def test_a_spread_models_options_say_where_its_layers_lie(here: TrustedMachines, there: TrustedMachines) -> None:
+    await introduce(there, here)
+    spreads = Spreads(here, PlayedEngines().fail_model)
     async with machine(there, hold_and_echo) as address:
-        introduce(here, there, address)
+        await introduce(here, there, address)
         await spreads.connect_machines("m", spread_plan())
         options = spreads.options_for("m", LaunchOptions(context=4096, slots=4))
         assert (options.gpu_layers, options.split_ratio, options.context, options.slots) == (4, (4.0,), 512, 1)
         assert options.rpc_servers[0].startswith("127.0.0.1:")
+        assert spreads.placement_of("m") == "Layers 1 to 5 on this computer, 6 to 8 on desk."
         assert spreads.is_over("m", ["desk"], 512)
         assert not spreads.is_over("m", ["desk"], 1024)
         spreads.forget_model("m")
@@ -209,17 +249,72 @@ async def test_a_spread_models_options_say_where_its_layers_lie(here: TunnelIden
 
 
 async def test_a_machine_that_refuses_says_why_and_one_that_is_gone_is_named(
-    here: TunnelIdentity, there: TunnelIdentity
+    here: TrustedMachines, there: TrustedMachines
 ) -> None:
     async def refuse(_request: TunnelRequest, pipe: Pipe) -> None:
         await tunnel.send_line(pipe[1], TunnelReply(problem="It holds layers for lap already."))
 
-    introduce(there, here)
-    spreads = Spreads(here, unload)
+    await introduce(there, here)
+    spreads = Spreads(here, PlayedEngines().fail_model)
     async with machine(there, refuse) as address:
-        introduce(here, there, address)
+        await introduce(here, there, address)
         with pytest.raises(Unavailable, match="holds layers for lap"):
             await spreads.connect_machines("m", spread_plan())
     with pytest.raises(Unavailable, match="desk"):
         await spreads.connect_machines("m", spread_plan())
     assert "m" not in spreads
+
+
+async def test_a_machine_that_is_revoked_is_cut_off_at_once_and_its_models_say_so(
+    here: TrustedMachines, there: TrustedMachines
+) -> None:
+    await introduce(there, here)
+    engines = PlayedEngines()
+    spreads = Spreads(here, engines.fail_model)
+    async with machine(there, hold_and_echo) as address:
+        desk = await introduce(here, there, address)
+        await spreads.connect_machines("m", spread_plan())
+        await here.distrust_machine(desk)
+        await engines.await_failure()
+        with pytest.raises(Unavailable, match="not paired"):
+            await call_machine(here, desk, TunnelRequest(ask="state"))
+        with pytest.raises(Unavailable, match=r"not paired with this computer any more\. No machine called .desk."):
+            await spreads.revive_machines("m")
+    ((model, failure),) = engines.failures
+    assert (model, failure.kind) == ("m", FailureKind.UNREACHABLE)
+    assert failure.sentence == "desk is not paired with this computer any more."
+
+
+async def test_a_machine_that_takes_its_memory_back_says_why(here: TrustedMachines, there: TrustedMachines) -> None:
+    async def hold_and_part(_request: TunnelRequest, pipe: Pipe) -> None:
+        await tunnel.send_line(pipe[1], TunnelReply())
+        await pipe[0].read(1)
+        pipe[1].write(tunnel.FAREWELL)
+        await tunnel.send_line(pipe[1], TunnelReply(problem="its memory is lent no longer."))
+
+    await introduce(there, here)
+    engines = PlayedEngines()
+    spreads = Spreads(here, engines.fail_model)
+    async with machine(there, hold_and_part) as address:
+        await introduce(here, there, address)
+        await spreads.connect_machines("m", spread_plan())
+        await engines.await_failure()
+    assert engines.failures[0][1].sentence == "desk holds no layers any more: its memory is lent no longer."
+
+
+async def test_a_machine_that_has_no_tunnel_is_an_older_one(here: TrustedMachines, there: TrustedMachines) -> None:
+    await introduce(there, here)
+    context = await there.server_context()
+    context.set_alpn_protocols(["http/1.1"])
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=context)
+    async with server:
+        desk = await introduce(here, there, f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        with pytest.raises(Unavailable, match="older Roundhouse"):
+            await call_machine(here, desk, TunnelRequest(ask="state"))
+
+
+async def test_nothing_at_the_address_is_said(here: TrustedMachines, there: TrustedMachines) -> None:
+    desk = await introduce(here, there, f"127.0.0.1:{free_port()}")
+    with pytest.raises(Unavailable, match="cannot be reached") as caught:
+        await call_machine(here, desk, TunnelRequest(ask="state"))
+    assert caught.value.code != NOT_PAIRED

@@ -196,8 +196,8 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     """What needs something to install: `test_engine_store`."""
     elsewhere.add(("POST", "/chats/{id}/answers/{message}/calls/{call}"))
     """What needs a model that calls tools: `test_chat_tools`."""
-    elsewhere |= {("POST", "/machines"), ("POST", "/machines/wake"), ("DELETE", "/machines/{name}")}
-    elsewhere.add(("POST", "/plan/across"))
+    elsewhere |= {("POST", "/machines"), ("POST", "/machines/wake"), ("POST", "/plan/across")}
+    elsewhere |= {(method, "/machines/{name}") for method in ("PATCH", "DELETE")}
     """What needs another gateway: `test_paired_gateways`, `test_across`."""
     elsewhere.add(("POST", "/draft-trials"))
     """What needs an engine that drafts: `test_draft_trials`."""
@@ -347,11 +347,11 @@ class Far(BaseHTTPRequestHandler):
 
 
 def machines_answer_as_they_say(call: Checked) -> None:
-    models_over_machines_answer_as_they_say(call)
     assert call("GET", "/machines")["port"] == 0
     call("PATCH", "/settings", {"machines.enabled": True, "machines.host": "127.0.0.1", "machines.port": free_port()})
     assert call("POST", "/machines/code")["seconds"] > 0
     assert call("GET", "/machines")["port"] > 0
+    assert call("GET", "/machines/memory") == []
     call("DELETE", "/machines/code")
     call("PATCH", "/settings", {"machines.enabled": False})
 
@@ -388,15 +388,6 @@ def made_and_attached_models_answer_as_they_say(call: Checked) -> None:
 def files_for_clusters_answer_as_they_say(call: Checked) -> None:
     deployment = call("POST", "/deployments/render", {"model": "Qwen/Qwen3-8B"})
     assert [file["name"] for file in deployment["files"]] == ["workers.yaml", "router.yaml"]
-
-
-def models_over_machines_answer_as_they_say(call: Checked) -> None:
-    own = call("GET", "/tunnel")
-    assert own["members"] == []
-    member = {"name": "desk", "address": "127.0.0.1:1", "certificate": own["certificate"]}
-    assert call("POST", "/tunnel/members", member) == member
-    assert "does not answer" in call("GET", "/tunnel")["members"][0]["problem"]
-    call("DELETE", "/tunnel/members/{name}", name="desk")
 
 
 def engines_answer_as_they_say(call: Checked) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.core.errors import EnvironmentFault, NotFound
+from app.core.errors import BadRequest, EnvironmentFault, NotFound
 from app.core.machines import MachineCard, PairedMachine
 from app.machines.paired import PairedMachines
+
+OWN = "0" * 64
 
 
 def machine(name: str, certificate: bytes, host: str = "192.168.1.7") -> PairedMachine:
@@ -17,29 +19,42 @@ def machine(name: str, certificate: bytes, host: str = "192.168.1.7") -> PairedM
 
 
 def test_a_machine_is_listed_once_under_a_name_of_its_own(tmp_path: Path) -> None:
-    paired = PairedMachines(tmp_path / "machines.json")
+    paired = PairedMachines(tmp_path / "machines.json", OWN)
     paired.put_machine(machine("desk", b"a"))
     second = paired.put_machine(machine("Desk", b"b"))
     assert second.name == "Desk-2"
     paired.put_machine(machine("desk", b"a", host="10.0.0.9"))
-    again = PairedMachines(tmp_path / "machines.json").list_machines()
+    again = PairedMachines(tmp_path / "machines.json", OWN).list_machines()
     assert [(entry.name, entry.host) for entry in again] == [("desk", "10.0.0.9"), ("Desk-2", "192.168.1.7")]
 
 
 def test_a_machine_that_was_revoked_is_gone_from_the_disk(tmp_path: Path) -> None:
-    paired = PairedMachines(tmp_path / "machines.json")
+    paired = PairedMachines(tmp_path / "machines.json", OWN)
     kept = paired.put_machine(machine("desk", b"a"))
     assert paired.find_machine(kept.id) == paired.find_machine("DESK") == kept
     paired.remove_machine(kept)
     with pytest.raises(NotFound):
-        PairedMachines(tmp_path / "machines.json").find_machine("desk")
+        PairedMachines(tmp_path / "machines.json", OWN).find_machine("desk")
+
+
+def test_this_machine_is_none_of_them(tmp_path: Path) -> None:
+    own = machine("me", b"a")
+    with pytest.raises(BadRequest):
+        PairedMachines(tmp_path / "machines.json", own.fingerprint).put_machine(own)
+    PairedMachines(tmp_path / "machines.json", OWN).put_machine(own)
+    assert PairedMachines(tmp_path / "machines.json", own.fingerprint).list_machines() == []
+
+
+def test_none_is_called_what_this_machine_is_called_among_several(tmp_path: Path) -> None:
+    paired = PairedMachines(tmp_path / "machines.json", OWN)
+    assert paired.put_machine(machine("here", b"a")).name == "here-2"
 
 
 @pytest.mark.parametrize("text", [b"{", b"[{}]", b"\xff", b'[{"name":"../x","certificate":"","host":"","port":1}]'])
 def test_a_list_that_cannot_be_read_trusts_nobody(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "machines.json").write_bytes(text)
     with pytest.raises(EnvironmentFault):
-        PairedMachines(tmp_path / "machines.json")
+        PairedMachines(tmp_path / "machines.json", OWN)
 
 
 @pytest.mark.parametrize(

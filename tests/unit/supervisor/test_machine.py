@@ -9,6 +9,7 @@ from app.core.engines import EngineState
 from app.core.errors import Bug
 from app.supervisor import messages as m
 from app.supervisor.ending import KILL_S, PORT_TRIES, UNWAITED_S, EngineTimer
+from app.supervisor.faults import UNRESPONSIVE
 from app.supervisor.machine import EngineMachine
 from app.supervisor.policy import RESTART_WINDOW_S, LoadRequest, SupervisorPolicy
 from engines.api import NEVER_RETRY_UNCHANGED, Failure, FailureKind, LaunchOptions, ModelFormat, ModelSource
@@ -421,9 +422,21 @@ def test_who_comes_back_in_time_finds_the_load_going_on() -> None:
 
 def test_an_engine_that_is_stuck_is_killed_and_serves_nobody_meanwhile() -> None:
     driver = Driver().come_up()
-    assert driver.say(m.EngineStuck(run=driver.machine.run)) == [m.KillRun(run=driver.machine.run)]
+    stuck = m.EngineStuck(run=driver.machine.run, failure=UNRESPONSIVE)
+    assert driver.say(stuck) == [m.KillRun(run=driver.machine.run)]
     assert not driver.machine.has_free_slot
-    assert driver.say(m.EngineStuck(run=driver.machine.run)) == [], "once"
+    assert driver.say(stuck) == [], "once"
+
+
+def test_an_engine_that_cannot_know_what_happened_fails_with_what_somebody_else_knows() -> None:
+    loss = Failure(kind=FailureKind.UNREACHABLE, sentence="desk went away.")
+    driver = Driver()
+    driver.ask()
+    driver.start()
+    assert driver.say(m.EngineStuck(run=driver.machine.run, failure=loss)) == [m.KillRun(run=driver.machine.run)]
+    crash = Failure(kind=FailureKind.CRASHED, sentence="It crashed.")
+    driver.say(m.RunEnded(run=driver.machine.run, failure=crash))
+    assert (driver.state(), driver.machine.failure) == (S.FAILED, loss)
 
 
 def test_an_unused_engine_is_stopped_in_time_and_never_while_it_is_used() -> None:
