@@ -40,6 +40,7 @@ def model_settings_scenes(usual: Replies) -> Iterator[Scene]:
     yield Scene("models-settings-end", page, usual, open_settings_with_error)
     yield Scene("models-settings-engine", page, usual, open_settings_for_vllm)
     yield Scene("models-settings-exl3", page, usual, open_settings_of_originals)
+    yield Scene("models-settings-across", page, usual, open_settings_over_two, looks=(*BOTH, *EVERY_LOOK[:3]))
     yield Scene("models-settings-mirrored", page, usual, open_model_settings, looks=(SceneLook(is_mirrored=True),))
 
 
@@ -92,6 +93,18 @@ def open_settings_of_originals(window: MainWindow, api: DemoApi) -> None:
     screen = window.pages.currentWidget()
     if isinstance(screen, ModelsScreen):
         screen.model.model_settings.open_model(data.ORIGINAL)
+        api.flush()
+    for _ in range(2):  # the page is as long as it will be once its rows have found their heights
+        QApplication.processEvents()
+    scroll_down(window, api)
+
+
+def open_settings_over_two(window: MainWindow, api: DemoApi) -> None:
+    """Open the settings of the model that runs, choose a computer for it to lie over too, and look at that part."""
+    open_model_settings(window, api)
+    screen = window.pages.currentWidget()
+    if isinstance(screen, ModelsScreen):
+        screen.model.model_settings.across.choose_machine("desk", is_chosen=True)
         api.flush()
     for _ in range(2):  # the page is as long as it will be once its rows have found their heights
         QApplication.processEvents()

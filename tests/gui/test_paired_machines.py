@@ -7,9 +7,15 @@ from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
 from app.core.events import MachinesChanged
-from app.core.machines import MachineList, ModelLoad, PairMachine, WakeMachine
+from app.core.machines import ChangeMachine, MachineList, ModelLoad, PairMachine, WakeMachine
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.machines.model import MachinesModel, describe_load, describe_own
+from app.gui.screens.machines.model import (
+    MachinesModel,
+    describe_load,
+    describe_loan,
+    describe_own,
+    describe_rights,
+)
 from app.gui.screens.machines.view import MachinesScreen, NearbyRow
 from app.gui.theme.theme import Theme
 from tests.demo import data
@@ -127,6 +133,31 @@ def test_waking_and_revoking(page: MachinesScreen, api: DemoApi, shell: QuietShe
     assert not [call for call in api.calls if call[0] == "DELETE"]
     shell.asked[-1][2].run()
     assert [path for method, path, _ in api.calls if method == "DELETE"] == ["/machines/box"]
+
+
+def test_memory_is_lent_by_a_switch_that_is_off_at_first(page: MachinesScreen, api: DemoApi) -> None:
+    desk = page.find_card("desk")
+    assert not desk.lends.isChecked()
+    assert desk._rights.text() == "It lends this computer its memory."
+    lent = replace(DESK, lends_memory=True)
+    api.replies["GET /machines"] = replace(LISTED, machines=[BOX, lent])
+    desk.lends.click()
+    api.flush()
+    assert api.bodies_of("PATCH", "/machines/desk") == [ChangeMachine(lends_memory=True)]
+    assert desk.lends.isChecked()
+    assert describe_loan(lent) == "desk can hold layers of its models in this computer's memory."
+
+
+def test_a_loan_that_is_refused_is_not_shown_as_made(page: MachinesScreen, api: DemoApi) -> None:
+    api.replies["PATCH /machines/desk"] = ErrorBody(code="storage", sentence="The disk is full.")
+    page.find_card("desk").lends.click()
+    api.flush()
+    assert not page.error.isHidden()
+    assert not page.find_card("desk").lends.isChecked()
+
+
+def test_one_from_the_older_list_may_ask_for_memory_only() -> None:
+    assert "memory only" in describe_rights(replace(BOX, is_memory_only=True))
 
 
 def test_switched_off_it_shows_no_more_than_the_switch(page: MachinesScreen, api: DemoApi) -> None:

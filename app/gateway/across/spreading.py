@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from statistics import median
 
 import msgspec
@@ -10,11 +11,12 @@ import msgspec
 from app.advisor.memory.setting import RunSetting
 from app.advisor.plans.across import MachineRoom, plan_layers
 from app.core.across import HERE, AcrossPlan, AcrossRequest, MachineMemory
-from app.core.errors import BadRequest, Conflict, EngineFailed, RoundhouseError, Unavailable
+from app.core.errors import BadRequest, Conflict, EngineFailed, NotFound, RoundhouseError, Unavailable
 from app.core.machines import PairedMachine
 from app.gateway.across.lending import ENGINE, INSTALL_HINT, lender_state
 from app.gateway.across.tunnel import ANSWER_S, UNREACHABLE, Pipe, TunnelReply, TunnelRequest, call_machine
 from app.gateway.advising.engine_table import engine_table
+from app.gateway.loading.launch import find_model
 from app.gateway.machines.trust import TrustedMachines
 from app.gateway.services import Services
 from engines.llama_cpp.launch import NO_RPC
@@ -49,12 +51,20 @@ async def plan_across(services: Services, request: AcrossRequest) -> AcrossPlan:
         MachineRoom(name=HERE, free_bytes=own.free_bytes, bandwidth_gb_s=own.bandwidth_gb_s),
         *map(_room_of, states),
     ]
-    context = request.context or services.settings.get_int("models.context")
+    context = request.context or await _context_of(services, request.model)
     setting = RunSetting(engine=engine_table()[ENGINE], context=min(context, facts.trained_context or context))
     try:
         return plan_layers(facts, setting, machines)
     except ValueError:
         raise BadRequest(f"{facts.name} has fewer layers than there are machines.", code="invalid_value") from None
+
+
+async def _context_of(services: Services, model: str) -> int:
+    """Return the context that is set for a model, or for all."""
+    own = None
+    with suppress(NotFound):  # one that is no model of this computer can be planned for
+        own = services.tuning.settings_of((await find_model(services, model)).runs_as).context
+    return own or services.settings.get_int("models.context")
 
 
 async def arrange_across(services: Services, model: str, request: AcrossRequest) -> None:

@@ -10,6 +10,7 @@ from app.client.http import quote_segment
 from app.core import words
 from app.core.errors import ErrorBody
 from app.core.machines import (
+    ChangeMachine,
     MachineCode,
     MachineList,
     MachineStanding,
@@ -105,6 +106,16 @@ class MachinesModel(ManagedStore[MachineList]):
             "/machines/wake", WakeMachine(name=name), kind=type(None), then=finish_wake, failed=self.show_refusal
         )
 
+    def lend_memory(self, name: str, *, lends: bool) -> None:
+        """Lend a computer this one's memory, or no longer."""
+        self.api.patch(
+            f"/machines/{quote_segment(name)}",
+            ChangeMachine(lends_memory=lends),
+            kind=MachineStanding,
+            then=lambda _: self.finish_change(),
+            failed=self.show_refusal,
+        )
+
     def revoke_machine(self, name: str) -> None:
         """Trust a computer no longer, once that is confirmed."""
 
@@ -173,6 +184,21 @@ def describe_place(machine: MachineStanding | NearbyMachine) -> str:
     """Return where a computer is, and what its certificate begins with."""
     certificate = tr("certificate {certificate}", certificate=machine.fingerprint[:_SHOWN])
     return f"{machine.host}:{machine.port} · {certificate}"
+
+
+def describe_loan(machine: MachineStanding) -> str:
+    """Say what lending this computer's memory means as it stands."""
+    if machine.lends_memory:
+        return tr("{name} can hold layers of its models in this computer's memory.", name=machine.name)
+    return tr("{name} holds nothing in this computer's memory.", name=machine.name)
+
+
+def describe_rights(machine: MachineStanding) -> str:
+    """Say what else is known of a computer's memory and of what it may; empty for the usual."""
+    facts = [tr("It lends this computer its memory.")] if machine.is_lender else []
+    if machine.is_memory_only:
+        facts.append(tr("It may ask for memory only. Pair the two by a code so that it can use models too."))
+    return " ".join(facts)
 
 
 def describe_load(load: ModelLoad) -> str:

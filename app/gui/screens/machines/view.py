@@ -11,19 +11,21 @@ from app.gui.net.remote_lists import Stores
 from app.gui.screens.machines.model import (
     MachinesModel,
     describe_load,
+    describe_loan,
     describe_own,
     describe_place,
+    describe_rights,
     describe_state,
 )
 from app.gui.shell.contract import PageId as Pages
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
-from app.gui.widgets.buttons import Button, ButtonLook
+from app.gui.widgets.buttons import Button, ButtonLook, Toggle
 from app.gui.widgets.fields import Field
 from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.panels import EmptyState, ErrorPanel, PageFrame
-from app.gui.widgets.rows import CardList, ListRow, RowList, SwitchCard
+from app.gui.widgets.rows import CardList, ControlRow, ListRow, RowList, SwitchCard
 from app.gui.widgets.status import Dot, Skeleton
 from app.gui.widgets.text import Label, Paragraph
 
@@ -253,8 +255,16 @@ class MachineEntryCard(Surface):
         self._place = Paragraph(theme, role="meta", color="ink-2")
         self._problem = Paragraph(theme, role="meta", color="bad")
         self.models = RowList(theme, tr("Models of {name}", name=name))
-        for widget in (self._place, self._problem, self.models):
+        self._rights = Paragraph(theme, role="meta", color="ink-2")
+        for widget in (self._place, self._rights, self._problem, self.models):
             inner.addWidget(widget)
+        title = tr("Lend this computer's memory to models of {name}", name=name)
+        self._loan = ControlRow(theme, title, "")
+        self.lends = Toggle(theme, title)
+        self.lends.clicked.connect(lambda: model.lend_memory(name, lends=self.lends.isChecked()))
+        self._loan.tools.addWidget(self.lends)
+        self._loan.add_problem_line()
+        box.addWidget(self._loan)
 
     def show_machine(self, machine: MachineStanding) -> None:
         """Show what is so now."""
@@ -265,6 +275,11 @@ class MachineEntryCard(Surface):
         self._place.setText(describe_place(machine))
         self._problem.setText(machine.problem)
         self._problem.setVisible(bool(machine.problem))
+        rights = describe_rights(machine)
+        self._rights.setText(rights)
+        self._rights.setVisible(bool(rights))
+        self.lends.setChecked(machine.lends_memory)
+        self._loan.help.setText(describe_loan(machine))
         self.models.sync({load.name: load for load in machine.models}, self._make_row, self._show_load)
         self.models.setVisible(bool(machine.models))
 

@@ -38,6 +38,7 @@ from app.gui import phrases
 from app.gui.net.model_settings import ask_to_allow
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.chat.options import SAMPLING_OPTIONS, NumberOption
+from app.gui.screens.models.across_section import AcrossModel
 from app.gui.screens.models.exl3_section import Exl3Model
 from app.gui.screens.models.loss_section import LossModel
 from app.gui.shell.contract import RACE_TASK, TUNE_TASK, PageId, Shell
@@ -127,6 +128,8 @@ class ModelSettingsModel(QObject):
         """What its quantisation loses against a larger one."""
         self.exl3 = Exl3Model(stores.api, shell)
         """EXL3 made of its original weights."""
+        self.across = AcrossModel(stores, shell)
+        """Spreading it over paired computers."""
         shell.event_received.connect(self._handle_event)
 
     @property
@@ -140,6 +143,7 @@ class ModelSettingsModel(QObject):
         self.history = []
         self.loss.open_model(model)
         self.exl3.open_model(model)
+        self.across.open_model(model)
         self.opened.emit()
         self.changed.emit()
         self.fetch_choices()
@@ -153,6 +157,7 @@ class ModelSettingsModel(QObject):
         self.model = self.choices = self.error = None
         self.loss.open_model(None)
         self.exl3.open_model(None)
+        self.across.open_model(None)
         self.closed.emit()
 
     def fetch_choices(self) -> None:

@@ -10,6 +10,7 @@ from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.screens.benchmarks.plot_view import PlotCard
 from app.gui.screens.models import model_settings
+from app.gui.screens.models.across_section import AcrossSection
 from app.gui.screens.models.exl3_section import Exl3Section
 from app.gui.screens.models.loss_section import LossSection
 from app.gui.screens.models.model_setting_rows import (
@@ -161,6 +162,8 @@ class ModelSettingsView(QWidget):
         )
         for section in self._sections:
             box.addWidget(section)
+        self.across = AcrossSection(theme, model.across)
+        box.addWidget(self.across)
         self.history = Section(theme, tr("Measured here"))
         self._drawn: list[str] = []
         self._plots = VBox(theme, gap=16)

@@ -101,9 +101,10 @@ class EngineRow(QWidget):
         self._dismiss.setVisible(has_failed)
         self._failure.setVisible(status.failure is not None)
         self._remedy_panel.show_status(status)
-        self._below.setVisible(status.failure is not None or bool(status.notes))
+        self._below.setVisible(status.failure is not None or bool(status.notes or status.placement))
         done = {applied.sentence for applied in status.mended}
-        without = [note for note in status.notes if note not in done]
+        placement = [status.placement] if status.placement and status.failure is None else []
+        without = [*placement, *(note for note in status.notes if note not in done)]
         self._without.setText("\n".join(without))
         self._without.setVisible(bool(without))
         if status.failure is not None:

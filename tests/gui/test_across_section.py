@@ -1,0 +1,163 @@
+"""A model over several computers, in its settings: chosen, planned, loaded, and what is said when one is lost."""
+
+import pytest
+from msgspec.structs import replace
+from pytestqt.qtbot import QtBot
+
+from app.core.across import AcrossRequest
+from app.core.engines import EngineState, EngineStatus, FailureReport
+from app.core.errors import ErrorBody
+from app.core.events import EngineChanged
+from app.core.machines import MachineList, WakeMachine
+from app.core.models import LoadModel, LoadOptions, ModelInfo
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.models.across_section import AcrossModel, AcrossSection, LenderRow, ShareRow
+from app.gui.theme.theme import Theme
+from tests.demo.api import DemoApi
+from tests.demo.paired_machines import LENDERS, LISTED, SPREAD
+from tests.gui.conftest import QuietShell
+
+MODEL = ModelInfo(name="m", title="M", path="/m.gguf", format="gguf", size_bytes=4, architecture="llama")
+PLACEMENT = "Layers 1 to 20 on this computer, 21 to 48 on desk."
+READY = EngineStatus(model="m", engine="llama.cpp", state=EngineState.READY, placement=PLACEMENT)
+LOSS = "desk (192.168.1.7:11643), which held layers of this model, went away at 12:00:00."
+
+
+@pytest.fixture
+def stores(api: DemoApi, shell: QuietShell) -> Stores:
+    stores = Stores(api, shell)
+    shell.is_connected = True
+    stores.machines.read()
+    api.flush()
+    return stores
+
+
+@pytest.fixture
+def model(stores: Stores, api: DemoApi, shell: QuietShell) -> AcrossModel:
+    model = AcrossModel(stores, shell)
+    model.open_model(MODEL)
+    api.flush()
+    return model
+
+
+@pytest.fixture
+def section(model: AcrossModel, theme: Theme, qtbot: QtBot) -> AcrossSection:
+    section = AcrossSection(theme, model)
+    qtbot.addWidget(section)
+    return section
+
+
+def lender_row(section: AcrossSection, name: str) -> LenderRow:
+    row = section.lenders.rows[name]
+    assert isinstance(row, LenderRow)
+    return row
+
+
+def test_each_computer_says_what_it_lends_or_why_it_cannot(section: AcrossSection) -> None:
+    desk, box = lender_row(section, "desk"), lender_row(section, "box")
+    assert desk.accessibleDescription() == "22.0 GiB free · memory 68 GB/s · 0.42 ms there and back, 112 MB/s"
+    assert (desk.toggle.isEnabled(), box.toggle.isEnabled()) == (True, False)
+    assert (desk.wake.isHidden(), box.wake.isHidden()) == (True, False)
+    assert box._problem.text() == "box (192.168.1.22:11643) does not answer. It may be asleep or switched off."
+    assert not section.load.isEnabled()
+
+
+def test_one_that_sleeps_is_woken(section: AcrossSection, api: DemoApi, shell: QuietShell) -> None:
+    lender_row(section, "box").wake.click()
+    api.flush()
+    assert api.bodies_of("POST", "/machines/wake") == [WakeMachine(name="box")]
+    assert shell.said == ["The packet that wakes box was sent."]
+
+
+def test_what_is_chosen_is_planned_and_loaded(section: AcrossSection, api: DemoApi) -> None:
+    lender_row(section, "desk").toggle.click()
+    assert section.waiting.text() == "Calculating…"
+    api.flush()
+    assert api.bodies_of("POST", "/plan/across") == [AcrossRequest(model="m", across=["desk"])]
+    assert section.sentence.text() == SPREAD.sentence
+    share = section.shares.rows["desk"]
+    assert isinstance(share, ShareRow)
+    assert share.accessibleName() == "desk: layers 21 to 48"
+    assert share.accessibleDescription() == "12.0 GiB of 22.0 GiB free · 0.42 ms there and back, 112 MB/s"
+    assert share._time.text() == "34.90 ms a token"
+    assert "15 tok/s" in section.reasons.text()
+
+    api.replies["POST /load"] = replace(READY, state=EngineState.LOADING)
+    section.load.click()
+    assert (section.load.isHidden(), section.stop.isHidden()) == (True, False)
+    api.flush()
+    options = LoadOptions(across=("desk",))
+    assert api.bodies_of("POST", "/load") == [LoadModel(model="m", options=options, wait=False)]
+    assert section.placement.text() == PLACEMENT
+    assert not section.load_here.isHidden()
+    section.load_here.click()
+    api.flush()
+    assert api.bodies_of("POST", "/load")[-1].options == LoadOptions(across=())
+
+
+def test_room_being_made_is_called_off(section: AcrossSection, model: AcrossModel, api: DemoApi) -> None:
+    lender_row(section, "desk").toggle.click()
+    api.flush()
+    section.load.click()
+    section.stop.click()
+    api.flush()
+    assert not model.is_loading
+    assert section.load.isEnabled()
+
+
+def test_a_plan_that_does_not_fit_is_said_and_not_loaded(section: AcrossSection, api: DemoApi) -> None:
+    api.replies["POST /plan/across"] = replace(SPREAD, fits=False, sentence="It does not fit.")
+    lender_row(section, "desk").toggle.click()
+    api.flush()
+    assert section.sentence.text() == "It does not fit."
+    assert not section.load.isEnabled()
+
+
+@pytest.mark.parametrize("path", ["GET /machines/memory", "POST /plan/across", "POST /load"])
+def test_a_refusal_is_said_and_asked_again(section: AcrossSection, api: DemoApi, path: str) -> None:
+    section._model.choose_machine("desk", is_chosen=True)
+    api.flush()
+    api.replies[path] = ErrorBody(code="machine_refuses", sentence="desk can hold no layers: it has llama.cpp 1.")
+    section.again.click()
+    api.flush()
+    if path == "POST /load":
+        section.load.click()
+        api.flush()
+    assert not section.error.isHidden()
+    assert not section._model.is_loading
+
+
+def test_memory_that_is_taken_back_is_chosen_no_longer(section: AcrossSection, api: DemoApi) -> None:
+    lender_row(section, "desk").toggle.click()
+    api.flush()
+    api.replies["GET /machines/memory"] = [replace(lender, problem="It does not lend.") for lender in LENDERS]
+    section.again.click()
+    api.flush()
+    assert section._model.chosen == []
+    assert section.waiting.text().startswith("No computer lends its memory.")
+    assert not section.load.isEnabled()
+
+
+def test_a_computer_that_is_lost_is_named(section: AcrossSection, shell: QuietShell) -> None:
+    shell.broadcast_event(EngineChanged(status=READY))
+    assert section.placement.text() == PLACEMENT
+    failure = FailureReport(code="unreachable", sentence=LOSS, hint="The next request tries to reach it again.")
+    shell.broadcast_event(EngineChanged(status=replace(READY, state=EngineState.FAILED, failure=failure)))
+    assert section.placement.isHidden()
+    assert not section.error.isHidden()
+    assert section.error._sentence.text() == LOSS
+
+
+def test_nothing_is_offered_without_another_computer_or_for_another_kind_of_model(
+    stores: Stores, api: DemoApi, shell: QuietShell
+) -> None:
+    model = AcrossModel(stores, shell)
+    for other in (replace(MODEL, format="mlx"), replace(MODEL, attached="http://127.0.0.1:1/v1"), None):
+        model.open_model(other)
+        assert not model.is_offered
+    model.open_model(MODEL)
+    assert model.is_offered
+    api.replies["GET /machines"] = MachineList(name=LISTED.name, fingerprint="", port=0, machines=[])
+    stores.machines.read()
+    api.flush()
+    assert not model.is_offered
