@@ -77,7 +77,7 @@ _SAID = {
     ),
     _K.UNREACHABLE: FailureText(
         "A machine that held a part of the model has gone away.",
-        "`roundhouse tunnel` says which machines answer; load the model again without it, or once it is back.",
+        "`roundhouse machines memory` says which answer; load the model again without it, or once it is back.",
     ),
     _K.MODEL_NOT_FOUND: FailureText(
         "The model file was moved or cannot be read.",

@@ -120,4 +120,4 @@ def test_a_machine_that_is_gone_is_said_in_a_sentence(line: str) -> None:
     failure = READER.explain(Exit(code=-6, suspicions=[suspicion], tail=[line], was_ready=True))
     assert failure.kind is FailureKind.UNREACHABLE
     assert "machine" in failure.sentence
-    assert "roundhouse tunnel" in failure.hint
+    assert "roundhouse machines memory" in failure.hint

@@ -214,9 +214,16 @@ class AcrossSection(Section):
         self.shares.fill = "sunken"
         self.reasons = Paragraph(theme, role="meta", color="ink-2")
         self.error = ErrorPanel(theme)
-        for widget in (Paragraph(theme, _ABOUT.tr(), color="ink-2"), self.placement, self.lenders, self.waiting):
-            box.addWidget(widget)
-        for widget in (self.sentence, self.shares, self.reasons, self.error):
+        for widget in (
+            Paragraph(theme, _ABOUT.tr(), color="ink-2"),
+            self.placement,
+            self.lenders,
+            self.waiting,
+            self.sentence,
+            self.shares,
+            self.reasons,
+            self.error,
+        ):
             box.addWidget(widget)
         box.addLayout(self._make_buttons())
         self.body.addWidget(card)
