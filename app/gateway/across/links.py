@@ -19,7 +19,6 @@ from app.core.machines import PairedMachine
 from app.gateway.across.tunnel import (
     FAREWELL,
     START_S,
-    UNREACHABLE,
     Pipe,
     TunnelReply,
     TunnelRequest,
@@ -108,6 +107,8 @@ class MachineLink:
         return f"{self.machine.name} holds no layers any more: {(await read_line(pipe[0], TunnelReply)).problem}"
 
     def _describe_loss(self) -> str:
+        if not self._trusted.is_enabled():
+            return f"{self.machine.name} was let go: `machines.enabled` is off."
         if not self._trusted.has_machine(self.machine):
             return f"{self.machine.name} is not paired with this computer any more."
         place = f"{self.machine.name} ({self.machine.host}:{self.machine.port})"
@@ -183,7 +184,7 @@ class Spreads:
             try:
                 await self._connect_links(model, spread.plan)
             except RoundhouseError as error:
-                raise Unavailable(f"{spread.loss_reason} {error}", hint=error.hint, code=UNREACHABLE) from None
+                raise Unavailable(f"{spread.loss_reason} {error}", hint=error.hint, code=error.code) from None
 
     def options_for(self, model: str, options: LaunchOptions) -> LaunchOptions:
         """Return the options with where the layers of a spread model lie."""

@@ -30,7 +30,7 @@ class TrustedMachines:
     """The owner of the list. Belongs to the event loop's thread; `is_enabled` says whether others are let in."""
 
     def __init__(self, paths: Paths, is_enabled: Callable[[], bool]) -> None:
-        self._paths, self._is_enabled = paths, is_enabled
+        self._paths, self.is_enabled = paths, is_enabled
         self._opening = asyncio.Lock()
         self._identity: TlsIdentity | None = None
         self._paired: PairedMachines | None = None
@@ -41,7 +41,7 @@ class TrustedMachines:
     async def open_list(self) -> None:
         """Have identity and list. Raises Conflict while others are not let in, EnvironmentFault, StorageFault."""
         async with self._opening:
-            if not self._is_enabled():
+            if not self.is_enabled():
                 raise Conflict(
                     "Other machines are not let in: `machines.enabled` is off.",
                     hint="Turn it on: `roundhouse settings machines.enabled true`.",
@@ -79,7 +79,7 @@ class TrustedMachines:
 
     def fingerprints(self) -> Mapping[str, str]:
         """Return the names of the machines that are let in, by fingerprint; none while it is switched off."""
-        return {machine.fingerprint: machine.name for machine in self.list_machines()} if self._is_enabled() else {}
+        return {machine.fingerprint: machine.name for machine in self.list_machines()} if self.is_enabled() else {}
 
     def has_machine(self, machine: PairedMachine) -> bool:
         """Tell whether a machine is trusted still."""
