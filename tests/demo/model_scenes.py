@@ -7,6 +7,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.core.events import QuantizeChanged
+from app.gui.screens.models.across_section import AcrossSection
 from app.gui.screens.models.hub_card import HubCardView
 from app.gui.screens.models.pick_card import FamilyView
 from app.gui.screens.models.view import ModelsScreen
@@ -108,7 +109,7 @@ def open_settings_over_two(window: MainWindow, api: DemoApi) -> None:
         api.flush()
     for _ in range(2):  # the page is as long as it will be once its rows have found their heights
         QApplication.processEvents()
-    scroll_down(window, api)
+    scroll_to(AcrossSection)(window, api)
 
 
 def open_settings_with_error(window: MainWindow, api: DemoApi) -> None:
