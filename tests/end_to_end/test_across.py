@@ -152,6 +152,12 @@ def machines(
     for machine in pair:
         machine.start()
     assert lap.run("import", str(MODEL.write(lap.home / "spread.gguf"))).returncode == 0
+    assert "desk" in lap.run("plan", "spread", "--across", "desk").stderr
+    introduce(lap, desk)
+    assert "--variant rpc" in lender(lap)["problem"], "the engine that comes with it holds layers for nobody"
+    assert "--variant rpc" in lap.run("load", "spread", "--across", "desk").stderr
+    copy_engine(lap, desk)
+    wait_until(lambda: lender(lap).get("problem", "") == "")
     yield lap, desk
     for machine in pair:
         machine.run("down")
@@ -166,10 +172,14 @@ def copy_engine(lap: Machine, desk: Machine) -> None:
     desk.start()
 
 
-def pair_up(lap: Machine, desk: Machine) -> None:
+def introduce(lap: Machine, desk: Machine) -> None:
+    """Pair the two by a code; memory is lent once somebody says so."""
     code = desk.json("machines", "code")["pairing_code"]["code"]
     done = lap.run("machines", "pair", f"{DESK_ADDRESS}:{PORT}", code)
     assert done.returncode == 0, done.stderr
+    assert "does not lend" in lender(lap)["problem"]
+    assert "does not lend" in lap.run("plan", "spread", "--across", "desk").stderr
+    assert desk.run("machines", "lend", "lap").returncode == 0
 
 
 def lender(lap: Machine) -> Mapping[str, Any]:
@@ -216,19 +226,6 @@ def measure_speed(lap: Machine, tokens: int = 64) -> float:
     return (len(times) - 1) / (times[-1] - times[0])
 
 
-def test_nothing_is_lent_to_a_paired_machine_before_somebody_says_so(machines: tuple[Machine, Machine]) -> None:
-    lap, desk = machines
-    assert "desk" in lap.run("plan", "spread", "--across", "desk").stderr
-    pair_up(lap, desk)
-    assert "does not lend" in lender(lap)["problem"]
-    assert "does not lend" in lap.run("plan", "spread", "--across", "desk").stderr
-    assert desk.run("machines", "lend", "lap").returncode == 0
-    assert "--variant rpc" in lender(lap)["problem"], "the engine that comes with it holds layers for nobody"
-    assert "--variant rpc" in lap.run("load", "spread", "--across", "desk").stderr
-    copy_engine(lap, desk)
-    wait_until(lambda: lender(lap).get("problem", "") == "")
-
-
 def test_a_model_is_planned_loaded_and_answers_over_two(machines: tuple[Machine, Machine]) -> None:
     lap, desk = machines
     assert lender(lap)["latency_ms"] > 0
@@ -253,8 +250,9 @@ def test_a_member_killed_while_answering_is_noticed_and_the_next_load_says_why(
     load_over_both(lap)
     chat = lap.chat(100_000)
     await_answer(chat)
+    killed_at = time.time()
     desk.kill()
-    assert f"desk ({DESK_ADDRESS}:{PORT})" in read_loss(chat, time.time())
+    assert f"desk ({DESK_ADDRESS}:{PORT})" in read_loss(chat, killed_at)
     assert "went away" in lap.run("ps").stdout
     again = lap.run("load", "spread")
     assert again.returncode != 0
@@ -304,3 +302,4 @@ def test_a_machine_that_is_revoked_is_cut_off_at_once_and_let_in_no_more(machine
     assert "paired" in lap.run("load", "spread").stderr
     assert lap.run("load", "spread", "--across", "here").returncode == 0
     assert answers(lap), "on this computer alone it needs nobody"
+    introduce(lap, desk)

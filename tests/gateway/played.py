@@ -43,7 +43,7 @@ from app.supervisor.lease import Lease, ReadyEndpoint
 from app.supervisor.policy import LeaseOptions, LoadRequest
 from app.supervisor.run import StateKeeping
 from app.supervisor.states import SlotStateLaunch, StateFacts
-from engines.api import EngineAdapter, EngineInstallation
+from engines.api import EngineAdapter, EngineInstallation, Failure
 from engines.registry import ADAPTERS
 from tests.ports import free_port
 
@@ -118,6 +118,9 @@ class StandInSupervisor:
         self.states = StateKeeping()
         self.state_launch: SlotStateLaunch | None = None
         """What the leases say of states of slots."""
+
+    def fail_model(self, model: str, failure: Failure) -> None:
+        """Kill nothing: no test of these spreads a model."""
 
     def state_facts(self, _model: str) -> StateFacts:
         return StateFacts(is_kept=self.state_launch is not None)

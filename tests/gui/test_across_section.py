@@ -58,7 +58,7 @@ def test_each_computer_says_what_it_lends_or_why_it_cannot(section: AcrossSectio
     assert desk.accessibleDescription() == "22.0 GiB free · memory 68 GB/s · 0.42 ms there and back, 112 MB/s"
     assert (desk.toggle.isEnabled(), box.toggle.isEnabled()) == (True, False)
     assert (desk.wake.isHidden(), box.wake.isHidden()) == (True, False)
-    assert box._problem.text() == "box (192.168.1.22:11643) does not answer. It may be asleep or switched off."
+    assert box.facts.text() == "box (192.168.1.22:11643) does not answer. It may be asleep or switched off."
     assert not section.load.isEnabled()
 
 

@@ -300,14 +300,28 @@ class AcrossSection(Section):
             widget.setVisible(plan is not None)
 
 
-class LenderRow(ListRow):
+class FactsRow(ListRow):
+    """A row whose quiet words wrap: figures that are cut off say nothing."""
+
+    def __init__(self, theme: Theme, name: str = "") -> None:
+        super().__init__(theme, name)
+        self.facts = Paragraph(theme, role="meta")
+        self.words.addWidget(self.facts)
+
+    def show_facts(self, name: str, facts: str, *, is_wrong: bool = False) -> None:
+        """Show them now."""
+        self.show_text(name, "")
+        self.facts.setText(facts)
+        self.facts.set_color("warn" if is_wrong else "ink-2")
+        self.setAccessibleDescription(facts)
+
+
+class LenderRow(FactsRow):
     """A paired computer: what it lends and how the way to it measured, or why it cannot; a switch that chooses it."""
 
     def __init__(self, theme: Theme, model: AcrossModel, name: str) -> None:
         super().__init__(theme, name)
         self._model, self._name = model, name
-        self._problem = Paragraph(theme, role="meta", color="warn")
-        self.words.addWidget(self._problem)
         self.wake = Button(theme, tr("Wake"), look=ButtonLook.QUIET, icon="power", name=tr("Wake {name}", name=name))
         self.wake.set_action(lambda: model.wake_machine(name))
         self.toggle = Toggle(theme, tr("Layers on {name}", name=name))
@@ -317,16 +331,14 @@ class LenderRow(ListRow):
 
     def show_lender(self, lender: MachineMemory) -> None:
         """Show what it said."""
-        self.show_text(lender.name, "" if lender.problem else describe_lender(lender))
-        problem = f"{lender.problem} {phrases.drop_commands(lender.hint)}".strip() if lender.problem else ""
-        self._problem.setText(problem)
-        self._problem.setVisible(bool(problem))
+        problem = f"{lender.problem} {phrases.drop_commands(lender.hint)}".strip()
+        self.show_facts(lender.name, problem if lender.problem else describe_lender(lender), is_wrong=bool(problem))
         self.wake.setVisible(self._model.can_wake(lender))
         self.toggle.setEnabled(not lender.problem)
         self.toggle.setChecked(self._name in self._model.chosen)
 
 
-class ShareRow(ListRow):
+class ShareRow(FactsRow):
     """The layers of one computer: which, what they take, and what each token takes there."""
 
     def __init__(self, theme: Theme) -> None:
@@ -336,7 +348,7 @@ class ShareRow(ListRow):
 
     def show_share(self, share: LayerShare) -> None:
         """Show it now."""
-        self.show_text(describe_layers(share), describe_share(share))
+        self.show_facts(describe_layers(share), describe_share(share))
         self._time.setText("" if share.token_ms is None else tr("{time:.2f} ms a token", time=share.token_ms))
         self._time.setToolTip(share.arithmetic)
 
