@@ -209,6 +209,10 @@ class GrowingMemory(msgspec.Struct, frozen=True, kw_only=True, tag="growing"):
     """System memory of interpreter and libraries. From the size of what the wheels load; not measured with a model."""
     device: int = 0
     """Taken on the GPU besides the driver's context (allocator, kernels)."""
+    expert_process: int = 0
+    """System memory of a further process, which computes experts that stay there; assumed."""
+    expert_mark: str = ""
+    """With what the type of weights ends, in the file, that it can compute there; empty: all are."""
 
 
 MemoryUse = GgmlMemory | ReservedMemory | GrowingMemory
@@ -266,6 +270,11 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def is_ggml(self) -> bool:
         """Whether llama.cpp's library computes: its builds, buffers and ways of leaving GPUs are then known."""
         return isinstance(self.memory, GgmlMemory)
+
+    @property
+    def keeps_experts_aside(self) -> bool:
+        """Whether experts can stay in system memory while a GPU holds the rest; llama.cpp can do so with any layer."""
+        return self.is_ggml or EngineAbility.HOST_OFFLOAD in self.abilities
 
     @property
     def has_speed_points(self) -> bool:

@@ -2,7 +2,7 @@
 
 import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -21,8 +21,11 @@ from engines.exllama.backend import (
 from engines.exllama.cards import GIB, read_placement
 from engines.exllama.constraint import unknown_schema
 from engines.exllama.drafting3 import DraftPlan
+from engines.exllama.vision3 import STAGE as VISION_STAGE
+from engines.exllama.vision3 import PicturedPrompt, VisionComponent, open_vision, pictures_of
 from engines.exllama.vocabulary import ExllamaVocabulary, reads_begin_token
 from engines.serving.backend import BackendAbility, LoadResult, ProgressCallback, Token, WorkItem
+from engines.serving.refusals import feature_refusal
 from engines.serving.templates import read_template
 
 _ABILITIES = frozenset(
@@ -43,14 +46,19 @@ class Exl3Backend(ExllamaBackend):
 
     name = "exllamav3"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._vision: VisionComponent | None = None
+
     def open(self, config: Mapping[str, object], tell: ProgressCallback) -> LoadResult:
         """Load the model. Raises RuntimeError when there is no room or no card."""
         exl, folder, slots = self.library, folder_of(config), int(str(config["slots"]))
         settings = exl.Config.from_directory(str(folder))
-        settings.infer_params.moe_cpu_offload = int(str(config["cpu_moe_layers"]))
         model = exl.Model.from_config(settings)
+        settings.infer_params.moe_cpu_offload = count_expert_layers(model, int(str(config["cpu_moe_layers"])))
         context = context_of(config, settings.max_position_embeddings)
         drafting = DraftPlan.make_plan(exl, settings, config["draft"])
+        self._vision = open_vision(exl, settings)
         # It wants room for one more token than it will write, and for drafts; recurrent models have a state for each
         # slot. What is drafted and refused is taken back, so that these keep their state of so many tokens ago.
         room = context + 1 + drafting.tokens
@@ -80,7 +88,7 @@ class Exl3Backend(ExllamaBackend):
             slots=slots,
             device="cuda",
             device_name=str(self.torch.cuda.get_device_name(0)),
-            abilities=_ABILITIES,
+            abilities=_ABILITIES if self._vision is None else _ABILITIES | {BackendAbility.IMAGES},
             chat_template=template,
             specials=specials,
         )
@@ -92,15 +100,18 @@ class Exl3Backend(ExllamaBackend):
         config: Mapping[str, object],
         tell: ProgressCallback,
     ) -> None:
-        """Deal what drafts, the model and its adapters out over the cards."""
+        """Deal what sees and drafts, the model and its adapters out over the cards."""
         cards = read_placement(config)
         split: dict[str, object] = {
             "max_chunk_size": chunk_tokens(config),
             "max_batch_size": int(str(config["slots"])),
             "use_per_device": cards.card_gigabytes,
         }
-        if drafting.model is not None:
-            drafting.model.load(callback=stage_callback(tell, drafting.load_stage), **split)
+        seeing = None if self._vision is None else self._vision.model
+        for part, stage in ((seeing, VISION_STAGE), (drafting.model, drafting.load_stage)):
+            if part is None:
+                continue
+            part.load(callback=stage_callback(tell, stage), **split)
             if cards.card_gigabytes is not None:  # what it took is no longer there for the model
                 split["use_per_device"] = self._less_what_is_taken(cards.card_gigabytes)
         on_weights = stage_callback(tell, "Reading weights")
@@ -129,7 +140,23 @@ class Exl3Backend(ExllamaBackend):
             return_probs=work.logprobs is not None,
             return_top_tokens=work.logprobs or 0,
             identifier=work.id,
+            embeddings=pictures_of(work.prompt),
         )
+
+    def find_picture(self, mark: str) -> object | None:
+        """Return what was seen in a picture, if it is kept."""
+        return None if self._vision is None else self._vision.find(mark)
+
+    def read_picture(self, mark: str, picture: Any) -> object:  # noqa: ANN401 -- Pillow's
+        """Return what the model sees in a picture. Raises Refused for one it cannot look at."""
+        if self._vision is None:
+            raise feature_refusal("pictures", "messages")
+        return self._vision.look_at(mark, picture, self._tokenizer)
+
+    def encode_pictures(self, text: str, pictures: Sequence[object]) -> list[int]:
+        """Return a text's tokens, with those of pictures in the place of their marks."""
+        encoded = self._tokenizer.encode(text, encode_special_tokens=True, embeddings=list(pictures))
+        return PicturedPrompt(map(int, encoded.tolist()[0]), pictures)
 
     def _make_filter(self, work: int, schema: str) -> Any:  # noqa: ANN401 -- the library's own
         """Return what holds an answer to a schema. The library's own filter would end the work of everybody else."""
@@ -164,6 +191,12 @@ class Exl3Backend(ExllamaBackend):
     def _cache_kind(self, config: Mapping[str, object]) -> dict[str, object]:
         keys, values = kv_bits_of(config)
         return {"layer_type": self.library.CacheLayer_quant, "k_bits": keys, "v_bits": values} if keys else {}
+
+
+def count_expert_layers(model: Any, layers: int) -> int:  # noqa: ANN401 -- the library's own
+    """Return how many of so many first layers have experts to choose from: the library counts these alone."""
+    places = [(getattr(module, "layer_idx", None), getattr(module, "mlp", None)) for module in model.modules]
+    return sum(place is not None and place < layers and hasattr(mlp, "num_experts") for place, mlp in places)
 
 
 def _record_problem(schema_filter: Any) -> None:  # noqa: ANN401 -- a filter of the library's

@@ -16,8 +16,8 @@ NEVER_ON_A_GPU = (
 NOT_POSSIBLE = (
     "Several cards, drafts, adapters and the kinds of cache were tried against the stand-in only, which has the "
     "classes and arguments of this version; adapters are applied to every request, and not where matrices are cut over "
-    "cards. Images are not possible with it here yet. The library knows Windows too, but PyPI has no PyTorch with CUDA "
-    "for it, so it can be installed on Linux alone."
+    "cards. The library knows Windows too, but PyPI has no PyTorch with CUDA for it, and the index that has states its "
+    "hashes where none could be read for a lock, so it can be installed on Linux alone."
 )
 
 EXL3 = Descriptor(
@@ -32,7 +32,7 @@ EXL3 = Descriptor(
     homepage="https://github.com/turboderp-org/exllamav3",
     family=EngineFamily.VENV_WORKER,
     formats=(ModelFormat.EXL3,),
-    modalities=frozenset({"text"}),
+    modalities=frozenset({"text", "image"}),
     routes={
         Route.CHAT: "/v1/chat/completions",
         Route.COMPLETIONS: "/v1/completions",
@@ -55,6 +55,7 @@ EXL3 = Descriptor(
             Feature.DRAFT,
             Feature.LORA,
             Feature.TENSOR_PARALLEL,
+            Feature.VISION,
         }
     ),
     platforms=frozenset({"linux", "win32"}),
@@ -65,14 +66,16 @@ EXL3 = Descriptor(
     metrics=METRICS,
     verified=(
         "Its install from the lock, on Linux x86-64, and its kernels there: all 194 files compiled by the compiler "
-        "that comes along, linked and loaded. Its worker with the Python of exllamav3 1.6.5, the compiled functions of "
-        "its generator that run on the processor, llguidance, and made-up logits: chats, batches, cancelling, limits, "
-        "stops, seeds, prompts kept, JSON schemas, log probabilities, a job that runs out of memory. The tests run it "
-        "against a stand-in for the library with the same classes."
+        "that comes along, linked and loaded. Its worker with the Python of exllamav3 1.6.5 and the Guide's weights on "
+        "a processor, what is compiled for cards being stood in for by PyTorch: chats that answer as the Guide does on "
+        "llama.cpp, batches, cancelling, limits, ends, seeds, penalties, prompts kept, JSON schemas by llguidance, log "
+        "probabilities, a draft model, a cache of 8 bits. The rest against a stand-in for the library with the same "
+        "classes."
     ),
     unverified=(
-        f"{NEVER_ON_A_GPU} Its sampler, which runs on the card, was stood in for. {NOT_POSSIBLE} Experts of the "
-        "first layers can stay in system memory where the model was quantised with the codebook mul1, the converter's "
+        f"{NEVER_ON_A_GPU} {NOT_POSSIBLE} Pictures are read with models of the "
+        "architectures that it has a vision component for; no such component was ever loaded, here or on a card. "
+        "Experts of the first layers can stay in system memory where the model was quantised with the codebook mul1, the converter's "
         "usual one; the library loads others whole. On Turing cards it reads prompts by kernels of its own: they and "
         "eight other files of its 194 were compiled for compute capability 7.5. It has code for AMD's RDNA cards too "
         "(32-wide wavefronts; none for Instinct), but the index has neither PyTorch for ROCm nor a build of it, so "
@@ -87,13 +90,15 @@ EXL2 = msgspec.structs.replace(
     name="ExLlamaV2",
     homepage="https://github.com/turboderp-org/exllamav2",
     formats=(ModelFormat.EXL2,),
+    modalities=frozenset({"text"}),
+    features=EXL3.features - {Feature.VISION},
     helped_with=frozenset(),
     verified=(
         "Its install from the lock, on Linux x86-64, and its kernels there: all 47 files compiled by the compiler that "
-        "comes along, linked and loaded. Its worker with the Python of exllamav2 0.3.2, the compiled sampler, which "
-        "runs on the processor, llguidance, and made-up logits: chats, batches (as with flash-attn) and one at a time, "
-        "cancelling, limits, stops, seeds, prompts kept, JSON schemas, log probabilities. The tests run it against a "
-        "stand-in for the library with the same classes."
+        "comes along, linked and loaded. Its worker with the Python of exllamav2 0.3.2 and the Guide's weights on a "
+        "processor, what is compiled for cards being stood in for by PyTorch: chats that answer as the Guide does on "
+        "llama.cpp, batches, cancelling, limits, ends, seeds, penalties, prompts kept, JSON schemas by llguidance, log "
+        "probabilities, a draft model. The rest against a stand-in for the library with the same classes."
     ),
     unverified=(
         f"{NEVER_ON_A_GPU} {NOT_POSSIBLE} It is frozen since December 2025. flash-attn, which its install does "

@@ -1,5 +1,7 @@
 """What the advisor knows of ExLlamaV3 and ExLlamaV2."""
 
+import msgspec
+
 from engines.api import ModelFormat
 from engines.api.traits import (
     AMPERE,
@@ -46,6 +48,9 @@ MEMORY = GrowingMemory(
 """Caches of 8, 6 and 4 bits, the embedding in system memory."""
 FOR_A_DESK = "This is an engine for one desk: it neither separates many users nor tells them apart."
 
+EXL3_MEMORY = msgspec.structs.replace(MEMORY, expert_process=GIB, expert_mark="mul1")
+"""A process of its own computes experts on the processor: those of the codebook mul1, the converter's usual one."""
+
 EXL3 = Traits(
     default_formats=frozenset({ModelFormat.EXL3}),
     targets=(EngineTarget(backend="cuda", vendors=("nvidia",), systems=DESKTOP, architectures=(X86,), compute=TURING),),
@@ -67,7 +72,7 @@ EXL3 = Traits(
     ),
     uncut=EXL3_UNCUT,
     most_slots=16,
-    memory=MEMORY,
+    memory=EXL3_MEMORY,
     speed_class="exl3",
     places={
         MachineKind.MIXED: GuidePlaces(local=25, batch=0, serving=0, serving_shaped=0, fleet=0),

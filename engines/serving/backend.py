@@ -8,7 +8,7 @@ answered.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from engines.serving.refusals import RequestRefused
 
@@ -28,6 +28,8 @@ class BackendAbility(StrEnum):
     PENALTIES = "penalties"
     """OpenAI's two, of presence and of frequency."""
     LOGIT_BIAS = "logit_bias"
+    IMAGES = "images"
+    """Pictures in a chat: it is a `PictureReader` as well."""
 
 
 class BackendFinish(StrEnum):
@@ -126,6 +128,20 @@ class ProgressCallback(Protocol):
 
     def __call__(self, stage: str, fraction: float | None = None) -> None:
         """Tell what goes on now."""
+
+
+@runtime_checkable
+class PictureReader(Protocol):
+    """A backend whose model sees. What it makes of a picture stands in the prompt where its mark stood."""
+
+    def find_picture(self, mark: str) -> object | None:
+        """Return what was made of a picture, if that is still kept."""
+
+    def read_picture(self, mark: str, picture: Any) -> object:  # noqa: ANN401 -- Pillow's
+        """Return what the model sees in a picture. Raises `refusals.RequestRefused` for one it cannot look at."""
+
+    def encode_pictures(self, text: str, pictures: Sequence[object]) -> list[int]:
+        """Return a text's tokens, with those of pictures in the place of their marks."""
 
 
 class WorkerBackend(Protocol):

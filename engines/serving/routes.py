@@ -23,10 +23,11 @@ from engines.serving.answer_request import (
     parse_prompt,
     parse_template_input,
 )
-from engines.serving.backend import LoadResult, Token, WorkerBackend
+from engines.serving.backend import BackendAbility, LoadResult, PictureReader, Token, WorkerBackend
 from engines.serving.http import HttpRequest, WorkerConnection
 from engines.serving.json_text import encode_compact, parse_object
 from engines.serving.metrics import WorkerMetrics
+from engines.serving.pictures import decode_picture, split_pictures
 from engines.serving.refusals import (
     RequestRefused,
     context_refusal,
@@ -257,8 +258,7 @@ class WorkerRoutes:
     async def _chat(self, body: Body, to: WorkerConnection) -> None:
         model = self._require_model()
         request = parse_answer_request(body, model.loaded.abilities, is_chat=True, usual=model.usual)
-        tokens = model.backend.encode(_render_prompt(model, parse_template_input(body)), adds_special=False)
-        await self._answer(request, tokens, to, is_chat=True)
+        await self._answer(request, await _encode_chat(model, body), to, is_chat=True)
 
     async def _complete(self, body: Body, to: WorkerConnection) -> None:
         model = self._require_model()
@@ -305,13 +305,37 @@ class WorkerRoutes:
         to.send_answer(HTTPStatus.OK, encode_compact({"content": self._require_model().backend.decode(tokens or [])}))
 
     async def _apply(self, body: Body, to: WorkerConnection) -> None:
-        to.send_answer(
-            HTTPStatus.OK, encode_compact({"prompt": _render_prompt(self._require_model(), parse_template_input(body))})
-        )
+        model = self._require_model()
+        plain, _ = split_pictures(body) if _reader_of(model) is not None else (body, {})
+        to.send_answer(HTTPStatus.OK, encode_compact({"prompt": _render_prompt(model, parse_template_input(plain))}))
 
     async def _shutdown(self, body: Body, to: WorkerConnection) -> None:  # noqa: ARG002 -- as every route's
         self.stop.set()
         to.send_answer(HTTPStatus.ACCEPTED, encode_compact({"status": "stopping"}))
+
+
+def _reader_of(model: ServedModel) -> PictureReader | None:
+    """Return what looks at pictures; None where the model, or the library, does not."""
+    can_see = BackendAbility.IMAGES in model.loaded.abilities
+    return model.backend if can_see and isinstance(model.backend, PictureReader) else None
+
+
+async def _encode_chat(model: ServedModel, body: Body) -> list[int]:
+    """Return a conversation's tokens, with what the model sees in its pictures. Raises Refused."""
+    reader = _reader_of(model)
+    plain, pictures = split_pictures(body) if reader is not None else (body, {})
+    text = _render_prompt(model, parse_template_input(plain))
+    if reader is None or not pictures:
+        return model.backend.encode(text, adds_special=False)
+    if not all(mark in text for mark in pictures):
+        raise invalid_request("This model's template leaves pictures out.", "messages", code="unsupported_content")
+    seen = [reader.find_picture(mark) or await _look_at(reader, mark, file) for mark, file in pictures.items()]
+    return reader.encode_pictures(text, seen)
+
+
+async def _look_at(reader: PictureReader, mark: str, file: bytes) -> object:
+    """Return what the model sees in a picture. It is decoded aside; the model looks in its turn among the answers."""
+    return reader.read_picture(mark, await asyncio.to_thread(decode_picture, file))
 
 
 def _render_prompt(model: ServedModel, conversation: TemplateInput) -> str:

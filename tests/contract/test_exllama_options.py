@@ -14,7 +14,7 @@ from engines.exllama.cards import GIB, MIB, CardPlacement
 from engines.exllama.exl2 import ADAPTER as EXL2
 from engines.exllama.exl3 import ADAPTER as EXL3
 from engines.worker_adapter import WorkerAdapter
-from tests.contract.test_exllama import FAKES, FLASH_ATTN, HF, ROOT, complete_text, path_with, started
+from tests.contract.test_exllama import FAKES, FLASH_ATTN, HF, ROOT, changed, complete_text, path_with, started
 
 CARDS = ("GPU-a", "GPU-b")
 BOTH = pytest.mark.parametrize("adapter", [EXL3, EXL2], ids=["exllamav3", "exllamav2"])
@@ -68,8 +68,7 @@ def test_an_architecture_that_cannot_be_cut_is_named(tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(HF, model)
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))
-    changed = {**config, "architectures": ["CohereForCausalLM"]}
-    (model / "config.json").write_text(json.dumps(changed), encoding="utf-8")
+    (model / "config.json").write_text(json.dumps({**config, "architectures": ["CohereForCausalLM"]}), encoding="utf-8")
     with closing(started(EXL2, model, tensor_parallel=2)) as worker:
         failure = worker.ended()
     assert failure.kind is FailureKind.MODEL_UNSUPPORTED
@@ -137,7 +136,8 @@ def test_keys_and_values_are_kept_differently(tmp_path: Path) -> None:
 
 
 def test_experts_of_the_first_layers_stay_in_system_memory(tmp_path: Path) -> None:
-    assert load_kept(tmp_path, EXL3, cpu_moe_layers=7)["moe"] == 7
+    model = changed(tmp_path, num_hidden_layers=9, num_experts=8, first_k_dense_replace=3)
+    assert load_kept(tmp_path, EXL3, model, cpu_moe_layers=7)["moe"] == 4, "it counts those with experts"
     with pytest.raises(ValueError, match="system memory"):
         started(EXL3, cpu_moe_layers=7, tensor_parallel=2)
     with pytest.raises(ValueError, match="system memory"):

@@ -22,7 +22,7 @@ from app.advisor.memory.llama_cpp.weights import TABLES_MAPPED
 from app.advisor.memory.setting import HOST, MemoryComponent, MemoryComponents, MemoryPart, RunSetting, assemble_parts
 from app.core import words
 from app.core.advice import Estimate, Offload, PoolUse, Rate
-from app.core.machine import Machine
+from app.core.machine import Confidence, Machine
 from app.core.model_facts import ModelFacts, WeightKind
 from engines.api.traits import GgmlMemory, ReservedMemory
 
@@ -162,11 +162,10 @@ class _FitCheck:
         """Return the setting, with experts or layers moved to system memory if that makes it fit."""
         whole = self.setting
         is_asked = whole.gpu_layers is not None or whole.cpu_moe_layers > 0
-        can_move = whole.engine.is_ggml and whole.uses_gpu
+        can_move = whole.engine.keeps_experts_aside and whole.uses_gpu
         if is_asked or not can_move or self.fits_setting(whole):
             return whole
-        moved = (tried for tried in (self._experts_aside(), self._layers_aside()) if tried is not None)
-        return next(filter(self.fits_setting, moved), whole)
+        return next(filter(self.fits_setting, self._ways_to_move()), whole)
 
     def largest_context(self, setting: RunSetting, is_fast: Callable[[RunSetting], bool]) -> int:
         """Return the longest context, per conversation, that fits and is fast enough."""
@@ -191,6 +190,16 @@ class _FitCheck:
         if room <= 0 or room < reserved_memory.cache_demand(self.facts, setting):
             return False
         return placement.parts_fit(_parts(self.facts, setting), self.rooms, margin=0)
+
+    def _ways_to_move(self) -> Iterator[RunSetting]:
+        """Yield what can be moved, the better first: experts, and with llama.cpp whole layers."""
+        is_ggml = self.setting.engine.is_ggml
+        can_move = is_ggml or library_memory.can_set_experts_aside(self.facts, self.setting)
+        experts = self._experts_aside() if can_move else None
+        if experts is not None:
+            yield experts
+        if is_ggml:
+            yield self._layers_aside()
 
     def _experts_aside(self) -> RunSetting | None:
         layers = [group.layer for group in self.facts.weights if group.kind is WeightKind.EXPERTS]
@@ -313,8 +322,22 @@ def memory_notes(facts: ModelFacts, setting: RunSetting, total: MemoryComponents
             f"{words.format_bytes(copied)} of the weights are held twice: in the processor's layout, and mapped from "
             "the file. The mapped ones are not counted: the system drops them when it needs the memory."
         )
+    yield from expert_notes(facts, setting)
     if setting.engine.is_ggml:
         yield from _checkpoint_notes(facts, setting)
+
+
+def expert_notes(facts: ModelFacts, setting: RunSetting) -> Iterator[str]:
+    """Yield what is not known of experts that another engine than llama.cpp computes on the processor."""
+    name = setting.engine.name
+    if not setting.cpu_moe_layers or not setting.uses_gpu or setting.engine.is_ggml:
+        return
+    yield f"{name} was never run here with experts on the processor: their speed is arithmetic from the memory's alone."
+    if facts.confidence is not Confidence.MEASURED:
+        yield (
+            f"{name} keeps experts in system memory only if they were quantised with the codebook mul1, its "
+            "converter's usual one, which is not known before the files are here; it loads others onto the card."
+        )
 
 
 def _checkpoint_notes(facts: ModelFacts, setting: RunSetting) -> Iterator[str]:

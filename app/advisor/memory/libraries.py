@@ -4,7 +4,7 @@ Each engine's traits say what it keeps where; none of them can be asked the way 
 are exact and the rest is called predicted.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -12,7 +12,8 @@ from app.advisor.memory import kv
 from app.advisor.memory.runtime import cuda_context
 from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSetting, as_draft
 from app.core.advice import EstimateConfidence
-from app.core.model_facts import Layer, ModelFacts, WeightKind
+from app.core.machine import Confidence
+from app.core.model_facts import Layer, ModelFacts, WeightGroup, WeightKind
 from engines.api.traits import GrowingMemory
 
 HALF = 2
@@ -59,16 +60,43 @@ def compute_places(setting: RunSetting) -> list[int]:
 
 def _weight_parts(facts: ModelFacts, setting: RunSetting, library: GrowingMemory) -> Iterator[MemoryPart]:
     loaded = [group for group in facts.weights if group.kind is not WeightKind.DRAFT]
+    experts = [group for group in loaded if _is_aside(group, setting)]
     aside = [group for group in loaded if library.embedding_on_host and group.kind in _BY_ROWS]
     on_host = sum(group.bytes for group in aside)
     total = sum(group.bytes for group in loaded)
     matrix = sum(group.bytes for group in aside if group.kind is WeightKind.INPUT_EMBEDDING)
     stays = matrix if facts.tied_embeddings else 0  # a tied matrix is needed on the GPU as well
-    yield from _spread_part(
-        setting, MemoryComponent.WEIGHTS, total - on_host + stays, f"{sum(g.tensors for g in loaded)} tensors"
-    )
+    kept = total - on_host + stays - sum(group.bytes for group in experts)
+    yield from _spread_part(setting, MemoryComponent.WEIGHTS, kept, f"{sum(g.tensors for g in loaded)} tensors")
     if on_host:
         yield MemoryPart(place=HOST, component=MemoryComponent.WEIGHTS, bytes=on_host, arithmetic="the embedding")
+    if experts:
+        yield _expert_part(experts)
+
+
+def _is_aside(group: WeightGroup, setting: RunSetting) -> bool:
+    """Tell whether a group stays in system memory by the setting: experts of the first layers."""
+    is_expert = group.kind is WeightKind.EXPERTS and group.layer is not None and group.layer < setting.cpu_moe_layers
+    return is_expert and setting.uses_gpu and setting.engine.keeps_experts_aside
+
+
+def _expert_part(experts: Sequence[WeightGroup]) -> MemoryPart:
+    layers = len({group.layer for group in experts})
+    return MemoryPart(
+        place=HOST,
+        component=MemoryComponent.WEIGHTS,
+        bytes=sum(group.bytes for group in experts),
+        arithmetic=f"the experts of {layers} layers",
+    )
+
+
+def can_set_experts_aside(facts: ModelFacts, setting: RunSetting) -> bool:
+    """Tell whether such an engine can compute this model's experts on the processor, as far as its files say."""
+    mark = setting.engine.memory.expert_mark if isinstance(setting.engine.memory, GrowingMemory) else ""
+    experts = [group for group in facts.weights if group.kind is WeightKind.EXPERTS]
+    return bool(experts) and (
+        facts.confidence is not Confidence.MEASURED or all(group.type.endswith(mark) for group in experts)
+    )
 
 
 def _cache_parts(facts: ModelFacts, setting: RunSetting, library: GrowingMemory) -> Iterator[MemoryPart]:
@@ -120,6 +148,8 @@ def _working_set(facts: ModelFacts, setting: RunSetting, library: GrowingMemory)
 
 def _runtime_parts(setting: RunSetting, library: GrowingMemory) -> Iterator[MemoryPart]:
     yield _runtime_part(HOST, library.process, "interpreter and libraries")
+    if setting.cpu_moe_layers and setting.uses_gpu:
+        yield _runtime_part(HOST, library.expert_process, "the process that computes experts")
     if setting.uses_gpu and setting.backend == "cuda":
         for place in range(setting.gpus):
             known = setting.gpu_memory[place] if place < len(setting.gpu_memory) else None

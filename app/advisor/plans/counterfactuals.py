@@ -108,7 +108,7 @@ def _try_larger_file(tried: _PlanTrial, others: Sequence[ModelFacts]) -> Iterato
         return
     trial = tried.with_facts(above)
     name, fits = above.quantization, trial.fits_memory(tried.setting)
-    if not fits and not tried.ask.may_offload:
+    if not fits and not tried.ask.can_part(above):
         room = trial.largest_context(tried.setting)
         if room:
             text = f"One size higher, {name}, leaves room for {words.format_tokens(room)} of context."
@@ -158,7 +158,8 @@ def _try_experts_on_host(tried: _PlanTrial) -> Iterator[Counterfactual]:
     """All experts in system memory: room on the card for speed."""
     layers = [group.layer for group in tried.trial.facts.weights if group.kind is WeightKind.EXPERTS]
     count = max((layer for layer in layers if layer is not None), default=-1) + 1
-    if not count or not tried.ask.may_offload or tried.setting.cpu_moe_layers == count:
+    is_cut = tried.chosen.spread.tensor > 1 and not tried.ask.engine.is_ggml
+    if not count or is_cut or not tried.ask.can_part(tried.trial.facts) or tried.setting.cpu_moe_layers == count:
         return
     setting = msgspec.structs.replace(tried.setting, cpu_moe_layers=count, gpu_layers=None)
     if not tried.trial.fits_memory(setting):

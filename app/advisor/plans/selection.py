@@ -24,7 +24,7 @@ from app.advisor.plans.quantisations import bearable_files, below_usual, pick_ba
 from app.advisor.plans.trials import SettingTrial, SettingTrials
 from app.core.advice import Estimate
 from app.core.machine import Gpu, Machine, Pool
-from app.core.model_facts import ModelFacts
+from app.core.model_facts import ModelFacts, WeightKind
 from engines.api.traits import ADA, EngineAbility, EngineTarget
 
 MOST_CARDS = 64
@@ -187,7 +187,12 @@ class EngineQuery(msgspec.Struct, frozen=True, kw_only=True):
     def may_offload(self) -> bool:
         """Whether a part may stay in system memory that is not the GPU's own."""
         has_own = any(not hardware.is_shared(gpu) for gpu in self.gpus)
-        return self.engine.is_ggml and EngineAbility.HOST_OFFLOAD in self.engine.abilities and has_own
+        return EngineAbility.HOST_OFFLOAD in self.engine.abilities and has_own
+
+    def can_part(self, facts: ModelFacts) -> bool:
+        """Whether a part of this model may stay there: with most engines only its experts."""
+        has_experts = any(group.kind is WeightKind.EXPERTS for group in facts.weights)
+        return self.may_offload and (self.engine.is_ggml or has_experts)
 
 
 class PlanPick(msgspec.Struct, frozen=True, kw_only=True):
@@ -348,10 +353,10 @@ class _PickSearch:
 
     def _pick_spilled(self, candidates: Sequence[ModelFacts]) -> PlanPick | None:
         """Return the usual balance with experts or layers in system memory, where the engine can do that."""
-        if not candidates or not self._ask.may_offload or not self._might_spill(pick_balanced(candidates)):
+        facts = pick_balanced(candidates) if candidates else None
+        if facts is None or not self._ask.can_part(facts) or not self._might_spill(facts):
             return None
-        facts = pick_balanced(candidates)
-        trial, spread = self._ask.trials.trial_of(facts), self._possible_spreads(facts)[-1]
+        trial, spread = self._ask.trials.trial_of(facts), self._spread_to_part(facts)
         for kv_type, context in self._ways_to_spill(trial):
             setting = self._base_setting(spread, kv_type, trial)
             spill_estimate = trial.full_estimate(msgspec.structs.replace(setting, context=context))
@@ -361,6 +366,12 @@ class _PickSearch:
                 fit = FitQuality.SPILLED if self._is_fast(facts, setting) else FitQuality.SLOW
                 return msgspec.structs.replace(spilled, fit=fit)
         return None
+
+    def _spread_to_part(self, facts: ModelFacts) -> Spread:
+        """Return the widest spread with which a part can be set aside: matrices that are cut leave no room for that."""
+        possible = self._possible_spreads(facts)
+        plain = [spread for spread in possible if spread.tensor == 1 or self._ask.engine.is_ggml]
+        return (plain or possible)[-1]
 
     def _ways_to_spill(self, trial: SettingTrial) -> Iterator[tuple[str, int]]:
         yield self._kv_types[0], self._target_context(trial)

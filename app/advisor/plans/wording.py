@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from app.advisor.choosing import hardware, wording
 from app.advisor.choosing.intents import Workload, find_need
+from app.advisor.memory.estimate import expert_notes
 from app.advisor.plans.quantisations import FULL, USUAL, format_title, nominal_bits
 from app.advisor.plans.selection import EngineQuery, FitQuality, PlanPick
 from app.core import words
@@ -40,6 +41,7 @@ def plan_warnings(ask: EngineQuery, chosen: PlanPick, pick_estimate: Estimate | 
     """Return what a reader should know before following the plan, one sentence each."""
     return [
         *_fit_warnings(chosen),
+        *(expert_notes(chosen.facts, chosen.setting) if chosen.facts is not None else ()),
         *_context_warnings(ask, chosen),
         *_speed_warnings(ask, pick_estimate),
         *_people_warnings(ask, chosen),
@@ -213,7 +215,8 @@ _PROCESSOR_CLAUSES: dict[MachineKind, Callable[[EngineQuery], str]] = {MachineKi
 
 def _offload_clause(ask: EngineQuery, chosen: PlanPick) -> str:
     """Return what sets llama.cpp apart on cards, where no model says it better."""
-    return "it can keep a part of a model in system memory" if ask.may_offload and chosen.facts is None else ""
+    can_part = ask.may_offload and ask.engine.is_ggml
+    return "it can keep a part of a model in system memory" if can_part and chosen.facts is None else ""
 
 
 def _need_clause(ask: EngineQuery) -> str:

@@ -112,11 +112,12 @@ def _read_exl2(parts: Parts, _bits: int, _group_size: int) -> _SchemeResult:
 
 
 def _read_exl3(parts: Parts, _bits: int, _group_size: int) -> _SchemeResult:
-    """Read a trellis: tiles of 16 x 16 weights, each `bits` x 16 numbers of 16 bits."""
+    """Read a trellis: tiles of 16 x 16 weights, each `bits` x 16 numbers of 16 bits; and its codebook's mark."""
     trellis = parts["trellis"]
     if len(trellis.shape) < 3:  # noqa: PLR2004 -- rows, columns, tile
         return None
-    return _row_count(trellis) * 256, f"EXL3 {_column_count(trellis) // 16}-bit"
+    codebook = next((f" {mark}" for mark in ("mul1", "mcg") if mark in parts), "")
+    return _row_count(trellis) * 256, f"EXL3 {_column_count(trellis) // 16}-bit{codebook}"
 
 
 def _four_bit_blocks(parts: Parts, _bits: int, _group_size: int) -> _SchemeResult:

@@ -22,6 +22,9 @@ class Config:
         self.has_head = bool(config_json.get("mtp_num_hidden_layers"))
         self.vocab_size = config_json["vocab_size"]
         self.infer_params = SimpleNamespace(moe_cpu_offload=0)
+        self.model_classes = {"text": Model, **({"vision": Model} if "vision_config" in config_json else {})}
+        self.layers = config_json["num_hidden_layers"]
+        self.experts, self.dense = config_json.get("num_experts", 0), config_json.get("first_k_dense_replace", 0)
 
     @staticmethod
     def from_directory(folder: str) -> "Config":
@@ -36,11 +39,18 @@ class Model:
         self.caches: list[Cache] = []
         self.is_loaded = False
         self.config = config
+        sparse, plain = SimpleNamespace(num_experts=config.experts), SimpleNamespace()
+        blocks = [sparse if config.experts and at >= config.dense else plain for at in range(config.layers)]
+        self.modules = [
+            SimpleNamespace(layer_idx=None),
+            *(SimpleNamespace(layer_idx=at, mlp=mlp) for at, mlp in enumerate(blocks)),
+        ]
         self.caps = {"default_draft_size": 3, "mtp_draft": True} if component == "mtp" else {"recurrent_states": True}
 
     @staticmethod
     def from_config(config: Config, component: str = "text") -> "Model":
-        assert component == "text" or config.has_head, "the checkpoint has no MTP layers"
+        assert component != "mtp" or config.has_head, "the checkpoint has no MTP layers"
+        assert component != "vision" or "vision" in config.model_classes
         return Model(config, component)
 
     def load(
@@ -65,6 +75,13 @@ class Model:
             cache.initialized = True
         keep_facts(use_per_device=use_per_device, tensor_p=tensor_p, moe=self.config.infer_params.moe_cpu_offload)
 
+    def get_image_embeddings(self, tokenizer: "Tokenizer", image: Any, text_alias: str) -> "MMEmbedding":
+        """See how large a picture is, and of what colour; one that is far too narrow is refused, as originals do."""
+        assert self.is_loaded, "what sees is loaded with the model"
+        assert max(image.size) < 200 * min(image.size), "absolute aspect ratio must be smaller than 200"
+        keep_facts(looked=text_alias)
+        return MMEmbedding(text_alias, f"{image.width}x{image.height} {image.getpixel((0, 0))}")
+
     def warmup(self, *, cache: "Cache", max_chunk_size: int, callback: Callable[[int, int], None]) -> list[str]:
         assert cache.initialized
         callback(1, 1)
@@ -73,6 +90,13 @@ class Model:
 
 class CacheLayer_quant:
     pass
+
+
+class MMEmbedding:
+    """What a picture is in a prompt: here its own description, which the generator says again."""
+
+    def __init__(self, text_alias: str, description: str) -> None:
+        self.text_alias, self.token_list = text_alias, [1 + byte for byte in description.encode()]
 
 
 class Cache:
@@ -101,6 +125,21 @@ class Cache:
 
 
 class Tokenizer(_Tokenizer):
+    def encode(
+        self,
+        text: str,
+        *,
+        add_bos: bool = False,
+        encode_special_tokens: bool = False,
+        embeddings: list[MMEmbedding] | None = None,
+    ) -> Tensor:
+        tokens = super().encode(text, add_bos=add_bos, encode_special_tokens=encode_special_tokens).tolist()[0]
+        for picture in embeddings or []:
+            mark = [1 + byte for byte in picture.text_alias.encode()]
+            while (at := next((i for i in range(len(tokens)) if tokens[i : i + len(mark)] == mark), None)) is not None:
+                tokens[at : at + len(mark)] = picture.token_list
+        return Tensor([tokens])
+
     @staticmethod
     def from_config(config: Config) -> "Tokenizer":
         return Tokenizer()
@@ -156,8 +195,10 @@ class Job(PlayedJob):
         return_probs: bool,
         return_top_tokens: int,
         identifier: object,
+        embeddings: list[MMEmbedding],
     ) -> None:
         super().__init__(input_ids, max_new_tokens, stop_conditions, identifier)
+        self.embeddings = embeddings
         self.return_probs, self.return_top_tokens = return_probs, return_top_tokens
         self.filters, self.serial_number = filters or [], 0
 

@@ -16,8 +16,8 @@ from app.advisor.memory import estimate as memory
 from app.advisor.plans.quantisations import nominal_bits
 from app.advisor.plans.ranking import ESTIMATED, PlanInputs, build_advice
 from app.core.advice import Advice, Calibration, EstimateConfidence, Intent, Plan
-from app.core.machine import Machine
-from app.core.model_facts import ModelFacts
+from app.core.machine import Confidence, Machine
+from app.core.model_facts import ModelFacts, WeightKind
 from app.gateway.advising.advice import forms_of
 from app.hardware.description import machine_from
 from app.hardware.pools import with_pools
@@ -216,6 +216,59 @@ def test_experts_go_to_system_memory_before_layers() -> None:
     assert first.offload is not None
     assert first.offload.cpu_moe_layers > 0
     assert first.offload.gpu_layers == first.offload.layers
+
+
+def exllama_plan(where: Machine, *candidates: ModelFacts) -> Plan:
+    inputs = PlanInputs(traits=ENGINES, machine=where, model=candidates[0].name, candidates=list(candidates))
+    return next(plan for plan in build_advice(inputs).plans if plan.engine == "exllamav3")
+
+
+def four_bits(model: Made) -> ModelFacts:
+    """Return what a configuration says: nobody has looked at the tensors."""
+    facts = next(facts for facts in model.every("exl3") if facts.quantization == "4.0bpw")
+    return msgspec.structs.replace(facts, confidence=Confidence.DERIVED)
+
+
+def test_exllama_keeps_experts_in_system_memory() -> None:
+    facts = four_bits(MIXTURE)
+    plan = exllama_plan(RTX_5070, facts)
+    estimate = plan.estimate
+    assert estimate is not None
+    assert estimate.fits
+    assert (estimate.offload.gpu_layers, plan.parallelism.tensor) == (48, 1)
+    assert 0 < estimate.offload.cpu_moe_layers < 48
+    on_card, in_memory = (
+        next(p for p in estimate.pools if (p.id == "system") is is_system) for is_system in (False, True)
+    )
+    assert on_card.needed_bytes + GIB <= (on_card.free or 0)
+    experts = sum(group.bytes for group in facts.weights if group.kind is WeightKind.EXPERTS)
+    aside = experts * estimate.offload.cpu_moe_layers // 48
+    assert aside <= in_memory.parts["weights"] <= aside + GIB // 2, "the experts, and the embedding"
+    assert in_memory.parts["runtime"] >= 3 * GIB, "a process of its own computes them"
+    assert any("codebook mul1" in warning for warning in plan.warnings)
+    assert set(estimate.notes) <= set(plan.warnings)
+    assert estimate.decode is not None
+    assert "on the processor" in estimate.decode.arithmetic
+    assert (estimate.decode.high - estimate.decode.low) / estimate.decode.tokens_per_second > 0.5
+
+
+def test_exllama_moves_nothing_of_a_model_without_experts() -> None:
+    plan = exllama_plan(RTX_5070, four_bits(THIRTY_TWO))
+    assert plan.estimate is not None
+    assert (plan.estimate.fits, plan.estimate.offload.cpu_moe_layers) == (False, 0)
+    assert not any("needs system memory as well" in other.text for other in plan.counterfactuals)
+
+
+def test_exllama_moves_no_experts_of_another_codebook() -> None:
+    facts = msgspec.structs.replace(four_bits(MIXTURE), confidence=Confidence.MEASURED)
+    for mark, fits in (("", False), (" mcg", False), (" mul1", True)):
+        weights = [
+            msgspec.structs.replace(group, type=f"EXL3 4-bit{mark}") if group.kind is WeightKind.EXPERTS else group
+            for group in facts.weights
+        ]
+        plan = exllama_plan(RTX_5070, msgspec.structs.replace(facts, weights=weights))
+        assert plan.estimate is not None
+        assert plan.estimate.fits is fits, mark
 
 
 def test_pipeline_without_nvlink_and_tensor_with() -> None:

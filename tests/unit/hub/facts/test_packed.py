@@ -77,6 +77,8 @@ def test_exl3_is_tiles_of_a_trellis() -> None:
     weight = weigh(parts)
     assert (weight.elements, weight.type) == (IN * OUT, "EXL3 3-bit")
     assert bits_per_weight(weight) == pytest.approx(3.0, abs=0.03)
+    trellis = ("I16", (IN // 16, OUT // 16, 16 * 4))
+    assert weigh(stored(trellis=trellis, mul1=("I32", ()))).type == "EXL3 4-bit mul1"
 
 
 def test_four_bit_floats_are_two_to_a_byte() -> None:
