@@ -73,10 +73,10 @@ EXL3 = Descriptor(
         "classes."
     ),
     unverified=(
-        f"{NEVER_ON_A_GPU} {NOT_POSSIBLE} Pictures are read with models of the "
-        "architectures that it has a vision component for; no such component was ever loaded, here or on a card. "
-        "Experts of the first layers can stay in system memory where the model was quantised with the codebook mul1, the converter's "
-        "usual one; the library loads others whole. On Turing cards it reads prompts by kernels of its own: they and "
+        f"{NEVER_ON_A_GPU} {NOT_POSSIBLE} Pictures are read with models of the architectures that it has a vision "
+        "component for; no such component was ever loaded, here or on a card. Experts of the first layers can stay in "
+        "system memory where the model was quantised with the codebook mul1, the converter's usual one; the library "
+        "loads others whole. On Turing cards it reads prompts by kernels of its own: they and "
         "eight other files of its 194 were compiled for compute capability 7.5. It has code for AMD's RDNA cards too "
         "(32-wide wavefronts; none for Instinct), but the index has neither PyTorch for ROCm nor a build of it, so "
         "that it is not installed for them."

@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -91,8 +91,8 @@ def huge() -> str:
 )
 def test_what_cannot_be_looked_at_is_refused_and_the_next_is_answered(
     seeing: Worker,
-    addresses: Any,
-    sentence: str,  # noqa: ANN401 -- made when it is needed
+    addresses: Callable[[], tuple[str, ...]],
+    sentence: str,
 ) -> None:
     status, document = seeing.refusal("/v1/chat/completions", question(*addresses()))
     assert (status, document["error"]["code"]) == (400, "invalid_image")

@@ -159,7 +159,7 @@ class FitQuality(StrEnum):
     SMALL = "small"
     """Wholly in fast memory, but with fewer than four bits."""
     SLOW = "slow"
-    """A part in system memory, and slow."""
+    """A part in system memory, and slow; or with an engine that nobody here has seen keep one there."""
     POOR = "poor"
     """Wholly in fast memory, with so few bits that answers suffer badly."""
     NONE = "none"
@@ -261,9 +261,15 @@ class _PickSearch:
         )
 
     def _pick_parted(self, good: Sequence[ModelFacts], low: Sequence[ModelFacts]) -> PlanPick | None:
-        """Return four bits with a part in system memory, or what fits whole where that is slow; two bits come last."""
-        spilled, bearable = self._pick_spilled(good), bearable_files(low)
+        """Return four bits with a part in system memory, or what fits whole where that is slow; two bits come last.
+
+        With other engines than llama.cpp, which were never seen to do so, a part stays there only if nothing fits.
+        """
+        bearable = bearable_files(low)
         whole = self._pick_small(bearable)
+        if not self._ask.engine.is_ggml:
+            return whole or self._pick_poor(low) or self._pick_spilled(good)
+        spilled = self._pick_spilled(good)
         if spilled is None:
             return whole or self._pick_poor(low)
         whole = whole or self._pick_tight([*good, *bearable])
@@ -363,7 +369,8 @@ class _PickSearch:
             if spill_estimate.fits:
                 setting = apply_offload(msgspec.structs.replace(setting, context=context), spill_estimate)
                 spilled = PlanPick(setting=setting, spread=spread, facts=facts, is_known=True, found=spill_estimate)
-                fit = FitQuality.SPILLED if self._is_fast(facts, setting) else FitQuality.SLOW
+                is_proven = self._ask.engine.is_ggml and self._is_fast(facts, setting)
+                fit = FitQuality.SPILLED if is_proven else FitQuality.SLOW
                 return msgspec.structs.replace(spilled, fit=fit)
         return None
 
