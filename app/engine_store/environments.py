@@ -65,6 +65,16 @@ async def make_environment(
     return python
 
 
+async def install_wheel(uv: Path, stage: Path, wheel: Path, package: str) -> None:
+    """Put a wheel in the place of the package that the lock brought. Raises EnvironmentFault."""
+    folder = stage / ENVIRONMENT
+    argv = [str(uv), "pip", "install", "--python", str(interpreter_in(folder)), "--no-deps", "--offline", "--no-index"]
+    await run_program(
+        [*argv, "--reinstall-package", package, str(wheel)], stage=stage, hear=_ignore_line, env=_QUIET, about=package
+    )
+    _refuse_foreign_startup(folder, stage / LOCK)
+
+
 def _refuse_foreign_startup(folder: Path, lock: Path) -> None:
     foreign = find_foreign_startup_file(folder, lock.read_text(encoding="utf-8"))
     if foreign is not None:

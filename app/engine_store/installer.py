@@ -8,6 +8,7 @@ What an update would change, found without changing anything.
 import asyncio
 import hashlib
 import re
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,15 +18,16 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from app.core.engine_store import EngineUpdate, Proof
-from app.core.errors import EngineFailed, EnvironmentFault
+from app.core.errors import EngineFailed, EnvironmentFault, Offline
 from app.engine_store import bundles
 from app.engine_store.archives import unpack_archive
-from app.engine_store.environments import LOCK, Progress, make_environment, write_locks
+from app.engine_store.environments import ENVIRONMENT, LOCK, Progress, install_wheel, make_environment, write_locks
 from app.engine_store.fetching import ReleaseFetcher
 from app.engine_store.host import version_numbers
 from app.engine_store.lock import compile_argv
+from app.engine_store.prebuilt import PrebuiltSource, WheelTarget, find_wheel_name, read_target
 from app.engine_store.program_run import run_cancellable, run_program
-from app.engine_store.recipe import Channel, EngineVariant, InstallRecipe, VariantKind
+from app.engine_store.recipe import Channel, EngineVariant, InstallRecipe, ReleaseSource, VariantKind
 from app.engine_store.releases import API, Asset, AssetSelection, Releases
 from app.engine_store.version_store import (
     VersionManifest,
@@ -133,11 +135,51 @@ class Installer:
         wheels = bundle.files if bundle else None
         python = await make_environment(uv, work.variant, stage, work.progress, wheels=wheels)
         lock_hash = hashlib.sha256(lock.encode()).hexdigest()
+        compiled = await self._add_prebuilt(uv, work, lock) if bundle is None else ()
         return msgspec.structs.replace(
             work.draft_manifest(version_in_lock(lock, work.variant.package)),
             python=python.relative_to(stage).as_posix(),
-            sources=(VersionSource(name=LOCK, sha256=lock_hash),),
+            sources=(VersionSource(name=LOCK, sha256=lock_hash), *compiled),
         )
+
+    async def _add_prebuilt(self, uv: Path, work: InstallTask, lock: str) -> tuple[VersionSource, ...]:
+        """Put compiled kernels into an environment if they are published for it; without them, they are compiled."""
+        source, package = work.recipe.prebuilt, work.variant.package
+        environment = work.stage / ENVIRONMENT
+        target = None if source is None else await asyncio.to_thread(read_target, lock, environment, package)
+        if source is None or target is None:
+            return ()
+        folder = work.stage / FETCHED
+        try:
+            wheel = await self._fetch_prebuilt(work, source, target, folder)
+            if wheel is None:
+                return ()
+            await install_wheel(uv, work.stage, folder / wheel.name, package)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        return (VersionSource(name=wheel.name, sha256=wheel.sha256, url=wheel.url),)
+
+    async def _fetch_prebuilt(
+        self, work: InstallTask, source: PrebuiltSource, target: WheelTarget, folder: Path
+    ) -> Asset | None:
+        """Fetch the wheel that fits into a folder; None where there is none, or where it cannot be had."""
+        try:
+            wheel = await self._find_prebuilt(work, source, target)
+            if wheel is not None:
+                await self.fetch_assets(work, AssetSelection(version=target.version, tag="", assets=(wheel,)), folder)
+        except (EnvironmentFault, Offline) as fault:
+            work.progress(f"{work.variant.package} compiles its kernels at the first start: {fault}", None)
+            return None
+        return wheel
+
+    async def _find_prebuilt(self, work: InstallTask, source: PrebuiltSource, target: WheelTarget) -> Asset | None:
+        """Return the wheel that fits; None where none is published. Raises EnvironmentFault."""
+        work.progress("Looking for compiled kernels", None)
+        release = ReleaseSource(repository=source.repository, asset=source.asset)
+        fetcher = self._deps.fetcher.with_purpose(work.recipe.engine)
+        assets = await Releases(fetcher, release, self._deps.releases_api()).list_assets(target.version)
+        by_name = {asset.name: asset for asset in assets}
+        return by_name.get(find_wheel_name(source, by_name, target))
 
     async def _unpack_release(self, work: InstallTask, bundle: bundles.EngineBundle | None) -> VersionManifest:
         stage = work.stage

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from app.core.errors import Bug
+from app.engine_store.prebuilt import PrebuiltSource
 from app.engine_store.toolkits import TOOLKITS, find_toolkits
 
 FILE = "install.toml"
@@ -135,6 +136,7 @@ class _RecipeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     engine: str
     smoke: SmokeModel = SmokeModel()
     release: ReleaseSource | None = None
+    prebuilt: PrebuiltSource | None = None
     bundled: BundledVersion | None = None
     variant: tuple[EngineVariant, ...] = ()
 
@@ -147,6 +149,8 @@ class InstallRecipe(msgspec.Struct, frozen=True, kw_only=True):
     smoke: SmokeModel
     variants: tuple[EngineVariant, ...]
     release: ReleaseSource | None = None
+    prebuilt: PrebuiltSource | None = None
+    """Where wheels with compiled kernels are, which an environment gets if one fits."""
     bundled: BundledVersion | None = None
 
     def lock_of(self, variant: EngineVariant) -> Path:
@@ -177,8 +181,9 @@ def read_recipe(folder: Path) -> InstallRecipe:
     path = folder / FILE
     try:
         document = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _RecipeFile)
-        if document.release is not None:
-            re.compile(document.release.asset, re.VERBOSE)
+        for source in (document.release, document.prebuilt):
+            if source is not None:
+                re.compile(source.asset, re.VERBOSE)
     except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError, re.error) as error:
         raise Bug(f"The recipe {path} cannot be used: {error}.", hint="Install Roundhouse again.") from error
     for variant in document.variant:
@@ -191,6 +196,7 @@ def read_recipe(folder: Path) -> InstallRecipe:
         smoke=document.smoke,
         variants=tuple(_resolve_settings(variant, folder) for variant in document.variant),
         release=document.release,
+        prebuilt=document.prebuilt,
         bundled=document.bundled,
     )
 

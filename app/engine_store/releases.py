@@ -5,7 +5,7 @@ pre-release); names of backends and their versions change every few months.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -72,6 +72,15 @@ class Releases:
         return AssetSelection(
             version=name, tag=release.tag, assets=tuple(_pin_digest(asset, variant.pins) for asset in assets)
         )
+
+    async def list_assets(self, version: str) -> Sequence[Asset]:
+        """Return what a version's release holds; nothing where there is none. Raises EnvironmentFault."""
+        try:
+            return (await self._get_release(f"/tags/v{version}")).assets
+        except EnvironmentFault as fault:
+            if fault.code != NOT_FOUND:
+                raise
+            return ()
 
     async def _find_release(self, version: str) -> tuple[_GitHubRelease, str]:
         if not version:

@@ -68,13 +68,14 @@ def with_hash(recipe: InstallRecipe, sha256: str) -> InstallRecipe:
     return msgspec.structs.replace(recipe)
 
 
-def wheel(version: str, *, files: int = 1) -> bytes:
-    """Return a wheel of the package."""
-    info = f"{MODULE}-{version}.dist-info"
+def wheel(version: str, *, files: int = 1, package: str = PACKAGE) -> bytes:
+    """Return a wheel of the package, or of another."""
+    module = package.replace("-", "_")
+    info = f"{module}-{version}.dist-info"
     content = {
-        **{f"{MODULE}/part{number}.py": f"VERSION = {version!r}\n".encode() for number in range(files)},
-        f"{MODULE}/__init__.py": f"__version__ = {version!r}\n".encode(),
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: {version}\n".encode(),
+        **{f"{module}/part{number}.py": f"VERSION = {version!r}\n".encode() for number in range(files)},
+        f"{module}/__init__.py": f"__version__ = {version!r}\n".encode(),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n".encode(),
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     record = "".join(f"{name},sha256={_urlsafe(data)},{len(data)}\n" for name, data in content.items())
