@@ -148,7 +148,7 @@ def _working_set(facts: ModelFacts, setting: RunSetting, library: GrowingMemory)
 
 def _runtime_parts(setting: RunSetting, library: GrowingMemory) -> Iterator[MemoryPart]:
     yield _runtime_part(HOST, library.process, "interpreter and libraries")
-    if setting.cpu_moe_layers and setting.uses_gpu:
+    if library.expert_process and setting.cpu_moe_layers and setting.uses_gpu:
         yield _runtime_part(HOST, library.expert_process, "the process that computes experts")
     if setting.uses_gpu and setting.backend == "cuda":
         for place in range(setting.gpus):
