@@ -136,7 +136,8 @@ class WorkerAdapter:
                 sentence=f"{about.name} is not installed.",
                 hint=f"`roundhouse engines install {about.id}` installs it where it can run.",
             )
-        return EngineInstallation(engine=about.id, version=version, backend="cpu", python=own_python())
+        backend = "cpu" if "cpu" in about.accelerators else about.accelerators[0]
+        return EngineInstallation(engine=about.id, version=version, backend=backend, python=own_python())
 
     def plan(
         self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation

@@ -340,23 +340,25 @@ def _prefer_engine(client: GatewayClient, engine: str) -> None:
     client.patch("/settings", {"engines.preferred": [engine, *others]}, list[SettingInfo])
 
 
-_RUN_FOR_REAL = "Run for real on Linux x86-64 on the CPU"
+_RUN_FOR_REAL = ("Run for real on Linux x86-64 on the CPU", "Run for real on an NVIDIA H100")
 """How descriptors begin whose engines generated on a processor."""
 
 
 def _overview_lines(stocks: list[EngineListing]) -> Iterator[str]:
     head = ("ENGINE", "IN USE", "VERSIONS", "DISK", "HERE")
     yield from format_table(head, map(_row, stocks))
-    names = [stock.name for stock in stocks if stock.verified.startswith(_RUN_FOR_REAL)]
-    if names:
+    names = {place: [stock.name for stock in stocks if stock.verified.startswith(place)] for place in _RUN_FOR_REAL}
+    if any(names.values()):
         yield ""
-        yield f"{_RUN_FOR_REAL}: {', '.join(names)}. `roundhouse engines list ENGINE` says when, and what was run."
+        yield from (f"{place}: {', '.join(there)}." for place, there in names.items() if there)
+        yield "`roundhouse engines list ENGINE` says when, and what was run."
 
 
 def _row(stock: EngineListing) -> tuple[str, ...]:
     current = _current_version(stock)
     in_use = f"{current.version} ({current.backend or current.name})" if current else "-"
-    rank = f"#{stock.rank}" if stock.rank else "runs" if stock.runs_here else "cannot run"
+    unranked = "runs" if stock.runs_here else "not needed" if stock.is_redundant else "cannot run"
+    rank = f"#{stock.rank}" if stock.rank else unranked
     star = ", preferred" if stock.is_preferred else ""
     return (
         stock.id,

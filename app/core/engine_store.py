@@ -93,7 +93,9 @@ class EngineListing(msgspec.Struct, frozen=True, kw_only=True):
     homepage: str
     formats: list[str]
     rank: int | None = None
-    """Its place in the advisor's order for this machine, from 1; None where it cannot run."""
+    """Its place in the advisor's order for this machine, from 1; None where it cannot run or is redundant."""
+    is_redundant: bool = False
+    """Whether it could run here, and others do the same with less effort."""
     advice: str = ""
     """Why it suits this machine, or why not, in a sentence."""
     is_preferred: bool = False

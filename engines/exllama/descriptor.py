@@ -8,10 +8,9 @@ from engines.exllama.traits import EXL2 as EXL2_TRAITS
 from engines.exllama.traits import EXL3 as EXL3_TRAITS
 from engines.worker_adapter import METRICS, METRICS_PATH, PREFILL_FIELDS
 
-NEVER_ON_A_GPU = (
-    "Never run on a GPU: no weights have been read and none of its kernels has computed anything, so speed, memory and "
-    "the text of a real model are unknown. They are compiled when it first starts, which takes a C++ compiler, minutes "
-    "(many on few cores), and PyTorch asks for driver 580."
+COMPILED_AT_FIRST = (
+    "Not run on another card than this one. The kernels are compiled when it first starts, which takes a C++ compiler "
+    "and minutes (many on few cores), and PyTorch asks for driver 580."
 )
 NOT_POSSIBLE = (
     "Several cards, drafts, adapters and the kinds of cache were tried against the stand-in only, which has the "
@@ -65,6 +64,9 @@ EXL3 = Descriptor(
     metrics_path=METRICS_PATH,
     metrics=METRICS,
     verified=(
+        "Run for real on an NVIDIA H100 in November 2026, with PyTorch 2.11 and 64 of its 194 kernel files, compiled "
+        "there: weights in the shape of a Llama 8B at 4 bits, with random trellises, were read, and a prompt of 3,919 "
+        "tokens, one and eight requests at once were answered from a 16-bit cache. "
         "Its install from the lock, on Linux x86-64, and its kernels there: all 194 files compiled by the compiler "
         "that comes along, linked and loaded. Its worker with the Python of exllamav3 1.6.5 and the Guide's weights on "
         "a processor, what is compiled for cards being stood in for by PyTorch: chats that answer as the Guide does on "
@@ -73,10 +75,11 @@ EXL3 = Descriptor(
         "classes."
     ),
     unverified=(
-        f"{NEVER_ON_A_GPU} {NOT_POSSIBLE} Pictures are read with models of the architectures that it has a vision "
-        "component for; no such component was ever loaded, here or on a card. Experts of the first layers can stay in "
-        "system memory where the model was quantised with the codebook mul1, the converter's usual one; the library "
-        "loads others whole. On Turing cards it reads prompts by kernels of its own: they and "
+        f"{COMPILED_AT_FIRST} Trained weights have not been run on a card, so what it answers there was compared with "
+        f"nothing; nor has its converter. {NOT_POSSIBLE} Pictures are read with models of the architectures that it "
+        "has a vision component for; no such component was ever loaded, here or on a card. Experts of the first layers "
+        "can stay in system memory where the model was quantised with the codebook mul1, the converter's usual one; "
+        "the library loads others whole. On Turing cards it reads prompts by kernels of its own: they and "
         "eight other files of its 194 were compiled for compute capability 7.5. It has code for AMD's RDNA cards too "
         "(32-wide wavefronts; none for Instinct), but the index has neither PyTorch for ROCm nor a build of it, so "
         "that it is not installed for them."
@@ -94,6 +97,8 @@ EXL2 = msgspec.structs.replace(
     features=EXL3.features - {Feature.VISION},
     helped_with=frozenset(),
     verified=(
+        "Run for real on an NVIDIA H100 in November 2026, with PyTorch 2.11 and kernels compiled there: the Guide in "
+        "16 bits answered as on a processor, one and eight requests at once. "
         "Its install from the lock, on Linux x86-64, and its kernels there: all 47 files compiled by the compiler that "
         "comes along, linked and loaded. Its worker with the Python of exllamav2 0.3.2 and the Guide's weights on a "
         "processor, what is compiled for cards being stood in for by PyTorch: chats that answer as the Guide does on "
@@ -101,9 +106,9 @@ EXL2 = msgspec.structs.replace(
         "probabilities, a draft model. The rest against a stand-in for the library with the same classes."
     ),
     unverified=(
-        f"{NEVER_ON_A_GPU} {NOT_POSSIBLE} It is frozen since December 2025. flash-attn, which its install does "
-        "not bring, is stood in for by PyTorch's own attention: compared with the plain computation on the processor, "
-        "where it differed by rounding only."
+        f"{COMPILED_AT_FIRST} Quantised weights have not been run on a card. {NOT_POSSIBLE} It is frozen since "
+        "December 2025. flash-attn, which its install does not bring, is stood in for by PyTorch's own attention: "
+        "compared with the plain computation on the processor, where it differed by rounding only."
     ),
     traits=EXL2_TRAITS,
 )

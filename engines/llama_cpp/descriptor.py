@@ -94,7 +94,8 @@ DESCRIPTOR = Descriptor(
         "weights, damaged and missing files, a taken port, stopping while loading and while answering, and dying with "
         "its parent. As a program, a llama-server of build b10434 with its Vulkan part idle: its flags, "
         "loading with progress, chat, the key, a taken port, damaged files, and dying with its standard input. In "
-        "November 2026 its RPC over two network namespaces, with made-up weights, one killed and one cut off."
+        "November 2026 its RPC over two network namespaces, with made-up weights, one killed and one cut off. On an "
+        "NVIDIA H100 in November 2026 the Guide, by a llama-server compiled there."
     ),
     unverified=(
         "Not run yet on macOS (Metal), Windows or ARM; images, drafts and LoRA adapters have not been tried with "

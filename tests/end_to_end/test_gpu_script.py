@@ -24,10 +24,10 @@ def make_machine(*interpreters: places.Interpreter, left_s: float = 1500.0, has_
 
 
 def test_without_a_card_every_part_says_so() -> None:
-    results = parts.run_parts(make_machine(has_card=False), parts.PARTS)
+    results = list(parts.run_parts(make_machine(has_card=False), parts.PARTS))
     assert len(results) == len(parts.PARTS)
     assert {result.state for result in results} == {"skipped"}
-    assert all("no NVIDIA card" in line for line in report.terminal_lines(results))
+    assert all("no NVIDIA card" in report.terminal_line(result) for result in results)
 
 
 def test_what_is_not_there_is_said_for_each_engine() -> None:
@@ -38,15 +38,14 @@ def test_what_is_not_there_is_said_for_each_engine() -> None:
 
 
 def test_nothing_is_begun_without_time_and_a_failure_stops_nothing() -> None:
-    late = parts.run_parts(make_machine(left_s=1.0), parts.PARTS)
+    late = list(parts.run_parts(make_machine(left_s=1.0), parts.PARTS))
     assert {result.sentence for result in late} == {"There was no time left."}
 
     def end_at_once(_machine: parts.Machine) -> parts.PartResult:
         raise EngineEnded("ended with code 1: no kernel image")
 
-    results = parts.run_parts(
-        make_machine(), [("a", end_at_once), ("b", lambda _: parts.PartResult(name="b", state="ran"))]
-    )
+    tried = [("a", end_at_once), ("b", lambda _: parts.PartResult(name="b", state="ran"))]
+    results = list(parts.run_parts(make_machine(), tried))
     assert [result.state for result in results] == ["failed", "ran"]
     assert "no kernel image" in results[0].sentence
 
@@ -68,14 +67,14 @@ def test_an_interpreter_tells_what_it_has(tmp_path: Path) -> None:
 
 
 def test_a_run_is_written_in_the_place_of_the_one_before(tmp_path: Path) -> None:
-    answers = Answers(text="", ready_s=12.3, alone=50.4, together=300.0)
+    answers = Answers(text="", ready_s=12.3, alone=50.4, together=300.0, card_mib=5000)
     results = [parts.PartResult(name="exllamav3", state="ran", version="1.6.5", answers=answers)]
     page = tmp_path / "page.md"
     page.write_text(f"before\n\n{report.BEGIN}\n\nold\n\n{report.END}\n\nafter\n", encoding="utf-8")
     for _ in range(2):
         report.write_table(report.table_of(results, [CARD], dt.date(2026, 11, 26)), page)
     text = page.read_text(encoding="utf-8")
-    assert "| exllamav3 | 1.6.5 | ran | 12 s | 50 tokens/s | 300 tokens/s |" in text
+    assert "| exllamav3 | 1.6.5 | ran | 12 s | 50 tokens/s | 300 tokens/s | 5000 MiB |" in text
     assert "2026-11-26, RTX 3090 (24576 MiB, driver 580.1, compute 8.6)" in text
     assert text.count("| engine |") == 1
     assert (text.startswith("before"), text.endswith("after\n"), "old" in text) == (True, True, False)

@@ -32,10 +32,12 @@ def main() -> int:
         has_card=bool(cards),
         program=parts.find_program(dict(os.environ)),
     )
-    results = parts.run_parts(machine, parts.PARTS)
-    print("\n".join(report.terminal_lines(results)))  # noqa: T201 -- as above
-    if wishes.write and any(result.state != "skipped" for result in results):
-        report.write_table(report.table_of(results, cards, dt.datetime.now(tz=dt.UTC).date()))
+    results: list[parts.PartResult] = []
+    for result in parts.run_parts(machine, parts.PARTS):
+        results.append(result)
+        print(report.terminal_line(result), flush=True)  # noqa: T201 -- as above
+        if wishes.write and any(known.state != "skipped" for known in results):
+            report.write_table(report.table_of(results, cards, dt.datetime.now(tz=dt.UTC).date()))
     return int(any(result.state == "failed" for result in results))
 
 

@@ -1,5 +1,6 @@
 """What is tried on a card: each part one engine with the Guide, or the sentence that says why not."""
 
+import dataclasses
 import difflib
 import json
 import os
@@ -7,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,7 @@ BITS = 4.0
 _HEAD_BITS = 6
 GUIDE = ROOT / "resources" / "guide"
 _CONTEXT = 2048
+_LARGE_CONTEXT = 8192
 _SLOTS = 8
 _HELP_S = 60
 
@@ -63,9 +65,10 @@ class Machine:
 Part = Callable[[Machine], PartResult]
 
 
-def run_parts(machine: Machine, parts: Sequence[tuple[str, Part]]) -> list[PartResult]:
-    """Try each part; what fails says so, and the others go on."""
-    return [_run_part(machine, name, part) for name, part in parts]
+def run_parts(machine: Machine, parts: Sequence[tuple[str, Part]]) -> Iterator[PartResult]:
+    """Try each part and yield what came of it at once; what fails says so, and the others go on."""
+    for name, part in parts:
+        yield _run_part(machine, name, part)
 
 
 def _run_part(machine: Machine, name: str, part: Part) -> PartResult:
@@ -137,15 +140,36 @@ def try_quantising(machine: Machine) -> PartResult:
         installation = _installation("exllamav3", "exllamav3", interpreter)
         options = LaunchOptions(context=_CONTEXT, slots=_SLOTS)
         result = _try_engine(machine, installation, source, options, alike=0.0)
-        return PartResult(
-            name=name, state=result.state, sentence=result.sentence, version=result.version, answers=result.answers
+        return dataclasses.replace(result, name=name)
+
+
+def try_random_model(machine: Machine) -> PartResult:
+    """Run EXL3 of the shape of a Llama 8B with random weights, for a model of this size's memory and speed."""
+    name = "exllamav3, 8B at 4 bits, random"
+    interpreter = _interpreter_with(machine, "exllamav3")
+    if isinstance(interpreter, str):
+        return _skip(name, interpreter)
+    with tempfile.TemporaryDirectory(prefix="roundhouse-random-") as folder:
+        environment = with_wheels(os.environ)
+        path = os.pathsep.join((str(ROOT), environment["PYTHONPATH"]))
+        subprocess.run(
+            [str(interpreter.path), "-m", "tests.gpu.random_model", folder],
+            check=True,
+            timeout=max(LEAST_S, machine.left_s / 2),
+            env={**environment, "PYTHONPATH": path},
         )
+        source = ModelSource(name="random", path=Path(folder), format=ModelFormat.EXL3)
+        installation = _installation("exllamav3", "exllamav3", interpreter)
+        options = LaunchOptions(context=_LARGE_CONTEXT, slots=_SLOTS)
+        result = _try_engine(machine, installation, source, options, alike=0.0)
+        return dataclasses.replace(result, name=name)
 
 
 PARTS: tuple[tuple[str, Part], ...] = (
     ("llama.cpp", try_llama_cpp),
     ("exllamav3", engine_part("exllamav3", "exllamav3", ModelFormat.EXL3)),
     ("exllamav3, quantised here", try_quantising),
+    ("exllamav3, 8B at 4 bits, random", try_random_model),
     ("exllamav2", engine_part("exllamav2", "exllamav2", ModelFormat.EXL2)),
     ("vllm", engine_part("vllm", "vllm", ModelFormat.SAFETENSORS)),
     ("sglang", engine_part("sglang", "sglang", ModelFormat.SAFETENSORS)),

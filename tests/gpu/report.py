@@ -1,7 +1,7 @@
 """What came of the parts, as lines for a terminal and as a table for the documentation."""
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.gpu.parts import PartResult
@@ -11,28 +11,29 @@ PAGE = ROOT / "docs" / "internals" / "gpu-runs.md"
 BEGIN, END = "<!-- gpu runs -->", "<!-- end -->"
 
 
-def terminal_lines(results: Sequence[PartResult]) -> Iterator[str]:
-    """Yield a line for each part."""
-    for result in results:
-        figures = ""
-        if result.answers is not None:
-            answers = result.answers
-            figures = f"ready in {answers.ready_s:.0f} s, {answers.alone:.0f} and {answers.together:.0f} tokens/s. "
-        yield f"{result.name}: {result.state}. {figures}{result.sentence}".rstrip()
+def terminal_line(result: PartResult) -> str:
+    """Return one part's line."""
+    figures = ""
+    if result.answers is not None:
+        answers = result.answers
+        figures = f"ready in {answers.ready_s:.0f} s, {answers.alone:.0f} and {answers.together:.0f} tokens/s. "
+    return f"{result.name}: {result.state}. {figures}{result.sentence}".rstrip()
 
 
 def table_of(results: Sequence[PartResult], cards: Sequence[Card], day: dt.date) -> str:
     """Return the table of one run, with the day and the card above it."""
     names = ", ".join(f"{card.name} ({card.memory}, driver {card.driver}, compute {card.compute})" for card in cards)
-    head = "| engine | version | result | ready | alone | 8 at once |\n|---|---|---|---|---|---|\n"
+    head = "| engine | version | result | ready | alone | 8 at once | of the card |\n|---|---|---|---|---|---|---|\n"
     return f"{day.isoformat()}, {names}\n\n{head}" + "".join(map(_row, results))
 
 
 def _row(result: PartResult) -> str:
-    figures = ("-", "-", "-")
+    figures = ("-",) * 4
     if result.answers is not None:
         answers = result.answers
-        figures = (f"{answers.ready_s:.0f} s", f"{answers.alone:.0f} tokens/s", f"{answers.together:.0f} tokens/s")
+        card = "-" if answers.card_mib is None else f"{answers.card_mib} MiB"
+        rates = (f"{rate:.0f} tokens/s" for rate in (answers.alone, answers.together))
+        figures = (f"{answers.ready_s:.0f} s", *rates, card)
     state = f"{result.state}: {result.sentence}" if result.sentence else result.state
     return f"| {result.name} | {result.version or '-'} | {state.replace('|', '/')} | {' | '.join(figures)} |\n"
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -24,6 +25,7 @@ QUESTION = "What is Roundhouse?"
 STREAMS = 8
 TOKENS = 64
 _PAUSE_S = 0.25
+_DRIVER_S = 60
 
 
 class EngineEnded(RuntimeError):
@@ -32,12 +34,16 @@ class EngineEnded(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What came of asking: text, seconds to readiness, tokens a second alone and with `STREAMS` at once."""
+    """What came of asking: text, seconds to readiness, tokens a second alone and with `STREAMS` at once.
+
+    `card_mib` is what the engine takes of the first card, by the driver's program; None where that cannot say.
+    """
 
     text: str
     ready_s: float
     alone: float
     together: float
+    card_mib: int | None = None
 
 
 def ask_engine(
@@ -50,13 +56,27 @@ def ask_engine(
     """Start the engine, ask, and end it. Raises EngineEnded, ValueError for what the adapter refuses."""
     net = ListenOptions(host="127.0.0.1", port=free_port(), key=KEY)
     plan = adapter.plan(source, options, net, installation)
+    before = read_card_mib()
     began = time.monotonic()
     with _running(plan) as (process, log):
         _wait_ready(plan, process, log, began + within_s)
         ready_s = time.monotonic() - began
         text = _complete(plan, TOKENS)[0]
         alone = _rate(plan, 1)
-        return Answers(text=text, ready_s=ready_s, alone=alone, together=_rate(plan, STREAMS))
+        together, after = _rate(plan, STREAMS), read_card_mib()
+        taken = None if before is None or after is None else after - before
+        return Answers(text=text, ready_s=ready_s, alone=alone, together=together, card_mib=taken)
+
+
+def read_card_mib() -> int | None:
+    """Return what is in use of the first card's memory, in MiB; None without the driver's program."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    command = [program, "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_DRIVER_S)
+    words = done.stdout.split()
+    return int(words[0]) if words and words[0].isdigit() else None
 
 
 @contextmanager

@@ -109,7 +109,7 @@ def choose_engine(known: EngineTable, machine: Machine, engines: Sequence[Engine
     usable = [
         candidate for candidate in rank_engines(known, machine, build_workload(Intent.CHAT)) if not candidate.refused
     ]
-    chosen = _best_installed(usable, known.fallback, engines)
+    chosen = _best_installed(usable, known, engines)
     if chosen is None:
         return _nothing_installed(machine, known.fallback, engines)
     better = None if _is_as_good(chosen.id, usable) else usable[0].traits
@@ -125,11 +125,11 @@ def choose_engine(known: EngineTable, machine: Machine, engines: Sequence[Engine
 
 
 def _best_installed(
-    usable: Sequence[RankedEngine], fallback: EngineTraits, engines: Sequence[EngineInfo]
+    usable: Sequence[RankedEngine], known: EngineTable, engines: Sequence[EngineInfo]
 ) -> EngineInfo | None:
-    """Return the ranking's best installed engine, else the one that runs everywhere, else whatever there is."""
-    installed = {engine.id: engine for engine in engines if engine.installed}
-    in_order = (*(candidate.traits.id for candidate in usable), fallback.id, *installed)
+    """Return the ranking's best installed engine, else the one that runs everywhere, else any that loads models."""
+    installed = {engine.id: engine for engine in engines if engine.installed and known.get(engine.id) is not None}
+    in_order = (*(candidate.traits.id for candidate in usable), known.fallback.id, *installed)
     return next((installed[engine] for engine in in_order if engine in installed), None)
 
 

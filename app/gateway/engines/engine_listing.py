@@ -80,6 +80,7 @@ def _describe_engine(  # noqa: PLR0913 -- every one of them is a different thing
         homepage=about.homepage,
         formats=sorted(kind.value for kind in about.formats),
         rank=rank,
+        is_redundant=ranked is None and not role,
         advice=" ".join(filter(None, (role or _advice(about.name, rank, ranked, versions), way, gains, order))),
         is_preferred=is_preferred,
         versions=versions,

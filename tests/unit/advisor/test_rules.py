@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from app.advisor.choosing.hardware import machine_kind
@@ -167,6 +168,14 @@ def test_without_any_engine_the_problem_is_said() -> None:
     choice = choose_engine(ENGINES, Box().machine(), [engine("llama.cpp", installed=False)])
     assert choice.sentence.startswith("No engine is installed")
     assert choose_engine(ENGINES, Box().machine(), []).sentence.startswith("No engine is installed")
+
+
+@pytest.mark.parametrize("name", ["attached", "smg"])
+def test_what_loads_no_models_here_is_never_the_engine_of_choice(name: str) -> None:
+    other = msgspec.structs.replace(engine("llama.cpp"), id=name)
+    choice = choose_engine(ENGINES, Box(gpus=(H100,)).machine(), [other])
+    assert choice.engine == "llama.cpp"
+    assert choice.sentence.startswith("No engine is installed")
 
 
 def test_unknown_facts_are_said_to_be_unknown_and_never_zero() -> None:

@@ -51,7 +51,7 @@ class EnginesScreen(PageFrame):
         self._cards: dict[str, EngineCard] = {}
         holder = QWidget()
         self._box = VBox(theme, holder, gap=12)
-        self._others = RowList(theme, tr("Engines that cannot run here"))
+        self._others = RowList(theme, tr("Other engines"))
         place = QWidget()
         VBox(theme, place, gap=0).addWidget(self._others)
         self._fold = Fold(theme, tr("Not for this machine"), place)
