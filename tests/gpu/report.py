@@ -28,7 +28,7 @@ def table_of(results: Sequence[PartResult], cards: Sequence[Card], day: dt.date)
 
 
 def _row(result: PartResult) -> str:
-    figures = ("-",) * 4
+    figures: tuple[str, ...] = ("-",) * 4
     if result.answers is not None:
         answers = result.answers
         card = "-" if answers.card_mib is None else f"{answers.card_mib} MiB"
