@@ -137,8 +137,8 @@ FAILURE_TEXTS: Mapping[FailureKind, FailureText] = MappingProxyType(
 )
 
 _SPECIFIC_TEXTS: tuple[tuple[FailureKind, re.Pattern[str], FailureText], ...] = tuple(
-    (kind, re.compile(line, re.IGNORECASE), said)
-    for kind, line, said in (
+    (kind, re.compile(line, re.IGNORECASE), text)
+    for kind, line, text in (
         (
             _K.CONTEXT_TOO_LARGE,
             r"is greater than the derived",

@@ -73,7 +73,7 @@ class FailureReader(msgspec.Struct, frozen=True, kw_only=True):
     means: RemedyOptions
     clues: tuple[Clue, ...] = ()
     survived: tuple[SurvivableClue, ...] = ()
-    said: Mapping[FailureKind, FailureText] = MappingProxyType({})
+    texts: Mapping[FailureKind, FailureText] = MappingProxyType({})
 
     def suspect(self, line: str) -> Suspicion | None:
         """Return what a line gives away; most give nothing."""
@@ -88,7 +88,7 @@ class FailureReader(msgspec.Struct, frozen=True, kw_only=True):
     def explain(self, end: Exit) -> Failure:
         """Name the cause, show the line that gives it away, and say what may help."""
         kind, evidence = _cause(end)
-        text = find_specific_text(kind, evidence) or self.said.get(kind) or FAILURE_TEXTS[kind]
+        text = find_specific_text(kind, evidence) or self.texts.get(kind) or FAILURE_TEXTS[kind]
         shortage = shortage_of([evidence, *(suspicion.line for suspicion in end.suspicions), *end.tail])
         return Failure(
             kind=kind,

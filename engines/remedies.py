@@ -37,7 +37,7 @@ class RemedyOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine said about memory. Sizes in bytes; zero where it said nothing."""
 
-    wanted: int = 0
+    request_bytes: int = 0
     free: int = 0
     total: int = 0
     context: int = 0
@@ -47,10 +47,10 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
 
     def describe_figures(self) -> str:
         """Return a sentence with the figures, to follow the first; empty without any."""
-        if self.wanted and self.free:
-            return f" It requested {_size(self.wanted)}, but {_size(self.free)} were free."
-        if self.wanted:
-            return f" It requested {_size(self.wanted)} more than there was."
+        if self.request_bytes and self.free:
+            return f" It requested {_size(self.request_bytes)}, but {_size(self.free)} were free."
+        if self.request_bytes:
+            return f" It requested {_size(self.request_bytes)} more than there was."
         return f" {_size(self.free)} were free." if self.free else ""
 
 
@@ -88,7 +88,7 @@ def shortage_of(lines: Sequence[str]) -> Shortage:
     share = _search(_SHARE, lines)
     longest = _search(_LONGEST, lines)
     return Shortage(
-        wanted=_bytes(_WANTED, lines),
+        request_bytes=_bytes(_WANTED, lines),
         free=round(float(share["free"]) * _GIB) if share else _bytes(_FREE, lines),
         total=round(float(share["total"]) * _GIB) if share else 0,
         is_host=bool(share and share["node"]),

@@ -42,7 +42,7 @@ def router_failures(name: str, clues: Sequence[Clue]) -> FailureReader:
         name=name,
         means=RemedyOptions(),
         clues=tuple(clues),
-        said=MappingProxyType({FailureKind.STALLED: no_replica}),
+        texts=MappingProxyType({FailureKind.STALLED: no_replica}),
     )
 
 

@@ -45,7 +45,7 @@ class Team(msgspec.Struct, frozen=True, kw_only=True):
     model: ModelSource
     options: LaunchOptions
     net: ListenOptions
-    found: EngineInstallation
+    installation: EngineInstallation
 
     @property
     def head(self) -> str:
@@ -55,7 +55,7 @@ class Team(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def python(self) -> str:
         """What runs the engine's modules."""
-        return str(self.found.python or "python")
+        return str(self.installation.python or "python")
 
 
 def team_plan(engine: str, team: Team) -> TeamPlan:
@@ -71,7 +71,7 @@ def team_plan(engine: str, team: Team) -> TeamPlan:
 def _plan_ray(team: Team) -> TeamPlan:
     """Cut one model over all: pipeline stages between computers, tensors within one, as vLLM advises."""
     options = msgspec.structs.replace(team.options, pipeline_parallel=len(team.nodes))
-    command_line = build_arguments(vllm.TABLE, options, team.found)
+    command_line = build_arguments(vllm.TABLE, options, team.installation)
     args = (
         *vllm.base_arguments(team.model, options, team.net),
         "--distributed-executor-backend",
@@ -108,7 +108,7 @@ def _plan_dynamo(team: Team) -> TeamPlan:
     """Put a worker with the whole model on each computer, and a frontend before them that knows their caches."""
     if team.options.chat_template is not None:
         raise ValueError("Dynamo reads a chat template from a file, which a plan cannot put on each computer.")
-    command_line = build_arguments(dynamo.TABLE, team.options, team.found)
+    command_line = build_arguments(dynamo.TABLE, team.options, team.installation)
     store = f"http://{team.head}:{ETCD_PORT}"
     etcd = ("etcd", f"--listen-client-urls={store}", f"--advertise-client-urls={store}")
     env = {**QUIET, **dynamo.PLAIN_LOG, "ETCD_ENDPOINTS": store}
@@ -134,7 +134,7 @@ def _step(machine: str, role: str, argv: Sequence[str], env: Mapping[str, str] =
 
 def _program_beside(team: Team, program: str) -> str:
     """Return a program of the engine's environment; without one, whatever is on PATH."""
-    return str(team.found.python.parent / program) if team.found.python else program
+    return str(team.installation.python.parent / program) if team.installation.python else program
 
 
 _PLANNERS: Mapping[str, Callable[[Team], TeamPlan]] = MappingProxyType({"vllm": _plan_ray, "dynamo": _plan_dynamo})

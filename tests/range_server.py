@@ -21,7 +21,7 @@ class Hub:
     """Sent instead of those that would be."""
     ranges: bool = True
     endless: bool = False
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    requests: list[tuple[str, str]] = field(default_factory=list)
     """Path and range of each request."""
     tokens: list[str | None] = field(default_factory=list)
     sent_bytes: int = 0
@@ -55,7 +55,7 @@ def serving(hub: Hub) -> Iterator[Hub]:
 def answer(request: BaseHTTPRequestHandler, hub: Hub) -> None:
     path = request.path
     range_header = request.headers.get("Range", "")
-    hub.asked.append((path, range_header))
+    hub.requests.append((path, range_header))
     hub.tokens.append(request.headers.get("Authorization"))
     if path in hub.redirects:
         send(request, hub, 302, b"", {"Location": hub.redirects[path]})

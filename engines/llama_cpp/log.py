@@ -94,7 +94,7 @@ READER = FailureReader(
     means=RemedyOptions(cache_type="q8_0", gpu_layers=True),
     clues=_CLUES,
     survived=_SURVIVED,
-    said=_SAID,
+    texts=_SAID,
 )
 
 

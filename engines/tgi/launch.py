@@ -130,7 +130,7 @@ READER = FailureReader(
     name="TGI",
     means=RemedyOptions(cache_type="fp8", gpu_share=True),
     clues=_CLUES,
-    said=MappingProxyType(
+    texts=MappingProxyType(
         {
             _K.NOT_INSTALLED: FailureText(
                 "{engine} cannot be started: its container image is not here, or the container program does not run.",
@@ -170,7 +170,7 @@ class TgiAdapter:
                 return EngineInstallation(
                     engine=DESCRIPTOR.id, version=VERSION, backend="cuda", executable=program, package=name
                 )
-        text = READER.said[_K.NOT_INSTALLED]
+        text = READER.texts[_K.NOT_INSTALLED]
         return Failure(kind=_K.NOT_INSTALLED, sentence=text.sentence.format(engine=DESCRIPTOR.name), hint=text.hint)
 
     def plan(

@@ -82,7 +82,7 @@ def _play_hub() -> Iterator[str]:
             self.end_headers()
             self.wfile.write(content)
 
-        def log_message(self, *_said: object) -> None:
+        def log_message(self, *_args: object) -> None:
             """Stay silent."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

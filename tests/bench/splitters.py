@@ -146,8 +146,8 @@ def _shares(reader: IndexReader, questions: QuestionSet, vectors: Sequence[bytes
         texts.append([" ".join(passage.text.split()) for passage in passages])
     return [
         sum(
-            has_answers(_first(found, room), question)
-            for found, question in zip(texts, questions.questions, strict=True)
+            has_answers(_first(passages, room), question)
+            for passages, question in zip(texts, questions.questions, strict=True)
         )
         / len(texts)
         for room in ROOMS

@@ -77,7 +77,7 @@ class Loop:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.load_s = self._said()["load_s"]
+        self.load_s = self._read_reply()["load_s"]
 
     def rate(self, streams: int, tokens: int) -> float:
         """Return tokens a second of all streams together."""
@@ -85,14 +85,14 @@ class Loop:
         assert pipe is not None
         pipe.write(f"{streams} {tokens}\n")
         pipe.flush()
-        return self._said()["tokens_per_s"]
+        return self._read_reply()["tokens_per_s"]
 
     def close(self) -> None:
         """End it."""
         self._process.kill()
         self._process.communicate()
 
-    def _said(self) -> dict[str, float]:
+    def _read_reply(self) -> dict[str, float]:
         pipe: IO[str] | None = self._process.stdout
         assert pipe is not None
         body: dict[str, float] = json.loads(pipe.readline())

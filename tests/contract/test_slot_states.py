@@ -55,9 +55,20 @@ def state_folder_of(launch: LaunchPlan) -> str | None:
 
 
 def test_the_worker_is_told_the_folder_if_there_is_one() -> None:
-    told, untold = plan_launch(WORKER, LaunchOptions()), plan_launch(WORKER, LaunchOptions(), folder=None)
-    assert (told.keeps_states, state_folder_of(told), told.stateless_reason) == (True, str(FOLDER), "")
-    assert (untold.keeps_states, state_folder_of(untold), untold.stateless_reason) == (False, None, "")
+    with_folder, without_folder = (
+        plan_launch(WORKER, LaunchOptions()),
+        plan_launch(WORKER, LaunchOptions(), folder=None),
+    )
+    assert (with_folder.keeps_states, state_folder_of(with_folder), with_folder.stateless_reason) == (
+        True,
+        str(FOLDER),
+        "",
+    )
+    assert (without_folder.keeps_states, state_folder_of(without_folder), without_folder.stateless_reason) == (
+        False,
+        None,
+        "",
+    )
 
 
 def test_a_program_is_told_if_it_has_the_flag() -> None:

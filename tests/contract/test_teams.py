@@ -29,7 +29,7 @@ OPTIONS = LaunchOptions(context=32_768, slots=8, tensor_parallel=4)
 
 
 def team(*nodes: str) -> Team:
-    return Team(nodes=nodes, model=MODEL, options=OPTIONS, net=NET, found=FOUND)
+    return Team(nodes=nodes, model=MODEL, options=OPTIONS, net=NET, installation=FOUND)
 
 
 def written(plan: TeamPlan) -> str:

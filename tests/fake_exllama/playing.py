@@ -119,13 +119,13 @@ class PlayedGenerator:
         for name, figure in figures.items():
             job.figures.setdefault(name, []).append(figure)
         if token in job.stops:
-            return {**result, "eos": True, "eos_reason": "stop_token", "held": self._said(job), "cached_tokens": 0}
+            return {**result, "eos": True, "eos_reason": "stop_token", "held": self._take_held(job), "cached_tokens": 0}
         if job.written + len(job.held) >= job.limit:
-            return {**result, **self._said(job), "eos": True, "eos_reason": "max_new_tokens", "cached_tokens": 0}
+            return {**result, **self._take_held(job), "eos": True, "eos_reason": "max_new_tokens", "cached_tokens": 0}
         is_whole = "\ufffd" not in Tokenizer().decode(Tensor([job.held]))[0]
-        return {**result, **(self._said(job) if is_whole else {})}
+        return {**result, **(self._take_held(job) if is_whole else {})}
 
-    def _said(self, job: PlayedJob) -> dict[str, Any]:
+    def _take_held(self, job: PlayedJob) -> dict[str, Any]:
         tokens, job.held = job.held, []
         figures, job.figures = job.figures, {}
         job.written += len(tokens)

@@ -47,12 +47,12 @@ class FakeCas:
     """What the hub says where this is; by default where it is."""
     tokens: list[str] = field(default_factory=list)
     """Those given out. Only the last is good."""
-    asked: list[tuple[str, str, str | None]] = field(default_factory=list)
+    requests: list[tuple[str, str, str | None]] = field(default_factory=list)
     """Kind, range and Authorization of every request."""
 
     def asked_for(self, kind: str) -> list[str]:
         """Return the ranges that were asked for of one kind."""
-        return [asked_range for what, asked_range, _shown in self.asked if what == kind]
+        return [asked_range for what, asked_range, _shown in self.requests if what == kind]
 
     def take_from(self, other: "FakeCas") -> None:
         """Have all content that another has."""

@@ -55,7 +55,7 @@ def taken(request: Answering, cas: FakeCas, path: str, body: bytes) -> None:
 
 
 def _grant(request: Answering, cas: FakeCas) -> None:
-    cas.asked.append(("grant", "", request.headers.get("Authorization")))
+    cas.requests.append(("grant", "", request.headers.get("Authorization")))
     body = {"accessToken": cas.grant(), "exp": _FAR_OFF, "casUrl": cas.address}
     headers = {
         "X-Xet-Access-Token": cas.tokens[-1],
@@ -67,7 +67,7 @@ def _grant(request: Answering, cas: FakeCas) -> None:
 
 def _content(request: Answering, cas: FakeCas, kind: str, name: str) -> None:
     asked_range, authorization = request.headers.get("Range", ""), request.headers.get("Authorization")
-    cas.asked.append((kind, asked_range, authorization))
+    cas.requests.append((kind, asked_range, authorization))
     if kind == "xorb":
         request.serve_as(StoredFile(name, cas.xorbs[name]), cas.faults.get("xorb"))
     elif not cas.is_good(authorization):

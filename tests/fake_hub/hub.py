@@ -90,7 +90,7 @@ class FakeHub:
     repositories: dict[str, StoredRepository] = field(default_factory=dict)
     faults: dict[str, Callable[..., bool]] = field(default_factory=dict)
     """By path of the content, what happens instead of serving it; see `faults`."""
-    asked: list[tuple[str, str, str]] = field(default_factory=list)
+    requests: list[tuple[str, str, str]] = field(default_factory=list)
     """Method, path and range of every request."""
     tokens_at_storage: list[str | None] = field(default_factory=list)
     """What the storage behind redirects was shown, which should be nothing."""
@@ -115,6 +115,6 @@ class FakeHub:
         """Return the ranges asked for of a file's content."""
         return [
             asked_range
-            for method, request_path, asked_range in self.asked
+            for method, request_path, asked_range in self.requests
             if method == "GET" and request_path.endswith(f"/{path}") and asked_range
         ]

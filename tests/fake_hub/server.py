@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         hub, address = self.served, urlsplit(self.path)
         path = unquote(address.path)
-        hub.asked.append((self.command, path, self.headers.get("Range", "")))
+        hub.requests.append((self.command, path, self.headers.get("Range", "")))
         if path == "/health":
             self.reply(200, b"", {})
         elif path == "/api/models":

@@ -110,12 +110,14 @@ class Outside:
 
     def looked_up(self) -> set[str]:
         """Return the names that Python looked up, but those of this computer."""
-        places = {where for what, where in self._heard() if what == "lookup" and isinstance(where, str)}
+        places = {where for what, where in self._read_events() if what == "lookup" and isinstance(where, str)}
         return {name for name in places if name not in {*_HERE, "localhost"}}
 
     def called(self) -> Counter[int]:
         """Return how often each port of the outside was connected to. Raises AssertionError for any other place."""
-        counter = Counter(where[1] for what, where in self._heard() if what == "connect" and self._is_outside(where))
+        counter = Counter(
+            where[1] for what, where in self._read_events() if what == "connect" and self._is_outside(where)
+        )
         if self.trace.exists():
             traced = Counter(port for port, host in self._traced() if self._is_outside([host, port]))
             assert traced == counter, "what the system saw is what Python's own watch saw"
@@ -127,7 +129,7 @@ class Outside:
         assert where[0] in _HERE, f"{where} was called"
         return where[1] in self.ports.values()
 
-    def _heard(self) -> Iterator[tuple[str, Any]]:
+    def _read_events(self) -> Iterator[tuple[str, Any]]:
         for line in self.log.read_text().splitlines():
             what, where = json.loads(line)
             yield what, where

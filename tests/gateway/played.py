@@ -95,7 +95,7 @@ class StandInSupervisor:
         self.may_load.set()
         self.waiting = 0
         self.in_flight = 0
-        self.asked: list[LoadRequest] = []
+        self.load_requests: list[LoadRequest] = []
         self.terms: list[LeaseOptions] = []
         self.unloaded: list[tuple[str, bool]] = []
         self.expired: list[str] = []
@@ -111,7 +111,7 @@ class StandInSupervisor:
         """What an engine answers that is asked whether it is ready, once `may_tell` is set."""
         self.may_tell = asyncio.Event()
         self.may_tell.set()
-        self.probes = self.told = 0
+        self.probes = self.probe_answers = 0
         """How often that was asked, and answered."""
         self.stuck: list[str] = []
         self.memory = MemoryState(pools=[])
@@ -145,7 +145,7 @@ class StandInSupervisor:
         return self.list_ready()[0] if is_free else None
 
     async def acquire_lease(self, request: LoadRequest, terms: LeaseOptions) -> Lease:
-        self.asked.append(request)
+        self.load_requests.append(request)
         self.terms.append(terms)
         self.waiting += 1
         try:
@@ -182,7 +182,7 @@ class StandInSupervisor:
         try:
             await self.may_tell.wait()
         finally:
-            self.told += 1
+            self.probe_answers += 1
         return self.is_well
 
     async def wait_for_holders(self, _model: str) -> None:
@@ -219,7 +219,7 @@ class StandInSupervisor:
         return [self.status()] if self.is_loaded else []
 
     def request_of(self, model: str) -> LoadRequest | None:
-        return next((request for request in reversed(self.asked) if request.source.name == model), None)
+        return next((request for request in reversed(self.load_requests) if request.source.name == model), None)
 
     async def unload_model(self, model: str, *, force: bool = False) -> EngineStatus:
         self.unloaded.append((model, force))

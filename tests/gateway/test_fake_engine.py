@@ -58,7 +58,7 @@ class Real:
     services: Services
 
     @asynccontextmanager
-    async def asked(self, model: str, *, stream: bool = True) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def post_chat(self, model: str, *, stream: bool = True) -> AsyncIterator[aiohttp.ClientResponse]:
         body = {"model": model, "stream": stream, "messages": [{"role": "user", "content": "Hi"}]}
         async with self.http.post(f"{self.url}/v1/chat/completions", json=body) as reply:
             yield reply
@@ -119,7 +119,7 @@ def error_in(stream: bytes) -> Any:  # noqa: ANN401 -- whatever was sent
 
 
 async def test_an_answer_whose_characters_arrive_in_pieces(real: Real) -> None:
-    async with real.asked("emoji") as reply:
+    async with real.post_chat("emoji") as reply:
         stream = await reply.read()
     assert content(stream) == "\U0001f682é " * 5
     assert stream.endswith(b"data: [DONE]\n\n")
@@ -140,21 +140,21 @@ async def test_raw_text_is_read_from_a_real_engine(real: Real) -> None:
 
 @both
 async def test_an_engine_killed_in_the_middle_is_said_in_the_stream_and_the_next_request_works(real: Real) -> None:
-    async with real.asked("dies") as reply:
+    async with real.post_chat("dies") as reply:
         assert reply.status == 200
         stream = await reply.read()
     assert content(stream) == "word " * 3
     assert error_in(stream)["code"] == "killed"
-    async with real.asked("dies", stream=False) as reply:
+    async with real.post_chat("dies", stream=False) as reply:
         assert reply.status == 502
         assert (await reply.json())["error"]["code"] == "killed"
-    async with real.asked("emoji") as reply:
+    async with real.post_chat("emoji") as reply:
         assert content(await reply.read()) == "\U0001f682é " * 5
 
 
 @both
 async def test_a_reader_who_leaves_stops_the_engines_work(real: Real) -> None:
-    async with real.asked("slow") as reply:
+    async with real.post_chat("slow") as reply:
         await reply.content.readany()
         reply.close()
     await real.until_stats("slow", lambda stats: stats["cancelled"] == 1)
@@ -163,7 +163,7 @@ async def test_a_reader_who_leaves_stops_the_engines_work(real: Real) -> None:
 
 async def test_a_client_that_leaves_before_the_first_byte_stops_the_engines_work(real: Real) -> None:
     async def ask() -> None:
-        async with real.asked("mute", stream=False):
+        async with real.post_chat("mute", stream=False):
             raise AssertionError
 
     asking = asyncio.create_task(ask())
@@ -178,7 +178,7 @@ async def test_an_engine_that_hangs_when_a_client_leaves_is_restarted(
 ) -> None:
     monkeypatch.setattr(run, "PULSE_S", 0.05)
     adapter.descriptor = msgspec.structs.replace(adapter.descriptor, frozen_s=0.2)
-    async with real.asked("slow") as reply:
+    async with real.post_chat("slow") as reply:
         await reply.content.readany()
         (status,) = real.services.supervisor.list_statuses()
         engine = psutil.Process(status.pid)
@@ -186,7 +186,7 @@ async def test_an_engine_that_hangs_when_a_client_leaves_is_restarted(
         reply.close()
     await until(lambda: "slow answers nothing any more and is restarted." in caplog.text)
     await until(lambda: not engine.is_running())
-    async with real.asked("slow") as reply:
+    async with real.post_chat("slow") as reply:
         assert await reply.content.readany(), "the next request is answered by the next engine"
         reply.close()
     await real.until_stats("slow", lambda stats: stats["cancelled"] == 1)
@@ -201,7 +201,7 @@ async def test_a_request_whose_engine_hangs_is_told(
     adapter.descriptor = msgspec.structs.replace(adapter.descriptor, frozen_s=0.2)
 
     async def ask() -> tuple[int, str]:
-        async with real.asked("mute", stream=False) as reply:
+        async with real.post_chat("mute", stream=False) as reply:
             return reply.status, (await reply.json())["error"]["code"]
 
     asking = asyncio.create_task(ask())
@@ -221,14 +221,14 @@ async def test_an_engine_whose_server_is_well_and_computes_nothing_is_restarted(
     adapter.descriptor = msgspec.structs.replace(
         adapter.descriptor, frozen_s=0.2, stuck_s=1.0, probe_path="/v1/chat/completions"
     )
-    async with real.asked("mute", stream=False) as reply:
+    async with real.post_chat("mute", stream=False) as reply:
         assert (reply.status, (await reply.json())["error"]["code"]) == (502, "unresponsive")
     assert "is restarted" in caplog.text
 
 
 async def test_a_client_that_leaves_while_the_model_loads_costs_the_engine_nothing(real: Real) -> None:
     async def ask() -> None:
-        async with real.asked("loads"):
+        async with real.post_chat("loads"):
             raise AssertionError
 
     asking = asyncio.create_task(ask())
@@ -239,10 +239,10 @@ async def test_a_client_that_leaves_while_the_model_loads_costs_the_engine_nothi
 
 async def test_a_client_that_leaves_the_queue_leaves_no_trace(real: Real) -> None:
     async def ask() -> None:
-        async with real.asked("emoji"):
+        async with real.post_chat("emoji"):
             raise AssertionError
 
-    async with real.asked("slow") as reply:
+    async with real.post_chat("slow") as reply:
         await reply.content.readany()
         asking = asyncio.create_task(ask())
         await until(lambda: "emoji" in real.states())
@@ -250,13 +250,13 @@ async def test_a_client_that_leaves_the_queue_leaves_no_trace(real: Real) -> Non
         asking.cancel()
         reply.close()
     await real.until_stats("slow", lambda stats: stats["cancelled"] == 1)
-    async with real.asked("emoji") as reply:
+    async with real.post_chat("emoji") as reply:
         assert content(await reply.read()) == "\U0001f682é " * 5
     assert (await real.stats("emoji"))["begun"] == 1
 
 
 async def test_an_engine_that_cannot_load_is_a_typed_502(real: Real) -> None:
-    async with real.asked("crashes") as reply:
+    async with real.post_chat("crashes") as reply:
         assert (reply.status, reply.headers["x-should-retry"]) == (502, "false")
         error = (await reply.json())["error"]
     assert (error["code"], error["type"]) == ("out_of_memory", "server_error")
@@ -265,6 +265,6 @@ async def test_an_engine_that_cannot_load_is_a_typed_502(real: Real) -> None:
 async def test_an_engine_that_never_becomes_ready_is_given_up(real: Real) -> None:
     supervisor = real.services.supervisor
     supervisor.policy = type(supervisor.policy)(stall_s=0.5, drain_s=0.0, max_loaded=1)
-    async with real.asked("silent") as reply:
+    async with real.post_chat("silent") as reply:
         assert reply.status == 502
         assert (await reply.json())["error"]["code"] == "stalled"

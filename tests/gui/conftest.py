@@ -58,23 +58,23 @@ class QuietShell(Shell):
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.undos: list[Callable[[], object] | None] = []
         self.offers: list[Command] = []
         self.copied: list[str] = []
         self.pages: list[PageId] = []
-        self.asked: list[tuple[str, str, Command]] = []
+        self.confirmations: list[tuple[str, str, Command]] = []
 
     def show_toast(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
-        self.said.append(sentence)
+        self.messages.append(sentence)
         self.undos.append(undo)
 
     def show_offer(self, sentence: str, command: Command) -> None:
-        self.said.append(sentence)
+        self.messages.append(sentence)
         self.offers.append(command)
 
     def confirm(self, title: str, sentence: str, deed: Command) -> None:
-        self.asked.append((title, sentence, deed))
+        self.confirmations.append((title, sentence, deed))
 
     def show_page(self, page: PageId) -> None:
         self.pages.append(page)

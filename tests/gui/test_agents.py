@@ -127,16 +127,16 @@ def test_an_answer_is_drawn_as_in_chats_and_is_as_tall_as_it_is(qtbot: QtBot, th
 
 def test_a_permission_is_decided_with_the_change_before_ones_eyes(page: AgentsScreen, api: DemoApi) -> None:
     open_session(page, api)
-    asked = page.conversation.entries[6]
-    assert isinstance(asked, PermissionEntry)
-    assert asked.findChildren(DiffView)
-    buttons = {button.text(): button for button in asked.buttons.findChildren(Button)}
+    permission = page.conversation.entries[6]
+    assert isinstance(permission, PermissionEntry)
+    assert permission.findChildren(DiffView)
+    buttons = {button.text(): button for button in permission.buttons.findChildren(Button)}
     buttons["Allow once"].click()
     api.flush()
     assert api.bodies_of("POST", "/agents/sessions/a1/permissions/6") == [DecideAgentPermission(option="once")]
     api.send_event(STREAM, AgentEntryChanged(entry=replace(QUESTION, is_open=False, answer="once")))
-    assert not asked.buttons.isVisible()
-    assert "Allow once" in asked.result.text()
+    assert not permission.buttons.isVisible()
+    assert "Allow once" in permission.result.text()
 
 
 def test_a_prompt_is_sent_once_the_agent_waits(page: AgentsScreen, api: DemoApi) -> None:
@@ -172,7 +172,7 @@ def test_sessions_are_listed_and_removed_once_that_is_confirmed(
     row = page.rows.rows["b2"]
     assert isinstance(row, SessionRow)
     row.remove.click()
-    ((_, _, command),) = shell.asked
+    ((_, _, command),) = shell.confirmations
     command.run()
     api.replies["GET /agents/sessions"] = [ASKING]
     shell.event_received.emit(AgentSessionsChanged())

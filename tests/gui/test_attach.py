@@ -70,7 +70,7 @@ def test_an_endpoint_is_attached_and_the_card_put_away(screen: ModelsScreen, api
     assert api.bodies_of("POST", "/attached") == [AttachEndpoint(url="http://box:8000/v1", name="big", key="sk-1")]
     assert not card.isVisible()
     assert (card.url.text(), card.key.text()) == ("", ""), "a key is not left lying about"
-    assert shell.said == ["Attached: big."]
+    assert shell.messages == ["Attached: big."]
     api.replies["DELETE /models/big"] = None
     undo = shell.undos[-1]
     assert undo is not None
@@ -138,7 +138,7 @@ def test_an_attached_one_is_corrected_without_its_key(screen: ModelsScreen, api:
     api.flush()
     assert api.bodies_of("PATCH", "/attached/big") == [CorrectAttached(can=can, context=None)]
     assert not card.isVisible()
-    assert shell.said == ["big: embedding."]
+    assert shell.messages == ["big: embedding."]
     screen.model.correction_requested.emit(FAR)
     card.context.setText("512")
     card.attach_button.click()

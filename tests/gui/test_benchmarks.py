@@ -126,7 +126,7 @@ def test_a_result_is_deleted_once_that_was_confirmed(model: BenchmarksModel, api
     model.forget(FIRST)
     path = f"/benchmarks/{FIRST.id}"
     assert ("DELETE", path, None) not in api.calls
-    ((_, _, command),) = shell.asked
+    ((_, _, command),) = shell.confirmations
     command.run()
     api.flush()
     assert ("DELETE", path, None) in api.calls

@@ -244,7 +244,7 @@ def test_the_catalogue_is_refreshed_on_request_and_a_refusal_changes_nothing(
     api.replies["GET /hub/catalogue"] = hub.PICKS[:4]
     screen.discover._refresh.click()
     api.flush()
-    assert shell.said == ["The catalogue dates from 2027-01-02 and lists 400 models."]
+    assert shell.messages == ["The catalogue dates from 2027-01-02 and lists 400 models."]
     assert list(screen.discover._families.rows) == ["Qwen3.8", "Qwen3.6", "Muse"]
     assert screen.hub_search.error is None
 

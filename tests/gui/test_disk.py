@@ -205,7 +205,7 @@ def test_removed_models_are_deleted_from_the_trash_after_a_question(
     assert button.text() == "Delete removed models permanently, 11.3 GiB"
     button.click()
     assert api.bodies_of("POST", "/library/empty-trash") == []
-    ((title, sentence, deed),) = shell.asked
+    ((title, sentence, deed),) = shell.confirmations
     assert title == "Delete removed models permanently?"
     assert "3 files of removed models (11.3 GiB) will be deleted from the trash on this computer." in sentence
     deed.run()
@@ -215,7 +215,7 @@ def test_removed_models_are_deleted_from_the_trash_after_a_question(
     before = len(api.bodies_of("GET", "/library/disk"))
     job = msgspec.structs.replace(demo.EMPTYING, is_done=True, deleted_files=3, reclaimed_bytes=11 << 30)
     shell.broadcast_event(LibraryJobChanged(job=job))
-    assert shell.said[-1] == "3 files of removed models (11.0 GiB) were deleted permanently."
+    assert shell.messages[-1] == "3 files of removed models (11.0 GiB) were deleted permanently."
     api.flush()
     assert len(api.bodies_of("GET", "/library/disk")) == before + 1
     assert button.isEnabled()
@@ -226,7 +226,7 @@ def test_what_could_not_be_deleted_stays_said_and_the_figures_are_read_anew(
 ) -> None:
     api.replies["POST /library/empty-trash"] = data.NO_SUCH_MODEL  # as when something else is in the trash by now
     on_disk.model.empty_trash(demo.USE.drives[0])
-    shell.asked[-1][2].run()
+    shell.confirmations[-1][2].run()
     before = len(api.bodies_of("GET", "/library/disk"))
     api.flush()
     assert on_disk._trouble.isVisible()
@@ -252,7 +252,7 @@ def test_emptying_that_was_called_off_says_how_far_it_came(
     error = ErrorBody(code="cancelled", sentence="It was cancelled.")
     job = msgspec.structs.replace(demo.EMPTYING, is_done=True, error=error, deleted_files=files)
     shell.broadcast_event(LibraryJobChanged(job=msgspec.structs.replace(job, reclaimed_bytes=files << 30)))
-    assert shell.said[-1] == sentence
+    assert shell.messages[-1] == sentence
     assert not on_disk._trouble.isVisible()
 
 
@@ -265,7 +265,7 @@ def test_where_the_trash_cannot_be_told_nothing_is_offered(
     api.flush()
     assert empty_buttons(screen) == []
     screen.model.empty_trash(drives[0])
-    assert shell.asked == []
+    assert shell.confirmations == []
 
 
 def test_the_window_asks_with_the_keyboard_on_the_way_out(make_window: Callable[[PageId], MainWindow]) -> None:
@@ -296,7 +296,7 @@ def test_a_folder_is_taken_out_and_undo_takes_it_in_again(
     row = on_disk.disk.findChildren(FolderRow)[2]
     row.remove_button.click()
     assert api.bodies_of("PATCH", "/settings")[-1] == {"models.folders": ["/media/ada/Archive"]}
-    assert "stay where they are" in shell.said[-1]
+    assert "stay where they are" in shell.messages[-1]
     undo = shell.undos[-1]
     assert undo is not None
     undo()
@@ -314,7 +314,7 @@ def test_a_folder_that_is_added_says_if_it_cannot_be_read(
     if folder.problem:
         assert folder.problem in screen._trouble.accessibleName()
         return
-    assert shell.said[-1] == "Archive is now searched for models."
+    assert shell.messages[-1] == "Archive is now searched for models."
     before, undo = len(api.bodies_of("PATCH", "/settings")), shell.undos[-1]
     assert undo is not None
     undo()
@@ -327,7 +327,7 @@ def test_a_folder_is_said_to_be_added_where_nothing_is_known_of_it(
     api.replies["GET /library/disk"] = data.NO_SUCH_MODEL
     screen.model.add_folder(Path("/anywhere"))
     api.flush()
-    assert shell.said[-1] == "anywhere is now searched for models."
+    assert shell.messages[-1] == "anywhere is now searched for models."
 
 
 def test_a_folder_written_with_a_tilde_is_found(
@@ -376,7 +376,7 @@ def test_a_newer_model_is_marked_and_fetched(api: DemoApi, shell: QuietShell, sc
     screen.model.updates.check_hub()
     api.flush()
     assert len(api.bodies_of("GET", "/library/updates")) == 1
-    assert shell.said[-1] == "1 model has newer files on the hub."
+    assert shell.messages[-1] == "1 model has newer files on the hub."
     row = screen._list.rows["gemma-3-12b-it-q4_0"]
     assert isinstance(row, ModelRowView)
     button = row._buttons["update"]

@@ -123,12 +123,12 @@ def test_a_collection_is_removed_once_that_is_confirmed(page: DocumentsScreen, a
     choose(page.find_card("vs_notes"), "Remove…")
     api.flush()
     assert not api.bodies_of("DELETE", "/collections/vs_notes")
-    title, sentence, command = shell.asked[-1]
+    title, sentence, command = shell.confirmations[-1]
     assert (title, "stay as they are" in sentence) == ("Remove Manuals?", True)
     command.run()
     api.flush()
     assert len(api.bodies_of("DELETE", "/collections/vs_notes")) == 1
-    assert shell.said[-1] == "Manuals was removed."
+    assert shell.messages[-1] == "Manuals was removed."
 
 
 def test_an_event_brings_what_is_so_now(page: DocumentsScreen, api: DemoApi, shell: QuietShell) -> None:

@@ -37,7 +37,7 @@ def test_what_is_typed_is_hidden_and_gone_once_kept(card: TokenCard, api: DemoAp
     card.keep_button.click()
     api.flush()
     assert api.bodies_of("POST", "/hub/token") == [SetHubToken(token="hf_something")]
-    assert (card.field.text(), card.state_text.text(), shell.said) == ("", KEPT.said, ["The token was saved."])
+    assert (card.field.text(), card.state_text.text(), shell.messages) == ("", KEPT.said, ["The token was saved."])
 
 
 def test_only_our_own_can_be_forgotten(card: TokenCard, api: DemoApi) -> None:

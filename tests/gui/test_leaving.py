@@ -89,7 +89,7 @@ class Leaver:
         return departure
 
     @property
-    def asked(self) -> str:
+    def shown_question(self) -> str:
         return self.window.question.title.text() if self.window.question.isVisible() else ""
 
     def press(self, words: str) -> None:
@@ -128,9 +128,9 @@ def in_tray(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_closing_asks_and_cancelling_leaves_all_as_it_was(leaver: Leaver) -> None:
     assert not leaver.window.close()
-    assert "Keep serving" in leaver.asked
+    assert "Keep serving" in leaver.shown_question
     leaver.press("Cancel")
-    assert (leaver.ended, leaver.window.isVisible(), leaver.asked) == ([], True, "")
+    assert (leaver.ended, leaver.window.isVisible(), leaver.shown_question) == ([], True, "")
 
 
 def test_keeping_ends_the_window_and_not_the_service(leaver: Leaver) -> None:
@@ -162,7 +162,7 @@ def test_an_answer_that_is_to_be_remembered_is_kept_as_settings(leaver: Leaver) 
 def test_stopping_everything_asks_about_answers_in_progress(leaver: Leaver) -> None:
     leaver.window.close()
     leaver.press("Stop everything")
-    assert (leaver.asked, leaver.ended) == ("An answer is still being written", [])
+    assert (leaver.shown_question, leaver.ended) == ("An answer is still being written", [])
     leaver.press("Keep working")
     assert leaver.ended == []
     leaver.window.close()
@@ -175,13 +175,13 @@ def test_what_was_settled_is_not_asked_again(leaver: Leaver) -> None:
     leaver.stop_answering()
     leaver.set(asks=False, keeps=True)
     assert leaver.window.close()
-    assert (leaver.ended, leaver.asked) == ([False], "")
+    assert (leaver.ended, leaver.shown_question) == ([False], "")
 
 
 def test_a_service_that_was_there_before_is_left_alone(leaver: Leaver, in_tray: list[str]) -> None:
     leaver.service = OTHERS
     assert not leaver.window.close()
-    assert (leaver.window.isVisible(), leaver.asked, in_tray) == (False, "", ["Roundhouse is still running"])
+    assert (leaver.window.isVisible(), leaver.shown_question, in_tray) == (False, "", ["Roundhouse is still running"])
 
 
 def test_quitting_a_hidden_window_brings_it_back_to_ask(leaver: Leaver, in_tray: list[str], qtbot: QtBot) -> None:
@@ -190,7 +190,7 @@ def test_quitting_a_hidden_window_brings_it_back_to_ask(leaver: Leaver, in_tray:
     assert not leaver.window.isVisible()
     leaver.window.tray.quit_requested.emit()
     assert leaver.window.isVisible()
-    assert leaver.asked == "An answer is still being written"
+    assert leaver.shown_question == "An answer is still being written"
     leaver.stop_answering()
     leaver.press("Keep working")
     leaver.window.tray.quit_requested.emit()
@@ -207,7 +207,7 @@ def test_ctrl_q_quits_whatever_closing_means(leaver: Leaver) -> None:
 def test_several_answers_are_counted(leaver: Leaver) -> None:
     leaver.window.shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(data.READY, in_flight=3)))
     leaver.window.leave()
-    assert leaver.asked == "3 answers are still being written"
+    assert leaver.shown_question == "3 answers are still being written"
     assert "cuts them off" in leaver.window.question.sentence.text()
 
 
@@ -215,7 +215,7 @@ def test_a_signal_and_a_log_out_are_not_kept_waiting(leaver: Leaver, monkeypatch
     leaver.set(keeps=True)
     monkeypatch.setattr("app.gui.shell.quit_flow._is_session_ending", lambda: True)
     assert leaver.window.close()
-    assert (leaver.ended, leaver.asked) == ([False], "")
+    assert (leaver.ended, leaver.shown_question) == ([False], "")
 
 
 def test_a_signal_ends_it_as_the_settings_say_and_only_once(make_window: Make, api: DemoApi) -> None:
@@ -248,7 +248,7 @@ def test_escape_changes_the_mind_and_tab_stays_in_the_sheet(leaver: Leaver) -> N
     assert set(seen) == {*question.buttons, question.remembers}
     assert window.focusWidget() is question.buttons[0]
     QTest.keyClick(question.buttons[0], Qt.Key.Key_Escape)
-    assert (leaver.asked, leaver.ended) == ("", [])
+    assert (leaver.shown_question, leaver.ended) == ("", [])
 
 
 def test_being_chosen_in_the_dock_brings_a_hidden_window_back(leaver: Leaver, in_tray: list[str]) -> None:

@@ -276,7 +276,7 @@ def test_a_counterfactual_is_tried_and_taken_back(
     settle(screen, api, qtbot)
     assert screen.controls.kv_type.value == "q8_0"
     assert screen._reset.isVisible()
-    assert shell.said == ["Applied: KV cache q8_0."]
+    assert shell.messages == ["Applied: KV cache q8_0."]
     undo = shell.undos[0]
     assert undo is not None
     undo()
@@ -367,7 +367,7 @@ def test_the_report_is_read_and_then_saved(
     monkeypatch.setattr(QFileDialog, "getSaveFileName", lambda *_: (str(file), ""))
     screen.report._save.click()
     assert file.is_file()
-    assert shell.said == ["report.json was saved."]
+    assert shell.messages == ["report.json was saved."]
     screen.report._copy.click()
     assert shell.copied == [screen.report.text.toPlainText()]
 

@@ -221,8 +221,8 @@ def test_each_of_several_pools_is_drawn_with_its_own_parts() -> None:
     split: Estimate = advice.workstation_advice(PlanRequest()).plans[0].estimate or advice.make_estimate()
     first = split.pools[0]
     assert sum(share.bytes for share in pool_shares(split, first)) == first.bytes
-    untold = msgspec.structs.replace(first, parts={})
-    assert [(share.key, share.bytes) for share in pool_shares(split, untold)] == [("total", first.bytes)]
+    without_parts = msgspec.structs.replace(first, parts={})
+    assert [(share.key, share.bytes) for share in pool_shares(split, without_parts)] == [("total", first.bytes)]
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_a_configuration_is_pasted_or_read_from_a_file(
     page._import_file()
     assert api.bodies_of("POST", "/mcp/servers/import") == [McpServersImport(text=CONFIGURATION)] * 2
     api.flush()
-    assert shell.said[0] == "git added. time left as they are."
+    assert shell.messages[0] == "git added. time left as they are."
 
 
 def test_a_server_of_a_program_waits_for_a_confirmation(page: McpScreen, api: DemoApi) -> None:
@@ -205,7 +205,7 @@ def test_what_a_server_may_reach_is_changed_in_its_menu(
 
 def test_a_server_is_removed_once_that_is_confirmed(page: McpScreen, api: DemoApi, shell: QuietShell) -> None:
     choose(page.find_card("time"), "Remove…")
-    ((title, _, command),) = shell.asked
+    ((title, _, command),) = shell.confirmations
     assert title == "Remove time?"
     assert ("DELETE", "/mcp/servers/time", None) not in api.calls
     command.run()
@@ -213,7 +213,7 @@ def test_a_server_is_removed_once_that_is_confirmed(page: McpScreen, api: DemoAp
     api.flush()
     assert ("DELETE", "/mcp/servers/time", None) in api.calls
     assert list(page._list.rows) == ["files", "shell"]
-    assert shell.said == ["time was removed."]
+    assert shell.messages == ["time was removed."]
 
 
 def test_what_went_wrong_is_said_and_dismissed(page: McpScreen, api: DemoApi) -> None:

@@ -182,7 +182,7 @@ def test_room_is_made_by_unloading_the_others_and_given_back_by_undo(
     api.flush()
     assert [body.model for body in api.bodies_of("POST", "/unload")] == [data.READY.model]  # type: ignore[attr-defined]  # UnloadModel
     assert [body.model for body in api.bodies_of("POST", "/load")] == [data.FAILED.model]  # type: ignore[attr-defined]  # LoadModel
-    assert shell.said == [f"Unloaded to make room: {data.READY.model}."]
+    assert shell.messages == [f"Unloaded to make room: {data.READY.model}."]
     assert shell.undos[0] is not None
     shell.undos[0]()
     assert [body.model for body in api.bodies_of("POST", "/load")][1:] == [data.READY.model]  # type: ignore[attr-defined]  # LoadModel
@@ -212,7 +212,7 @@ def test_code_is_allowed_after_a_question_and_the_model_loaded(
     shell.broadcast_event(EngineChanged(status=failed(CODE, OTHER)))
     button(row_of(page), "Allow this model's code").click()
     assert posted(own) == []
-    title, sentence, deed = shell.asked[-1]
+    title, sentence, deed = shell.confirmations[-1]
     assert title == f"Allow the code of {data.FAILED.model}?"
     assert "with your permissions" in sentence
     deed.run()
@@ -261,20 +261,20 @@ def test_what_was_done_stands_beside_the_model(page: ServerScreen, shell: QuietS
 @pytest.mark.usefixtures("toaster")
 def test_what_was_done_is_told_once_of_each_load_whatever_page_is_shown(shell: QuietShell) -> None:
     shell.broadcast_event(EngineChanged(status=ready()))
-    assert shell.said == [f"{data.FAILED.model}: {MENDED.sentence}"]
+    assert shell.messages == [f"{data.FAILED.model}: {MENDED.sentence}"]
     shell.broadcast_event(EngineChanged(status=ready()))
-    assert len(shell.said) == 1
+    assert len(shell.messages) == 1
     shell.broadcast_event(EngineChanged(status=ready(loaded_at=2.0)))
-    assert len(shell.said) == 2
+    assert len(shell.messages) == 2
     shell.broadcast_event(EngineChanged(status=ready(loaded_at=3.0, mended=())))
-    assert len(shell.said) == 2
+    assert len(shell.messages) == 2
 
 
 def test_what_was_so_before_the_window_came_is_no_news(api: DemoApi, shell: QuietShell) -> None:
     api.replies["GET /running"] = [ready()]
     NoticeToaster(shell, Stores(api, shell))
     api.flush()
-    assert shell.said == []
+    assert shell.messages == []
 
 
 def test_undo_switches_it_off_and_loads_it_as_it_was_asked_for(page: ServerScreen, api: DemoApi, shell: Shell) -> None:
@@ -303,7 +303,7 @@ def test_an_undo_that_fails_is_told(api: DemoApi, shell: QuietShell) -> None:
     assert shell.undos[0] is not None
     shell.undos[0]()
     api.flush()
-    assert shell.said[-1] == REFUSED.sentence
+    assert shell.messages[-1] == REFUSED.sentence
 
 
 def assert_taken_back(api: DemoApi) -> None:
@@ -315,4 +315,4 @@ def assert_taken_back(api: DemoApi) -> None:
 @pytest.mark.usefixtures("toaster")
 def test_notices_of_the_gateway_are_said(shell: QuietShell) -> None:
     shell.broadcast_event(Notice(level="warn", code="x", sentence="It gave way.", hint="Look."))
-    assert shell.said == ["It gave way. Look."]
+    assert shell.messages == ["It gave way. Look."]

@@ -103,7 +103,7 @@ def test_a_computer_is_paired_by_what_is_typed(page: MachinesScreen, api: DemoAp
     assert not page.form.pair.isEnabled(), "one try at a time"
     api.flush()
     assert api.bodies_of("POST", "/machines") == [PairMachine(host="desk.local", code="5865-6106")]
-    assert shell.said == ["desk is paired."]
+    assert shell.messages == ["desk is paired."]
     assert page.form.host.text() == page.form.code.text() == ""
 
 
@@ -131,7 +131,7 @@ def test_waking_and_revoking(page: MachinesScreen, api: DemoApi, shell: QuietShe
     assert api.bodies_of("POST", "/machines/wake") == [WakeMachine(name="box")]
     page.find_card("box").revoke.click()
     assert not [call for call in api.calls if call[0] == "DELETE"]
-    shell.asked[-1][2].run()
+    shell.confirmations[-1][2].run()
     assert [path for method, path, _ in api.calls if method == "DELETE"] == ["/machines/box"]
 
 

@@ -50,7 +50,7 @@ def test_a_refusal_is_said(paused: PauseStore, api: DemoApi, shell: QuietShell) 
     api.replies["POST /pause"] = ErrorBody(code="internal", sentence="It cannot be paused.")
     paused.pause()
     api.flush()
-    assert (shell.said, paused.state.is_paused) == (["It cannot be paused."], False)
+    assert (shell.messages, paused.state.is_paused) == (["It cannot be paused."], False)
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_using_a_profile_offers_undo(page: ProfilesScreen, api: DemoApi, shell: 
     api.flush()
     assert api.bodies_of("POST", "/profile/use") == [UseProfile(name="Night batch")]
     undo = shell.undos[-1]
-    assert shell.said[-1] == "Night batch is active now"
+    assert shell.messages[-1] == "Night batch is active now"
     assert undo is not None
     undo()
     assert api.bodies_of("POST", "/profile/undo") == [None]
@@ -168,7 +168,7 @@ def test_a_profile_is_removed_once_that_is_confirmed(page: ProfilesScreen, api: 
     next(action for action in menu.actions() if action.text() == "Remove").trigger()
     menu.hide()
     assert not [call for call in api.calls if call[0] == "DELETE"]
-    shell.asked[-1][2].run()
+    shell.confirmations[-1][2].run()
     assert [path for method, path, _ in api.calls if method == "DELETE"] == ["/profiles/Writing"]
 
 

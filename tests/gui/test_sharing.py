@@ -89,7 +89,7 @@ def test_a_pin_keeps_what_else_is_set_and_can_be_taken_back(api: DemoApi, shell:
     api.replies["GET /model-settings"] = {name: ModelSettings(context=512)}
     model = ModelsModel(Stores(api, shell), shell)
     undos: list[object] = []
-    model.toast_requested.connect(lambda _said, undo: undos.append(undo))
+    model.toast_requested.connect(lambda _args, undo: undos.append(undo))
     api.flush()
     assert not model.memory.is_pinned(name)
     api.replies["POST /model-settings"] = ModelSettings(context=512, pinned=True)

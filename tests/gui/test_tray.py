@@ -173,13 +173,13 @@ def test_who_looks_elsewhere_is_told_by_the_system(
     done = DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE))
     downloads.replace(hub.DOWNLOADS[:1])
     shell.broadcast_event(done)
-    assert (panel.messages, shell.said) == (["unsloth/Qwen3-14B-GGUF:Q5_K_M was downloaded"], [])
+    assert (panel.messages, shell.messages) == (["unsloth/Qwen3-14B-GGUF:Q5_K_M was downloaded"], [])
     tray._message_clicked()
     assert pressed == [True]
     panel.is_there = False
     downloads.replace(hub.DOWNLOADS[:1])
     shell.broadcast_event(done)
-    assert (len(panel.messages), len(shell.said)) == (1, 1), "without a tray the window says it"
+    assert (len(panel.messages), len(shell.messages)) == (1, 1), "without a tray the window says it"
     chats: list[str] = []
     shell.chat_requested.connect(chats.append)
     assert shell.offers[-1].title == "Chat with it"
@@ -190,7 +190,7 @@ def test_who_looks_elsewhere_is_told_by_the_system(
     )
     downloads.replace(hub.DOWNLOADS[:1])
     shell.broadcast_event(DownloadChanged(download=failed))
-    assert (len(shell.said), len(shell.offers)) == (2, 1), "what did not come cannot be chatted with"
+    assert (len(shell.messages), len(shell.offers)) == (2, 1), "what did not come cannot be chatted with"
     assert notices.parent() is downloads
 
 

@@ -326,7 +326,7 @@ def test_code_runs_only_after_a_question_that_says_what_it_means(
     api.flush()
     assert not view.code.toggle.isChecked()
     assert not api.bodies_of("POST", "/model-settings")
-    title, sentence, deed = shell.asked[-1]
+    title, sentence, deed = shell.confirmations[-1]
     assert title.startswith("Allow the code of ")
     assert "with your permissions" in sentence
     deed.run()
@@ -340,7 +340,7 @@ def test_code_is_taken_back_at_once(view: ModelSettingsView, api: DemoApi, shell
     assert view.code.toggle.isChecked()
     view.code.toggle.click()
     assert last_settings(api) == replaced(allows_code=False)
-    assert not shell.asked
+    assert not shell.confirmations
 
 
 def test_parsers_are_named_where_the_engine_has_them(view: ModelSettingsView, api: DemoApi) -> None:

@@ -137,7 +137,7 @@ def test_a_skipped_version_is_gone_until_undo(
     card.news.skip.click()
     api.flush()
     assert card.news.isHidden()
-    assert shell.said == ["Version 0.4.0 will be skipped."]
+    assert shell.messages == ["Version 0.4.0 will be skipped."]
     api.replies["POST /update/skip"] = demo.NEWER
     undo = shell.undos[0]
     assert undo is not None

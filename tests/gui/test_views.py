@@ -246,7 +246,7 @@ def test_a_change_that_waits_offers_the_restart(settings_page: SettingsScreen, a
     api.flush()
     assert settings_page._restart.isVisible()
     next(button for button in settings_page._restart.findChildren(Button)).click()
-    assert shell.said == ["restarting"]  # type: ignore[attr-defined]  # the tests' shell keeps it
+    assert shell.messages == ["restarting"]  # type: ignore[attr-defined]  # the tests' shell keeps it
 
 
 def test_a_toggle_and_a_choice_change_their_settings(settings_page: SettingsScreen, api: DemoApi) -> None:

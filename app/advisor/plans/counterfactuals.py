@@ -32,7 +32,7 @@ def find_counterfactuals(
     """Return what other settings would bring; `others` are the files the same engine loads, the best first."""
     if chosen.facts is None or not chosen.is_known:
         return []
-    tried = _PlanTrial(ask=ask, chosen=chosen, found=current, trial=ask.trials.trial_of(chosen.facts))
+    tried = _PlanTrial(ask=ask, chosen=chosen, estimate=current, trial=ask.trials.trial_of(chosen.facts))
     return [
         *_try_smaller_file(tried, others),
         *_try_larger_file(tried, others),
@@ -50,7 +50,7 @@ class _PlanTrial(msgspec.Struct, frozen=True, kw_only=True):
 
     ask: EngineQuery
     chosen: PlanPick
-    found: Estimate
+    estimate: Estimate
     trial: SettingTrial
 
     @property
@@ -63,7 +63,7 @@ class _PlanTrial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rate(self) -> float | None:
-        return self.found.decode.tokens_per_second if self.found.decode else None
+        return self.estimate.decode.tokens_per_second if self.estimate.decode else None
 
     def is_faster(self, rate: float | None) -> bool:
         return rate is not None and self.rate is not None and rate >= self.rate * NOTICEABLE
@@ -132,7 +132,7 @@ def _try_kv_type(tried: _PlanTrial) -> Iterator[Counterfactual]:
     eight = "fp8" if EngineAbility.RESERVES in tried.ask.engine.abilities else "q8_0"
     other = eight if tried.setting.kv_type == "f16" else "f16"
     room = tried.trial.largest_context(msgspec.structs.replace(tried.setting, kv_type=other))
-    now = tried.found.largest_context
+    now = tried.estimate.largest_context
     grows = room > now * NOTICEABLE
     if room and (grows or room * NOTICEABLE < now):
         verb = "grows" if grows else "shrinks"
@@ -165,7 +165,7 @@ def _try_experts_on_host(tried: _PlanTrial) -> Iterator[Counterfactual]:
     if not tried.trial.fits_memory(setting):
         return
     room, rate = tried.trial.largest_context(setting), tried.trial.tokens_per_second(setting)
-    has_room = room >= tried.found.largest_context * NOTICEABLE
+    has_room = room >= tried.estimate.largest_context * NOTICEABLE
     if not has_room and (tried.is_whole or not tried.is_faster(rate)):
         return
     text = (
@@ -184,7 +184,7 @@ def _try_wired_limit(tried: _PlanTrial) -> Iterator[Counterfactual]:
     limit = (total - MAC_RESERVE) // _MIB
     now = max((pool.addressable.value or 0 for pool in machine.pools), default=0)
     room = tried.on_machine(_with_wired_limit(machine, limit * _MIB)).largest_context(tried.setting)
-    before = tried.found.largest_context if tried.chosen.fit is not FitQuality.NONE else 0
+    before = tried.estimate.largest_context if tried.chosen.fit is not FitQuality.NONE else 0
     if limit * _MIB <= now or room <= before * NOTICEABLE or room < tried.setting.context:
         return
     text = (
@@ -232,7 +232,7 @@ def _try_longer_context(tried: _PlanTrial) -> Iterator[Counterfactual]:
     """Twice the context, where it fits: what it takes."""
     setting = tried.setting
     doubled = min(2 * setting.context, tried.trial.longest)
-    if doubled <= setting.context or not tried.found.fits or EngineAbility.RESERVES in tried.ask.engine.abilities:
+    if doubled <= setting.context or not tried.estimate.fits or EngineAbility.RESERVES in tried.ask.engine.abilities:
         return
     longer = msgspec.structs.replace(setting, context=doubled)
     if doubled < setting.context * NOTICEABLE or not tried.trial.fits_memory(longer):

@@ -226,7 +226,7 @@ def _head_reasons(inputs: PlanInputs, chosen: PlanPick) -> list[Reason]:
 def _estimate_pick(ask: EngineQuery, chosen: PlanPick) -> Estimate | None:
     if chosen.facts is None or not ask.machine.pools:
         return None
-    return chosen.found or ask.trials.trial_of(chosen.facts).full_estimate(chosen.setting)
+    return chosen.estimate or ask.trials.trial_of(chosen.facts).full_estimate(chosen.setting)
 
 
 def _parallelism_of(chosen: PlanPick) -> Parallelism:

@@ -204,7 +204,7 @@ class PlanPick(msgspec.Struct, frozen=True, kw_only=True):
     facts: ModelFacts | None = None
     is_known: bool = False
     """Whether what is free is known, so that fitting is more than hope."""
-    found: Estimate | None = None
+    estimate: Estimate | None = None
     """The estimate of exactly this, where choosing took one."""
 
 
@@ -368,7 +368,7 @@ class _PickSearch:
             spill_estimate = trial.full_estimate(msgspec.structs.replace(setting, context=context))
             if spill_estimate.fits:
                 setting = apply_offload(msgspec.structs.replace(setting, context=context), spill_estimate)
-                spilled = PlanPick(setting=setting, spread=spread, facts=facts, is_known=True, found=spill_estimate)
+                spilled = PlanPick(setting=setting, spread=spread, facts=facts, is_known=True, estimate=spill_estimate)
                 is_proven = self._ask.engine.is_ggml and self._is_fast(facts, setting)
                 fit = FitQuality.SPILLED if is_proven else FitQuality.SLOW
                 return msgspec.structs.replace(spilled, fit=fit)
@@ -411,7 +411,9 @@ class _PickSearch:
         slots = max(choice.setting.slots, min(target, most))
         if slots == choice.setting.slots:
             return choice
-        return msgspec.structs.replace(choice, setting=msgspec.structs.replace(choice.setting, slots=slots), found=None)
+        return msgspec.structs.replace(
+            choice, setting=msgspec.structs.replace(choice.setting, slots=slots), estimate=None
+        )
 
     def _possible_spreads(self, facts: ModelFacts) -> list[Spread]:
         return possible_spreads(self._ask.engine, self._ask.gpus, facts, serves=self._ask.work.serves_several)

@@ -153,7 +153,7 @@ class Trials(MeasuringJob[TrialChanged]):
         self.job.keep(result=summary)
 
     async def _ask_side(
-        self, request: StartTrial, kept: "list[KeptRequest]", asked: tuple[str, str], begin: float
+        self, request: StartTrial, kept: "list[KeptRequest]", model_on_engine: tuple[str, str], begin: float
     ) -> "tuple[_AskedSide, list[WrittenAnswer]]":
         """Return what one side came to, and its answers: those that did not come say why."""
         from app.benchmark.trials import WrittenAnswer  # noqa: PLC0415 -- as above
@@ -162,7 +162,7 @@ class Trials(MeasuringJob[TrialChanged]):
         from app.gateway.benchmarking.targets import open_target  # noqa: PLC0415 -- as above
         from app.gateway.benchmarking.trial_requests import TrialAsker  # noqa: PLC0415 -- as above
 
-        engine, model = asked
+        engine, model = model_on_engine
         start = _load_for(request, kept, engine, model)
         self.job.tell(stage=f"{model}: Loading the model", fraction=begin)
         try:

@@ -180,10 +180,10 @@ def _written_text(event: Event) -> str:
             return ""
 
 
-def _judge_format(text: str, wanted: ResponseFormat) -> bool | None:
-    if wanted.shape is ResponseShape.SCHEMA and wanted.schema is not None:
-        return satisfies_schema(text, msgspec.json.decode(wanted.schema, type=dict[str, msgspec.Raw]))
-    return satisfies_schema(text, _ANY_OBJECT) if wanted.shape is ResponseShape.JSON else None
+def _judge_format(text: str, response_format: ResponseFormat) -> bool | None:
+    if response_format.shape is ResponseShape.SCHEMA and response_format.schema is not None:
+        return satisfies_schema(text, msgspec.json.decode(response_format.schema, type=dict[str, msgspec.Raw]))
+    return satisfies_schema(text, _ANY_OBJECT) if response_format.shape is ResponseShape.JSON else None
 
 
 def _failure(sentence: str) -> WrittenAnswer:

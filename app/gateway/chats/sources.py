@@ -59,13 +59,13 @@ class SourceFinder:
         if not question or not (chat.collections or long_files):
             return []
         live.report_progress("Searching your documents")
-        found: list[tuple[str, Passage]] = []
+        hits: list[tuple[str, Passage]] = []
         for name in chat.collections:
-            found += await self._search_collection(name, question, live)
+            hits += await self._search_collection(name, question, live)
         for file in long_files:
             live.note_source_problem(_NOT_WHOLE.format(name=file.name))
-            found += await self._search_file(file, question, live)
-        ranked = sorted(found, key=lambda pair: -pair[1].score)
+            hits += await self._search_file(file, question, live)
+        ranked = sorted(hits, key=lambda pair: -pair[1].score)
         return number_sources(ranked, most_tokens=int(min(MOST_PASSAGE_TOKENS, context * PASSAGES_SHARE)))
 
     async def _search_collection(self, name: str, question: str, live: LiveAnswer) -> list[tuple[str, Passage]]:

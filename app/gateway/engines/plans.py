@@ -46,7 +46,8 @@ async def engine_plan(services: Services, engine: str, ask: EnginePlanRequest) -
     try:
         if ask.nodes:
             return _plan_team(
-                engine, Team(nodes=_check_nodes(ask.nodes), model=source, options=options, net=net, found=installation)
+                engine,
+                Team(nodes=_check_nodes(ask.nodes), model=source, options=options, net=net, installation=installation),
             )
         return _plan_alone(services.adapters, engine, source, (options, net, installation))
     except ValueError as error:

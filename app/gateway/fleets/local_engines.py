@@ -107,7 +107,7 @@ class LocalEngines:
 
     def end_strangers(self, fleets: Sequence[Attachment]) -> None:
         """End the engines of replicas and fleets that are there no more."""
-        wanted = {
+        running_seats = {
             seat_name(fleet.name, member.name)
             for fleet in fleets
             for member in fleet.all_members
@@ -117,7 +117,7 @@ class LocalEngines:
         for status in supervisor.list_statuses():
             request = supervisor.request_of(status.model)
             has_seat = request is not None and request.seat is not None
-            is_stranger = has_seat and status.model not in wanted and status.model not in self._strangers
+            is_stranger = has_seat and status.model not in running_seats and status.model not in self._strangers
             if is_stranger and status.state is EngineState.READY:
                 self._strangers.add(status.model)
                 self._background.spawn(self._end_stranger(status.model))

@@ -39,7 +39,7 @@ Work = Callable[[ReadProgress, Callable[..., None]], None]
 
 
 class _DuplicateGroup(NamedTuple):
-    told: Duplicate
+    duplicate: Duplicate
     kept: FileCopy
     free: list[FileCopy]
 
@@ -62,7 +62,7 @@ class DuplicateReclaimer:
                     self._groups.append(duplicate_group)
                     freed += self._share_copies(duplicate_group) if reclaim else 0
                     publish(
-                        duplicates=[group_found.told for group_found in self._groups],
+                        duplicates=[group_found.duplicate for group_found in self._groups],
                         reclaimed_bytes=freed,
                         can_undo=self._can_undo,
                     )
@@ -77,8 +77,8 @@ class DuplicateReclaimer:
         Raises NotFound (not_found_before) for a hash that the last search did not come to.
         """
         wanted_hashes = frozenset(hashes)
-        chosen = [group for group in self._groups if not wanted_hashes or group.told.sha256 in wanted_hashes]
-        if not chosen or wanted_hashes - {group.told.sha256 for group in chosen}:
+        chosen = [group for group in self._groups if not wanted_hashes or group.duplicate.sha256 in wanted_hashes]
+        if not chosen or wanted_hashes - {group.duplicate.sha256 for group in chosen}:
             raise NotFound(
                 "No such duplicate files were found.", hint="Search for duplicates first.", code="not_found_before"
             )
@@ -86,13 +86,13 @@ class DuplicateReclaimer:
         def work(report: ReadProgress, publish: Callable[..., None]) -> None:
             freed = 0
             for group in chosen:
-                report(group.kept.path, group.told.reclaims_bytes)
+                report(group.kept.path, group.duplicate.reclaims_bytes)
                 freed += self._share_copies(group)
                 self._groups.remove(group)
-                left = [other_group.told for other_group in self._groups]
+                left = [other_group.duplicate for other_group in self._groups]
                 publish(reclaimed_bytes=freed, duplicates=left, can_undo=self._can_undo)
 
-        return sum(group.told.reclaims_bytes for group in chosen), work
+        return sum(group.duplicate.reclaims_bytes for group in chosen), work
 
     def plan_separation(self) -> tuple[int, Work]:
         """Return how much is to be copied, and what does it: each file that was shared has space of its own again.

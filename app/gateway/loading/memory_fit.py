@@ -61,11 +61,11 @@ class _ComputedLoad(NamedTuple):
     request: LoadRequest
     facts: ModelFacts
     setting: RunSetting
-    found: MemoryComponents
+    components: MemoryComponents
 
     def with_setting(self, setting: RunSetting) -> "_ComputedLoad":
         """Return it with another setting, and what that takes."""
-        return self._replace(setting=setting, found=memory.sum_components(self.facts, setting))
+        return self._replace(setting=setting, components=memory.sum_components(self.facts, setting))
 
 
 async def fit_load(
@@ -116,7 +116,7 @@ async def _compute_load(
 
 def _is_ample(known: _ComputedLoad) -> bool:
     is_cpu = known.setting.backend == "cpu"
-    return is_cpu and known.found.total.bytes * _AMPLE < psutil.virtual_memory().available
+    return is_cpu and known.components.total.bytes * _AMPLE < psutil.virtual_memory().available
 
 
 def _fit_within(
@@ -149,14 +149,14 @@ def _with_size(known: _ComputedLoad, machine: Machine, *, context: int, slots: i
 
 def _with_needs(known: _ComputedLoad, machine: Machine | None) -> LoadRequest:
     if known.setting.backend == "cpu" or machine is None:
-        pools = {SYSTEM: sum(part.bytes - part.reclaimable for part in known.found.parts)}
+        pools = {SYSTEM: sum(part.bytes - part.reclaimable for part in known.components.parts)}
     else:
         pools = memory.memory_by_pool(known.facts, machine, known.setting)
     # Without the processor's extensions the copies are not known which the engine will report besides the file.
-    buffers = memory.engine_reported_bytes(known.found) if known.setting.isa else 0
+    buffers = memory.engine_reported_bytes(known.components) if known.setting.isa else 0
     private_limit = 0
     if known.setting.backend == "cpu":  # weights that cannot be mapped are read
-        private_limit = _MOST_SHARE * sum(pools.values()) + known.found.total.bytes
+        private_limit = _MOST_SHARE * sum(pools.values()) + known.components.total.bytes
     needs = MemoryNeeds(pools=pools, buffers=buffers, private_limit=private_limit)
     return msgspec.structs.replace(known.request, needs=needs)
 

@@ -232,7 +232,7 @@ class ResolvedModelCache:
         self._entries: dict[Hashable, tuple[float, ResolvedModel]] = {}
 
     def get(
-        self, key: Hashable, still_holds: Callable[[ResolvedModel], bool] = lambda _found: False
+        self, key: Hashable, still_holds: Callable[[ResolvedModel], bool] = lambda _model: False
     ) -> ResolvedModel | None:
         """Return what was found under this key a moment ago, or longer ago if it `still_holds`."""
         at, entry = self._entries.get(key, (0.0, None))

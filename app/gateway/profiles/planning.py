@@ -51,18 +51,18 @@ def request_profile(profile: str) -> Iterator[None]:
 
 async def plan_switch(services: Services, profile: Profile) -> SwitchWork:
     """Return what switching to a profile does. One without models to load leaves what is loaded as it is."""
-    wanted = [entry.model for entry in profile.models if entry.is_loaded]
+    names = [entry.model for entry in profile.models if entry.is_loaded]
     problems: dict[str, str] = {}
     requests: list[LoadRequest] = []
     with request_profile(profile.name):
-        for name in wanted:
+        for name in names:
             try:
                 resolved = await resolve_model(services, name)
             except RoundhouseError as error:
                 problems[name] = error.body.sentence
             else:
                 requests.append(resolved.load)
-    work = await _plan_loads(services, profile, requests, is_whole=bool(wanted))
+    work = await _plan_loads(services, profile, requests, is_whole=bool(names))
     left_out = [
         ProfileStep(model=name, action=ProfileAction.LEAVE_OUT, reason=reason) for name, reason in problems.items()
     ]

@@ -31,7 +31,7 @@ class UpdateStore(RemoteStore[UpdateState]):
         self.is_looking = False
         self.is_newest = False
         """Whether somebody looked since, and there was nothing newer."""
-        self._asked: str = ""
+        self._job_id: str = ""
         """The job that this window asked for."""
 
     @property
@@ -97,16 +97,16 @@ class UpdateStore(RemoteStore[UpdateState]):
         self.api.post(path, body, kind=UpdateJob, then=self._track_job, failed=self._show_error)
 
     def _track_job(self, job: UpdateJob) -> None:
-        self._asked = job.id
+        self._job_id = job.id
         if self.job is None or self.job.id != job.id:  # the answer may come after the events
             self._put(job)
 
     def replace(self, value: UpdateState) -> None:
         """Take a state as the present one; where the version that was asked for runs by now, open again as that."""
         if value.failure is not None:
-            self.refusal, self._asked = value.failure, ""
+            self.refusal, self._job_id = value.failure, ""
         super().replace(value)
-        if self._asked and self.has_gone_ahead:
+        if self._job_id and self.has_gone_ahead:
             self._shell.reopen_requested.emit()
 
     def is_outdated_by(self, event: Event) -> bool:
@@ -131,6 +131,6 @@ class UpdateStore(RemoteStore[UpdateState]):
             return
         self.value = replace(self.value, job=job)
         if job.is_done and job.error is not None:
-            self._asked = ""
+            self._job_id = ""
             self.refusal = job.error if job.error.code != _CANCELLED else None
         self.changed.emit()

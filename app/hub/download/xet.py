@@ -225,19 +225,19 @@ class _PieceReader:
 
     def __init__(self, begin: Callable[[], Iterator[bytes]]) -> None:
         self._begin = begin
-        self._asked, self._came = Semaphore(0), SimpleQueue[bytes | Exception]()
+        self._requests, self._pieces = Semaphore(0), SimpleQueue[bytes | Exception]()
         self._is_left = False
         Thread(target=self._read_ahead, name="xet", daemon=True).start()
 
     def next_piece(self, stop: Event) -> bytes:
         """Return what comes next, nothing at the end. Raises XetFailed after `PATIENCE_S`, Interrupted, Stopped."""
-        self._asked.release()
+        self._requests.release()
         ends_at = time.monotonic() + PATIENCE_S
         while time.monotonic() < ends_at:
             if stop.is_set():
                 raise DownloadStopped
             with contextlib.suppress(Empty):
-                piece = self._came.get(timeout=_LOOK_S)
+                piece = self._pieces.get(timeout=_LOOK_S)
                 if isinstance(piece, Exception):  # what it says may quote an address that is a secret
                     raise StreamInterrupted(_xet_fault()) from None
                 return piece
@@ -246,7 +246,7 @@ class _PieceReader:
     def close(self) -> None:
         """Let the thread go."""
         self._is_left = True
-        self._asked.release()
+        self._requests.release()
 
     def _read_ahead(self) -> None:
         try:
@@ -258,9 +258,9 @@ class _PieceReader:
             self._hand_over(error)
 
     def _hand_over(self, piece: bytes | Exception) -> bool:
-        self._asked.acquire()
+        self._requests.acquire()
         if not self._is_left:
-            self._came.put(piece)
+            self._pieces.put(piece)
         return not self._is_left
 
 

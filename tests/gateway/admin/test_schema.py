@@ -342,7 +342,7 @@ class Far(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b'{"data": [{"id": "big"}]}')
 
-    def log_message(self, *_said: object) -> None:
+    def log_message(self, *_args: object) -> None:
         """Say nothing."""
 
 

@@ -44,7 +44,7 @@ class _PlayedTrials(DraftTrials):
         return ProcessorTimes(capacity_s=self._capacity_s, busy_s=self._other_share * self._capacity_s, own_s=0.0)
 
     async def _time_answer(self, lease: Lease, _question: str) -> Generation:
-        request = cast("Any", self._services.supervisor).asked[-1]
+        request = cast("Any", self._services.supervisor).load_requests[-1]
         token_ms = self._plain_ms if request.options.draft is None else self._drafted_ms
         return Generation(
             model=lease.served_name,
@@ -76,7 +76,7 @@ async def test_a_trial_compares_and_is_kept(parts: Services, drafted_ms: float, 
     assert (trial.kind, trial.is_faster) == ("ngram", is_faster)
     assert trial.plain_tokens_s == pytest.approx(100)
     assert trial.drafted_tokens_s == pytest.approx(1000 / drafted_ms)
-    requests = cast("Any", parts.supervisor).asked
+    requests = cast("Any", parts.supervisor).load_requests
     assert [request.options.draft_name for request in requests] == ["", "ngram"]
     assert {request.source.name for request in requests} == {"guide (trial)"}, "the model that runs is left alone"
 

@@ -42,10 +42,10 @@ async def test_a_repository_is_read_once(facts: FactsReader, monkeypatch: pytest
         ).encode()
         hub.files[f"/{repository}/resolve/main/tiny.gguf"] = TinyLlama().content()
         facts_of_model = await facts.find(name)
-        count = len(hub.asked)
+        count = len(hub.requests)
         assert facts_of_model.name == "tiny"
         assert await facts.find(name) == facts_of_model
-        assert len(hub.asked) == count
+        assert len(hub.requests) == count
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ async def test_a_hub_that_was_out_of_reach_is_not_asked_again_at_once(
     with serving(Hub()) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         await facts.find("Qwen/Qwen3-4B-AWQ")
-        assert not hub.asked
+        assert not hub.requests
 
 
 async def test_an_unknown_repository_says_that_the_hub_is_out_of_reach(

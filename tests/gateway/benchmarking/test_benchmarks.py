@@ -90,7 +90,7 @@ async def test_a_benchmark_measures_and_is_kept(parts: Services, engine: PlayedE
     assert receipt.prefix is not None
     assert receipt.machine.system
     supervisor = cast("Any", parts.supervisor)
-    (load,) = supervisor.asked
+    (load,) = supervisor.load_requests
     assert (load.source.name, load.options.slots) == ("guide (benchmark)", 4), "what runs is left alone"
     assert supervisor.unloaded == [("guide (benchmark)", False)]
 

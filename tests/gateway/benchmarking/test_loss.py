@@ -35,7 +35,7 @@ class PlayedTokens:
     async def answer(self, request: web.Request) -> web.Response:
         body = await request.json()
         self.bodies.append(body)
-        likely = 0.9 if self._supervisor.asked[-1].options.kv_type is None else 0.5
+        likely = 0.9 if self._supervisor.load_requests[-1].options.kv_type is None else 0.5
         pairs = [{"token": " the", "logprob": math.log(likely)}, {"token": " a", "logprob": math.log(0.05)}]
         reply = self.reply or {"choices": [{"logprobs": {"content": [{"token": " the", "top_logprobs": pairs}]}}]}
         return web.Response(status=self.status, text=json.dumps(reply), content_type="application/json")

@@ -56,25 +56,25 @@ def make_measured(tool: str, *disturbances: str) -> BenchmarkReceipt:
 
 
 async def test_without_a_measurement_nothing_is_said_to_be_measured(parts: Services) -> None:
-    found = await preflight_tools(parts, "guide")
-    assert [part.tool for part in found] == [prompt.tool for prompt in TOOL_PROMPTS]
-    assert not any(part.is_measured for part in found)
-    assert {part.cold_s for part in found} == {None}
+    result = await preflight_tools(parts, "guide")
+    assert [part.tool for part in result] == [prompt.tool for prompt in TOOL_PROMPTS]
+    assert not any(part.is_measured for part in result)
+    assert {part.cold_s for part in result} == {None}
 
 
 async def test_what_was_measured_here_replaces_the_prediction(parts: Services) -> None:
     await parts.chats.save_benchmark(make_measured("claude-code"))
-    (found,) = await preflight_tools(parts, "guide", "Claude Code")
-    assert (found.is_measured, found.cold_s, found.warm_s) == (True, 41, 1.2)
-    assert "first token after 41 s, later ones after 1.20 s (measured)" in found.sentence
+    (result,) = await preflight_tools(parts, "guide", "Claude Code")
+    assert (result.is_measured, result.cold_s, result.warm_s) == (True, 41, 1.2)
+    assert "first token after 41 s, later ones after 1.20 s (measured)" in result.sentence
     (other,) = await preflight_tools(parts, "guide", "codex")
     assert not other.is_measured
 
 
 async def test_a_disturbed_measurement_does_not_count(parts: Services) -> None:
     await parts.chats.save_benchmark(make_measured("claude-code", "Others were busy."))
-    (found,) = await preflight_tools(parts, "guide", "claude-code")
-    assert not found.is_measured
+    (result,) = await preflight_tools(parts, "guide", "claude-code")
+    assert not result.is_measured
 
 
 async def test_a_prompt_that_was_cut_to_the_context_does_not_count(parts: Services) -> None:
@@ -82,16 +82,16 @@ async def test_a_prompt_that_was_cut_to_the_context_does_not_count(parts: Servic
     assert receipt.prefix is not None
     short = msgspec.structs.replace(receipt, prefix=msgspec.structs.replace(receipt.prefix, prompt_tokens=4000))
     await parts.chats.save_benchmark(short)
-    (found,) = await preflight_tools(parts, "guide", "claude-code")
-    assert not found.is_measured
+    (result,) = await preflight_tools(parts, "guide", "claude-code")
+    assert not result.is_measured
 
 
 async def test_too_little_context_is_said_with_what_sets_it(parts: Services) -> None:
     parts.tuning.change_settings("guide", ModelSettings(context=2048))
-    (found,) = await preflight_tools(parts, "guide", "claude-code")
-    assert found.context_needed == CLAUDE.context
-    assert "does not fit" in found.sentence or f"--context {CLAUDE.context}" in found.sentence
-    assert "not made to call tools" in found.sentence
+    (result,) = await preflight_tools(parts, "guide", "claude-code")
+    assert result.context_needed == CLAUDE.context
+    assert "does not fit" in result.sentence or f"--context {CLAUDE.context}" in result.sentence
+    assert "not made to call tools" in result.sentence
 
 
 async def test_a_tool_that_was_not_recorded_is_refused(parts: Services) -> None:
@@ -141,6 +141,6 @@ async def test_a_model_that_would_do_is_named_where_this_does_not(
     monkeypatch.setattr(parts.library, "list_models", lambda: [guide, small, large, short])
     monkeypatch.setattr(preflight_module, "with_capabilities", with_theirs)
     monkeypatch.setattr(preflight_module, "_estimate", estimate)
-    (found,) = await preflight_tools(parts, "guide", "claude-code")
-    assert found.suggestion == "small", "the large one has no room for the context, the short one was not made for it"
-    assert found.sentence.endswith("Use small.")
+    (result,) = await preflight_tools(parts, "guide", "claude-code")
+    assert result.suggestion == "small", "the large one has no room for the context, the short one was not made for it"
+    assert result.sentence.endswith("Use small.")

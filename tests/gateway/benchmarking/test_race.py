@@ -51,7 +51,7 @@ class PairedEngine(PlayedEngine):
         self._supervisor, self._paces = supervisor, paces
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        self.token_s = self._paces[self._supervisor.asked[-1].engine]
+        self.token_s = self._paces[self._supervisor.load_requests[-1].engine]
         return await super().answer(request)
 
 

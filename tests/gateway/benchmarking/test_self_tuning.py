@@ -274,6 +274,6 @@ async def test_a_visit_loads_the_model_with_the_settings_and_times_it(parts: Ser
     timed, name = await run.time_settings(request, ModelSettings(threads=1, flash_attention="off", batch_tokens=64))
     assert len(timed.requests) == 3
     supervisor: Any = parts.supervisor
-    options = supervisor.asked[-1].options
+    options = supervisor.load_requests[-1].options
     assert (options.threads, options.flash_attention, options.max_batch_tokens) == (1, False, 64)
     assert name == "llama.cpp"

@@ -94,7 +94,7 @@ class ScriptedPair:
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        engine = self._supervisor.asked[-1].engine
+        engine = self._supervisor.load_requests[-1].engine
         self.bodies.append((engine, body))
         if body["messages"][-1]["content"] == "Hello":  # the warm-up
             self.bodies.pop()

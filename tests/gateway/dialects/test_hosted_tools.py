@@ -103,9 +103,9 @@ async def test_a_tool_is_called_and_the_model_goes_on(gateway: Gateway, api: Api
     assert response["status"] == "completed"
     first, second = bodies(gateway)
     assert "fake__echo" in {tool["function"]["name"] for tool in first["tools"]}
-    asked, result = second["messages"][-2:]
-    assert asked["tool_calls"][0]["function"] == {"name": "fake__echo", "arguments": '{"text": "noon"}'}
-    assert (asked["content"], result["role"], result["content"]) == ("Let me see.", "tool", "noon")
+    call_message, result = second["messages"][-2:]
+    assert call_message["tool_calls"][0]["function"] == {"name": "fake__echo", "arguments": '{"text": "noon"}'}
+    assert (call_message["content"], result["role"], result["content"]) == ("Let me see.", "tool", "noon")
     lines = gateway.services.metrics.format_exposition([])
     assert 'roundhouse_requests_total{route="responses",model="guide",outcome="ok"} 2' in lines
 
@@ -424,9 +424,9 @@ async def test_files_are_searched_and_cited(gateway: Gateway, api: Api, store: s
         "filename": first["filename"],
         "index": len("In the roundhouse [1]"),
     }
-    told = bodies(gateway)[1]["messages"][-1]["content"]
-    assert '<passage number="1"' in told
-    assert first["text"].strip() in told
+    content = bodies(gateway)[1]["messages"][-1]["content"]
+    assert '<passage number="1"' in content
+    assert first["text"].strip() in content
     assert api is not None
 
 

@@ -171,4 +171,4 @@ async def test_the_model_chosen_for_chats_goes_before_one_that_failed(
     monkeypatch.setattr(gateway.supervisor, "list_statuses", lambda: [failed])
     monkeypatch.setattr(gateway.services.library, "list_models", lambda: models)
     assert (await post(gateway, "/tokenize", content="a"))[0] == 200
-    assert gateway.supervisor.asked[0].source.name == "other"
+    assert gateway.supervisor.load_requests[0].source.name == "other"

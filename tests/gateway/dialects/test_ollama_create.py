@@ -96,7 +96,7 @@ async def test_every_dialect_gets_its_settings(
     assert "Be a plumber." in json.dumps(system)
     assert body["temperature"] == 0.1
     assert body["model"] == "served"
-    assert gateway.supervisor.asked[-1].source.name == "base", "the engine of its base answers"
+    assert gateway.supervisor.load_requests[-1].source.name == "base", "the engine of its base answers"
     await post(gateway, path, {"model": "base", **request})
     assert b"plumber" not in gateway.upstream.bodies[-1]
 
@@ -116,7 +116,7 @@ async def test_context_and_template_are_what_it_is_loaded_with(gateway: Gateway,
     await post(gateway, "/api/create", body)
     gateway.upstream.play = play_chat
     await post(gateway, "/v1/chat/completions", {"model": "own", "messages": ASKED})
-    load = gateway.supervisor.asked[-1]
+    load = gateway.supervisor.load_requests[-1]
     assert (load.source.name, load.options.context) == ("own", 32)
     assert "exchange(" in (load.options.chat_template or "")
     assert "own" in gateway.supervisor.expired, "one that was loaded with other settings goes"

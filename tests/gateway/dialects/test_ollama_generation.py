@@ -261,7 +261,7 @@ async def test_an_engine_that_had_gone_is_asked_once_more(gateway: Gateway) -> N
     gateway.supervisor.base_urls = ["http://127.0.0.1:9"]
     gateway.upstream.play = streams(says("a"), END)
     assert (await whole(gateway, "/api/chat", CHAT))[1]["message"]["content"] == "a"
-    assert len(gateway.supervisor.asked) == 2
+    assert len(gateway.supervisor.load_requests) == 2
 
 
 @pytest.mark.parametrize("content_type", ["", "application/x-www-form-urlencoded"])
@@ -344,7 +344,7 @@ async def test_a_context_is_rounded_up_and_never_beyond_what_the_model_was_train
 ) -> None:
     gateway.upstream.play = streams(says("a"), END)
     await whole(gateway, "/api/chat", {**CHAT, "options": {"num_ctx": num_ctx}})
-    assert gateway.supervisor.asked[-1].options.context == context
+    assert gateway.supervisor.load_requests[-1].options.context == context
 
 
 async def test_a_raw_prompt_goes_to_the_route_for_prompts(gateway: Gateway) -> None:

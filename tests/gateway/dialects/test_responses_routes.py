@@ -350,7 +350,7 @@ async def test_a_name_that_stands_for_a_model_reaches_it(gateway: Gateway) -> No
 async def test_an_engine_that_had_gone_is_asked_once_more(gateway: Gateway) -> None:
     gateway.supervisor.base_urls = ["http://127.0.0.1:9"]
     assert text_of(await created(gateway)) == "Hello"
-    assert len(gateway.supervisor.asked) == 2
+    assert len(gateway.supervisor.load_requests) == 2
 
 
 def picture(address: str) -> bytes:

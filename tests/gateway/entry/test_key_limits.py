@@ -150,7 +150,7 @@ async def test_each_client_is_refused_in_its_words_before_an_engine_is_asked(gat
     gateway.upstream.play = streams(event("a"), USAGE, DONE)
     key = make_key(gateway.services, KeyLimits(requests_per_minute=1, tokens_per_minute=1000))
     assert (await chat(gateway, key))[0] == 200
-    leases = len(gateway.supervisor.asked)
+    leases = len(gateway.supervisor.load_requests)
     async with openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=key, max_retries=0, timeout=PATIENCE_S) as api:
         with pytest.raises(openai.RateLimitError, match="limit of this key is 1 requests per minute") as of_openai:
             await api.chat.completions.create(model="guide", messages=HI)
@@ -171,7 +171,7 @@ async def test_each_client_is_refused_in_its_words_before_an_engine_is_asked(gat
     assert of_ollama.value.status_code == 429
     status, text = await chat(gateway, key, path="/v1beta/models/guide:generateContent")
     assert (status, json.loads(text)["error"]["status"]) == (429, "RESOURCE_EXHAUSTED")
-    assert len(gateway.supervisor.asked) == leases
+    assert len(gateway.supervisor.load_requests) == leases
 
 
 async def test_tokens_count_when_an_answer_ends_and_when_it_breaks_off(gateway: Gateway) -> None:
@@ -233,14 +233,14 @@ async def test_a_key_sees_and_asks_only_its_models(gateway: Gateway) -> None:
     assert (await chat(gateway, key, "auto"))[0] == 200
     other = gateway.services.keys.make_key(NewKey(name="free")).key
     assert (await chat(gateway, other, "org/embed:q8"))[0] == 400
-    leases = len(gateway.supervisor.asked)
+    leases = len(gateway.supervisor.load_requests)
     for name in ("org/embed:q8", "nothing"):
         status, text = await chat(gateway, key, name)
         assert (status, json.loads(text)["error"]["code"]) == (404, "model_not_found")
         assert "It may use gui*." in text
     status, text = await chat(gateway, key, "org/embed:q8", "/api/chat")
     assert (status, "error" in json.loads(text)) == (404, True)
-    assert len(gateway.supervisor.asked) == leases
+    assert len(gateway.supervisor.load_requests) == leases
 
 
 async def test_a_key_without_limits_after_one_with_them_has_none(gateway: Gateway) -> None:

@@ -21,11 +21,11 @@ class Speller:
         self, *, evaluated: int = 4, names: dict[str, int] = NAMES, nothing: str = "<s><pre><suf><mid>"
     ) -> None:
         self.evaluated, self.names, self.nothing = evaluated, names, nothing
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.requests: list[tuple[str, dict[str, Any]]] = []
 
     async def play(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        self.asked.append((request.path, body))
+        self.requests.append((request.path, body))
         if request.path == "/tokenize":
             return web.json_response({"tokens": self.tokens(body)})
         nothing = {"prompt": self.nothing, "tokens_evaluated": self.evaluated}
@@ -66,7 +66,7 @@ def spelt(*parts: str | int) -> list[int]:
 async def test_what_is_short_goes_as_it_came(gateway: Gateway) -> None:
     engine = plays(gateway, Speller())
     assert (await post(gateway, input_prefix="x" * 1500, input_suffix="y" * 500))[0] == 200
-    assert [path for path, _ in engine.asked] == ["/infill"]
+    assert [path for path, _ in engine.requests] == ["/infill"]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ async def test_what_is_short_goes_as_it_came(gateway: Gateway) -> None:
 async def test_what_is_long_is_written_out(gateway: Gateway, around: dict[str, str], tokens: tuple[str | int]) -> None:
     engine = plays(gateway, Speller())
     assert (await post(gateway, **around, n_predict=3))[0] == 200
-    path, body = engine.asked[-1]
+    path, body = engine.requests[-1]
     written = spelt(REPOSITORY, "myproject\n", FILE, "filename\n", FIRST, *tokens)
     assert (path, body) == ("/completion", {"model": "guide", "n_predict": 3, "prompt": written})
 
@@ -92,18 +92,18 @@ async def test_other_files_come_first_and_marks_are_asked_for_once(gateway: Gate
         await post(gateway, input_prefix="p", input_suffix="s", input_extra=extra)
     snippet = "\n\n--- snippet ---\n\n"
     written = spelt(snippet, "one", snippet, "two", FIRST, BEFORE, "p", AFTER, "s", GAP)
-    assert engine.asked[-1][1]["prompt"] == written
-    assert [path for path, _ in engine.asked].count("/infill") == 1
+    assert engine.requests[-1][1]["prompt"] == written
+    assert [path for path, _ in engine.requests].count("/infill") == 1
     named = plays(gateway, Speller())
     await post(gateway, input_prefix="p", input_suffix="s", input_extra=extra)
     files = spelt(REPOSITORY, "myproject\n", FILE, "a.py\none", FILE, "tmp\ntwo", FILE, "filename\n")
-    assert named.asked[-1][1]["prompt"][: len(files)] == files
+    assert named.requests[-1][1]["prompt"][: len(files)] == files
 
 
 async def test_completions_and_generate_are_written_out_too(gateway: Gateway) -> None:
     engine = plays(gateway, Speller())
     status, answer = await post(gateway, "/v1/completions", prompt=LONG, suffix="y", max_tokens=3)
-    assert (status, answer["object"], engine.asked[-1][0]) == (200, "text_completion", "/completion")
+    assert (status, answer["object"], engine.requests[-1][0]) == (200, "text_completion", "/completion")
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ async def test_what_cannot_be_written_out_is_refused_with_counts(
     status, answer = await post(gateway, **around)
     assert (status, answer["error"]["code"]) == (400, "context_length_exceeded")
     assert counts in answer["error"]["message"]
-    engine.asked.clear()
+    engine.requests.clear()
     assert (await post(gateway, input_prefix="\u00e4" * 800, input_suffix=""))[0] == 200
-    assert engine.asked[-1][0] == "/infill"
+    assert engine.requests[-1][0] == "/infill"
 
 
 async def test_what_is_too_little_for_three_marks_is_none(gateway: Gateway) -> None:

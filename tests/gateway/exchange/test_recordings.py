@@ -148,16 +148,16 @@ async def test_other_forms_and_a_stream_pass_as_they_are(near: Gateway, listener
 async def test_every_form_is_read_by_openais_client(near: Gateway, listener: Listener, form: Any) -> None:  # noqa: ANN401 -- its overloads want a literal
     file = ("a.wav", RECORDING)
     async with client_of(near) as api:
-        heard: Any = await api.audio.transcriptions.create(model="distant", file=file, response_format=form)
+        transcript: Any = await api.audio.transcriptions.create(model="distant", file=file, response_format=form)
         english: Any = await api.audio.translations.create(model="distant", file=file, response_format=form)
     assert [path for path, _ in listener.far.posts[-2:]] == [TRANSCRIPTIONS, "/v1/audio/translations"]
-    for answer in (heard, english):
+    for answer in (transcript, english):
         if form in PLAIN:
             assert answer == PLAIN[form]
         else:
             assert answer.text == WORDS
     if form == "verbose_json":
-        assert (heard.segments[0].end, english.segments[0].text) == (1.5, WORDS)
+        assert (transcript.segments[0].end, english.segments[0].text) == (1.5, WORDS)
 
 
 async def test_speech_comes_as_it_is_made_and_none_of_it_is_kept(near: Gateway, listener: Listener) -> None:

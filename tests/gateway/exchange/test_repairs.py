@@ -52,7 +52,7 @@ class Scripted:
     """An engine with an answer for each request, in turn: deltas, and at last why it ended or what failed."""
 
     def __init__(self, gateway: Gateway, *answers: Sequence[object], raw: str = WRITTEN) -> None:
-        self.answers, self.raw, self.asked = list(answers), raw, list[dict[str, Any]]()
+        self.answers, self.raw, self.requests = list(answers), raw, list[dict[str, Any]]()
         self.paths: list[str] = []
         gateway.upstream.play = self.play
 
@@ -63,7 +63,7 @@ class Scripted:
             return web.json_response({"prompt": "<|im_start|>user…assistant\n"})
         if request.path == "/tokenize":
             return web.json_response({"tokens": [1]})
-        self.asked.append(body)
+        self.requests.append(body)
         if request.path == "/v1/completions":
             return await self._stream(request, [{"text": self.raw[at : at + 4]} for at in range(0, len(self.raw), 4)])
         *deltas, end = self.answers.pop(0)
@@ -214,7 +214,7 @@ async def test_what_the_engine_could_not_read_is_read_here(
     engine = Scripted(gateway, [RuntimeError(words)])
     answer = await ask(gateway, dialect, stream=stream)
     assert (answer.status, answer.text.strip(), answer.calls) == (200, "I look.", [PARIS])
-    raw = engine.asked[-1]
+    raw = engine.requests[-1]
     assert raw["prompt"] == "<|im_start|>user…assistant\n"
     assert {"<tool_call>", "</tool_call>", "<think>"} <= set(raw["preserved_tokens"])
 
@@ -251,7 +251,7 @@ async def test_a_call_that_its_tool_would_refuse_is_asked_for_again(
     engine = Scripted(gateway, [call('{"days": 3}'), "tool_calls"], [call('{"city": "Paris"}'), "tool_calls"])
     answer = await ask(gateway, dialect, stream=stream)
     assert answer.calls == [PARIS]
-    *_, turn, result = engine.asked[1]["messages"]
+    *_, turn, result = engine.requests[1]["messages"]
     assert turn["tool_calls"][0]["function"]["arguments"] == '{"days": 3}'
     assert "`city` is missing." in result["content"]
     assert result["tool_call_id"] == turn["tool_calls"][0]["id"]
@@ -260,7 +260,7 @@ async def test_a_call_that_its_tool_would_refuse_is_asked_for_again(
 async def test_what_is_no_json_is_told_in_words(gateway: Gateway) -> None:
     engine = Scripted(gateway, [call("city: Paris"), "tool_calls"], [call('{"city": "Paris"}'), "tool_calls"])
     assert (await ask(gateway, "openai")).calls == [PARIS]
-    *_, turn, result = engine.asked[1]["messages"]
+    *_, turn, result = engine.requests[1]["messages"]
     assert turn["tool_calls"][0]["function"]["arguments"] == "{}"
     assert "not valid JSON" in result["content"]
 
@@ -278,13 +278,13 @@ async def test_what_is_meant_without_doubt_is_put_right_at_once(
 ) -> None:
     engine = Scripted(gateway, [call(written), "tool_calls"])
     assert (await ask(gateway, "openai", stream=True)).calls == [("get_weather", made)]
-    assert len(engine.asked) == 1
+    assert len(engine.requests) == 1
 
 
 async def test_a_second_wrong_call_is_handed_on(gateway: Gateway) -> None:
     engine = Scripted(gateway, [call("{}"), "tool_calls"], [call('{"days": 1}'), "tool_calls"])
     assert (await ask(gateway, "openai")).calls == [("get_weather", {"days": 1})]
-    assert len(engine.asked) == 2
+    assert len(engine.requests) == 2
 
 
 async def test_the_first_call_stays_where_the_second_request_is_refused(gateway: Gateway) -> None:
@@ -297,8 +297,8 @@ async def test_the_first_call_stays_where_the_second_request_is_refused(gateway:
 async def test_an_empty_answer_is_asked_for_again(gateway: Gateway, dialect: str, *, stream: bool) -> None:
     engine = Scripted(gateway, [{"reasoning_content": "Hm."}, "stop"], [{"content": "It rains."}, "stop"])
     assert (await ask(gateway, dialect, stream=stream)).text == "It rains."
-    assert "The last answer was empty." in engine.asked[1]["messages"][-1]["content"]
-    assert engine.asked[1]["chat_template_kwargs"]["enable_thinking"] is False
+    assert "The last answer was empty." in engine.requests[1]["messages"][-1]["content"]
+    assert engine.requests[1]["chat_template_kwargs"]["enable_thinking"] is False
 
 
 async def test_two_empty_answers_are_an_error(gateway: Gateway) -> None:
@@ -310,7 +310,7 @@ async def test_two_empty_answers_are_an_error(gateway: Gateway) -> None:
 async def test_an_answer_that_its_limit_ended_is_left_alone(gateway: Gateway, end: str) -> None:
     engine = Scripted(gateway, [{"reasoning_content": "Hm"}, end])
     assert (await ask(gateway, "openai")).status == 200
-    assert len(engine.asked) == 1
+    assert len(engine.requests) == 1
 
 
 @streams
@@ -318,7 +318,7 @@ async def test_a_call_within_reasoning_is_a_call(gateway: Gateway, *, stream: bo
     thought = 'I call it.\n<tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>'
     engine = Scripted(gateway, [{"reasoning_content": thought}, "stop"])
     assert (await ask(gateway, "openai", stream=stream)).calls == [PARIS]
-    assert len(engine.asked) == 1
+    assert len(engine.requests) == 1
 
 
 @streams
@@ -332,7 +332,7 @@ async def test_a_long_call_is_not_waited_for(gateway: Gateway) -> None:
     long = json.dumps({"city": "x" * 5000, "days": "many"})
     engine = Scripted(gateway, [call(long[:3000]), _more(long[3000:]), "tool_calls"])
     assert (await ask(gateway, "openai", stream=True)).calls == [("get_weather", json.loads(long))]
-    assert len(engine.asked) == 1
+    assert len(engine.requests) == 1
 
 
 def _more(arguments: str) -> dict[str, object]:
@@ -344,7 +344,7 @@ async def test_nothing_is_asked_twice_where_the_setting_is_off(gateway: Gateway,
     gateway.services.settings.change_values({"models.check_calls": False})
     engine = Scripted(gateway, [call("{}"), "tool_calls"])
     assert (await ask(gateway, dialect, stream=True)).calls == [("get_weather", {})]
-    assert len(engine.asked) == 1
+    assert len(engine.requests) == 1
 
 
 async def test_a_request_with_fields_of_the_engines_own_passes_as_it_is(gateway: Gateway) -> None:
@@ -359,4 +359,4 @@ async def test_a_request_with_fields_of_the_engines_own_passes_as_it_is(gateway:
     async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body) as reply:
         assert reply.status == 200
         await reply.read()
-    assert engine.asked == [body]
+    assert engine.requests == [body]

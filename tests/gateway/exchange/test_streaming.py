@@ -278,7 +278,7 @@ async def test_an_engine_that_died_while_idle_is_asked_again_after_its_restart(g
     gateway.upstream.play = streams(event("a"), DONE)
     gateway.supervisor.base_urls = [_nobody_listens()]
     assert b"".join([chunk async for chunk in streamed(gateway)]) == event("a") + DONE
-    assert len(gateway.supervisor.asked) == 2
+    assert len(gateway.supervisor.load_requests) == 2
 
 
 async def test_an_engine_that_stays_away_is_a_502(gateway: Gateway) -> None:

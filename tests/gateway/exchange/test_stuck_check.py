@@ -63,7 +63,7 @@ async def cancel_one(gateway: Gateway, word: str = "hang") -> None:
 async def probed(gateway: Gateway) -> list[str]:
     """Have the probe end, and return which engines were reported."""
     gateway.supervisor.may_tell.set()
-    await until(lambda: gateway.supervisor.told == gateway.supervisor.probes)
+    await until(lambda: gateway.supervisor.probe_answers == gateway.supervisor.probes)
     return list(gateway.supervisor.stuck)
 
 

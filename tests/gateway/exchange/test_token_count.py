@@ -35,7 +35,7 @@ async def test_what_no_engine_counts_is_estimated_and_marked(gateway: Gateway, p
     async with gateway.http.post(gateway.url + path, json={"model": "guide", **body}) as reply:
         assert (reply.status, (await reply.json())["input_tokens"]) == (200, 17)
         assert reply.headers["x-roundhouse-estimated"] == "true"
-    assert gateway.supervisor.asked == [], "nothing is loaded for it"
+    assert gateway.supervisor.load_requests == [], "nothing is loaded for it"
 
 
 @COUNTED

@@ -148,10 +148,10 @@ async def test_what_is_not_on_the_hub_is_named_in_every_dialect(
 
 async def test_offline_means_offline(gateway: Gateway, hub: FakeHub) -> None:
     await call_admin(gateway, "PATCH", "/settings", {"network.offline": True})
-    before = len(hub.asked)
+    before = len(hub.requests)
     status, refusal = await call_admin(gateway, "POST", "/downloads", {"model": NAME})
     assert (status, refusal["code"]) == (409, "offline")
-    assert len(hub.asked) == before
+    assert len(hub.requests) == before
 
 
 async def test_a_repository_is_described_before_a_byte_is_fetched(gateway: Gateway, hub: FakeHub) -> None:
@@ -340,7 +340,7 @@ async def test_what_began_before_has_its_room(paths: Paths, monkeypatch: pytest.
     jobs: list[DownloadJob] = []
 
     class Waiting:
-        def __init__(self, job: DownloadJob, _heard: object) -> None:
+        def __init__(self, job: DownloadJob, _report: object) -> None:
             jobs.append(job)
 
         async def run(self) -> None:

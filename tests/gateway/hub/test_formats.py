@@ -102,7 +102,7 @@ async def test_of_several_bit_rates_one_branch_comes_and_nothing_of_the_others(
     assert [snapshot.name for snapshot in snapshots] == [stored.commit("6.0bpw")]
     others = {stored.commit(branch) for branch in ("3.0bpw", "4.0bpw")}
     of_others = [
-        part for _, path, part in hub.asked for commit in others if commit in path and path.endswith(".safetensors")
+        part for _, path, part in hub.requests for commit in others if commit in path and path.endswith(".safetensors")
     ]
     assert all(of_others), "of another branch at most a header was read, to judge by"
     assert ended["total_bytes"] == sum(len(stored.branches["6.0bpw"][name]) for name in ended["files"])

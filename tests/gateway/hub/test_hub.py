@@ -82,9 +82,9 @@ async def test_what_was_found_stands_for_a_while_and_is_all_there_is_offline(
 ) -> None:
     add(hub, "org/One-1b-GGUF", GGUF)
     await cards(gateway, "text=one")
-    count = len(hub.asked)
+    count = len(hub.requests)
     await cards(gateway, "text=one")
-    assert len(hub.asked) == count
+    assert len(hub.requests) == count
     then = time.time() + answers.FRESH_S + 60
     monkeypatch.setattr(time, "time", lambda: then)
     await call_admin(gateway, "PATCH", "/settings", {"network.offline": True})
@@ -93,7 +93,7 @@ async def test_what_was_found_stands_for_a_while_and_is_all_there_is_offline(
     assert "11 min" in kept["note"]
     status, refusal = await call_admin(gateway, "GET", "/hub/search?text=other")
     assert (status, refusal["code"]) == (409, "offline")
-    assert len(hub.asked) == count
+    assert len(hub.requests) == count
 
 
 async def test_a_hub_that_cannot_be_reached_leaves_what_it_said_before(
@@ -118,11 +118,11 @@ async def test_a_query_that_makes_no_sense_is_refused(gateway: Gateway, query: s
 async def test_a_description_is_kept_for_offline(gateway: Gateway, hub: FakeHub) -> None:
     hub.add("org/small", {"small-Q4_K_M.gguf": TinyLlama().content(), "small-Q8_0.gguf": TinyLlama(layers=3).content()})
     _, first = await call_admin(gateway, "GET", "/hub/model?name=org/small")
-    count = len(hub.asked)
+    count = len(hub.requests)
     await call_admin(gateway, "PATCH", "/settings", {"network.offline": True})
     status, again = await call_admin(gateway, "GET", "/hub/model?name=org/small")
     assert status == 200
-    assert len(hub.asked) == count
+    assert len(hub.requests) == count
     assert [variant["memory_bytes"] for variant in again["variants"]] == [
         variant["memory_bytes"] for variant in first["variants"]
     ]
@@ -229,7 +229,7 @@ async def test_the_best_is_advised_without_a_network(gateway: Gateway, hub: Fake
     if picks[0]["is_best"]:
         assert picks[0]["card"]["fits"]
         assert use in picks[0]["reason"]
-    assert hub.asked == []
+    assert hub.requests == []
 
 
 async def test_all_of_the_catalogue_is_listed_without_a_network(gateway: Gateway, hub: FakeHub) -> None:
@@ -243,7 +243,7 @@ async def test_all_of_the_catalogue_is_listed_without_a_network(gateway: Gateway
     assert all("vision" in pick["good_for"] and pick["family"] for pick in picks)
     assert {pick["commercial"] for pick in picks} == {"yes", "no", "ask"}
     assert all(pick["card"]["download_bytes"] for pick in best)
-    assert hub.asked == []
+    assert hub.requests == []
 
 
 async def test_the_catalogue_is_searched_by_words_of_its_names(gateway: Gateway) -> None:

@@ -117,7 +117,7 @@ async def test_a_hub_that_cannot_be_asked_leaves_it_open(
 
 async def test_offline_means_offline(services: Any, hub: FakeHub, cache: RepositoryCache) -> None:  # noqa: ANN401 -- as above
     fetched(cache, hub, FIRST)
-    before = len(hub.asked)
+    before = len(hub.requests)
     with egress_gate.apply_policy(is_closed=lambda: True, news=lambda: None), pytest.raises(Offline):
         await updates_of_models(services.library, services.hub)
-    assert len(hub.asked) == before
+    assert len(hub.requests) == before

@@ -172,7 +172,7 @@ async def test_what_goes_wrong_is_said_and_nothing_half_made_is_listed(
     end = await run_to_end(quantize_service)
     assert (end.code, bool(end.error)) == (code, True)
     assert not (services.paths.models / "tiny-exl3-4bpw").exists()
-    assert [found.name for found in services.library.list_models() if "exl3" in found.name] == []
+    assert [model.name for model in services.library.list_models() if "exl3" in model.name] == []
 
 
 async def test_what_stands_in_its_way_is_said_before(
@@ -232,14 +232,14 @@ def test_a_checkpoint_that_was_being_exchanged_is_put_back(tmp_path: Path) -> No
 
 
 def test_slices_of_a_module_count_once() -> None:
-    told: list[tuple[str, float | None]] = []
-    counter = ModuleCounter(sys.stderr, lambda stage, share: told.append((stage, share)))
+    stages: list[tuple[str, float | None]] = []
+    counter = ModuleCounter(sys.stderr, lambda stage, share: stages.append((stage, share)))
     counter.total = 2
     for line in ("model.layers.0 (slice 1/2)", "model.layers.0 (slice 2/2)", "lm_head"):
         counter.write(f" -- Loading unquantized module: {line}\n")
     counter.write(" -- Writing model.saf")
     counter.write("etensors\n")
-    assert [stage for stage, _ in told] == ["Quantising model.layers.0", "Quantising lm_head", "Writing the model"]
+    assert [stage for stage, _ in stages] == ["Quantising model.layers.0", "Quantising lm_head", "Writing the model"]
 
 
 def test_one_that_goes_on_has_everything_else_in_its_folder() -> None:

@@ -23,7 +23,7 @@ class Case(NamedTuple):
 
     room: int
     trained: int | None
-    wanted: int
+    requested_context: int
     context: int
     slots: int
 
@@ -33,12 +33,12 @@ class Room:
 
     def __init__(self, tokens: int) -> None:
         self.tokens = tokens
-        self.asked = 0
+        self.fit_count = 0
 
     async def __call__(self, _services: Services, load: LoadRequest, *, is_fixed: bool = False) -> LoadRequest:
         if is_fixed:
             return load
-        self.asked += 1
+        self.fit_count += 1
         context = min(self.tokens, load.options.context or 0)
         slots = load.options.slots if context == load.options.context else 1
         options = msgspec.structs.replace(load.options, context=context, slots=slots)
@@ -66,7 +66,7 @@ async def resolve_trained(gateway: Gateway, trained: int | None) -> ResolvedMode
 )
 async def test_what_is_loaded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
     monkeypatch.setattr(memory_fit, "fit_load", Room(case.room))
-    load = await with_context(gateway.services, await resolve_trained(gateway, case.trained), case.wanted)
+    load = await with_context(gateway.services, await resolve_trained(gateway, case.trained), case.requested_context)
     assert (load.options.context, load.options.slots) == (case.context, case.slots)
 
 
@@ -86,9 +86,9 @@ async def test_what_the_running_engine_has_fits(gateway: Gateway, monkeypatch: p
     )
     monkeypatch.setattr(gateway.supervisor, "list_statuses", lambda: [running])
     load = await with_context(gateway.services, guide, 9_000)
-    assert (load.options.context, room.asked) == (16_384, 0), "it runs with as much: it need not be asked"
+    assert (load.options.context, room.fit_count) == (16_384, 0), "it runs with as much: it need not be asked"
     await with_context(gateway.services, guide, 20_000)
-    assert room.asked == 1
+    assert room.fit_count == 1
 
 
 async def test_what_others_give_back_makes_room(gateway: Gateway) -> None:

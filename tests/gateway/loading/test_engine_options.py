@@ -93,8 +93,8 @@ async def options_of(gateway: Gateway, model: str) -> LaunchOptions:
 async def test_code_runs_only_once_it_is_allowed_and_no_longer_when_it_is_taken_back(
     gateway: Gateway, admin: Admin, models: Path
 ) -> None:
-    told = await admin.choices("coder")
-    assert (told.brings_code, told.settings.allows_code, "allows_code" in told.takes) == (True, False, True)
+    choices = await admin.choices("coder")
+    assert (choices.brings_code, choices.settings.allows_code, "allows_code" in choices.takes) == (True, False, True)
     assert not (await admin.choices("plain")).brings_code
     assert not (await options_of(gateway, "coder")).trust_remote_code
     kept = await admin.set("coder", allows_code=True)
@@ -114,8 +114,8 @@ async def test_another_model_of_the_same_name_may_run_nothing(
     gateway.services.events.publish(ModelsChanged())
     gateway.services.library.look_again()
     assert not (await options_of(gateway, "coder")).trust_remote_code
-    told = await admin.choices("coder")
-    assert (told.brings_code, told.settings.allows_code) == (True, False)
+    choices = await admin.choices("coder")
+    assert (choices.brings_code, choices.settings.allows_code) == (True, False)
 
 
 async def test_a_template_s_parser_is_taken_unless_another_is_named_or_none(gateway: Gateway, admin: Admin) -> None:
@@ -133,8 +133,8 @@ async def test_a_template_s_parser_is_taken_unless_another_is_named_or_none(gate
 
 async def test_calls_are_read_by_the_engine_only_with_a_parser(gateway: Gateway, admin: Admin) -> None:
     async def can(model: str) -> frozenset[Feature]:
-        found = await resolve_model(gateway.services, model)
-        return running_descriptor(gateway.services.adapters, gateway.services.supervisor, found.load).features & {
+        resolved = await resolve_model(gateway.services, model)
+        return running_descriptor(gateway.services.adapters, gateway.services.supervisor, resolved.load).features & {
             Feature.TOOLS,
             Feature.REASONING,
         }
@@ -174,8 +174,8 @@ async def test_what_an_engine_takes_is_told(admin: Admin) -> None:
         "gpu_memory_fraction",
         "batch_tokens",
     ]
-    told = await admin.choices("file")
-    assert (told.takes, told.tool_parser) == (["batch_tokens", "flash_attention", "gpu_layers"], "")
+    choices = await admin.choices("file")
+    assert (choices.takes, choices.tool_parser) == (["batch_tokens", "flash_attention", "gpu_layers"], "")
 
 
 async def test_how_an_engine_computes_can_be_set(gateway: Gateway, admin: Admin) -> None:

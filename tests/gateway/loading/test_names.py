@@ -28,7 +28,7 @@ async def test_without_one_a_name_that_is_not_here_is_refused(gateway: Gateway) 
 async def test_one_model_answers_every_name_that_is_not_here(gateway: Gateway) -> None:
     gateway.services.settings.change_values({"models.fallback": "guide"})
     assert await ask_model(gateway, "gpt-9") == 200
-    assert gateway.supervisor.asked[-1].source.name == "guide"
+    assert gateway.supervisor.load_requests[-1].source.name == "guide"
     async with gateway.http.post(f"{gateway.url}/api/show", json={"model": "qwen3"}) as reply:
         assert reply.status == 200
 
@@ -55,10 +55,10 @@ async def test_one_that_is_not_here_itself_is_no_endless_search(gateway: Gateway
 async def test_a_tag_that_ollamas_clients_add_hides_no_alias(gateway: Gateway, name: str) -> None:
     gateway.services.settings.change_values({"models.aliases": ["claude-*=auto", "gpt-4o=guide"]})
     assert await ask_model(gateway, name) == 200
-    assert gateway.supervisor.asked[-1].source.name == "guide"
+    assert gateway.supervisor.load_requests[-1].source.name == "guide"
 
 
 async def test_a_model_really_named_so_goes_before_the_alias(gateway: Gateway) -> None:
     gateway.services.settings.change_values({"models.aliases": ["guide=org/embed:q8", "guide:*=org/embed:q8"]})
     assert await ask_model(gateway, "guide:latest") == 200
-    assert gateway.supervisor.asked[-1].source.name == "guide"
+    assert gateway.supervisor.load_requests[-1].source.name == "guide"

@@ -49,10 +49,10 @@ async def test_an_alias_counts_for_the_request_that_names_its_profile(gateway: G
 
 async def test_its_context_is_asked_for_and_reaches_a_running_engine(gateway: Gateway) -> None:
     await ask(gateway, "guide")
-    load = gateway.supervisor.asked[-1]
+    load = gateway.supervisor.load_requests[-1]
     assert (load.options.context, load.least_context) == (1024, 1024)
     await ask(gateway, "guide", None)
-    load = gateway.supervisor.asked[-1]
+    load = gateway.supervisor.load_requests[-1]
     assert load.options.context != 1024
     assert load.least_context is None
 
@@ -74,9 +74,9 @@ async def test_auto_is_the_profiles_model(gateway: Gateway) -> None:
     headers = {PROFILE_HEADER: "docs"}
     async with gateway.http.post(f"{gateway.url}/v1/embeddings", json=body, headers=headers) as reply:
         await reply.read()
-    assert gateway.supervisor.asked[-1].source.name == "org/embed:q8"
+    assert gateway.supervisor.load_requests[-1].source.name == "org/embed:q8"
     assert (await ask(gateway, "auto", "docs"))[0] == 200, "what none of its models can do another does"
-    assert gateway.supervisor.asked[-1].source.name == "guide"
+    assert gateway.supervisor.load_requests[-1].source.name == "guide"
 
 
 class Clock:

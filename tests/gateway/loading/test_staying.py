@@ -58,7 +58,7 @@ async def test_a_context_is_asked_for_as_in_ollamas_dialect(
 ) -> None:
     monkeypatch.setattr(memory_fit, "fit_load", Room(100_000))
     assert await lease_options_of(gateway, path, {**body, "options": {"num_ctx": 1500}}) == LeaseOptions(context=1500)
-    assert gateway.supervisor.asked[-1].options.context == 2048, "rounded up, and as much as it was trained for"
+    assert gateway.supervisor.load_requests[-1].options.context == 2048, "rounded up, and as much as it was trained for"
 
 
 @pytest.mark.parametrize("fields", [{"ttl": 0}, {"ttl": "soon"}, {"keep_alive": "soon"}, {"options": {"num_ctx": 0}}])

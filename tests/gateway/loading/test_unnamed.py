@@ -84,7 +84,7 @@ async def test_the_model_in_use_answers(
 ) -> None:
     status, reply = await post(gateway, path, {**body, **unnamed})
     assert status == 200, reply
-    assert gateway.supervisor.asked[-1].source.name == "guide"
+    assert gateway.supervisor.load_requests[-1].source.name == "guide"
     assert reply.get("model", "guide") == "guide"
     assert reply.get("model_instance_id", "guide") == "guide"
 
@@ -105,7 +105,7 @@ async def test_embeddings_are_made_by_a_model_that_makes_them(
     gateway.supervisor.served_name = EMBEDDER
     status, reply = await post(gateway, path, {**body, **unnamed})
     assert status == 200, reply
-    assert gateway.supervisor.asked[-1].source.name == EMBEDDER
+    assert gateway.supervisor.load_requests[-1].source.name == EMBEDDER
     assert named_to_the_engine(gateway) == EMBEDDER
     assert reply.get("model", EMBEDDER) == EMBEDDER
 
@@ -119,7 +119,7 @@ async def test_documents_are_ranked_by_a_model_that_ranks(
     monkeypatch.setattr(gateway.services.library, "_models", [*gateway.services.library.list_models(), RANKER])
     gateway.supervisor.served_name = "ranker"
     assert (await post(gateway, "/v1/rerank", {**RANKS, **unnamed}))[0] == 200
-    assert (gateway.supervisor.asked[-1].source.name, named_to_the_engine(gateway)) == ("ranker", "ranker")
+    assert (gateway.supervisor.load_requests[-1].source.name, named_to_the_engine(gateway)) == ("ranker", "ranker")
 
 
 @pytest.mark.parametrize(("path", "body"), VECTORS, ids=[path for path, _ in VECTORS])

@@ -94,7 +94,7 @@ def stops(services: Services) -> list[str]:
 @pytest.fixture
 def is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is tried out runs: `test_ways` and the end-to-end test run it for real."""
-    monkeypatch.setattr(methods, "rehearse", lambda *_asked: None)
+    monkeypatch.setattr(methods, "rehearse", lambda *_args: None)
 
 
 async def refusal(updates: Updates) -> RoundhouseError:
@@ -138,7 +138,7 @@ async def test_nothing_is_asked_while_offline_or_without_a_key(
     refused = await refusal(updates)
     assert (refused.code, refused.status) == ("no_update_key", 409)
     assert "trusts no update key" in (await updates.state()).unavailable
-    assert publisher.hub.asked == []
+    assert publisher.hub.requests == []
     services.paths.update_keys_file.write_text(publisher.public_key)
     assert (await updates.check()).release is not None
 
@@ -360,12 +360,12 @@ async def test_without_the_right_to_write_nothing_is_fetched(
 ) -> None:
     publisher.publish(NEWER, {FILE: b"x"})
     await updates.check()
-    count = len(publisher.hub.asked)
-    monkeypatch.setattr(os, "access", lambda *_asked: False)
+    count = len(publisher.hub.requests)
+    monkeypatch.setattr(os, "access", lambda *_args: False)
     with pytest.raises(StorageFault) as refused:
         await updates.install(InstallUpdate(version=NEWER))
     assert refused.value.code == "update_not_allowed"
-    assert len(publisher.hub.asked) == count
+    assert len(publisher.hub.requests) == count
 
 
 @pytest.mark.usefixtures("is_fine", "stops")
@@ -415,7 +415,7 @@ async def test_our_own_mistakes_are_said_as_such(
 ) -> None:
     publisher.publish(NEWER, {FILE: b"x"})
     await updates.check()
-    monkeypatch.setattr(own_updates, "fetch_file", lambda *_asked: 1 / 0)
+    monkeypatch.setattr(own_updates, "fetch_file", lambda *_args: 1 / 0)
     await updates.install(InstallUpdate(version=NEWER))
     job = await ended(updates)
     assert job.error is not None
@@ -426,16 +426,16 @@ async def test_our_own_mistakes_are_said_as_such(
 async def test_weekly_only_where_it_is_wanted(updates: Updates, publisher: Publisher, services: Services) -> None:
     publisher.publish(NEWER)
     await updates.look_if_due()
-    assert publisher.hub.asked == []
+    assert publisher.hub.requests == []
     services.settings.change_values({"updates.weekly": True, "network.offline": True})
     await updates.look_if_due()
-    assert publisher.hub.asked == []
+    assert publisher.hub.requests == []
     services.settings.change_values({"network.offline": None})
     await updates.look_if_due()
     assert (await updates.state()).release is not None
-    count = len(publisher.hub.asked)
+    count = len(publisher.hub.requests)
     await updates.look_if_due()
-    assert len(publisher.hub.asked) == count
+    assert len(publisher.hub.requests) == count
 
 
 async def test_a_weekly_look_that_fails_is_only_logged(

@@ -144,7 +144,7 @@ async def test_offline_is_said_and_what_was_kept_back_is_listed(gateway: Gateway
     assert [(connection.why, connection.refused, connection.count) for connection in listing.connections] == [
         (ConnectionReason.SEARCH, True, 1)
     ]
-    assert hub.asked == []
+    assert hub.requests == []
 
 
 async def test_an_endpoint_elsewhere_is_not_attached_offline_and_one_here_is(gateway: Gateway) -> None:

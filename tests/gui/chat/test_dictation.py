@@ -166,7 +166,7 @@ def test_without_a_model_the_button_says_what_is_needed(screen: ChatScreen, shel
     assert "an attached endpoint with Whisper" in tool.toolTip()
     assert tool.accessibleDescription() == tool.toolTip()
     press_keys(screen)
-    assert "an attached endpoint with Whisper" in shell.said[-1]
+    assert "an attached endpoint with Whisper" in shell.messages[-1]
 
 
 def test_what_goes_wrong_is_said(
@@ -175,7 +175,7 @@ def test_what_goes_wrong_is_said(
     api.replies[ROUTE] = ErrorBody(code="model_cannot", sentence="It cannot.")
     press_keys(screen)
     microphone.failed.emit("No microphone was found.")
-    assert shell.said[-1] == "No microphone was found."
+    assert shell.messages[-1] == "No microphone was found."
     for reply, sentence in ((api.replies[ROUTE], "It cannot."), (_Transcript(text=" "), "Nothing was understood.")):
         api.replies[ROUTE] = reply
         press_keys(screen)
@@ -183,7 +183,7 @@ def test_what_goes_wrong_is_said(
         press_keys(screen)
         microphone.recorded.emit(SILENCE)
         api.flush()
-        assert shell.said[-1] == sentence
+        assert shell.messages[-1] == sentence
         assert screen.model.dictation.state is DictationState.IDLE
 
 

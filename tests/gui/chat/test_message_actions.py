@@ -99,7 +99,7 @@ def test_a_deleted_message_comes_back_with_undo(screen: ChatScreen, api: DemoApi
     act(screen, api, Verb.DELETE)
     assert calls(api, "DELETE") == ["/chats/c1/messages/a2"]
     assert calls(api, "GET").count("/chats/c1") == 2
-    assert shell.said[-1] == "The message was deleted."
+    assert shell.messages[-1] == "The message was deleted."
     undo = shell.undos[-1]
     assert undo is not None
     undo()
@@ -119,7 +119,7 @@ def test_the_delete_key_deletes_the_chosen_message(screen: ChatScreen, api: Demo
 def test_what_cannot_be_deleted_is_said(screen: ChatScreen, api: DemoApi, shell: QuietShell) -> None:
     api.replies["DELETE /chats/c1/messages/a2"] = BUSY
     act(screen, api, Verb.DELETE)
-    assert shell.said == ["That answer is still being written."]
+    assert shell.messages == ["That answer is still being written."]
 
 
 def test_an_edited_answer_is_kept_beside_the_models(screen: ChatScreen, api: DemoApi) -> None:
@@ -148,7 +148,7 @@ def test_a_fork_opens_as_a_chat_of_its_own(screen: ChatScreen, api: DemoApi, she
     act(screen, api, Verb.FORK, 1)
     assert api.bodies_of("POST", "/chats/c1/fork") == [ForkChat(message="a1")]
     assert screen.model.conversation.id == "c7"
-    assert "copy" in shell.said[-1]
+    assert "copy" in shell.messages[-1]
 
 
 def test_another_model_answers_from_a_menu_with_loaded_ones_first(

@@ -92,7 +92,7 @@ def test_the_chat_is_saved_under_a_name_and_undo_removes_it(
         sampling=conversation.sampling,
     )
     assert api.bodies_of("POST", "/presets") == [SavePreset(preset=preset, replaces=True)]
-    assert "“Strict reader” is saved." in shell.said
+    assert "“Strict reader” is saved." in shell.messages
     api.replies["DELETE /presets/Strict%20reader"] = None
     undo = shell.undos[-1]
     assert undo is not None
@@ -104,7 +104,7 @@ def test_the_chat_is_saved_under_a_name_and_undo_removes_it(
 def test_saving_over_a_preset_can_be_undone(screen: ChatScreen, api: DemoApi, shell: QuietShell) -> None:
     screen.conversation_view.presets.save_requested.emit("strict EDITOR")
     api.flush()
-    assert "“strict EDITOR” is replaced." in shell.said
+    assert "“strict EDITOR” is replaced." in shell.messages
     undo = shell.undos[-1]
     assert undo is not None
     undo()
@@ -115,7 +115,7 @@ def test_saving_over_a_preset_can_be_undone(screen: ChatScreen, api: DemoApi, sh
 def test_a_preset_is_removed_with_a_way_back(screen: ChatScreen, api: DemoApi, shell: QuietShell) -> None:
     row_of(screen, EDITOR).remove.click()
     api.flush()
-    assert "“Strict editor” is removed." in shell.said
+    assert "“Strict editor” is removed." in shell.messages
     api.replies["GET /presets"] = [TRIP]
     shell.event_received.emit(PresetsChanged())
     api.flush()
@@ -131,11 +131,11 @@ def test_files_go_out_and_in(screen: ChatScreen, api: DemoApi, shell: QuietShell
     library, file = screen.model.presets, tmp_path / "presets.json"
     library.export_presets(file)
     assert read_presets(file.read_bytes()).presets == PRESETS
-    assert "2 presets are exported." in shell.said
+    assert "2 presets are exported." in shell.messages
     library.import_presets(file)
     api.flush()
     assert api.bodies_of("POST", "/presets/import") == [PresetImport(presets=PRESETS)]
-    assert "1 preset was added. 1 was here already." in shell.said
+    assert "1 preset was added. 1 was here already." in shell.messages
 
 
 def test_a_preset_of_lm_studio_comes_in_and_says_what_does_not(
@@ -146,7 +146,7 @@ def test_a_preset_of_lm_studio_comes_in_and_says_what_does_not(
     (body,) = api.bodies_of("POST", "/presets/import")
     assert isinstance(body, PresetImport)
     assert [preset.name for preset in body.presets] == ["Boiler inspector"]
-    assert "Not taken over: contextOverflowPolicy, llama.cpuThreads and llm.load.contextLength." in shell.said[-1]
+    assert "Not taken over: contextOverflowPolicy, llama.cpuThreads and llm.load.contextLength." in shell.messages[-1]
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ def test_a_file_that_is_none_is_told(
     file = tmp_path / "presets.json"
     make(file)
     screen.model.presets.import_presets(file)
-    assert shell.said[-1] == words
+    assert shell.messages[-1] == words
     screen.model.presets.export_presets(tmp_path / "gone" / "presets.json")
-    assert "could not be saved" in shell.said[-1]
+    assert "could not be saved" in shell.messages[-1]
 
 
 def test_the_palette_uses_presets(screen: ChatScreen, shell: QuietShell, api: DemoApi) -> None:

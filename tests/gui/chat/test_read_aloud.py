@@ -148,7 +148,7 @@ def test_without_a_voice_it_says_what_to_install(
 ) -> None:
     voice.has_voice = False
     act(screen, api, Verb.READ_ALOUD, 1)
-    assert "speech-dispatcher" in shell.said[-1]
+    assert "speech-dispatcher" in shell.messages[-1]
     assert screen.model.reading.message == ""
 
 

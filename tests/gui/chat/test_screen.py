@@ -29,7 +29,7 @@ from tests.demo.api import DemoApi
 class Quiet(Protocol):
     """The shell of these tests: it keeps what it was asked."""
 
-    said: list[str]
+    messages: list[str]
     undos: list[Callable[[], object] | None]
     pages: list[PageId]
 
@@ -241,7 +241,7 @@ def test_delete_in_the_list_can_be_undone(chat_screen: ChatScreen, api: DemoApi,
     QTest.keyClick(chat_screen.pane.list_view, Qt.Key.Key_Delete)
     api.flush()
     assert chat_screen.model.conversation.is_new
-    assert shell.said == ["“Rust borrow checker and temporaries” was deleted."]
+    assert shell.messages == ["“Rust borrow checker and temporaries” was deleted."]
     assert shell.undos[0] is not None
     shell.undos[0]()
     api.flush()
@@ -371,7 +371,7 @@ def test_a_chat_in_the_trash_is_not_opened(chat_screen: ChatScreen, api: DemoApi
     chat_screen.model.chat_list.show_shelf(ChatShelf.TRASH)
     api.flush()
     chat_screen.pane.list_view.chat_requested.emit("c2")
-    assert "Restore the chat" in shell.said[-1]
+    assert "Restore the chat" in shell.messages[-1]
     assert chat_screen.model.conversation.id == "c1"
     assert chat_screen.pane.back.isVisible() or not chat_screen.isVisible()
     chat_screen.pane.back.click()

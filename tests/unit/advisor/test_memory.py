@@ -346,8 +346,8 @@ def test_a_card_of_unknown_size_holds_nothing_and_bars_nothing_elsewhere() -> No
 
 def test_of_a_card_that_does_not_tell_its_memory_a_share_of_its_pool_is_taken() -> None:
     [card] = WORKSTATION.gpus
-    untold = msgspec.structs.replace(card, memory_total=msgspec.structs.replace(card.memory_total, value=None))
-    machine = msgspec.structs.replace(WORKSTATION, gpus=[untold])
+    unsized = msgspec.structs.replace(card, memory_total=msgspec.structs.replace(card.memory_total, value=None))
+    machine = msgspec.structs.replace(WORKSTATION, gpus=[unsized])
     [pool] = [pool for pool in machine.pools if pool.id == card.pool]
     assert adapt_setting(setting_for(backend="cuda"), machine).gpu_memory == (pool.physical.value,)
 

@@ -52,7 +52,7 @@ class Row:
     warned: tuple[str, ...] = ()
     model: Made | None = None
     formats: tuple[str, ...] = ()
-    asked: Json = field(default_factory=dict)
+    options: Json = field(default_factory=dict)
 
     def advice(self) -> Advice:
         candidates = self.model.every(*self.formats) if self.model else []
@@ -65,7 +65,7 @@ class Row:
                 candidates=candidates,
                 model=name,
                 intent=self.intent,
-                **self.asked,
+                **self.options,
             )
         )
 
@@ -104,7 +104,7 @@ def _read_recipes() -> Iterator[tuple[str, Json]]:
 
 
 WITH_MODELS: dict[str, Row] = {
-    "Mac with a GGUF file": Row(MAC, "llama.cpp", model=EIGHT, formats=("gguf",), asked={"is_fixed": True}),
+    "Mac with a GGUF file": Row(MAC, "llama.cpp", model=EIGHT, formats=("gguf",), options={"is_fixed": True}),
     "one RTX, GGUF only": Row(linux(RTX), "llama.cpp", model=EIGHT, formats=("gguf",), never=("exllamav2",)),
     "one RTX, no EXL2": Row(
         linux(RTX), "exllamav3", ("llama.cpp",), model=EIGHT, formats=("gguf", "exl3"), never=("exllamav2",)
@@ -179,7 +179,7 @@ def test_llama_cpp_is_never_first_on_several_rtx_cards(machine: Json, intent: In
 
 
 def test_a_gguf_file_on_several_cards_is_run_by_what_loads_it() -> None:
-    row = Row(TWO_3090, "llama.cpp", model=SEVENTY, formats=("gguf",), asked={"is_fixed": True})
+    row = Row(TWO_3090, "llama.cpp", model=SEVENTY, formats=("gguf",), options={"is_fixed": True})
     first = usable(row.advice())[0]
     assert (first.engine, first.parallelism.mode) == ("llama.cpp", "pipeline")
     assert any("ExLlamaV3" in reason.text and "EXL3" in reason.text for reason in first.reasons)

@@ -24,8 +24,8 @@ def test_both_shapes_of_answers_are_read() -> None:
     llama = {"choices": [{"logprobs": {"content": [{"token": " blue", "top_logprobs": pairs}]}}]}
     openai = {"choices": [{"logprobs": {"top_logprobs": [{part["token"]: part["logprob"] for part in pairs}]}}]}
     for answer in (llama, openai):
-        found = read_distribution(json.dumps(answer).encode())
-        assert dict(found) == pytest.approx({" blue": 0.5, " red": 0.25})
+        distribution = read_distribution(json.dumps(answer).encode())
+        assert dict(distribution) == pytest.approx({" blue": 0.5, " red": 0.25})
 
 
 @pytest.mark.parametrize(

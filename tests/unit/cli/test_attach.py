@@ -15,7 +15,7 @@ class Gateway:
     """Notes what it is asked."""
 
     def __init__(self) -> None:
-        self.asked: list[AttachEndpoint] = []
+        self.requests: list[AttachEndpoint] = []
         self.corrected: list[tuple[str, CorrectAttached]] = []
 
     def patch(self, path: str, body: CorrectAttached, reply: Any, *, timeout_s: float) -> ModelInfo:  # noqa: ANN401 -- any type
@@ -28,7 +28,7 @@ class Gateway:
     def post(self, path: str, body: AttachEndpoint, reply: Any, *, timeout_s: float) -> list[ModelInfo]:  # noqa: ANN401 -- any type
         assert (path, reply) == ("/attached", list[ModelInfo])
         assert timeout_s > 20
-        self.asked.append(body)
+        self.requests.append(body)
         return [ModelInfo(name="big", title="big", path="", format="remote", size_bytes=0)]
 
 
@@ -47,7 +47,7 @@ def run(*arguments: str, stdin: str = "") -> Any:  # noqa: ANN401 -- click's
 def test_without_a_key_none_is_sent_and_nothing_is_said_of_one(gateway: Gateway) -> None:
     done = run("http://box:8000/v1", "--name", "big", "--model", "a", "--model", "b")
     assert (done.exit_code, done.stdout, done.stderr) == (0, "big was added.\n", "")
-    assert gateway.asked == [AttachEndpoint(url="http://box:8000/v1", name="big", models=["a", "b"])]
+    assert gateway.requests == [AttachEndpoint(url="http://box:8000/v1", name="big", models=["a", "b"])]
 
 
 def test_a_key_comes_from_standard_input_the_environment_or_a_prompt(
@@ -58,7 +58,7 @@ def test_a_key_comes_from_standard_input_the_environment_or_a_prompt(
     run("https://box", "--ask-key")
     monkeypatch.setenv("ROUNDHOUSE_ATTACH_KEY", "sk-3")
     done = run("https://box")
-    assert [request.key for request in gateway.asked] == ["sk-1", "sk-2", "sk-3"]
+    assert [request.key for request in gateway.requests] == ["sk-1", "sk-2", "sk-3"]
     assert done.stderr == ""
     assert attach_key({"ROUNDHOUSE_ATTACH_KEY": " x "}) == "x"
 
@@ -68,19 +68,19 @@ def test_a_key_on_the_command_line_or_in_the_clear_is_warned_of_and_never_repeat
     assert "other programs" in done.stderr
     assert "unencrypted" in done.stderr
     assert "sk-secret" not in done.output
-    assert "sk-secret" not in repr(gateway.asked[0])
-    assert gateway.asked[0].key == "sk-secret"
+    assert "sk-secret" not in repr(gateway.requests[0])
+    assert gateway.requests[0].key == "sk-secret"
 
 
 def test_two_ways_at_once_are_refused_before_anything_is_asked(gateway: Gateway) -> None:
     assert run("http://box", "--key", "a", "--key-stdin", stdin="b").exit_code == 2
-    assert gateway.asked == []
+    assert gateway.requests == []
 
 
 def test_what_its_models_can_do_is_said_with_it(gateway: Gateway) -> None:
     run("http://box", "--can", "embeddings,rerank", "--context", "32768")
     stated = [Capability.EMBEDDING, Capability.RERANK]
-    assert gateway.asked == [AttachEndpoint(url="http://box", can=stated, context=32768)]
+    assert gateway.requests == [AttachEndpoint(url="http://box", can=stated, context=32768)]
     assert "fly" in run("http://box", "--can", "fly").stderr
 
 

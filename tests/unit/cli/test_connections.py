@@ -40,14 +40,14 @@ class Service:
     """Answers as the gateway does, and remembers what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def get(self, path: str, _kind: type) -> ConnectionList:
-        self.asked.append(f"GET {path}")
+        self.requests.append(f"GET {path}")
         return ConnectionList(offline=True, connections=[KEPT_BACK, FETCHED])
 
     def delete(self, path: str) -> None:
-        self.asked.append(f"DELETE {path}")
+        self.requests.append(f"DELETE {path}")
 
 
 @pytest.fixture
@@ -92,16 +92,16 @@ def test_json_is_versioned_and_whole(service: Service) -> None:
     assert read["version"] == 1
     assert read["offline"] is True
     assert read["connections"][1]["received_bytes"] == 3 << 30
-    assert service.asked == ["GET /connections?limit=7"]
+    assert service.requests == ["GET /connections?limit=7"]
 
 
 def test_the_list_can_be_cleared(service: Service) -> None:
     done = run_connections("--clear")
     assert done.exit_code == 0
-    assert service.asked == ["DELETE /connections", "GET /connections?limit=50"]
+    assert service.requests == ["DELETE /connections", "GET /connections?limit=50"]
 
 
 @pytest.mark.parametrize("args", [("--limit", "0"), ("--limit", "many"), ("--follow", "--json")])
 def test_what_makes_no_sense_is_refused(service: Service, args: tuple[str, ...]) -> None:
     assert run_connections(*args).exit_code == 2
-    assert service.asked == []
+    assert service.requests == []

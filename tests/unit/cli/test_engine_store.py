@@ -52,7 +52,7 @@ class Gateway:
     """Answers from a table and notes what it is asked."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str, object]] = []
+        self.requests: list[tuple[str, str, object]] = []
         self.end = DONE
         self.update = EngineUpdate(engine="llama.cpp", variant="cpu", current="2", to="4", changes=["numpy 1 -> 2"])
         self.interrupts = False
@@ -70,16 +70,16 @@ class Gateway:
 
     def post(self, path: str, body: object, reply: Any, *, timeout_s: float | None = None) -> Any:  # noqa: ANN401 -- any type
         del timeout_s
-        self.asked.append(("POST", path, body))
+        self.requests.append(("POST", path, body))
         is_at_once = reply is type(None) or (isinstance(body, UseEngine) and not body.path)
         return None if is_at_once else JOB
 
     def patch(self, path: str, body: object, reply: Any) -> Any:  # noqa: ANN401 -- any type
         del reply
-        self.asked.append(("PATCH", path, body))
+        self.requests.append(("PATCH", path, body))
 
     def delete(self, path: str) -> None:
-        self.asked.append(("DELETE", path, None))
+        self.requests.append(("DELETE", path, None))
 
     def stream_events(self, path: str, event: Any, *, timeout_s: float | None = None) -> Iterator[Event]:  # noqa: ANN401 -- any type
         del path, event, timeout_s
@@ -159,7 +159,7 @@ def test_an_install_is_followed_to_its_end(gateway: Gateway) -> None:
     done = run("install", "llama.cpp", "--variant", "cpu", "--no-use")
     assert done.stdout == "llama.cpp 2-cpu is installed.\n  1,282 tok/s on CPU with the Guide\n"
     assert done.stderr == "Making an environment\n"
-    assert gateway.asked == [("POST", "/engines/llama.cpp/install", InstallEngine(variant="cpu", use=False))]
+    assert gateway.requests == [("POST", "/engines/llama.cpp/install", InstallEngine(variant="cpu", use=False))]
 
 
 def test_a_job_that_failed_is_an_error_with_the_last_words(gateway: Gateway) -> None:
@@ -175,7 +175,7 @@ def test_ctrl_c_calls_it_off(gateway: Gateway) -> None:
     gateway.interrupts = True
     done = run("install", "llama.cpp")
     assert done.exit_code == 130
-    assert gateway.asked[-1] == ("DELETE", "/engines/job", None)
+    assert gateway.requests[-1] == ("DELETE", "/engines/job", None)
 
 
 def test_a_gateway_that_ends_is_said(gateway: Gateway) -> None:
@@ -183,7 +183,7 @@ def test_a_gateway_that_ends_is_said(gateway: Gateway) -> None:
     done = run("test", "llama.cpp", "2-cpu")
     assert done.exit_code == 1
     assert "stopped during the job" in done.stderr
-    assert gateway.asked[-1] == ("POST", "/engines/llama.cpp/test", TestEngine(version="2-cpu"))
+    assert gateway.requests[-1] == ("POST", "/engines/llama.cpp/test", TestEngine(version="2-cpu"))
 
 
 def test_an_update_is_shown_first_and_made_only_when_wanted(gateway: Gateway) -> None:
@@ -192,9 +192,9 @@ def test_an_update_is_shown_first_and_made_only_when_wanted(gateway: Gateway) ->
     refused = run("update", "llama.cpp")
     assert refused.exit_code == 2
     assert "--yes" in refused.stderr
-    assert gateway.asked == []
+    assert gateway.requests == []
     assert run("update", "llama.cpp", "--yes", "--channel", "latest").exit_code == 0
-    assert gateway.asked == [
+    assert gateway.requests == [
         ("POST", "/engines/llama.cpp/update", InstallEngine(variant="cpu", channel="latest", version="4"))
     ]
     gateway.update = msgspec.structs.replace(gateway.update, to="")
@@ -203,21 +203,21 @@ def test_an_update_is_shown_first_and_made_only_when_wanted(gateway: Gateway) ->
 
 def test_removing_says_what_is_free_again(gateway: Gateway) -> None:
     assert run("remove", "llama.cpp", "2-cpu").stdout == "llama.cpp 2-cpu was removed; 1.0 MiB freed.\n"
-    assert gateway.asked == [("DELETE", "/engines/llama.cpp/versions/2-cpu", None)]
+    assert gateway.requests == [("DELETE", "/engines/llama.cpp/versions/2-cpu", None)]
 
 
 def test_using_an_engine_prefers_it_and_a_path_is_a_program_of_ones_own(gateway: Gateway, tmp_path: Path) -> None:
     assert run("use", "llama.cpp", "2-cpu").stdout == "llama.cpp 2-cpu is in use.\n"
-    assert gateway.asked == [
+    assert gateway.requests == [
         ("POST", "/engines/llama.cpp/use", UseEngine(version="2-cpu")),
         ("PATCH", "/settings", {"engines.preferred": ["llama.cpp", "openvino"]}),
     ]
-    gateway.asked.clear()
+    gateway.requests.clear()
     own = tmp_path / "llama-server"
     assert run("use", "llama.cpp", str(own)).exit_code == 0
-    assert gateway.asked[0] == ("POST", "/engines/llama.cpp/use", UseEngine(path=str(own)))
+    assert gateway.requests[0] == ("POST", "/engines/llama.cpp/use", UseEngine(path=str(own)))
     run("use", "llama.cpp", "3-cpu", "--force")
-    assert gateway.asked[2] == ("POST", "/engines/llama.cpp/use", UseEngine(version="3-cpu", force=True))
+    assert gateway.requests[2] == ("POST", "/engines/llama.cpp/use", UseEngine(version="3-cpu", force=True))
 
 
 def test_a_program_on_path_and_what_failed_are_marked(gateway: Gateway) -> None:
@@ -250,7 +250,7 @@ def test_rolling_back_cancelling_and_logs(gateway: Gateway) -> None:
     assert run("rollback", "llama.cpp").stdout == "llama.cpp 2-cpu is in use.\n"
     assert run("cancel").stdout == "No job is running now.\n"
     assert "install: Done" in run("logs").stdout
-    assert [path for _, path, _ in gateway.asked] == ["/engines/llama.cpp/rollback", "/engines/job"]
+    assert [path for _, path, _ in gateway.requests] == ["/engines/llama.cpp/rollback", "/engines/job"]
 
 
 def test_a_bundle_says_itself_which_engine_it_holds(gateway: Gateway, tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_a_bundle_says_itself_which_engine_it_holds(gateway: Gateway, tmp_path: 
         info.size = len(about)
         archive.addfile(info, io.BytesIO(about))
     assert run("install", "--from", str(path)).exit_code == 0
-    assert gateway.asked == [("POST", "/engines/openvino/install", InstallEngine(bundle=str(path)))]
+    assert gateway.requests == [("POST", "/engines/openvino/install", InstallEngine(bundle=str(path)))]
     path.write_bytes(b"something else")
     refused = run("install", "--from", str(path))
     assert (refused.exit_code, "is not an engine bundle" in refused.stderr) == (2, True)

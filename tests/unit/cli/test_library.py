@@ -56,7 +56,7 @@ class Gateway:
     """Answers as the real one, and notes what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str, object]] = []
+        self.requests: list[tuple[str, str, object]] = []
         self.end = msgspec.structs.replace(JOB, is_done=True)
         self.interrupts = False
         self.refuses_folders = False
@@ -74,17 +74,17 @@ class Gateway:
 
     def post(self, path: str, body: object, reply: Any, *, timeout_s: float | None = None) -> Any:  # noqa: ANN401 -- any type
         del timeout_s
-        self.asked.append(("POST", path, msgspec.to_builtins(body)))
+        self.requests.append(("POST", path, msgspec.to_builtins(body)))
         if self.refuses_folders:
             raise BadRequest("No model.")
         return self.plan if reply is Removal else JOB if reply is LibraryJob else model("m")
 
     def patch(self, path: str, body: object, reply: Any) -> None:  # noqa: ANN401 -- any type
         del reply
-        self.asked.append(("PATCH", path, body))
+        self.requests.append(("PATCH", path, body))
 
     def delete(self, path: str) -> None:
-        self.asked.append(("DELETE", path, None))
+        self.requests.append(("DELETE", path, None))
 
     def stream_events(self, path: str, event: Any, *, timeout_s: float | None = None) -> Iterator[Event]:  # noqa: ANN401 -- any type
         del path, event, timeout_s
@@ -111,12 +111,12 @@ def run(*arguments: str, typed: str = "") -> Result:
 def test_removing_says_what_goes_and_asks(gateway: Gateway) -> None:
     refused = run("rm", "m", typed="n\n")
     assert refused.exit_code == 1
-    assert [path for _, path, _ in gateway.asked] == ["/removals/plan"]
+    assert [path for _, path, _ in gateway.requests] == ["/removals/plan"]
     for sentence in ("will be moved to the trash", "/m.gguf", "terse", "gpt-*=m", "b stays."):
         assert sentence in refused.stderr
     done = run("rm", "m", "--yes")
     assert done.exit_code == 0
-    assert gateway.asked[-1] == ("POST", "/removals", {"model": "m", "for_good": False})
+    assert gateway.requests[-1] == ("POST", "/removals", {"model": "m", "for_good": False})
     assert "once the trash is emptied" in done.stdout
 
 
@@ -129,13 +129,13 @@ def test_removing_says_what_goes_with_it(gateway: Gateway) -> None:
 
 def test_removing_for_good_is_asked_for(gateway: Gateway) -> None:
     done = run("rm", "m", "--for-good", "--json")
-    assert gateway.asked[-1] == ("POST", "/removals", {"model": "m", "for_good": True})
+    assert gateway.requests[-1] == ("POST", "/removals", {"model": "m", "for_good": True})
     assert json.loads(done.stdout)["removal"]["model"] == "m"
 
 
 def test_a_made_model_loses_its_name(gateway: Gateway) -> None:
     assert "no longer a model's name" in run("rm", "TERSE").stdout
-    assert gateway.asked == [("DELETE", "/models/terse", None)]
+    assert gateway.requests == [("DELETE", "/models/terse", None)]
 
 
 @pytest.mark.parametrize(("verdict", "code"), [(Verdict.RIGHT, 0), (Verdict.WHOLE, 0), (Verdict.WRONG, 1)])
@@ -150,7 +150,7 @@ def test_a_check_says_each_file_and_an_exit_code(gateway: Gateway, verdict: Verd
 def test_ctrl_c_calls_a_check_off(gateway: Gateway) -> None:
     gateway.interrupts = True
     assert run("verify", "m").exit_code == 130
-    assert gateway.asked[-1] == ("DELETE", "/library/job", None)
+    assert gateway.requests[-1] == ("DELETE", "/library/job", None)
 
 
 def test_a_check_that_failed_says_why(gateway: Gateway) -> None:
@@ -175,13 +175,13 @@ def test_duplicates_are_told_with_what_sharing_frees(gateway: Gateway) -> None:
     assert "/c: it is far." in stdout
     assert "--reclaim" in stdout
     assert "freed" in run("duplicates", "--reclaim").stdout
-    assert gateway.asked[-1] == ("POST", "/library/duplicates", {"reclaim": True})
+    assert gateway.requests[-1] == ("POST", "/library/duplicates", {"reclaim": True})
 
 
 def test_what_was_reclaimed_is_copied_apart_again(gateway: Gateway) -> None:
     gateway.end = msgspec.structs.replace(JOB, is_done=True, reclaimed_bytes=-2_000_000_000)
     assert "using 1.9 GiB" in run("duplicates", "--undo").stdout
-    assert gateway.asked == [("POST", "/library/separate", None)]
+    assert gateway.requests == [("POST", "/library/separate", None)]
     assert run("duplicates", "--undo", "--reclaim").exit_code == 2
 
 
@@ -234,7 +234,7 @@ def test_emptying_says_what_goes_and_asks(gateway: Gateway) -> None:
     for arguments in ((), ("--json",)):
         refused = run("disk", "--empty-trash", *arguments, typed="n\n")
         assert refused.exit_code == 1
-        assert gateway.asked == []
+        assert gateway.requests == []
         for sentence in (
             "/m/2.gguf",
             "/m/1.gguf",
@@ -247,7 +247,7 @@ def test_emptying_says_what_goes_and_asks(gateway: Gateway) -> None:
     )
     done = run("disk", "--empty-trash", typed="y\n")
     assert done.stdout == "1 file of a removed model (1.0 GiB) was deleted permanently.\n"
-    assert gateway.asked == [("POST", "/library/empty-trash", {"digests": ["2", "1"]})]
+    assert gateway.requests == [("POST", "/library/empty-trash", {"digests": ["2", "1"]})]
     body = json.loads(run("disk", "--empty-trash", "--yes", "--json").stdout)
     assert body["job"]["deleted_files"] == 1
 
@@ -266,18 +266,20 @@ def test_what_could_not_be_deleted_is_said(gateway: Gateway) -> None:
 def test_where_nothing_was_a_model_nothing_is_asked(gateway: Gateway) -> None:
     gateway.disk = binned()
     assert run("disk", "--empty-trash").stdout == "There are no removed models in the trash.\n"
-    assert gateway.asked == []
+    assert gateway.requests == []
     assert run("disk", "--yes").exit_code == 2
     gateway.disk = DiskUse(drives=[Drive(path="/")], folders=[], holdings=[])
     run("disk", "--empty-trash")
-    assert gateway.asked == [("POST", "/library/empty-trash", {"digests": []})], "whose trash it is, the gateway says"
+    assert gateway.requests == [("POST", "/library/empty-trash", {"digests": []})], (
+        "whose trash it is, the gateway says"
+    )
 
 
 def test_a_file_is_listed_where_it_lies(gateway: Gateway, tmp_path: Path) -> None:
     file = tmp_path / "m.gguf"
     file.touch()
     assert "m was added" in run("import", str(file)).stdout
-    assert gateway.asked == [("POST", "/models", {"path": str(file)})]
+    assert gateway.requests == [("POST", "/models", {"path": str(file)})]
 
 
 def test_a_folder_of_models_is_looked_through_from_now_on(gateway: Gateway, tmp_path: Path) -> None:
@@ -285,7 +287,7 @@ def test_a_folder_of_models_is_looked_through_from_now_on(gateway: Gateway, tmp_
     assert "0 models were added" in run("import", str(tmp_path)).stdout
     gateway.models = [msgspec.structs.replace(gateway.models[0], path=str(tmp_path / "m.gguf"))]
     assert "1 model was added" in run("import", str(tmp_path)).stdout
-    assert gateway.asked[-1] == ("PATCH", "/settings", {"models.folders": ["/old", str(tmp_path)]})
+    assert gateway.requests[-1] == ("PATCH", "/settings", {"models.folders": ["/old", str(tmp_path)]})
     file = tmp_path / "m.txt"
     file.touch()
     assert run("import", str(file)).exit_code == 2

@@ -22,18 +22,18 @@ class Gateway:
 
     def __init__(self, replies: dict[str, object]) -> None:
         self.replies = replies
-        self.asked: list[tuple[str, str, object]] = []
+        self.requests: list[tuple[str, str, object]] = []
 
     def get(self, path: str, _reply: object, **_more: object) -> Any:  # noqa: ANN401 -- as the route has it
-        self.asked.append(("GET", path, None))
+        self.requests.append(("GET", path, None))
         return self.replies[path.partition("?")[0]]
 
     def post(self, path: str, body: object, _reply: object, **_more: object) -> Any:  # noqa: ANN401 -- as above
-        self.asked.append(("POST", path, body))
+        self.requests.append(("POST", path, body))
         return self.replies[path]
 
     def delete(self, path: str) -> None:
-        self.asked.append(("DELETE", path, None))
+        self.requests.append(("DELETE", path, None))
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_every_filter_reaches_the_gateway(gateway: Gateway) -> None:
     arguments = "--format GGUF --task chat --publisher qwen --licence mit --sort likes --days 30 --open"
     done = run(search.search, "qwen3", "8b", *arguments.split(), "--min-params", "500m", "--max-params", "9.5B")
     assert done.exit_code == 0, done.output
-    assert gateway.asked[-1][1] == (
+    assert gateway.requests[-1][1] == (
         "/hub/search?text=qwen3+8b&format=gguf&task=chat&publisher=qwen&licence=mit&sort=likes"
         "&min_parameters=500000000&max_parameters=9500000000&days=30&gated=false"
     )
@@ -89,23 +89,23 @@ def test_how_old_an_answer_is_is_said_and_nothing_found_too(gateway: Gateway) ->
 
 def test_the_best_is_asked_for_by_use(gateway: Gateway) -> None:
     done = run(search.search, "--best", "coding")
-    assert gateway.asked == [("GET", "/hub/best?use=coding", None)]
+    assert gateway.requests == [("GET", "/hub/best?use=coding", None)]
     assert "The best for chat" in done.stdout.splitlines()[1]
 
 
 def test_the_catalogue_is_listed_and_has_been_looked_at(gateway: Gateway) -> None:
     done = run(search.search, "--catalogue", "--best", "vision", "gemma", "4")
-    assert gateway.asked[0] == ("GET", "/hub/catalogue?use=vision&text=gemma+4", None)
-    assert gateway.asked[-1] == ("POST", "/hub/catalogue/look", None)
+    assert gateway.requests[0] == ("GET", "/hub/catalogue?use=vision&text=gemma+4", None)
+    assert gateway.requests[-1] == ("POST", "/hub/catalogue/look", None)
     lines = {line.split()[0]: line for line in done.stdout.splitlines()}
     assert "Gemma 4 12B (new)" in lines["gemma4:12b"]
     assert "ask (gemma)" in lines["gemma4:12b"]
     assert " slow " in lines["command-a:111b"]
     assert "no (cc-by-nc-4.0)" in lines["command-a:111b"]
     assert "For conversation and hard questions" in lines["muse-glimmer:30b"]
-    gateway.asked.clear()
+    gateway.requests.clear()
     run(search.search, "--catalogue", "--json")
-    assert [method for method, *_ in gateway.asked] == ["GET"], "a program that asks has not looked"
+    assert [method for method, *_ in gateway.requests] == ["GET"], "a program that asks has not looked"
     gateway.replies["/hub/catalogue"] = []
     assert "no such model" in run(search.search, "--catalogue", "zip").stderr
 
@@ -114,7 +114,7 @@ def test_the_catalogue_is_listed_and_has_been_looked_at(gateway: Gateway) -> Non
 def test_a_count_that_is_none_is_refused(gateway: Gateway, typed: str) -> None:
     done = run(search.search, "x", f"--max-params={typed}")
     assert done.exit_code == 2
-    assert gateway.asked == [] or gateway.asked[-1][0] != "GET"
+    assert gateway.requests == [] or gateway.requests[-1][0] != "GET"
 
 
 def test_a_model_that_is_here_is_shown_from_here(gateway: Gateway) -> None:
@@ -133,12 +133,12 @@ def test_a_model_that_is_here_is_shown_from_here(gateway: Gateway) -> None:
     assert "gpt-4o" in done.stdout
     assert "This template was changed: it is not the same as the model's own." in done.stdout
     assert "It includes other files." in done.stdout
-    assert [path for _, path, _ in gateway.asked] == ["/models", "/model-settings/small"]
+    assert [path for _, path, _ in gateway.requests] == ["/models", "/model-settings/small"]
 
 
 def test_a_repository_is_shown_with_its_variants(gateway: Gateway) -> None:
     done = run(search.show_model, "unsloth/Qwen3-8B-GGUF")
-    assert gateway.asked[-1][1] == "/hub/model?name=unsloth%2FQwen3-8B-GGUF"
+    assert gateway.requests[-1][1] == "/hub/model?name=unsloth%2FQwen3-8B-GGUF"
     line = next(line for line in done.stdout.splitlines() if "Q5_K_M" in line)
     assert line.startswith("*")
     assert "33 (26 to 41)" in line
@@ -155,8 +155,8 @@ def test_json_is_versioned(gateway: Gateway) -> None:
 
 def test_a_token_is_read_from_a_pipe_and_not_shown(gateway: Gateway) -> None:
     done = run(token.token, "set", typed="hf_secret12\n")
-    assert gateway.asked == [("POST", "/hub/token", SetHubToken(token="hf_secret12\n"))]
+    assert gateway.requests == [("POST", "/hub/token", SetHubToken(token="hf_secret12\n"))]
     assert "hf_secret12" not in done.output
     assert KEPT.said in done.stdout
     run(token.token, "forget")
-    assert ("DELETE", "/hub/token", None) in gateway.asked
+    assert ("DELETE", "/hub/token", None) in gateway.requests

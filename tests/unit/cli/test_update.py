@@ -25,13 +25,13 @@ class Gateway:
 
     def __init__(self) -> None:
         self.gateway = BEFORE
-        self.asked: list[tuple[str, object]] = []
+        self.requests: list[tuple[str, object]] = []
         self.state = STATE
         self.jobs: list[UpdateJob | type[BaseException] | None] = [JOB, DONE]
 
     def get(self, path: str, reply: Any, *, timeout_s: float | None = None) -> Any:  # noqa: ANN401 -- any type
         del path, reply, timeout_s
-        if "/update/install" not in dict(self.asked) or not self.jobs:
+        if "/update/install" not in dict(self.requests) or not self.jobs:
             return self.state
         job = self.jobs.pop(0)
         if job is None:
@@ -42,18 +42,18 @@ class Gateway:
 
     def post(self, path: str, body: object, reply: Any, *, timeout_s: float | None = None) -> Any:  # noqa: ANN401 -- any type
         del timeout_s
-        self.asked.append((path, body))
+        self.requests.append((path, body))
         return JOB if reply is UpdateJob else self.state
 
     def delete(self, path: str) -> None:
-        self.asked.append((path, "deleted"))
+        self.requests.append((path, "deleted"))
 
 
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
     made = Gateway()
     monkeypatch.setattr(update, "connect_gateway", lambda: made)
-    monkeypatch.setattr(update, "GatewayClient", lambda _found: made)
+    monkeypatch.setattr(update, "GatewayClient", lambda _info: made)
     monkeypatch.setattr(update, "find_running_gateway", lambda _paths: AFTER)
     monkeypatch.setattr(update, "_POLL_S", 0.0)
     return made
@@ -68,7 +68,7 @@ def test_what_is_newer_is_shown_with_its_notes_and_not_installed(gateway: Gatewa
     assert result.exit_code == 0
     assert "0.1.0 -> 0.2.0 (from 2026-12-01, 118 MiB)" in result.stdout
     assert "- It is better." in result.stdout
-    assert gateway.asked == [("/update/check", None)]
+    assert gateway.requests == [("/update/check", None)]
     task = json.loads(run("--check", "--json").stdout)["update"]
     assert task["release"]["version"] == "0.2.0"
 
@@ -78,7 +78,7 @@ def test_without_a_yes_nothing_is_installed(gateway: Gateway) -> None:
     assert refused.exit_code == 2
     assert "Nothing was changed." in refused.stderr
     assert "- It is better." in refused.stderr
-    assert [path for path, _ in gateway.asked] == ["/update/check"]
+    assert [path for path, _ in gateway.requests] == ["/update/check"]
 
 
 def test_an_installation_is_followed_until_the_new_service_answers(gateway: Gateway) -> None:
@@ -86,7 +86,7 @@ def test_an_installation_is_followed_until_the_new_service_answers(gateway: Gate
     assert done.exit_code == 0, done.stderr
     assert done.stdout == "Roundhouse 0.2.0 is running.\n"
     assert "Downloading" in done.stderr
-    assert ("/update/install", InstallUpdate(version="0.2.0", now=True)) in gateway.asked
+    assert ("/update/install", InstallUpdate(version="0.2.0", now=True)) in gateway.requests
 
 
 def test_a_service_that_leaves_for_it_is_no_failure(gateway: Gateway) -> None:
@@ -123,7 +123,7 @@ def test_what_failed_after_the_service_had_ended_is_said(gateway: Gateway, monke
 def test_ctrl_c_calls_it_off(gateway: Gateway) -> None:
     gateway.jobs = [JOB, KeyboardInterrupt]
     assert run("--yes").exit_code == 130
-    assert gateway.asked[-1] == ("/update/job", "deleted")
+    assert gateway.requests[-1] == ("/update/job", "deleted")
 
 
 def test_a_new_service_that_never_answers_is_said(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_a_new_service_that_never_answers_is_said(gateway: Gateway, monkeypatch:
 
 def test_a_version_is_skipped(gateway: Gateway) -> None:
     assert run("--skip").exit_code == 0
-    assert gateway.asked[-1] == ("/update/skip", SkipUpdate(version="0.2.0"))
+    assert gateway.requests[-1] == ("/update/skip", SkipUpdate(version="0.2.0"))
 
 
 def test_a_copy_that_a_command_updates_says_the_command(gateway: Gateway) -> None:
@@ -144,7 +144,7 @@ def test_a_copy_that_a_command_updates_says_the_command(gateway: Gateway) -> Non
         STATE, release=msgspec.structs.replace(RELEASE, problem="There is no file for it.")
     )
     assert "There is no file for it." in run("--yes").stdout
-    assert {path for path, _ in gateway.asked} == {"/update/check"}
+    assert {path for path, _ in gateway.requests} == {"/update/check"}
 
 
 def test_the_newest_is_said_to_be(gateway: Gateway) -> None:
@@ -157,9 +157,9 @@ def test_the_way_back_is_asked_for_and_followed(gateway: Gateway) -> None:
     assert run("--rollback").exit_code == 2
     gateway.state = msgspec.structs.replace(gateway.state, job=msgspec.structs.replace(DONE, said="Open it again."))
     assert run("--rollback", "--yes").stdout == "Open it again.\n"
-    assert gateway.asked[-1] == ("/update/rollback", None)
+    assert gateway.requests[-1] == ("/update/rollback", None)
 
 
 def test_two_wishes_at_once_are_refused(gateway: Gateway) -> None:
     assert run("--check", "--rollback").exit_code == 2
-    assert gateway.asked == []
+    assert gateway.requests == []

@@ -47,10 +47,10 @@ def test_near_and_far_ones_are_found_alike(tmp_path: Path, spread: float) -> Non
     nearest = file.nearest(quantise(question), 50)
 
     bytes_ = [list(memoryview(item).cast("b")) for item in vectors]
-    asked = list(memoryview(quantise(question)).cast("b"))
-    exact = sorted((-cosine(asked, item), place) for place, item in enumerate(bytes_))[:50]
+    query = list(memoryview(quantise(question)).cast("b"))
+    exact = sorted((-cosine(query, item), place) for place, item in enumerate(bytes_))[:50]
     worst = -exact[-1][0]
-    assert all(cosine(asked, bytes_[place]) >= worst - 1e-5 for place in nearest)
+    assert all(cosine(query, bytes_[place]) >= worst - 1e-5 for place in nearest)
     assert len(set(nearest)) == sum(-score > 1e-6 for score, _ in exact)
     if spread >= 0.3:
         assert nearest[0] == 4500

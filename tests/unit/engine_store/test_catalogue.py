@@ -37,11 +37,11 @@ class Played:
     def __init__(self, *answers: EngineInstallation | Failure, descriptor: Descriptor = DESCRIPTOR) -> None:
         self.descriptor = descriptor
         self.answers = list(answers)
-        self.asked = 0
+        self.probe_count = 0
         self.places: list[EngineLocation | None] = []
 
     def probe(self, place: EngineLocation | None = None) -> EngineInstallation | Failure:
-        self.asked += 1
+        self.probe_count += 1
         self.places.append(place)
         return self.answers.pop(0)
 
@@ -85,7 +85,7 @@ def test_what_was_found_is_not_looked_for_again_and_what_was_missing_is() -> Non
     catalogue.list_engines()
     assert catalogue.find_installation("llama.cpp") == HERE
     assert catalogue.find_installation("llama.cpp") == HERE
-    assert adapter.asked == 2
+    assert adapter.probe_count == 2
 
 
 def test_only_engines_that_read_a_format_are_looked_for() -> None:
@@ -94,7 +94,7 @@ def test_only_engines_that_read_a_format_are_looked_for() -> None:
     assert [entry.id for entry in catalogue.readers_of("gguf")] == ["llama.cpp"]
     assert catalogue.backend_of("llama.cpp") == "metal"
     assert catalogue.backend_of("none") == ""
-    assert other.asked == 0
+    assert other.probe_count == 0
 
 
 def test_a_missing_engine_cannot_be_had() -> None:
@@ -177,9 +177,9 @@ def test_a_program_of_ones_own_is_asked_once_until_it_changes_or_a_person_asks_a
     adapter = Played(HERE, HERE, GONE)
     programs = OwnPrograms({"llama.cpp": adapter})
     assert programs.probe_program("llama.cpp", program) == programs.probe_program("llama.cpp", program) == HERE
-    assert adapter.asked == 1
+    assert adapter.probe_count == 1
     programs.probe_program("llama.cpp", program, anew=True)
-    assert adapter.asked == 2
+    assert adapter.probe_count == 2
     program.write_bytes(b"22")
     assert programs.probe_program("llama.cpp", program) == GONE
 

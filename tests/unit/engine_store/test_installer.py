@@ -49,7 +49,7 @@ class Judge:
 
     def __init__(self) -> None:
         self.verdict = GOOD
-        self.asked: list[tuple[Path, bool]] = []
+        self.calls: list[tuple[Path, bool]] = []
         self.hangs = False
         self.reached = asyncio.Event()
 
@@ -58,7 +58,7 @@ class Judge:
     ) -> list[Proof]:
         progress(f"Judging {engine}", None)
         assert place.python is None or place.python.exists()
-        self.asked.append((place.folder, with_own_models))
+        self.calls.append((place.folder, with_own_models))
         self.reached.set()
         if self.hangs:
             await asyncio.Event().wait()
@@ -128,7 +128,7 @@ async def test_a_version_is_made_proved_and_used(
     place = shelf.find_place("fake", "1.0-cpu")
     assert place is not None
     assert await asyncio.to_thread(imported, place) == f"1.0 {place.folder}"
-    assert judge.asked[0][0] != place.folder, "it was proved before it was put in its place"
+    assert judge.calls[0][0] != place.folder, "it was proved before it was put in its place"
     assert left_in(shelf, tmp_path) == []
     assert stages[0] == "Creating an environment"
     assert stages[-1] == "Moving it into place"
@@ -150,7 +150,7 @@ async def test_a_version_may_be_installed_without_being_used(
     recipe = index.recipe(tmp_path, "1.0")
     await installer.install_version(recipe, recipe.variants[0], InstallOptions(use=False), quiet)
     assert shelf.read_state("fake").current == BUNDLED
-    assert judge.asked[0][1] is False
+    assert judge.calls[0][1] is False
 
 
 async def test_a_version_that_fails_its_test_is_not_kept_and_why_is(
@@ -175,7 +175,7 @@ async def test_a_package_that_is_not_the_locked_one_is_not_installed(
     recipe = with_hash(index.recipe(tmp_path, "1.0"), "ab" * 32)
     with pytest.raises(EnvironmentFault, match="hash does not match"):
         await installer.install_version(recipe, recipe.variants[0], InstallOptions(), quiet)
-    assert judge.asked == []
+    assert judge.calls == []
     assert left_in(shelf, tmp_path) == []
 
 

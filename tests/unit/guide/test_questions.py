@@ -110,8 +110,10 @@ def test_questions_of_strangers_are_understood_as_often_as_measured(name: str) -
 
 def test_no_phrasing_is_a_question_of_the_sets() -> None:
     strangers = [read_strangers(name) for name in STRANGERS]
-    asked = {q for part in strangers for q in (*part.unknown, *(q for group in part.answerable for q in group.ask))}
-    questions = {tuple(sorted(content_words(question))) for question in asked}
+    blind_questions = {
+        q for part in strangers for q in (*part.unknown, *(q for group in part.answerable for q in group.ask))
+    }
+    questions = {tuple(sorted(content_words(question))) for question in blind_questions}
     phrasings = tomllib.loads((GUIDE / "phrasings.toml").read_text())
     assert not [
         phrase for group in phrasings.values() for phrase in group if tuple(sorted(content_words(phrase))) in questions

@@ -69,7 +69,7 @@ def test_only_repositories_of_such_a_format_are_asked_for_branches(hub: FakeHub)
     stored = hub.add("org/Plain", MODEL)
     stored.branches["4.0bpw"] = MODEL
     assert read_offer(hub.url, "org/Plain").branches == []
-    assert not [path for _, path, _ in hub.asked if path.endswith("/refs")]
+    assert not [path for _, path, _ in hub.requests if path.endswith("/refs")]
 
 
 def test_a_revision_that_is_named_is_all_there_is(hub: FakeHub) -> None:
@@ -95,6 +95,6 @@ def test_one_header_is_read_for_all_and_never_twice(hub: FakeHub) -> None:
     offer, facts = facts_of(read_offer(hub.url, "org/small"), hub.url)
     assert set(facts) == {variant_label(variant) for variant in offer.list_variants()}
     assert len({variant.file_bytes for variant in facts.values()}) == 2
-    count = len(hub.asked)
+    count = len(hub.requests)
     again, same = facts_of(offer, hub.url)
-    assert (again, same, len(hub.asked)) == (offer, facts, count)
+    assert (again, same, len(hub.requests)) == (offer, facts, count)

@@ -40,7 +40,7 @@ def listener() -> Iterator[socket.socket]:
 
 def answering(monkeypatch: pytest.MonkeyPatch, *targets: tuple[int, tuple[object, ...]]) -> None:
     addresses = [(family, socket.SOCK_STREAM, 6, "", target) for family, target in targets]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_asked: addresses)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args: addresses)
 
 
 def test_interfaces_that_are_up_with_an_address_are_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def test_interfaces_that_are_up_with_an_address_are_a_network(monkeypatch: pytes
 
 def test_without_a_network_nobody_is_asked_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     Interfaces(monkeypatch, INSIDE)
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_asked: pytest.fail("a name was looked up"))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args: pytest.fail("a name was looked up"))
     with pytest.raises(OSError, match="no network connection"):
         connect_soon(("hub.example", 443))
 
@@ -71,7 +71,7 @@ def test_this_computer_is_reached_without_a_network(monkeypatch: pytest.MonkeyPa
 def test_a_name_that_nobody_answers_for_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     Interfaces(monkeypatch, OUTSIDE)
     may_end = threading.Event()
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_asked: may_end.wait() and [])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args: may_end.wait() and [])
     monkeypatch.setattr(reach, "CONNECT_S", 0.2)
     with pytest.raises(TimeoutError, match=r"where hub\.example is"):
         connect_soon(("hub.example", 443), 60.0)

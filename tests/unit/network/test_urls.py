@@ -18,7 +18,7 @@ BODY = b"x" * 100_000
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        self.server.asked.append(self.path)  # type: ignore[attr-defined]
+        self.server.paths.append(self.path)  # type: ignore[attr-defined]
         if self.path == "/moved":
             self.send_response(302)
             self.send_header("Location", "/whole")
@@ -40,7 +40,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[ThreadingHTTPServer]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as served:
-        served.asked = []  # type: ignore[attr-defined]
+        served.paths = []  # type: ignore[attr-defined]
         served.may_end = threading.Event()  # type: ignore[attr-defined]
         thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -89,7 +89,7 @@ def test_nobody_there_is_a_failure(own_door: EgressGate, unused_port: int) -> No
 def test_offline_nothing_is_tried(own_door: EgressGate, server: ThreadingHTTPServer, scheme: str) -> None:
     with own_door.apply_policy(is_closed=lambda: True, news=lambda: None), pytest.raises(Offline):
         build_opener(LOOK).open(url(server, "/whole").replace("http", scheme, 1), timeout=30)
-    assert server.asked == []  # type: ignore[attr-defined]
+    assert server.paths == []  # type: ignore[attr-defined]
     assert own_door.take_connections()[0].refused
 
 

@@ -113,7 +113,7 @@ class Running(NamedTuple):
     port: int
     http: aiohttp.ClientSession
     task: "asyncio.Task[None]"
-    told: list[dict[str, Any]]
+    events: list[dict[str, Any]]
 
     async def ask(self, path: str, body: object = None, *, status: int = 200) -> Any:  # noqa: ANN401 -- any JSON
         method = "GET" if body is None else "POST"

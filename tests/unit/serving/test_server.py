@@ -190,14 +190,14 @@ async def test_a_library_that_fails_at_once_gives_a_status(server: Running, back
 async def test_while_it_loads_it_says_how_far_it_is(backend: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     backend.may_load.clear()
     async with serving(backend, monkeypatch, waits=False) as server:
-        await until(lambda: {"event": "progress", "stage": "Reading weights", "fraction": 0.5} in server.told)
+        await until(lambda: {"event": "progress", "stage": "Reading weights", "fraction": 0.5} in server.events)
         health = await server.ask("/health", status=503)
         assert (health["stage"], health["fraction"]) == ("Reading weights", 0.5)
         assert (await server.ask(CHAT, HELLO, status=503))["error"]["message"] == "Loading model"
         assert (await server.ask("/v1/models", status=503))["error"]["code"] == 503
         backend.may_load.set()
         await until_ready(server)
-        events_by_name = {event["event"]: event for event in server.told}
+        events_by_name = {event["event"]: event for event in server.events}
         assert events_by_name["context"] == {"event": "context", "tokens": 64, "slots": 2}
         assert events_by_name["device"]["name"] == "CPU"
 

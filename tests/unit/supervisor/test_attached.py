@@ -40,13 +40,13 @@ class Remotely:
     """The endpoint, as a test plays it. `models` answers the list of models."""
 
     def __init__(self) -> None:
-        self.asked: list[str | None] = []
+        self.authorizations: list[str | None] = []
         self.status = 200
         self.body: object = {"object": "list", "data": [CARD]}
         self.url = ""
 
     async def models(self, request: web.Request) -> web.Response:
-        self.asked.append(request.headers.get("Authorization"))
+        self.authorizations.append(request.headers.get("Authorization"))
         headers = {"Location": "/elsewhere"} if self.status in range(300, 400) else {}
         return web.json_response(self.body, status=self.status, headers=headers)
 
@@ -100,14 +100,14 @@ async def test_an_endpoint_is_ready_at_once_and_nothing_is_started(
         assert (lease.base_url, lease.key, lease.served_name) == (far.url, KEY, "big")
         assert (lease.status.context, lease.status.pid, lease.status.memory_bytes) == (4096, None, None)
         assert KEY not in repr(lease)
-    assert far.asked == [f"Bearer {KEY}"]
+    assert far.authorizations == [f"Bearer {KEY}"]
     assert not list(folders.records.glob("*"))
     assert (await supervisor.unload_model("m")).state is EngineState.STOPPED
 
 
 async def test_without_a_key_none_is_sent(supervisor: Supervisor, far: Remotely, request_for: Ask) -> None:
     await supervisor.ensure_ready(request_for(far, key=""))
-    assert far.asked == [None]
+    assert far.authorizations == [None]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ async def test_one_that_is_lost_is_noticed_without_a_request_and_a_hiccup_is_not
     failed = await recorder.until_state(EngineState.FAILED)
     assert failed.failure is not None
     assert failed.failure.code == "unreachable"
-    assert len(far.asked) == 3, "the first look, and two that failed"
+    assert len(far.authorizations) == 3, "the first look, and two that failed"
 
 
 async def test_several_take_no_room_from_each_other_or_from_others(

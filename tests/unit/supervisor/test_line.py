@@ -100,7 +100,7 @@ class Counter(Driver):
 
     def say(self, message: m.Message) -> list[m.MachineEffect]:
         effects = super().say(message)
-        self.told = [effect for effect in effects if isinstance(effect, m.AnswerCaller)]
+        self.answers = [effect for effect in effects if isinstance(effect, m.AnswerCaller)]
         return effects
 
     def up(self) -> "Counter":
@@ -111,7 +111,7 @@ class Counter(Driver):
 
     def free(self) -> list[int]:
         self.say(m.ReleaseLease(run=self.machine.run))
-        return [answer.ticket for answer in self.told if isinstance(answer.outcome, m.LeaseGranted)]
+        return [answer.ticket for answer in self.answers if isinstance(answer.outcome, m.LeaseGranted)]
 
 
 def test_a_slot_goes_to_whoever_s_turn_it_is() -> None:
@@ -125,35 +125,35 @@ def test_what_needs_no_slot_does_not_stand_in_line() -> None:
     driver = Counter().up()
     driver.lease("a")
     driver.lease("a", takes_slot=False)
-    assert [type(answer.outcome) for answer in driver.told] == [m.LeaseGranted]
+    assert [type(answer.outcome) for answer in driver.answers] == [m.LeaseGranted]
     driver.say(m.ReleaseLease(run=driver.machine.run, slot=False))
-    assert driver.told == [], "no slot became free"
+    assert driver.answers == [], "no slot became free"
 
 
 def test_those_in_line_are_served_by_the_next_run_when_this_one_makes_room() -> None:
     driver = Counter().up()
     waiting = driver.lease("b")
     driver.say(m.StopRequest(how=m.StopReason.YIELD))
-    assert driver.told == []
+    assert driver.answers == []
     driver.free()
     driver.end()
     driver.start()
     driver.say(m.EngineReady(run=driver.machine.run, slots=1))
-    assert [answer.ticket for answer in driver.told] == [waiting]
+    assert [answer.ticket for answer in driver.answers] == [waiting]
 
 
 def test_those_in_line_are_sent_away_when_a_person_unloads_it() -> None:
     driver = Counter().up()
     driver.lease("b")
     driver.say(m.StopRequest(how=m.StopReason.DRAIN))
-    assert [answer.outcome for answer in driver.told] == [m.LoadTurnedAway(reason=m.TurnAwayReason.UNLOADED)]
+    assert [answer.outcome for answer in driver.answers] == [m.LoadTurnedAway(reason=m.TurnAwayReason.UNLOADED)]
 
 
 def test_those_in_line_are_served_after_a_crash() -> None:
     driver = Counter().up()
     waiting = driver.lease("b")
     driver.say(m.RunEnded(run=driver.machine.run, failure=Failure(kind=FailureKind.CRASHED, sentence="")))
-    assert driver.told == []
+    assert driver.answers == []
     assert waiting in driver.machine.waiters
 
 
@@ -164,7 +164,9 @@ def test_who_finds_the_line_full_is_sent_away_and_told_when_to_come_back() -> No
     for _ in range(2):
         driver.lease("a")
     driver.lease("b")
-    assert [answer.outcome for answer in driver.told] == [m.LoadTurnedAway(reason=m.TurnAwayReason.FULL, retry_s=5.0)]
+    assert [answer.outcome for answer in driver.answers] == [
+        m.LoadTurnedAway(reason=m.TurnAwayReason.FULL, retry_s=5.0)
+    ]
 
 
 def test_a_refused_load_answers_everybody_and_leaves_nothing_behind() -> None:
@@ -172,7 +174,7 @@ def test_a_refused_load_answers_everybody_and_leaves_nothing_behind() -> None:
     driver.lease("a")
     failure = Failure(kind=FailureKind.OUT_OF_MEMORY, sentence="It does not fit.")
     driver.say(m.RoomRefused(run=driver.machine.run, failure=failure))
-    assert [answer.outcome for answer in driver.told] == [m.LoadRefused(failure=failure)]
+    assert [answer.outcome for answer in driver.answers] == [m.LoadRefused(failure=failure)]
     assert (driver.state(), driver.machine.failure) == (S.STOPPED, None)
 
 

@@ -71,7 +71,7 @@ class World:
         self.ghosts: list[tuple[float, dict[str, int]]] = []
         self.others = {"system": 0, "gpu": 0}
         self.tickets = 0
-        self.asked: dict[int, tuple[str, str, float]] = {}
+        self.open_requests: dict[int, tuple[str, str, float]] = {}
         self.leases: list[tuple[str, m.LeaseGranted]] = []
         self.seen: Counter[str] = Counter()
 
@@ -109,7 +109,7 @@ class World:
     def perform(self, name: str, effect: m.MachineEffect) -> None:
         match effect:
             case m.AnswerCaller(ticket=ticket, outcome=outcome):
-                model, _, _ = self.asked.pop(ticket)
+                model, _, _ = self.open_requests.pop(ticket)
                 assert model == name
                 self.seen[type(outcome).__name__] += 1
                 if isinstance(outcome, m.LeaseGranted):
@@ -183,7 +183,7 @@ class World:
     def ask(self) -> None:
         name = self.random.choice(list(SIZES))
         self.tickets += 1
-        self.asked[self.tickets] = (name, client := self.random.choice(CLIENTS), self.now)
+        self.open_requests[self.tickets] = (name, client := self.random.choice(CLIENTS), self.now)
         source = ModelSource(name=name, path=Path(name), format=ModelFormat.GGUF)
         size = SIZES[name]
         request = LoadRequest(engine="e", source=source, needs=None if size is None else MemoryNeeds(pools=size))
@@ -191,9 +191,9 @@ class World:
         self.say(name, m.ReadyRequest(ticket=self.tickets, request=request, holds=True, terms=terms, client=client))
 
     def leave(self) -> None:
-        if self.asked:
-            ticket = self.random.choice(list(self.asked))
-            name, _, _ = self.asked.pop(ticket)
+        if self.open_requests:
+            ticket = self.random.choice(list(self.open_requests))
+            name, _, _ = self.open_requests.pop(ticket)
             self.say(name, m.WithdrawTicket(ticket=ticket))
 
     def release(self) -> None:
@@ -249,7 +249,7 @@ class World:
             self.nobody_starves()
 
     def nobody_starves(self) -> None:
-        for name, client, since in self.asked.values():
+        for name, client, since in self.open_requests.values():
             assert self.now - since < LONGEST_WAIT_S, f"{client} waits for {name} since {since}, now {self.now}"
 
     def operate(self) -> None:
@@ -270,10 +270,10 @@ class World:
         for _ in range(400):
             while self.leases:
                 self.release()
-            if not self.asked:
+            if not self.open_requests:
                 return
             self.pass_time(4.0)
-        raise AssertionError(f"never answered: {sorted(self.asked.values())}")
+        raise AssertionError(f"never answered: {sorted(self.open_requests.values())}")
 
 
 def taken(name: str) -> dict[str, int]:

@@ -101,7 +101,7 @@ def test_what_may_not_be_written_is_said_before_anything_is_fetched(place: Path)
 
 def test_a_place_that_is_not_ours_is_told_from_one_that_is(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_replaceable(place)
-    monkeypatch.setattr(os, "access", lambda *_asked: False)
+    monkeypatch.setattr(os, "access", lambda *_args: False)
     with pytest.raises(StorageFault, match="you may not write") as refused:
         check_replaceable(place)
     assert refused.value.code == "update_not_allowed"

@@ -69,12 +69,12 @@ def test_a_file_comes_whole_into_a_folder_of_the_person_s_own(hub: Hub, folder: 
 
 def test_what_is_here_and_right_is_not_fetched_again(hub: Hub, folder: Path) -> None:
     fetch_file(manifest_url(hub), file(), folder, means())
-    count = len(hub.asked)
+    count = len(hub.requests)
     path = fetch_file(manifest_url(hub), file(), folder, means())
-    assert len(hub.asked) == count
+    assert len(hub.requests) == count
     path.write_bytes(CONTENT[:-1] + b"!")
     assert fetch_file(manifest_url(hub), file(), folder, means()).read_bytes() == CONTENT
-    assert len(hub.asked) > count
+    assert len(hub.requests) > count
 
 
 def test_what_was_called_off_goes_on_where_it_was(hub: Hub, folder: Path) -> None:
@@ -89,9 +89,9 @@ def test_what_was_called_off_goes_on_where_it_was(hub: Hub, folder: Path) -> Non
         fetch_file(
             manifest_url(hub), file(), folder, TransferDeps(progress=count, stop=stop, chunk_bytes=1 << 14, streams=1)
         )
-    before = len(hub.asked)
+    before = len(hub.requests)
     fetch_file(manifest_url(hub), file(), folder, means())
-    assert all(range_header != f"bytes=0-{len(CONTENT) - 1}" for _, range_header in hub.asked[before:])
+    assert all(range_header != f"bytes=0-{len(CONTENT) - 1}" for _, range_header in hub.requests[before:])
 
 
 def test_a_truncated_file_is_refused(hub: Hub, folder: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_full_disk_is_said_before_anything_is_fetched(
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: SimpleNamespace(free=fetching.HEAD_ROOM_BYTES))
     with pytest.raises(StorageFault, match="are free there") as refused:
         fetch_file(manifest_url(hub), file(), folder, means())
-    assert (refused.value.code, hub.asked) == ("disk_full", [])
+    assert (refused.value.code, hub.requests) == ("disk_full", [])
 
 
 def test_a_folder_that_cannot_be_made_is_said(hub: Hub, tmp_path: Path) -> None:

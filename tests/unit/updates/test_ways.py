@@ -137,7 +137,7 @@ def test_what_is_no_archive_is_refused(work: Made, place: Path) -> None:
 
 
 def test_a_disk_that_fills_while_unpacking_is_said(work: Made, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_asked: object) -> None:
+    def full(*_args: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(methods, "unpack_archive", full)

@@ -100,7 +100,7 @@ class ChatModel(QObject):
         self.draft_tokens = DraftTokens(stores.api, self)
         self._drafts: dict[str, str] = {}
         self._estimate = TimeLeft()
-        self._wanted = ""
+        self._new_chat_model = ""
         for signal in (self.library.changed, self.running.changed):
             signal.connect(self.models_changed)
         self._preferences.changed.connect(self.models_changed)
@@ -315,8 +315,8 @@ class ChatModel(QObject):
     def new_chat(self, model: str = "", folder: str = "") -> None:
         """Show an empty chat with a model, or the usual one; in a folder with what that gives."""
         value = self.chat_list.folders.find_folder(folder)
-        self._wanted = model or (value.model if value else "")
-        self.conversation.start_chat(self._wanted, value, self.usual_tools())
+        self._new_chat_model = model or (value.model if value else "")
+        self.conversation.start_chat(self._new_chat_model, value, self.usual_tools())
         if value is not None or any(file.is_sent for file in self.files.items):
             self.files.put_attachments(value.files if value else [], is_sent=True)
 

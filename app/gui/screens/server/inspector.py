@@ -128,7 +128,7 @@ class InspectorSection(Section):
             self.body.addWidget(widget)
         model.changed.connect(self._show_requests)
         model.used.connect(self._show_usage)
-        model.told.connect(self._show_detail)
+        model.detail_loaded.connect(self._show_detail)
         self._show_requests()
         self._show_usage()
 

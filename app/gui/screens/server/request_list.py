@@ -50,10 +50,10 @@ class LatencyPoint(NamedTuple):
 
 
 class RequestStore(RemoteList[RequestInfo]):
-    """Requests, newest first. `failed` carries an `ErrorBody`; `told` a `RequestDetail` that was asked for."""
+    """Requests, newest first. `failed` carries an `ErrorBody`; `detail_loaded` a `RequestDetail` that was asked for."""
 
     failed = Signal(object)
-    told = Signal(object)
+    detail_loaded = Signal(object)
     used = Signal()
     """The usage is known anew."""
 
@@ -115,7 +115,7 @@ class RequestStore(RemoteList[RequestInfo]):
 
     def ask_words(self, request_id: str) -> None:
         """Ask for what a request said."""
-        self.api.get(f"/requests/{request_id}", RequestDetail, self.told.emit, self.failed.emit)
+        self.api.get(f"/requests/{request_id}", RequestDetail, self.detail_loaded.emit, self.failed.emit)
 
     def _merge(self, request: RequestInfo) -> None:
         others = [item for item in self.items if item.id != request.id]

@@ -74,15 +74,15 @@ def test_every_file_is_brought_and_huggingfaces_own_client_finds_it(arena: Make)
     assert messages[0] == DownloadStarted(total_bytes=len(there.content) + 2, present_bytes=0)
     assert isinstance(messages[-1], DownloadDone)
     assert (Path(messages[-1].folder) / FILE).read_bytes() == there.content
-    count = len(there.hub.asked)
+    count = len(there.hub.requests)
     path = hf_hub_download(NAME, FILE, cache_dir=there.cache.root, endpoint=there.hub.url, local_files_only=True)
     assert Path(path).read_bytes() == there.content
-    assert len(there.hub.asked) == count
+    assert len(there.hub.requests) == count
     (kept,) = scan_cache_dir(there.cache.root).repos
     assert (kept.repo_id, kept.nb_files, set(kept.refs)) == (NAME, 2, {"main"})
     assert run(job_for(there))[-1] == messages[-1]
-    assert len([request for request in there.hub.asked if "/resolve/" in request[1]]) == len(
-        [request for request in there.hub.asked[:count] if "/resolve/" in request[1]]
+    assert len([request for request in there.hub.requests if "/resolve/" in request[1]]) == len(
+        [request for request in there.hub.requests[:count] if "/resolve/" in request[1]]
     )
 
 

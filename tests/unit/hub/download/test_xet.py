@@ -112,7 +112,7 @@ def test_a_file_comes_from_xet_and_no_token_goes_astray(arena: Make, large: byte
     called = {(message.host, message.by): message.received_bytes for message in calls_of(messages)}
     assert called["localhost", Program.DOWNLOADER] > len(large)
     assert called["127.0.0.1", Program.DOWNLOADER] < 10_000
-    grants = {(kind, authorization) for kind, _wanted, authorization in there.hub.cas.asked}
+    grants = {(kind, authorization) for kind, _range, authorization in there.hub.cas.requests}
     assert grants == {("grant", f"Bearer {TOKEN}"), ("reconstruction", "Bearer xet-0"), ("xorb", None)}
     written = [path for path in tmp_path.rglob("*") if path.is_file() and "models--" not in str(path)]
     assert written == []
@@ -294,8 +294,8 @@ def test_a_limit_that_is_set_on_the_way_is_kept_over_plain_http(arena: Make) -> 
 def test_it_is_left_alone_where_it_should_be(arena: Make, more: dict[str, object]) -> None:
     there = arena()
     assert isinstance(run(msgspec.structs.replace(job_for(there), **{"xet": True, **more}))[-1], DownloadDone)
-    assert there.hub.cas.asked == []
-    assert not [request for request in there.hub.asked if request[0] == "HEAD"]
+    assert there.hub.cas.requests == []
+    assert not [request for request in there.hub.requests if request[0] == "HEAD"]
 
 
 def test_a_killed_download_from_xet_goes_on(arena: Make, large: bytes) -> None:
@@ -309,10 +309,10 @@ def test_a_killed_download_from_xet_goes_on(arena: Make, large: bytes) -> None:
     over.set()
     assert kept >= CHUNK_BYTES
     there.hub.cas.faults.clear()
-    before = len(there.hub.cas.asked)
+    before = len(there.hub.cas.requests)
     assert isinstance(run(job)[-1], DownloadDone)
     assert there.cache.blob_path(there.file).read_bytes() == large
-    ranges = [asked_range for kind, asked_range, _shown in there.hub.cas.asked[before:] if kind == "reconstruction"]
+    ranges = [asked_range for kind, asked_range, _shown in there.hub.cas.requests[before:] if kind == "reconstruction"]
     assert min(int(asked_range.removeprefix("bytes=").split("-")[0]) for asked_range in ranges) >= kept
     assert there.hub.tokens_at_storage == []
 
@@ -354,7 +354,7 @@ def test_without_it_nothing_is_missing_but_the_way(monkeypatch: pytest.MonkeyPat
     came = Brought(there)
     assert came.is_right
     assert came.notes == []
-    assert there.hub.cas.asked == []
+    assert there.hub.cas.requests == []
     assert there.hub.tokens_at_storage
 
 

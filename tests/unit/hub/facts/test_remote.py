@@ -44,7 +44,7 @@ def test_a_header_far_away_says_what_it_says_here(hub: Hub) -> None:
     hub.files[f"{PLACE}/sub/guide-q8_0.gguf"] = content
     here = read_facts(GUIDE / "guide-q8_0.gguf")
     assert read_remote_facts("someone/model", filename="sub/guide-q8_0.gguf", endpoint=hub.url) == here
-    assert hub.asked == [(f"{PLACE}/sub/guide-q8_0.gguf", "bytes=0-1048575")]
+    assert hub.requests == [(f"{PLACE}/sub/guide-q8_0.gguf", "bytes=0-1048575")]
     assert read_remote_facts(f"{hub.url}{PLACE}/sub/guide-q8_0.gguf", endpoint=hub.url) == here
 
 
@@ -54,7 +54,7 @@ def test_only_the_header_is_fetched_in_few_requests(hub: Hub) -> None:
     hub.files[f"{PLACE}/tiny.gguf"] = content + bytes(64 << 20)
     facts = read_remote_facts("someone/model", filename="tiny.gguf", endpoint=hub.url)
     assert facts.file_bytes == len(content) + (64 << 20)
-    assert len(hub.asked) == 3
+    assert len(hub.requests) == 3
     assert hub.sent_bytes == 4 << 20
 
 
@@ -154,7 +154,7 @@ def test_without_ranges_the_start_is_enough(hub: Hub) -> None:
     hub.files[f"{PLACE}/tiny.gguf"] = TINY + bytes(32 << 20)
     facts = read_remote_facts("someone/model", filename="tiny.gguf", endpoint=hub.url)
     assert facts.file_bytes == len(TINY) + (32 << 20)
-    assert len(hub.asked) == 1
+    assert len(hub.requests) == 1
 
 
 def test_a_server_that_pours_without_end_is_left(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ def test_a_host_that_is_not_there_is_said_so(unused_port: int) -> None:
 def test_only_plain_names_and_https_are_asked_for(hub: Hub, what: str, filename: str) -> None:
     error = refusal(hub, what, filename)
     assert (type(error), error.code) == (BadRequest, "bad_address")
-    assert hub.asked == []
+    assert hub.requests == []
 
 
 def test_a_redirect_may_not_lead_to_plain_http_or_files(hub: Hub) -> None:
