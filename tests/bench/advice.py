@@ -46,7 +46,7 @@ class AdviceRecipe(msgspec.Struct, frozen=True, kw_only=True):
     machine: msgspec.Raw
     first: list[str]
     intent: Intent = Intent.CHAT
-    asked: RecipeOptions = RecipeOptions()
+    options: RecipeOptions = RecipeOptions()
 
 
 def measure() -> Sequence[BenchFigure]:
@@ -65,7 +65,7 @@ def _measure_recipes() -> BenchFigure:
 
 def _first_engine(recipe: AdviceRecipe) -> str:
     machine = machine_from(bytes(recipe.machine))
-    options = msgspec.structs.asdict(recipe.asked)
+    options = msgspec.structs.asdict(recipe.options)
     return (
         build_advice(PlanInputs(traits=engines_on(machine), machine=machine, intent=recipe.intent, **options))
         .plans[0]

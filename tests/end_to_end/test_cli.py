@@ -26,9 +26,9 @@ def test_machine_shows_facts_with_sources_and_a_choice(roundhouse: Roundhouse) -
     text = roundhouse("machine", "--sources").stdout
     assert "Memory" in text
     assert "measured]" in text
-    machine = json.loads(roundhouse("machine", "--json").stdout)["machine"]
-    assert machine["choice"]["engine"] == "llama.cpp"
-    assert machine["memory"]["total"]["value"] > 0
+    found = json.loads(roundhouse("machine", "--json").stdout)["machine"]
+    assert found["choice"]["engine"] == "llama.cpp"
+    assert found["memory"]["total"]["value"] > 0
 
 
 def test_list_has_the_guide_labelled(roundhouse: Roundhouse) -> None:
@@ -45,10 +45,10 @@ def test_run_answers_and_says_what_it_cost(roundhouse: Roundhouse) -> None:
 
 def test_run_reads_standard_input_and_prints_json(roundhouse: Roundhouse) -> None:
     done = roundhouse("run", "guide", "--json", "--temperature", "0", stdin="What is a KV cache?")
-    answer = json.loads(done.stdout)["answer"]
-    assert answer["model"] == "guide"
-    assert answer["content"]
-    assert answer["timings"]["completion_tokens"] > 0
+    said = json.loads(done.stdout)["answer"]
+    assert said["model"] == "guide"
+    assert said["content"]
+    assert said["timings"]["completion_tokens"] > 0
 
 
 def test_ps_load_logs_unload(roundhouse: Roundhouse) -> None:
@@ -101,9 +101,9 @@ def test_after_kill_9_nothing_is_left_and_the_next_start_works(roundhouse: Round
     wait_until(lambda: not exists(engine))
     assert find_running_gateway(home) is None
     assert roundhouse("run", "guide", "--temperature", "0", "hello").returncode == 0
-    restarted = read_port_file(home.port_file)
-    assert restarted is not None
-    assert restarted.pid != gateway.pid
+    found = read_port_file(home.port_file)
+    assert found is not None
+    assert found.pid != gateway.pid
 
 
 def test_without_a_display_the_bare_command_does_the_whole_job_and_ends(roundhouse: Roundhouse) -> None:

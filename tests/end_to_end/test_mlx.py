@@ -39,7 +39,7 @@ class Safetensors(NamedTuple):
     """`Engine`, told which of its formats to load."""
 
     adapter: Any
-    installation: Any
+    found: Any
     format: ModelFormat = ModelFormat.SAFETENSORS
 
 

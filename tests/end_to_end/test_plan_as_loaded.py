@@ -122,7 +122,7 @@ class Formed(NamedTuple):
     """`Engine`, told which of its formats to load."""
 
     adapter: object
-    installation: EngineInstallation
+    found: EngineInstallation
     format: ModelFormat
 
 

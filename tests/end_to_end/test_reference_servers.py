@@ -70,13 +70,11 @@ def test_a_reference_server_is_used_in_a_chat(
         client.post("/attached", AttachEndpoint(url=endpoint.url, name=model), list[ModelInfo])
         answer = ask(client, NewChat(model=model, tools=ChatTools(servers=[server.name])), server.question)
         offered = {tool["function"]["name"] for tool in endpoint.requests[0]["tools"]}
-        results = [message["content"] for message in endpoint.requests[-1]["messages"] if message["role"] == "tool"]
+        told = [message["content"] for message in endpoint.requests[-1]["messages"] if message["role"] == "tool"]
     assert (answer.status, answer.content.split("\n\n")[-1]) == (MessageStatus.COMPLETE, ANSWER)
     assert len(offered) == len(ready.tools)
     assert [call.tool for call in answer.calls] == [tool for tool, _ in server.calls]
-    assert all(call.result in text for call, text in zip(answer.calls, results, strict=True)), (
-        "the model has the results"
-    )
+    assert all(call.result in text for call, text in zip(answer.calls, told, strict=True)), "the model has the results"
     lines = [without_varying(each, folder) for each in session_lines(server, ready, answer)]
     if os.environ.get("RECORD_SESSIONS"):
         write_session(server, lines)

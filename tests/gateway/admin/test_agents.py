@@ -280,9 +280,9 @@ async def test_no_command_runs_where_nothing_is_confined(agents: AgentApi, monke
 async def test_an_agent_has_a_key_of_its_own_that_ends_with_it(agents: AgentApi) -> None:
     session, services = await agents.start(), agents.api.gateway.services
     key, in_argv, home, folder = (await agents.say(session, "facts")).split()
-    stored_key = services.keys.find_key(key)
-    assert stored_key is not None
-    assert (stored_key.scopes, in_argv, folder) == ([Scope.INFERENCE], "False", str(agents.project))
+    found = services.keys.find_key(key)
+    assert found is not None
+    assert (found.scopes, in_argv, folder) == ([Scope.INFERENCE], "False", str(agents.project))
     assert home == str(services.paths.agent_homes / "opencode")
     assert key.encode() not in services.paths.keys_file.read_bytes() if services.paths.keys_file.exists() else True
     assert len(services.keys) == 0
