@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from app.client.discovery import ensure_gateway, find_running_gateway, has_ended
+from app.client.discovery import find_running_gateway, has_ended
 from app.client.http import GatewayClient
 from app.config.paths import Paths, default_paths
 from app.config.programs import module_command
 from app.core.errors import GatewayGone
 from tests.known_bandwidth import write_bandwidth
+from tests.known_machine import ensure_gateway
 from tests.patience import wait_until
 
 Roundhouse = Callable[..., "subprocess.CompletedProcess[str]"]

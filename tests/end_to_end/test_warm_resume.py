@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from app.client.discovery import ensure_gateway, has_ended
+from app.client.discovery import has_ended
 from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.api import PortFile
@@ -21,6 +21,7 @@ from app.core.requests import RequestInfo
 from tests.end_to_end.conftest import stop
 from tests.file_keyring import keyring_environment
 from tests.gguf_files import TinyLlama
+from tests.known_machine import ensure_gateway
 from tests.patience import wait_until
 
 pytestmark = pytest.mark.real_engine

@@ -21,6 +21,7 @@ def run_suite(folder: Path, *options: str, **tests: str) -> "subprocess.Complete
     env |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_randomly,pytest_timeout"}
     argv = [sys.executable, "-m", "tests.suite", "--processes", "2", *options, *(f"test_{name}.py" for name in tests)]
     env["PYTHONPATH"] = str(ROOT)
+    env["HYPOTHESIS_STORAGE_DIRECTORY"] = str(ROOT / ".hypothesis")  # its table of characters is there already
     return subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=110)
 
 

@@ -25,6 +25,8 @@ if __name__ == "__main__":
     from app.gateway.main import main
     from tests.fake_engine.adapter import FakeAdapter
     from tests.gateway.admin.real_gateway import BEHAVIOURS
+    from tests.known_machine import share_machine
 
     assert os.environ["ROUNDHOUSE_HOME"]
+    share_machine()
     sys.exit(main([], adapters={"fake": FakeAdapter(BEHAVIOURS, has_lifeline=True)}))

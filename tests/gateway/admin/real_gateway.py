@@ -26,6 +26,7 @@ from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
 from tests.gguf_files import TinyLlama
 from tests.known_bandwidth import write_bandwidth
+from tests.known_machine import machine_environment, share_machine
 from tests.patience import PATIENCE_S
 
 SLOW_TOKENS_PER_S = 50.0
@@ -90,6 +91,7 @@ def running(  # noqa: PLR0913 -- what tests start otherwise, each by its name
                 # The settings of tools are looked for here, and written here, not in those of whoever runs the tests.
                 **dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "XDG_CONFIG_HOME"), str(home / "person")),
                 **dict.fromkeys(("CODEX_HOME", "CLAUDE_CONFIG_DIR", "LLM_USER_PATH"), ""),
+                **machine_environment(),
                 **(extra or {}),
             }
         ),
@@ -125,4 +127,5 @@ def _end(process: "subprocess.Popen[bytes]", paths: Paths, patience_s: float) ->
 if __name__ == "__main__":
     # Not as ROUNDHOUSE_HOME's default: without one, the tests would use the settings of whoever runs them.
     assert os.environ["ROUNDHOUSE_HOME"]
+    share_machine()
     sys.exit(main([], adapters={"fake": FakeAdapter(BEHAVIOURS, has_lifeline=True)}))
