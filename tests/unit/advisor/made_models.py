@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightGroup, WeightKind
 
 BITS = {
@@ -155,3 +157,16 @@ GIANT = replace(
     feed_forward=2560,
     experts=160,
 )
+
+
+TINY = Made(layers=4, hidden=1024, heads=8, kv_heads=2, feed_forward=4096, vocabulary=32_000)
+TINY_MIXTURE = Made(
+    layers=4, hidden=1024, heads=8, kv_heads=2, feed_forward=2048, experts=16, experts_used=2, vocabulary=32_000
+)
+
+
+def repacked(made: Made) -> ModelFacts:
+    """Return a model whose matrices a processor with AVX2 gets a copy of."""
+    facts = made.facts("Q8_0")
+    weights = [msgspec.structs.replace(group, type="Q4_0") for group in facts.weights]
+    return msgspec.structs.replace(facts, weights=weights)

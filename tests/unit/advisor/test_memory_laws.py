@@ -14,17 +14,12 @@ from app.advisor.memory import kv, reserved
 from app.advisor.memory.estimate import (
     UNTRAINED_LIMIT,
     SpeedModel,
-    engine_reported_bytes,
     estimate_memory,
     largest_fit,
-    memory_by_pool,
-    memory_notes,
-    memory_sentence,
     setting_fits,
     smallest_fit,
     sum_components,
 )
-from app.advisor.memory.libraries import compute_places, library_parts
 from app.advisor.memory.llama_cpp import blocks, buffers
 from app.advisor.memory.llama_cpp.buffers import (
     compute_parts,
@@ -38,25 +33,17 @@ from app.advisor.memory.llama_cpp.weights import gpu_layer_count, layer_places, 
 from app.advisor.memory.setting import (
     HOST,
     MemoryComponent,
-    MemoryPart,
     RunSetting,
-    as_draft,
-    assemble_parts,
     by_component,
 )
 from app.advisor.memory.weight_sums import weight_sums
-from app.core.advice import EstimateConfidence, PoolUse, Rate
+from app.core.advice import EstimateConfidence, Rate
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightKind
 from app.hardware.description import machine_from
-from engines.api.traits import GrowingMemory
 from tests.unit.advisor.engines import setting_for
-from tests.unit.advisor.made_models import Made, group_of
+from tests.unit.advisor.made_models import TINY, TINY_MIXTURE, Made, group_of, repacked
 
 MIB, GIB = 1024**2, 1024**3
-SMALL = Made(layers=4, hidden=1024, heads=8, kv_heads=2, feed_forward=4096, vocabulary=32_000)
-MIXTURE = Made(
-    layers=4, hidden=1024, heads=8, kv_heads=2, feed_forward=2048, experts=16, experts_used=2, vocabulary=32_000
-)
 PROCESSOR = machine_from(b'{"os": "Linux", "ram_gb": 64}')
 CARD = machine_from(b'{"os": "Linux", "ram_gb": 64, "gpus": [{"name": "RTX 4090"}]}')
 MOST_TRIES = 64
@@ -161,14 +148,7 @@ def test_a_cache_has_whole_steps_for_every_token_it_may_have_to_keep(
 
 
 def facts_of(*layers: Layer) -> ModelFacts:
-    return msgspec.structs.replace(SMALL.facts("Q8_0"), layers=list(layers))
-
-
-def repacked(made: Made) -> ModelFacts:
-    """Return a model whose matrices a processor with AVX2 gets a copy of."""
-    facts = made.facts("Q8_0")
-    weights = [msgspec.structs.replace(group, type="Q4_0") for group in facts.weights]
-    return msgspec.structs.replace(facts, weights=weights)
+    return msgspec.structs.replace(TINY.facts("Q8_0"), layers=list(layers))
 
 
 # ----- searches
@@ -207,14 +187,14 @@ def test_the_smallest_that_fits_is_the_first(bound: int, most: int) -> None:
 def test_without_a_bound_the_longest_context_is_what_the_model_was_trained_for_or_a_mebi_of_tokens(
     trained: int | None,
 ) -> None:
-    facts = msgspec.structs.replace(SMALL.facts("Q8_0"), trained_context=trained)
+    facts = msgspec.structs.replace(TINY.facts("Q8_0"), trained_context=trained)
     assert UNTRAINED_LIMIT == 1024 * 1024
     assert estimate_memory(facts, PROCESSOR, setting_for()).largest_context == (trained or UNTRAINED_LIMIT)
 
 
 @pytest.mark.parametrize("engine", ["llama.cpp", "exllamav3", "vllm"])
 def test_the_longest_context_fits_and_one_step_more_does_not(engine: str) -> None:
-    facts = SMALL.facts("Q8_0" if engine == "llama.cpp" else "4.0bpw" if engine == "exllamav3" else "FP8")
+    facts = TINY.facts("Q8_0" if engine == "llama.cpp" else "4.0bpw" if engine == "exllamav3" else "FP8")
     facts = msgspec.structs.replace(facts, trained_context=10**8)
     setting = setting_for(engine=engine, backend="cuda", slots=3, gpu_layers=99, memory_fraction=0.5)
     longest = estimate_memory(facts, CARD, setting).largest_context
@@ -228,7 +208,7 @@ def test_a_floor_of_speed_is_one_that_may_be_reached() -> None:
         rate = Rate(tokens_per_second=100_000 - depth, low=0, high=200, confidence=EstimateConfidence.PREDICTED)
         return (rate if depth < 90_000 else None), None
 
-    facts = msgspec.structs.replace(SMALL.facts("Q8_0"), trained_context=99_000)
+    facts = msgspec.structs.replace(TINY.facts("Q8_0"), trained_context=99_000)
     for floor, longest in ((100_000 - 51_200, 51_200), (100_000 - 51_199, 50_944), (None, 99_000)):
         memory = estimate_memory(facts, PROCESSOR, setting_for(), speed=SpeedModel(rates=rates, floor=floor))
         assert (memory.largest_context, memory.depth) == (longest, 0)
@@ -237,7 +217,7 @@ def test_a_floor_of_speed_is_one_that_may_be_reached() -> None:
 
 
 def test_an_estimate_without_speeds_names_none() -> None:
-    memory = estimate_memory(SMALL.facts("Q8_0"), PROCESSOR, setting_for())
+    memory = estimate_memory(TINY.facts("Q8_0"), PROCESSOR, setting_for())
     assert (memory.decode, memory.prefill, memory.depth) == (None, None, 0)
     assert (memory.offload.layers, memory.offload.gpu_layers, memory.offload.cpu_moe_layers) == (4, 0, 0)
 
@@ -246,7 +226,7 @@ def test_an_estimate_without_speeds_names_none() -> None:
 
 
 def test_a_reservation_fits_as_long_as_every_conversation_does() -> None:
-    facts = SMALL.facts("FP8")
+    facts = TINY.facts("FP8")
     setting = setting_for(engine="vllm", backend="cuda", slots=2, memory_fraction=0.5, gpu_memory=(24 * GIB,))
     room = reserved.cache_capacity(facts, setting).tokens
     longest = room // 2 // reserved.BLOCK * reserved.BLOCK
@@ -256,7 +236,7 @@ def test_a_reservation_fits_as_long_as_every_conversation_does() -> None:
 
 
 def test_a_reservation_without_room_does_not_fit_whatever_it_needs() -> None:
-    facts = msgspec.structs.replace(SMALL.facts("FP8"), layers=[])
+    facts = msgspec.structs.replace(TINY.facts("FP8"), layers=[])
     setting = setting_for(engine="vllm", backend="cuda", gpu_memory=(24 * GIB,))
     assert setting_fits(facts, CARD, msgspec.structs.replace(setting, memory_fraction=0.5))
     small = msgspec.structs.replace(setting, memory_fraction=0.01)
@@ -266,7 +246,7 @@ def test_a_reservation_without_room_does_not_fit_whatever_it_needs() -> None:
 
 
 def test_capacity_is_never_negative_and_grows_with_the_share() -> None:
-    facts = SMALL.facts("FP8")
+    facts = TINY.facts("FP8")
     setting = setting_for(engine="vllm", backend="cuda", gpu_memory=(24 * GIB,))
     capacities = [
         reserved.cache_capacity(facts, msgspec.structs.replace(setting, memory_fraction=share / 20))
@@ -314,7 +294,7 @@ def test_the_last_layers_are_shared_out_over_the_cards_in_order(
 def test_no_byte_of_the_weights_is_lost_or_counted_twice(
     on_gpu: int | None, experts: int, *, tied: bool, has_avx2: bool, repacks: bool
 ) -> None:
-    facts = msgspec.structs.replace(repacked(MIXTURE), tied_embeddings=tied)
+    facts = msgspec.structs.replace(repacked(TINY_MIXTURE), tied_embeddings=tied)
     facts = msgspec.structs.replace(facts, weights=[*facts.weights, group_of(WeightKind.DRAFT, 4, "Q8_0", 999)])
     setting = setting_for(
         backend="cuda",
@@ -351,7 +331,7 @@ def test_an_arm_processor_with_dot_products_reads_more_types_best(isa: str) -> N
 
 
 def test_sums_by_layer_are_those_of_its_own_weights() -> None:
-    facts = MIXTURE.facts("Q8_0")
+    facts = TINY_MIXTURE.facts("Q8_0")
     outside = group_of(WeightKind.OUTPUT, 9, "F16", 64)
     sums = weight_sums(msgspec.structs.replace(facts, weights=[*facts.weights, outside]))
     for index, layer in enumerate(sums.layers):
@@ -367,7 +347,7 @@ def test_sums_by_layer_are_those_of_its_own_weights() -> None:
 
 def test_experts_go_to_the_processor_up_to_the_last_layer_that_has_some() -> None:
     tight = machine_from(b'{"os": "Linux", "ram_gb": 64, "gpus": [{"name": "RTX 3050", "vram_gb": 2.5}]}')
-    facts = replace(MIXTURE, feed_forward=16_384).facts("Q8_0")
+    facts = replace(TINY_MIXTURE, feed_forward=16_384).facts("Q8_0")
     kept = [group for group in facts.weights if group.kind is not WeightKind.EXPERTS or group.layer == 0]
     estimate = estimate_memory(msgspec.structs.replace(facts, weights=kept), tight, setting_for(backend="cuda"))
     assert (estimate.offload.cpu_moe_layers, estimate.offload.gpu_layers) == (1, 4)
@@ -391,14 +371,14 @@ def test_a_latent_models_query_rank_is_what_its_attention_weighs_beside_the_rest
 def test_layers_have_inputs_of_their_own_where_the_table_has_a_row_for_each(
     architecture: str, rows: int, inputs: int
 ) -> None:
-    facts = SMALL.facts("Q8_0")
+    facts = TINY.facts("Q8_0")
     table = group_of(WeightKind.LOOKUP_TABLE, None, "F16", rows * facts.vocabulary)
     own = msgspec.structs.replace(facts, architecture=architecture, weights=[*facts.weights, table])
     assert blocks.layer_inputs(own) == inputs
 
 
 def test_what_the_host_holds_for_cards_grows_with_the_hidden_state_of_every_token() -> None:
-    small, wide = (msgspec.structs.replace(SMALL.facts("Q8_0"), hidden=hidden) for hidden in (1024, 2048))
+    small, wide = (msgspec.structs.replace(TINY.facts("Q8_0"), hidden=hidden) for hidden in (1024, 2048))
     setting = setting_for(backend="cuda", context=4096)
     grown = buffers._host_inputs(wide, setting) - buffers._host_inputs(small, setting)
     assert grown >= 1024 * tokens_at_once(setting) * 4
@@ -417,8 +397,8 @@ def test_values_are_padded_to_the_widest_only_without_flash_attention() -> None:
 
 
 def test_all_that_a_launch_takes_is_what_is_fixed_and_what_grows_with_the_context() -> None:
-    facts = SMALL.facts("Q8_0")
-    projector = MIXTURE.facts("F16")
+    facts = TINY.facts("Q8_0")
+    projector = TINY_MIXTURE.facts("F16")
     for gpu_layers, place in ((0, HOST), (None, 0)):
         setting = setting_for(backend="cuda", projector=projector, gpu_layers=gpu_layers, context=2048)
         parts = llama_parts(facts, setting)
@@ -431,7 +411,7 @@ def test_all_that_a_launch_takes_is_what_is_fixed_and_what_grows_with_the_contex
 
 @pytest.mark.parametrize(("slots", "batch", "rows"), [(1, 512, 1), (3, 512, 3)])
 def test_the_output_has_a_row_for_each_slot_or_for_each_token_of_a_batch(slots: int, batch: int, rows: int) -> None:
-    facts = SMALL.facts("Q8_0")
+    facts = TINY.facts("Q8_0")
     setting = setting_for(slots=slots, batch=batch)
     assert output_part(facts, setting).bytes == rows * 32_000 * 4
     assert output_part(facts, msgspec.structs.replace(setting, task="embed")).bytes == rows * (32_000 + 1024) * 4
@@ -441,7 +421,7 @@ def test_the_output_has_a_row_for_each_slot_or_for_each_token_of_a_batch(slots: 
 
 
 def test_a_graph_has_logits_for_each_slot_of_a_chat_and_for_each_token_of_what_is_no_chat() -> None:
-    facts = SMALL.facts("Q8_0")
+    facts = TINY.facts("Q8_0")
     chat = setting_for(batch=512, context=1024)
     embedding = msgspec.structs.replace(chat, task="embed")
     every = msgspec.structs.replace(chat, limits_outputs=False)
@@ -461,7 +441,7 @@ def test_a_step_has_as_many_tokens_for_each_cache(context: int, slots: int, batc
 
 @pytest.mark.parametrize("changes", [{"build": 9_999}, {"limits_outputs": False}])
 def test_older_builds_have_the_logits_and_hidden_state_of_a_whole_batch(changes: dict[str, object]) -> None:
-    facts, setting = SMALL.facts("Q8_0"), setting_for(backend="cuda", batch=256)
+    facts, setting = TINY.facts("Q8_0"), setting_for(backend="cuda", batch=256)
     sizes = {part.place: part.bytes for part in compute_parts(facts, msgspec.structs.replace(setting, **changes))}
     assert sizes[0] == (32_000 + 1024) * 256 * 4
     newer = {part.place: part.bytes for part in compute_parts(facts, msgspec.structs.replace(setting, build=10_000))}
@@ -470,7 +450,7 @@ def test_older_builds_have_the_logits_and_hidden_state_of_a_whole_batch(changes:
 
 
 def test_a_head_of_the_models_own_takes_its_weights_its_cache_and_a_second_graph() -> None:
-    facts = SMALL.facts("Q8_0")
+    facts = TINY.facts("Q8_0")
     head = msgspec.structs.replace(facts.layers[0], is_draft=True)
     weights = [group_of(WeightKind.DRAFT, layer, "Q8_0", 10**6) for layer in (4, None, 99)]
     facts = msgspec.structs.replace(facts, layers=[*facts.layers, head], weights=[*facts.weights, *weights])
@@ -485,134 +465,3 @@ def test_a_head_of_the_models_own_takes_its_weights_its_cache_and_a_second_graph
     assert without.draft is None
     assert with_head.total.bytes - without.total.bytes == size
     assert (with_head.weights, with_head.kv) == (without.weights, without.kv)
-
-
-# ----- libraries
-
-
-def test_a_librarys_parts_are_shares_of_sums() -> None:
-    facts = SMALL.facts("4.0bpw", "exl3")
-    setting = setting_for(engine="exllamav3", backend="cuda", gpus=2, context=1000, slots=3)
-    library = setting.engine.memory
-    assert isinstance(library, GrowingMemory)
-    library = msgspec.structs.replace(
-        library, embedding_on_host=False, cache_step=256, cache_spare=0, chunk=500, computes_all_logits=False
-    )
-    setting = msgspec.structs.replace(setting, engine=msgspec.structs.replace(setting.engine, memory=library))
-    sizes = [by_component(part for part in library_parts(facts, setting) if part.place == place) for place in (0, 1)]
-    assert sizes[0] == sizes[1]
-    weights = sum(group.bytes for group in facts.weights)
-    assert sizes[0]["weights"] == weights // 2
-    assert sizes[0]["kv"] == 4 * 3 * 1024 * 2 * (128 + 128) * 2 // 2
-    assert sizes[0]["compute"] == (3 * 4096 + 5 * 1024) * 500 * 2 // 2
-    logits = msgspec.structs.replace(library, computes_all_logits=True)
-    setting = msgspec.structs.replace(setting, engine=msgspec.structs.replace(setting.engine, memory=logits))
-    assert by_component(part for part in library_parts(facts, setting) if part.place == 0)["compute"] == (
-        (32_000 + 1024) * 500 * 2 // 2
-    )
-    short = msgspec.structs.replace(setting, context=100)
-    assert by_component(part for part in library_parts(facts, short) if part.place == 0)["compute"] == (
-        (32_000 + 1024) * 100 * 2 // 2
-    )
-    fixed = msgspec.structs.replace(setting, cache_tokens=512)
-    assert by_component(part for part in library_parts(facts, fixed) if part.place == 0)["kv"] == 4 * 512 * 512
-    assert (compute_places(setting), compute_places(setting_for(engine="exllamav3"))) == ([0, 1], [HOST])
-
-
-def test_a_librarys_window_keeps_its_tokens_and_a_chunk_for_each_conversation() -> None:
-    facts = SMALL.facts("4.0bpw", "exl3")
-    layers = [msgspec.structs.replace(each, window=64, attention=AttentionKind.SLIDING) for each in facts.layers]
-    setting = setting_for(engine="exllamav3", backend="cuda", context=4096, slots=2, batch=36)
-    parts = library_parts(msgspec.structs.replace(facts, layers=layers), setting)
-    assert by_component(parts)["kv"] == 4 * (64 + 36) * 2 * 2 * (128 + 128) * 2
-
-
-# ----- sums in words and by pool
-
-
-def test_a_launch_is_as_roundhouse_starts_an_engine_where_nothing_else_is_said() -> None:
-    setting = setting_for()
-    assert (setting.backend, setting.context, setting.slots, setting.batch, setting.gpus) == ("cpu", 4096, 1, 512, 1)
-    assert (setting.kv_type, setting.value_type, setting.task) == ("f16", "", "chat")
-    assert (setting.gpu_layers, setting.cpu_moe_layers, setting.split, setting.gpu_memory) == (None, 0, (), ())
-    assert (setting.flash_attention, setting.prefills, setting.repacks, setting.limits_outputs) == (True,) * 4
-    assert (setting.is_kv_unified, setting.is_swa_full, setting.has_own_draft) == (False,) * 3
-    assert (setting.rollback_copies, setting.memory_fraction, setting.cache_tokens) == (0, None, None)
-    assert (setting.projector, setting.draft, setting.runtime_shift, setting.isa) == (None, None, None, ())
-
-
-@pytest.mark.parametrize(
-    ("changes", "uses"),
-    [({}, True), ({"backend": "cpu"}, False), ({"gpus": 0}, False), ({"gpu_layers": 0}, False), ({"gpus": 2}, True)],
-)
-def test_a_card_is_used_by_a_backend_that_has_layers_on_one(changes: dict[str, object], *, uses: bool) -> None:
-    setting = msgspec.structs.replace(setting_for(backend="cuda", gpu_layers=1), **changes)
-    assert setting.uses_gpu is uses
-
-
-def test_parts_are_summed_by_component_with_the_least_sure_of_them() -> None:
-    parts = [
-        MemoryPart(place=0, component=MemoryComponent.KV, bytes=5, arithmetic="a"),
-        MemoryPart(place=HOST, component=MemoryComponent.KV, bytes=7, arithmetic="b", reclaimable=3),
-        MemoryPart(place=1, component=MemoryComponent.KV, bytes=1, arithmetic="a"),
-        MemoryPart(
-            place=1, component=MemoryComponent.RUNTIME, bytes=2, confidence=EstimateConfidence.TABLE, arithmetic="c"
-        ),
-        MemoryPart(place=4, component=MemoryComponent.STATE, bytes=0, confidence=EstimateConfidence.PREDICTED),
-        MemoryPart(place=3, component=MemoryComponent.OUTPUT, bytes=0, arithmetic="none"),
-    ]
-    total = assemble_parts(parts)
-    assert (total.kv.bytes, total.kv.arithmetic, total.kv.confidence) == (13, "a + b", EstimateConfidence.EXACT)
-    assert (total.total.bytes, total.total.confidence) == (15, EstimateConfidence.TABLE)
-    assert (total.projector, total.draft) == (None, None)
-    assert total.places == [HOST, 0, 1, 3]
-    assert by_component(parts) == {"kv": 13, "runtime": 2}
-    assert by_component(parts, is_needed=True) == {"kv": 10, "runtime": 2}
-    assert engine_reported_bytes(total) == 13
-    [draft] = as_draft(parts[:1])
-    assert (draft.component, draft.bytes, draft.place) == (MemoryComponent.DRAFT, 5, 0)
-    assert assemble_parts([draft]).draft == assemble_parts([draft]).total.__class__(
-        bytes=5, confidence=EstimateConfidence.EXACT, arithmetic=draft.arithmetic
-    )
-
-
-def test_what_the_system_may_drop_is_needed_in_no_pool() -> None:
-    facts, setting = repacked(SMALL), setting_for(isa=("avx2",), context=1024)
-    estimate = estimate_memory(facts, PROCESSOR, setting)
-    [pool] = estimate.pools
-    assert pool.reclaimable > 0
-    assert memory_by_pool(facts, PROCESSOR, setting) == {pool.id: pool.bytes - pool.reclaimable}
-    assert sum(pool.parts.values()) == pool.bytes - pool.reclaimable == pool.needed_bytes
-
-
-@pytest.mark.parametrize(
-    ("parts", "free", "sentence"),
-    [
-        ({"weights": GIB}, 2 * GIB, "1.0 weights = 1.0 of 2.0 GiB free in P"),
-        (
-            {"weights": GIB, "kv": 40 * MIB, "output": 40 * MIB},
-            None,
-            "1.0 weights + 0.1 other = 1.1 GiB, out of an unknown amount, in P",
-        ),
-        ({"weights": GIB, "kv": 40 * MIB}, GIB, "1.0 weights + a little more = 1.0 of 1.0 GiB free in P"),
-        ({"kv": 52 * MIB}, GIB, "0.1 KV = 0.1 of 1.0 GiB free in P"),
-        ({"kv": 50 * MIB}, GIB, "50.0 MiB of 1.0 GiB free in P"),
-        ({}, GIB, "0 B of 1.0 GiB free in P"),
-    ],
-)
-def test_a_sum_is_said_in_tenths_of_a_gibibyte(parts: dict[str, int], free: int | None, sentence: str) -> None:
-    pool = PoolUse(name="P", bytes=sum(parts.values()), free=free, parts=parts)
-    assert memory_sentence([pool]) == sentence
-
-
-def test_what_is_held_twice_is_said_without_the_tables_that_are_mapped() -> None:
-    facts = repacked(SMALL)
-    table = group_of(WeightKind.LOOKUP_TABLE, None, "Q8_0", 100 * MIB)
-    facts = msgspec.structs.replace(facts, weights=[*facts.weights, table])
-    setting = setting_for(isa=("avx2",))
-    total = sum_components(facts, setting)
-    copied = sum(part.reclaimable for part in total.parts) - table.padded_bytes
-    tables, twice = list(memory_notes(facts, setting, total))
-    assert tables.startswith("106 MiB of lookup tables")
-    assert twice.startswith(f"{copied / MIB:.1f} MiB of the weights are held twice")
-    assert not list(memory_notes(facts, setting, assemble_parts([])))
