@@ -66,7 +66,7 @@ def test_one_that_sleeps_is_woken(section: AcrossSection, api: DemoApi, shell: Q
     lender_row(section, "box").wake.click()
     api.flush()
     assert api.bodies_of("POST", "/machines/wake") == [WakeMachine(name="box")]
-    assert shell.said == ["The packet that wakes box was sent."]
+    assert shell.messages == ["The packet that wakes box was sent."]
 
 
 def test_what_is_chosen_is_planned_and_loaded(section: AcrossSection, api: DemoApi) -> None:
