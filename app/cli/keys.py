@@ -1,4 +1,7 @@
-"""`roundhouse keys`: list, make and revoke the keys that open the endpoint. A key is printed once, when it is made."""
+"""`roundhouse keys`: list, make, limit, rename and revoke the keys that open the endpoint.
+
+A key is printed once, when it is made.
+"""
 
 import re
 import time
@@ -14,8 +17,9 @@ from app.client.discovery import KEY_REQUIRED, ensure_gateway
 from app.client.http import GatewayClient, quote_segment
 from app.config.paths import default_paths
 from app.config.table import BY_NAME
+from app.core import words
 from app.core.errors import BadRequest, GatewayGone
-from app.core.keys import NAME_RULE, NO_LIMITS, KeyInfo, KeyLimits, KeyWithSecret, NewKey, Scope
+from app.core.keys import NAME_RULE, NO_LIMITS, KeyInfo, KeyLimits, KeyRename, KeyUsage, KeyWithSecret, NewKey, Scope
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")
@@ -99,6 +103,20 @@ def limit(name: str, *, any_model: bool, lift_all: bool, as_json: bool, **limits
 
 @keys.command()
 @click.argument("name")
+@click.argument("new_name")
+@json_option
+def rename(name: str, new_name: str, *, as_json: bool) -> None:
+    """Call the key NAME NEW_NAME: it opens what it did, with its limits and its usage."""
+    try:
+        body = msgspec.convert({"name": new_name}, KeyRename)
+    except msgspec.ValidationError:
+        raise _name_error(new_name) from None
+    info = connect_gateway().post(f"/keys/{quote_segment(name)}/rename", body, KeyInfo)
+    show_result("key", info, as_json=as_json, text=lambda key: [f"The key {name} is called {key.name} now."])
+
+
+@keys.command()
+@click.argument("name")
 @json_option
 def revoke(name: str, *, as_json: bool) -> None:
     """Revoke the key NAME: it stops working at once."""
@@ -126,7 +144,11 @@ def _new_key(name: str, scopes: tuple[str, ...], expires_at: float | None) -> Ne
     try:
         return msgspec.convert({"name": name, "scopes": list(dict.fromkeys(scopes)), "expires_at": expires_at}, NewKey)
     except msgspec.ValidationError:
-        raise BadRequest(f"A key cannot be called {name!r}.", hint=NAME_RULE, code="invalid_value") from None
+        raise _name_error(name) from None
+
+
+def _name_error(name: str) -> BadRequest:
+    return BadRequest(f"A key cannot be called {name!r}.", hint=NAME_RULE, code="invalid_value")
 
 
 def _change_limits(before: KeyLimits, options: Mapping[str, _LimitOption]) -> KeyLimits:
@@ -188,7 +210,15 @@ def limits_text(key: KeyInfo) -> str:
         (limits.concurrent_requests, usage.requests_in_flight, "requests at once"),
     )
     texts = [f"{most:,} {what} ({used:,})" for most, used, what in counts if most is not None]
-    return ", ".join(texts + ([f"only {' '.join(limits.models)}"] if limits.models else []))
+    models = [f"only {' '.join(limits.models)}"] if limits.models else []
+    return ", ".join(texts + models + list(_held_back_texts(usage)))
+
+
+def _held_back_texts(usage: KeyUsage) -> Iterator[str]:
+    if usage.limit_reached is not None:
+        yield "held back now" if usage.wait_s is None else f"held back for {words.format_duration(usage.wait_s)}"
+    if usage.refused_last_hour:
+        yield f"{usage.refused_last_hour:,} refused in the last hour"
 
 
 def _end_text(key: KeyInfo) -> str:

@@ -11,8 +11,9 @@ from app.client.http import GatewayClient, quote_segment
 from app.core import words
 from app.core.errors import BadRequest
 from app.core.events import Event, RequestChanged
-from app.core.requests import RequestInfo, Usage, UsageRow
+from app.core.requests import KeyDay, RequestInfo, Usage, UsageRow
 
+_DAYS = 30
 _NOTHING = "There have been no requests to the endpoint."
 _HEAD = (
     "TIME",
@@ -60,9 +61,17 @@ def requests(*, follow: bool, model: str, limit: int, stopped: str | None, as_js
 
 
 @click.command()
+@click.option("--keys", "by_key", is_flag=True, help="By access key and day instead.")
+@click.option("--days", type=click.IntRange(1, 366), help="With --keys: over so many days.  [default: 30]")
 @json_option
-def usage(*, as_json: bool) -> None:
-    """Show usage by client and model, today and in the last seven days."""
+def usage(*, by_key: bool, days: int | None, as_json: bool) -> None:
+    """Show usage by client and model, today and in the last seven days; or by access key, day by day."""
+    if by_key:
+        rows = connect_running().get(f"/usage/keys?days={days or _DAYS}", list[KeyDay])
+        show_result("usage", rows, as_json=as_json, text=key_usage_lines)
+        return
+    if days is not None:
+        raise BadRequest("--days is for usage by key.", hint="Say --keys too.", code="usage")
     show_result("usage", connect_running().get("/usage", Usage), as_json=as_json, text=usage_lines)
 
 
@@ -86,6 +95,24 @@ def usage_lines(usage_found: Usage) -> Iterator[str]:
             yield from format_table(head, map(_usage_row, rows))
         else:
             yield "Nothing yet."
+
+
+def key_usage_lines(rows: list[KeyDay]) -> Iterator[str]:
+    """Yield a table of what keys were used for, day by day."""
+    if not rows:
+        yield "There were no requests in these days."
+        return
+    head = ("DAY", "KEY", "REQUESTS", "FAILED", "HELD BACK", "PROMPT", "CACHED", "WRITTEN")
+    yield from format_table(head, map(_key_day_row, rows))
+
+
+def _key_day_row(row: KeyDay) -> tuple[str, ...]:
+    name = f"{row.key} (revoked)" if row.is_revoked else row.key or "(no key)"
+    counts = (
+        *(row.requests, row.failed, row.held_back),
+        *(row.prompt_tokens, row.cached_tokens, row.completion_tokens),
+    )
+    return (row.day, name, *(f"{count:,}" for count in counts))
 
 
 def _follow_requests(client: GatewayClient, model: str) -> None:

@@ -12,6 +12,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /keys                               list[KeyInfo]
     POST   /keys                 NewKey        KeyWithSecret, the only time the key is told
     POST   /keys/{name}/limits   KeyLimits     KeyInfo; these limits and no others
+    POST   /keys/{name}/rename   KeyRename     KeyInfo; nothing else about it changes
     DELETE /keys/{name}                        204, from then on it opens nothing
     POST   /keys/{name}/restore                KeyInfo, of a key revoked since the gateway started
     GET    /engines/stock                      list[EngineListing], those that suit this machine first
@@ -227,6 +228,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /requests/{id}                      RequestDetail
     POST   /requests/{id}/cancel               RequestInfo
     GET    /usage                              Usage
+    GET    /usage/keys?days=                   list[KeyDay], the newest day first
 """
 
 import msgspec

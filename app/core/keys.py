@@ -45,13 +45,28 @@ class KeyLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 NO_LIMITS = KeyLimits()
 
 
+class LimitName(StrEnum):
+    """The limits that can be used up, called as in `KeyLimits`."""
+
+    REQUESTS_PER_MINUTE = "requests_per_minute"
+    TOKENS_PER_MINUTE = "tokens_per_minute"
+    TOKENS_PER_DAY = "tokens_per_day"
+    CONCURRENT_REQUESTS = "concurrent_requests"
+
+
 class KeyUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a key with limits was used for lately."""
+    """What a key was used for lately. A day is the last 24 hours; restarts of the gateway do not shorten it."""
 
     requests_last_minute: int
     tokens_last_minute: int
     tokens_last_day: int
     requests_in_flight: int
+    refused_last_hour: int = 0
+    """Requests over a limit, since the gateway started."""
+    limit_reached: LimitName | None = None
+    """Why the next request would be refused now."""
+    wait_s: float | None = None
+    """For how long it would be, if nothing else is used; None too while it waits for an answer in progress to end."""
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,10 +81,26 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Not together with `manage`: who may make keys can change limits."""
 
 
+class KeyTokens(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens that count for the limits of a key, as of a moment in Unix seconds."""
+
+    key_id: str
+    at: float
+    tokens: int
+
+
+class KeyRename(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Another name for a key."""
+
+    name: KeyName
+
+
 class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What is told about a key. Times in Unix seconds."""
 
     name: str
+    id: str = ""
+    """Stays when the key is renamed, and is never that of another key, not even of a later one with its name."""
     scopes: list[Scope]
     created_at: float
     expires_at: float | None = None
@@ -77,7 +108,7 @@ class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Good to a minute."""
     limits: KeyLimits | None = None
     usage: KeyUsage | None = None
-    """Told with the list, of keys that have limits."""
+    """Told with the list."""
 
 
 class KeyWithSecret(KeyInfo, frozen=True, kw_only=True):

@@ -103,6 +103,24 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     completion_tokens: int
 
 
+class KeyDay(msgspec.Struct, frozen=True, kw_only=True):
+    """What one access key was used for on one day of this computer's clock."""
+
+    day: str
+    """As in 2027-01-31."""
+    key: str
+    """As it is called now, or was last; empty for requests without a key."""
+    key_id: str
+    is_revoked: bool = False
+    requests: int
+    failed: int
+    held_back: int
+    """Refused for a limit of the key; not among those that failed."""
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+
+
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """What was used since midnight, and in the seven days that end today; both by tokens, most first."""
 

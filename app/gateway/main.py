@@ -26,7 +26,7 @@ from app.config.privacy import check_owner, secure_folders
 from app.config.profiles import ProfileStore
 from app.config.store import SettingsStore
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_DISK_FULL, EXIT_NO_KEY
-from app.core.errors import DISK_FULL, EnvironmentFault, RoundhouseError, is_disk_full, write_fault
+from app.core.errors import DISK_FULL, EnvironmentFault, RoundhouseError, StorageFault, is_disk_full, write_fault
 from app.engine_store.catalogue import EngineCatalogue, is_preinstalled
 from app.engine_store.version_store import VersionStore
 from app.gateway.advising.machine import MachineReader, MemoryGauge
@@ -38,6 +38,7 @@ from app.gateway.engines.rollback import EngineRecovery, VersionMoves, announce_
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.dispatch import dispatch_posts
 from app.gateway.entry.guard import is_wide
+from app.gateway.entry.key_limits import DAY_S
 from app.gateway.entry.keys import KeyStore
 from app.gateway.events import EventHub
 from app.gateway.exchange.connections import EngineConnections
@@ -151,8 +152,17 @@ async def startup(setup: Setup) -> RunningGateway:
     )
 
 
+async def _resume_key_uses(services: Services) -> None:
+    """Have limits of a day count what an earlier process answered."""
+    try:
+        services.keys.resume_uses(await services.chats.key_tokens_since(time.time() - DAY_S))
+    except StorageFault as error:
+        log.warning("What keys were used for before the start does not count: %s", error)
+
+
 async def open_runner(services: Services, endpoint: Endpoint) -> web.AppRunner:
     """Answer on the endpoint's sockets; `cleanup()` of what is returned ends that, and the services with it."""
+    await _resume_key_uses(services)
     app = build_app(services)
     app.on_shutdown.append(_end_engines)
     app.on_cleanup.append(_close_stores)

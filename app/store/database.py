@@ -42,8 +42,9 @@ from app.core.chats import (
 )
 from app.core.connections import Connection
 from app.core.errors import StorageFault
+from app.core.keys import KeyTokens
 from app.core.presets import ChatPreset, PresetImportResult, SavePreset
-from app.core.requests import UsageRow
+from app.core.requests import KeyDay, UsageRow
 from app.core.tool_calls import ChatToolPermission
 from app.core.trials import TrialResult
 from app.store import (
@@ -376,6 +377,14 @@ class ChatStore:
     async def usage_since(self, at: float) -> list[UsageRow]:
         """Return what was used since `at` (Unix seconds) by client and model, most tokens first."""
         return await self._run_job(usage.usage_since, at)
+
+    async def usage_by_key(self, at: float) -> list[KeyDay]:
+        """Return what each key was used for on each day since `at` (Unix seconds), the newest day first."""
+        return await self._run_job(usage.usage_by_key, at)
+
+    async def key_tokens_since(self, at: float) -> list[KeyTokens]:
+        """Return what counts for the limits of keys of the requests that ended since `at`, oldest first."""
+        return await self._run_job(usage.key_tokens_since, at)
 
     async def keep_response(self, response: responses.ResponseRecord, bounds: responses.ResponseLimits) -> None:
         """Keep an answer of the Responses API, and forget what is beyond the bounds."""

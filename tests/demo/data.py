@@ -25,7 +25,7 @@ from app.core.engines import (
 from app.core.errors import ErrorBody
 from app.core.events import LogLine
 from app.core.fleets import Fleet, FleetReplica, ReplicaState
-from app.core.keys import KeyInfo, KeyWithSecret, Scope
+from app.core.keys import KeyInfo, KeyLimits, KeyUsage, KeyWithSecret, LimitName, Scope
 from app.core.models import (
     Companion,
     CompanionKind,
@@ -300,15 +300,58 @@ ENGINES = [
 
 
 KEYS = [
-    KeyInfo(name="laptop", scopes=[Scope.INFERENCE], created_at=1.79e9, last_used_at=1.7951e9),
     KeyInfo(
-        name="build server", scopes=[Scope.INFERENCE, Scope.MANAGE], created_at=1.791e9, expires_at=4_102_444_800.0
+        name="laptop",
+        id="5f0e2a6b91cd",
+        scopes=[Scope.INFERENCE],
+        created_at=1.79e9,
+        last_used_at=1.7951e9,
+        usage=KeyUsage(requests_last_minute=2, tokens_last_minute=6281, tokens_last_day=148_310, requests_in_flight=1),
+    ),
+    KeyInfo(
+        name="build server",
+        id="c04411d98e7a",
+        scopes=[Scope.INFERENCE, Scope.MANAGE],
+        created_at=1.791e9,
+        expires_at=4_102_444_800.0,
+    ),
+]
+LIMITED_KEYS = [
+    *KEYS,
+    KeyInfo(
+        name="intern",
+        id="77b1d0a3f2e5",
+        scopes=[Scope.INFERENCE],
+        created_at=1.7912e9,
+        last_used_at=1.7951e9,
+        limits=KeyLimits(requests_per_minute=20, tokens_per_day=200_000, models=["qwen*", "gpt-oss-20b"]),
+        usage=KeyUsage(requests_last_minute=17, tokens_last_minute=9120, tokens_last_day=61_204, requests_in_flight=0),
+    ),
+    KeyInfo(
+        name="nightly evaluation of every prompt template we have",
+        id="0a9c3be84d12",
+        scopes=[Scope.INFERENCE],
+        created_at=1.7913e9,
+        last_used_at=1.7951e9,
+        limits=KeyLimits(
+            requests_per_minute=60, tokens_per_minute=40_000, tokens_per_day=2_000_000, concurrent_requests=4
+        ),
+        usage=KeyUsage(
+            requests_last_minute=12,
+            tokens_last_minute=18_400,
+            tokens_last_day=2_003_118,
+            requests_in_flight=3,
+            refused_last_hour=38,
+            limit_reached=LimitName.TOKENS_PER_DAY,
+            wait_s=8130.0,
+        ),
     ),
 ]
 
 
 MADE_KEY = KeyWithSecret(
     name="tablet",
+    id="e6d20c5a4b39",
     scopes=[Scope.INFERENCE],
     created_at=NOON,
     key="rh-an0n-demo-key-that-opens-nothing-at-all-000000",
@@ -441,6 +484,8 @@ def gateway_replies(
         "POST /keys": MADE_KEY,
         "DELETE /keys/laptop": None,
         "POST /keys/laptop/restore": KEYS[0],
+        "POST /keys/laptop/limits": LIMITED_KEYS[0],
+        "POST /keys/laptop/rename": LIMITED_KEYS[0],
         "GET /machine": machines.LAPTOP,
         "POST /plan": advice.answer_plan,
         "POST /estimate": advice.answer_estimate,

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Mapping
+from datetime import date, timedelta
 
-from app.core.requests import Peer, RequestDetail, RequestInfo, RequestState, Usage, UsageRow
+from app.core.requests import KeyDay, Peer, RequestDetail, RequestInfo, RequestState, Usage, UsageRow
 
 _S = RequestState
 _NOW = time.time()
@@ -94,11 +95,35 @@ USAGE = Usage(
 )
 
 
+def _key_day(ago: int, key: str, key_id: str, requests: int, **fields: int | bool) -> KeyDay:
+    return KeyDay(
+        day=(date.today() - timedelta(days=ago)).isoformat(),  # noqa: DTZ011 -- days of this computer's clock
+        key=key,
+        key_id=key_id,
+        requests=requests,
+        prompt_tokens=requests * 2140,
+        cached_tokens=requests * 1800,
+        completion_tokens=requests * 91,
+        **{"failed": 0, "held_back": 0, **fields},  # type: ignore[arg-type]
+    )
+
+
+_WORK = (14, 31, 0, 0, 22, 18, 27, 40, 9, 0, 0, 35, 21, 12, 6)
+KEY_DAYS = [
+    *(_key_day(ago, "laptop", "5f0e2a6b91cd", count) for ago, count in enumerate(_WORK) if count),
+    _key_day(0, "intern", "77b1d0a3f2e5", 3),
+    _key_day(1, "intern", "77b1d0a3f2e5", 25, held_back=12, failed=1),
+    _key_day(1, "", "", 8),
+    _key_day(26, "old phone", "b3d90e11f7a2", 17, is_revoked=True),
+]
+
+
 def request_replies() -> Mapping[str, object]:
     """Return the answers of the inspector's routes."""
     return {
         "GET /requests": REQUESTS,
         "GET /usage": USAGE,
+        "GET /usage/keys": KEY_DAYS,
         "DELETE /requests": None,
         **{f"POST /requests/{request.id}/cancel": request for request in REQUESTS},
         **{f"GET /requests/{request.id}": RequestDetail(request=request) for request in REQUESTS},

@@ -6,11 +6,14 @@ from PySide6.QtWidgets import QApplication
 
 from app.core.engine_store import EngineJob
 from app.core.events import EngineJobChanged
+from app.core.keys import LimitName
 from app.core.translation import tr
 from app.gui.screens.connect.view import ConnectScreen
 from app.gui.screens.engines.view import EnginesScreen
 from app.gui.screens.server.engine_row import EngineRow
 from app.gui.screens.server.inspector import RequestRow
+from app.gui.screens.server.key_row import KeyRow
+from app.gui.screens.server.key_usage import KeyUsageList
 from app.gui.screens.server.view import ServerScreen
 from app.gui.shell.contract import PageId
 from app.gui.shell.window import MainWindow
@@ -31,6 +34,9 @@ def server_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
     yield Scene("server-request", page, usual, unfold_request, looks=USUAL_LOOKS)
     yield Scene("server-log", page, much, scroll_down)
     yield Scene("server-keys", page, usual, make_key, looks=USUAL_LOOKS)
+    limited = {**usual, "GET /keys": data.LIMITED_KEYS}
+    yield Scene("server-key-limits", page, limited, edit_key, looks=USUAL_LOOKS)
+    yield Scene("server-key-usage", page, limited, show_key_usage, looks=USUAL_LOOKS)
     yield Scene("server-no-keys", page, {**usual, "GET /keys": []}, show_keys)
     yield Scene("server-fleet", page, {**usual, "GET /fleets": [data.FLEET]}, show_fleets, looks=USUAL_LOOKS)
     yield Scene("server-open", page, data.network_replies(), show_keys)
@@ -75,6 +81,25 @@ def show_keys(window: MainWindow, _api: DemoApi) -> None:
     if isinstance(page, ServerScreen):
         QApplication.processEvents()
         page.scroller.ensureWidgetVisible(page.keys.wider.switch, 0, 120)
+
+
+def show_key_usage(window: MainWindow, _api: DemoApi) -> None:
+    """Scroll to what keys were used for."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ServerScreen):
+        QApplication.processEvents()
+        page.scroller.ensureWidgetVisible(page.findChildren(KeyUsageList)[0], 0, 16)
+
+
+def edit_key(window: MainWindow, api: DemoApi) -> None:
+    """Open the form of a key with limits, and type something that is no limit."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ServerScreen):
+        row = page.findChildren(KeyRow)[2]
+        row.edit_button.click()
+        row.form.fields[LimitName.TOKENS_PER_MINUTE].setText("a lot")
+        row.form.save_button.click()
+        show_keys(window, api)
 
 
 def make_key(window: MainWindow, api: DemoApi) -> None:

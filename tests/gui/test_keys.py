@@ -1,12 +1,20 @@
 """The server page's keys: shown once, revoked with a way back; other computers only once there is a key."""
 
+from datetime import date
+from typing import Any
+
 import msgspec
 import pytest
+from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
-from app.core.keys import NewKey, Scope
+from app.core.keys import KeyLimits, KeyRename, LimitName, NewKey, Scope
+from app.core.requests import KeyDay
 from app.gui.net.remote_lists import Stores
+from app.gui.screens.server.key_limits_model import held_back_text
+from app.gui.screens.server.key_row import KeyRow
+from app.gui.screens.server.key_usage import KeyUsageList, KeyUsageRow
 from app.gui.screens.server.keys_model import KeysModel, key_facts
 from app.gui.screens.server.keys_view import KeysSection
 from app.gui.screens.server.model import ServerModel, SnippetKind
@@ -147,6 +155,193 @@ def test_the_key_is_shown_and_copied_once(section: KeysSection, api: DemoApi) ->
     section.model.put_away()
     assert section.new_key_card.isHidden()
     assert data.MADE_KEY.key not in section.new_key_field.accessibleName()
+
+
+def limited_key(section: KeysSection, api: DemoApi, shell: Shell, place: int = 2) -> KeyRow:
+    api.replies["GET /keys"] = data.LIMITED_KEYS
+    shell.connected.emit()
+    api.flush()
+    row = section._list.rows[data.LIMITED_KEYS[place].id]
+    assert isinstance(row, KeyRow)
+    return row
+
+
+def test_limits_are_shown_with_what_is_used_of_them(section: KeysSection, api: DemoApi, shell: Shell) -> None:
+    free, intern, nightly = (limited_key(section, api, shell, place) for place in (0, 2, 3))
+    shown = {name.value: meter.accessibleName() for name, meter in intern.meters.items() if not meter.isHidden()}
+    assert shown == {
+        "requests_per_minute": "Requests a minute: 17 of 20",
+        "tokens_per_day": "Tokens in 24 hours: 61,204 of 200,000",
+    }
+    assert intern.usage.text() == "only qwen*, gpt-oss-20b · 9,120 tokens this minute"
+    assert intern.held_back.isHidden()
+    assert nightly.held_back.text() == (
+        "Held back: its tokens of these 24 hours are used up. Free again in 2 h 15 min. "
+        "38 requests were refused in the last hour."
+    )
+    assert nightly.usage.isHidden()
+    minute = "2 requests this minute · 6,281 tokens this minute"
+    assert free.usage.text() == f"1 running · {minute} · 148,310 tokens in 24 hours"
+
+
+@pytest.mark.parametrize(
+    ("usage", "text"),
+    [
+        ({"limit_reached": LimitName.CONCURRENT_REQUESTS}, "Held back: it has as many requests answered at once as it"),
+        ({"limit_reached": LimitName.REQUESTS_PER_MINUTE, "wait_s": 34.0}, "Free again in 34 s."),
+        ({"refused_last_hour": 1}, "1 request was refused in the last hour."),
+        ({}, ""),
+    ],
+)
+def test_that_a_key_is_held_back_is_said(usage: dict[str, Any], text: str) -> None:
+    key = data.LIMITED_KEYS[2]
+    assert key.usage is not None
+    said = held_back_text(msgspec.structs.replace(key, usage=msgspec.structs.replace(key.usage, **usage)))
+    assert text in said
+    assert bool(said) == bool(text)
+
+
+def test_limits_are_changed_together_with_the_name_and_back(
+    section: KeysSection, api: DemoApi, shell: Shell, qtbot: QtBot
+) -> None:
+    row, before = limited_key(section, api, shell), data.LIMITED_KEYS[2]
+    limits = KeyLimits(requests_per_minute=5, tokens_per_minute=40_000, models=["qwen*"])
+    renamed = msgspec.structs.replace(before, name="student")
+    api.replies["POST /keys/intern/rename"] = renamed
+    api.replies["POST /keys/student/limits"] = msgspec.structs.replace(renamed, limits=limits)
+    row.edit_button.click()
+    fields = row.form.fields
+    assert {name: field.text() for name, field in fields.items()} == {
+        "name": "intern",
+        "requests_per_minute": "20",
+        "tokens_per_minute": "",
+        "tokens_per_day": "200,000",
+        "concurrent_requests": "",
+        "models": "qwen*, gpt-oss-20b",
+    }
+    typed = {"name": " student ", "requests_per_minute": "5", "tokens_per_minute": "40k", "tokens_per_day": " "}
+    for name, text in {**typed, "models": "qwen*,, qwen* ,"}.items():
+        fields[name].setText(text)
+    with qtbot.waitSignals([section.model.toast_requested, section.model.keys_changed]) as signals:
+        row.form.save_button.click()
+        assert not row.form.isHidden()
+        api.flush()
+    assert row.form.isHidden()
+    assert api.bodies_of("POST", "/keys/intern/rename") == [KeyRename(name="student")]
+    assert api.bodies_of("POST", "/keys/student/limits") == [limits]
+    sentence, undo = next(event.args for event in signals.all_signals_and_args if event.args)
+    assert sentence == "The key student was changed."
+    api.replies["POST /keys/student/rename"] = msgspec.structs.replace(renamed, name="intern", limits=limits)
+    api.replies["POST /keys/intern/limits"] = before
+    undo()
+    api.flush()
+    assert api.bodies_of("POST", "/keys/student/rename") == [KeyRename(name="intern")]
+    assert api.bodies_of("POST", "/keys/intern/limits") == [before.limits]
+
+
+def test_nothing_is_sent_where_nothing_changed(section: KeysSection, api: DemoApi, shell: Shell) -> None:
+    row = limited_key(section, api, shell)
+    row.edit_button.click()
+    row.form.save_button.click()
+    assert row.form.isHidden()
+    assert [path for method, path, _ in api.calls if method == "POST"] == []
+
+
+@pytest.fixture
+def intern(section: KeysSection, api: DemoApi, shell: Shell) -> KeyRow:
+    return limited_key(section, api, shell)
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "sentence"),
+    [
+        ("requests_per_minute", "0", "is not a number from 1 to 1,000,000,000,000"),
+        ("tokens_per_minute", "-5", "“-5” is not a number"),
+        ("tokens_per_day", "1.5", "is not a number"),
+        ("tokens_per_day", "2,00", "is not a number"),
+        ("tokens_per_day", "9999999999999M", "is not a number"),
+        ("concurrent_requests", "many", "Leave the field empty for no limit."),
+        ("models", "m, " * 30 + ", ".join(f"m{number}" for number in range(65)), "At most 64 models"),
+        ("models", "x" * 201, "up to 200 characters"),
+        ("name", "a/b", "without slashes"),
+        ("name", "", "A name has 1 to 64 characters"),
+    ],
+)
+def test_what_is_no_limit_is_said_and_kept_for_mending(
+    intern: KeyRow, api: DemoApi, field: str, text: str, sentence: str
+) -> None:
+    row = intern
+    row.edit_button.click()
+    row.form.fields[field].setText(text)
+    row.form.save_button.click()
+    assert sentence in row.form.problem.text()
+    assert not row.form.problem.isHidden()
+    assert row.form.fields[field].property("wrong")
+    row._model.changed.emit()  # what is used goes on being shown
+    assert row.form.fields[field].text() == text
+    assert [path for method, path, _ in api.calls if method == "POST"] == []
+    row.edit_button.click()
+    assert row.form.isHidden()
+    row.edit_button.click()
+    assert row.form.problem.isHidden()
+    assert row.form.fields[field].text() != text
+
+
+def test_a_refused_change_leaves_the_form_open(section: KeysSection, api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
+    row = limited_key(section, api, shell)
+    api.replies["POST /keys/intern/rename"] = REFUSED
+    row.edit_button.click()
+    row.form.fields["name"].setText("laptop")
+    with qtbot.waitSignal(section.model.failed):
+        row.form.save_button.click()
+        api.flush()
+    assert not row.form.isHidden()
+    qtbot.keyClick(row.form.fields["name"], Qt.Key.Key_Escape)
+    assert row.form.isHidden()
+
+
+def test_a_key_that_may_manage_can_only_be_renamed(section: KeysSection, api: DemoApi, shell: Shell) -> None:
+    row = limited_key(section, api, shell, 1)
+    row.edit_button.click()
+    assert [name for name, field in row.form.fields.items() if field.isEnabled()] == ["name"]
+
+
+def test_what_is_used_is_read_while_it_can_be_seen(section: KeysSection, api: DemoApi) -> None:
+    model = section.model
+    assert model._looks.isActive()
+    api.calls.clear()
+    model._looks.timeout.emit()
+    api.flush()
+    assert [path for _, path, _ in api.calls] == ["/keys"]
+    section.hide()
+    assert not model._looks.isActive()
+
+
+def test_what_keys_were_used_for_by_day(theme: Theme, qtbot: QtBot) -> None:
+    usage = KeyUsageList(theme)
+    qtbot.addWidget(usage)
+    today = date(2026, 11, 26)
+    common: dict[str, Any] = {"failed": 0, "prompt_tokens": 100, "cached_tokens": 0, "completion_tokens": 11}
+    rows = [
+        KeyDay(day="2026-11-26", key="ci", key_id="k1", requests=2, held_back=0, **common),
+        KeyDay(day="2026-11-26", key="", key_id="", requests=1, held_back=0, **common),
+        KeyDay(day="2026-11-24", key="ci", key_id="k1", requests=5, held_back=3, **common),
+        KeyDay(day="2026-10-28", key="old", key_id="k2", requests=1, held_back=0, is_revoked=True, **common),
+    ]
+    usage.show_days(rows, today)
+    assert not usage.isHidden()
+    shown = {row.accessibleName(): row for row in usage.rows.rows.values() if isinstance(row, KeyUsageRow)}
+    assert list(shown) == ["ci", "without a key", "old (revoked)"]
+    assert shown["ci"].accessibleDescription() == "7 requests · 222 tokens · 3 held back; today 2 requests · 111 tokens"
+    assert shown["old (revoked)"].accessibleDescription() == "1 request · 111 tokens; nothing today"
+    bars = shown["ci"].bars
+    assert bars.accessibleDescription() == "2026-11-24: 5 requests · 111 tokens; 2026-11-26: 2 requests · 111 tokens"
+    bars.resize(bars.sizeHint())
+    last, beyond = bars._day_at(bars.width() - 1), bars._day_at(bars.width())
+    assert last is not None
+    assert (last.day, beyond) == ("2026-11-26", None)
+    usage.show_days([rows[1]], today)  # without any key, clients say it all
+    assert usage.isHidden()
 
 
 def test_a_key_is_told_in_one_line() -> None:

@@ -73,7 +73,7 @@ COSTS: list[tuple[Event, list[str]]] = [
     (SettingChanged(name="window.theme"), ["/settings"]),
     (SettingChanged(name="models.folders"), ["/settings", "/library/disk"]),
     (SettingChanged(name="models.autocomplete"), ["/settings", "/autocomplete"]),
-    (SettingChanged(name="inspector.bodies"), ["/settings", "/requests", "/usage"]),
+    (SettingChanged(name="inspector.bodies"), ["/settings", "/requests", "/usage", "/usage/keys"]),
     (SettingChanged(name=f"model.{data.READY.model}"), ["/settings", "/memory", "/model-settings"]),
     (EnginesChanged(engine="llama.cpp"), ["/engines/stock"]),
     (INSTALLED, ["/engines/stock"]),

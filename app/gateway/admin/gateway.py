@@ -25,7 +25,7 @@ from app.core.events import (
     PauseChanged,
     SettingChanged,
 )
-from app.core.keys import KeyInfo, KeyLimits, KeyWithSecret, NewKey
+from app.core.keys import KeyInfo, KeyLimits, KeyRename, KeyWithSecret, NewKey
 from app.core.machine import Machine
 from app.core.updates import InstallUpdate, SkipUpdate, UpdateJob, UpdateState
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
@@ -201,6 +201,19 @@ async def make_key(call: AdminCall[NewKey, NoQuery]) -> KeyWithSecret:
 async def limit_key(call: AdminCall[KeyLimits, NoQuery]) -> KeyInfo:
     """Give a key these limits and no others; without any it has none."""
     return call.services.keys.limit_key(call.names["name"], call.body)
+
+
+@routes.add("POST", "/keys/{name}/rename")
+async def rename_key(call: AdminCall[KeyRename, NoQuery]) -> KeyInfo:
+    """Call a key otherwise, also where collections name it."""
+    keys, name, new_name = call.services.keys, call.names["name"], call.body.name
+    renamed = keys.rename_key(name, new_name)
+    try:
+        await call.collections.rename_key(name, new_name)
+    except StorageFault:
+        keys.rename_key(new_name, name)
+        raise
+    return renamed
 
 
 @routes.add("DELETE", "/keys/{name}")

@@ -6,7 +6,7 @@ import msgspec
 
 from app.core.connections import ConnectionList
 from app.core.kept_prompts import WarmPrompts
-from app.core.requests import RequestDetail, RequestInfo, Usage
+from app.core.requests import KeyDay, RequestDetail, RequestInfo, Usage
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 
 routes = RouteTable()
@@ -92,3 +92,15 @@ async def cancel(call: AdminCall[None, NoQuery]) -> RequestInfo:
 async def usage(call: AdminCall[None, NoQuery]) -> Usage:
     """Sum up what clients used, today and in seven days."""
     return await call.usage.sum_usage()
+
+
+class KeyUsageQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Over how many days, today included."""
+
+    days: Annotated[int, msgspec.Meta(ge=1, le=366)] = 30
+
+
+@routes.add("GET", "/usage/keys")
+async def usage_by_key(call: AdminCall[None, KeyUsageQuery]) -> list[KeyDay]:
+    """List what each access key was used for on each of the last days, the newest first."""
+    return await call.usage.sum_by_key(call.query.days)

@@ -147,6 +147,13 @@ class Collections:
         await self.save_record(record)
         return self._describe(record)
 
+    async def rename_key(self, name: str, new_name: str) -> None:
+        """Let a key that is called otherwise now search what it could. Raises StorageFault."""
+        await self._loaded.wait()
+        for record in [record for record in self._records.values() if name in record.keys and name != new_name]:
+            keys = [new_name if key == name else key for key in record.keys]
+            await self.save_record(replace(record, keys=list(dict.fromkeys(keys))))
+
     async def save_record(self, record: CollectionRecord) -> None:
         """Keep what is set of a collection, and look at its folders. Raises StorageFault."""
         await asyncio.to_thread(self.records.save, record)

@@ -42,7 +42,9 @@ MAY_MANAGE = web.RequestKey("may_manage", bool)
 """Whether the request showed the port file's token, on this computer, or a key with `manage`."""
 
 KEY_NAME = web.RequestKey("key_name", str)
-"""Of the key that let a request in, if one did."""
+"""Of the key that let a request in, if one did. Another key may have it later: what belongs to a key says its id."""
+
+KEY_ID = web.RequestKey("key_id", str)
 
 _OWN_PATHS = f"{PREFIX}/"
 _OPEN_PATHS = frozenset({"/health", "/v1/health"})
@@ -110,9 +112,10 @@ class Access:
         if key is None:
             raise self._refusal_error(credentials, request.remote or "", is_own=is_own and is_here)
         CLIENT.set(key.name)
-        request[KEY_NAME] = key.name
+        request[KEY_NAME], request[KEY_ID] = key.name, key.id
         if (observed := request.get(OBSERVATION)) is not None:
-            observed.key_name = key.name
+            observed.key_name, observed.key_id = key.name, key.id
+            observed.key_use = self._keys.use_of(key.id)
         if key.limits is not None:
             self._limit_request(request, key)
         request[MAY_MANAGE] = Scope.MANAGE in key.scopes
@@ -127,11 +130,9 @@ class Access:
 
     def _limit_request(self, request: web.Request, key: KeyInfo) -> None:
         """Have the limits of its key count for a request."""
-        limits = key.limits or NO_LIMITS
-        KEY_MODELS.set(tuple(limits.models))
-        request[KEY_USE] = use = self._keys.use_of(key.name, limits)
-        if (observed := request.get(OBSERVATION)) is not None:
-            observed.key_use = use
+        KEY_MODELS.set(tuple((key.limits or NO_LIMITS).models))
+        if (use := self._keys.use_of(key.id)) is not None:
+            request[KEY_USE] = use
 
     def _refusal_error(self, credentials: list[str], peer: str, *, is_own: bool) -> UserError:
         wait_s = self._attempts.note_wrong_key(peer) if credentials else 0.0

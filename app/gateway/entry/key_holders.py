@@ -30,7 +30,7 @@ class KeyHolders:
 
     def add_request(self, request: web.Request, key: KeyInfo) -> None:
         """Note that a request runs with a key."""
-        self._running[id(request)] = request, key.name
+        self._running[id(request)] = request, key.id
         self._look_again()
 
     def remove_request(self, request: web.Request) -> None:
@@ -40,8 +40,8 @@ class KeyHolders:
 
     def end_requests(self) -> None:
         """End every request whose key opens nothing any more."""
-        for number, (request, name) in list(self._running.items()):
-            if self._keys.seconds_left(name) <= 0:
+        for number, (request, key_id) in list(self._running.items()):
+            if self._keys.seconds_left(key_id) <= 0:
                 del self._running[number]
                 self._end_request(number, request)
         self._look_again()
@@ -64,7 +64,7 @@ class KeyHolders:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        left_s = min((self._keys.seconds_left(name) for _, name in self._running.values()), default=math.inf)
+        left_s = min((self._keys.seconds_left(key_id) for _, key_id in self._running.values()), default=math.inf)
         if left_s < math.inf:
             delay_s = min(max(left_s, 0.0), _LONGEST_TIMER_S)
             self._timer = asyncio.get_running_loop().call_later(delay_s, self.end_requests)

@@ -1,22 +1,23 @@
 """The limits of a key: what it was used for lately, and who is refused for it, before an engine is asked.
 
-Counted in memory, in windows that slide. Tokens count when an answer ends, so it is the next request that is refused;
-an answer that breaks off counts too, by what its engine said, or else by what went by.
+Counted in memory, in windows that slide; a day's begins with what the store knows of an earlier process. Tokens count
+when an answer ends, so it is the next request that is refused; an answer that breaks off counts too, by what its engine
+said, or else by what went by.
 """
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from aiohttp import web
 
 from app.core.errors import TooManyRequests
-from app.core.keys import KeyLimits, KeyUsage
+from app.core.keys import KeyLimits, KeyUsage, LimitName
 from app.gateway.dialects.record import RateState, RateUnit
 from app.gateway.exchange.observer import ExchangeOutcome, Observation
 
 _MINUTE_S = 60.0
-_DAY_S = 86_400.0
+DAY_S = 86_400.0
 _HOUR_S = 3600.0
 _STEPS = 240
 """Of a window, which slides by steps: a quarter of a second of a minute, six minutes of a day."""
@@ -94,13 +95,17 @@ class KeyUse:
     def __init__(self, limits: KeyLimits, clock: Callable[[], float]) -> None:
         self.limits, self._clock = limits, clock
         self._requests, self._tokens = SlidingWindow(_MINUTE_S), SlidingWindow(_MINUTE_S)
-        self._day_tokens = SlidingWindow(_DAY_S)
+        self._day_tokens = SlidingWindow(DAY_S)
+        self._refusals = SlidingWindow(_HOUR_S)
         self._in_flight = 0
 
     def __enter__(self) -> None:
         """Count a request. Raises RateLimitExceeded for one over a limit, which does not count."""
-        self._check_limits(self._clock())
-        self._requests.add(1, self._clock())
+        now = self._clock()
+        if (reached := self._find_reached(now)) is not None:
+            self._refusals.add(1, now)
+            raise self._refusal_error(*reached)
+        self._requests.add(1, now)
         self._in_flight += 1
 
     def __exit__(self, *_error: object) -> None:
@@ -113,19 +118,24 @@ class KeyUse:
         self._tokens.add(tokens, now)
         self._day_tokens.add(tokens, now)
 
-    def note_end(self, exchange: Observation) -> None:
-        """Count what an exchange used that has ended, however it did."""
+    def note_end(self, exchange: Observation) -> int:
+        """Count what an exchange used that has ended, however it did. Return its tokens."""
         if tokens := _tokens_of(exchange):
             self.note_tokens(tokens)
+        return tokens
 
     def usage(self) -> KeyUsage:
         """Return what was used lately."""
         now = self._clock()
+        reached, wait_s = self._find_reached(now) or (None, None)
         return KeyUsage(
             requests_last_minute=self._requests.total(now),
             tokens_last_minute=self._tokens.total(now),
             tokens_last_day=self._day_tokens.total(now),
             requests_in_flight=self._in_flight,
+            refused_last_hour=self._refusals.total(now),
+            limit_reached=reached,
+            wait_s=wait_s,
         )
 
     def rate_states(self) -> list[RateState]:
@@ -140,26 +150,35 @@ class KeyUse:
         least = min(tokens, key=lambda state: state.remaining, default=None)
         return [state for state in (requests, least) if state is not None]
 
-    def _check_limits(self, now: float) -> None:
+    def _find_reached(self, now: float) -> tuple[LimitName, float | None] | None:
+        """Return the first limit that is used up, and for how long; None where the next request is let in."""
         limits = self.limits
         if limits.concurrent_requests is not None and self._in_flight >= limits.concurrent_requests:
-            raise RateLimitExceeded(
-                f"This key may have {limits.concurrent_requests} requests answered at once, and has that many.",
-                _BUSY_RETRY_S,
+            return LimitName.CONCURRENT_REQUESTS, None
+        for name, limit, window in self._windows():
+            if limit is not None and window.total(now) >= limit:
+                return name, window.wait_s(limit, now)
+        return None
+
+    def _refusal_error(self, name: LimitName, wait_s: float | None) -> RateLimitExceeded:
+        limit = getattr(self.limits, name)
+        if wait_s is None:
+            return RateLimitExceeded(
+                f"This key may have {limit} requests answered at once, and has that many.", _BUSY_RETRY_S
             )
-        for limit, window, what in (
-            (limits.requests_per_minute, self._requests, "requests per minute"),
-            (limits.tokens_per_minute, self._tokens, "tokens per minute"),
-            (limits.tokens_per_day, self._day_tokens, "tokens per day"),
-        ):
-            if limit is not None and (used := window.total(now)) >= limit:
-                raise RateLimitExceeded(
-                    f"The limit of this key is {limit} {what}, and {used} were used.", window.wait_s(limit, now)
-                )
+        used = next(window.total(self._clock()) for other, _, window in self._windows() if other is name)
+        words = name.replace("_", " ")
+        return RateLimitExceeded(f"The limit of this key is {limit} {words}, and {used} were used.", wait_s)
+
+    def _windows(self) -> Iterator[tuple[LimitName, int | None, SlidingWindow]]:
+        limits = self.limits
+        yield LimitName.REQUESTS_PER_MINUTE, limits.requests_per_minute, self._requests
+        yield LimitName.TOKENS_PER_MINUTE, limits.tokens_per_minute, self._tokens
+        yield LimitName.TOKENS_PER_DAY, limits.tokens_per_day, self._day_tokens
 
 
 KEY_USE = web.RequestKey("key_use", KeyUse)
-"""Of the key that let a request in, if it has limits."""
+"""Of the key that let a request in, if it has limits: its answers say how they stand."""
 
 
 def _rate_state(unit: RateUnit, limit: int | None, window: SlidingWindow, now: float) -> RateState | None:

@@ -21,7 +21,7 @@ import msgspec
 
 from app.config.private_files import save_private
 from app.core.errors import BadRequest, Conflict, NotFound, StorageFault, quote_value
-from app.core.keys import NO_LIMITS, KeyInfo, KeyLimits, KeyWithSecret, NewKey, Scope
+from app.core.keys import NO_LIMITS, KeyInfo, KeyLimits, KeyTokens, KeyWithSecret, NewKey, Scope
 from app.gateway.entry.key_limits import KeyUse
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 PREFIX = "rh-"
 """Lets a person, and a scanner for leaked secrets, see what it is."""
 _RANDOM_BYTES = 32
+_ID_BYTES = 6
 MAX_KEYS = 256
 """Every key is compared with on every request: 256 take about 50 µs."""
 _KEPT_REVOKED = 16
@@ -55,6 +56,8 @@ class _StoredKey(msgspec.Struct, frozen=True, kw_only=True):
     """A key as it lies in the file."""
 
     name: str
+    id: str = ""
+    """Empty in files from before there were ids, where it is the name."""
     sha256: str
     scopes: list[Scope]
     created_at: float
@@ -67,6 +70,7 @@ class _StoredKey(msgspec.Struct, frozen=True, kw_only=True):
         """What may be told."""
         return KeyInfo(
             name=self.name,
+            id=self.id,
             scopes=self.scopes,
             created_at=self.created_at,
             expires_at=self.expires_at,
@@ -85,10 +89,11 @@ class KeyStore:
 
     def __init__(self, file: Path, clock: Callable[[], float] | None = None) -> None:
         self._file, self._clock = file, clock or ForwardClock()
-        self._kept = {kept.name: kept for kept in _read_file(file)}
+        self._kept = _read_file(file)
         self._revoked: OrderedDict[str, _StoredKey] = OrderedDict()
         self._lent: dict[str, _StoredKey] = {}
         self._uses: dict[str, KeyUse] = {}
+        """What keys are used for, by their ids, as the others; those of keys that can be brought back too."""
         self._saved_at = self._clock()
         self.on_revoke: Callable[[], None] = lambda: None
         """Called after a key was revoked."""
@@ -101,17 +106,21 @@ class KeyStore:
         """Return every key, expired ones too, oldest first."""
         return [self._describe_use(kept) for kept in self._kept.values()]
 
-    def read_creation(self, name: str) -> float | None:
-        """Return when the key of a name was made, in Unix seconds; None without one."""
-        stored = self._kept.get(name)
+    def read_creation(self, key_id: str) -> float | None:
+        """Return when a key was made, in Unix seconds; None without one."""
+        stored = self._kept.get(key_id)
         return None if stored is None else stored.created_at
+
+    def resume_uses(self, earlier: Iterable[KeyTokens]) -> None:
+        """Begin with what keys were used for before this process, oldest first; of others than these nothing counts."""
+        now = self._clock()
+        for tokens in earlier:
+            if (stored := self._kept.get(tokens.key_id)) is not None:
+                self._use_of(stored).note_tokens(tokens.tokens, min(tokens.at, now))
 
     def make_key(self, new: NewKey) -> KeyWithSecret:
         """Make a key and return it, the only time it is told. Raises Conflict for a name that is taken, BadRequest."""
-        if new.name in self._kept:
-            raise Conflict(
-                f"There is a key called {quote_value(new.name)}.", hint="Choose another name, or revoke that one."
-            )
+        self._check_name(new.name)
         if len(self._kept) >= MAX_KEYS:
             raise Conflict(f"There are {MAX_KEYS} keys.", hint="Revoke one that is no longer used.")
         now = self._clock()
@@ -120,58 +129,62 @@ class KeyStore:
         key = PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
         kept = _StoredKey(
             name=new.name,
+            id=secrets.token_hex(_ID_BYTES),
             sha256=_hash_key(key),
             scopes=sorted(set(new.scopes)),
             created_at=now,
             expires_at=new.expires_at,
             limits=_effective_limits(new.limits, new.scopes),
         )
-        self._save({**self._kept, new.name: kept})
-        self._uses.pop(new.name, None)  # what an earlier key of this name was used for
+        self._save({**self._kept, kept.id: kept})
         return KeyWithSecret(**msgspec.structs.asdict(kept.describe), key=key)
 
     def limit_key(self, name: str, limits: KeyLimits) -> KeyInfo:
         """Have these limits count for a key, and no others, from the next request on. Raises NotFound, BadRequest."""
-        kept = self._kept.get(name)
-        if kept is None:
-            raise NotFound(f"There is no key called {quote_value(name)}.", hint="`roundhouse keys` lists them.")
+        kept = self._find_stored(name)
         limited = msgspec.structs.replace(kept, limits=_effective_limits(limits, kept.scopes))
-        self._save({**self._kept, name: limited})
-        if name in self._uses and limited.limits is not None:
-            self._uses[name].limits = limited.limits
+        self._save({**self._kept, kept.id: limited})
+        self._use_of(limited).limits = limited.limits or NO_LIMITS
         return self._describe_use(limited)
 
-    def use_of(self, name: str, limits: KeyLimits) -> KeyUse:
-        """Return the use of a key that has limits, which is counted from its first request on."""
-        use = self._uses.get(name)
-        if use is None:
-            use = self._uses[name] = KeyUse(limits, self._clock)
-        return use
+    def rename_key(self, name: str, new_name: str) -> KeyInfo:
+        """Call a key otherwise; nothing else about it changes. Raises NotFound, or Conflict when the name is taken."""
+        kept = self._find_stored(name)
+        if new_name != name:
+            self._check_name(new_name)
+            kept = msgspec.structs.replace(kept, name=new_name)
+            self._save({**self._kept, kept.id: kept})
+        return self._describe_use(kept)
+
+    def use_of(self, key_id: str) -> KeyUse | None:
+        """Return what a key is used for; None for one that is lent, which has no limits."""
+        stored = self._kept.get(key_id)
+        return None if stored is None else self._use_of(stored)
 
     def revoke_key(self, name: str) -> None:
         """End a key: from the next request on it opens nothing. Raises NotFound."""
-        kept = self._kept.get(name)
-        if kept is None:
-            raise NotFound(f"There is no key called {quote_value(name)}.", hint="`roundhouse keys` lists them.")
-        self._save({other: value for other, value in self._kept.items() if other != name})
+        kept = self._find_stored(name)
+        self._save({other: value for other, value in self._kept.items() if other != kept.id})
+        self._revoked.pop(name, None)
         self._revoked[name] = kept
         while len(self._revoked) > _KEPT_REVOKED:
             self._revoked.popitem(last=False)
+        listed = self._kept.keys() | {revoked.id for revoked in self._revoked.values()}
+        self._uses = {key_id: use for key_id, use in self._uses.items() if key_id in listed}
         self.on_revoke()
 
     def restore_key(self, name: str) -> KeyInfo:
         """Bring back a key that this process revoked. Raises NotFound, or Conflict when its name is taken again."""
-        if name in self._kept:
-            raise Conflict(f"There is a key called {quote_value(name)}.")
+        self._check_name(name)
         kept = self._revoked.get(name)
         if kept is None:
             raise NotFound(
                 f"No key called {quote_value(name)} was revoked since the service started.",
                 hint="Create a new one instead.",
             )
-        self._save({**self._kept, name: kept})
+        self._save({**self._kept, kept.id: kept})
         del self._revoked[name]
-        return kept.describe
+        return self._describe_use(kept)
 
     def lend_key(self, name: str) -> str:
         """Return a key that may ask models, for a program of ours. It is on no disk, and ends with this process.
@@ -180,7 +193,7 @@ class KeyStore:
         """
         key = PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
         self._lent[name] = _StoredKey(
-            name=name, sha256=_hash_key(key), scopes=[Scope.INFERENCE], created_at=self._clock()
+            name=name, id=name, sha256=_hash_key(key), scopes=[Scope.INFERENCE], created_at=self._clock()
         )
         return key
 
@@ -203,9 +216,9 @@ class KeyStore:
         self._note_use(match)
         return match.describe
 
-    def seconds_left(self, name: str) -> float:
+    def seconds_left(self, key_id: str) -> float:
         """Return for how long a key still opens something: infinity without an end, less than 0 if it does not."""
-        kept = self._kept.get(name) or self._lent.get(name)
+        kept = self._kept.get(key_id) or self._lent.get(key_id)
         if kept is None or self._has_expired(kept):
             return -math.inf
         return math.inf if kept.expires_at is None else kept.expires_at - self._clock()
@@ -213,21 +226,38 @@ class KeyStore:
     def close(self) -> None:
         """Write down when keys were last used. What the disk refuses then is lost, and only that."""
         try:
-            if self._kept != {kept.name: kept for kept in _read_file(self._file)}:
+            if self._kept != _read_file(self._file):
                 self._save(self._kept)
         except StorageFault as error:
             log.warning(str(error), extra={"code": error.code})
 
     def _describe_use(self, kept: _StoredKey) -> KeyInfo:
-        if kept.limits is None:
-            return kept.describe
-        return msgspec.structs.replace(kept.describe, usage=self.use_of(kept.name, kept.limits).usage())
+        return msgspec.structs.replace(kept.describe, usage=self._use_of(kept).usage())
+
+    def _use_of(self, kept: _StoredKey) -> KeyUse:
+        use = self._uses.get(kept.id)
+        if use is None:
+            use = self._uses[kept.id] = KeyUse(kept.limits or NO_LIMITS, self._clock)
+        return use
+
+    def _find_stored(self, name: str) -> _StoredKey:
+        stored = next((kept for kept in self._kept.values() if kept.name == name), None)
+        if stored is None:
+            raise NotFound(f"There is no key called {quote_value(name)}.", hint="`roundhouse keys` lists them.")
+        return stored
+
+    def _check_name(self, name: str) -> None:
+        """Raise Conflict for a name that is taken."""
+        if any(kept.name == name for kept in self._kept.values()):
+            raise Conflict(
+                f"There is a key called {quote_value(name)}.", hint="Choose another name, or revoke that one."
+            )
 
     def _note_use(self, kept: _StoredKey) -> None:
-        if kept.name in self._lent:
+        if kept.id in self._lent:
             return
         now = self._clock()
-        self._kept[kept.name] = msgspec.structs.replace(kept, last_used_at=now)
+        self._kept[kept.id] = msgspec.structs.replace(kept, last_used_at=now)
         if now - self._saved_at >= _USE_SAVED_S:
             self._saved_at = now
             try:
@@ -262,14 +292,16 @@ def _hash_key(key: str) -> str:
     return hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()
 
 
-def _read_file(file: Path) -> list[_StoredKey]:
+def _read_file(file: Path) -> dict[str, _StoredKey]:
+    """Return the keys by their ids. Raises StorageFault."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=_KeyFile).keys
+        keys = msgspec.json.decode(file.read_bytes(), type=_KeyFile).keys
     except FileNotFoundError:
-        return []
+        return {}
     except (OSError, msgspec.MsgspecError) as error:
         raise StorageFault(
             f"The file with the access keys cannot be read: {error}.",
             hint=f"Repair {file}, or delete it and create new keys. Until then the endpoint stays closed.",
             code="keys_unreadable",
         ) from error
+    return {key_id: msgspec.structs.replace(key, id=key_id) for key in keys for key_id in (key.id or key.name,)}

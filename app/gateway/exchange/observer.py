@@ -123,10 +123,10 @@ class BreakableConnection(Protocol):
 
 
 class TokenCounter(AbstractContextManager[None], Protocol):
-    """Counts for a key with limits; entered while a request runs."""
+    """Counts for a key that can have limits; entered while a request runs."""
 
-    def note_end(self, exchange: "Observation") -> None:
-        """Count the tokens of an exchange that has ended."""
+    def note_end(self, exchange: "Observation") -> int:
+        """Count the tokens of an exchange that has ended, and return them."""
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,12 +215,15 @@ class Observation:
             "ended_at",
             "engine",
             "error",
+            "error_code",
             "figures",
             "first_at",
             "is_news",
             "is_stopped",
             "kept_answer",
+            "key_id",
             "key_name",
+            "key_tokens",
             "key_use",
             "kept_request",
             "read_rate",
@@ -237,6 +240,8 @@ class Observation:
         self.outcome = ExchangeOutcome.CLIENT_GONE
         self.error = ""
         """Why it failed, in a sentence."""
+        self.error_code = ""
+        """Of why it failed or was refused."""
         self.status: int | None = None
         """What was answered with."""
         self.code_in_stream = ""
@@ -249,10 +254,12 @@ class Observation:
         self.is_stopped = self.is_news = self.concerns_model = False
         """`is_news`: something is about to be told of it. `concerns_model`: a model was asked, or somebody was refused;
         much that comes by is neither. Known once it has ended."""
-        self.key_name = ""
+        self.key_id = self.key_name = ""
         """Of the key that let it in, if one did."""
         self.key_use: TokenCounter | None = None
-        """What counts its tokens, if that key has limits."""
+        """What counts its tokens, if that key can have limits."""
+        self.key_tokens = 0
+        """So many count for those limits. Known once it has ended."""
         self.request_body = b""
         """What an engine is asked, until it is over."""
         self.kept_request = self.kept_answer = b""
@@ -311,7 +318,8 @@ class Observation:
         self._connection = None
         caller = msgspec.structs.replace(self.caller, id=f"{self.caller.id}-{number}" if self.caller.id else "")
         further = Observation(caller, self._observers, self._task)
-        further.key_name, further.key_use, further.request_body = self.key_name, self.key_use, self.request_body
+        further.key_id, further.key_name, further.key_use = self.key_id, self.key_name, self.key_use
+        further.request_body = self.request_body
         further.note_model(self.route, self.model)
         try:
             with further:
@@ -355,7 +363,7 @@ class Observation:
     def note_failure(self, error: RoundhouseError) -> None:
         """Note why it failed, or was refused."""
         self.outcome = ExchangeOutcome.REFUSED if isinstance(error, UserError) else ExchangeOutcome.ENGINE_FAILED
-        self.error = str(error)
+        self.error, self.error_code = str(error), error.code
 
     def note_stream_failure(self, sentence: str, code: str, *, is_engines: bool = True) -> None:
         """Note what the client was told in its stream, which had begun, instead of an end."""
@@ -364,7 +372,7 @@ class Observation:
 
     def forget_failure(self) -> None:
         """Forget why an answer failed that was put right."""
-        self.error = self.code_in_stream = ""
+        self.error = self.error_code = self.code_in_stream = ""
 
     def stop(self) -> None:
         """End it: the engine's connection ends, and whoever reads from it says so to the client in its dialect."""
@@ -392,7 +400,7 @@ class Observation:
         self.concerns_model = bool(self.model) or (self.status or 0) >= _ERROR_STATUS
         self._tokens = self._tokens or self.tokens
         if self.key_use is not None:
-            self.key_use.note_end(self)
+            self.key_tokens = self.key_use.note_end(self)
         self.request_body = b""
         self._note_read_rate(self._tokens)
         self._tail.clear()

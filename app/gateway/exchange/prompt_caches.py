@@ -22,17 +22,17 @@ class PromptCaches:
         self._keys_by_model: dict[str, tuple[int, set[str]]] = {}
         """With the number of the run that they have used."""
 
-    def will_skip(self, model: str, key_name: str) -> bool:
+    def will_skip(self, model: str, key_id: str) -> bool:
         """Tell whether a key's request to a model, which is still to be sent, will have to go without the cache."""
         _, keys = self._keys_by_model.get(model, (0, set()))
-        return len(keys | {key_name}) >= _SEVERAL and bool(keys) and not self._may_share()
+        return len(keys | {key_id}) >= _SEVERAL and bool(keys) and not self._may_share()
 
-    def must_skip(self, model: str, run: int, key_name: str) -> bool:
+    def must_skip(self, model: str, run: int, key_id: str) -> bool:
         """Note that a key uses a run; tell whether its request has to go without the cache."""
         last_run, keys = self._keys_by_model.get(model, (run, set()))
         if last_run != run:  # a new process has read nothing
             keys = set()
         if len(keys) < _SEVERAL:
-            keys.add(key_name)
+            keys.add(key_id)
         self._keys_by_model[model] = run, keys
         return len(keys) >= _SEVERAL and not self._may_share()

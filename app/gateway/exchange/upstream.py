@@ -469,8 +469,8 @@ class EngineAnswer:
             changes["model"] = lease.served_name
         skips_cache = False
         if descriptor.cache_field and lease.slot:
-            model, key_name = request.load.source.name, self._observed.key_name
-            skips_cache = self._engines.prompt_caches.must_skip(model, lease.run, key_name)
+            model, key_id = request.load.source.name, self._observed.key_id
+            skips_cache = self._engines.prompt_caches.must_skip(model, lease.run, key_id)
             if skips_cache:
                 if request.drops_cache_field:
                     raise CacheFieldDroppedError

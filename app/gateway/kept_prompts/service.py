@@ -7,7 +7,7 @@ what is kept of all chats.
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -52,9 +52,9 @@ class WarmPromptService:
     async def describe_prompts(self) -> WarmPrompts:
         """Return all there is, the last used first."""
         entries = await asyncio.to_thread(self.store.list_entries)
-        limits = self._limits()
+        limits, names = self._limits(), self._key_names()
         return WarmPrompts(
-            prompts=sorted(map(_describe_entry, entries), key=lambda prompt: -prompt.used_at),
+            prompts=sorted((_describe_entry(entry, names) for entry in entries), key=lambda prompt: -prompt.used_at),
             disk_bytes=_sum_bytes(entries, PromptPlace.DISK),
             disk_limit_bytes=limits.disk,
             memory_bytes=_sum_bytes(entries, PromptPlace.MEMORY),
@@ -76,9 +76,10 @@ class WarmPromptService:
         if not model and not key:
             await asyncio.to_thread(self.store.remove_all)
             return
+        names = self._key_names()
         await asyncio.to_thread(
             self.store.remove_where,
-            lambda entry: model in ("", entry.record.model) and key in ("", _key_of(entry.record.owner)),
+            lambda entry: model in ("", entry.record.model) and key in ("", names.get(entry.record.owner)),
         )
 
     async def apply_settings(self) -> None:
@@ -117,13 +118,17 @@ class WarmPromptService:
         return PromptLimits(disk=settings.get_int(DISK_SETTING) * _MIB, memory=settings.get_int(MEMORY_SETTING) * _MIB)
 
     def _owner_of(self, observed: Observation) -> str | None:
-        if not observed.key_name:
+        if not observed.key_id:
             return _PROGRAMS if observed.caller.path else _CHATS
-        made_at = self._services.keys.read_creation(observed.key_name)
-        return None if made_at is None else _key_owner(observed.key_name, made_at)
+        made_at = self._services.keys.read_creation(observed.key_id)
+        return None if made_at is None else _key_owner(observed.key_id, made_at)
 
     def _owners(self) -> set[str]:
-        return {_CHATS, _PROGRAMS, *(_key_owner(key.name, key.created_at) for key in self._services.keys.list_keys())}
+        return {_CHATS, _PROGRAMS, *self._key_names()}
+
+    def _key_names(self) -> dict[str, str]:
+        """Return the names of keys by who they are to a prompt."""
+        return {_key_owner(key.id, key.created_at): key.name for key in self._services.keys.list_keys()}
 
     def _describe_models(self) -> Iterator[WarmPromptModel]:
         for status in self._services.supervisor.list_statuses():
@@ -145,23 +150,18 @@ class WarmPromptService:
         return _NEXT_LOAD if self._limits().any else _OFF
 
 
-def _key_owner(name: str, made_at: float) -> str:
+def _key_owner(key_id: str, made_at: float) -> str:
     """Return who a key is: another of the same name, made later, is somebody else."""
-    return f"{_KEY}{made_at!r} {name}"
+    return f"{_KEY}{made_at!r} {key_id}"
 
 
-def _key_of(owner: str) -> str:
-    """Return the name of an owner's key; empty for one without."""
-    return owner.removeprefix(_KEY).partition(" ")[2] if owner.startswith(_KEY) else ""
-
-
-def _describe_entry(entry: PromptEntry) -> WarmPrompt:
+def _describe_entry(entry: PromptEntry, names: Mapping[str, str]) -> WarmPrompt:
     record = entry.record
     return WarmPrompt(
         id=entry.id,
         model=record.model,
         engine=record.engine,
-        key=_key_of(record.owner),
+        key=names.get(record.owner, ""),
         is_chat=record.owner == _CHATS,
         tokens=record.tokens,
         place=entry.place.value,

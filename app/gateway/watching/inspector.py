@@ -20,8 +20,10 @@ from app.config.store import SettingsStore
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import NotFound, RoundhouseError
 from app.core.events import RequestChanged, RequestsForgotten
-from app.core.requests import RequestDetail, RequestInfo, RequestState, Usage
+from app.core.requests import KeyDay, RequestDetail, RequestInfo, RequestState, Usage
 from app.gateway.background import Background
+from app.gateway.entry.key_limits import RateLimitExceeded
+from app.gateway.entry.keys import KeyStore
 from app.gateway.events import EventHub
 from app.gateway.exchange.observer import (
     BODY_BYTES,
@@ -237,8 +239,8 @@ INSPECTOR = web.AppKey("inspector", RequestInspector)
 class UsageRecorder(ExchangeSink):
     """Belongs to the event loop's thread."""
 
-    def __init__(self, store: ChatStore) -> None:
-        self._store = store
+    def __init__(self, store: ChatStore, keys: KeyStore) -> None:
+        self._store, self._keys = store, keys
         self._used: list[UsageEntry] = []
         self._timer: asyncio.TimerHandle | None = None
         self._background = Background()
@@ -260,6 +262,10 @@ class UsageRecorder(ExchangeSink):
                 cached_tokens=figures.cached_tokens,
                 completion_tokens=figures.completion_tokens,
                 seconds=figures.total_s,
+                key_id=exchange.key_id,
+                key_name=exchange.key_name,
+                key_tokens=exchange.key_tokens,
+                is_held_back=_is_held_back(exchange),
             )
         )
         if self._timer is None:
@@ -268,11 +274,22 @@ class UsageRecorder(ExchangeSink):
     async def sum_usage(self) -> Usage:
         """Return what clients used today and this week, with what has just ended."""
         await self._save_usage()
-        midnight = _midnight_before(time.time())
         return Usage(
-            today=await self._store.usage_since(midnight),
-            week=await self._store.usage_since(_midnight_before(midnight - (_DAYS - 1) * _DAY_S + _DAY_S / 2)),
+            today=await self._store.usage_since(_start_of(1)), week=await self._store.usage_since(_start_of(_DAYS))
         )
+
+    async def sum_by_key(self, days: int) -> list[KeyDay]:
+        """Return what each key was used for on each of the last days, today's first, under the names of now."""
+        await self._save_usage()
+        rows = await self._store.usage_by_key(_start_of(days))
+        present = {key.id: key.name for key in self._keys.list_keys()}
+        names = {row.key_id: row.key for row in reversed(rows)} | present
+        return [
+            msgspec.structs.replace(
+                row, key=names[row.key_id], is_revoked=row.key_id not in present and _can_be_revoked(row.key_id)
+            )
+            for row in rows
+        ]
 
     async def close(self) -> None:
         """Store what is left."""
@@ -293,6 +310,22 @@ class UsageRecorder(ExchangeSink):
             await self._store.add_usage(used)
         except RoundhouseError as error:  # a full disk: requests are answered all the same
             log.warning("What clients used was not kept: %s", error)
+
+
+def _is_held_back(exchange: Observation) -> bool:
+    """Tell whether a limit of its key kept a request from an engine; what an endpoint refuses is another matter."""
+    return exchange.error_code == RateLimitExceeded.default_code and exchange.leased_at is None
+
+
+def _can_be_revoked(key_id: str) -> bool:
+    """Tell whether a key was made by a person: none was where requests show none, and those lent to programs end."""
+    return bool(key_id) and "/" not in key_id
+
+
+def _start_of(days: int) -> float:
+    """Return when the first of the last days began, today counting as one."""
+    noon = _midnight_before(time.time()) - (days - 1) * _DAY_S + _DAY_S / 2  # days are not all as long
+    return _midnight_before(noon)
 
 
 def _midnight_before(at: float) -> float:

@@ -146,7 +146,7 @@ class Meter(QWidget):
         """Fill it to a share of its width, 0 to 1, under a value; `tip` says what that means."""
         self._fraction, self._color = min(max(fraction, 0.0), 1.0), color
         self._value.setText(value)
-        self._value.set_color(color if color == "warn" else "ink")
+        self._value.set_color(color if color in {"warn", "bad"} else "ink")
         self.setAccessibleName(f"{self._name}: {value}")
         self.setAccessibleDescription(tip)
         self.setToolTip(tip)

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anthropic
 import msgspec
@@ -12,17 +13,21 @@ import openai
 import pytest
 from aiohttp import ClientSession
 
-from app.core.errors import BadRequest, NotFound
-from app.core.keys import NO_LIMITS, KeyLimits, NewKey, Scope
+from app.config.paths import Paths
+from app.core.documents import NewCollection
+from app.core.errors import BadRequest, Conflict, NotFound
+from app.core.keys import NO_LIMITS, KeyInfo, KeyLimits, KeyTokens, KeyUsage, LimitName, NewKey, Scope
+from app.core.requests import KeyDay
 from app.gateway.dialects.openai.record import rate_headers
 from app.gateway.dialects.record import RateState, RateUnit
 from app.gateway.entry.key_limits import KeyUse, RateLimitExceeded, SlidingWindow, estimate_tokens
 from app.gateway.entry.keys import KeyStore
-from app.gateway.services import Services
+from app.gateway.services import Limits, Services
 from tests.gateway.exchange.test_streaming import DONE, event, streams
-from tests.gateway.played import Gateway
+from tests.gateway.played import Gateway, played_services, served
 from tests.patience import PATIENCE_S, until
 
+T = TypeVar("T")
 USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":30,"completion_tokens":12}}\n\n'
 HI: Any = [{"role": "user", "content": "Hi"}]
 
@@ -115,12 +120,14 @@ def test_limits_are_kept_changed_and_lifted(tmp_path: Path) -> None:
     file, clock = tmp_path / "keys.json", Clock()
     keys = KeyStore(file, clock)
     made = keys.make_key(NewKey(name="ci", limits=KeyLimits(tokens_per_day=5, models=["guide"])))
-    with keys.use_of("ci", KeyLimits()):
+    use = keys.use_of(made.id)
+    assert use is not None
+    with use:
         pass
     assert keys.limit_key("ci", KeyLimits(requests_per_minute=1)).limits == KeyLimits(requests_per_minute=1)
     (listed,) = KeyStore(file, clock).list_keys()
     assert listed.limits == KeyLimits(requests_per_minute=1)
-    with pytest.raises(RateLimitExceeded), keys.use_of("ci", KeyLimits()):  # the earlier request counts
+    with pytest.raises(RateLimitExceeded), use:  # the earlier request counts
         pass
     keys.limit_key("ci", NO_LIMITS)
     key = keys.find_key(made.key)
@@ -137,7 +144,95 @@ def test_a_file_from_before_limits_is_read(tmp_path: Path) -> None:
     file = tmp_path / "keys.json"
     old = {"name": "old", "sha256": "0" * 64, "scopes": ["inference"], "created_at": 1.0}
     file.write_text(json.dumps({"version": 1, "keys": [old]}))
-    assert [key.limits for key in KeyStore(file).list_keys()] == [None]
+    keys = KeyStore(file)
+    assert [(key.limits, key.id) for key in keys.list_keys()] == [(None, "old")]
+    keys.rename_key("old", "new")
+    assert [(key.name, key.id) for key in KeyStore(file).list_keys()] == [("new", "old")]
+    assert keys.make_key(NewKey(name="old")).id != "old"
+
+
+def test_a_key_that_is_held_back_says_why_and_for_how_long() -> None:
+    clock = Clock()
+    use = KeyUse(KeyLimits(requests_per_minute=1, tokens_per_day=10, concurrent_requests=1), clock)
+    assert use.usage() == KeyUsage(
+        requests_last_minute=0, tokens_last_minute=0, tokens_last_day=0, requests_in_flight=0
+    )
+    with use:
+        usage = use.usage()
+        assert (usage.limit_reached, usage.wait_s) == (LimitName.CONCURRENT_REQUESTS, None)
+        with pytest.raises(RateLimitExceeded), use:
+            pass
+    usage = use.usage()
+    assert (usage.limit_reached, usage.refused_last_hour) == (LimitName.REQUESTS_PER_MINUTE, 1)
+    assert usage.wait_s is not None
+    clock.now += usage.wait_s
+    assert use.usage().limit_reached is None
+    use.note_tokens(10)
+    usage = use.usage()
+    assert usage.limit_reached is LimitName.TOKENS_PER_DAY
+    assert usage.wait_s == pytest.approx(86_400, abs=360)
+    clock.now += 3600 + 15
+    assert use.usage().refused_last_hour == 0
+
+
+def test_a_day_goes_on_after_a_restart(tmp_path: Path) -> None:
+    clock = Clock()
+    keys = KeyStore(tmp_path / "keys.json", clock)
+    made = keys.make_key(NewKey(name="ci", limits=KeyLimits(tokens_per_day=100)))
+    again = KeyStore(tmp_path / "keys.json", clock)
+    hours = [(made.id, 20, 60), ("of a key that was revoked", 10, 1000), (made.id, 2, 30), (made.id, -1, 10)]
+    again.resume_uses(KeyTokens(key_id=key, at=clock.now - 3600 * ago, tokens=count) for key, ago, count in hours)
+    use = again.use_of(made.id)
+    assert use is not None
+    with pytest.raises(RateLimitExceeded, match="100 were used"), use:  # a clock that was set back loses nothing
+        pass
+    assert (use.usage().tokens_last_day, use.usage().tokens_last_minute) == (100, 10)
+    clock.now += 4 * 3600
+    assert use.usage().tokens_last_day == 40
+    clock.now += 20 * 3600 + 360
+    assert use.usage().tokens_last_day == 0
+
+
+def test_a_renamed_key_stays_what_it_is(tmp_path: Path) -> None:
+    file, clock = tmp_path / "keys.json", Clock()
+    keys = KeyStore(file, clock)
+    made = keys.make_key(NewKey(name="ci", limits=KeyLimits(tokens_per_day=5)))
+    keys.make_key(NewKey(name="other"))
+    use = keys.use_of(made.id)
+    assert use is not None
+    use.note_tokens(5)
+    with pytest.raises(Conflict):
+        keys.rename_key("ci", "other")
+    assert keys.rename_key("ci", "ci").name == "ci"
+    renamed = keys.rename_key("ci", "build")
+    assert (renamed.name, renamed.id, renamed.limits) == ("build", made.id, KeyLimits(tokens_per_day=5))
+    assert renamed.usage is not None
+    assert renamed.usage.limit_reached is LimitName.TOKENS_PER_DAY
+    assert keys.seconds_left(made.id) > 0
+    for name in ("ci", "nothing"):
+        with pytest.raises(NotFound):
+            keys.rename_key(name, "new")
+    shown = KeyStore(file, clock).find_key(made.key)
+    assert shown is not None
+    assert (shown.name, shown.id) == ("build", made.id)
+    assert keys.make_key(NewKey(name="ci")).id != made.id
+
+
+def test_a_new_key_takes_over_nothing_of_a_revoked_one(tmp_path: Path) -> None:
+    keys = KeyStore(tmp_path / "keys.json", Clock())
+    first = keys.make_key(NewKey(name="ci", limits=KeyLimits(tokens_per_day=5)))
+    use = keys.use_of(first.id)
+    assert use is not None
+    use.note_tokens(5)
+    keys.revoke_key("ci")
+    restored = keys.restore_key("ci")
+    assert (restored.id, restored.limits, restored.usage) == (first.id, KeyLimits(tokens_per_day=5), use.usage())
+    keys.revoke_key("ci")
+    second = keys.make_key(NewKey(name="ci", limits=KeyLimits(tokens_per_day=5)))
+    assert second.id != first.id
+    (listed,) = keys.list_keys()
+    assert listed.usage is not None
+    assert (listed.usage.tokens_last_day, listed.usage.limit_reached) == (0, None)
 
 
 @pytest.mark.parametrize("limits", [{"requests_per_minute": 0}, {"tokens_per_day": -1}, {"models": [""]}, {"rpm": 3}])
@@ -248,3 +343,82 @@ async def test_a_key_without_limits_after_one_with_them_has_none(gateway: Gatewa
     limited = make_key(gateway.services, KeyLimits(models=["other"], requests_per_minute=1))
     free = gateway.services.keys.make_key(NewKey(name="free")).key
     assert [(await chat(gateway, key))[0] for key in (limited, free, limited, free)] == [404, 200, 429, 200]
+
+
+async def test_usage_of_keys_by_day_and_over_a_restart(
+    gateway: Gateway, paths: Paths, environ: dict[str, str], limits: Limits, unused_tcp_port_factory: Callable[[], int]
+) -> None:
+    gateway.upstream.play = streams(event("a"), USAGE, DONE)
+    key = make_key(gateway.services, KeyLimits(tokens_per_day=80))
+    admin = gateway.services.keys.make_key(NewKey(name="admin", scopes=[Scope.MANAGE])).key
+    assert [(await chat(gateway, key))[0] for _ in range(3)] == [200, 200, 429]
+    assert (await chat(gateway, admin))[0] == 200
+
+    async def read(path: str, kind: type[T], method: str = "GET", body: object = None) -> T:
+        head = {"x-api-key": admin}
+        async with gateway.http.request(method, f"{gateway.url}/roundhouse/v1{path}", json=body, headers=head) as reply:
+            assert reply.status == 200, await reply.text()
+            return msgspec.json.decode(await reply.read(), type=kind)
+
+    limited, other = sorted(await read("/usage/keys", list[KeyDay]), key=lambda row: -row.requests)
+    assert (limited.key, limited.requests, limited.failed, limited.held_back) == ("ci", 3, 0, 1)
+    assert (limited.prompt_tokens, limited.completion_tokens, limited.is_revoked) == (60, 24, False)
+    assert (other.key, other.requests, other.day) == ("admin", 1, limited.day)
+    await read("/keys/ci/rename", KeyInfo, "POST", {"name": "build"})
+    assert {row.key for row in await read("/usage/keys?days=1", list[KeyDay])} == {"build", "admin"}
+
+    later = await played_services(paths, environ, limits, gateway.upstream)  # once the first has stored everything
+    async with served(later, gateway.upstream, unused_tcp_port_factory()) as again:
+        (info, _) = later.keys.list_keys()
+        assert info.usage is not None
+        assert (info.name, info.usage.tokens_last_day) == ("build", 84)
+        assert (await chat(again, key))[0] == 429
+        later.keys.revoke_key("build")
+        rows = await again.http.get(f"{again.url}/roundhouse/v1/usage/keys", headers={"x-api-key": admin})
+        by_name = {row.key: row for row in msgspec.json.decode(await rows.read(), type=list[KeyDay])}
+        assert by_name["build"].is_revoked
+        assert not by_name["admin"].is_revoked
+
+
+@pytest.mark.parametrize("days", ["0", "367", "-1", "x", "1.5", ""])
+async def test_a_number_of_days_that_means_nothing_is_refused(gateway: Gateway, days: str) -> None:
+    admin = gateway.services.keys.make_key(NewKey(name="admin", scopes=[Scope.MANAGE])).key
+    url = f"{gateway.url}/roundhouse/v1/usage/keys?days={days}"
+    async with gateway.http.get(url, headers={"x-api-key": admin}) as reply:
+        assert (reply.status, "days" in await reply.text()) == (400, True)
+
+
+@pytest.mark.parametrize("body", [{"name": "a/b"}, {"name": ""}, {"name": "x" * 65}, {"name": 1}, {}, {"to": "b"}])
+async def test_names_that_are_none_are_refused(gateway: Gateway, body: dict[str, Any]) -> None:
+    admin = gateway.services.keys.make_key(NewKey(name="admin", scopes=[Scope.MANAGE])).key
+    url = f"{gateway.url}/roundhouse/v1/keys/admin/rename"
+    async with gateway.http.post(url, json=body, headers={"x-api-key": admin}) as reply:
+        assert reply.status == 400
+    assert [key.name for key in gateway.services.keys.list_keys()] == ["admin"]
+
+
+async def test_what_belongs_to_a_key_is_its_under_another_name(
+    gateway: Gateway, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    gateway.upstream.play = streams(event("a"), USAGE, DONE)
+    make = gateway.services.keys.make_key
+    key, person = make(NewKey(name="ci")).key, "token"
+    own = f"{gateway.url}/roundhouse/v1"
+
+    async def send(method: str, url: str, key: str, body: object = None) -> tuple[int, Any]:
+        async with gateway.http.request(method, url, json=body, headers={"x-api-key": key}) as reply:
+            return reply.status, await reply.json()
+
+    new = {"model": "guide", "input": "Hi"}
+    _, response = await send("POST", f"{gateway.url}/v1/responses", key, new)
+    collection = NewCollection(name="Notes", folders=[str(tmp_path_factory.mktemp("notes"))], keys=["ci", "other"])
+    assert (await send("POST", f"{own}/collections", person, msgspec.to_builtins(collection)))[0] == 200
+    assert (await send("POST", f"{own}/keys/ci/rename", person, {"name": "build"}))[0] == 200
+    _, collections = await send("GET", f"{own}/collections", person)
+    assert [found["keys"] for found in collections] == [["build", "other"]]
+    stores = await send("GET", f"{gateway.url}/v1/vector_stores", key)
+    assert [store["name"] for store in stores[1]["data"]] == ["Notes"]
+    assert (await send("GET", f"{gateway.url}/v1/responses/{response['id']}", key))[0] == 200
+    other = make(NewKey(name="ci")).key
+    assert (await send("GET", f"{gateway.url}/v1/responses/{response['id']}", other))[0] == 404
+    assert (await send("GET", f"{gateway.url}/v1/vector_stores", other))[1]["data"] == []

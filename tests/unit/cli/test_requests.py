@@ -5,8 +5,8 @@ import msgspec
 from click.testing import CliRunner
 
 from app.cli import main
-from app.cli.requests import request_lines, usage_lines
-from app.core.requests import Peer, RequestInfo, RequestState, Usage, UsageRow
+from app.cli.requests import key_usage_lines, request_lines, usage_lines
+from app.core.requests import KeyDay, Peer, RequestInfo, RequestState, Usage, UsageRow
 
 DONE = RequestInfo(
     id="req_1",
@@ -76,3 +76,36 @@ def test_nothing_is_said_in_a_sentence() -> None:
 def test_following_is_for_people() -> None:
     done = CliRunner().invoke(main.roundhouse, ["requests", "--follow", "--json"])
     assert (done.exit_code, "--follow writes text" in done.stderr) == (2, True)
+
+
+def test_usage_of_keys_is_a_line_for_each_day_and_key() -> None:
+    used = KeyDay(
+        day="2026-11-26",
+        key="ci",
+        key_id="k1",
+        requests=3,
+        failed=1,
+        held_back=2,
+        prompt_tokens=1200,
+        cached_tokens=5,
+        completion_tokens=40,
+    )
+    gone, none = msgspec.structs.replace(used, is_revoked=True), msgspec.structs.replace(used, key="", key_id="")
+    head, *lines = [" ".join(words) for words in plain(key_usage_lines([used, gone, none]))]
+    assert head == "DAY KEY REQUESTS FAILED HELD BACK PROMPT CACHED WRITTEN"
+    assert lines == [
+        "2026-11-26 ci 3 1 2 1,200 5 40",
+        "2026-11-26 ci (revoked) 3 1 2 1,200 5 40",
+        "2026-11-26 (no key) 3 1 2 1,200 5 40",
+    ]
+    assert list(key_usage_lines([])) == ["There were no requests in these days."]
+
+
+def test_days_are_for_usage_by_key() -> None:
+    for arguments, text in (
+        (["--days", "3"], "--days is for usage by key"),
+        (["--keys", "--days", "0"], "0 is not in"),
+    ):
+        result = CliRunner().invoke(main.roundhouse, ["usage", *arguments])
+        assert result.exit_code
+        assert text in result.output

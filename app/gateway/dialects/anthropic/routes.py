@@ -23,7 +23,7 @@ from app.gateway.dialects.anthropic.requests import (
 )
 from app.gateway.dialects.anthropic.stream import AnthropicEncoder, build_message
 from app.gateway.dialects.form import json_reply
-from app.gateway.entry.access import KEY_NAME
+from app.gateway.entry.access import KEY_ID
 from app.gateway.entry.bodies import call_off_loop, decode_body, read_body
 from app.gateway.entry.responses import REQUEST_ID
 from app.gateway.exchange.capability_fallback import checks_calls, renders_tools, running_descriptor, with_plan
@@ -77,11 +77,11 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
     if route is Route.COUNT_TOKENS:
         target = await with_probes(services.library, services.shared, services.events, target, route)
     target = target._replace(load=await load_for_context(services, target, message_request.context))
-    caches, key_name = request.app[ENGINE_ACCESS].prompt_caches, request.get(KEY_NAME, "")
+    caches, key_id = request.app[ENGINE_ACCESS].prompt_caches, request.get(KEY_ID, "")
     name = target.load.source.name
     is_unreadable = name in request.app[ENGINE_ACCESS].unreadable
     is_apart = route is Route.MESSAGES and (
-        is_unreadable or caches.will_skip(name, key_name) or target.model.is_builtin  # which may be looked up
+        is_unreadable or caches.will_skip(name, key_id) or target.model.is_builtin  # which may be looked up
     )
     if is_apart or not await _can_pass(services, message_request, target, route):
         if route is Route.COUNT_TOKENS:

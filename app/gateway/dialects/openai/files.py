@@ -11,7 +11,7 @@ from app.core.errors import BadRequest
 from app.gateway.dialects.form import json_reply
 from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.documents.endpoint_files import EndpointFile, EndpointFiles
-from app.gateway.entry.access import KEY_NAME
+from app.gateway.entry.access import KEY_ID
 from app.gateway.entry.bodies import read_body
 from app.gateway.entry.forms import read_form
 
@@ -85,7 +85,7 @@ async def upload_file(request: web.Request) -> web.Response:
         name.decode("utf-8", "replace") or "file",
         bytes(form.recording.content),
         purpose=purpose,
-        owner=owner_name(request),
+        owner=owner_id(request),
     )
     return json_reply(_describe(file))
 
@@ -93,7 +93,7 @@ async def upload_file(request: web.Request) -> web.Response:
 async def list_files(request: web.Request) -> web.Response:
     """GET /v1/files."""
     query = decode_query(request.query, FileListQuery)
-    files = await asyncio.to_thread(request.app[ENDPOINT_FILES].list_files, owner_name(request))
+    files = await asyncio.to_thread(request.app[ENDPOINT_FILES].list_files, owner_id(request))
     matching = [_describe(file) for file in files if query.purpose in {"", file.purpose}]
     return json_reply(page_of(matching, query))
 
@@ -119,13 +119,13 @@ async def read_content(request: web.Request) -> web.Response:
 
 async def find_file(request: web.Request, file: str) -> EndpointFile:
     """Return a file of whoever asks. Raises NotFound."""
-    return await asyncio.to_thread(request.app[ENDPOINT_FILES].find, file, owner_name(request))
+    return await asyncio.to_thread(request.app[ENDPOINT_FILES].find, file, owner_id(request))
 
 
-def owner_name(request: web.Request) -> str:
-    """Return the name of the key that a request came with; empty without one."""
-    name: str = request.get(KEY_NAME, "")
-    return name
+def owner_id(request: web.Request) -> str:
+    """Return the id of the key that a request came with; empty without one."""
+    key_id: str = request.get(KEY_ID, "")
+    return key_id
 
 
 def page_of(entries: list[msgspec.Struct] | list[OpenAIFileObject], query: FileListQuery) -> OpenAIList:

@@ -9,11 +9,10 @@ from aiohttp import web
 
 from app.core.documents import DocumentFile, Passage, SearchMeans, name_of_file
 from app.core.errors import BadRequest, NotFound
-from app.gateway.dialects.openai.files import owner_name
 from app.gateway.documents.collections import COLLECTIONS, Collections
 from app.gateway.documents.records import CollectionRecord
 from app.gateway.documents.searching import PASSAGES
-from app.gateway.entry.access import MAY_MANAGE
+from app.gateway.entry.access import KEY_NAME, MAY_MANAGE
 
 Attributes = Annotated[dict[str, str | float | bool], msgspec.Meta(max_length=16)]
 _ALL_FILES = 200_000
@@ -57,9 +56,8 @@ class StoreQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 def may_search(request: web.Request, record: CollectionRecord) -> bool:
     """Tell whether whoever asks may search a collection."""
-    owner = owner_name(request)
-    if owner:
-        return owner in record.keys
+    if key_name := request.get(KEY_NAME):
+        return key_name in record.keys
     return record.is_served or bool(request.get(MAY_MANAGE))
 
 

@@ -27,7 +27,6 @@ from app.gateway.dialects.openai.files import (
     FileListQuery,
     OpenAIDeletion,
     find_file,
-    owner_name,
     page_of,
 )
 from app.gateway.dialects.openai.store_search import (
@@ -45,6 +44,7 @@ from app.gateway.dialects.openai.store_search import (
 from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.documents.collections import COLLECTIONS, Collections
 from app.gateway.documents.records import CollectionRecord
+from app.gateway.entry.access import KEY_NAME
 from app.gateway.entry.bodies import read_json
 
 Metadata = Annotated[dict[str, str], msgspec.Meta(max_length=16)]
@@ -157,12 +157,12 @@ async def create_store(request: web.Request) -> web.Response:
     """POST /v1/vector_stores."""
     body, collections = await read_json(request, StoreRequest), request.app[COLLECTIONS]
     files = [await find_file(request, file) for file in body.file_ids or []]
-    owner = owner_name(request)
+    key_name = request.get(KEY_NAME, "")
     taken = {collection.name.casefold() for collection in await collections.list_collections()}
     new = NewCollection(
         name=_free_name(_tidy(body.name or "Vector store"), taken),
-        is_served=not owner,
-        keys=[owner] if owner else [],
+        is_served=not key_name,
+        keys=[key_name] if key_name else [],
     )
     collection = await collections.add_collection(new, metadata=body.metadata)
     for file in files:

@@ -1,6 +1,6 @@
 """Whose a response is: its id says so, so that another key finds nothing under it.
 
-An id ends with a mark made of its random part and the name of the key that asked, or of none. Nobody but the key that
+An id ends with a mark made of its random part and the id of the key that asked, or of none. Nobody but the key that
 made a response comes to the same mark, whichever id it shows; nothing has to be looked up.
 """
 
@@ -9,15 +9,15 @@ import secrets
 
 from aiohttp import web
 
-from app.gateway.entry.access import KEY_NAME
+from app.gateway.entry.access import KEY_ID
 
 _RANDOM_BYTES, _MARK_BYTES = 20, 4
 
 
 def owner_of(request: web.Request) -> str:
-    """Return the name of the key a request showed; empty without one."""
-    name: str = request.get(KEY_NAME, "")
-    return name
+    """Return the id of the key a request showed; empty without one."""
+    key_id: str = request.get(KEY_ID, "")
+    return key_id
 
 
 def new_response_id(owner: str) -> str:

@@ -1,9 +1,10 @@
-"""The inspector on the server page: the latency strip, live requests that unfold, and what each client used.
+"""The inspector on the server page: the latency strip, live requests that unfold, and what clients and keys used.
 
 The latency strip: time to first token and tokens per second of the last minutes, one mark for each answer.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
@@ -14,6 +15,7 @@ from app.core import words
 from app.core.requests import RequestDetail, RequestInfo, UsageRow
 from app.core.translation import LazyText, tr, tr_plural
 from app.gui.screens.server import request_list as state_of
+from app.gui.screens.server.key_usage import KeyUsageList
 from app.gui.screens.server.request_list import STRIP_S, LatencyPoint, RequestStore
 from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import Legend, PartsBar
@@ -124,7 +126,11 @@ class InspectorSection(Section):
         VBox(theme, self._empty, margins=(0, 4, 0, 4)).addWidget(nothing)
         self._usage = RowList(theme, tr("Used in the last seven days"))
         self._usage_title = Label(theme, tr("Used in the last seven days"), weight=500)
-        for widget in (self._kept_note, self._strip_card, self.rows, self._empty, self._usage_title, self._usage):
+        self.by_key = KeyUsageList(theme)
+        for widget in (
+            *(self._kept_note, self._strip_card, self.rows, self._empty),
+            *(self._usage_title, self._usage, self.by_key),
+        ):
             self.body.addWidget(widget)
         model.changed.connect(self._show_requests)
         model.used.connect(self._show_usage)
@@ -158,6 +164,7 @@ class InspectorSection(Section):
         )
         for widget in (self._usage, self._usage_title):
             widget.setVisible(bool(rows))
+        self.by_key.show_days(self._model.key_days, datetime.fromtimestamp(self._model.now()).astimezone().date())
 
     def _show_detail(self, detail: RequestDetail) -> None:
         row = self.rows.rows.get(detail.request.id)

@@ -1,20 +1,24 @@
 """State of who may use the endpoint: the keys, the one just made, and whether other computers are let in."""
 
 import time
+from collections.abc import Callable
 
-from PySide6.QtCore import QObject, Signal
+import msgspec
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.client.http import quote_segment
 from app.config.checks import LOOPBACK
 from app.core.api import SettingInfo, Status
 from app.core.errors import ErrorBody
-from app.core.keys import KeyInfo, KeyWithSecret, NewKey, Scope
+from app.core.keys import NAME_RULE, NO_LIMITS, KeyInfo, KeyLimits, KeyName, KeyRename, KeyWithSecret, NewKey, Scope
 from app.core.translation import tr, tr_list_or
 from app.gui.net.remote import RemoteList
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell
 
 HOST = "gateway.host"
+_LOOK_EVERY_MS = 2000
+"""What keys are used for now is read so often, while somebody can see it."""
 EVERYWHERE = "0.0.0.0"  # noqa: S104 -- what the switch is for; the gateway refuses it while there is no key
 
 
@@ -24,6 +28,8 @@ class KeysModel(QObject):
     changed = Signal()
     toast_requested = Signal(str, object)
     failed = Signal(object)
+    keys_changed = Signal()
+    """A key is called otherwise, or is there no more or again."""
 
     def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
@@ -31,6 +37,8 @@ class KeysModel(QObject):
         self._keys = RemoteList(stores.api, shell, "/keys", list[KeyInfo])
         self.new_key: KeyWithSecret | None = None
         """The key that was just made, until the person has put it away: nobody can show it again."""
+        self._looks = QTimer(self, interval=_LOOK_EVERY_MS)
+        self._looks.timeout.connect(self._keys.read)
         for store in (self._keys, self._preferences, self._gateway):
             store.changed.connect(self.changed)
 
@@ -96,6 +104,49 @@ class KeysModel(QObject):
             failed=self._report_error,
         )
 
+    def watch_use(self, is_seen: bool) -> None:  # noqa: FBT001 -- whether the list can be seen
+        """Keep up with what keys are used for, or no longer."""
+        if is_seen and not self._looks.isActive():
+            self._looks.start()
+            if self.is_known:
+                self._keys.refresh()
+        elif not is_seen:
+            self._looks.stop()
+
+    def change_key(self, key: KeyInfo, name: str, limits: KeyLimits, then: Callable[[], object]) -> None:
+        """Give a key another name and other limits; Undo gives it back what it had. `then` once that is done."""
+
+        def finish_change(changed: KeyInfo) -> None:
+            then()
+            if (changed.name, changed.limits) != (key.name, key.limits):
+                before = key.limits or NO_LIMITS
+                undo = lambda: self._send_change(changed, key.name, before, lambda _key: self._read_again())  # noqa: E731 -- of this change
+                self.toast_requested.emit(tr("The key {name} was changed.", name=changed.name), undo)
+            self._read_again()
+
+        self._send_change(key, name, limits, finish_change)
+
+    def _send_change(self, key: KeyInfo, name: str, limits: KeyLimits, then: Callable[[KeyInfo], object]) -> None:
+        """Rename a key if its name is another, then limit it if its limits are others."""
+
+        def send_limits(renamed: KeyInfo) -> None:
+            if limits == (key.limits or NO_LIMITS):
+                then(renamed)
+            else:
+                self._post(f"/keys/{quote_segment(renamed.name)}/limits", limits, then)
+
+        if name == key.name:
+            send_limits(key)
+        else:
+            self._post(f"/keys/{quote_segment(key.name)}/rename", KeyRename(name=name), send_limits)
+
+    def _post(self, path: str, body: KeyLimits | KeyRename, then: Callable[[KeyInfo], object]) -> None:
+        self._api.post(path, body, kind=KeyInfo, then=then, failed=self._report_error)
+
+    def _read_again(self) -> None:
+        self._keys.read()
+        self.keys_changed.emit()
+
     def put_away(self) -> None:
         """Forget the key that was just made."""
         self.new_key = None
@@ -107,7 +158,7 @@ class KeysModel(QObject):
         def finish_revoke() -> None:
             if self.new_key is not None and self.new_key.name == name:
                 self.new_key = None
-            self._keys.read()
+            self._read_again()
             self.toast_requested.emit(tr("The key {name} was revoked.", name=name), lambda: self.restore(name))
 
         self._api.delete(f"/keys/{quote_segment(name)}", finish_revoke, self._report_error)
@@ -115,7 +166,7 @@ class KeysModel(QObject):
     def restore(self, name: str) -> None:
         """Bring a revoked key back."""
         path = f"/keys/{quote_segment(name)}/restore"
-        self._api.post(path, None, kind=KeyInfo, then=lambda _: self._keys.read(), failed=self._report_error)
+        self._api.post(path, None, kind=KeyInfo, then=lambda _: self._read_again(), failed=self._report_error)
 
     def open_to_others(self, is_open: bool) -> None:  # noqa: FBT001 -- the state of a switch
         """Allow other computers from the next start on, or keep them out."""
@@ -142,6 +193,15 @@ class KeysModel(QObject):
 def has_expired(key: KeyInfo) -> bool:
     """Tell whether a key's time is over."""
     return key.expires_at is not None and key.expires_at <= time.time()
+
+
+def name_problem(name: str) -> str:
+    """Return what is wrong with a name for a key, in a sentence; empty for one that can be given."""
+    try:
+        msgspec.convert(name.strip(), KeyName)
+    except msgspec.ValidationError:
+        return tr(NAME_RULE)
+    return ""
 
 
 def key_facts(key: KeyInfo) -> str:

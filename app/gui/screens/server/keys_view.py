@@ -4,14 +4,16 @@ from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.core.keys import MAX_NAME, KeyInfo
+from app.core.keys import MAX_NAME
 from app.core.translation import tr
-from app.gui.screens.server.keys_model import KeysModel, key_facts
+from app.gui.screens.server.key_row import KeyRow
+from app.gui.screens.server.keys_model import KeysModel
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
-from app.gui.widgets.buttons import Button, ButtonLook, Chip
+from app.gui.widgets.buttons import Button, Chip
 from app.gui.widgets.fields import CopyField, Field
 from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.panels import Section
@@ -42,6 +44,16 @@ class KeysSection(Section):
         self.body.addWidget(self.wider)
         model.changed.connect(self._show_keys)
         self._show_keys()
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 -- Qt's name
+        """Keep up with what keys are used for."""
+        self.model.watch_use(is_seen=True)
+        super().showEvent(event)
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802 -- Qt's name
+        """Leave that be."""
+        self.model.watch_use(is_seen=False)
+        super().hideEvent(event)
 
     def _make_head(self) -> None:
         theme = self._theme
@@ -91,9 +103,9 @@ class KeysSection(Section):
         else:
             self.new_key_field.set_value("")
         self._list.sync(
-            {key.name: key for key in model.items},
-            self._make_row,
-            lambda row, key: row.show_text(key.name, key_facts(key)),
+            {key.id: key for key in model.items},
+            lambda key: KeyRow(self._theme, model, key),
+            KeyRow.show_key,
         )
         self._list.setVisible(bool(model.items))
         self._none.setVisible(not model.items)
@@ -103,17 +115,3 @@ class KeysSection(Section):
         model = self.model
         self.wider.show_switch(is_on=model.is_open, consequence=model.consequence, why_fixed=model.why_fixed)
         self.restart_button.setVisible(model.waits_for_restart)
-
-    def _make_row(self, key: KeyInfo) -> ListRow:
-        row = ListRow(self._theme)
-        revoke = partial(self.model.revoke, key.name)
-        row.tail.addWidget(
-            Button(
-                self._theme,
-                tr("Revoke"),
-                look=ButtonLook.QUIET,
-                name=tr("Revoke the key {name}", name=key.name),
-                action=revoke,
-            )
-        )
-        return row

@@ -9,10 +9,11 @@ from PySide6.QtCore import QTimer, Signal
 from app.core import words
 from app.core.errors import ErrorBody
 from app.core.events import Event, RequestChanged, RequestsForgotten, SettingChanged
-from app.core.requests import RequestDetail, RequestInfo, RequestState, Usage, UsageRow
+from app.core.requests import KeyDay, RequestDetail, RequestInfo, RequestState, Usage, UsageRow
 from app.core.translation import LazyText, tr, tr_plural
 from app.gui.net.remote import RemoteList, RemoteStore
 from app.gui.net.remote_lists import Stores
+from app.gui.screens.server.key_usage import SHOWN_DAYS
 from app.gui.shell.contract import Shell
 from app.gui.widgets.bars import BarPart
 
@@ -63,13 +64,20 @@ class RequestStore(RemoteList[RequestInfo]):
         self._usage = _UsageStore(stores.api, shell, "/usage", Usage)
         self._usage.changed.connect(self.used)
         self._rest = QTimer(self, singleShot=True, interval=_USAGE_REST_MS)
-        self._rest.timeout.connect(self._usage.read)
+        self._key_days = _KeyUsageStore(stores.api, shell, f"/usage/keys?days={SHOWN_DAYS}", list[KeyDay])
+        self._key_days.changed.connect(self.used)
+        self._rest.timeout.connect(self.read_usage)
         self._preferences.changed.connect(self.changed)
 
     @property
     def usage(self) -> Usage | None:
         """Who used what; None before it is known."""
         return self._usage.value
+
+    @property
+    def key_days(self) -> list[KeyDay]:
+        """What each key was used for, day by day; nothing before it is known."""
+        return self._key_days.value or []
 
     @property
     def keeps_words(self) -> bool:
@@ -117,6 +125,11 @@ class RequestStore(RemoteList[RequestInfo]):
         """Ask for what a request said."""
         self.api.get(f"/requests/{request_id}", RequestDetail, self.detail_loaded.emit, self.failed.emit)
 
+    def read_usage(self) -> None:
+        """Fetch who used what anew."""
+        self._usage.read()
+        self._key_days.read()
+
     def _merge(self, request: RequestInfo) -> None:
         others = [item for item in self.items if item.id != request.id]
         self.replace(sorted([request, *others], key=lambda item: -item.at)[:KEPT])
@@ -129,6 +142,11 @@ class RequestStore(RemoteList[RequestInfo]):
 
 
 class _UsageStore(RemoteStore[Usage]):
+    def is_outdated_by(self, event: Event) -> bool:
+        return _changes_inspector(event)
+
+
+class _KeyUsageStore(RemoteStore[list[KeyDay]]):
     def is_outdated_by(self, event: Event) -> bool:
         return _changes_inspector(event)
 

@@ -70,6 +70,7 @@ class ServerScreen(PageFrame):
         self.model.failed.connect(self._show_error)
         self.keys.model.toast_requested.connect(shell.show_toast)
         self.keys.model.failed.connect(self._show_error)
+        self.keys.model.keys_changed.connect(self.requests.read_usage)
         self.fleets.model.failed.connect(self._show_error)
         self.model.log_requested.connect(self._show_log_of)
         self.requests.failed.connect(self._show_error)
