@@ -222,14 +222,14 @@ def test_limits_are_changed_together_with_the_name_and_back(
     typed = {"name": " student ", "requests_per_minute": "5", "tokens_per_minute": "40k", "tokens_per_day": " "}
     for name, text in {**typed, "models": "qwen*,, qwen* ,"}.items():
         fields[name].setText(text)
-    with qtbot.waitSignals([section.model.toast_requested, section.model.keys_changed]) as signals:
+    with qtbot.waitSignal(section.model.keys_changed), qtbot.waitSignal(section.model.toast_requested) as toast:
         row.form.save_button.click()
         assert not row.form.isHidden()
         api.flush()
     assert row.form.isHidden()
     assert api.bodies_of("POST", "/keys/intern/rename") == [KeyRename(name="student")]
     assert api.bodies_of("POST", "/keys/student/limits") == [limits]
-    sentence, undo = next(event.args for event in signals.all_signals_and_args if event.args)
+    sentence, undo = toast.args
     assert sentence == "The key student was changed."
     api.replies["POST /keys/student/rename"] = msgspec.structs.replace(renamed, name="intern", limits=limits)
     api.replies["POST /keys/intern/limits"] = before

@@ -154,7 +154,7 @@ def read_limits(texts: Mapping[str, str]) -> KeyLimits | LimitProblem:
                     most=_MOST,
                 ),
             )
-        fields[name] = number
+        fields[name.value] = number
     models = [name for name in (part.strip() for part in re.split(r"[,\n]", texts[MODELS_FIELD])) if name]
     models = list(dict.fromkeys(models))
     if len(models) > MOST_KEY_MODELS or any(len(name) > _LONGEST_MODEL for name in models):

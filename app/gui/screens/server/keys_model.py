@@ -10,7 +10,7 @@ from app.client.http import quote_segment
 from app.config.checks import LOOPBACK
 from app.core.api import SettingInfo, Status
 from app.core.errors import ErrorBody
-from app.core.keys import NAME_RULE, NO_LIMITS, KeyInfo, KeyLimits, KeyName, KeyRename, KeyWithSecret, NewKey, Scope
+from app.core.keys import MAX_NAME, NO_LIMITS, KeyInfo, KeyLimits, KeyName, KeyRename, KeyWithSecret, NewKey, Scope
 from app.core.translation import tr, tr_list_or
 from app.gui.net.remote import RemoteList
 from app.gui.net.remote_lists import Stores
@@ -200,7 +200,9 @@ def name_problem(name: str) -> str:
     try:
         msgspec.convert(name.strip(), KeyName)
     except msgspec.ValidationError:
-        return tr(NAME_RULE)
+        return tr(
+            "A name has 1 to {most} characters, without slashes, and without spaces at either end.", most=MAX_NAME
+        )
     return ""
 
 
