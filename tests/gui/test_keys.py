@@ -14,7 +14,7 @@ from app.core.requests import KeyDay
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.server.key_limits_model import held_back_text
 from app.gui.screens.server.key_row import KeyRow
-from app.gui.screens.server.key_usage import KeyUsageList, KeyUsageRow
+from app.gui.screens.server.key_usage import MOST_SHOWN, DayTotal, KeyUsageList, KeyUsageRow, key_totals
 from app.gui.screens.server.keys_model import KeysModel, key_facts
 from app.gui.screens.server.keys_view import KeysSection
 from app.gui.screens.server.model import ServerModel, SnippetKind
@@ -340,6 +340,9 @@ def test_what_keys_were_used_for_by_day(theme: Theme, qtbot: QtBot) -> None:
     last, beyond = bars._day_at(bars.width() - 1), bars._day_at(bars.width())
     assert last is not None
     assert (last.day, beyond) == ("2026-11-26", None)
+    many = [msgspec.structs.replace(rows[0], key_id=f"k{number}") for number in range(MOST_SHOWN + 3)]
+    *_, others = key_totals(many, today).values()
+    assert (others.name, others.requests, others.days[-1]) == ("3 other keys", 6, DayTotal("2026-11-26", 333, 6))
     usage.show_days([rows[1]], today)  # without any key, clients say it all
     assert usage.isHidden()
 

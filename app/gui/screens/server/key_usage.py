@@ -16,6 +16,9 @@ from app.gui.widgets.rows import ListRow, RowList
 from app.gui.widgets.text import Label
 
 SHOWN_DAYS = 30
+MOST_SHOWN = 20
+_OTHERS = "/others"
+"""In place of an id."""
 _BAR, _GAP, _HEIGHT = 4, 2, 28
 _LEAST = 2
 """Height of a day with requests, however few."""
@@ -40,14 +43,36 @@ class KeyTotal(NamedTuple):
 
 
 def key_totals(rows: Sequence[KeyDay], today: date) -> dict[str, KeyTotal]:
-    """Return the sums of keys by their ids, most tokens first; empty where no request had a key."""
+    """Return the sums of keys by their ids, most tokens first; empty where no request had a key.
+
+    Those beyond `MOST_SHOWN` are one sum: each run of a coding tool may have had a key of its own.
+    """
     by_key: dict[str, list[KeyDay]] = {}
     for row in rows:
         by_key.setdefault(row.key_id, []).append(row)
     if not any(by_key):
         return {}
     totals = {key_id: _key_total(days, today) for key_id, days in by_key.items()}
-    return dict(sorted(totals.items(), key=lambda total: (-total[1].tokens, -total[1].requests, total[0])))
+    ordered = sorted(totals.items(), key=lambda total: (-total[1].tokens, -total[1].requests, total[0]))
+    others = [total for _, total in ordered[MOST_SHOWN:]]
+    return dict(ordered[:MOST_SHOWN]) | ({_OTHERS: _sum_totals(others)} if others else {})
+
+
+def _sum_totals(totals: Sequence[KeyTotal]) -> KeyTotal:
+    days = zip(*(total.days for total in totals), strict=True)
+    return KeyTotal(
+        tr_plural("{count:,} other key", "{count:,} other keys", len(totals)),
+        sum(total.requests for total in totals),
+        sum(total.tokens for total in totals),
+        sum(total.held_back for total in totals),
+        tuple(
+            DayTotal(same[0].day, sum(day.tokens for day in same), sum(day.requests for day in same)) for same in days
+        ),
+    )
+
+
+def _sum_days(days: Sequence[DayTotal]) -> DayTotal:
+    return DayTotal(days[0].day, sum(day.tokens for day in days), sum(day.requests for day in days))
 
 
 def _key_total(rows: Sequence[KeyDay], today: date) -> KeyTotal:
