@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
@@ -296,7 +297,7 @@ def test_a_refused_change_leaves_the_form_open(section: KeysSection, api: DemoAp
         row.form.save_button.click()
         api.flush()
     assert not row.form.isHidden()
-    qtbot.keyClick(row.form.fields["name"], Qt.Key.Key_Escape)
+    QTest.keyClick(row.form.fields["name"], Qt.Key.Key_Escape)
     assert row.form.isHidden()
 
 
