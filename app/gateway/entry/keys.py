@@ -137,7 +137,7 @@ class KeyStore:
             limits=_effective_limits(new.limits, new.scopes),
         )
         self._save({**self._kept, kept.id: kept})
-        return KeyWithSecret(**msgspec.structs.asdict(kept.describe), key=key)
+        return KeyWithSecret(**msgspec.structs.asdict(self._describe_use(kept)), key=key)
 
     def limit_key(self, name: str, limits: KeyLimits) -> KeyInfo:
         """Have these limits count for a key, and no others, from the next request on. Raises NotFound, BadRequest."""

@@ -265,7 +265,7 @@ class UsageRecorder(ExchangeSink):
                 key_id=exchange.key_id,
                 key_name=exchange.key_name,
                 key_tokens=exchange.key_tokens,
-                is_held_back=_is_held_back(exchange),
+                is_held_back=exchange.leased_at is None and exchange.error_code == RateLimitExceeded.default_code,
             )
         )
         if self._timer is None:
@@ -310,11 +310,6 @@ class UsageRecorder(ExchangeSink):
             await self._store.add_usage(used)
         except RoundhouseError as error:  # a full disk: requests are answered all the same
             log.warning("What clients used was not kept: %s", error)
-
-
-def _is_held_back(exchange: Observation) -> bool:
-    """Tell whether a limit of its key kept a request from an engine; what an endpoint refuses is another matter."""
-    return exchange.error_code == RateLimitExceeded.default_code and exchange.leased_at is None
 
 
 def _can_be_revoked(key_id: str) -> bool:

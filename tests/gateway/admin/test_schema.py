@@ -525,6 +525,9 @@ def keys_answer_as_they_say(call: Checked) -> None:
     assert made in [{**key, "key": made["key"]} for key in call("GET", "/keys")]
     limited = call("POST", "/keys/{name}/limits", {"tokens_per_day": 9, "models": ["guide"]}, name=made["name"])
     assert (limited["limits"]["tokens_per_day"], limited["usage"]["tokens_last_day"]) == (9, 0)
+    renamed = call("POST", "/keys/{name}/rename", {"name": "another"}, name=made["name"])
+    assert (renamed["name"], renamed["id"], renamed["limits"]) == ("another", made["id"], limited["limits"])
+    call("POST", "/keys/{name}/rename", {"name": made["name"]}, name="another")
     call("DELETE", "/keys/{name}", name=made["name"])
     assert call("POST", "/keys/{name}/restore", name=made["name"])["name"] == made["name"]
     call("DELETE", "/keys/{name}", name=made["name"])
@@ -540,6 +543,7 @@ def requests_answer_as_they_say(call: Checked, gateway: RealGateway) -> None:
     assert call("GET", "/requests/{id}", id=request["id"])["request"] == request
     assert call("POST", "/requests/{id}/cancel", id=request["id"]) == request
     assert "tester" in [row["client"] for row in call("GET", "/usage")["today"]]
+    assert [row["key_id"] for row in call("GET", "/usage/keys", days="1")] == [""]
     call("DELETE", "/requests")
 
 

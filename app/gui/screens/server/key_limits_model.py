@@ -52,7 +52,7 @@ def limit_levels(key: KeyInfo) -> dict[LimitName, LimitLevel]:
     """Return how much is used of each limit that a key has."""
     if key.usage is None:
         return {}
-    limits, used = key.limits or NO_LIMITS, _used(key.usage)
+    limits, used = key.limits or NO_LIMITS, _counts_of(key.usage)
     levels = ((name, getattr(limits, name), used[name]) for name in LIMIT_TITLES)
     return {name: _limit_level(used, limit) for name, limit, used in levels if limit is not None}
 
@@ -68,7 +68,7 @@ def _short(count: int) -> str:
     return f"{count:,}" if count < _LONG_COUNT else f"{count / _MILLION:,.1f}M"
 
 
-def _used(usage: KeyUsage) -> dict[LimitName, int]:
+def _counts_of(usage: KeyUsage) -> dict[LimitName, int]:
     return {
         LimitName.REQUESTS_PER_MINUTE: usage.requests_last_minute,
         LimitName.TOKENS_PER_MINUTE: usage.tokens_last_minute,
@@ -85,22 +85,19 @@ def usage_text(key: KeyInfo) -> str:
     if usage is None:
         return " · ".join(parts)
     counts = {
-        LimitName.CONCURRENT_REQUESTS: _count("{count:,} running", "{count:,} running", usage.requests_in_flight),
-        LimitName.REQUESTS_PER_MINUTE: _count(
+        LimitName.CONCURRENT_REQUESTS: tr("{count:,} running", count=usage.requests_in_flight),
+        LimitName.REQUESTS_PER_MINUTE: tr_plural(
             "{count:,} request this minute", "{count:,} requests this minute", usage.requests_last_minute
         ),
-        LimitName.TOKENS_PER_MINUTE: _count(
+        LimitName.TOKENS_PER_MINUTE: tr_plural(
             "{count:,} token this minute", "{count:,} tokens this minute", usage.tokens_last_minute
         ),
-        LimitName.TOKENS_PER_DAY: _count(
+        LimitName.TOKENS_PER_DAY: tr_plural(
             "{count:,} token in 24 hours", "{count:,} tokens in 24 hours", usage.tokens_last_day
         ),
     }
-    return " · ".join([*parts, *(text for name, text in counts.items() if text and name not in shown)])
-
-
-def _count(singular: str, plural: str, count: int) -> str:
-    return tr_plural(singular, plural, count) if count else ""
+    nonzero = _counts_of(usage)
+    return " · ".join([*parts, *(text for name, text in counts.items() if nonzero[name] and name not in shown)])
 
 
 def held_back_text(key: KeyInfo) -> str:
