@@ -211,10 +211,10 @@ def limits_text(key: KeyInfo) -> str:
     )
     texts = [f"{most:,} {what} ({used:,})" for most, used, what in counts if most is not None]
     models = [f"only {' '.join(limits.models)}"] if limits.models else []
-    return ", ".join(texts + models + list(_held_back_texts(usage)))
+    return ", ".join(texts + models + list(_hold_texts(usage)))
 
 
-def _held_back_texts(usage: KeyUsage) -> Iterator[str]:
+def _hold_texts(usage: KeyUsage) -> Iterator[str]:
     if usage.limit_reached is not None:
         yield "held back now" if usage.wait_s is None else f"held back for {words.format_duration(usage.wait_s)}"
     if usage.refused_last_hour:

@@ -13,7 +13,7 @@ from app.core.errors import ErrorBody
 from app.core.keys import KeyLimits, KeyRename, LimitName, NewKey, Scope
 from app.core.requests import KeyDay
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.server.key_limits_model import held_back_text
+from app.gui.screens.server.key_limits_model import hold_text
 from app.gui.screens.server.key_row import KeyRow
 from app.gui.screens.server.key_usage import MOST_SHOWN, DayTotal, KeyUsageList, KeyUsageRow, key_totals
 from app.gui.screens.server.keys_model import KeysModel, key_facts
@@ -197,7 +197,7 @@ def test_limits_are_shown_with_what_is_used_of_them(section: KeysSection, api: D
 def test_that_a_key_is_held_back_is_said(usage: dict[str, Any], text: str) -> None:
     key = data.LIMITED_KEYS[2]
     assert key.usage is not None
-    said = held_back_text(msgspec.structs.replace(key, usage=msgspec.structs.replace(key.usage, **usage)))
+    said = hold_text(msgspec.structs.replace(key, usage=msgspec.structs.replace(key.usage, **usage)))
     assert text in said
     assert bool(said) == bool(text)
 

@@ -100,7 +100,7 @@ def usage_text(key: KeyInfo) -> str:
     return " · ".join([*parts, *(text for name, text in counts.items() if nonzero[name] and name not in shown)])
 
 
-def held_back_text(key: KeyInfo) -> str:
+def hold_text(key: KeyInfo) -> str:
     """Return why requests with a key are refused now, or that some were in the last hour; empty otherwise."""
     usage = key.usage
     if usage is None:

@@ -12,7 +12,7 @@ from app.gui.screens.server.key_limits_model import (
     LIMIT_TITLES,
     MODELS_FIELD,
     LimitProblem,
-    held_back_text,
+    hold_text,
     limit_levels,
     limit_texts,
     read_limits,
@@ -64,7 +64,7 @@ class KeyRow(QWidget):
                 fraction, figures, color = levels[name]
                 meter.show_level(fraction, figures, color=color)
         self._meter_sheet.setVisible(bool(levels))
-        usage, held_back = usage_text(key), held_back_text(key)
+        usage, held_back = usage_text(key), hold_text(key)
         self.usage.setText(usage)
         self.usage.setVisible(bool(usage))
         self.held_back.setText(held_back)
