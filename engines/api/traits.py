@@ -209,6 +209,8 @@ class GrowingMemory(msgspec.Struct, frozen=True, kw_only=True, tag="growing"):
     """System memory of interpreter and libraries. From the size of what the wheels load; not measured with a model."""
     device: int = 0
     """Taken on the GPU besides the driver's context (allocator, kernels)."""
+    device_large: int = 0
+    """The same on a card of 80 GB, if it is known to be more; between 24 GB and that in proportion."""
     expert_process: int = 0
     """System memory of a further process, which computes experts that stay there; assumed."""
     expert_mark: str = ""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from app.advisor.memory import kv
-from app.advisor.memory.runtime import cuda_context
+from app.advisor.memory.runtime import cuda_context, share_between
 from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSetting, as_draft
 from app.core.advice import EstimateConfidence
 from app.core.machine import Confidence
@@ -18,6 +18,8 @@ from engines.api.traits import GrowingMemory
 
 HALF = 2
 """Activations and logits are F16 or BF16."""
+_CARD, _LARGE_CARD = 24_000_000_000, 80_000_000_000
+"""Bytes of a card from which on a library takes more of it, and of one where that was seen."""
 
 
 _BY_ROWS = frozenset({WeightKind.INPUT_EMBEDDING, WeightKind.LOOKUP_TABLE})
@@ -153,7 +155,14 @@ def _runtime_parts(setting: RunSetting, library: GrowingMemory) -> Iterator[Memo
     if setting.uses_gpu and setting.backend == "cuda":
         for place in range(setting.gpus):
             known = setting.gpu_memory[place] if place < len(setting.gpu_memory) else None
-            yield _runtime_part(place, cuda_context(known) + library.device, "CUDA's context and the allocator's spare")
+            size = cuda_context(known) + _device_spare(library, known)
+            yield _runtime_part(place, size, "CUDA's context and the allocator's spare")
+
+
+def _device_spare(library: GrowingMemory, gpu_memory: int | None) -> int:
+    """Return what the library takes on a card of so many bytes besides weights, cache and working set."""
+    more = max(0, library.device_large - library.device)
+    return library.device + int(more * share_between(gpu_memory or 0, _CARD, _LARGE_CARD))
 
 
 def _runtime_part(place: int, size: int, arithmetic: str) -> MemoryPart:

@@ -72,8 +72,12 @@ def cuda_context(gpu_memory: int | None) -> int:
     (small, low), (large, high) = CUDA_SMALL, CUDA_LARGE
     if gpu_memory is None:
         return high
-    share = min(1.0, max(0.0, (gpu_memory - small) / (large - small)))
-    return int(low + share * (high - low))
+    return int(low + share_between(gpu_memory, small, large) * (high - low))
+
+
+def share_between(value: float, low: float, high: float) -> float:
+    """Return how far a value lies from one bound to the other: 0 up to `low`, 1 from `high` on."""
+    return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
 def largest_matrix(facts: ModelFacts) -> int:

@@ -11,6 +11,7 @@ import pytest
 from app.core.engines import EngineState, EngineStatus
 from app.gateway.advising.idle_trials import IDLE_S, IdleTrials
 from app.gateway.services import Services
+from engines.api import Failure
 
 IDLE = EngineStatus(
     model="mine", engine="llama.cpp", state=EngineState.READY, last_used_at=time.time() - 2 * IDLE_S, loaded_at=1.0
@@ -36,6 +37,9 @@ class _PlayedSupervisor:
 
     async def unload_model(self, _model: str, *, force: bool = False) -> None:
         """Nothing here is spread over machines, which is what unloads by itself."""
+
+    def fail_model(self, _model: str, _failure: Failure) -> None:
+        """Nor does it lose one of them."""
 
 
 class _PlayedJob:
