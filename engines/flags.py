@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from engines.api import EngineInstallation, LaunchOptions, OmittedOption
+from engines.api import Descriptor, EngineInstallation, LaunchOptions, OmittedOption
 
 WORDS: Mapping[str, str] = MappingProxyType(
     {
@@ -42,6 +42,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "prefix_cache": "turning off the prefix cache",
         "trust_remote_code": "running a model's own code",
         "rpc_servers": "layers on other machines",
+        "traces_url": "traces of its own",
     }
 )
 """Every option that maps to flags, as sentences name it. `extra_args` and `extra_env` are passed on."""
@@ -183,6 +184,24 @@ def build_arguments(table: FlagTable, options: LaunchOptions, installation: Engi
         else:
             raise ValueError(_absent_flag_sentence(table, flag.option, missing_flag, installation))
     return CommandLine(args=(*args, *check_extra_arguments(table, options, installation)), left_out=tuple(left_out))
+
+
+def trace_arguments(about: Descriptor, options: LaunchOptions, installation: EngineInstallation) -> CommandLine:
+    """Return what has an engine send traces of its own, unless extra arguments say where; it runs as well without."""
+    flag, is_chosen = about.traces_flag, any(word.partition("=")[0] == about.traces_flag for word in options.extra_args)
+    if not flag or not options.traces_url or is_chosen:
+        return CommandLine(args=())
+    if flag in installation.flags:
+        return CommandLine(args=(flag, options.traces_url))
+    sentence = f"{about.name} {installation.version} is not known to have {flag}, so it sends no traces of its own."
+    return CommandLine(args=(), left_out=(OmittedOption(option="traces_url", sentence=sentence),))
+
+
+def trace_environment(about: Descriptor, options: LaunchOptions) -> Mapping[str, str]:
+    """Return what has OpenTelemetry's own exporters speak HTTP, and say whose spans they are."""
+    if not about.traces_flag or not options.traces_url:
+        return {}
+    return {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf", "OTEL_SERVICE_NAME": about.id}
 
 
 def flags_in(text: str) -> frozenset[str]:

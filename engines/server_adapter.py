@@ -28,7 +28,7 @@ from engines.api import (
     StopPlan,
 )
 from engines.failures import FailureReader
-from engines.flags import FlagTable, build_arguments
+from engines.flags import FlagTable, build_arguments, trace_arguments, trace_environment
 from engines.log_lines import Row, read_line
 from engines.program_probe import flags_of, on_path, output_of
 from engines.worker_launch import foreign_process
@@ -154,8 +154,11 @@ class ServerAdapter:
         terms = self._recipe.terms.get(installation.backend, BackendTerms())
         options = terms.complete_options(options)
         command_line = build_arguments(self._recipe.table, options, installation)
-        args = (*self._recipe.opening(model, options, net), *terms.build_arguments(options), *command_line.args)
+        traces = trace_arguments(self.descriptor, options, installation)
+        opening = self._recipe.opening(model, options, net)
+        args = (*opening, *terms.build_arguments(options), *command_line.args, *traces.args)
         own = {**QUIET, **self._recipe.env, **terms.build_environment(options)}
+        own |= trace_environment(self.descriptor, options)
         env = {**own, **device_environment(options), **options.extra_env}
         return LaunchPlan(
             processes=(foreign_process(installation, self._recipe.module, args, net.key, env=env),),
@@ -166,7 +169,7 @@ class ServerAdapter:
             files=self._recipe.files(options),
             context=options.context,
             slots=options.slots,
-            left_out=command_line.left_out,
+            left_out=(*command_line.left_out, *traces.left_out),
         )
 
     def read_log(self, line: str) -> Sequence[LogEvent]:

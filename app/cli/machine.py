@@ -19,6 +19,7 @@ from app.core.engines import EngineChoice
 from app.core.errors import EngineFailed, EnvironmentFault
 from app.core.events import CalibrationChanged, Event
 from app.core.machine import DiagnosticBundle, Fact, Gpu, Machine
+from app.core.traces import TracesState
 
 
 @click.command()
@@ -212,14 +213,17 @@ def doctor(*, output: Path | None, bundle: Path | None, as_json: bool) -> None:
             raise click.UsageError("--output and --bundle cannot be used together: the bundle contains the report.")
         _write_bundle(bundle, as_json=as_json)
         return
-    report = connect_gateway().get("/doctor", msgspec.Raw, timeout_s=_REPORT_TIMEOUT_S)
+    client = connect_gateway()
+    report = client.get("/doctor", msgspec.Raw, timeout_s=_REPORT_TIMEOUT_S)
     versioned = {"version": API_VERSION, **msgspec.json.decode(report, type=dict[str, msgspec.Raw])}
     text = msgspec.json.format(msgspec.json.encode(versioned), indent=2) + b"\n"
     if as_json:
         click.echo(text.decode(), nl=False)
     else:
         report_data = msgspec.json.decode(report, type=_Report)
-        for line in (*summary_lines(report_data.machine), *confinement_lines(report_data.confinement)):
+        traces = client.get("/traces", TracesState)
+        lines = (*summary_lines(report_data.machine), *confinement_lines(report_data.confinement))
+        for line in (*lines, *trace_lines(traces)):
             click.echo(line)
     if output is not None or not as_json:
         path = output or Path(time.strftime("roundhouse-report-%Y%m%d-%H%M%S.json"))
@@ -244,6 +248,12 @@ def confinement_lines(report: ConfinementReport | None) -> Iterator[str]:
         for part in report.parts:
             if not part.is_held:
                 yield f"{'Open':<12}{part.sentence}"
+
+
+def trace_lines(state: TracesState) -> Iterator[str]:
+    """Yield whether traces are taken, if any are sent."""
+    if state.is_on:
+        yield f"{'Traces':<12}{state.sentence}"
 
 
 def _write_bundle(path: Path, *, as_json: bool) -> None:

@@ -78,6 +78,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "logs": ("engines:logs", "Show an engine's log."),
     "engines": ("engine_store:engines", "List, install, update, test and remove engines."),
     "requests": ("requests:requests", "Show the latest requests to the endpoint."),
+    "traces": ("traces:traces", "Send traces of requests to an OpenTelemetry collector."),
     "usage": ("requests:usage", "Show usage by client and model."),
     "cache": ("cache:cache", "Show and remove the prompts that models need not read again."),
     "connections": ("connections:connections", "Show connections to other computers, with time and reason."),

@@ -13,6 +13,7 @@ from app.cli.output import format_table, json_option, print_note, show_result
 from app.cli.service import stop_service
 from app.config import service_unit
 from app.config.hub_token import HubToken
+from app.config.kept_secret import KeptSecret
 from app.config.owned_paths import (
     OwnedPath,
     OwnedPathKind,
@@ -147,6 +148,7 @@ def _remove_belongings(paths: Paths, belongings_found: list[OwnedPath], kinds: s
     stop_service(paths)
     if OwnedPathKind.KEPT in kinds:
         HubToken(paths.hub_token_file).forget_token()
+        KeptSecret(paths.trace_headers_file, "the headers for traces").forget_secret()
     failed: list[str] = []
     for belonging in [*belongings_found, *list_owned_paths(paths)]:  # stopping writes a last time
         if belonging.kind in kinds:

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.core.api import SettingValue
+from app.core.connections import is_forbidden
 from app.core.errors import quote_value
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
@@ -92,3 +93,19 @@ def https_only(value: SettingValue) -> str:
     if where.hostname and (where.scheme == "https" or (where.scheme == "http" and where.hostname in LOOPBACK)):
         return ""
     return f"The address must begin with https://, not {quote_value(value)}."
+
+
+def collector_or_nothing(value: SettingValue) -> str:
+    """Refuse what is no address of a collector, holds a secret, or must not be called."""
+    if not value:
+        return ""
+    try:
+        where = urlsplit(str(value))
+        is_right = where.scheme in {"http", "https"} and bool(where.hostname) and where.port != 0
+    except ValueError:  # brackets or a port that are none
+        where, is_right = urlsplit(""), False
+    if not is_right or any(character <= " " for character in str(value)):
+        return f"The address of a collector is written like http://127.0.0.1:4318, not {quote_value(value)}."
+    if where.username is not None or where.password is not None or where.query or where.fragment:
+        return "The address of a collector has no user, password, `?` or `#`; secrets go into its headers."
+    return "This is an address that is never contacted." if is_forbidden(where.hostname or "") else ""

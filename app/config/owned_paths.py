@@ -121,6 +121,7 @@ _CONFIG = (
     "profiles.toml*",
     "keys.json*",
     "hub-token.json*",
+    "trace-headers.json*",
     "machine-identity.*",
     "machines.json*",
     "update-keys.txt",

@@ -54,6 +54,11 @@ class Paths:
         return self.config / "hub-token.json"
 
     @property
+    def trace_headers_file(self) -> Path:
+        """Where the headers for traces are kept, or the headers themselves, mode 0600."""
+        return self.config / "trace-headers.json"
+
+    @property
     def engine_homes(self) -> Path:
         """What engines keep between runs, such as kernels they compiled: a folder for each, which is its home."""
         return self.data / "engine-homes"

@@ -563,6 +563,22 @@ SETTINGS: tuple[Setting, ...] = (
         default=False,
     ),
     Setting(
+        name="traces.endpoint",
+        title="Send traces to",
+        help="Address of an OpenTelemetry collector (OTLP over HTTP) that is told of each request, such as "
+        "http://127.0.0.1:4318. Empty: none.",
+        kind=SettingKind.TEXT,
+        default="",
+        check=checks.collector_or_nothing,
+    ),
+    Setting(
+        name="traces.contents",
+        title="Prompts and answers in traces",
+        help="The first 8 KiB of each request and answer go to the collector too. Off: figures and names only.",
+        kind=SettingKind.BOOL,
+        default=False,
+    ),
+    Setting(
         name="responses.mcp_servers",
         title="Tools for programs",
         help="Names of MCP servers whose tools programs may have models call (`mcp` tools of /v1/responses). A program "

@@ -6,6 +6,7 @@ nothing of a person's home is, but the model and what the engine itself consists
 
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -92,7 +93,9 @@ def _connectable_ports(launch: LaunchFacts, machine: MachineFacts) -> tuple[Port
     if launch.options.rpc_servers:
         ports = (int(server.rpartition(":")[2]) for server in launch.options.rpc_servers)
         return tuple(PortRange(port, port) for port in ports)
-    return (PortRange(_first_port(launch.about, machine), _LAST_PORT),)
+    collector = urlsplit(launch.options.traces_url).port
+    traces = () if collector is None else (PortRange(collector, collector),)
+    return (*traces, PortRange(_first_port(launch.about, machine), _LAST_PORT))
 
 
 _ANY_FREE_PORT = 0

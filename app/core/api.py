@@ -227,6 +227,10 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     DELETE /requests                           204, forgets those that are over
     GET    /requests/{id}                      RequestDetail
     POST   /requests/{id}/cancel               RequestInfo
+    GET    /traces                             TracesState; the headers' values are never told
+    POST   /traces/headers    SetTraceHeaders  TracesState
+    DELETE /traces/headers                     204
+    POST   /traces/test                        TracesState, one span was sent
     GET    /usage                              Usage
     GET    /usage/keys?days=                   list[KeyDay], the newest day first
 """

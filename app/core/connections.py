@@ -29,6 +29,7 @@ class ConnectionReason(StrEnum):
     MACHINES = "machines"
     APP_UPDATE = "app_update"
     TOOLS = "tools"
+    TRACES = "traces"
 
 
 class Program(StrEnum):
@@ -105,6 +106,7 @@ REASON_TEXTS: dict[ConnectionReason, LazyText] = {
     ConnectionReason.MACHINES: LazyText("Use another machine of yours"),
     ConnectionReason.APP_UPDATE: LazyText("Check for or download a newer Roundhouse"),
     ConnectionReason.TOOLS: LazyText("Use the tools of an MCP server"),
+    ConnectionReason.TRACES: LazyText("Send traces of requests"),
 }
 """Each purpose in words, the same in the window and on the command line."""
 

@@ -72,6 +72,8 @@ class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
     """As in the metrics: "ok", "refused", "engine_failed", "client_gone", "stopped", "bug"; empty while it goes on."""
     error: str = ""
     """Why it failed, in a sentence."""
+    trace_id: str = ""
+    """Of the trace that it is part of, where traces are sent; 32 hexadecimal digits."""
 
     @property
     def is_over(self) -> bool:

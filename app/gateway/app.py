@@ -37,6 +37,7 @@ from app.gateway.watching import routes as public
 from app.gateway.watching.connection_log import add_connections
 from app.gateway.watching.inspector import INSPECTOR, KEEPS_BODIES, USAGE, RequestInspector, UsageRecorder
 from app.gateway.watching.journal import JournalSink
+from app.gateway.watching.trace_exporter import TRACES, TraceExporter
 
 _MIB = 1024 * 1024
 
@@ -112,6 +113,7 @@ def _observe(app: web.Application, services: Services) -> Observers:
     usage = app[USAGE] = UsageRecorder(services.chats, services.keys)
     sinks = (services.metrics, services.measuring, inspector, usage, JournalSink())
     observers = Observers(sinks, partial(services.settings.get_flag, KEEPS_BODIES))
+    traces = app[TRACES] = TraceExporter(services, observers)
     kept = app[KEPT_PROMPTS] = WarmPromptService(services, observers)
     engines = app[ENGINE_ACCESS] = EngineAccess(
         services.supervisor,
@@ -128,6 +130,7 @@ def _observe(app: web.Application, services: Services) -> Observers:
         await engines.stuck_checks.close()
         await kept.resume.close()
         observers.notify()
+        await traces.close()
         inspector.close()
         await usage.close()
 

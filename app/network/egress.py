@@ -24,7 +24,9 @@ _LONGEST_HOST, _LONGEST_ABOUT = 253, 200
 """A name has no more characters; who it is made for is cut."""
 
 
-_PASSES_HERE = frozenset({ConnectionReason.ATTACHED, ConnectionReason.MACHINES, ConnectionReason.TOOLS})
+_PASSES_HERE = frozenset(
+    {ConnectionReason.ATTACHED, ConnectionReason.MACHINES, ConnectionReason.TOOLS, ConnectionReason.TRACES}
+)
 """What other programs serve on this computer itself is not another computer."""
 
 

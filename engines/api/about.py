@@ -199,6 +199,8 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it starts processes that connect to each other: it is confined less then (`app.confinement.policy`)."""
     helped_with: frozenset[str] = frozenset()
     """Options with which it starts processes of its own that share memory with it, and is confined less (as above)."""
+    traces_flag: str = ""
+    """The flag that says where it sends traces of its own (OTLP); empty where none is used."""
     program: str = ""
     """What its server is called, where a person's own can be run instead of an installed one; empty where none can."""
     tool_parsers: Mapping[str, str] = {}

@@ -94,6 +94,8 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     trust_remote_code: bool = False
     rpc_servers: tuple[str, ...] = ()
     """Loopback addresses behind which other machines hold layers; `split_ratio` begins with their shares."""
+    traces_url: str = ""
+    """Where it sends traces of its own, a collector on this computer; empty for none."""
     extra_args: tuple[str, ...] = ()
     extra_env: Mapping[str, str] = {}
 

@@ -39,6 +39,7 @@ DESCRIPTOR = Descriptor(
     },
     platforms=frozenset({"linux"}),
     has_helpers=True,
+    traces_flag=VLLM.traces_flag,
     accelerators=("cuda", "cpu"),
     loosens_calls=VLLM.loosens_calls,
     probe_path="/v1/completions",

@@ -29,7 +29,15 @@ from engines.api import (
 from engines.clues import compile_clues
 from engines.dynamo.descriptor import DESCRIPTOR
 from engines.failures import FailureReader
-from engines.flags import Flag, FlagTable, build_arguments, task_flag, value_flag
+from engines.flags import (
+    Flag,
+    FlagTable,
+    build_arguments,
+    task_flag,
+    trace_arguments,
+    trace_environment,
+    value_flag,
+)
 from engines.log_lines import read_line, stage_row
 from engines.program_probe import flags_of
 from engines.remedies import RemedyOptions
@@ -148,7 +156,8 @@ class DynamoAdapter:
         terms = VLLM_ON_CPU if installation.backend == "cpu" else BackendTerms()
         options = terms.complete_options(options)
         command_line = build_arguments(TABLE, options, installation)
-        args = (*terms.build_arguments(options), *command_line.args)
+        traces = trace_arguments(DESCRIPTOR, options, installation)
+        args = (*terms.build_arguments(options), *command_line.args, *traces.args)
         here = dict.fromkeys(HOSTS, net.host)
         env = {
             **QUIET,
@@ -156,6 +165,7 @@ class DynamoAdapter:
             **here,
             "DYN_FILE_KV": "discovery",
             **terms.build_environment(options),
+            **trace_environment(DESCRIPTOR, options),
             **device_environment(options),
             **options.extra_env,
         }
@@ -171,7 +181,7 @@ class DynamoAdapter:
             files=template_file(options),
             context=options.context,
             slots=options.slots,
-            left_out=command_line.left_out,
+            left_out=(*command_line.left_out, *traces.left_out),
         )
 
     def read_log(self, line: str) -> Sequence[LogEvent]:

@@ -89,6 +89,7 @@ DESCRIPTOR = Descriptor(
     },
     platforms=frozenset({"linux"}),
     has_helpers=True,
+    traces_flag="--otlp-traces-endpoint",
     accelerators=("cuda", "rocm", "cpu"),
     loosens_calls=True,  # 0.32.0 wrote {} for a tool with a required property, unless the tool was marked strict
     probe_path="/v1/completions",

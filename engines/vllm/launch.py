@@ -67,6 +67,7 @@ TABLE = FlagTable(
         value_flag("context", "--max-model-len"),
         value_flag("slots", "--max-num-seqs"),
         no_flag("threads"),
+        no_flag("traces_url"),
         no_flag("device_ids", "--device-ids"),
         value_flag("tensor_parallel", "--tensor-parallel-size"),
         value_flag("pipeline_parallel", "--pipeline-parallel-size"),

@@ -11,6 +11,7 @@ MEASUREMENTS = (
     Measurement("startup", "tests.bench.startup:measure"),
     Measurement("proxies", "tests.bench.proxies:measure"),
     Measurement("routers", "tests.bench.router_cost:measure"),
+    Measurement("traces", "tests.bench.tracing_cost:measure"),
     Measurement("crowd", "tests.bench.crowd:measure"),
     Measurement("cancel", "tests.bench.cancelling:measure"),
     Measurement("complete", "tests.bench.completing:measure"),

@@ -1,6 +1,6 @@
 """The gateway's whole request path before an engine that already runs, so that only the proxying is measured.
 
-python -m tests.bench.gateway_before_engine PORT ENGINE_URL ENGINE_KEY
+python -m tests.bench.gateway_before_engine PORT ENGINE_URL ENGINE_KEY [COLLECTOR_URL]
 
 All but the engine's process is as it always is: the supervisor watches it as it watches an endpoint somebody else runs.
 """
@@ -71,9 +71,9 @@ async def supervised(services: Services, folder: Path, upstream: Upstream) -> Se
     return replace(services, supervisor=supervisor)
 
 
-async def serve(port: int, folder: Path, upstream: Upstream) -> None:
+async def serve(port: int, folder: Path, upstream: Upstream, environ: dict[str, str]) -> None:
     paths = Paths(config=folder, data=folder, state=folder, logs=folder)
-    services = await supervised(await played_services(paths, {}, Limits(), upstream), folder, upstream)
+    services = await supervised(await played_services(paths, environ, Limits(), upstream), folder, upstream)
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     runner = await open_runner(services, bind("127.0.0.1", port, tries=1))
@@ -86,4 +86,5 @@ async def serve(port: int, folder: Path, upstream: Upstream) -> None:
 if __name__ == "__main__":
     raise_open_file_limit()
     with tempfile.TemporaryDirectory() as home:
-        run(serve(int(sys.argv[1]), Path(home), Upstream(url=sys.argv[2], key=sys.argv[3])))
+        settings = dict(zip(("ROUNDHOUSE_TRACES_ENDPOINT",), sys.argv[4:], strict=False))
+        run(serve(int(sys.argv[1]), Path(home), Upstream(url=sys.argv[2], key=sys.argv[3]), settings))

@@ -39,9 +39,9 @@ def start_proxied_engine() -> Iterator[EngineBehindGateway]:
         yield EngineBehindGateway(engine, gateway)
 
 
-def start_proxy(module: str, engine: BenchTarget) -> contextlib.AbstractContextManager[Proxy]:
+def start_proxy(module: str, engine: BenchTarget, *arguments: str) -> contextlib.AbstractContextManager[Proxy]:
     """Start a proxy of ours before the engine."""
-    return run_server(module_command(module), engine.url, engine.key)
+    return run_server(module_command(module), engine.url, engine.key, *arguments)
 
 
 @contextlib.contextmanager

@@ -141,3 +141,36 @@ def test_vllm_is_told_not_to_keep_prompts_as_its_version_calls_it() -> None:
     assert "--no-enable-prefix-caching" in process.argv
     with pytest.raises(ValueError, match="is Roundhouse's to set"):
         check_extra_arguments(VLLM, LaunchOptions(extra_args=("--disable-prefix-caching",)), installation_of(record))
+
+
+TRACED = LaunchOptions(traces_url="http://127.0.0.1:4318/v1/traces")
+
+
+@pytest.mark.parametrize("record", [record for record in RECORDS if ADAPTERS[record.engine].descriptor.traces_flag])
+def test_traces_of_its_own_go_where_roundhouse_sends_its_own(record: Record) -> None:
+    adapter = ADAPTERS[record.engine]
+    plan = adapter.plan(MODEL, TRACED, NET, installation_of(record))
+    worker = plan.processes[-1]
+    at = worker.argv.index("--otlp-traces-endpoint")
+    assert worker.argv[at + 1] == TRACED.traces_url
+    assert worker.env["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] == "http/protobuf"
+    assert worker.env["OTEL_SERVICE_NAME"] == record.engine
+    assert plan.left_out == ()
+
+
+@pytest.mark.parametrize("engine", ["vllm", "dynamo"])
+def test_a_version_without_the_flag_runs_without_and_says_so(engine: str) -> None:
+    record = next(record for record in RECORDS if record.engine == engine)
+    older = msgspec.structs.replace(installation_of(record), flags=record.flags - {"--otlp-traces-endpoint"})
+    plan = ADAPTERS[engine].plan(MODEL, TRACED, NET, older)
+    assert "--otlp-traces-endpoint" not in plan.processes[-1].argv
+    (left_out,) = plan.left_out
+    assert left_out.option == "traces_url"
+    assert record.version in left_out.sentence
+
+
+def test_a_collector_that_a_person_names_for_an_engine_counts() -> None:
+    record = next(record for record in RECORDS if record.engine == "vllm")
+    own = msgspec.structs.replace(TRACED, extra_args=("--otlp-traces-endpoint=http://elsewhere:4318/v1/traces",))
+    argv = ADAPTERS["vllm"].plan(MODEL, own, NET, installation_of(record)).processes[-1].argv
+    assert [word for word in argv if word.startswith("--otlp-traces-endpoint")] == list(own.extra_args)

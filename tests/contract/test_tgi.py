@@ -81,6 +81,7 @@ def test_what_it_has_no_setting_for_is_refused_with_a_sentence() -> None:
         "projector": Path("/p"),
         "device_bytes": (1 << 30,),
         "rpc_servers": ("127.0.0.1:6001",),
+        "traces_url": "http://127.0.0.1:4318/v1/traces",
         "pipeline_parallel": 2,
         "lora": (Path("/l"),),
         "chat_template": "{{ x }}",

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import date, timedelta
 
 from app.core.requests import KeyDay, Peer, RequestDetail, RequestInfo, RequestState, Usage, UsageRow
+from app.core.traces import TracesState
 
 _S = RequestState
 _NOW = time.time()
@@ -122,6 +123,7 @@ def request_replies() -> Mapping[str, object]:
     """Return the answers of the inspector's routes."""
     return {
         "GET /requests": REQUESTS,
+        "GET /traces": TracesState(sentence="Traces are not sent anywhere."),
         "GET /usage": USAGE,
         "GET /usage/keys": KEY_DAYS,
         "DELETE /requests": None,

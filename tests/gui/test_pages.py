@@ -283,6 +283,7 @@ def test_settings_come_by_section_in_table_order(settings: SettingsModel) -> Non
         "Updates",
         "Downloads",
         "Inspector",
+        "Traces",
         "Responses",
         "Window",
     ]

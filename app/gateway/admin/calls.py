@@ -44,6 +44,7 @@ from app.gateway.profiles.switching import ProfileSwitcher
 from app.gateway.services import SERVICES, Services
 from app.gateway.watching.connection_log import CONNECTIONS, ConnectionLog
 from app.gateway.watching.inspector import INSPECTOR, USAGE, RequestInspector, UsageRecorder
+from app.gateway.watching.trace_exporter import TRACES, TraceExporter
 
 if TYPE_CHECKING:
     from app.gateway.engines.store import EngineStore
@@ -128,6 +129,7 @@ class AdminCall(Generic[B_co, Q_co]):
     engines: LazyEngineStore
     inspector: RequestInspector
     kept_prompts: WarmPromptService
+    traces: TraceExporter
     usage: UsageRecorder
     downloads: DownloadQueue
     library: FileJobs
@@ -248,6 +250,7 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         engines=request.app[ENGINES],
         inspector=request.app[INSPECTOR],
         kept_prompts=request.app[KEPT_PROMPTS],
+        traces=request.app[TRACES],
         usage=request.app[USAGE],
         downloads=request.app[DOWNLOADS],
         library=request.app[LIBRARY],

@@ -125,6 +125,7 @@ async def change_settings(call: AdminCall[SettingChanges, NoQuery]) -> list[Sett
         await _arrange_login(services.settings, services.home)
     renew_policy(services)
     call.inspector.settings_changed()
+    call.traces.apply_settings()
     await responses_kept.settings_changed(services.chats, services.settings, changed)
     call.downloads.apply_settings()
     await call.kept_prompts.apply_settings()

@@ -7,6 +7,7 @@ import msgspec
 from app.core.connections import ConnectionList
 from app.core.kept_prompts import WarmPrompts
 from app.core.requests import KeyDay, RequestDetail, RequestInfo, Usage
+from app.core.traces import SetTraceHeaders, TracesState
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 
 routes = RouteTable()
@@ -86,6 +87,32 @@ async def show(call: AdminCall[None, NoQuery]) -> RequestDetail:
 async def cancel(call: AdminCall[None, NoQuery]) -> RequestInfo:
     """Stop a request; its client is told so."""
     return call.inspector.stop_request(call.names["id"])
+
+
+@routes.add("GET", "/traces")
+async def show_traces(call: AdminCall[None, NoQuery]) -> TracesState:
+    """Say whether traces of requests are sent to a collector, and what came of it."""
+    return await call.traces.describe_state()
+
+
+@routes.add("POST", "/traces/headers")
+async def store_trace_headers(call: AdminCall[SetTraceHeaders, NoQuery]) -> TracesState:
+    """Keep the headers that traces are sent with in the system's keyring."""
+    await call.traces.store_headers(call.body.headers)
+    return await call.traces.describe_state()
+
+
+@routes.add("DELETE", "/traces/headers")
+async def forget_trace_headers(call: AdminCall[None, NoQuery]) -> None:
+    """Forget the headers that traces are sent with."""
+    await call.traces.forget_headers()
+
+
+@routes.add("POST", "/traces/test")
+async def send_test_trace(call: AdminCall[None, NoQuery]) -> TracesState:
+    """Send one span to the collector now."""
+    await call.traces.send_test()
+    return await call.traces.describe_state()
 
 
 @routes.add("GET", "/usage")

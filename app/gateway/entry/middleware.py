@@ -72,8 +72,11 @@ class Entry:
         KEY_MODELS.set(())
         if request.method != hdrs.METH_POST or path.startswith(PREFIX):  # no model is asked anything
             return await self._call_handler(request, handler, path)
-        caller = caller_of(request, request_id, keeps_bodies=self._observers.keep_bodies())
+        keeps_bodies = self._observers.keep_bodies() or self._observers.traces_contents
+        caller = caller_of(request, request_id, keeps_bodies=keeps_bodies)
         request[OBSERVATION] = observed = Observation(caller, self._observers, request.task)
+        if self._observers.begin_trace is not None:
+            observed.trace = self._observers.begin_trace(request.headers)
         CLIENT.set(f"{caller.client} {request.remote}")
         try:
             response = await self._call_handler(request, handler, path)

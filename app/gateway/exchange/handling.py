@@ -12,6 +12,7 @@ from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.dialects.raw_fields import ABSENT
 from app.gateway.exchange.observer import OBSERVATION, Observation
 from app.gateway.exchange.passing import pass_on
+from app.gateway.exchange.trace_context import TRACEPARENT, TRACESTATE
 from app.gateway.exchange.upstream import (
     CacheFieldDroppedError,
     EngineAccess,
@@ -46,8 +47,10 @@ class RequestJob(msgspec.Struct, frozen=True):
 Understand = Callable[[web.Request], Awaitable[RequestJob]]
 """Turns a request into what the engine is asked. Raises errors of ours for what cannot be asked."""
 
-_PASSED_ON = (hdrs.ACCEPT, hdrs.USER_AGENT, "traceparent", "OpenAI-Beta")
+_PASSED_ON = (hdrs.ACCEPT, hdrs.USER_AGENT, "OpenAI-Beta")
 """Of the client's headers. Its Authorization, cookies and Origin are not the engine's business."""
+_OF_TRACES = (TRACEPARENT, TRACESTATE)
+"""Passed on as they are where no traces are sent from here; else the engine is told of its place in the trace."""
 _UNLIMITED = nullcontext()
 _NO_TERMS, _BESIDE = LeaseOptions(), LeaseOptions(takes_slot=False)
 BESIDE_SLOTS = frozenset({Route.TOKENIZE, Route.DETOKENIZE, Route.COUNT_TOKENS, Route.APPLY_TEMPLATE})
@@ -86,16 +89,19 @@ async def answer_request(request: web.Request, route: str, understand: Understan
             except CacheFieldDroppedError:
                 if job.detour is None:
                     raise
+                observed.note_event("detour", why="prompt cache")
                 job = RequestJob(job.upstream, answer=await job.detour())
             except UnreadableAnswerError as error:
                 if job.detour is None:
                     return error.refusal
+                observed.note_event("detour", why="unreadable answer")
                 job = RequestJob(job.upstream, answer=await job.detour())
             except EngineFailed as error:
                 if not _may_go_elsewhere(request, job, error):
                     raise
                 lost.add(job.upstream.load.source.name)
                 job = await understand(request)
+                observed.note_event("fallback", lost=observed.model, code=error.code)
                 if job.upstream.load.source.name in lost:  # the person named that machine, or all were tried
                     raise
 
@@ -116,8 +122,9 @@ def _may_go_elsewhere(request: web.Request, job: RequestJob, error: EngineFailed
 
 def client_header_lines(request: web.Request) -> bytes:
     """Return the header lines of a client's that an engine may see."""
-    headers, lines = request.headers, ""
-    for name in _PASSED_ON:
+    headers, lines, observed = request.headers, "", request.get(OBSERVATION)
+    names = _PASSED_ON if TRACEPARENT not in headers or (observed and observed.trace) else (*_PASSED_ON, *_OF_TRACES)
+    for name in names:
         if name in headers:
             lines += f"{name}: {headers[name]}\r\n"
     return lines.encode("utf-8", "surrogateescape")

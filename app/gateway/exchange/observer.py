@@ -18,14 +18,18 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import msgspec
 from aiohttp import web
 
 from app.core.errors import RoundhouseError, UserError
 from app.core.requests import Peer
+from app.gateway.exchange.trace_context import AttributeValue, RequestTrace
 from app.supervisor.lease import Lease
+
+if TYPE_CHECKING:
+    from multidict import CIMultiDictProxy
 
 log = logging.getLogger(__name__)
 
@@ -174,6 +178,10 @@ class Observers:
         self.change_sinks = [sink.on_change for sink in sinks if _overrides(sink, "on_change")]
         self.answer_sinks = [sink.on_answer for sink in sinks if _overrides(sink, "on_answer")]
         self.end_sinks = [sink.on_end for sink in sinks if _overrides(sink, "on_end")]
+        self.begin_trace: Callable[[CIMultiDictProxy[str]], RequestTrace] | None = None
+        """Makes the trace of a request by its headers, while traces are sent."""
+        self.traces_contents = False
+        """Whether what is said goes into traces."""
         self.read_rates: dict[str, float] = {}
         """Tokens of prompts that engines read per second, by model, as they were measured last."""
         self._events: list[tuple[Sequence[Notify], Observation]] = []
@@ -228,6 +236,7 @@ class Observation:
             "kept_request",
             "read_rate",
             "request_body",
+            "trace",
         ),
         *("last_at", "leased_at", "load_s", "model", "outcome", "route", "started_at", "status", "_connection"),
         *("_events", "_observers", "_room", "_tail", "_task", "_tokens"),
@@ -270,6 +279,8 @@ class Observation:
         self._tail: deque[bytes] = deque(maxlen=_TAIL_PIECES)
         self._tokens: TokenCounts | None = None
         self.figures: ExchangeFigures | None = None
+        self.trace: RequestTrace | None = None
+        """Its place in a trace, where traces are sent."""
         self.read_rate: float | None = None
         """Tokens of a prompt that its engine reads per second, as far as anybody has measured it."""
 
@@ -320,6 +331,7 @@ class Observation:
         further = Observation(caller, self._observers, self._task)
         further.key_id, further.key_name, further.key_use = self.key_id, self.key_name, self.key_use
         further.request_body = self.request_body
+        further.trace = None if self.trace is None else self.trace.begin_further_call()
         further.note_model(self.route, self.model)
         try:
             with further:
@@ -365,6 +377,11 @@ class Observation:
         self.outcome = ExchangeOutcome.REFUSED if isinstance(error, UserError) else ExchangeOutcome.ENGINE_FAILED
         self.error, self.error_code = str(error), error.code
 
+    def note_event(self, name: str, **attributes: AttributeValue) -> None:
+        """Note for its trace what happened on the way: a request repeated, sent elsewhere, asked once more."""
+        if self.trace is not None:
+            self.trace.note_event(name, attributes)
+
     def note_stream_failure(self, sentence: str, code: str, *, is_engines: bool = True) -> None:
         """Note what the client was told in its stream, which had begun, instead of an end."""
         self.outcome = ExchangeOutcome.ENGINE_FAILED if is_engines else ExchangeOutcome.REFUSED
@@ -401,6 +418,8 @@ class Observation:
         self._tokens = self._tokens or self.tokens
         if self.key_use is not None:
             self.key_tokens = self.key_use.note_end(self)
+        if self.trace is not None:
+            self.trace.note_end(self.request_body, self.tail)
         self.request_body = b""
         self._note_read_rate(self._tokens)
         self._tail.clear()

@@ -191,6 +191,7 @@ async def repair_answer(
         return _release(guard, checked, end)
     guard.drop_calls()
     log.info("Asking once more for an answer that cannot be used", extra={"model": upstream.model})
+    observed.note_event("repeat", why="the answer cannot be used")
     second = await _ask_again(once, engines, msgspec.structs.replace(upstream, body=body), observed, guard)
     if isinstance(second, AnswerFailed) and not checked:
         return second

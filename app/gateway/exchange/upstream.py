@@ -337,6 +337,7 @@ class EngineAnswer:
         if not lost.may_repeat:
             raise broke_off_error(lost.cause) from lost
         log.info("Repeating a request whose engine had gone", extra={"model": self.request.model})
+        self._observed.note_event("repeat", why="the engine had gone")
         try:
             await self._open_connection()
         except EngineLostError as again:
@@ -349,6 +350,7 @@ class EngineAnswer:
             if limit is None:
                 return
             log.info("Asking for an answer of at most %d tokens", limit, extra={"model": self.request.model})
+            self._observed.note_event("repeat", why="the limit did not fit", limit=limit)
             self._close_connection()
             self._limit, self._refusal = limit, None
             try:
@@ -483,11 +485,13 @@ class EngineAnswer:
             body = await call_off_loop(body, with_fields, body, changes)
         # Engine and gateway agree on what the engine would do anyway.
         closes = descriptor.closes_after_stream and (len(body) > _SEARCHED_BYTES or _STREAM in body)
+        trace = self._observed.trace
+        headers = request.headers if trace is None else request.headers + trace.begin_call(lease.base_url)
         return _request_head(
             lease,
             request.path,
             body,
-            request.headers + (_CLOSE if closes else b""),
+            headers + (_CLOSE if closes else b""),
             content_type=request.content_type,
         ), body
 

@@ -23,6 +23,7 @@ from app.core.errors import BadRequest, EngineFailed, NotFound, Unavailable
 from app.core.machine import Machine
 from app.core.models import LoadOptions, ModelInfo, ModelSettings, Preset
 from app.core.profiles import NO_PROFILE, Profile
+from app.core.traces import TRACES_ENDPOINT, traces_url
 from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.loading import requested_model
 from app.gateway.loading.draft_choice import keep_proven_draft
@@ -33,7 +34,7 @@ from app.gateway.services import Services
 from app.hub.library.attached import KEY_SUFFIX, Attachment
 from app.hub.library.library import Library
 from app.hub.library.naming import fold_name
-from app.network.egress import egress_gate
+from app.network.egress import egress_gate, is_this_computer
 from app.supervisor.policy import APPLICABLE, LoadRequest, MemoryNeeds, ModelPolicy, SupervisorPolicy
 from app.supervisor.pool import Supervisor
 from app.supervisor.scheduling import PLACES, SYSTEM
@@ -354,7 +355,16 @@ def launch_options(
     Raises NotFound or BadRequest for files that go with it. Reads disks: for a thread.
     """
     chosen = choose_options(services.settings, model, requested, own)
+    if services.adapters[engine].descriptor.traces_flag:
+        chosen = msgspec.structs.replace(chosen, traces_url=_collector_here(services))
     return with_tuning(services, model, own, engine=engine, options=chosen)
+
+
+def _collector_here(services: Services) -> str:
+    """Return where engines send traces of their own: to a collector on this computer that asks for no secret header."""
+    url = traces_url(services.settings.get_text(TRACES_ENDPOINT))
+    is_open = is_this_computer(urlsplit(url).hostname or "") and not services.paths.trace_headers_file.exists()
+    return url if is_open else ""
 
 
 def choose_options(

@@ -47,7 +47,7 @@ _VIA = "1.1 roundhouse"
 """Has the endpoint ask for the key, as of whatever comes by way of another program: on loopback it need not."""
 _PEER = web.RequestKey("machine", str)
 """The fingerprint of the machine that asks."""
-_HEADERS = (hdrs.CONTENT_TYPE, hdrs.ACCEPT, "traceparent", "OpenAI-Beta", "anthropic-version")
+_HEADERS = (hdrs.CONTENT_TYPE, hdrs.ACCEPT, "traceparent", "tracestate", "OpenAI-Beta", "anthropic-version")
 _KEEP_S = 75.0
 """As at the ordinary endpoint."""
 

@@ -110,6 +110,7 @@ def _request_info(exchange: Observation, state: RequestState, figures: ExchangeF
         status=exchange.status if is_over else None,
         outcome=str(exchange.outcome) if is_over else "",
         error=exchange.error[:_LONGEST_ERROR] if is_over else "",
+        trace_id="" if exchange.trace is None else exchange.trace.trace_id,
         **msgspec.structs.asdict(figures),
     )
 

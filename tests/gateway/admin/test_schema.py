@@ -187,10 +187,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     lifecycle_answers_as_it_says(call)
     library_answers_as_it_says(call, gateway)
     updates_answer_as_they_say(call)
-    assert "connections" in call("GET", "/connections")
-    call("DELETE", "/connections")
-    assert call("GET", "/kept-prompts")["prompts"] == []
-    call("DELETE", "/kept-prompts")
+    traffic_answers_as_it_says(call)
     call("PATCH", "/settings", {"window.theme": "dark"})
     elsewhere = {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/engines/{id}/")}
     """What needs something to install: `test_engine_store`."""
@@ -199,6 +196,8 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     elsewhere |= {("POST", "/machines"), ("POST", "/machines/wake"), ("POST", "/plan/across")}
     elsewhere |= {(method, "/machines/{name}") for method in ("PATCH", "DELETE")}
     """What needs another gateway: `test_paired_gateways`, `test_across`."""
+    elsewhere.add(("POST", "/traces/test"))
+    """What needs a collector: `test_traces`."""
     elsewhere.add(("POST", "/draft-trials"))
     """What needs an engine that drafts: `test_draft_trials`."""
     elsewhere |= {
@@ -226,6 +225,16 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     """What needs a release: `test_updating`, and `test_update` end to end."""
     left = {(row.method, row.path) for row in ENDPOINTS} - call.covered - elsewhere
     assert left == {("POST", "/shutdown"), ("GET", "/events")}
+
+
+def traffic_answers_as_it_says(call: Checked) -> None:
+    assert "connections" in call("GET", "/connections")
+    call("DELETE", "/connections")
+    assert call("GET", "/kept-prompts")["prompts"] == []
+    call("DELETE", "/kept-prompts")
+    assert call("POST", "/traces/headers", {"headers": {"X-Key": "v"}})["header_names"] == ["X-Key"]
+    call("DELETE", "/traces/headers")
+    assert call("GET", "/traces")["header_names"] == []
 
 
 def lifecycle_answers_as_it_says(call: Checked) -> None:

@@ -12,11 +12,14 @@ from typing import NamedTuple
 
 import pytest
 
+from app.core.api import SettingInfo
 from app.core.errors import BadRequest, RoundhouseError
 from app.core.machines import MachineCode, MachineList, MachineStanding, PairMachine
 from app.core.models import ModelInfo
+from app.core.requests import RequestInfo
 from app.machines.pairing import LONGEST_MESSAGE
 from app.network.pinned_tls import make_stranger_context
+from tests.collector import collector_in_thread
 from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.patience import PATIENCE_S
 from tests.ports import free_port
@@ -65,10 +68,10 @@ def pair_up(pair: Pair) -> MachineStanding:
     return pair.lap.client.post("/machines", request, MachineStanding)
 
 
-def chat(gateway: RealGateway, model: str) -> tuple[int, bytes]:
+def chat(gateway: RealGateway, model: str, **headers: str) -> tuple[int, bytes]:
     body = json.dumps({"model": model, "messages": [{"role": "user", "content": "hello"}]})
     with closing(http.client.HTTPConnection(gateway.port_file.url.partition("//")[2], timeout=PATIENCE_S)) as client:
-        client.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
+        client.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json", **headers})
         reply = client.getresponse()
         return reply.status, reply.read()
 
@@ -102,6 +105,33 @@ def test_each_uses_the_others_models_until_it_is_revoked(pair: Pair) -> None:
     wait_until(lambda: list_machines(pair.lap).machines[0].is_reachable is False)
     pair.lap.client.delete("/machines/desk")
     assert list_machines(pair.lap).machines == []
+
+
+def test_a_request_for_the_other_s_model_is_one_trace_over_both(pair: Pair) -> None:
+    trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    pair_up(pair)
+    wait_until(lambda: "quick@desk" in list_names(pair.lap))
+    with collector_in_thread() as collector:
+        for gateway in pair:
+            gateway.client.patch("/settings", {"traces.endpoint": collector.url}, list[SettingInfo])
+        status, _ = chat(pair.lap, "quick@desk", traceparent=f"00-{trace}-{parent}-01", tracestate="a=1")
+        assert status == 200
+        wait_until(lambda: len(collector.spans) >= 4)
+        for gateway in pair:
+            gateway.client.patch("/settings", {"traces.endpoint": None}, list[SettingInfo])
+    by_parent = {span.parent_id: span for span in collector.spans}
+    assert {span.trace_id for span in collector.spans} == {trace}
+    here = by_parent[parent]
+    call = by_parent[here.span_id]
+    there = by_parent[call.span_id]
+    engine = by_parent[there.span_id]
+    names = [(span.resource["host.name"], span.kind) for span in (here, call, there, engine)]
+    assert names == [("lap", 2), ("lap", 3), ("desk", 2), ("desk", 3)]
+    assert (engine.attributes["gen_ai.provider.name"], engine.state) == ("fake", "a=1")
+    requests = [gateway.client.get("/requests?limit=1", list[RequestInfo])[0] for gateway in pair]
+    assert [request.trace_id for request in requests] == [trace, trace]
+    pair.desk.client.delete("/machines/lap")
+    pair.lap.client.delete("/machines/desk")
 
 
 @pytest.mark.parametrize(

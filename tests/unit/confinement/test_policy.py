@@ -134,3 +134,10 @@ def test_the_environment_leads_to_its_own_folders_only() -> None:
 def test_every_engine_has_rules_or_a_container(engine: str) -> None:
     rules = confine_engine(msgspec.structs.replace(LAUNCH, about=ADAPTERS[engine].descriptor), MACHINE)
     assert (rules is None) == (engine in {"tgi", "attached"})
+
+
+def test_an_engine_that_sends_traces_may_connect_to_the_collector_s_port_too() -> None:
+    plain = of_engine("vllm")
+    traced = of_engine("vllm", options=LaunchOptions(traces_url="http://127.0.0.1:4318/v1/traces"))
+    assert set(traced.connect) - set(plain.connect) == {PortRange(4318, 4318)}
+    assert not of_engine("llama.cpp", options=LaunchOptions(traces_url="http://127.0.0.1:4318/v1/traces")).connect

@@ -189,6 +189,8 @@ def request_details(request: RequestInfo) -> str:
         details.append(tr("status {status}", status=request.status))
     if request.prompt_tokens is not None:
         details.append(tr_plural("{count:,} prompt token", "{count:,} prompt tokens", request.prompt_tokens))
+    if request.trace_id:
+        details.append(tr("trace {trace}", trace=request.trace_id))
     return " · ".join(details)
 
 

@@ -28,6 +28,7 @@ _SECTIONS = {
     "inspector": LazyText("Inspector"),
     "network": LazyText("Network"),
     "responses": LazyText("Responses"),
+    "traces": LazyText("Traces"),
     "updates": LazyText("Updates"),
 }
 

@@ -20,6 +20,7 @@ from app.core.translation import tr
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.settings.model import SettingsModel, section_title
 from app.gui.screens.settings.token_card import HUB_TOKEN, TokenCard
+from app.gui.screens.settings.traces_card import TracesCard
 from app.gui.screens.settings.updates_card import UpdatesCard
 from app.gui.shell.contract import PageId as Pages
 from app.gui.shell.contract import Shell, Task
@@ -160,6 +161,8 @@ class SettingsScreen(PageFrame):
         self._places = InstallationFolders(theme, default_paths())
         self.token = TokenCard(theme, stores.api, shell)
         self.body.addWidget(self.token)
+        self.traces = TracesCard(theme, stores, shell)
+        self.body.addWidget(self.traces)
         self._tools = ToolsSection(theme, shell.show_page)
         self.body.addWidget(self._tools)
         self.body.addWidget(self._places)
@@ -210,7 +213,7 @@ class SettingsScreen(PageFrame):
         model = self.model
         self._skeleton.setVisible(not model.is_known and model.error is None)
         self._places.setVisible(model.is_known or model.error is not None)  # it would move when the rows come
-        for section in (self.token, self._tools):
+        for section in (self.token, self.traces, self._tools):
             section.setVisible(self._places.isVisibleTo(self))
         self._restart.setVisible(bool(model.waits_for_restart))
         if model.error is not None:
