@@ -132,6 +132,8 @@ def _code_lines(code: MachineCode) -> Iterator[str]:
 
 def _pair_lines(machine: MachineStanding) -> Iterator[str]:
     yield f"{machine.name} is paired. Its certificate is {machine.fingerprint[:16]}."
+    if machine.problem:
+        print_note(machine.problem)
     yield from (f"  {model.name}" for model in machine.models)
 
 
@@ -189,11 +191,15 @@ def _machine_lines(listing: MachineList) -> Iterator[str]:
             {True: "yes", False: "no", None: "not asked yet"}[machine.is_reachable],
             str(len(machine.models)),
             _MEMORY[machine.lends_memory, machine.is_lender],
+            "given" if machine.shares_files else "not given",
             machine.fingerprint[:16],
         )
         for machine in listing.machines
     ]
-    yield from format_table(("NAME", "ADDRESS", "ANSWERS", "MODELS", "MEMORY", "CERTIFICATE"), rows)
+    yield from format_table(("NAME", "ADDRESS", "ANSWERS", "MODELS", "MEMORY", "FILES", "CERTIFICATE"), rows)
+    for machine in listing.machines:
+        if machine.problem:
+            print_note(f"{machine.name}: {machine.problem}")
     loads = [
         (
             model.name,

@@ -150,6 +150,9 @@ def _follow_download(client: GatewayClient, download: Download) -> Download:
             pause_s *= _SLOWER
             there = (entry for entry in client.get("/downloads", list[Download]) if entry.id == download.id)
             before, last = last, next(there, None) or _raise_gone()
+            if last.machine and last.machine != before.machine:
+                _clear()
+                print_note(f"It comes from {last.machine}, a computer of yours.")
             if last.note and last.note != before.note:
                 _clear()
                 print_note(last.note)
@@ -184,7 +187,8 @@ def progress_bar(download: Download) -> str:
     rate = f"  {words.format_bytes(round(download.bytes_per_s))}/s" if download.bytes_per_s else ""
     left = f"  {_time_left(download.eta_s)} left" if download.eta_s is not None else ""
     sizes = f"{words.format_bytes(download.present_bytes)} of {words.format_bytes(download.total_bytes)}"
-    return f"{'█' * filled}{'░' * (_BAR - filled)} {share:4.0%}  {sizes}{rate}{left}"
+    source = f"  from {download.machine}" if download.machine else ""
+    return f"{'█' * filled}{'░' * (_BAR - filled)} {share:4.0%}  {sizes}{rate}{left}{source}"
 
 
 def _time_left(seconds: float) -> str:
@@ -226,7 +230,9 @@ def _note(download: Download) -> str:
     if download.error is not None:
         return download.error.sentence
     speed = f"{words.format_bytes(round(download.bytes_per_s))}/s" if download.bytes_per_s else ""
-    return "  ".join(part for part in (speed, download.note) if part)
+    is_running = download.state is DownloadState.RUNNING
+    source = f"from {download.machine}" if download.machine and is_running else ""
+    return "  ".join(part for part in (speed, source, download.note) if part)
 
 
 _HUB_S = 600.0

@@ -14,6 +14,7 @@ from app.cli.service import stop_service
 from app.config import service_unit
 from app.config.hub_token import HubToken
 from app.config.kept_secret import KeptSecret
+from app.config.keyring_secrets import SERVICE, delete_secret, has_secret
 from app.config.owned_paths import (
     OwnedPath,
     OwnedPathKind,
@@ -146,9 +147,7 @@ def _remove_belongings(paths: Paths, belongings_found: list[OwnedPath], kinds: s
         print_note(f"{error} {error.body.detail}")
     service_unit.set_autostart(this_home(), is_enabled=False)
     stop_service(paths)
-    if OwnedPathKind.KEPT in kinds:
-        HubToken(paths.hub_token_file).forget_token()
-        KeptSecret(paths.trace_headers_file, "the headers for traces").forget_secret()
+    _delete_secrets(paths, kinds)
     failed: list[str] = []
     for belonging in [*belongings_found, *list_owned_paths(paths)]:  # stopping writes a last time
         if belonging.kind in kinds:
@@ -156,6 +155,19 @@ def _remove_belongings(paths: Paths, belongings_found: list[OwnedPath], kinds: s
     remove_empty_folders(paths)
     if failed:
         raise StorageFault("Not everything could be removed.", hint="Check who owns it.", detail="\n".join(failed))
+
+
+def _delete_secrets(paths: Paths, kinds: set[OwnedPathKind]) -> None:
+    """Take out of the keyring what opens the files that go. It may ask to be unlocked, so only where they are there."""
+    if OwnedPathKind.KEPT in kinds:
+        HubToken(paths.hub_token_file).forget_token()
+        KeptSecret(paths.trace_headers_file, "the headers for traces").forget_secret()
+    sealed = {paths.machine_identity_file: OwnedPathKind.KEPT, paths.warm_prompts: OwnedPathKind.MADE}
+    names = [str(path) for path, kind in sealed.items() if kind in kinds and path.exists()]
+    for name in names:
+        delete_secret(name)
+    if any(map(has_secret, names)):
+        print_note(f"The keyring kept what it was to forget: remove its entries of the service {SERVICE!r} there.")
 
 
 def _remove_path(belonging: OwnedPath) -> list[str]:

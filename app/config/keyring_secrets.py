@@ -46,3 +46,11 @@ def delete_secret(name: str) -> None:
 
     with contextlib.suppress(KeyringError, RuntimeError, OSError):
         keyring.delete_password(SERVICE, name)
+
+
+def has_secret(name: str) -> bool:
+    """Tell whether the keyring has, or while it is locked may have, a secret of that name."""
+    try:
+        return bool(read_secret(name))
+    except SecretStoreError as error:
+        return str(error) != "NoKeyringError"

@@ -124,6 +124,7 @@ _CONFIG = (
     "trace-headers.json*",
     "machine-identity.*",
     "machines.json*",
+    "machines-former.json*",
     "update-keys.txt",
     "tunnel.*",
     "mcp*.json*",

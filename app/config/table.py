@@ -145,6 +145,23 @@ SETTINGS: tuple[Setting, ...] = (
         default=False,
     ),
     Setting(
+        name="machines.share_files",
+        title="Give model files to your other computers",
+        help="A paired computer that downloads a model which is in the hub's cache here fetches it from this one.",
+        kind=SettingKind.BOOL,
+        default=False,
+    ),
+    Setting(
+        name="machines.share_limit_mb_s",
+        title="Speed limit for files given to your other computers",
+        help="For all of them together; 0 means no limit.",
+        kind=SettingKind.INT,
+        default=0,
+        minimum=0,
+        maximum=100_000,
+        unit="MB/s",
+    ),
+    Setting(
         name="machines.host",
         title="Address for your other computers",
         help="Where this machine listens for paired ones; 0.0.0.0 is every network it is in.",
@@ -536,6 +553,13 @@ SETTINGS: tuple[Setting, ...] = (
         minimum=0,
         maximum=100_000,
         unit="MB/s",
+    ),
+    Setting(
+        name="downloads.from_machines",
+        title="Download from your other computers first",
+        help="A file that a paired computer has and gives out comes from there; the hub is where the rest comes from.",
+        kind=SettingKind.BOOL,
+        default=True,
     ),
     Setting(
         name="downloads.xet",

@@ -47,6 +47,8 @@ class Download(msgspec.Struct, frozen=True, kw_only=True):
     eta_s: float | None = None
     file: str = ""
     """The file that comes now."""
+    machine: str = ""
+    """The paired computer that bytes came from last; empty: the hub."""
     folder: str = ""
     """Where the files are, once all have come."""
     error: ErrorBody | None = None

@@ -42,6 +42,8 @@ class PairedMachine(msgspec.Struct, frozen=True, kw_only=True):
     port: Port
     mac: MacAddress = ""
     paired_at: float = 0.0
+    is_confirmed: bool = True
+    """Whether it has answered since it was paired: until then it may not know that it was."""
     lends_memory: bool = False
     """Whether this machine lends it memory for layers of its models."""
     is_memory_only: bool = False
@@ -112,6 +114,8 @@ class MachineStanding(msgspec.Struct, frozen=True, kw_only=True):
     is_reachable: bool | None = None
     """None: it was not asked since this service started."""
     problem: str = ""
+    shares_files: bool = False
+    """Whether it gives files of models to this one, so that they need not come from the hub."""
     lends_memory: bool = False
     """Whether this machine lends it memory."""
     is_lender: bool = False
@@ -138,7 +142,7 @@ class MachineList(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
     port: int
     problem: str = ""
-    """Why it does not listen although it should."""
+    """Why it does not listen although it should, or what became of a pairing that was not finished."""
     is_pairing: bool = False
     """Whether a code is shown here that still counts."""
     machines: list[MachineStanding]

@@ -1,16 +1,24 @@
 """The machines this one is paired with, in one private file: trusting one and revoking it are each one write.
 
+A second file has the certificates of those that are not trusted any more, or not yet. TLS would end their connections
+without a word, from which nothing can be concluded; known by their certificate they are told that they are refused.
+
 Belongs to one owner. Blocks; use a thread.
 """
 
+import base64
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from app.config.private_files import save_private
 from app.core.across import HERE
-from app.core.errors import BadRequest, EnvironmentFault, NotFound, quote_value
-from app.core.machines import PairedMachine
+from app.core.errors import BadRequest, EnvironmentFault, NotFound, StorageFault, quote_value
+from app.core.machines import Certificate, PairedMachine
+
+MOST_FORMER = 32
+"""Certificates of machines that are told that they are refused; the oldest give way."""
 
 
 class PairedMachines:
@@ -20,6 +28,15 @@ class PairedMachines:
         """`own` is this machine's fingerprint: its certificate is nobody else's, whatever the file says."""
         self._file, self._own = file, own
         self._machines = [machine for machine in _read_machines(file) if machine.fingerprint != own]
+        self._former_file = file.with_name("machines-former.json")
+        self._former = _read_former(self._former_file)
+
+    @property
+    def certificates(self) -> list[bytes]:
+        """The certificates of all that are told something: those that are trusted, and those that are not any more."""
+        trusted = [machine.certificate for machine in self._machines]
+        former = [certificate for certificate in self._former if certificate not in trusted]
+        return [base64.b64decode(certificate) for certificate in (*trusted, *former)]
 
     def list_machines(self) -> list[PairedMachine]:
         """Return them by name."""
@@ -52,6 +69,15 @@ class PairedMachines:
     def remove_machine(self, machine: PairedMachine) -> None:
         """Trust a machine no longer. Raises StorageFault."""
         self._write([known for known in self._machines if known.fingerprint != machine.fingerprint])
+        with suppress(StorageFault):  # it is refused without a word
+            self.note_former(machine)
+
+    def note_former(self, machine: PairedMachine) -> None:
+        """Have a machine told that it is refused as long as it is not trusted. Raises StorageFault."""
+        others = [certificate for certificate in self._former if certificate != machine.certificate]
+        former = [*others, machine.certificate][-MOST_FORMER:]
+        save_private(self._former_file, msgspec.json.encode(former), "the list of former machines")
+        self._former = former
 
     def _write(self, machines: list[PairedMachine]) -> None:
         save_private(self._file, msgspec.json.encode(machines), "the list of paired machines")
@@ -62,6 +88,13 @@ def _free_name(name: str, others: list[PairedMachine]) -> str:
     taken = {HERE, *(machine.name.casefold() for machine in others)}
     names = [name, *(f"{name[:60]}-{number}" for number in range(2, len(others) + 4))]  # 63 characters at most
     return next(candidate for candidate in names if candidate.casefold() not in taken)
+
+
+def _read_former(file: Path) -> list[Certificate]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=list[Certificate])
+    except (OSError, ValueError):  # they are refused without a word
+        return []
 
 
 def _read_machines(file: Path) -> list[PairedMachine]:

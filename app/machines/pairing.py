@@ -8,9 +8,16 @@ pairing. A code lasts `CODE_S` seconds and `TRIES` exchanges, counted when they 
     initiator (a person types the code)          host (its screen shows the code)
       PairOpening   message, card         ->
                                              <-  PairReply   session, message, card
-      PairProof     session, proof        ->  checks it, and trusts the initiator
+      PairProof     session, proof        ->  checks it, and keeps the initiator as a guest for `GUEST_S`
                                              <-  PairVerdict proof
-      checks it, and trusts the host
+      checks it, and trusts the host,
+      which has to confirm that:
+      any request with its certificate    ->  trusts the guest
+                                             <-  its answer
+      knows that both are paired
+
+Whatever is lost on the way, both end alike: before the initiator trusts the host neither has written anything; after
+that it asks the host until that answers, which pairs both, or refuses it as a stranger, which has it forget the host.
 """
 
 import hashlib
@@ -27,6 +34,8 @@ from app.core.machines import MachineCard, MachineCode
 
 CODE_S = 300.0
 """Long enough to walk to the other machine and type it."""
+GUEST_S = 300.0
+"""How long the host expects the first request of who proved the code: it comes at once unless the network fails."""
 TRIES = 3
 """One for the person, two for mistakes: of 10^8 codes a stranger guesses right with 3 in 10^8."""
 _DIGITS = 8
@@ -62,7 +71,7 @@ class PairProof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """So has the host, which trusts the initiator now."""
+    """So has the host, which trusts the initiator as soon as that shows its certificate."""
 
     proof: _Hex
 
@@ -91,6 +100,14 @@ class PairClosure(TooManyRequests):
         )
 
 
+class PairGuest(NamedTuple):
+    """Who proved the code, and from which address."""
+
+    card: MachineCard
+    host: str
+    until_s: float
+
+
 class _Session(NamedTuple):
     expected: bytes
     verdict: bytes
@@ -106,6 +123,8 @@ class PairHost:
         self._until_s = 0.0
         self._tries = 0
         self._sessions: dict[str, _Session] = {}
+        self._guests: dict[str, PairGuest] = {}
+        """Who proved a code and is not trusted yet, by the fingerprint of the certificate."""
 
     def show_code(self) -> MachineCode:
         """Make a new code, in place of the one there was."""
@@ -115,9 +134,9 @@ class PairHost:
         return MachineCode(code=f"{self._code[:_HALF]}-{self._code[_HALF:]}", seconds=CODE_S)
 
     def hide_code(self) -> None:
-        """Let nobody pair any more."""
-        self._code, self._tries = "", 0
-        self._sessions.clear()
+        """Let nobody pair any more, also who has proved the code and is not trusted yet."""
+        self._end_code()
+        self._guests.clear()
 
     @property
     def is_open(self) -> bool:
@@ -138,20 +157,37 @@ class PairHost:
         return PairReply(session=session, message=exchange.message, card=card)
 
     def check_proof(self, proof: PairProof) -> tuple[MachineCard, PairVerdict]:
-        """Return whom to trust from now on, and what to say. Raises PairClosure, PairRefusal."""
+        """Return whom to expect from now on, and what to say. Raises PairClosure, PairRefusal."""
         self._check_open()
         session = self._sessions.pop(proof.session, None)
         if session is None:
             raise PairClosure
         if not hmac.compare_digest(session.expected, bytes.fromhex(_even(proof.proof))):
             raise PairRefusal
-        self.hide_code()
+        self._end_code()
         return session.card, PairVerdict(proof=session.verdict.hex())
+
+    def put_guest(self, fingerprint: str, card: MachineCard, host: str) -> None:
+        """Expect the first request of who proved the code; it comes with the certificate of that fingerprint."""
+        self._guests[fingerprint] = PairGuest(card, host, self._clock() + GUEST_S)
+
+    def find_guest(self, fingerprint: str) -> PairGuest | None:
+        """Return who proved the code and is still expected with a certificate."""
+        guest = self._guests.get(fingerprint)
+        return guest if guest is not None and self._clock() < guest.until_s else None
+
+    def remove_guest(self, fingerprint: str) -> None:
+        """Expect somebody no longer: the machine is trusted now."""
+        self._guests.pop(fingerprint, None)
 
     def _check_open(self) -> None:
         if not self._code or self._clock() >= self._until_s:
-            self.hide_code()
+            self._end_code()
             raise PairClosure
+
+    def _end_code(self) -> None:
+        self._code, self._tries = "", 0
+        self._sessions.clear()
 
 
 class PairInitiator:

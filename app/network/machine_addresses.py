@@ -4,19 +4,8 @@ One list for each process, as it has one network. Removing a machine ends its co
 """
 
 import asyncio
-import ssl
-from typing import NamedTuple
 
-
-class MachineAddress(NamedTuple):
-    """One paired machine: its address, and the context and certificate (by SHA-256) it is called with."""
-
-    name: str
-    """What people call it."""
-    address: str
-    port: int
-    context: ssl.SSLContext
-    fingerprint: str
+from app.network.pinned_tls import MachineAddress
 
 
 class OpenConnections:

@@ -33,6 +33,17 @@ class TlsIdentity(NamedTuple):
         return fingerprint_of(self.certificate)
 
 
+class MachineAddress(NamedTuple):
+    """One paired machine: its address, and the context and certificate (by SHA-256) it is called with."""
+
+    name: str
+    """What people call it."""
+    address: str
+    port: int
+    context: ssl.SSLContext
+    fingerprint: str
+
+
 def fingerprint_of(certificate: bytes) -> str:
     """Return the SHA-256 of a certificate in DER, in hex."""
     return hashlib.sha256(certificate).hexdigest()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from app.core.connections import Purpose
 from app.network.egress import EgressCall, egress_gate
+from app.network.pinned_tls import MachineAddress, check_peer
 from app.network.reach import connect_soon
 
 if TYPE_CHECKING:
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 def build_opener(purpose: Purpose, *handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
     """Return an opener for one purpose. Opening raises Offline beside what urllib raises."""
     return urllib.request.build_opener(_EgressHttpHandler(purpose), _EgressHttpsHandler(purpose), *handlers)
+
+
+def build_machine_opener(purpose: Purpose, machine: MachineAddress) -> urllib.request.OpenerDirector:
+    """Return an opener whose every https address is that of one paired machine: past proxies, redirected nowhere."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (_MachineHandler(purpose, machine), urllib.request.HTTPErrorProcessor(), _NoErrorPages()):
+        opener.add_handler(handler)
+    return opener
 
 
 class _EgressConnection(HTTPConnection):
@@ -51,6 +60,32 @@ class _EgressConnection(HTTPConnection):
 
 class _EgressTlsConnection(_EgressConnection, HTTPSConnection):
     """The same over TLS."""
+
+
+class _MachineConnection(_EgressTlsConnection):
+    """The same to a paired machine, whose certificate is compared before anything is sent."""
+
+    def __init__(self, purpose: Purpose, machine: MachineAddress, _host: str, *, timeout: float) -> None:
+        super().__init__(purpose, machine.address, machine.port, context=machine.context, timeout=timeout)
+        self._fingerprint = machine.fingerprint
+
+    def connect(self) -> None:
+        """Connect. Raises Offline, OSError, UnpinnedPeerError among them."""
+        super().connect()
+        check_peer(self.sock, {self._fingerprint})
+
+
+class _MachineHandler(urllib.request.HTTPSHandler):
+    def __init__(self, purpose: Purpose, machine: MachineAddress) -> None:
+        super().__init__()
+        self._purpose, self._machine = purpose, machine
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(partial(_MachineConnection, self._purpose, self._machine), req)
+
+
+class _NoErrorPages(urllib.request.HTTPDefaultErrorHandler):
+    """Raises HTTPError for what is no success, redirects among it."""
 
 
 class _EgressHttpHandler(urllib.request.HTTPHandler):

@@ -16,8 +16,8 @@ from urllib.parse import SplitResult
 from app.core.connections import ConnectionReason, Purpose, is_forbidden
 from app.core.machines import DOMAIN
 from app.network.egress import egress_gate, is_this_computer
-from app.network.machine_addresses import MachineAddress, machine_addresses
-from app.network.pinned_tls import HANDSHAKE_S, check_peer
+from app.network.machine_addresses import machine_addresses
+from app.network.pinned_tls import HANDSHAKE_S, MachineAddress, check_peer
 
 P = TypeVar("P", bound=asyncio.Protocol)
 

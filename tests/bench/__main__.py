@@ -21,6 +21,7 @@ MEASUREMENTS = (
     Measurement("engines", "tests.bench.engine_installs:measure"),
     Measurement("hub-search", "tests.bench.hub_search:measure"),
     Measurement("download", "tests.bench.downloading:measure"),
+    Measurement("given-files", "tests.bench.given_files:measure"),
     Measurement("xet", "tests.bench.xet_cost:measure"),
     Measurement("throughput", "tests.bench.throughput:measure"),
     Measurement("workers", "tests.bench.worker_cost:measure"),

@@ -236,6 +236,7 @@ DOWNLOADS = [
         0.63,
         bytes_per_s=48.2e6,
         eta_s=45.0,
+        machine="desk",
         note="Qwen3-14B-Q5_K_M.gguf is downloaded over plain HTTP: Xet storage closed the connection.",
     ),
     _make_download("gemma-3-4b-it", DownloadState.QUEUED, 0.0),

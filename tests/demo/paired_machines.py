@@ -14,6 +14,7 @@ DESK = MachineStanding(
     paired_at=1_795_600_000.0,
     is_reachable=True,
     is_lender=True,
+    shares_files=True,
     models=[
         ModelLoad(name="qwen3-30b-a3b@desk", is_loaded=True, in_flight=2, slots=4, tokens_per_s=118.4),
         ModelLoad(name="gpt-oss-20b-mxfp4@desk", load_s=6.5),

@@ -470,7 +470,7 @@ def test_every_download_says_how_far_it_is_and_offers_what_can_be_done(
 ) -> None:
     _, panel = queue
     running, waiting, failed, done = rows_of(panel)
-    assert running.accessibleDescription() == "3.4 GiB of 5.4 GiB · 46.0 MiB/s · 45 s left"
+    assert running.accessibleDescription() == "3.4 GiB of 5.4 GiB · 46.0 MiB/s · 45 s left · from desk"
     assert [offered(row) for row in (running, waiting, failed, done)] == [
         ["pause"],
         ["pause", "first"],

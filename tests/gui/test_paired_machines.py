@@ -14,6 +14,7 @@ from app.gui.screens.machines.model import (
     describe_load,
     describe_loan,
     describe_own,
+    describe_place,
     describe_rights,
 )
 from app.gui.screens.machines.view import MachinesScreen, NearbyRow
@@ -71,6 +72,16 @@ def test_a_code_is_shown_until_somebody_is_paired(page: MachinesScreen, api: Dem
     shell.broadcast_event(MachinesChanged())
     api.flush()
     assert page.code.digits.isHidden()
+
+
+def test_files_are_given_once_that_is_switched_on(page: MachinesScreen, api: DemoApi) -> None:
+    assert describe_place(DESK).endswith(" · gives files")
+    assert "files" not in describe_place(BOX)
+    assert (page.sharing.isHidden(), page.sharing.switch.isChecked()) == (False, False)
+    api.replies["PATCH /settings"] = data.default_settings()
+    page.sharing.switch.click()
+    api.flush()
+    assert api.bodies_of("PATCH", "/settings") == [{"machines.share_files": True}]
 
 
 def test_a_code_counts_down_and_ends(api: DemoApi, shell: QuietShell) -> None:

@@ -164,7 +164,8 @@ def add_routes(app: web.Application) -> None:
     app[BENCHMARKS] = Benchmarks(app[SERVICES])
     app[PROFILES] = ProfileSwitcher(app[SERVICES])
     app[FLEETS] = FleetKeeper(app[SERVICES])
-    app[MACHINES] = Machines(app[SERVICES])
+    app[MACHINES] = Machines(app[SERVICES], note_revoked=app[DOWNLOADS].leave_machine)
+    app[DOWNLOADS].find_sources = app[MACHINES].find_sources
     app[RACES] = Races(app[SERVICES])
     app[TRIALS] = Trials(app[SERVICES])
     app[TUNINGS] = SelfTuning(app[SERVICES])

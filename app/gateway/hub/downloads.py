@@ -8,7 +8,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from itertools import takewhile
 from pathlib import Path
@@ -35,6 +35,7 @@ from app.hub.download.job import (
     DownloadNote,
     DownloadProgress,
     DownloadStarted,
+    MachineSources,
 )
 from app.hub.library.registry_file import JsonFile
 from app.hub.repositories.answers import HubMemory
@@ -88,6 +89,9 @@ class DownloadQueue:
         self._background = Background()
         self._writing = threading.Lock()
         self._is_closed = False
+        self._sources: dict[str, MachineSources | None] = {}
+        self.find_sources: Callable[[], Awaitable[MachineSources | None]] = _find_no_sources
+        """Says which paired machines give files out."""
 
     async def start(self) -> None:
         """Take up what an earlier run left, and go on with what was running or waiting."""
@@ -219,6 +223,13 @@ class DownloadQueue:
             child.limit(share)
         self._begin_more()
 
+    def leave_machine(self, name: str) -> None:
+        """Have no download go on from a paired machine that is trusted no longer; it goes on from elsewhere."""
+        for download_id in [key for key, sources in self._sources.items() if _names_machine(sources, name)]:
+            self._stop(download_id)
+            self._publish_changes(download_id, state=_S.QUEUED, bytes_per_s=None, eta_s=None)
+        self._begin_more()
+
     def _find(self, download_id: str) -> _QueueEntry:
         entry = self._entries.get(download_id)
         if entry is None:
@@ -271,6 +282,7 @@ class DownloadQueue:
         return None
 
     async def _one_process(self, download_id: str) -> DownloadDone | DownloadFailed:
+        sources = self._sources[download_id] = await self.find_sources()
         entry, where = self._entries[download_id], self._target()
         job = DownloadJob(
             endpoint=where.endpoint,
@@ -283,6 +295,7 @@ class DownloadQueue:
             bytes_per_s=where.bytes_per_s / max(1, len(self._running)),
             xet=where.xet,
             reserved_bytes=self._still_to_come(before=download_id),
+            sources=sources,
         )
         pace = _TransferRate()
         child = DownloadChild(job, lambda report: self._take_report(download_id, report, pace))
@@ -291,6 +304,7 @@ class DownloadQueue:
             return await child.run()
         finally:
             self._children.pop(download_id, None)
+            self._sources.pop(download_id, None)
 
     def _still_to_come(self, *, before: str) -> int:
         """Return how much room those will take that began before one."""
@@ -314,6 +328,7 @@ class DownloadQueue:
             download_id,
             present_bytes=max(0, report.present_bytes),
             file=report.file if isinstance(report, DownloadProgress) else download.file,
+            machine=report.machine if isinstance(report, DownloadProgress) else "",
             note=download.note if isinstance(report, DownloadProgress) else "",  # another process, another try
             bytes_per_s=rate,
             eta_s=left / rate if rate else None,
@@ -358,6 +373,14 @@ class DownloadQueue:
                     cache.part_path(file).with_suffix(".map").unlink(missing_ok=True)
         except OSError as error:
             log.warning("%s", write_fault("what was left of a download", error, done="deleted"))
+
+
+async def _find_no_sources() -> None:
+    """Stand for paired machines where there are none."""
+
+
+def _names_machine(sources: MachineSources | None, name: str) -> bool:
+    return sources is not None and any(machine.name == name for machine in sources.machines)
 
 
 class _TransferRate:

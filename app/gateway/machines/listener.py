@@ -11,7 +11,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar, cast
 
 import msgspec
 from aiohttp import ClientError, hdrs, web
@@ -19,11 +19,13 @@ from aiohttp import ClientError, hdrs, web
 from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, TooLarge
 from app.core.machines import MachineCard, ModelLoad, PairedMachine
 from app.gateway.loading.launch import find_model
+from app.gateway.machines.file_giving import FileGiver
 from app.gateway.machines.trust import TUNNEL
 from app.gateway.services import Services
-from app.machines.pairing import LONGEST_MESSAGE, PairHost, PairOpening, PairProof
+from app.hub.download.machine_files import FILES
+from app.machines.pairing import LONGEST_MESSAGE, PairGuest, PairHost, PairOpening, PairProof
 from app.network.machine_addresses import OpenConnections
-from app.network.pinned_tls import HANDSHAKE_S, UnpinnedPeerError, check_peer
+from app.network.pinned_tls import HANDSHAKE_S, UnpinnedPeerError, check_peer, fingerprint_of, peer_certificate
 
 if TYPE_CHECKING:
     from app.gateway.across.lending import LayerLender
@@ -52,11 +54,17 @@ _KEEP_S = 75.0
 """As at the ordinary endpoint."""
 
 
+MOST_MODELS = 2000
+"""That are taken from one machine: a list beyond that is no list of a person's models."""
+
+
 class MachineState(msgspec.Struct, frozen=True, kw_only=True):
     """What a machine says of its models to a paired one."""
 
     name: str
-    models: list[ModelLoad]
+    models: Annotated[list[ModelLoad], msgspec.Meta(max_length=MOST_MODELS)]
+    shares_files: bool = False
+    """Whether it gives files of the hub's cache to the machine that asks."""
     lends_memory: bool = False
     """Whether it lends its memory to the machine that asks."""
 
@@ -106,23 +114,27 @@ class _Entrance(asyncio.Protocol):
         protocol.connection_made(transport)
 
 
+class MachineOwner(NamedTuple):
+    """What is decided elsewhere: the callables of whoever pairs machines and knows their models."""
+
+    expect: Callable[[MachineCard, str], Awaitable[None]]
+    """Called for one that has proved the code, and from which address."""
+    trust: Callable[[PairGuest], Awaitable[None]]
+    """Called when that one comes with its certificate."""
+    state: Callable[[PairedMachine], Awaitable[MachineState]]
+    """What this machine has for one."""
+
+
 class MachineListener:
     """Serves paired machines. Belongs to the event loop's thread.
 
-    `trust` is called for a machine that has just been paired, `state` says what this machine has for one, `lender`
-    answers in the tunnel, which a connection asks for in its handshake.
+    `lender` answers in the tunnel, which a connection asks for in its handshake.
     """
 
-    def __init__(
-        self,
-        services: Services,
-        host: PairHost,
-        trust: Callable[[MachineCard, str], Awaitable[None]],
-        state: Callable[[PairedMachine], Awaitable[MachineState]],
-        lender: "LayerLender",
-    ) -> None:
+    def __init__(self, services: Services, host: PairHost, owner: MachineOwner, lender: "LayerLender") -> None:
         self._services, self._host, self._trusted = services, host, services.trusted
-        self._trust, self._state, self._lender = trust, state, lender
+        self._owner, self._lender = owner, lender
+        self._files = FileGiver(services, lambda fingerprint: fingerprint in services.trusted.fingerprints())
         self._connections = OpenConnections()
         self._loans: dict[str, _Loan] = {}
         """The keys that are lent now, by fingerprint."""
@@ -137,6 +149,7 @@ class MachineListener:
         app.router.add_post(PROVE, self._check_proof)
         app.router.add_get(STATE, self._send_state)
         app.router.add_get(_MODELS, self._send_models)
+        app.router.add_get(FILES + "{digest}", self._send_file)
         for path in _PASSED_ON:
             app.router.add_post(path, self._pass_on)
         self._runner = web.AppRunner(
@@ -179,17 +192,20 @@ class MachineListener:
         """Let in who is paired, and others to be paired. Errors are written as our API writes them."""
         try:
             if request.path not in {OPEN, PROVE}:
-                self._check_paired(request)
+                await self._check_paired(request)
             return await handler(request)
         except RoundhouseError as error:
             # `message` is what engines call it: the exchange reads answers of this as those of any endpoint.
             reply = {"error": msgspec.structs.asdict(error.body) | {"message": str(error)}}
             return web.Response(status=error.status, body=msgspec.json.encode(reply), content_type="application/json")
 
-    def _check_paired(self, request: web.Request) -> None:
+    async def _check_paired(self, request: web.Request) -> None:
         transport = request.transport
+        tls = transport.get_extra_info("ssl_object") if transport is not None else None
+        guest = self._host.find_guest(fingerprint_of(peer_certificate(tls)))
+        if guest is not None:
+            await self._owner.trust(guest)
         try:
-            tls = transport.get_extra_info("ssl_object") if transport is not None else None
             fingerprint = check_peer(tls, self._trusted.fingerprints().keys())
         except UnpinnedPeerError:
             raise MachineNotPaired from None
@@ -205,11 +221,14 @@ class MachineListener:
 
     async def _check_proof(self, request: web.Request) -> web.Response:
         card, verdict = self._host.check_proof(await _read_message(request, PairProof))
-        await self._trust(card, request.remote or "")
+        await self._owner.expect(card, request.remote or "")
         return _json_response(verdict)
 
     async def _send_state(self, request: web.Request) -> web.Response:
-        return _json_response(await self._state(self._trusted.find_machine(request[_PEER])))
+        return _json_response(await self._owner.state(self._trusted.find_machine(request[_PEER])))
+
+    async def _send_file(self, request: web.Request) -> web.StreamResponse:
+        return await self._files.send_file(request, request[_PEER])
 
     async def _send_models(self, request: web.Request) -> web.Response:
         services = self._services

@@ -9,19 +9,15 @@ import asyncio
 import base64
 import logging
 import math
-import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-import aiohttp
-import msgspec
 from msgspec.structs import replace
 
-from app.core.connections import ConnectionReason, Purpose
-from app.core.engines import EngineState, EngineStatus
-from app.core.errors import BadRequest, Conflict, ErrorBody, NotFound, RoundhouseError, Unavailable
+from app.core.errors import Conflict, NotFound, RoundhouseError, Unavailable
 from app.core.events import MachinesChanged, ModelsChanged
 from app.core.machines import (
     ChangeMachine,
@@ -39,23 +35,27 @@ from app.gateway.instance import bind
 from app.gateway.library.attached_endpoints import find_endpoint_models, make_knowledge
 from app.gateway.library.endpoint_cards import cards_of
 from app.gateway.machines.discovery import Announcement, MachineDiscovery
-from app.gateway.machines.listener import OPEN, PROVE, STATE, MachineListener, MachineState
+from app.gateway.machines.file_giving import SHARES
+from app.gateway.machines.listener import MOST_MODELS, STATE, MachineListener, MachineOwner, MachineState
+from app.gateway.machines.own_models import list_own_models
+from app.gateway.machines.pairing_calls import (
+    DEFAULT_PORT,
+    address_towards,
+    decode_reply,
+    describe_miss,
+    exchange_code,
+    is_refusal,
+    split_host,
+)
 from app.gateway.machines.routing import MachineModel
 from app.gateway.machines.trust import host_of
 from app.gateway.services import Services
+from app.hub.download.job import MachineSource, MachineSources
 from app.hub.library.attached import Attachment
 from app.machines.names import mac_of, machine_name, own_addresses
-from app.machines.pairing import (
-    LONGEST_MESSAGE,
-    PairHost,
-    PairInitiator,
-    PairReply,
-    PairVerdict,
-)
+from app.machines.pairing import PairGuest, PairHost, PairInitiator
 from app.machines.waking import wake_card
-from app.network.connector import OutboundRequest
 from app.network.machine_addresses import machine_addresses
-from app.network.pinned_tls import make_stranger_context
 from app.supervisor.faults import StartFailed
 from app.supervisor.readiness import EngineEndpoint
 from app.supervisor.remote import RemoteModel
@@ -67,26 +67,23 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-ENABLED, WAKE = "machines.enabled", "machines.wake"
-DEFAULT_PORT = 11643
+ENABLED, WAKE, FETCHES = "machines.enabled", "machines.wake", "downloads.from_machines"
 LOOK_S = 5.0
 _ASK_S = 5.0
-_PAIR_S = 20.0
 _MISSES = 2
 WAKE_S = 90.0
 """A request waits so long for a machine that is woken: from hibernation that takes most of a minute."""
 _WAKE_LOOK_S = 1.0
 _WAKE_AGAIN_S = 300.0
 """A machine that did not come keeps no other request waiting for so long."""
-_LATEST = 8
-"""Answers whose speed is looked at."""
 
 
 class Machines:
     """The owner. Belongs to the event loop's thread."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, services: Services, note_revoked: Callable[[str], object] = lambda _name: None) -> None:
+        """Take what is told the name of a machine that is trusted no longer."""
+        self._services, self._note_revoked = services, note_revoked
         self._paths = services.paths
         self._background = Background()
         self._waking = SharedWork()
@@ -147,14 +144,13 @@ class Machines:
         """Pair with the machine that shows a code. Raises BadRequest, PairRefusal, Unavailable, Offline."""
         await self._open()
         host, port = split_host(request.host)
-        self._local_address = await asyncio.to_thread(_address_towards, host, port)
+        self._local_address = await asyncio.to_thread(address_towards, host, port)
         initiator = await asyncio.to_thread(PairInitiator, request.code, self._make_card())
-        base = f"https://{f'[{host}]' if ':' in host else host}:{port}"
-        reply = await self._send_message(base + OPEN, initiator.make_opening(), PairReply)
-        proof = await asyncio.to_thread(initiator.answer_reply, reply)
-        card = initiator.check_verdict(await self._send_message(base + PROVE, proof, PairVerdict))
-        machine = await self._trust(card, host)
-        await self._look_at(machine)
+        card = await exchange_code(self._services.http, (host, port), initiator)
+        machine = await self._trust(card, host, is_confirmed=False)
+        await self._look_at(machine)  # what it is asked with our certificate has the other machine trust this one
+        if not self._trusted.has_machine(machine):
+            raise Conflict(self._problem, code="pairing_unfinished")
         await self._update_routes()
         self._services.events.publish(MachinesChanged())
         return self._describe_machine(machine)
@@ -162,8 +158,11 @@ class Machines:
     async def revoke(self, name: str) -> None:
         """Trust a machine no longer: its connections end now, both ways, and its models leave the list."""
         await self._open()
-        machine = self._trusted.find_machine(name)
+        await self._forget_machine(self._trusted.find_machine(name))
+
+    async def _forget_machine(self, machine: PairedMachine) -> None:
         await self._trusted.distrust_machine(machine)
+        self._note_revoked(machine.name)
         if self._listener is not None:
             self._listener.cut_machine(machine.fingerprint)
         self._states.pop(machine.fingerprint, None)
@@ -288,7 +287,8 @@ class Machines:
         settings = self._services.settings
         endpoint = bind(settings.get_text("machines.host"), settings.get_int("machines.port"))
         self._lender = LayerLender(self._services)
-        listener = MachineListener(self._services, self._host, self._trust_guest, self.own_state, self._lender)
+        owner = MachineOwner(self._expect_guest, self._trust_guest, self.own_state)
+        listener = MachineListener(self._services, self._host, owner, self._lender)
         await listener.start(endpoint.sockets, await self._trusted.server_context())
         self._listener = listener
         self._port = endpoint.sockets[0].getsockname()[1]
@@ -297,6 +297,7 @@ class Machines:
         await self._discovery.close()
         for machine in self._trusted.list_machines():
             self._services.machine_routes.forget_sleeping(machine.name)
+            self._note_revoked(machine.name)
         if self._listener is not None:
             await self._listener.close()
             self._listener, self._port = None, 0
@@ -336,76 +337,84 @@ class Machines:
             await self._trusted.pin_machine(machine)
         else:
             known = self._trusted.find_machine(machine.fingerprint)  # what it is allowed may be other than before
-            await self._trusted.change_machine(replace(known, host=moved.host, port=moved.port))
+            await self._trusted.change_machine(replace(known, host=moved.host, port=moved.port, is_confirmed=True))
             log.info("A paired machine has another address", extra={"machine": machine.name})
 
     # trust
 
-    async def _trust_guest(self, card: MachineCard, host: str) -> None:
-        machine = await self._trust(card, host)
+    async def _expect_guest(self, card: MachineCard, host: str) -> None:
+        """Let in whom the exchange proved, to be trusted with its first request. Raises BadRequest, StorageFault."""
+        guest = PairedMachine(name=card.name, certificate=card.certificate, host=host, port=card.port)
+        await self._trusted.expect_machine(guest)
+        self._host.put_guest(guest.fingerprint, card, host)
+
+    async def _trust_guest(self, guest: PairGuest) -> None:
+        machine = await self._trust(guest.card, guest.host, is_confirmed=True)
+        self._host.remove_guest(machine.fingerprint)
         self._services.events.publish(MachinesChanged())
         self._background.spawn(self._look_at(machine))
 
-    async def _trust(self, card: MachineCard, host: str) -> PairedMachine:
+    async def _trust(self, card: MachineCard, host: str, *, is_confirmed: bool) -> PairedMachine:
         """Keep whom the exchange proved. Raises BadRequest for a certificate that is none, StorageFault."""
-        return await self._trusted.trust_machine(
-            PairedMachine(
-                name=card.name,
-                certificate=card.certificate,
-                host=host,
-                port=card.port,
-                mac=card.mac,
-                paired_at=time.time(),
-            )
+        machine = PairedMachine(
+            name=card.name,
+            certificate=card.certificate,
+            host=host,
+            port=card.port,
+            mac=card.mac,
+            paired_at=time.time(),
+            is_confirmed=is_confirmed,
         )
+        kept = await self._trusted.trust_machine(machine)
+        self._problem = ""
+        return kept
 
-    async def _send_message(self, url: str, message: msgspec.Struct, kind: type[T]) -> T:
-        purpose = Purpose(why=ConnectionReason.MACHINES)
+    async def _confirm(self, machine: PairedMachine) -> None:
+        """Note that a machine knows that it is paired, unless it was revoked meanwhile."""
+        if self._trusted.has_machine(machine):
+            known = self._trusted.find_machine(machine.fingerprint)
+            await self._trusted.change_machine(replace(known, is_confirmed=True))
+
+    async def _undo_pairing(self, machine: PairedMachine) -> None:
+        """Forget a machine that has never answered and does not know this one: it lost the other half."""
+        await self._forget_machine(machine)
+        self._problem = (
+            f"{machine.name} did not finish the pairing, so neither trusts the other. "
+            "Have it show a new code, and pair again."
+        )
+        log.warning("%s", self._problem)
+
+    # files
+
+    async def find_sources(self) -> MachineSources | None:
+        """Return the machines that give files out and answer now, to fetch from before the hub; None without any."""
+        if not self._is_enabled or not self._services.settings.get_flag(FETCHES):
+            return None
         try:
-            with OutboundRequest(purpose).as_current():
-                async with asyncio.timeout(_PAIR_S):
-                    async with self._services.http.post(
-                        url, data=msgspec.json.encode(message), ssl=make_stranger_context(), allow_redirects=False
-                    ) as reply:
-                        return _decode_reply(reply.status, await reply.content.read(LONGEST_MESSAGE), kind)
-        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
-            raise Unavailable(
-                "The other machine does not answer there.",
-                hint="Look at its name or address, and that `machines.enabled` is on there.",
-                code="machine_unreachable",
-            ) from error
+            await self._open()
+        except RoundhouseError:  # the downloads do without
+            return None
+        machines = self._trusted.list_machines()
+        await asyncio.gather(*(self._look_at(each) for each in machines if each.fingerprint not in self._states))
+        sources = [
+            MachineSource(name=machine.name, address=machine.host, port=machine.port, certificate=machine.certificate)
+            for machine in self._trusted.list_machines()
+            if (state := self._states.get(machine.fingerprint)) is not None and state.shares_files
+        ]
+        own = self._trusted.own
+        return MachineSources(identity_file=str(own.file), passphrase=own.passphrase, machines=sources)
 
     # looking
 
     async def own_state(self, asker: PairedMachine | None = None) -> MachineState:
         """Return what this machine itself has, and how busy that is; for a paired machine what it may use of it."""
         is_for_memory = asker is not None and asker.is_memory_only
-        models = [] if is_for_memory else await asyncio.to_thread(self._services.library.list_models)
-        statuses = {status.model: status for status in self._services.supervisor.list_statuses()}
-        loads = [
-            await self._load_of(model.name, statuses.get(model.runs_as))
-            for model in models
-            if not (model.attached or model.problem or model.is_builtin)
-        ]
-        lends = asker is not None and asker.lends_memory
-        return MachineState(name=self._own_name(), models=loads, lends_memory=lends)
-
-    async def _load_of(self, name: str, status: EngineStatus | None) -> ModelLoad:
-        if status is None or status.state is not EngineState.READY:
-            return ModelLoad(name=name, load_s=status.load_seconds if status is not None else None)
-        from statistics import median  # noqa: PLC0415 -- 10 ms that starting can do without
-
-        generations = await self._services.measuring.generations(
-            status.model, engine=status.engine, backend=status.backend
-        )
-        rates = [entry.completion_tokens / entry.decode_s for entry in generations[-_LATEST:] if entry.decode_s > 0]
-        return ModelLoad(
-            name=name,
-            is_loaded=True,
-            in_flight=status.in_flight + status.queued,
-            slots=status.slots or 1,
-            load_s=status.load_seconds,
-            tokens_per_s=median(rates) if rates else None,
+        loads = [] if is_for_memory else await list_own_models(self._services)
+        return MachineState(
+            name=self._own_name(),
+            models=loads[:MOST_MODELS],
+            shares_files=self._services.settings.get_flag(SHARES) and not is_for_memory,
+            lends_memory=asker is not None and asker.lends_memory,
         )
 
     async def _look_at(self, machine: PairedMachine) -> None:
@@ -413,14 +422,12 @@ class Machines:
         endpoint = EngineEndpoint(base_url=machine.url, key="", served_name="")
         try:
             reply = await endpoint.send_request("GET", STATE, timeout_s=_ASK_S)
-            state = _decode_reply(reply.status, reply.body, MachineState)
+            state = decode_reply(reply.status, reply.body, MachineState)
         except (OSError, ValueError, RoundhouseError) as error:  # msgspec's errors are ValueErrors
-            self._states[machine.fingerprint] = None
-            self._misses[machine.fingerprint] = self._misses.get(machine.fingerprint, 0) + 1
-            if self._misses[machine.fingerprint] >= _MISSES:  # it sleeps or hangs: nobody need wait for it any longer
-                machine_addresses.connections.cut_all(host_of(machine))
-            self._problems[machine.fingerprint] = str(error) or "It did not answer in time."
+            await self._note_miss(machine, error)
             return
+        if not machine.is_confirmed:
+            await self._confirm(machine)
         self._states[machine.fingerprint] = state
         self._misses.pop(machine.fingerprint, None)
         self._problems.pop(machine.fingerprint, None)
@@ -431,6 +438,16 @@ class Machines:
             except (RoundhouseError, StartFailed, OSError) as error:  # it is asked again soon
                 log.info("The models of %s were not listed: %s", machine.name, error)
                 self._problems[machine.fingerprint] = str(error)
+
+    async def _note_miss(self, machine: PairedMachine, error: Exception) -> None:
+        if is_refusal(error) and not machine.is_confirmed and self._trusted.has_machine(machine):
+            await self._undo_pairing(machine)
+            return
+        self._states[machine.fingerprint] = None
+        self._misses[machine.fingerprint] = self._misses.get(machine.fingerprint, 0) + 1
+        if self._misses[machine.fingerprint] >= _MISSES:  # it sleeps or hangs: nobody need wait for it any longer
+            machine_addresses.connections.cut_all(host_of(machine))
+        self._problems[machine.fingerprint] = describe_miss(machine, error)
 
     async def _update_routes(self) -> None:
         own = await self.own_state() if self._trusted.list_machines() else None
@@ -445,6 +462,7 @@ class Machines:
         base, models = f"{machine.url}/v1", list[RemoteModel]()
         if self._has_models(machine):
             base, models = await find_endpoint_models(base, "")
+            models = models[:MOST_MODELS]
         cards = await cards_of(EngineEndpoint(base_url=base, key="", served_name=""), models)
         known = await self._models_of(machine)
         served = {model.id for model in models}
@@ -492,7 +510,7 @@ class Machines:
         return machine_name(self._services.settings.get_text("machines.name"))
 
     def _make_card(self) -> MachineCard:
-        address = self._local_address or _address_towards("192.0.2.1", DEFAULT_PORT)
+        address = self._local_address or address_towards("192.0.2.1", DEFAULT_PORT)
         return MachineCard(
             name=self._own_name(),
             certificate=base64.b64encode(self._trusted.own.certificate).decode(),
@@ -512,23 +530,12 @@ class Machines:
             paired_at=machine.paired_at,
             is_reachable=(state is not None) if is_known else None,
             problem=self._problems.get(machine.fingerprint, ""),
+            shares_files=state is not None and state.shares_files,
             lends_memory=machine.lends_memory,
             is_lender=state is not None and state.lends_memory,
             is_memory_only=machine.is_memory_only,
             models=[replace(load, name=f"{load.name}@{machine.name}") for load in state.models] if state else [],
         )
-
-
-def split_host(text: str) -> tuple[str, int]:
-    """Return host and port of what a person types. Raises BadRequest."""
-    host, colon, port = text.strip().rpartition(":")
-    if not colon or (":" in host and not host.endswith("]")):
-        host, port = text.strip(), str(DEFAULT_PORT)
-    host = host.strip("[]")
-    is_host = host and all(character.isalnum() or character in ".-:_%" for character in host)
-    if not is_host or not port.isdecimal() or not 0 < int(port) <= 65535:  # noqa: PLR2004 -- the last port there is
-        raise BadRequest("Give a name or an address, as in desk.local or 192.168.1.7:11643.", code="invalid_value")
-    return host, int(port)
 
 
 def _model_of(load: ModelLoad, machine: str, suffix: str) -> MachineModel:
@@ -545,34 +552,3 @@ def _model_of(load: ModelLoad, machine: str, suffix: str) -> MachineModel:
 
 def _names_in(state: MachineState) -> set[str]:
     return {model.name for model in state.models}
-
-
-def _address_towards(host: str, port: int) -> str:
-    """Return the address of ours that packets to a host would leave from; empty where none would. Sends nothing."""
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect((host, port))
-            return str(probe.getsockname()[0])
-    except OSError:
-        return ""
-
-
-def _decode_reply(status: int, body: bytes, kind: type[T]) -> T:
-    if status == 200:  # noqa: PLR2004 -- HTTP's OK
-        try:
-            return msgspec.json.decode(body, type=kind)
-        except (ValueError, RecursionError):
-            raise Unavailable("What answers there is no Roundhouse.", code="machine_unreachable") from None
-    raise _refusal_of(body)
-
-
-class _RefusalReply(msgspec.Struct, frozen=True):
-    error: ErrorBody
-
-
-def _refusal_of(body: bytes) -> RoundhouseError:
-    try:
-        error = msgspec.json.decode(body, type=_RefusalReply).error
-    except (ValueError, RecursionError):
-        return Unavailable("What answers there is no Roundhouse.", code="machine_unreachable")
-    return BadRequest(error.sentence, hint=error.hint, code=error.code)

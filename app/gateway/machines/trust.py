@@ -17,8 +17,8 @@ from app.core.machines import PairedMachine
 from app.machines.identity import load_identity
 from app.machines.older_list import read_older_list
 from app.machines.paired import PairedMachines
-from app.network.machine_addresses import MachineAddress, OpenConnections, machine_addresses
-from app.network.pinned_tls import TlsIdentity, make_client_context, make_server_context, trust_peer
+from app.network.machine_addresses import OpenConnections, machine_addresses
+from app.network.pinned_tls import MachineAddress, TlsIdentity, make_client_context, make_server_context, trust_peer
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class TrustedMachines:
 
     async def server_context(self) -> ssl.SSLContext:
         """Return what this machine listens with: it lets in who is trusted, and who is to be paired."""
-        certificates = [machine.certificate_der for machine in self.list_machines()]
+        certificates = self._list().certificates
         protocols = (TUNNEL, "http/1.1")
         self._context = await asyncio.to_thread(
             make_server_context, self.own, certificates, lets_pair=True, protocols=protocols
@@ -99,18 +99,31 @@ class TrustedMachines:
 
         Raises BadRequest for a certificate that is none or this machine's own, StorageFault.
         """
-        assert self._context is not None  # noqa: S101 -- for the type checker: it listens
         lenient = {each.certificate for each in self.list_machines() if each.lends_memory}
         machine = replace(machine, lends_memory=machine.certificate in lenient)
-        try:
-            if machine.fingerprint != self.own.fingerprint:
-                trust_peer(self._context, machine.certificate_der)
-        except (ValueError, OSError) as error:  # ssl.SSLError is an OSError
-            raise BadRequest("The other machine's certificate cannot be read.", code="invalid_value") from error
+        self._accept_certificate(machine)
         kept = await asyncio.to_thread(self._list().put_machine, machine)
         await self.pin_machine(kept)
         log.info("A machine was paired", extra={"machine": kept.name, "fingerprint": kept.fingerprint})
         return kept
+
+    async def expect_machine(self, machine: PairedMachine) -> None:
+        """Have one that proved the code let in by TLS, to be trusted when it comes. Raises BadRequest, StorageFault.
+
+        Should this program end before, it is told that it is not trusted.
+        """
+        self._accept_certificate(machine)
+        await asyncio.to_thread(self._list().note_former, machine)
+
+    def _accept_certificate(self, machine: PairedMachine) -> None:
+        """Have the listener accept a certificate. Raises BadRequest for one that is none, or this machine's."""
+        assert self._context is not None  # noqa: S101 -- for the type checker: it listens
+        try:
+            if machine.fingerprint == self.own.fingerprint:
+                raise BadRequest("This is this machine itself.", code="invalid_value")
+            trust_peer(self._context, machine.certificate_der)
+        except (ValueError, OSError) as error:  # ssl.SSLError is an OSError
+            raise BadRequest("The other machine's certificate cannot be read.", code="invalid_value") from error
 
     async def change_machine(self, machine: PairedMachine) -> PairedMachine:
         """Keep another address, or what it is allowed, of a machine that is trusted. Raises StorageFault."""

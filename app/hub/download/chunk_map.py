@@ -8,6 +8,7 @@ power. What was only handed over before the last start of the computer is fetche
 import os
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -80,12 +81,18 @@ class ChunkMap:
         except OSError as error:
             raise write_fault("the download", error) from error
 
-    def clear_all(self) -> None:
-        """Forget every chunk: what was fetched is wrong. Raises StorageFault."""
+    def clear_chunks(self, indexes: Iterable[int]) -> None:
+        """Forget chunks: what was fetched is wrong. Raises StorageFault."""
         with self._lock:
-            self._marks = bytearray(self.content.chunk_count)
-            self._unsynced = []
+            for index in indexes:
+                self._marks[index] = _MISSING
+            self._unsynced = [index for index in self._unsynced if self._marks[index] != _MISSING]
             self._write_map()
+
+    @property
+    def all_chunks(self) -> range:
+        """Every chunk, whether it is there or not."""
+        return range(self.content.chunk_count)
 
     def delete_map(self) -> None:
         """End the map; the file it was for is whole."""

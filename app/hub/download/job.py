@@ -7,6 +7,23 @@ from app.core.errors import ErrorBody
 from app.hub.repositories.repository import RepoFile
 
 
+class MachineSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A paired machine that gives files out: what it is called, where it is, and its certificate (DER, in base64)."""
+
+    name: str
+    address: str
+    port: int
+    certificate: str
+
+
+class MachineSources(msgspec.Struct, frozen=True, kw_only=True):
+    """Paired machines to fetch from before the hub, and what shows them who this one is."""
+
+    identity_file: str
+    passphrase: str
+    machines: list[MachineSource]
+
+
 class DownloadJob(msgspec.Struct, frozen=True, kw_only=True):
     """Files of one commit, to be brought into the cache at `cache`. The first line on standard input."""
 
@@ -24,6 +41,7 @@ class DownloadJob(msgspec.Struct, frozen=True, kw_only=True):
     """Whether files may come from Xet storage."""
     reserved_bytes: int = 0
     """Room on the disk that other downloads are about to take."""
+    sources: MachineSources | None = None
 
 
 class SpeedLimit(msgspec.Struct, frozen=True, kw_only=True, tag="limit"):
@@ -44,6 +62,8 @@ class DownloadProgress(msgspec.Struct, frozen=True, kw_only=True, tag="moved"):
 
     present_bytes: int
     file: str
+    machine: str = ""
+    """The paired machine that it comes from; empty: the hub."""
 
 
 class ConnectionsMade(msgspec.Struct, frozen=True, kw_only=True, tag="connected"):

@@ -4,9 +4,10 @@ A `job.DownloadJob` on standard input tells it what to do. It can be killed at a
 next one goes on. It ends by itself when its standard input does, so that none is left when the gateway dies. The token
 comes by that way too: neither argv nor environment shows it.
 
-By which way the files of one job come: from Xet where the hub keeps them there and that works, else over plain HTTP.
+By which way the files of one job come: from a paired machine that has them; from Xet where the hub keeps them there and
+that works; else over plain HTTP.
 
-Both write the same part file and the same map of its chunks, so that one goes on where the other gave up.
+All write the same part file and the same map of its chunks, so that one goes on where the other gave up.
 """
 
 import os
@@ -16,12 +17,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
 from app.core.connections import ConnectionReason, Program, Purpose
-from app.core.errors import Bug, RoundhouseError, StorageFault
+from app.core.errors import Bug, NotFound, RoundhouseError, StorageFault
 from app.hub.download import xet
 from app.hub.download.cache import RepositoryCache
 from app.hub.download.chunk_map import bytes_written
@@ -42,12 +43,22 @@ from app.hub.download.xet import XetFile, grant_address, xet_hash
 from app.hub.repositories.repository import RepoFile, resolve_address
 from app.network.egress import egress_gate
 
+if TYPE_CHECKING:
+    from app.hub.download.machine_files import MachineHost
+
 
 class JobFetcher:
     """Brings files of a job, one after the other."""
 
-    def __init__(self, job: DownloadJob, deps: TransferDeps, say: Callable[[DownloadNote], None]) -> None:
-        self._job, self._deps, self._say = job, deps, say
+    def __init__(
+        self,
+        job: DownloadJob,
+        deps: TransferDeps,
+        say: Callable[[DownloadNote], None],
+        begin_source: Callable[[str], None],
+    ) -> None:
+        self._job, self._deps, self._say, self._begin_source = job, deps, say, begin_source
+        self._machines = self._find_machines()
         purpose = Purpose(why=ConnectionReason.DOWNLOAD, about=job.repository, by=Program.DOWNLOADER)
         self._remote = remote_without_limit(job.endpoint, purpose, token=job.token)
         self._may_be_xet = job.xet
@@ -55,10 +66,43 @@ class JobFetcher:
 
     def fetch_file(self, cache: RepositoryCache, file: RepoFile) -> None:
         """Bring a file's content into the cache's blobs. Raises DownloadStopped, or what no way can mend."""
+        if any(self._fetch_from_machine(cache, file, machine) for machine in list(self._machines)):
+            return
+        self._begin_source("")
         url = resolve_address(self._job.endpoint, self._job.repository, self._job.commit, file.path)
         source = self._xet_source(file, url)
         if source is None or not self._fetch_from_xet(cache, file, source):
             fetch_blob(cache, file, HttpSource(self._remote, url, size=file.size), self._deps)
+
+    def _find_machines(self) -> "list[MachineHost]":
+        sources = self._job.sources
+        if sources is None:
+            return []
+        from app.hub.download.machine_files import MachineHost  # noqa: PLC0415 -- TLS that most downloads do without
+
+        try:
+            return [MachineHost(sources, machine, self._job.repository) for machine in sources.machines]
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            self._say(DownloadNote(sentence=f"Your other computers cannot be asked for files: {error}"))
+            return []
+
+    def _fetch_from_machine(self, cache: RepositoryCache, file: RepoFile, machine: "MachineHost") -> bool:
+        """Fetch a file from a paired machine and tell whether that worked; one that fails is asked for no other."""
+        from app.hub.download.machine_files import MOST_BREAKS, TRIES  # noqa: PLC0415 -- it is there, since there is a machine
+
+        self._begin_source(machine.name)
+        means = replace(self._deps, streams=1, tries=TRIES, most_breaks=MOST_BREAKS, attempts=1, keeps_earlier=True)
+        try:
+            fetch_blob(cache, file, machine.find_source(file), means)
+        except StorageFault:
+            raise
+        except NotFound:
+            return False
+        except RoundhouseError as error:
+            self._machines.remove(machine)
+            self._say(DownloadNote(sentence=f"The download goes on without {machine.name}: {error}"))
+            return False
+        return True
 
     def _xet_source(self, file: RepoFile, url: str) -> StreamSource | None:
         """Return where a file is in Xet; None where it is not, or is better not fetched from there."""
@@ -132,7 +176,8 @@ def download_files(job: DownloadJob, throttle: Throttle, say: Callable[[Download
     total = sum(file.size for file in job.files)
     say(DownloadStarted(total_bytes=total, present_bytes=progress.present))
     cache.check_room(total - progress.present, job.reserved_bytes)
-    ways = JobFetcher(job, TransferDeps(progress=progress.add_bytes, throttle=throttle, streams=job.streams), say)
+    deps = TransferDeps(progress=progress.add_bytes, throttle=throttle, streams=job.streams)
+    ways = JobFetcher(job, deps, say, progress.begin_source)
     for file in job.files:
         if cache.has_file(job.commit, file):
             continue
@@ -158,12 +203,16 @@ class ProgressReporter:
         self.present = present
         self._say = say
         self._lock = threading.Lock()
-        self._file = ""
+        self._file = self._machine = ""
         self._told_at = 0.0
 
     def begin_file(self, file: str) -> None:
         """Go on to the next file."""
         self._file = file
+
+    def begin_source(self, machine: str) -> None:
+        """Go on from a paired machine, or without one from the hub."""
+        self._machine = machine
 
     def add_bytes(self, count: int) -> None:
         """Note bytes that came, or (negative) that have to come again."""
@@ -177,7 +226,7 @@ class ProgressReporter:
 
     def report_progress(self) -> None:
         """Say how much there is."""
-        self._say(DownloadProgress(present_bytes=self.present, file=self._file))
+        self._say(DownloadProgress(present_bytes=self.present, file=self._file, machine=self._machine))
 
 
 class _CallReporter:

@@ -14,9 +14,10 @@ second half of the longest one; whoever is reading the first half stops where th
 """
 
 import hashlib
+import math
 import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -114,8 +115,12 @@ class TransferDeps:
     chunk_bytes: int = CHUNK_BYTES
     tries: int = FRUITLESS_TRIES
     """In a row without a byte."""
+    most_breaks: float = math.inf
+    """Of streams, whatever they brought."""
     attempts: int = ATTEMPTS
     """At a file whose hash turns out wrong."""
+    keeps_earlier: bool = False
+    """Whether a file that is wrong in the end loses only the chunks that came now: another source goes on with it."""
     first_pause_s: float = FIRST_PAUSE_S
     widen_after_s: float = WIDEN_AFTER_S
 
@@ -136,6 +141,7 @@ def fetch_blob(cache: BlobFolder, file: RepoFile, source: StreamSource, deps: Tr
     if blob.exists():
         return
     chunks = ChunkMap(part, PartContent(size=file.size, chunk_bytes=deps.chunk_bytes, etag=file.etag))
+    suspects = chunks.chunks_to_fetch if deps.keeps_earlier else chunks.all_chunks
     try:
         for _attempt in range(deps.attempts):
             streams = _FileStreams(chunks, part, source, deps)
@@ -143,13 +149,14 @@ def fetch_blob(cache: BlobFolder, file: RepoFile, source: StreamSource, deps: Tr
                 part.replace(blob)
                 chunks.delete_map()
                 return
-            streams.start_over()
+            streams.start_over(suspects)
     except OSError as error:
         raise write_fault("the download", error) from error
     finally:
         chunks.close()
-    part.unlink(missing_ok=True)
-    chunks.delete_map()
+    if not deps.keeps_earlier:
+        part.unlink(missing_ok=True)
+        chunks.delete_map()
     raise EnvironmentFault(
         f"{file.path} arrived damaged{' twice' if deps.attempts > 1 else ''}.",
         hint="The server or something in between changes it. Try another network or mirror.",
@@ -176,7 +183,7 @@ class _FileStreams:
         self._chunks, self._part, self._source, self._deps = chunks, part, source, deps
         self._regions = Regions(chunks.chunks_to_fetch)
         self._failure: Exception | None = None
-        self._fruitless = 0
+        self._fruitless = self._breaks = 0
         self._received = 0
         self._begun: dict[int, int] = {}
         """Bytes of chunks that came since this process began."""
@@ -252,7 +259,7 @@ class _FileStreams:
     def _read_whole(self, on_chunk: Callable[[], None]) -> None:
         size = self._chunks.content.size
         while True:
-            self.start_over()
+            self.start_over(self._chunks.all_chunks)
             try:
                 with self._source.open_stream(0, size) as answer, self._part.open("r+b", buffering=0) as out:
                     for index in range(self._chunks.content.chunk_count):
@@ -262,12 +269,12 @@ class _FileStreams:
             except StreamInterrupted as interruption:
                 self._pause_or_raise(interruption)
 
-    def start_over(self) -> None:
-        """Start over: what is there so far counts for nothing, and is not counted twice."""
+    def start_over(self, indexes: Sequence[int]) -> None:
+        """Start over: what is there of these chunks so far counts for nothing, and is not counted twice."""
         self._uncount_begun()
-        present = [index for index in range(self._chunks.content.chunk_count) if self._chunks.has_chunk(index)]
+        present = [index for index in indexes if self._chunks.has_chunk(index)]
         self._deps.progress(-sum(len(self._chunks.chunk_span(index)) for index in present))
-        self._chunks.clear_all()
+        self._chunks.clear_chunks(indexes)
         self._source.forget_version()
 
     def _uncount_begun(self) -> None:
@@ -277,8 +284,9 @@ class _FileStreams:
 
     def _pause_or_raise(self, interruption: StreamInterrupted) -> None:
         """Wait before the next try, longer each time nothing came. Raises when it is no use, or somebody ends it."""
-        self._fruitless += 1
-        if self._fruitless > self._deps.tries or interruption.wait_s > LONGEST_WAIT_S:
+        self._fruitless, self._breaks = self._fruitless + 1, self._breaks + 1
+        is_over = self._fruitless > self._deps.tries or self._breaks > self._deps.most_breaks
+        if is_over or interruption.wait_s > LONGEST_WAIT_S:
             raise interruption.error
         longest = min(LONGEST_PAUSE_S, self._deps.first_pause_s * 2 ** (self._fruitless - 1))
         pause = max(interruption.wait_s, longest * random.uniform(0.5, 1.0))  # noqa: S311 -- so that streams spread out

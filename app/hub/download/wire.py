@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from http.client import HTTPException, HTTPResponse
 from io import BufferedReader
 from threading import Event, Lock
-from typing import Protocol
+from typing import NamedTuple, Protocol
+from urllib.request import OpenerDirector
 
 from app.core.connections import Purpose
 from app.core.errors import BadRequest, RoundhouseError, Unavailable
@@ -57,13 +58,17 @@ class Throttle:
 
     def wait_for_share(self, count: int, stop: Event) -> None:
         """Wait until so many bytes are within the limit."""
+        if (pause_s := self.take_share(count)) > 0:
+            stop.wait(pause_s)
+
+    def take_share(self, count: int) -> float:
+        """Take so many bytes of the limit, and return the seconds until they are within it."""
         if self.bytes_per_s <= 0:
-            return
+            return 0.0
         with self._lock:
             now = time.monotonic()
             self._free_at = max(self._free_at, now) + count / self.bytes_per_s
-            pause = self._free_at - now
-        stop.wait(max(0.0, pause))
+            return self._free_at - now
 
 
 class ByteStream(Protocol):
@@ -86,11 +91,21 @@ class StreamSource(Protocol):
         ...
 
 
-class HttpSource:
-    """Where one file is, and how it is read. `size` is what the hub said of it."""
+class LowestPace(NamedTuple):
+    """How slow a stream may be, and whether a slower one is not to be tried again."""
 
-    def __init__(self, remote: RemoteHost, url: str, *, size: int) -> None:
-        self._remote, self._url, self._size = remote, url, size
+    bytes_per_s: float
+    is_final: bool = False
+
+
+class HttpSource:
+    """Where one file is, and how it is read. `size` is what the hub said of it.
+
+    A stream slower than `pace` for long is taken for one that broke, or for one that no further try can mend.
+    """
+
+    def __init__(self, remote: RemoteHost, url: str, *, size: int, pace: LowestPace | None = None) -> None:
+        self._remote, self._url, self._size, self._pace = remote, url, size, pace or LowestPace(SLOWEST_BYTES_PER_S)
         self._etag = ""
 
     @contextlib.contextmanager
@@ -106,7 +121,7 @@ class HttpSource:
             raise (FileChanged() if error.code == "model_corrupt" else error) from None
         with answer:
             self._check_answer(answer, start, end)
-            yield _AnswerBody(answer)
+            yield _AnswerBody(answer, self._pace)
 
     def forget_version(self) -> None:
         """Take the file as it is from now on."""
@@ -134,17 +149,19 @@ class HttpSource:
         self._etag = self._etag or etag
 
 
-def remote_without_limit(endpoint: str, purpose: Purpose, *, token: str = "") -> RemoteHost:
+def remote_without_limit(
+    endpoint: str, purpose: Purpose, *, token: str = "", opener: OpenerDirector | None = None
+) -> RemoteHost:
     """Return an endpoint for whole files: reading one may cost what it costs."""
     budget = ReadBudget(max_bytes=_UNENDING, max_requests=_UNENDING, deadline_s=float("inf"))
-    return RemoteHost(endpoint, purpose, token=token, budget=budget)
+    return RemoteHost(endpoint, purpose, token=token, budget=budget, opener=opener)
 
 
 class _AnswerBody:
     """A stream that is an answer's body."""
 
-    def __init__(self, answer: HTTPResponse) -> None:
-        self._answer = answer
+    def __init__(self, answer: HTTPResponse, pace: LowestPace | None = None) -> None:
+        self._answer, self._pace = answer, pace or LowestPace(SLOWEST_BYTES_PER_S)
 
     def read_pieces(self, count: int, stop: Event) -> Iterator[memoryview]:
         """Yield `count` bytes, each piece valid until the next. Raises StreamInterrupted or DownloadStopped."""
@@ -162,10 +179,9 @@ class _AnswerBody:
             if not count_read:
                 raise StreamInterrupted(connection_fault())
             yield buffer[:count_read]
-            if waited_s > SLOW_AFTER_S and received < min(count, SLOWEST_BYTES_PER_S * waited_s):
-                raise StreamInterrupted(
-                    Unavailable("The server is sending almost no data.", hint="Try again.", code="hub_slow")
-                )
+            if waited_s > SLOW_AFTER_S and received < min(count, self._pace.bytes_per_s * waited_s):
+                slow = Unavailable("The server is sending almost no data.", hint="Try again.", code="hub_slow")
+                raise slow if self._pace.is_final else StreamInterrupted(slow)
 
 
 def _read_into(answer: HTTPResponse, room: memoryview) -> int:

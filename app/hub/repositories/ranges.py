@@ -103,15 +103,23 @@ class ReadBudget:
 class RemoteHost:
     """One endpoint, by default reached over https, why it is asked, and the token that only it is shown."""
 
-    def __init__(self, endpoint: str, purpose: Purpose, *, token: str = "", budget: ReadBudget | None = None) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        purpose: Purpose,
+        *,
+        token: str = "",
+        budget: ReadBudget | None = None,
+        opener: urllib.request.OpenerDirector | None = None,
+    ) -> None:
         self.endpoint = endpoint.rstrip("/")
         self._origin = _address_origin(urlsplit(self.endpoint))
         self._token = token
         self.budget = budget or ReadBudget()
         self.purpose = purpose
         self._opener, self._plain_opener = (
-            build_opener(purpose, _RedirectCheck(self.check_address)),
-            build_opener(purpose, _NoRedirects()),
+            opener or build_opener(purpose, _RedirectCheck(self.check_address)),
+            opener or build_opener(purpose, _NoRedirects()),
         )
 
     def check_address(self, url: str) -> None:

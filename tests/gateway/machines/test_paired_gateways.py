@@ -38,13 +38,13 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         yield Pair(*(stack.enter_context(start(tmp_path_factory.mktemp(name), name)) for name in ("desk", "lap")))
 
 
-def start(home: Path, name: str) -> AbstractContextManager[RealGateway]:
+def start(home: Path, name: str, *, hub: str = "http://127.0.0.1:1") -> AbstractContextManager[RealGateway]:
     config = home / "config"
     config.mkdir()
     settings = f'[machines]\nenabled = true\nhost = "127.0.0.1"\nname = "{name}"\nport = {free_port()}\n'
     (config / "settings.toml").write_text(settings)
     program = [sys.executable, "-m", "tests.gateway.machines.machine_gateway"]
-    return running(home, free_port(), argv=program)
+    return running(home, free_port(), argv=program, hub=hub)
 
 
 def list_machines(gateway: RealGateway) -> MachineList:

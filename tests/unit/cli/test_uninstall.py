@@ -4,13 +4,16 @@ import json
 import sys
 from pathlib import Path
 
+import keyring
 import pytest
 from click.testing import CliRunner, Result
 
 from app.cli import uninstall
 from app.cli.main import roundhouse
 from app.config import service_unit
+from app.config.keyring_secrets import has_secret, store_secret
 from app.config.paths import Paths, default_paths, this_home
+from tests.file_keyring import FileKeyring, use_file_keyring
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +58,34 @@ def test_a_dry_run_lists_every_path_and_removes_nothing(paths: Paths) -> None:
 def test_no_more_leaves_than_was_said(paths: Paths, options: tuple[str, ...], left: set[str]) -> None:
     assert run("--yes", *options).exit_code == 0
     assert files(paths) == left
+
+
+def write_sealed(paths: Paths) -> tuple[str, str]:
+    paths.machine_identity_file.write_bytes(b"sealed")
+    paths.warm_prompts.mkdir()
+    names = str(paths.machine_identity_file), str(paths.warm_prompts)
+    assert all(store_secret(name, "passphrase") for name in names)
+    return names
+
+
+@pytest.mark.parametrize(("options", "kept"), [((), [True, False]), (("--purge",), [False, False])])
+def test_what_opens_removed_files_leaves_the_keyring(
+    paths: Paths, tmp_path: Path, options: tuple[str, ...], kept: list[bool]
+) -> None:
+    with use_file_keyring(tmp_path.parent / f"{tmp_path.name}-keyring.json"):
+        names = write_sealed(paths)
+        assert run("--yes", *options).exit_code == 0
+        assert [has_secret(name) for name in names] == kept
+
+
+def test_a_keyring_that_forgets_nothing_is_named(paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_names: str) -> None:
+        raise keyring.errors.KeyringLocked
+
+    with use_file_keyring(tmp_path.parent / f"{tmp_path.name}-keyring.json"):
+        write_sealed(paths)
+        monkeypatch.setattr(FileKeyring, "delete_password", refuse)
+        assert "remove its entries" in run("--yes", "--purge").stderr
 
 
 def test_after_a_purge_with_models_nothing_is_there_to_list(paths: Paths) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from app.core.errors import BadRequest, EnvironmentFault, NotFound
 from app.core.machines import MachineCard, PairedMachine
-from app.machines.paired import PairedMachines
+from app.machines.paired import MOST_FORMER, PairedMachines
 
 OWN = "0" * 64
 
@@ -48,6 +48,22 @@ def test_this_machine_is_none_of_them(tmp_path: Path) -> None:
 def test_none_is_called_what_this_machine_is_called_among_several(tmp_path: Path) -> None:
     paired = PairedMachines(tmp_path / "machines.json", OWN)
     assert paired.put_machine(machine("here", b"a")).name == "here-2"
+
+
+def test_who_is_trusted_no_longer_is_still_known_by_its_certificate(tmp_path: Path) -> None:
+    paired = PairedMachines(tmp_path / "machines.json", OWN)
+    kept = paired.put_machine(machine("desk", b"a"))
+    paired.remove_machine(kept)
+    for number in range(MOST_FORMER - 1):
+        paired.note_former(machine("other", bytes([number])))
+    again = PairedMachines(tmp_path / "machines.json", OWN)
+    assert again.list_machines() == []
+    assert kept.certificate_der in again.certificates
+    again.note_former(machine("one", b"more"))
+    assert len(again.certificates) == MOST_FORMER
+    assert kept.certificate_der not in again.certificates
+    again.put_machine(machine("one", b"more"))
+    assert len(again.certificates) == MOST_FORMER
 
 
 @pytest.mark.parametrize("text", [b"{", b"[{}]", b"\xff", b'[{"name":"../x","certificate":"","host":"","port":1}]'])

@@ -9,6 +9,7 @@ from app.core.errors import BadRequest
 from app.core.machines import MachineCard
 from app.machines.pairing import (
     CODE_S,
+    GUEST_S,
     TRIES,
     PairClosure,
     PairHost,
@@ -56,6 +57,21 @@ def test_both_sides_trust_each_other(host: PairHost) -> None:
     guest, verdict = host.check_proof(proof)
     assert guest == LAP
     assert initiator.check_verdict(verdict) == DESK
+
+
+def test_a_guest_is_expected_for_a_while_and_no_longer_once_the_code_is_hidden(host: PairHost, clock: Clock) -> None:
+    for name in ("trusted", "hidden", "late"):
+        host.put_guest(name, LAP, "192.168.1.7")
+    guest = host.find_guest("trusted")
+    assert guest is not None
+    assert (guest.card, guest.host, host.find_guest("another")) == (LAP, "192.168.1.7", None)
+    host.remove_guest("trusted")
+    assert host.find_guest("trusted") is None
+    clock.now_s += GUEST_S
+    assert host.find_guest("late") is None
+    clock.now_s = 0.0
+    host.hide_code()
+    assert host.find_guest("hidden") is None
 
 
 def test_a_code_serves_one_machine(host: PairHost) -> None:

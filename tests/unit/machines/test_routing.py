@@ -1,5 +1,12 @@
 """Which machine answers: the one expected first, one that was lost only when there is no other."""
 
+import msgspec
+import pytest
+
+from app.core.errors import Unavailable
+from app.core.machines import ModelLoad
+from app.gateway.machines.listener import MOST_MODELS, MachineState
+from app.gateway.machines.pairing_calls import decode_reply
 from app.gateway.machines.routing import AWAY_S, MachineModel, MachineRoutes, expected_s
 
 HERE = MachineModel("qwen", "", is_loaded=True, tokens_per_s=10.0)
@@ -90,3 +97,11 @@ async def test_waking_is_asked_for_once_and_by_the_machines_name() -> None:
     table.forget_sleeping("box")
     await table.wake_for("large")
     assert woken == ["box"]
+
+
+def test_a_list_longer_than_any_is_not_taken() -> None:
+    loads = [ModelLoad(name=f"model-{number}") for number in range(MOST_MODELS + 1)]
+    longest, longer = (msgspec.json.encode({"name": "desk", "models": models}) for models in (loads[1:], loads))
+    assert len(decode_reply(200, longest, MachineState).models) == MOST_MODELS
+    with pytest.raises(Unavailable):
+        decode_reply(200, longer, MachineState)

@@ -24,7 +24,7 @@ from app.gui.net.managed_list import ManagedStore
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Command, Shell
 
-ENABLED = "machines.enabled"
+ENABLED, SHARES = "machines.enabled", "machines.share_files"
 _TICK_MS = 1000
 _NOTHING = MachineList(name="", fingerprint="", port=0, machines=[])
 _SHOWN = 16
@@ -59,11 +59,16 @@ class MachinesModel(ManagedStore[MachineList]):
         return self.preferences.get(ENABLED, default=False) is True
 
     @property
-    def why_fixed(self) -> str:
-        """Why the switch cannot be moved; empty where it can."""
-        source = next((row.source for row in self.preferences.items if row.name == ENABLED), "")
+    def shares_files(self) -> bool:
+        """Whether paired computers are given files."""
+        return self.preferences.get(SHARES, default=False) is True
+
+    def why_fixed(self, setting: str) -> str:
+        """Return why a switch cannot be moved; empty where it can."""
+        source = next((row.source for row in self.preferences.items if row.name == setting), "")
+        variable = f"ROUNDHOUSE_{setting.upper().replace('.', '_')}"
         is_fixed = source == "environment"
-        return tr("This is set by the environment variable ROUNDHOUSE_MACHINES_ENABLED.") if is_fixed else ""
+        return tr("This is set by the environment variable {variable}.", variable=variable) if is_fixed else ""
 
     @property
     def seconds_left(self) -> int:
@@ -74,6 +79,10 @@ class MachinesModel(ManagedStore[MachineList]):
         """Let paired computers in, or no longer."""
         self._end_code()
         self.preferences.change_all({ENABLED: is_on}, then=self.finish_change, failed=self.show_refusal)
+
+    def set_sharing(self, is_on: bool) -> None:  # noqa: FBT001 -- as above
+        """Give files to paired computers, or no longer."""
+        self.preferences.change_all({SHARES: is_on}, then=self.finish_change, failed=self.show_refusal)
 
     def show_code(self) -> None:
         """Have this computer show a code."""
@@ -158,7 +167,7 @@ class MachinesModel(ManagedStore[MachineList]):
     def _finish_pairing(self, machine: MachineStanding) -> None:
         self.is_pairing = False
         self.finish_adding()
-        self.shell.show_toast(tr("{name} is paired.", name=machine.name))
+        self.shell.show_toast(machine.problem or tr("{name} is paired.", name=machine.name))
 
     def _refuse_pairing(self, error: ErrorBody) -> None:
         self.is_pairing = False
@@ -183,7 +192,8 @@ def describe_state(machine: MachineStanding) -> str:
 def describe_place(machine: MachineStanding | NearbyMachine) -> str:
     """Return where a computer is, and what its certificate begins with."""
     certificate = tr("certificate {certificate}", certificate=machine.fingerprint[:_SHOWN])
-    return f"{machine.host}:{machine.port} · {certificate}"
+    gives = [tr("gives files")] if isinstance(machine, MachineStanding) and machine.shares_files else []
+    return " · ".join([f"{machine.host}:{machine.port}", certificate, *gives])
 
 
 def describe_loan(machine: MachineStanding) -> str:

@@ -9,6 +9,8 @@ from app.core.machines import MachineStanding, ModelLoad, NearbyMachine
 from app.core.translation import LazyText, tr
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.machines.model import (
+    ENABLED,
+    SHARES,
     MachinesModel,
     describe_load,
     describe_loan,
@@ -35,6 +37,8 @@ _ABOUT = LazyText(
 )
 _ON = LazyText("Paired computers can use this one's models, and theirs are in your list. Nobody else can connect.")
 _OFF = LazyText("No other computer can connect, and none is contacted. Both computers need this switched on.")
+_SHARES = LazyText("A paired computer that downloads a model which is here fetches its files from this one.")
+_KEEPS = LazyText("Paired computers download their models from the hub, also those that are here.")
 _HOST_EXAMPLE = "desk.local"
 _CODE_EXAMPLE = "1234-5678"
 _CODE_WIDTH = 140
@@ -51,6 +55,7 @@ class MachinesScreen(PageFrame):
         back = partial(shell.show_page, Pages.SETTINGS)
         self.head.addWidget(Button(theme, tr("Settings"), look=ButtonLook.QUIET, icon="chevron-left", action=back))
         self.enabled = SwitchCard(theme, tr("Use models of your other computers"), action=self.model.set_enabled)
+        self.sharing = SwitchCard(theme, tr("Give model files to them"), action=self.model.set_sharing)
         self.error, self._skeleton = ErrorPanel(theme), Skeleton(theme, 3, is_card=True)
         self._own = Paragraph(theme, role="meta", color="ink-2")
         self._problem = Paragraph(theme, role="meta", color="bad")
@@ -68,6 +73,7 @@ class MachinesScreen(PageFrame):
         self.body.addWidget(Paragraph(theme, _ABOUT.tr(), color="ink-2"))
         for widget in (
             self.enabled,
+            self.sharing,
             self.error,
             self._own,
             self._problem,
@@ -95,8 +101,10 @@ class MachinesScreen(PageFrame):
         model, state = self.model, self.model.state
         is_on = model.is_on
         consequence = _ON.tr() if is_on else _OFF.tr()
-        self.enabled.show_switch(is_on=is_on, consequence=consequence, why_fixed=model.why_fixed)
-        self.enabled.switch.setEnabled(model.preferences.is_known and not model.why_fixed)
+        why_fixed = model.why_fixed(ENABLED)
+        self.enabled.show_switch(is_on=is_on, consequence=consequence, why_fixed=why_fixed)
+        self.enabled.switch.setEnabled(model.preferences.is_known and not why_fixed)
+        self._show_sharing(is_on=is_on)
         self._skeleton.setVisible(not model.store.is_known and model.store.error is None)
         self._nothing.setVisible(model.store.is_known and is_on and not state.machines)
         self.error.show_problem(model.problem)
@@ -119,6 +127,13 @@ class MachinesScreen(PageFrame):
             lambda machine: MachineEntryCard(self.theme, model, machine.name),
             MachineEntryCard.show_machine,
         )
+
+    def _show_sharing(self, *, is_on: bool) -> None:
+        shares, why_fixed = self.model.shares_files, self.model.why_fixed(SHARES)
+        self.sharing.setVisible(is_on)
+        consequence = _SHARES.tr() if shares else _KEEPS.tr()
+        self.sharing.show_switch(is_on=shares, consequence=consequence, why_fixed=why_fixed)
+        self.sharing.switch.setEnabled(not why_fixed)
 
 
 class CodeCard(Surface):

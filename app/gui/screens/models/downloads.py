@@ -166,6 +166,8 @@ def download_facts(download: Download) -> str:
         parts.append(tr("{size}/s", size=words.format_bytes(round(download.bytes_per_s))))
     if download.eta_s is not None:
         parts.append(tr("{duration} left", duration=time_left(download.eta_s)))
+    if download.machine:
+        parts.append(tr("from {name}", name=download.machine))
     return " · ".join(parts)
 
 

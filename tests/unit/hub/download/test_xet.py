@@ -84,7 +84,9 @@ class Brought:
     def __init__(self, there: Arena, **more: object) -> None:
         self.there, self.notes = there, list[str]()
         job = msgspec.structs.replace(job_for(there), xet=True, token=TOKEN)
-        ways = JobFetcher(job, there.means(**more), lambda noted: self.notes.append(noted.sentence))
+        ways = JobFetcher(
+            job, there.means(**more), lambda noted: self.notes.append(noted.sentence), lambda _machine: None
+        )
         ways.fetch_file(there.cache, there.file)
 
     @property
@@ -261,7 +263,7 @@ def test_what_went_wrong_once_is_not_tried_for_every_file(arena: Make) -> None:
     there.hub.cas.faults["grant"] = faults.status(404)
     notes: list[DownloadNote] = []
     job = msgspec.structs.replace(job_for(there), xet=True)
-    ways = JobFetcher(job, there.means(), notes.append)
+    ways = JobFetcher(job, there.means(), notes.append, lambda _machine: None)
     for file in job.files:
         ways.fetch_file(there.cache, file)
     assert len(notes) == 1
