@@ -140,7 +140,7 @@ class Home:
     @property
     def resolved(self) -> list[str]:
         """The files that the hub was asked for."""
-        return [path.rpartition("/")[2] for _, path, *_ in self.arena.hub.asked if "/resolve/" in path]
+        return [path.rpartition("/")[2] for _, path, *_ in self.arena.hub.requests if "/resolve/" in path]
 
 
 @pytest.fixture
