@@ -163,6 +163,11 @@ def race_plot(result: RaceResult) -> BarPlot | None:
     return BarPlot(title="Time of a whole answer, median", bars=bars) if len(bars) > 1 else None
 
 
+def count_ticks(most: float) -> list[float]:
+    """Return the like of `axis_ticks` for what is counted: no tick lies between two whole numbers."""
+    return [tick for tick in axis_ticks(most) if float(tick).is_integer()]
+
+
 def axis_ticks(most: float) -> list[float]:
     """Return about five round values from zero to `most` or a little beyond."""
     if most <= 0:
@@ -177,7 +182,7 @@ def axis_ticks(most: float) -> list[float]:
 def svg_of(plot: BenchmarkPlot) -> str:
     """Return a plot as SVG that needs nothing beside itself."""
     points = [point for series in plot.series for point in series.points]
-    x_ticks = axis_ticks(max(point.x for point in points))
+    x_ticks = count_ticks(max(point.x for point in points))
     y_ticks = axis_ticks(max(point.high or point.y for point in points))
     frame = _Frame(x_most=x_ticks[-1], y_most=y_ticks[-1], rows=len(plot.series))
     parts = [

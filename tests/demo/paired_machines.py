@@ -87,9 +87,9 @@ SPREAD = AcrossPlan(
         ),
     ],
     fits=True,
-    sentence="qwen3-30b-a3b fits over 2 machines with 16,384 tokens of context.",
+    sentence="qwen3-30b-a3b fits over 2 computers with 16,384 tokens of context.",
     reasons=[
-        "The machines work one after another, so the layers of each add their time to every token.",
+        "The computers work one after another, so the layers of each add their time to every token.",
         "About 15 tok/s, from the bandwidth of memory and the link; not measured.",
     ],
     tokens_per_second=15.1,

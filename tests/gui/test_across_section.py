@@ -79,7 +79,7 @@ def test_what_is_chosen_is_planned_and_loaded(section: AcrossSection, api: DemoA
     assert isinstance(share, ShareRow)
     assert share.accessibleName() == "desk: layers 21 to 48"
     assert share.accessibleDescription() == "12.0 GiB of 22.0 GiB free · 0.42 ms there and back, 112 MB/s"
-    assert share._time.text() == "34.90 ms a token"
+    assert share._time.text() == "34.9 ms a token"
     assert "15 tok/s" in section.reasons.text()
 
     api.replies["POST /load"] = replace(READY, state=EngineState.LOADING)

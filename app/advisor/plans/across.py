@@ -139,7 +139,7 @@ def _describe_plan(facts: ModelFacts, setting: RunSetting, shares: Sequence[Laye
     rate = 1e3 / token_ms if len(times) == len(shares) and token_ms else None
     short = [share for share in shares if not share.fits]
     sentence = (
-        f"{facts.name} fits over {len(shares)} machines with {format_tokens(setting.context)} tokens of context."
+        f"{facts.name} fits over {len(shares)} computers with {format_tokens(setting.context)} tokens of context."
         if not short
         else f"{facts.name} does not fit: {short[0].name} would need {format_bytes(short[0].needed_bytes)} and has "
         f"{format_bytes(short[0].free_bytes)} free."
@@ -157,7 +157,7 @@ def _describe_plan(facts: ModelFacts, setting: RunSetting, shares: Sequence[Laye
 
 def _plan_reasons(shares: Sequence[LayerShare], rate: float | None) -> list[str]:
     needed = sum(share.needed_bytes for share in shares)
-    reasons = ["The machines work one after another, so the layers of each add their time to every token."]
+    reasons = ["The computers work one after another, so the layers of each add their time to every token."]
     if needed <= shares[0].free_bytes:
         reasons.append(
             "It would fit on this machine alone, where no token waits for the network: that is usually faster."

@@ -9,7 +9,7 @@ import pytest
 from app.benchmark.comparison import compare_receipts
 from app.benchmark.html import html_report
 from app.benchmark.markdown import comparison_rows, markdown_row, summary_lines
-from app.benchmark.plots import axis_ticks, make_history_plots, make_plots, svg_of
+from app.benchmark.plots import axis_ticks, count_ticks, make_history_plots, make_plots, svg_of
 from app.core.benchmarks import BenchmarkMemory, BenchmarkReceipt, PrefixReuse
 from tests.unit.benchmark.receipts import make_receipt
 
@@ -87,6 +87,11 @@ def test_plots_are_drawn_of_what_has_more_than_one_point() -> None:
 @pytest.mark.parametrize(("most", "ticks"), [(4, [0, 1, 2, 3, 4]), (95, [0, 20, 40, 60, 80, 100]), (0, [0, 1])])
 def test_axes_have_round_values(most: float, ticks: list[float]) -> None:
     assert axis_ticks(most) == pytest.approx(ticks)
+
+
+@pytest.mark.parametrize(("most", "ticks"), [(1, [0, 1]), (2, [0, 1, 2]), (3, [0, 1, 2, 3]), (8, [0, 2, 4, 6, 8])])
+def test_what_is_counted_has_no_ticks_in_between(most: float, ticks: list[float]) -> None:
+    assert count_ticks(most) == ticks
 
 
 def test_what_is_the_matter_is_in_the_summary() -> None:

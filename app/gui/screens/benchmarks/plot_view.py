@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.benchmark.plots import BarPlot, BenchmarkPlot, PlotPoint, PlotSeries, axis_ticks
+from app.benchmark.plots import BarPlot, BenchmarkPlot, PlotPoint, PlotSeries, axis_ticks, count_ticks
 from app.core.translation import tr
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import PARTS
@@ -58,7 +58,7 @@ class PlotView(QWidget):
         super().__init__()
         self._theme, self._plot = theme, plot
         points = [point for series in plot.series for point in series.points]
-        self._x_ticks = axis_ticks(max(point.x for point in points))
+        self._x_ticks = count_ticks(max(point.x for point in points))
         self._y_ticks = axis_ticks(max(point.high or point.y for point in points))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName(plot.title)

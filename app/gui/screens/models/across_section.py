@@ -349,7 +349,7 @@ class ShareRow(FactsRow):
     def show_share(self, share: LayerShare) -> None:
         """Show it now."""
         self.show_facts(describe_layers(share), describe_share(share))
-        self._time.setText("" if share.token_ms is None else tr("{time:.2f} ms a token", time=share.token_ms))
+        self._time.setText("" if share.token_ms is None else tr("{time:.1f} ms a token", time=share.token_ms))
         self._time.setToolTip(share.arithmetic)
 
 
