@@ -29,6 +29,8 @@ from app.core.errors import (
 
 _POLL_S = 0.01
 _SAME_MOMENT_S = 2.0
+_START_S = 60.0
+"""A start takes under a second; on a computer where fourteen programs wanted two cores, it took more than twenty."""
 _GATEWAY = "app.gateway"
 """In its command line. Linux counts creation times from a boot time that moves when the clock is set, by a day too."""
 
@@ -119,7 +121,7 @@ def spawn_gateway(paths: Paths, extra: Mapping[str, str] | None = None) -> Backg
         )
 
 
-def ensure_gateway(paths: Paths, *, timeout_s: float = 20.0, extra: Mapping[str, str] | None = None) -> PortFile:
+def ensure_gateway(paths: Paths, *, timeout_s: float = _START_S, extra: Mapping[str, str] | None = None) -> PortFile:
     """Return the running gateway, starting one if needed; it first waits for one that is ending.
 
     Raises GatewayGone with its last words if it won't start (code KEY_REQUIRED if for want of an access key),
@@ -149,6 +151,11 @@ def ensure_gateway(paths: Paths, *, timeout_s: float = 20.0, extra: Mapping[str,
         time.sleep(_POLL_S)
     if child.poll() == EXIT_DISK_FULL:
         raise _no_room_fault()
+    if child.poll() is None:
+        raise GatewayGone(
+            f"Roundhouse's service is still starting after {timeout_s:.0f} s.",
+            hint="This computer is very busy. Try again in a moment: the service goes on starting by itself.",
+        )
     raise GatewayGone(
         "Roundhouse's service did not start.",
         hint=read_start_log_tail(paths) or "See the logs.",

@@ -38,6 +38,14 @@ def test_a_gateway_that_dies_is_reported_with_its_last_words(paths: Paths, monke
     assert caught.value.hint == "The database is on fire."
 
 
+def test_one_that_takes_long_is_said_to_be_still_starting(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = [sys.executable, "-c", "import sys; sys.stdin.read(); import time; time.sleep(5)"]
+    monkeypatch.setattr(discovery, "standalone_command", lambda _module: slow)
+    with pytest.raises(GatewayGone, match="still starting after 0 s") as caught:
+        discovery.ensure_gateway(paths, timeout_s=0.2)
+    assert "very busy" in caught.value.hint
+
+
 def test_losing_the_race_is_no_failure(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         discovery, "standalone_command", lambda _module: [sys.executable, "-c", "import sys; sys.exit(3)"]
