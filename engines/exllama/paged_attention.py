@@ -19,6 +19,8 @@ _VERSION = "2.5.7"
 """The least that it takes for paged."""
 _QUERIES = 256
 """Of a prompt so many are looked at together: their mask is all that grows with prompt and context."""
+_FEW = 16
+"""Queries of a request at a step that writes, drafts among them: their mask is kept for all layers."""
 
 Tensor = Any
 """PyTorch's, which is not installed where this is checked."""
@@ -54,6 +56,8 @@ class PagedAttention:
 
     def __init__(self, torch: Tensor) -> None:
         self._torch = torch
+        self._steps: dict[object, _Step] = {}
+        """The latest of each card."""
 
     def flash_attn_func(  # noqa: PLR0913 -- flash-attn's own arguments
         self,
@@ -101,7 +105,7 @@ class PagedAttention:
         v: Tensor = None,
         *,
         cache_seqlens: Tensor,
-        block_table: Tensor = None,
+        block_table: Tensor,
         causal: bool = True,
         softmax_scale: float | None = None,
         window_size: Window = _EVERYTHING,
@@ -109,21 +113,41 @@ class PagedAttention:
     ) -> Tensor:
         """Write new keys and values behind those in the cache, and return the attention to all of them.
 
-        `cache_seqlens` is how many there were. With a `block_table` the cache is pages, and each row of the table lists
-        those of one request; without, it has a row for each request.
+        `cache_seqlens` is how many there were. The cache is pages, and each row of the table lists those of a request.
         """
-        torch = self._torch
-        starts = torch.as_tensor(cache_seqlens, device=q.device).to(torch.long).reshape(-1).expand(q.shape[0])
-        added = 0 if k is None else k.shape[1]
-        if block_table is None:
-            block_table = torch.arange(q.shape[0], device=q.device).unsqueeze(1)
-        table = block_table.to(torch.long)
-        if added:
-            self._write(k_cache, v_cache, (k, v), starts, table)
-        keys, values = (cache[table].flatten(1, 2) for cache in (k_cache, v_cache))
-        return self._attend(
-            (q, keys, values), starts + added, softmax_scale, window=(*window_size, causal), softcap=softcap
-        )
+        step = self._find_step(cache_seqlens, block_table, (0 if k is None else k.shape[1], k_cache.shape[1]))
+        if k is not None:
+            step.write(k_cache, k)
+            step.write(v_cache, v)
+        shape, window = (q.shape[1], q.shape[2] // k_cache.shape[2]), (*window_size, causal)
+        keys, values = step.gather(k_cache), step.gather(v_cache)
+        if q.shape[1] > _FEW:
+            return self._attend((q, keys, values), step.ends, softmax_scale, window=window, softcap=softcap)
+        mask = self._find_mask(step, shape, window, q.dtype)
+        scale = q.shape[3] ** -0.5 if softmax_scale is None else softmax_scale
+        return self._attend_part((q, keys, values), mask, scale, softcap)
+
+    def _find_step(self, lengths: Tensor, table: Tensor, sizes: tuple[int, int]) -> "_Step":
+        """Return what the layers of a step share: it is made for the first of them."""
+        step = self._steps.get(table.device)
+        if step is None or not step.is_of(lengths, table, sizes):
+            step = self._steps[table.device] = _Step(self._torch, lengths, table, sizes)
+        return step
+
+    def _find_mask(self, step: "_Step", shape: tuple[int, int], window: tuple[int, int, bool], dtype: Tensor) -> Tensor:
+        """Return what is added to the scores of so many queries and heads that share keys; None if that is nothing."""
+        key = (*shape, window, dtype)
+        if key not in step.masks:
+            step.masks[key] = self._make_mask(step, shape, window, dtype)
+        return step.masks[key]
+
+    def _make_mask(self, step: "_Step", shape: tuple[int, int], window: tuple[int, int, bool], dtype: Tensor) -> Tensor:
+        count, groups = shape
+        if count == len(step.counts) == 1 and not 0 <= window[0] < step.counts[0] - 1:
+            return None  # the keys were cut to those that the query may see
+        seen = self._mask(step.ends - count, step.ends, (count, step.keys), window)
+        added = self._torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, float("-inf"))
+        return added if count == 1 else added.repeat(1, 1, groups, 1)
 
     def fwd_kvcache(self, *arguments: Tensor) -> None:
         """Do the same as ExLlamaV2's tensor parallelism calls it, from C++ and by position; fills the output."""
@@ -145,15 +169,6 @@ class PagedAttention:
             )
         )
 
-    def _write(
-        self, k_cache: Tensor, v_cache: Tensor, new: tuple[Tensor, Tensor], starts: Tensor, table: Tensor
-    ) -> None:
-        size, count = k_cache.shape[1], new[0].shape[1]
-        places = starts.unsqueeze(1) + self._torch.arange(count, device=starts.device)
-        pages = self._torch.gather(table, 1, places // size)
-        for cache, added in ((k_cache, new[0]), (v_cache, new[1])):
-            cache[pages, places % size] = added.to(cache.dtype)
-
     def _attend(
         self,
         qkv: tuple[Tensor, Tensor, Tensor],
@@ -164,24 +179,32 @@ class PagedAttention:
         softcap: float,
     ) -> Tensor:
         """Return the attention of `q` to the first `ends` keys of each row; the last query stands at the last."""
-        torch = self._torch
+        q, k, v = qkv
+        scale = q.shape[3] ** -0.5 if scale is None else scale
+        firsts = ends - q.shape[1]  # where the first query stands
+        parts = []
+        for begin in range(0, q.shape[1], _QUERIES):
+            part = q[:, begin : begin + _QUERIES]
+            mask = self._mask(firsts + begin, ends, (part.shape[1], k.shape[1]), window)
+            mask = mask.repeat(1, 1, q.shape[2] // k.shape[2], 1)
+            parts.append(self._attend_part((part, k, v), mask, scale, softcap))
+        return self._torch.cat(parts, 1)
+
+    def _attend_part(self, qkv: tuple[Tensor, Tensor, Tensor], mask: Tensor, scale: float, softcap: float) -> Tensor:
+        """Return the attention of queries to the keys that `mask` lets them see, in one piece of memory.
+
+        Heads that share keys are asked as further queries of these keys, so that keys need not be repeated.
+        """
         q, k, v = qkv
         rows, count, heads, width = q.shape
-        groups = heads // k.shape[2]
+        shared = k.shape[2]
         keys, values = k.transpose(1, 2), v.transpose(1, 2)
-        scale = width**-0.5 if scale is None else scale
-        firsts = ends - count  # where the first query stands
-        out = torch.empty_like(q)
-        for begin in range(0, count, _QUERIES):
-            part = q[:, begin : begin + _QUERIES]
-            queries = part.shape[1]
-            mask = self._mask(firsts + begin, ends, (queries, k.shape[1]), window)
-            # Heads that share keys are asked as further queries of these keys, so that keys need not be repeated.
-            folded = part.reshape(rows, queries, k.shape[2], groups, width).permute(0, 2, 3, 1, 4).flatten(2, 3)
-            attended = self._compute((folded, keys, values), mask.repeat(1, 1, groups, 1), scale, softcap)
-            shaped = attended.reshape(rows, k.shape[2], groups, queries, width).permute(0, 3, 1, 2, 4)
-            out[:, begin : begin + queries] = shaped.reshape(rows, queries, heads, width)
-        return out
+        if count == 1:
+            folded = q.reshape(rows, shared, heads // shared, width)
+            return self._compute((folded, keys, values), mask, scale, softcap).reshape(q.shape).contiguous()
+        groups = q.reshape(rows, count, shared, heads // shared, width)
+        attended = self._compute((groups.permute(0, 2, 3, 1, 4).flatten(2, 3), keys, values), mask, scale, softcap)
+        return attended.unflatten(2, (-1, count)).permute(0, 3, 1, 2, 4).reshape(q.shape).contiguous()
 
     def _mask(self, firsts: Tensor, ends: Tensor, shape: tuple[int, int], window: tuple[int, int, bool]) -> Tensor:
         """Return which of the keys each query may see, (row, 1, query, key)."""
@@ -204,7 +227,58 @@ class PagedAttention:
         if not softcap:
             return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
         scores = softcap * torch.tanh(torch.matmul(q, k.transpose(-1, -2)).float() * scale / softcap)
-        return torch.matmul(scores.masked_fill(~mask, float("-inf")).softmax(-1).to(v.dtype), v)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+        return torch.matmul(scores.softmax(-1).to(v.dtype), v)
+
+
+class _Step:
+    """Where the requests of one step lie in the cache: the same for every layer.
+
+    Its keys are as many pages as the longest request has, and of a single request no more than it has. That takes
+    the lengths on the host, for which a card is waited for once in a step.
+    """
+
+    def __init__(self, torch: Tensor, lengths: Tensor, table: Tensor, sizes: tuple[int, int]) -> None:
+        """`sizes`: how many keys are added to each request, and how many a page has."""
+        self.masks: dict[object, Tensor] = {}
+        self._source, self._sizes = (lengths, table), sizes
+        self._lengths = lengths.tolist()
+        added, size = sizes
+        self.counts = [length + added for length in self._lengths]
+        pages = -(-max(self.counts) // size)
+        starts = lengths.to(torch.long)
+        self.ends = starts + added
+        self.keys = self.counts[0] if len(self.counts) == 1 else pages * size
+        self._first_page = _first_of_row(table[0, :pages].tolist()) if len(self.counts) == 1 else None
+        wide = table.to(torch.long)
+        self._pages = wide[:, :pages].flatten()
+        if added:
+            places = starts.unsqueeze(1) + torch.arange(added, device=starts.device)
+            self._places = (torch.gather(wide, 1, places // size) * size + places % size).flatten()
+
+    def is_of(self, lengths: Tensor, table: Tensor, sizes: tuple[int, int]) -> bool:
+        """Tell whether these are its own: a card is given new ones for each step, a processor one that counts up."""
+        is_same = self._source[0] is lengths and self._source[1] is table and self._sizes == sizes
+        return is_same and (lengths.is_cuda or self._lengths == lengths.tolist())
+
+    def write(self, cache: Tensor, added: Tensor) -> None:
+        """Put what is new of each request behind what it had."""
+        fresh = added if added.dtype == cache.dtype else added.to(cache.dtype)
+        cache.view(-1, *cache.shape[2:]).index_copy_(0, self._places, fresh.flatten(0, 1))
+
+    def gather(self, cache: Tensor) -> Tensor:
+        """Return what is in the cache of each request, (request, token, head, width); what lies in a row, in place."""
+        if self._first_page is not None:
+            begin = self._first_page * self._sizes[1]
+            return cache.view(1, -1, *cache.shape[2:]).narrow(1, begin, self.keys)
+        kept = cache.index_select(0, self._pages).view(len(self.counts), -1, *cache.shape[2:])
+        return kept if kept.shape[1] == self.keys else kept.narrow(1, 0, self.keys)
+
+
+def _first_of_row(pages: list[int]) -> int | None:
+    """Return the first of pages that follow one another, None where they do not."""
+    return pages[0] if all(after == before + 1 for before, after in pairwise(pages)) else None
 
 
 def _pairs(edges: list[int]) -> list[tuple[int, int]]:

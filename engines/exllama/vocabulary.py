@@ -14,6 +14,8 @@ from engines.serving.templates import object_in
 
 BROKEN = "�"
 """What stands for bytes that are no character yet."""
+_WINDOW = 16
+"""Tokens that are decoded anew with each one, at most."""
 
 
 class ExllamaVocabulary:
@@ -48,28 +50,37 @@ class ExllamaVocabulary:
 class WindowDecoder:
     """`engines.serving.backend.Decoder`: decodes the last tokens anew with each one, and shows what was added.
 
-    A token alone decodes otherwise than after its neighbours (spaces, characters in pieces), so two windows of the
-    same beginning are compared.
+    A token alone decodes otherwise than after its neighbours (spaces, characters in pieces), so the text of the same
+    tokens is compared with and without it.
     """
 
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
         self._decode = decode
         self._window: list[int] = []
         self._shown = 0
+        self._text = ""
+        """What the tokens shown come to."""
 
     def feed(self, token: int) -> str:
         """Return the text that a token completes."""
         self._window.append(token)
-        before = self._decode(self._window[: self._shown])
         whole = self._decode(self._window)
         if whole.endswith(BROKEN):
             return ""
-        self._window, self._shown = self._window[self._shown :], len(self._window) - self._shown
-        return whole[len(before) :]
+        piece = whole[len(self._text) :]
+        self._show(whole)
+        return piece
+
+    def _show(self, whole: str) -> None:
+        """Note what was shown; of a window that has become long, only the last tokens stay."""
+        if len(self._window) > _WINDOW:
+            self._window = self._window[self._shown :]
+            whole = self._decode(self._window)
+        self._shown, self._text = len(self._window), whole
 
     def flush(self) -> str:
         """Return what was kept back."""
-        return self._decode(self._window)[len(self._decode(self._window[: self._shown])) :]
+        return self._decode(self._window)[len(self._text) :]
 
 
 def read_end_tokens(folder: Path) -> frozenset[int]:
