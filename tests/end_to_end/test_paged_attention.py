@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real_engines.vllm_on_cpu import vllm_program
+from tests.real_engines.exllama_on_cpu import exllama_installation
 
 ROOT = Path(__file__).resolve().parents[2]
 _ROUNDING = 1e-5
@@ -18,7 +18,7 @@ _OPERATIONS = 30
 @pytest.mark.engines
 @pytest.mark.timeout(600)
 def test_pages_are_read_as_if_each_request_lay_in_one_piece() -> None:
-    python = vllm_program().with_name("python")
+    python = exllama_installation("exllamav2").python
     command = [str(python), "-m", "tests.real_engines.compare_attention"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
