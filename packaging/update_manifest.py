@@ -26,6 +26,7 @@ from app.core.updates import InstallationKind
 from app.updates.manifest import (
     FORMAT,
     KEYS_FILE,
+    MOST_NOTES,
     PURPOSE,
     ReleaseFile,
     SignedManifest,
@@ -36,6 +37,7 @@ from app.updates.manifest import (
 
 ROOT = Path(__file__).resolve().parents[1]
 VARIABLE = "UPDATE_KEY"
+_MORE = "\n- And more: see CHANGELOG.md."
 DAYS = 120
 """How long a description counts: `renew` it in time, or the next release does."""
 NAMES = (
@@ -129,9 +131,13 @@ def signed(manifest: UpdateManifest, key: Ed25519PrivateKey, folder: Path) -> Pa
 
 
 def notes_of(version: str, changelog: str) -> str:
-    """Return what the changelog says of a version: everything below its heading."""
+    """Return what the changelog says of a version: everything below its heading, in whole lines as far as it may go."""
     match = re.search(rf"(?ms)^## {re.escape(version)}(?:\s[^\n]*)?\n(.*?)(?=^## |\Z)", changelog)
-    return match[1].strip() if match else ""
+    text = match[1].strip() if match else ""
+    if len(text) <= MOST_NOTES:
+        return text
+    whole, _, _ = text[: MOST_NOTES - len(_MORE)].rpartition("\n")
+    return whole + _MORE
 
 
 def _file(path: Path, base: str) -> ReleaseFile | None:

@@ -34,7 +34,8 @@ MAX_FILE_BYTES = 4_000_000_000
 KEYS_FILE = RESOURCES / "update-keys.txt"
 _KEY_BYTES = 32
 _MOST_SIGNATURES = 8
-_MOST_NOTES = 64 << 10
+MOST_NOTES = 64 << 10
+"""Characters of what a version brings."""
 _VERSION = re.compile(r"(\d{1,6}(?:\.\d{1,6}){1,3})(?:(a|b|rc)(\d{1,6}))?")
 _FINAL = "z"
 """After every kind of forerunner."""
@@ -183,7 +184,7 @@ def _parse_manifest(content: bytes) -> UpdateManifest:
             hint="Install the newest version by hand, the way you did the first time.",
             code="update_unreadable",
         )
-    if manifest.issued.tzinfo is None or manifest.expires.tzinfo is None or len(manifest.notes) > _MOST_NOTES:
+    if manifest.issued.tzinfo is None or manifest.expires.tzinfo is None or len(manifest.notes) > MOST_NOTES:
         raise _unreadable_manifest("its times have no zone, or its notes no end")
     version_order(manifest.version)
     for file in manifest.files:

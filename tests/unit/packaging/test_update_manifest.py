@@ -16,7 +16,7 @@ import pytest
 from app import __version__
 from app.config.programs import NOTE
 from app.core.updates import InstallationKind
-from app.updates.manifest import SignedManifest, UpdateManifest, read_trusted_keys, verify_manifest
+from app.updates.manifest import MOST_NOTES, SignedManifest, UpdateManifest, read_trusted_keys, verify_manifest
 from tests.packaging_scripts import PACKAGING, script
 
 MADE = {
@@ -113,6 +113,9 @@ def test_the_notes_are_what_the_changelog_says_of_the_version(tool: ModuleType) 
     assert tool.notes_of("0.2.0", changelog) == "- New."
     assert tool.notes_of("0.1.0", changelog) == "- Old."
     assert tool.notes_of("0.2", changelog) == ""
+    long = tool.notes_of("0.3", "## 0.3\n\n" + "- A line of it.\n" * 9_000)
+    assert len(long) <= MOST_NOTES
+    assert long.endswith("- A line of it.\n- And more: see CHANGELOG.md.")
     assert tool.notes_of(__version__, (PACKAGING.parent / "CHANGELOG.md").read_text(encoding="utf-8"))
 
 
