@@ -43,7 +43,13 @@ WRITES = {
         ("the settings of quick", "saved"),
     ),
     "made model": ("POST", "/made", {"name": "mine", "base": "quick"}, ("the list of made models", "saved")),
-    "token": ("POST", "/hub/token", {"token": "hf_" + "a" * 30}, ("the token", "saved")),
+    "token": ("POST", "/hub/token", {"token": "hf_" + "a" * 30}, ("the hub's token", "saved")),
+    "headers for traces": (
+        "POST",
+        "/traces/headers",
+        {"headers": {"api-key": "a" * 20}},
+        ("the headers for traces", "saved"),
+    ),
     "tool": ("POST", "/tools/codex/connect", {}, ("what undoes the change", "saved")),
 }
 

@@ -146,7 +146,7 @@ def test_a_page_that_is_shown_later_shows_what_is_known(
     api.calls.clear()
     window.show_page(PageId.CONNECT)
     window.show_page(PageId.SETTINGS)
-    assert reads(api).keys() == {"/tools", "/autocomplete", "/hub/token", "/preflights"}
+    assert reads(api).keys() == {"/tools", "/autocomplete", "/hub/token", "/traces", "/preflights"}
 
 
 @pytest.fixture
