@@ -33,7 +33,7 @@ WITHIN_S = 600.0
 TOKENS = 14
 
 
-def started(adapter: WorkerAdapter, **more: Any) -> Worker:  # noqa: ANN401 -- any field of the options
+def start_worker(adapter: WorkerAdapter, **more: Any) -> Worker:  # noqa: ANN401 -- any field of the options
     options = LaunchOptions(**{"context": CONTEXT, "slots": 2, "extra_env": ENVIRONMENT, **more})
     installation = exllama_installation(adapter.descriptor.id)
     return Worker(HF, options, engine=Engine(adapter, installation), is_confined=False)
@@ -41,7 +41,7 @@ def started(adapter: WorkerAdapter, **more: Any) -> Worker:  # noqa: ANN401 -- a
 
 @pytest.fixture(scope="module", params=list(ADAPTERS))
 def running(request: pytest.FixtureRequest) -> Iterator[Worker]:
-    with closing(started(ADAPTERS[request.param])) as worker:
+    with closing(start_worker(ADAPTERS[request.param])) as worker:
         assert worker.is_ready(within_s=WITHIN_S), worker.lines
         yield worker
 
@@ -125,7 +125,7 @@ def test_a_client_that_leaves_frees_its_place(running: Worker) -> None:
 
 @pytest.mark.parametrize("name", list(ADAPTERS))
 def test_a_model_that_drafts_changes_no_word(name: str) -> None:
-    with closing(started(ADAPTERS[name], draft=Draft(kind="model", path=HF, tokens=3))) as worker:
+    with closing(start_worker(ADAPTERS[name], draft=Draft(kind="model", path=HF, tokens=3))) as worker:
         assert worker.is_ready(within_s=WITHIN_S), worker.lines
         answer = ask(worker)
         assert content_of(answer).startswith(BEGINS)
@@ -133,6 +133,6 @@ def test_a_model_that_drafts_changes_no_word(name: str) -> None:
 
 
 def test_a_cache_of_eight_bits_answers_alike() -> None:
-    with closing(started(EXL3, kv_type="q8_0", slots=1)) as worker:
+    with closing(start_worker(EXL3, kv_type="q8_0", slots=1)) as worker:
         assert worker.is_ready(within_s=WITHIN_S), worker.lines
         assert content_of(ask(worker)).startswith(BEGINS)

@@ -202,9 +202,9 @@ class Computer:
         return reply
 
     def reaches(self, name: str) -> bool:
-        return any(entry["name"] == name and entry["is_reachable"] for entry in self.paired())
+        return any(entry["name"] == name and entry["is_reachable"] for entry in self.list_paired())
 
-    def paired(self) -> list[dict[str, Any]]:
+    def list_paired(self) -> list[dict[str, Any]]:
         machines: list[dict[str, Any]] = self.call("get", "/machines")["machines"]
         return machines
 
@@ -332,12 +332,12 @@ def test_a_stranger_at_the_address_of_a_paired_computer_is_told_nothing(hall: Ha
 
 def test_a_stranger_between_two_that_pair_pairs_with_neither(hall: Hall) -> None:
     hall.await_all()
-    before = hall.lap.paired(), hall.desk.paired()
+    before = hall.lap.list_paired(), hall.desk.list_paired()
     with hall.stranger.running(STAND_BETWEEN, hall.desk.machine.address, str(MACHINE_PORT)) as between:
         assert between.readline() == "ready\n"
         reply = hall.lap.pair_with(hall.desk, at=hall.stranger.address)
     assert reply["error"] == "pairing_refused", reply
-    after = hall.lap.paired(), hall.desk.paired()
+    after = hall.lap.list_paired(), hall.desk.list_paired()
     for earlier, later in zip(before, after, strict=True):
         assert [entry["fingerprint"] for entry in earlier] == [entry["fingerprint"] for entry in later]
 
@@ -351,7 +351,7 @@ def test_one_that_was_revoked_is_asked_nothing_more_and_the_others_go_on(hall: H
         results = [judge(*result) for result in hall.lap.ask("shared", 20, 4)]
         assert Counter(results) == {"right": 20}
         wait_until(lambda: not hall.lap.reaches("desk"), within_s=WITHIN_S)
-        (entry,) = [entry for entry in hall.lap.paired() if entry["name"] == "desk"]
+        (entry,) = [entry for entry in hall.lap.list_paired() if entry["name"] == "desk"]
         assert "does not trust" in entry["problem"]
     finally:
         hall.lap.call("delete", "/machines/desk")

@@ -197,9 +197,9 @@ def test_limits_are_shown_with_what_is_used_of_them(section: KeysSection, api: D
 def test_that_a_key_is_held_back_is_said(usage: dict[str, Any], text: str) -> None:
     key = data.LIMITED_KEYS[2]
     assert key.usage is not None
-    said = hold_text(msgspec.structs.replace(key, usage=msgspec.structs.replace(key.usage, **usage)))
-    assert text in said
-    assert bool(said) == bool(text)
+    sentence = hold_text(msgspec.structs.replace(key, usage=msgspec.structs.replace(key.usage, **usage)))
+    assert text in sentence
+    assert bool(sentence) == bool(text)
 
 
 def test_limits_are_changed_together_with_the_name_and_back(

@@ -57,12 +57,12 @@ def describe_miss(machine: PairedMachine, error: Exception) -> str:
     """Return why a machine did not answer, and what to do, in sentences."""
     if is_refusal(error):
         return str(MachineNotPaired())
-    said = str(error) or "It did not answer in time."
+    sentence = str(error) or "It did not answer in time."
     if machine.is_confirmed:
-        return said
+        return sentence
     return (
         f"The pairing is not finished: {machine.name} has not answered since. It is finished when it answers; "
-        f"revoke it and pair again if it does not. ({said})"
+        f"revoke it and pair again if it does not. ({sentence})"
     )
 
 

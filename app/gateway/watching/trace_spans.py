@@ -98,8 +98,8 @@ def _make_server_span(exchange: Observation, trace: RequestTrace, *, has_content
 def _make_call_span(exchange: Observation, trace: RequestTrace, *, has_contents: bool) -> Span:
     operation = _OPERATIONS.get(exchange.route, exchange.route)
     parameters = _read_parameters(trace.request_body)
-    asked = parameters.model if isinstance(parameters.model, str) else exchange.model
-    requested = asked[:_LONGEST_NAME]
+    model = parameters.model if isinstance(parameters.model, str) else exchange.model
+    requested = model[:_LONGEST_NAME]
     is_error = exchange.outcome not in _FINE
     attributes: Attributes = {
         "gen_ai.operation.name": operation,

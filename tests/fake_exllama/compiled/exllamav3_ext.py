@@ -183,7 +183,7 @@ def fused_sampler(
     """Draw a token of each row: of what the masks allow, and of what top-k, top-p and min-p leave."""
     row = logits[:, :width].float()
     row = row if mask is None else row + mask[:, :width]
-    row = row if bits is None else row.masked_fill(~_allowed(bits, width), float("-inf"))
+    row = row if bits is None else row.masked_fill(~_allowed_tokens(bits, width), float("-inf"))
     if mode != _GREEDY:
         filtered = row * inverse_filter_temperature
         least = filtered.max(-1, keepdim=True).values + min_p_log if mode == 2 or filters & _MIN_P else None
@@ -196,7 +196,7 @@ def fused_sampler(
     sample.copy_(row.argmax(-1).view(sample.shape))
 
 
-def _allowed(bits: Tensor, width: int) -> Tensor:
+def _allowed_tokens(bits: Tensor, width: int) -> Tensor:
     places = torch.arange(width)
     return (bits.view(1, -1)[:, places // 32] >> (places % 32) & 1).bool()
 

@@ -216,9 +216,9 @@ async def test_a_trace_that_its_client_does_not_record_is_passed_on_and_not_sent
     await switch_on(api, collector.url)
     gateway.upstream.play = answer_whole
     await ask(gateway, traceparent=f"00-{TRACE}-{PARENT}-00")
-    told = gateway.upstream.headers[0]["traceparent"]
-    assert told.startswith(f"00-{TRACE}-")
-    assert told.endswith("-00")
+    traceparent = gateway.upstream.headers[0]["traceparent"]
+    assert traceparent.startswith(f"00-{TRACE}-")
+    assert traceparent.endswith("-00")
     await ask(gateway)
     spans = await collector.wait_for(2)
     assert {span.trace_id for span in spans}.isdisjoint({TRACE})
@@ -227,8 +227,8 @@ async def test_a_trace_that_its_client_does_not_record_is_passed_on_and_not_sent
 async def test_off_the_client_s_own_headers_go_on_and_nothing_else_happens(gateway: Gateway, api: Api) -> None:
     gateway.upstream.play = answer_whole
     await ask(gateway, traceparent=f"00-{TRACE}-{PARENT}-01", tracestate="a=1")
-    told = gateway.upstream.headers[0]
-    assert (told["traceparent"], told["tracestate"]) == (f"00-{TRACE}-{PARENT}-01", "a=1")
+    headers = gateway.upstream.headers[0]
+    assert (headers["traceparent"], headers["tracestate"]) == (f"00-{TRACE}-{PARENT}-01", "a=1")
     await ask(gateway)
     assert "traceparent" not in gateway.upstream.headers[1]
     assert [request.trace_id for request in await api.call("GET", "/requests", list[RequestInfo])] == ["", ""]

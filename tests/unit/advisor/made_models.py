@@ -165,7 +165,7 @@ TINY_MIXTURE = Made(
 )
 
 
-def repacked(made: Made) -> ModelFacts:
+def repack_model(made: Made) -> ModelFacts:
     """Return a model whose matrices a processor with AVX2 gets a copy of."""
     facts = made.facts("Q8_0")
     weights = [msgspec.structs.replace(group, type="Q4_0") for group in facts.weights]

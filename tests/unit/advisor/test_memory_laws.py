@@ -41,7 +41,7 @@ from app.core.advice import EstimateConfidence, Rate
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightKind
 from app.hardware.description import machine_from
 from tests.unit.advisor.engines import setting_for
-from tests.unit.advisor.made_models import TINY, TINY_MIXTURE, Made, group_of, repacked
+from tests.unit.advisor.made_models import TINY, TINY_MIXTURE, Made, group_of, repack_model
 
 MIB, GIB = 1024**2, 1024**3
 PROCESSOR = machine_from(b'{"os": "Linux", "ram_gb": 64}')
@@ -294,7 +294,7 @@ def test_the_last_layers_are_shared_out_over_the_cards_in_order(
 def test_no_byte_of_the_weights_is_lost_or_counted_twice(
     on_gpu: int | None, experts: int, *, tied: bool, has_avx2: bool, repacks: bool
 ) -> None:
-    facts = msgspec.structs.replace(repacked(TINY_MIXTURE), tied_embeddings=tied)
+    facts = msgspec.structs.replace(repack_model(TINY_MIXTURE), tied_embeddings=tied)
     facts = msgspec.structs.replace(facts, weights=[*facts.weights, group_of(WeightKind.DRAFT, 4, "Q8_0", 999)])
     setting = setting_for(
         backend="cuda",

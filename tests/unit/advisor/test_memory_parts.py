@@ -25,7 +25,7 @@ from app.core.model_facts import AttentionKind, WeightKind
 from app.hardware.description import machine_from
 from engines.api.traits import GrowingMemory
 from tests.unit.advisor.engines import setting_for
-from tests.unit.advisor.made_models import TINY, group_of, repacked
+from tests.unit.advisor.made_models import TINY, group_of, repack_model
 
 MIB, GIB = 1024**2, 1024**3
 PROCESSOR = machine_from(b'{"os": "Linux", "ram_gb": 64}')
@@ -119,7 +119,7 @@ def test_parts_are_summed_by_component_with_the_least_sure_of_them() -> None:
 
 
 def test_what_the_system_may_drop_is_needed_in_no_pool() -> None:
-    facts, setting = repacked(TINY), setting_for(isa=("avx2",), context=1024)
+    facts, setting = repack_model(TINY), setting_for(isa=("avx2",), context=1024)
     estimate = estimate_memory(facts, PROCESSOR, setting)
     [pool] = estimate.pools
     assert pool.reclaimable > 0
@@ -148,7 +148,7 @@ def test_a_sum_is_said_in_tenths_of_a_gibibyte(parts: dict[str, int], free: int 
 
 
 def test_what_is_held_twice_is_said_without_the_tables_that_are_mapped() -> None:
-    facts = repacked(TINY)
+    facts = repack_model(TINY)
     table = group_of(WeightKind.LOOKUP_TABLE, None, "Q8_0", 100 * MIB)
     facts = msgspec.structs.replace(facts, weights=[*facts.weights, table])
     setting = setting_for(isa=("avx2",))

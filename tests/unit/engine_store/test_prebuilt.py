@@ -60,11 +60,11 @@ async def version_installed(installer: Installer, shelf: VersionStore, recipe: I
     assert not list(place.folder.rglob("*.whl"))
     line = await asyncio.to_thread(imported, place)
     code = f"import importlib.metadata as m; print(m.version({PACKAGE!r}))"
-    found = await asyncio.to_thread(
+    process = await asyncio.to_thread(
         subprocess.run, [str(place.python), "-c", code], capture_output=True, text=True, check=True
     )
     assert line
-    return found.stdout.strip(), [*(source.name for source in done.manifest.sources), *told]
+    return process.stdout.strip(), [*(source.name for source in done.manifest.sources), *told]
 
 
 async def test_the_wheel_that_fits_takes_the_place_of_the_one_that_compiles(

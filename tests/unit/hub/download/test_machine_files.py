@@ -52,7 +52,7 @@ class Peer:
 
     files: dict[str, bytes]
     answer: Callable[[BaseHTTPRequestHandler, bytes, range], None] | None = None
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     sent: int = 0
     port: int = 0
     identity: TlsIdentity | None = None
@@ -70,13 +70,13 @@ def send_range(request: BaseHTTPRequestHandler, content: bytes, part: range, *, 
 def serving(peer: Peer, context: ssl.SSLContext) -> Iterator[Peer]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            peer.asked.append(self.path)
+            peer.requests.append(self.path)
             content = peer.files.get(self.path)
-            asked = RANGE.match(self.headers.get("Range", ""))
-            if content is None or asked is None:
+            wanted_range = RANGE.match(self.headers.get("Range", ""))
+            if content is None or wanted_range is None:
                 self.send_error(404)
                 return
-            (peer.answer or send_range)(self, content, range(int(asked[1]), int(asked[2]) + 1))
+            (peer.answer or send_range)(self, content, range(int(wanted_range[1]), int(wanted_range[2]) + 1))
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class's name
             """Stay silent."""
@@ -138,7 +138,7 @@ class Home:
         return [message.sentence for message in self.messages if isinstance(message, DownloadNote)]
 
     @property
-    def resolved(self) -> list[str]:
+    def hub_files(self) -> list[str]:
         """The files that the hub was asked for."""
         return [path.rpartition("/")[2] for _, path, *_ in self.arena.hub.requests if "/resolve/" in path]
 
@@ -156,7 +156,7 @@ def home(arena: Make, tmp_path: Path) -> Iterator[Home]:
 
 def test_what_a_machine_has_comes_from_there_and_the_hub_sends_nothing(home: Home) -> None:
     assert home.fetch() == home.arena.content
-    assert home.resolved == []
+    assert home.hub_files == []
     assert home.notes == []
     progress = [message for message in home.messages if isinstance(message, DownloadProgress)]
     assert {message.machine for message in progress} == {"desk"}
@@ -166,8 +166,8 @@ def test_what_a_machine_has_comes_from_there_and_the_hub_sends_nothing(home: Hom
 def test_what_it_does_not_have_comes_from_the_hub_and_it_is_asked_for_the_rest(home: Home) -> None:
     del home.peer.files[file_address(NAME, home.arena.file.etag)]
     assert home.fetch() == home.arena.content
-    assert set(home.resolved) == {FILE}
-    assert (home.notes, len(home.peer.asked)) == ([], 2)
+    assert set(home.hub_files) == {FILE}
+    assert (home.notes, len(home.peer.requests)) == ([], 2)
 
 
 def send_other_bytes(request: BaseHTTPRequestHandler, content: bytes, part: range) -> None:
@@ -245,7 +245,7 @@ def test_a_machine_that_fails_is_left_and_the_hub_goes_on(
     assert home.fetch() == home.arena.content
     assert len(home.notes) == 1
     assert home.notes[0].startswith("The download goes on without desk: ")
-    assert FILE in home.resolved
+    assert FILE in home.hub_files
     assert not home.arena.part.exists()
 
 
@@ -297,7 +297,7 @@ def test_another_certificate_is_sent_nothing(home: Home, tmp_path: Path) -> None
     ) as false:
         home.peer.port = false.port
         assert home.fetch() == home.arena.content
-    assert false.asked == []
+    assert false.requests == []
     assert len(home.notes) == 1
 
 
