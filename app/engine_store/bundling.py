@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from app.core.errors import EnvironmentFault
 from app.engine_store.bundles import EngineBundleInfo, write_bundle
 from app.engine_store.environments import LOCK, TOOLS, write_locks
 from app.engine_store.host import InstallHost
@@ -43,6 +44,12 @@ async def _with_wheels(
 ) -> EngineBundleInfo:
     """Fetch the lock's wheels for this machine, and those that what is no wheel is built with."""
     uv, variant = require_uv(installer.uv), work.variant
+    if variant.needs_prebuilt:
+        raise EnvironmentFault(
+            f"{work.recipe.engine} ({variant.name}) cannot be bundled: it takes compiled kernels from a release.",
+            hint="Install it where it can be downloaded.",
+            code="no_bundle",
+        )
     lock = await lock_for(uv, work)
     tools = await asyncio.to_thread(work.recipe.tools_of, variant)
     await asyncio.to_thread(write_locks, work.stage, lock, tools)

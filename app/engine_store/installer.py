@@ -25,6 +25,7 @@ from app.engine_store.environments import ENVIRONMENT, LOCK, Progress, install_w
 from app.engine_store.fetching import ReleaseFetcher
 from app.engine_store.host import version_numbers
 from app.engine_store.lock import compile_argv
+from app.engine_store.lock_text import read_pins
 from app.engine_store.prebuilt import PrebuiltSource, WheelTarget, find_wheel_name, read_target
 from app.engine_store.program_run import run_cancellable, run_program
 from app.engine_store.recipe import Channel, EngineVariant, InstallRecipe, ReleaseSource, VariantKind
@@ -143,31 +144,39 @@ class Installer:
         )
 
     async def _add_prebuilt(self, uv: Path, work: InstallTask, lock: str) -> tuple[VersionSource, ...]:
-        """Put compiled kernels into an environment if they are published for it; without them, they are compiled."""
+        """Put compiled kernels into an environment if they are published for it; without them, they are compiled.
+
+        Raises EnvironmentFault where they cannot be compiled, as on Windows.
+        """
         source, package = work.recipe.prebuilt, work.variant.package
         environment = work.stage / ENVIRONMENT
         target = None if source is None else await asyncio.to_thread(read_target, lock, environment, package)
-        if source is None or target is None:
-            return ()
         folder = work.stage / FETCHED
         try:
             wheel = await self._fetch_prebuilt(work, source, target, folder)
-            if wheel is None:
-                return ()
-            await install_wheel(uv, work.stage, folder / wheel.name, package)
+            if wheel is not None:
+                await install_wheel(uv, work.stage, folder / wheel.name, package)
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-        return (VersionSource(name=wheel.name, sha256=wheel.sha256, url=wheel.url),)
+        if wheel is not None:
+            return (VersionSource(name=wheel.name, sha256=wheel.sha256, url=wheel.url),)
+        if work.variant.needs_prebuilt:
+            raise _kernels_missing(work.variant)
+        return ()
 
     async def _fetch_prebuilt(
-        self, work: InstallTask, source: PrebuiltSource, target: WheelTarget, folder: Path
+        self, work: InstallTask, source: PrebuiltSource | None, target: WheelTarget | None, folder: Path
     ) -> Asset | None:
         """Fetch the wheel that fits into a folder; None where there is none, or where it cannot be had."""
+        if source is None or target is None:
+            return None
         try:
             wheel = await self._find_prebuilt(work, source, target)
             if wheel is not None:
                 await self.fetch_assets(work, AssetSelection(version=target.version, tag="", assets=(wheel,)), folder)
         except (EnvironmentFault, Offline) as fault:
+            if work.variant.needs_prebuilt:
+                raise
             work.progress(f"{work.variant.package} compiles its kernels at the first start: {fault}", None)
             return None
         return wheel
@@ -333,6 +342,14 @@ def version_in_lock(lock: str, package: str) -> str:
     return match[1]
 
 
+def _kernels_missing(variant: EngineVariant) -> EnvironmentFault:
+    return EnvironmentFault(
+        f"The authors of {variant.package} publish no compiled kernels for this version, Python and PyTorch.",
+        hint="Another variant, where `roundhouse engines list` has one, compiles them at the first start.",
+        code="no_prebuilt",
+    )
+
+
 def _byte_reporter(progress: Progress, asset: Asset, before: int, total: int) -> Callable[[int], None]:
     return lambda count: progress(f"Fetching {asset.name}", min(1.0, (before + count) / total) if total else None)
 
@@ -343,9 +360,6 @@ def _find_program(folder: Path, name: str) -> Path:
     if not programs:
         raise EnvironmentFault(f"The archive has no {file_name}.", hint="Try another version.", code="bad_archive")
     return programs[0]
-
-
-_PINNED = re.compile(r"^([A-Za-z0-9][\w.-]*)==([^\s;]+)", re.MULTILINE)
 
 
 async def update_for(installer: Installer, work: InstallTask, current: str) -> EngineUpdate:
@@ -381,7 +395,7 @@ async def _archive_update(installer: Installer, work: InstallTask) -> tuple[str,
 
 def package_differences(before: str, after: str) -> list[str]:
     """Return the packages two locks have in different versions, as "numpy 2.4.6 -> 2.5.5"."""
-    old, new = (dict(_PINNED.findall(lock)) for lock in (before, after))
+    old, new = read_pins(before), read_pins(after)
     return [
         f"{name} {old.get(name, 'none')} -> {version}"
         for name, version in sorted(new.items())

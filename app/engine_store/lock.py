@@ -6,6 +6,7 @@ are built with, where they are, has a lock of its own. It is run by whoever rais
 committed. The newest channel makes the same lock on the spot.
 """
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,8 @@ from app.engine_store.recipe import EngineVariant, VariantKind, read_recipes
 _TIMEOUT_S = 600.0
 _OLDEST_PYTHON = "3.11"
 """The oldest Python we run on: a universal lock covers everything from here up."""
+_LEAST_PYTHON = re.compile(r">=\s*(\d+\.\d+)")
+_SYSTEMS = {"linux": "x86_64-unknown-linux-gnu", "win32": "x86_64-pc-windows-msvc"}
 
 
 def main(engines: Sequence[str]) -> int:
@@ -49,7 +52,7 @@ def compile_argv(uv: Path, variant: EngineVariant, *, python: str = "") -> list[
 
     With `python`, a version, the lock serves this machine and that Python only: all that one made on the spot needs.
     """
-    scope = ["--python-version", python] if python else ["--universal", "--python-version", _OLDEST_PYTHON]
+    scope = ["--python-version", python] if python else _lock_scope(variant)
     wheels = [] if variant.builds else ["--only-binary", ":all:"]
     indexes = [part for url in variant.index_urls for part in ("--index", url)]
     return [
@@ -58,6 +61,14 @@ def compile_argv(uv: Path, variant: EngineVariant, *, python: str = "") -> list[
         *wheels,
         *indexes,
     ]
+
+
+def _lock_scope(variant: EngineVariant) -> list[str]:
+    """Return for what a lock is made: everything at once, unless it names a file, which fits one system and Python."""
+    least = _LEAST_PYTHON.search(variant.python)
+    if least is not None and any(" @ " in requirement for requirement in variant.requires):
+        return ["--python-platform", _SYSTEMS[variant.platforms[0]], "--python-version", least[1]]
+    return ["--universal", "--python-version", _OLDEST_PYTHON]
 
 
 def compile_lock(argv: Sequence[str], requires: Sequence[str]) -> str:

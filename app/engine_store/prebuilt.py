@@ -12,7 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-_PINNED = re.compile(r"^(?P<name>[A-Za-z0-9][\w.-]*)==(?P<version>[^\s;]+)", re.MULTILINE)
+from app.engine_store.lock_text import read_pins
+
 _PYTHON = re.compile(r"^version_info *= *(\d+)\.(\d+)", re.MULTILINE)
 _PLATFORMS = {"linux": "linux_x86_64", "win32": "win_amd64"}
 
@@ -45,13 +46,16 @@ class WheelTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_target(lock: str, environment: Path, package: str) -> WheelTarget | None:
     """Return what an environment's wheel must fit; None where that cannot be told, or none are made for it."""
-    pins = dict(_PINNED.findall(lock))
+    pins = read_pins(lock)
     python = _PYTHON.search((environment / "pyvenv.cfg").read_text(encoding="utf-8"))
     platform = _PLATFORMS.get(sys.platform)
     if package not in pins or "torch" not in pins or python is None or platform is None:
         return None
     return WheelTarget(
-        version=pins[package], torch=pins["torch"], python=f"cp{python[1]}{python[2]}", platform=platform
+        version=pins[package],
+        torch=pins["torch"].partition("+")[0],
+        python=f"cp{python[1]}{python[2]}",
+        platform=platform,
     )
 
 

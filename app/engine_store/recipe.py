@@ -101,6 +101,8 @@ class EngineVariant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """venv: what must be here to build it, a name in `toolkits.TOOLKITS`."""
     lock: str = ""
     """venv: the variant whose locks serve this one too; empty: its own."""
+    needs_prebuilt: bool = False
+    """venv: it is of no use without a wheel of `[prebuilt]`, since nothing is compiled there."""
 
     pick: dict[str, str] = {}
     """archive: the pattern's groups and what they must be; a version may be given by its beginning."""
@@ -219,13 +221,15 @@ def _variant_problem(variant: EngineVariant, document: _RecipeFile) -> str:
     if not variant.platforms:
         return "platforms are missing"
     if variant.kind is VariantKind.VENV:
-        return _environment_problem(variant)
+        return _environment_problem(variant, document)
     if document.release is None:
         return "archives need a [release]"
     return "" if variant.pick and variant.executable else "an archive needs pick and executable"
 
 
-def _environment_problem(variant: EngineVariant) -> str:
+def _environment_problem(variant: EngineVariant, document: _RecipeFile) -> str:
     if variant.toolkit and variant.toolkit not in TOOLKITS:
         return f"there is no toolkit {variant.toolkit}"
+    if variant.needs_prebuilt and document.prebuilt is None:
+        return "needs_prebuilt wants a [prebuilt]"
     return "" if variant.package and variant.requires else "a venv needs package and requires"

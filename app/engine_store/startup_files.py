@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-_LOCKED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==", re.MULTILINE)
+from app.engine_store.lock_text import read_pins
+
 _SEPARATORS = re.compile(r"[-_.]+")
 _PACKAGES = ("lib*/python*/site-packages", "Lib/site-packages")
 _CUSTOM = ("sitecustomize*", "usercustomize*")
@@ -29,7 +30,7 @@ def remove_makers_files(environment: Path) -> None:
 
 def find_foreign_startup_file(environment: Path, lock: str) -> Path | None:
     """Return a file that runs at every start and comes from no package of the lock; None where there is none."""
-    locked = {_plain_name(name) for name in _LOCKED.findall(lock)}
+    locked = {_plain_name(name) for name in read_pins(lock)}
     for folder in _package_folders(environment):
         for file in _startup_files(folder):
             if not any(_is_recorded(file, folder, record) for record in _records_of(folder, locked)):

@@ -15,8 +15,8 @@ COMPILED_AT_FIRST = (
 NOT_POSSIBLE = (
     "Several cards, drafts, adapters and the kinds of cache were tried against the stand-in only, which has the "
     "classes and arguments of this version; adapters are applied to every request, and not where matrices are cut over "
-    "cards. The library knows Windows too, but PyPI has no PyTorch with CUDA for it, and the index that has states its "
-    "hashes where none could be read for a lock, so it can be installed on Linux alone."
+    "cards. Windows has a recipe of its own, with PyTorch from PyTorch's index and compiled kernels from the library's "
+    "authors; it was never run."
 )
 
 EXL3 = Descriptor(

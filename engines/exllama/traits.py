@@ -124,5 +124,5 @@ EXL2 = Traits(
     },
     order=40,
     serving_warning=FOR_A_DESK,
-    successor="exllamav3",
+    successor="exllamav3",  # whether it is the faster with the same model, no card has shown: docs/reference/advisor.md
 )

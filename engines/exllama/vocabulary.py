@@ -7,6 +7,7 @@ libraries put a token in front of a text whenever they are asked to, also for mo
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ BROKEN = "�"
 """What stands for bytes that are no character yet."""
 _WINDOW = 16
 """Tokens that are decoded anew with each one, at most."""
+_TRIAL = "Grüße , 世界! \n\tfn(x) -> 12.5 . it's  two spaces, isn 't it ?"
 
 
 class ExllamaVocabulary:
@@ -44,18 +46,27 @@ class ExllamaVocabulary:
 
     def make_decoder(self) -> "WindowDecoder":
         """Return what turns the tokens of one answer into text."""
-        return WindowDecoder(self.decode)
+        return WindowDecoder(self.decode, self._texts)
+
+    @cached_property
+    def _texts(self) -> dict[int, str] | None:
+        """Texts of single tokens, noted as they come; None where the text of several is more than these in a row."""
+        tokens = self.encode(_TRIAL, adds_special=False)
+        decoder = WindowDecoder(self.decode, {})
+        text = "".join([*map(decoder.feed, tokens), decoder.flush()])
+        return {} if text == self.decode(tokens) else None
 
 
 class WindowDecoder:
     """`engines.serving.backend.Decoder`: decodes the last tokens anew with each one, and shows what was added.
 
     A token alone decodes otherwise than after its neighbours (spaces, characters in pieces), so the text of the same
-    tokens is compared with and without it.
+    tokens is compared with and without it. Where only characters in pieces do, `texts` keeps what each comes to alone.
     """
 
-    def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
+    def __init__(self, decode: Callable[[Sequence[int]], str], texts: dict[int, str] | None = None) -> None:
         self._decode = decode
+        self._texts = texts
         self._window: list[int] = []
         self._shown = 0
         self._text = ""
@@ -63,6 +74,11 @@ class WindowDecoder:
 
     def feed(self, token: int) -> str:
         """Return the text that a token completes."""
+        if self._texts is not None and self._shown == len(self._window):
+            text = self._text_alone(token, self._texts)
+            if BROKEN not in text:
+                return text
+            self._window, self._shown, self._text = [], 0, ""
         self._window.append(token)
         whole = self._decode(self._window)
         if whole.endswith(BROKEN):
@@ -70,6 +86,12 @@ class WindowDecoder:
         piece = whole[len(self._text) :]
         self._show(whole)
         return piece
+
+    def _text_alone(self, token: int, texts: dict[int, str]) -> str:
+        text = texts.get(token)
+        if text is None:
+            text = texts[token] = self._decode([token])
+        return text
 
     def _show(self, whole: str) -> None:
         """Note what was shown; of a window that has become long, only the last tokens stay."""

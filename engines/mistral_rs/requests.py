@@ -64,6 +64,11 @@ class RunningAnswer:
         self.work = work
         self._written = 0
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything of it has come."""
+        return self._written > 0
+
     def read_chunk(self, chunk: Any) -> StepOutcome:  # noqa: ANN401 -- the wheel's own type
         """Return what a chunk brings. Special tokens come without one, and are counted when the library says so."""
         (choice,) = chunk.choices

@@ -116,15 +116,19 @@ class MistralRsBackend:
         self._open_next()
 
     def step(self) -> Iterable[StepOutcome]:
-        """Wait a little for what the library has written, and return all of it."""
+        """Wait a little for what the library has written, and return all of it.
+
+        The readers are left alone meanwhile: woken by each of their pieces, this thread would take the interpreter
+        from them as often. A first piece is not kept waiting.
+        """
         try:
-            news = [self._news.get(timeout=_WAIT_S)]
+            first = self._news.get(timeout=_WAIT_S)
         except queue.Empty:
             return
-        until = time.perf_counter() + _WAIT_S
-        while not self._news.empty() and time.perf_counter() < until:
-            news.append(self._news.get())
-        for piece in news:
+        answer = self._answers.get(first.work)
+        if answer is not None and answer.has_begun:
+            time.sleep(_WAIT_S)
+        for piece in (first, *(self._news.get() for _ in range(self._news.qsize()))):
             yield from self._read_news(piece)
 
     def cancel(self, work: int) -> None:

@@ -8,8 +8,12 @@ import hmac
 import json
 import select
 import socket
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+from engines.serving.backend import share_time
 
 _Handler: Any = object
 """`mlx_lm.server.APIHandler` follows in the order of methods; it is not there to type-check against."""
@@ -165,13 +169,24 @@ class WatchedGenerator:
         return watch_progress
 
     def _follow_pieces(self, generation: Any, pieces: Iterator[Any], room: int | None) -> Iterator[Any]:  # noqa: ANN401
+        """Pass an answer's tokens on, those that come within `share_time` together: each costs an event of its own."""
+        held: list[Any] = []
+        due_at = 0.0
         try:
             for count, piece in enumerate(pieces, start=1):
+                is_cut = count == room and piece.finish_reason is None
+                held.append(dataclasses.replace(piece, finish_reason="length") if is_cut else piece)
+                now = time.perf_counter()
+                if held[-1].finish_reason is None and now < due_at:
+                    continue
                 self._check_client()
-                if count == room and piece.finish_reason is None:
-                    yield dataclasses.replace(piece, finish_reason="length")
+                yield from _gather_text(held)
+                held.clear()
+                due_at = now + share_time(threading.active_count())  # each connection has a thread
+                if is_cut:
                     return
-                yield piece
+            self._check_client()
+            yield from _gather_text(held)
         finally:
             generation.stop()
 
@@ -211,6 +226,17 @@ def error_body(data: bytes, status: int) -> bytes:
     if "exceed_context_size_error" in str(message):
         kind = "exceed_context_size_error"
     return json.dumps({"error": {"message": str(message), "type": kind, "code": status}}).encode()
+
+
+def _gather_text(pieces: Sequence[Any]) -> Sequence[Any]:
+    """Return the pieces with the text of all in the last; what comes with a stop is not shown, and stays apart."""
+    if not pieces:
+        return []
+    *before, last = pieces
+    if last.finish_reason == "stop":
+        return [*_gather_text(before), last]
+    text = "".join(piece.text for piece in pieces)
+    return [*(dataclasses.replace(piece, text="") for piece in before), dataclasses.replace(last, text=text)]
 
 
 def _refuse_fields(body: dict[str, Any]) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 from engines import worker_base
 from engines.onnx_genai.generation import OnnxGeneration, step_together
 from engines.serving.backend import (
-    SHARE_S,
     BackendAbility,
     Decoder,
     LoadResult,
     ProgressCallback,
     StepOutcome,
     WorkItem,
+    share_time,
 )
 from engines.serving.json_text import encode_compact, parse_object
 from engines.serving.refusals import RequestRefused, invalid_request
@@ -93,7 +93,7 @@ class OnnxBackend:
         """Compute the next tokens of every request, or a part of a long prompt."""
         running = list(self._running.values())
         if all(generation.is_steady for generation in running):
-            yield from step_together(running, time.perf_counter() + SHARE_S)
+            yield from step_together(running, time.perf_counter() + share_time(len(running)))
             return
         for generation in running:
             outcome = generation.step()

@@ -42,10 +42,15 @@ class PromptSize(NamedTuple):
 
 
 class WorkerAnswer:
-    """Takes tokens as they come and hands on text. `ready` is called whenever there is something to send."""
+    """Takes tokens as they come and hands on text. `announce` is called whenever there is something to send."""
 
     def __init__(
-        self, request: AnswerRequest, decoder: Decoder, prompt: PromptSize, *, ready: Callable[[], None]
+        self,
+        request: AnswerRequest,
+        decoder: Decoder,
+        prompt: PromptSize,
+        *,
+        announce: Callable[["WorkerAnswer"], None],
     ) -> None:
         self.request = request
         self.prompt_tokens = prompt.tokens
@@ -57,7 +62,7 @@ class WorkerAnswer:
         self._decoder = decoder
         self._stops = StopSequences(request.stops)
         self._is_plain = not request.stops and request.logprobs is None
-        self._ready = ready
+        self._announce = announce
         self._hides_cache = prompt.hides_cache
         self._text: list[str] = []
         self._tokens: list[tuple[str, Token]] = []
@@ -86,12 +91,12 @@ class WorkerAnswer:
     def fail_with(self, error: RequestRefused) -> None:
         """End it with an error."""
         self.error = error
-        self._ready()
+        self._announce(self)
 
     def announce_text(self) -> None:
         """Have what was collected sent."""
         if self._text or self.is_over:
-            self._ready()
+            self._announce(self)
 
     def take_text(self) -> str:
         """Return the text that came since this was last asked."""

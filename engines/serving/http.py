@@ -84,30 +84,23 @@ class WorkerConnection(asyncio.Protocol):
 
     def send_answer(self, status: int, body: bytes, content_type: str = _JSON) -> None:
         """Send a whole answer."""
-        self._write(_head(status, f"Content-Type: {content_type}", f"Content-Length: {len(body)}", self._connection()))
-        self._write(body)
+        lines = (f"Content-Type: {content_type}", f"Content-Length: {len(body)}", self._connection())
+        self._write(_head(status, *lines) + body)
 
-    def begin_chunks(self, content_type: str) -> None:
-        """Send the head of an answer that comes in chunks."""
+    def begin_chunks(self, content_type: str, data: bytes) -> None:
+        """Send the head of an answer that comes in chunks, and the first of them with it."""
         self._has_begun = True
-        self._write(
-            _head(
-                200,
-                f"Content-Type: {content_type}",
-                "Cache-Control: no-store",
-                "Transfer-Encoding: chunked",
-                self._connection(),
-            )
-        )
+        lines = (f"Content-Type: {content_type}", "Cache-Control: no-store", "Transfer-Encoding: chunked")
+        self._write(_head(200, *lines, self._connection()) + _chunk(data))
 
     def write_chunk(self, data: bytes) -> None:
         """Send a chunk; nothing is sent for nothing, which would end the answer."""
         if data:
-            self._write(b"%x\r\n%s\r\n" % (len(data), data))
+            self._write(_chunk(data))
 
-    def end_chunks(self) -> None:
-        """End an answer that came in chunks."""
-        self._write(b"0\r\n\r\n")
+    def end_chunks(self, data: bytes) -> None:
+        """End an answer that came in chunks with the last of them."""
+        self._write(_chunk(data) + b"0\r\n\r\n")
 
     def send_refusal(self, refused: RequestRefused) -> None:
         """Send an error instead of an answer."""
@@ -204,6 +197,10 @@ def _body_size(headers: Mapping[str, str]) -> int:
 
 def _bad_request(message: str, status: int = HTTPStatus.BAD_REQUEST) -> RequestRefused:
     return RequestRefused(status, message, code="malformed_request")
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data) if data else b""
 
 
 def _head(status: int, *lines: str) -> bytes:

@@ -4,6 +4,9 @@ import json
 
 from engines.serving.refusals import RequestRefused, invalid_request
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+"""Made once: `json.dumps` with arguments makes another at each call, and a stream calls for every piece."""
+
 
 def parse_object(body: bytes) -> dict[str, object]:
     """Return a JSON object. Raises Refused."""
@@ -18,7 +21,7 @@ def parse_object(body: bytes) -> dict[str, object]:
 
 def encode_compact(document: object) -> bytes:
     """Return a document's bytes without spaces; characters beyond ASCII as they are."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return _COMPACT.encode(document).encode("utf-8", "replace")
 
 
 def _refuse_constant(text: str) -> object:

@@ -177,6 +177,41 @@ class ServedModel:
     """Sampling for requests that do not say."""
 
 
+class AnswerSender:
+    """Sends an answer: whole once it is over, or each piece at once, by whoever has it, without waking a task."""
+
+    def __init__(self, shape: AnswerShape, to: WorkerConnection) -> None:
+        self._shape = shape
+        self._to = to
+        self._opening = shape.role_event()
+        self._over = asyncio.Event()
+
+    def take_news(self, answer: WorkerAnswer) -> None:
+        """Send what came of a stream, or note that it is over."""
+        if answer.is_over:
+            self._over.set()
+        elif answer.request.streams:
+            self._send_piece(self._shape.piece(answer))
+
+    async def finish(self, answer: WorkerAnswer) -> None:
+        """Wait for its end and send that. Raises what ended it: before the first word, that has a status of its own."""
+        await self._over.wait()
+        if answer.error is not None:
+            raise answer.error
+        if not answer.request.streams:
+            self._to.send_answer(HTTPStatus.OK, self._shape.whole_answer(answer))
+            return
+        if not self._to.has_begun:
+            self._send_piece(b"")
+        self._to.end_chunks(self._shape.piece(answer) + self._shape.final_events(answer))
+
+    def _send_piece(self, piece: bytes) -> None:
+        if self._to.has_begun:
+            self._to.write_chunk(piece)
+        else:
+            self._to.begin_chunks(_EVENT_STREAM, self._opening + piece)
+
+
 class WorkerRoutes:
     """Answers requests. `model` is set when it is loaded; until then `stage` and `fraction` say how far that is."""
 
@@ -210,8 +245,7 @@ class WorkerRoutes:
             if not to.has_begun:
                 to.send_refusal(refused)
                 return
-            to.write_chunk(encode_event(refused.document()))
-            to.end_chunks()
+            to.end_chunks(encode_event(refused.document()))
 
     async def _route(self, request: HttpRequest, to: WorkerConnection) -> None:
         if request.path != "/health":
@@ -274,16 +308,12 @@ class WorkerRoutes:
             raise invalid_request("The prompt is empty.", "messages" if is_chat else "prompt")
         if len(tokens) >= context:
             raise context_refusal(len(tokens), context)
-        news = asyncio.Event()
         prompt = PromptSize(len(tokens), model.loaded.hides_cache)
-        answer = WorkerAnswer(request, model.backend.make_decoder(), prompt, ready=news.set)
-        shape = AnswerShape(model.name, is_chat, lambda token: model.backend.decode([token]))
+        sender = AnswerSender(AnswerShape(model.name, is_chat, lambda token: model.backend.decode([token])), to)
+        answer = WorkerAnswer(request, model.backend.make_decoder(), prompt, announce=sender.take_news)
         number = model.scheduler.submit(work_of(answer, tokens, context=context), answer)
         try:
-            if request.streams:
-                await _stream(answer, shape, news, to)
-            else:
-                to.send_answer(HTTPStatus.OK, await _whole_answer(answer, shape, news))
+            await sender.finish(answer)
         finally:
             model.scheduler.cancel(number)
 
@@ -342,33 +372,6 @@ def _render_prompt(model: ServedModel, conversation: TemplateInput) -> str:
     if model.template is None:
         raise invalid_request("This model has no chat template; ask it through /v1/completions.", "messages")
     return model.template.render(conversation)
-
-
-async def _stream(answer: WorkerAnswer, shape: AnswerShape, news: asyncio.Event, to: WorkerConnection) -> None:
-    """Send an answer as it comes. An error before its first word has a status of its own."""
-    await _wait_for_more(answer, news)
-    to.begin_chunks(_EVENT_STREAM)
-    opening = shape.role_event()
-    while answer.finish is None:
-        to.write_chunk(opening + shape.piece(answer))
-        opening = b""
-        await _wait_for_more(answer, news)
-    to.write_chunk(opening + shape.piece(answer) + shape.final_events(answer))
-    to.end_chunks()
-
-
-async def _whole_answer(answer: WorkerAnswer, shape: AnswerShape, news: asyncio.Event) -> bytes:
-    while answer.finish is None:
-        await _wait_for_more(answer, news)
-    return shape.whole_answer(answer)
-
-
-async def _wait_for_more(answer: WorkerAnswer, news: asyncio.Event) -> None:
-    """Wait for more of an answer. Raises what ended it."""
-    await news.wait()
-    news.clear()
-    if answer.error is not None:
-        raise answer.error
 
 
 def parse_count_request(body: Mapping[str, object]) -> TemplateInput:

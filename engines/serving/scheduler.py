@@ -1,7 +1,8 @@
 """Who is computed for: as many requests at once as there are slots, the rest in the order they came.
 
 The library is stepped while anybody waits for it. Steps that take microseconds share one look at the network: what they
-bring within `SHARE_S` is sent together, so that serving costs a fast model little and a slow one's words come at once.
+bring within `share_time` is sent together, so that serving costs a fast model little and a slow one's words come at
+once.
 """
 
 import asyncio
@@ -12,12 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engines.serving.answer import WorkerAnswer
-from engines.serving.backend import SHARE_S, BackendSampling, StepOutcome, WorkerBackend, WorkItem
+from engines.serving.backend import BackendSampling, StepOutcome, WorkerBackend, WorkItem, share_time
 from engines.serving.metrics import WorkerMetrics
 from engines.serving.refusals import RequestRefused, engine_failure
 
 _MOST_WAITS = 10
 """Of a first request for others."""
+_PASSES = 4
+"""From a connection to a request in the queue it is so many turns of the event loop: accepted, made, read, parsed."""
 
 
 @dataclass(slots=True)
@@ -80,7 +83,8 @@ class Scheduler:
             except RuntimeError as error:
                 self._fail_all(engine_failure(f"The engine failed: {error}"))
                 raise
-            await asyncio.sleep(0)
+            for _ in range(_PASSES):
+                await asyncio.sleep(0)
 
     async def _gather_others(self) -> None:
         """Wait as long as others come, each within `gather_s` of the one before; no longer than `_MOST_WAITS` of it."""
@@ -108,7 +112,7 @@ class Scheduler:
         A first token and an end are due at once. A step of the library leaves little of ours in the processor's caches,
         so what is done once for many tokens costs a fast model much less than what is done for each.
         """
-        until = time.perf_counter() + SHARE_S
+        until = time.perf_counter() + share_time(len(self._running))
         outcomes_by_work: dict[int, list[StepOutcome]] = {}
         is_due = False
         while self._running and not is_due and time.perf_counter() < until:

@@ -1,7 +1,8 @@
 """A library's own loop, run in its environment: `library_loop.py LIBRARY MODEL THREADS`, of `LOOPS`.
 
 Reads a number of streams and of tokens a line, writes a line of JSON for each: how many tokens a second all streams
-had together, every token turned into text as soon as it is there. The prompt is that of `worker_against_loop.py`.
+had together, every token turned into text, and that read, as soon as it is there. The prompt is that of
+`worker_against_loop.py`.
 """
 
 import json
@@ -17,6 +18,8 @@ from typing import Any
 PROMPT = "<|im_start|>user\nwhat is vram?<|im_end|>\n<|im_start|>assistant\n"
 SLOTS = 64
 CONTEXT = 1024
+_PAGED = 1280
+"""What a cache of pages of 256 tokens has for as many and one more."""
 Run = Callable[[int, int], int]
 """What writes as many tokens in as many streams at once, and returns how many there were."""
 
@@ -124,6 +127,7 @@ def mistral_rs(folder: str, threads: int) -> Run:
 
     def read(stream: Any) -> int:  # noqa: ANN401 -- the library's own type
         for chunk in stream:
+            _ = chunk.choices[0].delta.content
             if chunk.usage is not None:
                 return int(chunk.usage.completion_tokens)
         return 0
@@ -163,7 +167,73 @@ def mlx(folder: str, _threads: int) -> Run:
     return run
 
 
-LOOPS = {"openvino": openvino, "onnx": onnx, "llama_cpp_python": llama_cpp_python, "mistral_rs": mistral_rs, "mlx": mlx}
+def exllamav3(folder: str, _threads: int) -> Run:
+    """Return what runs streams with the generator of batches that is made for it."""
+    from exllamav3 import Cache, ComboSampler, Config, Generator, Job, Model, Tokenizer  # noqa: PLC0415 -- as above
+
+    settings = Config.from_directory(folder)
+    model = Model.from_config(settings)
+    cache = Cache(model, max_num_tokens=SLOTS * _PAGED, max_batch_size=SLOTS)
+    model.load(max_batch_size=SLOTS)
+    tokenizer = Tokenizer.from_config(settings)
+    generator = Generator(model=model, cache=cache, tokenizer=tokenizer, max_batch_size=SLOTS)
+    tokens = tokenizer.encode(PROMPT, encode_special_tokens=True)
+
+    def job(length: int) -> Any:  # noqa: ANN401 -- the library's own type
+        sampler = ComboSampler(temperature=0.0)
+        return Job(input_ids=tokens, max_new_tokens=length, sampler=sampler, stop_conditions=[])
+
+    return lambda streams, length: _iterate(generator, [job(length) for _ in range(streams)])
+
+
+def exllamav2(folder: str, _threads: int) -> Run:
+    """Return what runs streams with its dynamic generator, with the attention over pages that our worker gives it."""
+    import torch  # noqa: PLC0415 -- as above
+
+    from engines.exllama.paged_attention import provide_paged_attention  # noqa: PLC0415 -- as above
+
+    provide_paged_attention(torch)
+    import exllamav2 as exl  # noqa: PLC0415 -- as above
+    from exllamav2 import generator as parts  # noqa: PLC0415 -- as above
+
+    settings = exl.ExLlamaV2Config(folder)
+    settings.arch_compat_overrides()
+    settings.max_seq_len = _PAGED
+    model = exl.ExLlamaV2(settings)
+    cache = exl.ExLlamaV2Cache(model, max_seq_len=SLOTS * _PAGED, lazy=True)
+    model.load_autosplit(cache)
+    tokenizer = exl.ExLlamaV2Tokenizer(settings)
+    generator = parts.ExLlamaV2DynamicGenerator(model=model, cache=cache, tokenizer=tokenizer, max_batch_size=SLOTS)
+    tokens = tokenizer.encode(PROMPT, encode_special_tokens=True)
+
+    def job(length: int) -> Any:  # noqa: ANN401 -- the library's own type
+        greedy = parts.ExLlamaV2Sampler.Settings.greedy()
+        return parts.ExLlamaV2DynamicJob(input_ids=tokens, max_new_tokens=length, gen_settings=greedy)
+
+    return lambda streams, length: _iterate(generator, [job(length) for _ in range(streams)])
+
+
+def _iterate(generator: Any, jobs: list[Any]) -> int:  # noqa: ANN401 -- either library's own type
+    for job in jobs:
+        generator.enqueue(job)
+    written = 0
+    while generator.num_remaining_jobs():
+        for result in generator.iterate():
+            if result["stage"] == "streaming":
+                _ = result.get("text")
+                written += 0 if result.get("token_ids") is None else result["token_ids"].shape[-1]
+    return written
+
+
+LOOPS = {
+    "openvino": openvino,
+    "onnx": onnx,
+    "llama_cpp_python": llama_cpp_python,
+    "mistral_rs": mistral_rs,
+    "mlx": mlx,
+    "exllamav3": exllamav3,
+    "exllamav2": exllamav2,
+}
 
 
 def tell(**figures: float) -> None:

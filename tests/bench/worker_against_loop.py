@@ -1,7 +1,8 @@
 """Our worker against its library's own loop, in turns: `python -m tests.bench.worker_against_loop ROUNDS`, JSON out.
 
 Same model, same environment, same prompt, the same number of tokens. For each library: the ratio of tokens a second at
-one to 64 streams, and how much longer than the library's own load the worker takes until it is ready.
+one to 64 streams, that of tokens a second of processor time, which other programs disturb less, and how much longer
+than the library's own load the worker takes until it is ready.
 """
 
 import json
@@ -9,15 +10,18 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import msgspec
+import psutil
 
 from app.config.paths import RESOURCES
 from engines.api import EngineAdapter, EngineInstallation, LaunchOptions, ModelFormat
+from engines.exllama.exl2 import ADAPTER as EXL2
+from engines.exllama.exl3 import ADAPTER as EXL3
 from engines.llama_cpp.launch import ADAPTER as LLAMA_CPP
 from engines.mistral_rs.launch import ADAPTER as MISTRAL_RS
 from engines.mlx_lm.launch import ADAPTER as MLX_LM
@@ -27,6 +31,7 @@ from tests.bench.library_loop import CONTEXT, SLOTS
 from tests.bench.load import CHAT, BenchTarget, stream_all
 from tests.end_to_end.worker import KEY, Engine, Worker
 from tests.engine_environments import installed, is_made
+from tests.real_engines import exllama_on_cpu, on_cpu
 
 LOOP = Path(__file__).with_name("library_loop.py")
 THREADS = max(1, (os.cpu_count() or 2) - 1)
@@ -34,9 +39,9 @@ THREADS = max(1, (os.cpu_count() or 2) - 1)
 OPTIONS = LaunchOptions(context=CONTEXT, slots=SLOTS, threads=THREADS)
 STREAMS = {1: 400, 4: 200, 16: 100, 64: 50}
 """Streams at once, and how many tokens each writes."""
-
-
 COMPILED = "native"
+_FEWER = 4
+"""So many times fewer tokens of an ExLlama on a processor, where it takes milliseconds for each."""
 
 
 class Case(NamedTuple):
@@ -51,11 +56,36 @@ class Case(NamedTuple):
     format: ModelFormat | None = None
     """Where the adapter reads the Guide's form beside others."""
     takes_threads: bool = True
+    stands_in: bool = False
+    """Whether it is an ExLlama, with stand-ins for what it compiles for cards."""
 
     @property
     def is_there(self) -> bool:
         """Whether it can be measured at once; what has to be compiled first takes minutes."""
+        if self.stands_in:
+            return on_cpu.is_made(exllama_on_cpu.NAME, exllama_on_cpu.VERSIONS["exllamav3"])
         return self.variant != COMPILED or is_made(self.folder, self.variant)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What its processes are started with, beside the usual."""
+        return {**exllama_on_cpu.ENVIRONMENT, "OMP_NUM_THREADS": str(THREADS)} if self.stands_in else {}
+
+    @property
+    def options(self) -> LaunchOptions:
+        """What the worker is planned with."""
+        threads = THREADS if self.takes_threads else None
+        return msgspec.structs.replace(OPTIONS, threads=threads, extra_env=self.environment)
+
+    def find_installation(self) -> EngineInstallation:
+        """Return where it is, made first if need be."""
+        if self.stands_in:
+            return exllama_on_cpu.exllama_installation(self.adapter.descriptor.id)
+        return installed(self.adapter, self.folder, self.variant)
+
+    def count_tokens(self, streams: int) -> int:
+        """Return how many tokens each of so many streams writes."""
+        return STREAMS[streams] // _FEWER if self.stands_in else STREAMS[streams]
 
 
 CASES = (
@@ -64,6 +94,8 @@ CASES = (
     Case("mistral.rs", MISTRAL_RS, "mistral_rs", "hf", "mistral_rs"),
     Case("MLX-LM", MLX_LM, "mlx_lm", "hf", "mlx", format=ModelFormat.SAFETENSORS, takes_threads=False),
     Case("llama-cpp-python", LLAMA_CPP, "llama_cpp", "guide-q8_0.gguf", "llama_cpp_python", COMPILED),
+    Case("ExLlamaV3", EXL3, "exllama", "hf", "exllamav3", takes_threads=False, stands_in=True),
+    Case("ExLlamaV2", EXL2, "exllamav2", "hf", "exllamav2", takes_threads=False, stands_in=True),
 )
 
 
@@ -76,7 +108,9 @@ class Loop:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env={**os.environ, **case.environment},
         )
+        self.process_id = self._process.pid
         self.load_s = self._read_reply()["load_s"]
 
     def rate(self, streams: int, tokens: int) -> float:
@@ -115,9 +149,9 @@ def rate(target: BenchTarget, name: str, streams: int, tokens: int) -> float:
 
 def start_worker(case: Case, installation: EngineInstallation) -> Worker:
     """Start a library's worker, and wait until it is ready."""
-    options = OPTIONS if case.takes_threads else msgspec.structs.replace(OPTIONS, threads=None)
     engine = Engine(case.adapter, installation, case.format)
-    worker = Worker(RESOURCES / "guide" / case.form, options, engine=engine)
+    model = RESOURCES / "guide" / case.form
+    worker = Worker(model, case.options, engine=engine, is_confined=not case.stands_in)
     assert worker.is_ready(), worker.lines
     return worker
 
@@ -130,24 +164,49 @@ def start_loop(case: Case, installation: EngineInstallation) -> Loop:
 @contextmanager
 def both(case: Case) -> Iterator[tuple[Worker, Loop]]:
     """Start the worker and the loop."""
-    installation = installed(case.adapter, case.folder, case.variant)
+    installation = case.find_installation()
     with ExitStack() as stack:
         worker = stack.enter_context(closing(start_worker(case, installation)))
         yield worker, stack.enter_context(closing(start_loop(case, installation)))
 
 
-def ratio(worker: Worker, loop: Loop, streams: int, rounds: int) -> float:
+def ratios(case: Case, worker: Worker, loop: Loop, streams: int, rounds: int) -> dict[str, float]:
     """Return the best of several rounds against the best, the two in turns: what other programs take is no cost."""
-    target, tokens = BenchTarget(worker.plan.base_url, KEY), STREAMS[streams]
-    rates = [
-        (rate(target, worker.plan.served_name, streams, tokens), loop.rate(streams, tokens)) for _ in range(rounds)
-    ]
-    return max(ours for ours, _ in rates) / max(theirs for _, theirs in rates)
+    target, tokens = BenchTarget(worker.plan.base_url, KEY), case.count_tokens(streams)
+    ours, theirs = [], []
+    for _ in range(rounds):
+        ours.append(_time_round(worker.process.pid, lambda: rate(target, worker.plan.served_name, streams, tokens)))
+        theirs.append(_time_round(loop.process_id, lambda: loop.rate(streams, tokens)))
+    return {
+        f"ratio_{streams}": max(each.rate for each in ours) / max(each.rate for each in theirs),
+        f"processor_{streams}": min(each.processor_s for each in theirs) / min(each.processor_s for each in ours),
+    }
+
+
+class _Round(NamedTuple):
+    """Tokens a second, and what the process took of the processor."""
+
+    rate: float
+    processor_s: float
+
+
+def _time_round(process_id: int, run: Callable[[], float]) -> _Round:
+    before = processor_time(process_id)
+    tokens_per_s = run()
+    return _Round(tokens_per_s, processor_time(process_id) - before)
+
+
+def processor_time(process_id: int) -> float:
+    """Return the seconds that all threads of a process have computed, those that have ended among them."""
+    if sys.platform == "linux":
+        return time.clock_gettime(~process_id << 3 | 2)  # <linux/posix-timers.h>: the clock of another process
+    times = psutil.Process(process_id).cpu_times()
+    return float(times.user + times.system)
 
 
 def extra_start_s(case: Case, rounds: int) -> float:
     """Return how much longer the worker takes to be ready than the library to start and load, at best of each."""
-    installation = installed(case.adapter, case.folder, case.variant)
+    installation = case.find_installation()
     ours, theirs = [], []
     for _ in range(rounds):
         began = time.perf_counter()
@@ -169,7 +228,9 @@ def main() -> None:
 def measured(case: Case, rounds: int) -> dict[str, float]:
     """Measure one."""
     with both(case) as (worker, loop):
-        figures = {f"ratio_{streams}": ratio(worker, loop, streams, rounds) for streams in STREAMS}
+        figures = {
+            name: figure for streams in STREAMS for name, figure in ratios(case, worker, loop, streams, rounds).items()
+        }
     return {**figures, "extra_start_s": extra_start_s(case, rounds)}
 
 

@@ -9,15 +9,17 @@ import os
 import shutil
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from app.config.paths import RESOURCES
+from app.engine_store.lock_text import read_pins
 from app.engine_store.recipe import read_recipes
 from engines.api import ContextSet, Draft, EngineInstallation, FailureKind, LaunchOptions, LoadProgress
 from engines.exllama import backend2, backend3
@@ -25,7 +27,7 @@ from engines.exllama.backend import cache_tokens, context_of
 from engines.exllama.exl2 import ADAPTER as EXL2
 from engines.exllama.exl3 import ADAPTER as EXL3
 from engines.exllama.exl3 import build_worker_config
-from engines.exllama.vocabulary import WindowDecoder
+from engines.exllama.vocabulary import ExllamaVocabulary, WindowDecoder
 from engines.serving.backend import BackendSampling, WorkItem
 from engines.worker_adapter import WorkerAdapter
 from tests.end_to_end.worker import Engine, Worker
@@ -287,18 +289,23 @@ IMPORTED = {
 @pytest.mark.parametrize("engine", list(IMPORTED))
 def test_the_lock_has_whatever_the_library_imports(engine: str) -> None:
     recipe = read_recipes()[engine]
-    (variant,) = recipe.variants
-    locked = {line.partition("==")[0] for line in recipe.lock_of(variant).read_text(encoding="utf-8").splitlines()}
-    assert IMPORTED[engine] | {"llguidance", "ninja", "jinja2"} <= locked
+    for variant in recipe.variants:
+        names = read_pins(recipe.lock_of(variant).read_text(encoding="utf-8"))
+        locked = {name.removesuffix("-windows") for name in names}  # Triton's name there
+        assert IMPORTED[engine] | {"llguidance", "ninja", "jinja2"} <= locked
 
 
 @pytest.mark.parametrize("engine", list(IMPORTED))
 def test_the_lock_has_the_compiler_of_pytorch_s_own_cuda(engine: str) -> None:
     recipe = read_recipes()[engine]
-    lines = recipe.lock_of(recipe.variants[0]).read_text(encoding="utf-8").splitlines()
-    locked = dict(line.split(" ")[0].split("==") for line in lines if "==" in line.split(" ")[0])
-    assert locked["nvidia-cuda-nvcc"] == locked["nvidia-nvvm"] == locked["nvidia-cuda-runtime"]
+    locked = read_pins(recipe.lock_of(recipe.variants[0]).read_text(encoding="utf-8"))
+    assert locked["nvidia-cuda-nvcc"] == locked["nvidia-nvvm"]
+    assert _minor_version(locked["nvidia-cuda-nvcc"]) == _minor_version(locked["nvidia-cuda-runtime"])
     assert "nvidia-curand" in locked, "its headers are included"
+
+
+def _minor_version(version: str) -> list[str]:
+    return version.split(".")[:2]
 
 
 @pytest.mark.parametrize("name", list(ADAPTERS))
@@ -383,6 +390,38 @@ def test_text_comes_as_the_tokens_in_a_row_would_have_it() -> None:
     decoder = WindowDecoder(lambda tokens: " ".join("abc"[token] for token in tokens))
     assert [decoder.feed(token) for token in (0, 1, 2)] == ["a", " b", " c"]
     assert decoder.flush() == ""
+
+
+def test_tokens_whose_texts_stand_in_a_row_are_decoded_once() -> None:
+    decoded: list[list[int]] = []
+
+    def decode(tokens: Sequence[int]) -> str:
+        decoded.append(list(tokens))
+        return bytes(tokens).decode("utf-8", "replace")
+
+    texts: dict[int, str] = {}
+    for word in ("aabaü🚂b", "ab"):
+        decoder = WindowDecoder(decode, texts)
+        assert "".join(map(decoder.feed, word.encode())) == word
+        assert decoder.flush() == ""
+    assert sum(tokens == [ord("a")] for tokens in decoded) == 1
+    assert max(map(len, decoded)) == len("🚂".encode())
+
+
+@pytest.mark.parametrize("joint", ["", " "])
+def test_whether_texts_stand_in_a_row_is_tried_when_the_first_answer_begins(joint: str) -> None:
+    class Words:
+        def encode(self, text: str, **_how: bool) -> object:
+            return SimpleNamespace(tolist=lambda: [list(map(ord, text))])
+
+        def decode(self, rows: list[list[int]]) -> list[str]:
+            return [joint.join(map(chr, rows[0]))]
+
+    torch = SimpleNamespace(tensor=lambda rows, **_kind: rows, long=int)
+    vocabulary = ExllamaVocabulary(torch, Words(), begins=False)
+    decoder = vocabulary.make_decoder()
+    assert (decoder._texts is None) is bool(joint)
+    assert "".join(map(decoder.feed, map(ord, "abc"))) == joint.join("abc")
 
 
 def test_a_character_in_pieces_is_kept_back_until_it_is_whole() -> None:

@@ -172,6 +172,21 @@ def test_an_answer_ends_where_the_context_does(ends: Ends) -> None:
     assert begun.is_stopped
 
 
+@pytest.mark.parametrize(
+    ("finish", "texts"),
+    [(None, ["0 ", "", "", "1 2 3 "]), ("length", ["0 ", "", "", "1 2 3 "]), ("stop", ["0 ", "", "1 2 ", "3 "])],
+)
+def test_what_comes_together_is_one_event(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch, finish: str | None, texts: list[str]
+) -> None:
+    """The first at once. What comes with a stop is never shown: what came before it is not among that."""
+    monkeypatch.setattr("engines.mlx_lm.handler.share_time", lambda _streams: 3600.0)
+    pieces = [Piece("0 "), Piece("1 "), Piece("2 "), Piece("3 ", finish)]
+    passed_on = list(answering(ends)._follow_pieces(Begun([]), iter(pieces), None))
+    assert [piece.text for piece in passed_on] == texts
+    assert passed_on[-1].finish_reason == finish
+
+
 def test_a_prompt_that_fills_the_context_is_the_client_s_fault(ends: Ends) -> None:
     model = answering(ends, prompt=10, context=10)
     with pytest.raises(ValueError, match="10 tokens, and the context holds 10"):

@@ -9,13 +9,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.engine_store.installer import Installer, InstallOptions
-from app.engine_store.prebuilt import PrebuiltSource, WheelTarget, find_wheel_name
+from app.core.errors import EnvironmentFault, NotFound
+from app.engine_store.bundling import make_bundle
+from app.engine_store.installer import Installer, InstallOptions, InstallTask
+from app.engine_store.lock_text import read_pins
+from app.engine_store.prebuilt import PrebuiltSource, WheelTarget, find_wheel_name, read_target
 from app.engine_store.recipe import InstallRecipe, read_recipes
 from app.engine_store.version_store import VersionStore
 from tests.unit.engine_store.package_index import MODULE, PACKAGE, Index, wheel
 from tests.unit.engine_store.release_server import REPOSITORY, ReleaseServer
-from tests.unit.engine_store.test_installer import imported, index, installer, judge, server, shelf
+from tests.unit.engine_store.test_installer import HERE, imported, index, installer, judge, server, shelf
 
 __all__ = ["index", "installer", "judge", "server", "shelf"]
 
@@ -103,6 +106,53 @@ async def test_a_wheel_that_is_another_than_its_hash_says_is_not_taken(
     version, words = await version_installed(installer, shelf, recipe)
     assert version == "1.0"
     assert any("compiles its kernels at the first start" in word for word in words)
+
+
+@pytest.mark.parametrize(("status", "problem"), [(200, "publish no compiled kernels"), (503, "503")])
+async def test_where_nothing_is_compiled_an_install_without_kernels_fails(  # noqa: PLR0913, PLR0917 -- fixtures
+    installer: Installer, shelf: VersionStore, server: ReleaseServer, recipe: InstallRecipe, status: int, problem: str
+) -> None:
+    server.add("v1.0", {NAME.replace(TORCH, "2.12.0"): wheel("1.0+cu132.torch2.12.0")})
+    server.status = status
+    variant = msgspec.structs.replace(recipe.variants[0], needs_prebuilt=True)
+    with pytest.raises(EnvironmentFault, match=problem):
+        await installer.install_version(recipe, variant, InstallOptions(), lambda _stage, _share: None)
+    with pytest.raises(NotFound):
+        shelf.find_place("fake", "1.0-cpu")
+
+
+async def test_what_takes_its_kernels_from_a_release_cannot_be_bundled(
+    installer: Installer, recipe: InstallRecipe, tmp_path: Path
+) -> None:
+    variant = msgspec.structs.replace(recipe.variants[0], needs_prebuilt=True)
+    stage = tmp_path / "stage"
+    stage.mkdir()
+    work = InstallTask(recipe, variant, InstallOptions(), stage, lambda _stage, _share: None)
+    with pytest.raises(EnvironmentFault, match="cannot be bundled"):
+        await make_bundle(installer, work, tmp_path / "bundle", HERE)
+
+
+def test_a_lock_may_name_the_address_of_a_file() -> None:
+    lock = (
+        "torch @ https://download.example/whl/cu132/torch-2.13.0%2Bcu132-cp312-cp312-win_amd64.whl \\\n"
+        "    --hash=sha256:00\njinja2==3.1.6 ; sys_platform == 'win32' \\\n    --hash=sha256:11\n"
+    )
+    assert read_pins(lock) == {"torch": "2.13.0+cu132", "jinja2": "3.1.6"}
+
+
+def test_a_wheel_for_windows_is_for_the_pytorch_at_that_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = read_recipes()["exllamav3"]
+    variant = recipe.find_variant("cuda13-windows")
+    assert variant is not None
+    (tmp_path / "pyvenv.cfg").write_text("version_info = 3.12.9\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "platform", "win32")
+    target = read_target(recipe.lock_of(variant).read_text(encoding="utf-8"), tmp_path, variant.package)
+    assert target == WheelTarget(version=variant.version, torch="2.13.0", python="cp312", platform="win_amd64")
+    assert recipe.prebuilt is not None
+    name = f"exllamav3-{variant.version}+cu132.torch2.13.0-cp312-cp312-win_amd64.whl"
+    assert find_wheel_name(recipe.prebuilt, [name], target) == name
 
 
 async def test_without_github_it_is_installed_all_the_same(

@@ -114,6 +114,7 @@ def test_the_pattern_of_assets_is_verbose(tmp_path: Path) -> None:
         (VENV.replace('["linux"]', "[]"), "platforms"),
         (VENV.replace('package = "x"', ""), "a venv needs"),
         (VENV.replace('requires = ["x==1.0"]', ""), "a venv needs"),
+        (VENV + "needs_prebuilt = true", "wants a .prebuilt."),
         (VENV.replace('"venv"', '"zip"'), "zip"),
         (ARCHIVE.replace('executable = "x"', ""), "an archive needs"),
         (ARCHIVE.replace("(?P<os>linux)", "(?P<os>linux"), "unterminated"),
@@ -154,6 +155,15 @@ def test_a_lock_is_made_of_wheels_alone_unless_something_is_compiled(tmp_path: P
     assert "--only-binary" not in here
     assert "--universal" not in here
     assert here[here.index("--python-version") + 1] == "3.12"
+
+
+def test_a_lock_with_the_address_of_a_file_is_made_for_its_system_and_python_alone(tmp_path: Path) -> None:
+    text = VENV.replace('["x==1.0"]', '["x==1.0", "y @ https://a.example/y-1-cp312-cp312-win_amd64.whl"]')
+    (variant,) = read(tmp_path, text.replace('"linux"', '"win32"') + 'python = ">=3.12,<3.13"\n').variants
+    argv = compile_argv(Path("uv"), variant)
+    assert "--universal" not in argv
+    assert argv[argv.index("--python-platform") + 1] == "x86_64-pc-windows-msvc"
+    assert argv[argv.index("--python-version") + 1] == "3.12"
 
 
 def test_a_build_is_told_its_compiler_where_that_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

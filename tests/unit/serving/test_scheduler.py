@@ -27,6 +27,30 @@ class Counting(Scripted):
         yield from super().step()
 
 
+async def test_a_request_is_in_the_queue_before_others_are_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection is accepted and made, and it is read and parsed, in a turn of the event loop each."""
+    monkeypatch.setattr("engines.serving.scheduler.share_time", lambda _streams: 0.0005)  # a step each
+    backend = Counting()
+    scheduler = Scheduler(backend, slots=4, metrics=WorkerMetrics())
+    running = asyncio.create_task(scheduler.run())
+    scheduler.submit(work, answer())
+    await until(lambda: backend.steps)
+
+    def come_after(turns: int) -> None:
+        if turns:
+            asyncio.get_running_loop().call_soon(come_after, turns - 1)
+        else:
+            scheduler.submit(work, answer())
+
+    steps_before = len(backend.steps)
+    come_after(4)
+    await until(lambda: 2 in backend.steps)
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    assert backend.steps[steps_before:].index(2) <= 2
+
+
 def work(number: int) -> WorkItem:
     return WorkItem(id=number, prompt=[1], max_tokens=9, sampling=BackendSampling())
 
