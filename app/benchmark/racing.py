@@ -6,9 +6,9 @@ Otherwise the engine of before stays.
 
 from collections.abc import Mapping, Sequence
 
-from app.benchmark.statistics import bootstrap_ratio
+from app.benchmark.statistics import bootstrap_time_ratio
 from app.benchmark.workloads import CHARACTERS_PER_TOKEN, make_workload, pick_conversations, prompt_characters
-from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, Figure, RaceEntry
+from app.core.benchmarks import BenchmarkReceipt, BenchmarkSample, BenchmarkSettings, Figure, RaceEntry
 
 LEAST_GAIN = 0.05
 """A twentieth: less is not felt, and changes with the weather of a computer."""
@@ -42,7 +42,9 @@ def race_entry(receipt: BenchmarkReceipt, before: BenchmarkReceipt | None, *, no
     """Return how an engine did against that of before; None where that came to nothing."""
     ratio: Figure | None = None
     if before is not None:
-        ratio = bootstrap_ratio(_answer_times(before), _answer_times(receipt), seed=receipt.settings.seed)
+        ratio = bootstrap_time_ratio(
+            _first_samples(before), _first_samples(receipt), lambda sample: sample.e2e_s, seed=receipt.settings.seed
+        )
     return RaceEntry(
         engine=receipt.target.engine,
         receipt=receipt.id,
@@ -80,6 +82,6 @@ def _answer_time(entry: RaceEntry) -> float:
     return entry.e2e_s if entry.e2e_s is not None else float("inf")
 
 
-def _answer_times(receipt: BenchmarkReceipt) -> list[float]:
+def _first_samples(receipt: BenchmarkReceipt) -> list[BenchmarkSample]:
     level = receipt.first_level.concurrency
-    return [sample.e2e_s for sample in receipt.samples if sample.concurrency == level]
+    return [sample for sample in receipt.samples if sample.concurrency == level]

@@ -6,7 +6,7 @@ from statistics import median
 import msgspec
 
 from app.benchmark.answers import satisfies_schema
-from app.benchmark.statistics import MOST_SPREAD, bootstrap, bootstrap_ratio, describe_values, is_noisy, spread
+from app.benchmark.statistics import MOST_SPREAD, bootstrap, bootstrap_time_ratio, describe_values, is_noisy, spread
 from app.core.benchmarks import (
     BenchmarkCost,
     BenchmarkLevel,
@@ -162,13 +162,18 @@ def compare_speeds(
     without: Sequence[RequestTiming], with_it: Sequence[RequestTiming], *, seed: int = 0
 ) -> SpeedRatio | None:
     """Return how many times as long the second took; None where one of them has no answers."""
-    ttft = [[request.sample.ttft_s for request in part] for part in (without, with_it)]
-    token = [
-        [request.sample.e2e_s / max(1, request.sample.answer_tokens) for request in part] for part in (without, with_it)
-    ]
-    if not all(ttft):
+    first, second = ([request.sample for request in part] for part in (without, with_it))
+    if not first or not second:
         return None
-    return SpeedRatio(ttft=bootstrap_ratio(*ttft, seed=seed), token=bootstrap_ratio(*token, seed=seed))
+    return SpeedRatio(
+        ttft=bootstrap_time_ratio(first, second, lambda sample: sample.ttft_s, seed=seed),
+        token=bootstrap_time_ratio(first, second, _token_time, seed=seed),
+    )
+
+
+def _token_time(sample: BenchmarkSample) -> float:
+    """Return the seconds of an answer for each of its tokens, with those until the first."""
+    return sample.e2e_s / max(1, sample.answer_tokens)
 
 
 def summarize_cost(rounds: Sequence[BenchmarkRound], *, price_kwh: float | None) -> BenchmarkCost | None:

@@ -6,10 +6,11 @@ results lie (Efron 1979): nothing is supposed about how they spread. A seed deci
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median, pstdev
 
-from app.core.benchmarks import Distribution, Figure
+from app.core.benchmarks import BenchmarkSample, Distribution, Figure
 
 DRAWS = 400
 """The ends of an interval move by a tenth of its width from seed to seed."""
@@ -20,6 +21,7 @@ MOST_SPREAD = 0.2
 """How far the slowest of equal rounds may be from the fastest; a quiet computer repeats to a few percent."""
 
 Statistic = Callable[[Sequence[float]], float]
+SampleTime = Callable[[BenchmarkSample], float]
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -59,6 +61,28 @@ def bootstrap_ratio(first: Sequence[float], second: Sequence[float], *, seed: in
     ]
     value = median(second) / max(median(first), 1e-12)
     return Figure(value=value, low=percentile(results, _TAIL), high=percentile(results, 1 - _TAIL))
+
+
+def bootstrap_time_ratio(
+    first: Sequence[BenchmarkSample], second: Sequence[BenchmarkSample], time_of: SampleTime, *, seed: int = 0
+) -> Figure:
+    """Return how many times as long the requests of `second` take as those of `first`, like with like.
+
+    Each time is divided by the median of its prompt on both sides before ratios are drawn: a workload has short and
+    long prompts, and how much these differ from each other says nothing about who is faster. Prompts that only one side
+    was asked count for nothing. Raises ValueError where the sides have no prompt in common.
+    """
+    sides = [_times_by_prompt(samples, time_of) for samples in (first, second)]
+    usual = {prompt: median([*sides[0][prompt], *sides[1][prompt]]) for prompt in sides[0].keys() & sides[1].keys()}
+    before, after = ([time / max(usual[prompt], 1e-12) for prompt in usual for time in side[prompt]] for side in sides)
+    return bootstrap_ratio(before, after, seed=seed)
+
+
+def _times_by_prompt(samples: Sequence[BenchmarkSample], time_of: SampleTime) -> Mapping[int, list[float]]:
+    times: defaultdict[int, list[float]] = defaultdict(list)
+    for sample in samples:
+        times[sample.prompt].append(time_of(sample))
+    return times
 
 
 def describe_values(values: Sequence[float], *, seed: int = 0) -> Distribution:

@@ -10,7 +10,7 @@ from statistics import median
 
 import msgspec
 
-from app.benchmark.statistics import bootstrap_ratio
+from app.benchmark.statistics import bootstrap_time_ratio
 from app.core.benchmarks import AnswerFigures, BenchmarkSample, CandidateResult, Figure
 from app.core.models import DRAFT_OFF, ModelSettings
 
@@ -132,7 +132,7 @@ def _slot_counts(scope: CandidateScope) -> list[int]:
 def halve_candidates(samples: Mapping[str, Sequence[BenchmarkSample]]) -> list[str]:
     """Return the faster half of those that were measured, and that of before in any case."""
     names = [name for name in samples if samples[name] and name != BEFORE]
-    measured = sorted(names, key=lambda name: median(answer_times(samples[name])))
+    measured = sorted(names, key=lambda name: median(map(answer_time, samples[name])))
     return [BEFORE, *measured[: max(FEW - 1, (len(measured) + 1) // 2)]]
 
 
@@ -152,7 +152,7 @@ def combine_candidates(
 def ratio_to_before(samples: Mapping[str, Sequence[BenchmarkSample]], name: str) -> Figure | None:
     """Return how long a candidate's answers take, to those of before; None where either was not measured."""
     before, after = samples.get(BEFORE, ()), samples.get(name, ())
-    return bootstrap_ratio(answer_times(before), answer_times(after)) if before and after else None
+    return bootstrap_time_ratio(before, after, answer_time) if before and after else None
 
 
 def is_better(ratio: Figure) -> bool:
@@ -160,9 +160,9 @@ def is_better(ratio: Figure) -> bool:
     return ratio.high < 1 and ratio.value <= 1 - LEAST_GAIN
 
 
-def answer_times(samples: Sequence[BenchmarkSample]) -> list[float]:
-    """Return how long whole answers took."""
-    return [sample.e2e_s for sample in samples]
+def answer_time(sample: BenchmarkSample) -> float:
+    """Return how long a whole answer took."""
+    return sample.e2e_s
 
 
 def answer_figures(samples: Sequence[BenchmarkSample]) -> AnswerFigures:
@@ -187,7 +187,7 @@ def candidate_result(
     return CandidateResult(
         name=candidate.name,
         requests=len(own),
-        e2e_s=median(answer_times(own)) if own else None,
+        e2e_s=median(map(answer_time, own)) if own else None,
         ratio=ratio_to_before(samples, candidate.name),
         loss=loss,
         is_kept=is_kept,

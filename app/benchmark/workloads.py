@@ -40,7 +40,11 @@ _ORDER_SCHEMA = (
 
 
 def make_workload(
-    settings: BenchmarkSettings, prompts: Sequence[BenchmarkPrompt] = (), *, context: int | None = None
+    settings: BenchmarkSettings,
+    prompts: Sequence[BenchmarkPrompt] = (),
+    *,
+    context: int | None = None,
+    characters_per_token: float = CHARACTERS_PER_TOKEN,
 ) -> list[Conversation]:
     """Return the conversations of one round, without marks, for the level with most requests at once.
 
@@ -52,7 +56,8 @@ def make_workload(
     draw = random.Random(settings.seed)  # noqa: S311 -- drawn to vary, not to hide
     count = max(settings.requests, *settings.concurrency)
     answer_tokens = settings.answer_tokens or _ANSWER_TOKENS.get(settings.workload)
-    made = _make_conversations(settings, list(prompts), count, draw, _room_for_prompt(context, answer_tokens))
+    room = None if context is None else _room_for_prompt(context, answer_tokens, characters_per_token)
+    made = _make_conversations(settings, list(prompts), count, draw, room)
     if answer_tokens is None:
         return made
     return [
@@ -83,10 +88,10 @@ def longest_prompt(conversations: Sequence[Conversation]) -> BenchmarkPrompt:
     return max((prompt for conversation in conversations for prompt in conversation), key=prompt_characters)
 
 
-def estimate_context(conversations: Sequence[Conversation]) -> int:
+def estimate_context(conversations: Sequence[Conversation], characters_per_token: float = CHARACTERS_PER_TOKEN) -> int:
     """Return the tokens of context that the longest prompt and its answer take, estimated."""
     prompts = (prompt for conversation in conversations for prompt in conversation)
-    return max(int(prompt_characters(prompt) / CHARACTERS_PER_TOKEN) + 64 + prompt.answer_tokens for prompt in prompts)
+    return max(int(prompt_characters(prompt) / characters_per_token) + 64 + prompt.answer_tokens for prompt in prompts)
 
 
 def prompt_characters(prompt: BenchmarkPrompt) -> int:
@@ -99,11 +104,9 @@ def hash_prompts(conversations: Sequence[Conversation]) -> str:
     return hashlib.sha256(msgspec.json.encode(conversations)).hexdigest()
 
 
-def _room_for_prompt(context: int | None, answer_tokens: int | None) -> int | None:
-    """Return the characters that a prompt may have; None for any number."""
-    if context is None:
-        return None
-    return int(max(64, context - (answer_tokens or 128) - 96) * CHARACTERS_PER_TOKEN)
+def _room_for_prompt(context: int, answer_tokens: int | None, characters_per_token: float) -> int:
+    """Return the characters that a prompt may have."""
+    return int(max(64, context - (answer_tokens or 128) - 96) * characters_per_token)
 
 
 def _tool_text(tool: str, draw: random.Random, room: int | None) -> str:

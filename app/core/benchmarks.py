@@ -186,7 +186,6 @@ class BenchmarkSample(msgspec.Struct, frozen=True, kw_only=True):
     """One request."""
 
     concurrency: int
-    round: int
     prompt_tokens: int
     cached_tokens: int
     answer_tokens: int
@@ -194,6 +193,8 @@ class BenchmarkSample(msgspec.Struct, frozen=True, kw_only=True):
     e2e_s: float
     prefill_s: float
     """As the engine says; else until the first token."""
+    prompt: int = 0
+    """Its place among the prompts of a round, which are the same in every round."""
 
     @property
     def tpot_s(self) -> float:

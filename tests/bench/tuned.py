@@ -6,6 +6,7 @@ with the interval that holds the true one with 95 % probability: what others do 
 """
 
 import argparse
+import itertools
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.benchmark.markdown import markdown_table
-from app.benchmark.statistics import bootstrap_ratio
+from app.benchmark.statistics import SampleTime, bootstrap_time_ratio
 from app.client.http import GatewayClient
 from app.core.benchmarks import (
     BenchmarkReceipt,
@@ -23,6 +24,7 @@ from app.core.benchmarks import (
     StartBenchmark,
     StartTune,
     TuneResult,
+    Workload,
 )
 from app.core.errors import RoundhouseError
 from app.core.events import BenchmarkChanged, TuneChanged
@@ -37,10 +39,12 @@ from tests.bench.real_engines import LONGEST_S, follow_job, note
 PAGE = ROOT / "docs" / "internals" / "benchmarks.md"
 SPAN = "tuned"
 MINUTES = 2.0
+WORKLOADS = (Workload.CHAT, Workload.RAG, Workload.AGENT)
+"""Short prompts, long ones, and one that grows: what is faster for one of them may be slower for another."""
 TURNS = 3
 GAIN = 10.0
 """Per cent faster on some axis."""
-_SETTINGS = BenchmarkSettings(requests=4, rounds=1, answer_tokens=48)
+_REQUESTS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,7 @@ class TunedModel:
     """What tuning one model came to: the search, and what takes how long after to before; empty where none was kept."""
 
     name: str
+    workload: Workload
     tuned: TuneResult
     ratios: dict[str, Figure]
     disturbances: list[str]
@@ -63,13 +68,18 @@ class TunedModel:
         return any(ratio.low > 1 for ratio in self.ratios.values())
 
 
-AXES = {"first token": "ttft_s", "each token": "tpot_s", "whole answer": "e2e_s"}
+AXES: dict[str, SampleTime] = {
+    "first token": lambda sample: sample.ttft_s,
+    "each token": lambda sample: sample.tpot_s,
+    "whole answer": lambda sample: sample.e2e_s,
+}
 
 
 def measure() -> Sequence[BenchFigure]:
     """Return for each architecture what tuning gains, and whether anything is slower."""
     figures: list[BenchFigure] = []
-    for name, result in run_tunings(minutes=MINUTES).items():
+    for (model, workload), result in run_tunings(WORKLOADS, minutes=MINUTES).items():
+        name = f"{model}, {workload.value}"
         if isinstance(result, str):
             figures.append(not_measured(f"{name}, tuned", f">= {GAIN:g} %", result))
             continue
@@ -79,16 +89,16 @@ def measure() -> Sequence[BenchFigure]:
     return figures
 
 
-def run_tunings(*, minutes: float) -> dict[str, TunedModel | str]:
-    """Tune every miniature; a sentence in place of what could not be."""
-    results: dict[str, TunedModel | str] = {}
+def run_tunings(workloads: Sequence[Workload], *, minutes: float) -> dict[tuple[str, Workload], TunedModel | str]:
+    """Tune every miniature for each workload; a sentence in place of what could not be."""
+    results: dict[tuple[str, Workload], TunedModel | str] = {}
     with run_gateway(prepare=_prepare_models) as (client, _, _):
-        for miniature in MINIATURES:
-            note(f"tuning {miniature.name}")
+        for workload, miniature in itertools.product(workloads, MINIATURES):
+            note(f"tuning {miniature.name} for {workload.value}")
             try:
-                results[miniature.name] = _tune_model(client, miniature.name, minutes)
+                results[miniature.name, workload] = _tune_model(client, miniature.name, workload, minutes)
             except RoundhouseError as error:
-                results[miniature.name] = str(error)
+                results[miniature.name, workload] = str(error)
     return results
 
 
@@ -100,59 +110,59 @@ def _prepare_models(home: Path) -> dict[str, str]:
     return {"ROUNDHOUSE_MODELS_FOLDERS": str(folder)}
 
 
-def _tune_model(client: GatewayClient, name: str, minutes: float) -> TunedModel:
-    request = StartTune(model=name, duration_s=minutes * 60, keeps_disturbed=True)
+def _tune_model(client: GatewayClient, name: str, workload: Workload, minutes: float) -> TunedModel:
+    client.post("/model-settings", SetModel(model=name, settings=ModelSettings()), object)
+    request = StartTune(model=name, workload=workload, duration_s=minutes * 60, keeps_disturbed=True)
     client.post("/tunings", request, TuneChanged, timeout_s=LONGEST_S)
     result = follow_job(client, TuneChanged).result
     assert result is not None
     if result.settings == result.settings_before:
-        return TunedModel(name=name, tuned=result, ratios={}, disturbances=result.disturbances)
+        return TunedModel(name=name, workload=workload, tuned=result, ratios={}, disturbances=result.disturbances)
     before: list[BenchmarkSample] = []
     after: list[BenchmarkSample] = []
     disturbances: set[str] = set()
     for _ in range(TURNS):
         for samples, settings in ((before, result.settings_before), (after, result.settings)):
-            receipt = _bench_with(client, name, settings)
+            receipt = _bench_with(client, name, workload, settings)
             samples.extend(receipt.samples)
             disturbances.update(receipt.disturbances)
-    ratios = {
-        axis: bootstrap_ratio([getattr(part, field) for part in before], [getattr(part, field) for part in after])
-        for axis, field in AXES.items()
-    }
-    return TunedModel(name=name, tuned=result, ratios=ratios, disturbances=sorted(disturbances))
+    ratios = {axis: bootstrap_time_ratio(before, after, time_of) for axis, time_of in AXES.items()}
+    return TunedModel(name=name, workload=workload, tuned=result, ratios=ratios, disturbances=sorted(disturbances))
 
 
-def _bench_with(client: GatewayClient, name: str, settings: ModelSettings) -> BenchmarkReceipt:
+def _bench_with(client: GatewayClient, name: str, workload: Workload, settings: ModelSettings) -> BenchmarkReceipt:
     client.post("/model-settings", SetModel(model=name, settings=settings), object)
-    start = StartBenchmark(model=name, settings=_SETTINGS, keeps_disturbed=True)
+    measured = BenchmarkSettings(workload=workload, requests=_REQUESTS, rounds=1)
+    start = StartBenchmark(model=name, settings=measured, keeps_disturbed=True)
     client.post("/benchmarks", start, BenchmarkChanged, timeout_s=LONGEST_S)
     return client.get(f"/benchmarks/{follow_job(client, BenchmarkChanged).receipt}", BenchmarkReceipt)
 
 
-def describe_tunings(results: dict[str, TunedModel | str], *, duration_s: float) -> Iterator[str]:
+def describe_tunings(results: dict[tuple[str, Workload], TunedModel | str], *, duration_s: float) -> Iterator[str]:
     """Yield the lines of the docs."""
     yield f"llama.cpp on the processor, on {time.strftime('%d %B %Y')}, in {duration_s / 60:.0f} min:"
     yield ""
     rows = [
         [
             name,
+            workload.value,
             ", ".join(entry.name for entry in result.tuned.entries if entry.is_kept) or "nothing",
             *(_describe_ratio(result.ratios.get(axis)) for axis in AXES),
             "yes" if result.disturbances else "",
         ]
-        for name, result in results.items()
+        for (name, workload), result in results.items()
         if isinstance(result, TunedModel)
     ]
-    yield from markdown_table(("model", "kept", *AXES, "disturbed"), rows)
+    yield from markdown_table(("model", "workload", "kept", *AXES, "disturbed"), rows)
     yield ""
-    for name, result in results.items():
+    for (name, workload), result in results.items():
         if isinstance(result, str):
-            yield f"- {name}: {result}"
+            yield f"- {name}, {workload.value}: {result}"
             continue
         tried = [
             f"{entry.name} {_describe_ratio(entry.ratio)}" for entry in result.tuned.entries if entry.ratio is not None
         ]
-        yield f"- {name}, tried, whole answers to before: {', '.join(tried)}."
+        yield f"- {name}, {workload.value}, tried, whole answers to before: {', '.join(tried)}."
 
 
 def _describe_ratio(ratio: Figure | None) -> str:
@@ -164,9 +174,10 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.tuned", description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the figures into the docs")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="for the search, per model")
+    parser.add_argument("--workloads", nargs="+", type=Workload, choices=WORKLOADS, default=WORKLOADS)
     options = parser.parse_args(arguments)
     began = time.monotonic()
-    results = run_tunings(minutes=options.minutes)
+    results = run_tunings(options.workloads, minutes=options.minutes)
     text = "\n".join(describe_tunings(results, duration_s=time.monotonic() - began))
     sys.stdout.write(f"{text}\n")
     if options.write:

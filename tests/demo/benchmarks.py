@@ -46,7 +46,6 @@ def _make_request(draw: random.Random, level: int, token_s: float) -> RequestTim
     first = prompt / 900 * level**0.5 * draw.gauss(1, 0.05)
     sample = BenchmarkSample(
         concurrency=level,
-        round=0,
         prompt_tokens=prompt,
         cached_tokens=0,
         answer_tokens=tokens,

@@ -99,7 +99,7 @@ class BenchmarkClient:
             return False
         return True
 
-    async def send(self, prompt: BenchmarkPrompt, *, concurrency: int = 1, number: int = 0) -> RequestTiming:
+    async def send(self, prompt: BenchmarkPrompt, *, concurrency: int = 1, place: int = 0) -> RequestTiming:
         """Return a request as it was answered. Raises EngineFailed, Unauthorized, OSError or aiohttp's ClientError."""
         endpoint, body = self.endpoint, msgspec.json.encode(self.endpoint.body_of(prompt))
         headers = {"Content-Type": "application/json", "Connection": "close"}
@@ -114,7 +114,7 @@ class BenchmarkClient:
                 if response.status != HTTPStatus.OK:
                     raise await _refusal(response)
                 await _read_stream(response.content, stream, most=_MOST_PIECES * prompt.answer_tokens + _MORE_PIECES)
-        return _make_timing(stream, prompt, concurrency=concurrency, number=number)
+        return _make_timing(stream, prompt, concurrency=concurrency, place=place)
 
 
 async def _read_stream(content: aiohttp.StreamReader, stream: StreamTimer, *, most: int) -> None:
@@ -128,7 +128,7 @@ async def _read_stream(content: aiohttp.StreamReader, stream: StreamTimer, *, mo
         raise EngineFailed(f"The answer cannot be read: {error}.", code="benchmark_failed") from None
 
 
-def _make_timing(stream: StreamTimer, prompt: BenchmarkPrompt, *, concurrency: int, number: int) -> RequestTiming:
+def _make_timing(stream: StreamTimer, prompt: BenchmarkPrompt, *, concurrency: int, place: int) -> RequestTiming:
     if stream.error:
         raise EngineFailed(f"The answer ended with an error: {stream.error}", code="benchmark_failed")
     if not stream.piece_times:
@@ -136,20 +136,37 @@ def _make_timing(stream: StreamTimer, prompt: BenchmarkPrompt, *, concurrency: i
     times = stream.piece_times
     sample = BenchmarkSample(
         concurrency=concurrency,
-        round=number,
         prompt_tokens=stream.prompt_tokens or int(stream.engine_timings.get("prompt_n", 0)),
         cached_tokens=stream.cached_tokens or int(stream.engine_timings.get("cache_n", 0)),
         answer_tokens=stream.answer_tokens or len(times),
         ttft_s=stream.first_at - stream.begun_at,
         e2e_s=stream.last_at - stream.begun_at,
+        prompt=place,
         prefill_s=stream.engine_timings.get("prompt_ms", (stream.first_at - stream.begun_at) * _MS) / _MS,
     )
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
     return RequestTiming(sample=sample, gaps_s=gaps, answer=stream.text, prompt=prompt)
 
 
+class _ErrorBody(msgspec.Struct):
+    message: str
+
+
+class _ErrorReply(msgspec.Struct):
+    error: _ErrorBody | str
+
+
+def _error_message(body: bytes) -> str:
+    """Return what an error says in words, without the JSON around it."""
+    try:
+        error = msgspec.json.decode(body, type=_ErrorReply).error
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return body.decode(errors="replace").strip()
+    return (error if isinstance(error, str) else error.message).strip()
+
+
 async def _refusal(response: aiohttp.ClientResponse) -> EngineFailed | Unauthorized:
-    words = (await response.content.read(_MOST_ERROR)).decode(errors="replace").strip()
+    words = _error_message(await response.content.read(_MOST_ERROR))
     if response.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         return Unauthorized(f"The endpoint refused the key ({response.status}).", hint="Give one with --key.")
     is_refused = response.status in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}

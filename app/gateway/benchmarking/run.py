@@ -46,6 +46,7 @@ from app.gateway.advising.quiet_rounds import QuietRounds
 from app.gateway.benchmarking.client import WARM_UP_TOKENS, BenchmarkClient
 from app.gateway.benchmarking.system_watch import ReadCounters, SystemCounters, read_counters
 from app.gateway.benchmarking.targets import OpenTarget, hash_weights, open_target
+from app.gateway.benchmarking.text_density import TextDensities
 from app.gateway.benchmarking.tool_checks import count_valid_calls
 from app.gateway.services import Services
 from app.hardware.card_energy import CardEnergyReader
@@ -87,6 +88,7 @@ class BenchmarkRun:
         self._read = read
         self._fraction = 0.0
         self._peak_bytes = 0
+        self._densities = TextDensities()
         self._quiet = QuietRounds(
             lambda stage: publish_stage(stage, self._fraction), lambda pids: self._read(pids).processors
         )
@@ -100,7 +102,7 @@ class BenchmarkRun:
         await self._quiet.wait_for_quiet()
         weights = await self._hash(request)
         self._publish("Loading the model", 0.02)
-        async with open_target(self._services, request) as target, self._cards:
+        async with open_target(self._services, request, densities=self._densities) as target, self._cards:
             target.about = msgspec.structs.replace(target.about, weights_sha256=weights[0], template_sha256=weights[1])
             client = BenchmarkClient(self._services.http, target.endpoint)
             await self._warm_up(client, target, request)
@@ -126,7 +128,8 @@ class BenchmarkRun:
         """
         if not request.keeps_disturbed:
             await self._quiet.wait_for_quiet()
-        async with open_target(self._services, request, own=own) as target, self._cards:
+        target_opening = open_target(self._services, request, own=own, densities=self._densities)
+        async with target_opening as target, self._cards:
             client = BenchmarkClient(self._services.http, target.endpoint)
             await self._warm_up(client, target, request)
             level = max(request.settings.concurrency)
@@ -201,12 +204,14 @@ class BenchmarkRun:
         mark = _new_mark()
         picked = pick_conversations(target.conversations, request.settings, level)
         numbers = itertools.count()
-        queue: deque[Conversation] = deque()
+        places = list(itertools.accumulate(map(len, picked), initial=0))
+        queue: deque[tuple[int, Conversation]] = deque()
         requests: list[RequestTiming] = []
         failures: list[Exception] = []
 
         def add_pass() -> None:
-            queue.extend(mark_conversation(part, f"{mark}-{next(numbers)}") for part in picked)
+            for place, part in zip(places, picked, strict=False):
+                queue.append((place, mark_conversation(part, f"{mark}-{next(numbers)}")))
 
         async def work() -> None:
             while queue:
@@ -248,14 +253,15 @@ class BenchmarkRun:
     @staticmethod
     async def _run_conversation(
         client: BenchmarkClient,
-        conversation: Conversation,
+        part: tuple[int, Conversation],
         level: int,
         requests: list[RequestTiming],
         failures: list[Exception],
     ) -> None:
-        for prompt in conversation:
+        first_place, conversation = part
+        for place, prompt in enumerate(conversation, first_place):
             try:
-                requests.append(await client.send(prompt, concurrency=level))
+                requests.append(await client.send(prompt, concurrency=level, place=place))
             except (RoundhouseError, OSError, aiohttp.ClientError) as error:
                 failures.append(error)
 
@@ -282,11 +288,11 @@ class BenchmarkRun:
         self._publish("Asking without the schema", 0.98)
         held: list[RequestTiming] = []
         free: list[RequestTiming] = []
-        for prompt in prompts[:SCHEMA_PAIRS]:
+        for place, prompt in enumerate(prompts[:SCHEMA_PAIRS]):
             turns = [(held, prompt), (free, msgspec.structs.replace(prompt, json_schema=None))]
             for requests, turn in turns if len(held) % 2 else reversed(turns):
                 (marked,) = mark_conversation((turn,), _new_mark())
-                requests.append(await client.send(marked))
+                requests.append(await client.send(marked, place=place))
         return compare_speeds(free, held, seed=seed)
 
     async def _measure_lora_cost(

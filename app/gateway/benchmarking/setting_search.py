@@ -6,20 +6,20 @@ Settings are halved by visits in a drawn order; what is put together is tried ag
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from app.benchmark.statistics import bootstrap_ratio
+from app.benchmark.statistics import bootstrap_time_ratio
 from app.benchmark.tuning import (
     BEFORE,
     FEW,
     SettingCandidate,
     answer_figures,
-    answer_times,
+    answer_time,
     candidate_result,
     combine_candidates,
     describe_tuning,
     halve_candidates,
     is_better,
 )
-from app.core.benchmarks import BenchmarkSample, TuneResult
+from app.core.benchmarks import BenchmarkSample, Figure, TuneResult
 from app.core.errors import Conflict, EngineFailed, UserError
 from app.core.models import ModelSettings
 
@@ -48,7 +48,7 @@ class SettingSearch:
         self.samples: dict[str, list[BenchmarkSample]] = {BEFORE: []}
         self.problems: dict[str, str] = {}
         self.finals: tuple[list[BenchmarkSample], list[BenchmarkSample]] = ([], [])
-        self.ratio = bootstrap_ratio([1.0], [1.0])
+        self.ratio = Figure(value=1.0, low=1.0, high=1.0)
         self._by_name = {candidate.name: candidate for candidate in candidates}
         self._draw = random.Random(seed)  # noqa: S311 -- drawn, so that nobody always comes first
         self._duration_s = duration_s
@@ -144,7 +144,7 @@ class SettingSearch:
                 self.drop(kept[0].name, str(error))
                 break
         self.finals = (before, after or before)
-        self.ratio = bootstrap_ratio(answer_times(before), answer_times(self.finals[1]))
+        self.ratio = bootstrap_time_ratio(*self.finals, answer_time)
         return bool(after) and is_better(self.ratio)
 
     async def _visit_one(self, name: str, visit: Visit) -> None:

@@ -13,7 +13,12 @@ from pathlib import Path
 
 import msgspec
 
-from app.benchmark.workloads import Conversation, estimate_context, make_workload
+from app.benchmark.workloads import (
+    CHARACTERS_PER_TOKEN,
+    Conversation,
+    estimate_context,
+    make_workload,
+)
 from app.core.advice import EstimateRequest
 from app.core.benchmarks import (
     BenchmarkMemory,
@@ -26,6 +31,7 @@ from app.core.benchmarks import (
 from app.core.errors import BadRequest, NotFound, RoundhouseError, quote_value
 from app.core.models import LoadOptions, ModelInfo, ModelSettings
 from app.gateway.benchmarking.client import BenchmarkEndpoint
+from app.gateway.benchmarking.text_density import TextDensities
 from app.gateway.library.attached_endpoints import check_url, find_endpoint_models
 from app.gateway.loading.launch import find_model, load_request_for
 from app.gateway.loading.requested_model import ResolvedModel
@@ -88,11 +94,16 @@ async def check_request(services: Services, request: StartBenchmark) -> None:
 
 @asynccontextmanager
 async def open_target(
-    services: Services, request: StartBenchmark, *, own: ModelSettings | None = None
+    services: Services,
+    request: StartBenchmark,
+    *,
+    own: ModelSettings | None = None,
+    densities: TextDensities | None = None,
 ) -> AsyncIterator[OpenTarget]:
     """Have what is to be measured ready while the block runs, with `own` instead of the model's settings.
 
-    Raises UserError, EngineFailed or Unavailable.
+    With `densities` the engine counts the prompts, and the model is loaded once more where they do not fit; later
+    times it is loaded rightly at once. Raises UserError, EngineFailed or Unavailable.
     """
     if request.url:
         yield await _target_at(services, request)
@@ -103,7 +114,7 @@ async def open_target(
         async with services.supervisor.lease(load) as lease:
             yield _with_lease(services, request, model, lease, load)
         return
-    async with _load_target(services, request, model, own) as target:
+    async with _load_target(services, request, model, own, densities) as target:
         yield target
 
 
@@ -151,11 +162,43 @@ async def _target_at(services: Services, request: StartBenchmark) -> OpenTarget:
 
 @asynccontextmanager
 async def _load_target(
-    services: Services, request: StartBenchmark, model: ModelInfo, own: ModelSettings | None
+    services: Services,
+    request: StartBenchmark,
+    model: ModelInfo,
+    own: ModelSettings | None,
+    densities: TextDensities | None,
+) -> AsyncIterator[OpenTarget]:
+    """Load a model, and once more where its tokenizer makes so many tokens of the prompts that they do not fit."""
+    async with _load_once(services, request, model, own, densities) as target:
+        if densities is None or model.name in densities or await _has_room(services, request, target, densities):
+            yield target
+            return
+    async with _load_once(services, request, model, own, densities) as target:
+        yield target
+
+
+async def _has_room(services: Services, request: StartBenchmark, target: OpenTarget, densities: TextDensities) -> bool:
+    """Have the engine count the longest prompt; tell whether the context is as large as it would be by that count."""
+    resolved, lease = target.resolved, target.lease
+    if resolved is None or lease is None:
+        return True
+    usual = _options_for(request, resolved.model, densities.of_model(resolved.model.name))
+    density = await densities.count(services, resolved.model.name, lease, target.conversations)
+    return _options_for(request, resolved.model, density) == usual
+
+
+@asynccontextmanager
+async def _load_once(
+    services: Services,
+    request: StartBenchmark,
+    model: ModelInfo,
+    own: ModelSettings | None,
+    densities: TextDensities | None,
 ) -> AsyncIterator[OpenTarget]:
     from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
-    options = _options_for(request, model)
+    density = CHARACTERS_PER_TOKEN if densities is None else densities.of_model(model.name)
+    options = _options_for(request, model, density)
     load = await asyncio.to_thread(_load_of, services, model, request.settings, options, own=own)
     load = await fit_load(services, load, is_fixed=True)
     prediction, estimate_bytes = await _predict(services, model, load)
@@ -163,6 +206,9 @@ async def _load_target(
     try:
         async with services.supervisor.lease(load) as lease:
             target = _with_lease(services, request, model, lease, load)
+            target.conversations = _make_conversations(
+                request.settings, request.prompts, lease.context or load.options.context, density
+            )
             free = (await services.machine.read_free()).memory.available.value
             target.memory = BenchmarkMemory(
                 engine_bytes=lease.status.memory_bytes, estimate_bytes=estimate_bytes, free_bytes=free
@@ -174,12 +220,11 @@ async def _load_target(
         await services.supervisor.unload_model(name)
 
 
-def _options_for(request: StartBenchmark, model: ModelInfo) -> LoadOptions:
+def _options_for(request: StartBenchmark, model: ModelInfo, density: float) -> LoadOptions:
     """Return how to load a model: a slot for each request at once, and a context that its prompts fit in."""
     settings, chosen = request.settings, request.settings.load
-    needed = max(
-        _LEAST_CONTEXT, estimate_context(_make_conversations(settings, request.prompts, model.trained_context))
-    )
+    prompts = _make_conversations(settings, request.prompts, model.trained_context, density)
+    needed = max(_LEAST_CONTEXT, estimate_context(prompts, density))
     context = chosen.context or min(needed, model.trained_context or needed)
     return msgspec.structs.replace(chosen, slots=chosen.slots or max(settings.concurrency), context=context)
 
@@ -254,10 +299,13 @@ def _with_lease(
 
 
 def _make_conversations(
-    settings: BenchmarkSettings, prompts: list[BenchmarkPrompt], context: int | None
+    settings: BenchmarkSettings,
+    prompts: list[BenchmarkPrompt],
+    context: int | None,
+    density: float = CHARACTERS_PER_TOKEN,
 ) -> list[Conversation]:
     try:
-        return make_workload(settings, prompts, context=context)
+        return make_workload(settings, prompts, context=context, characters_per_token=density)
     except ValueError as error:
         raise BadRequest(str(error), code="prompts_required") from None
 

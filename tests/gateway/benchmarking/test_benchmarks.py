@@ -210,6 +210,21 @@ async def test_an_engine_that_does_not_answer_ends_it_with_its_words(
     assert cast("Any", parts.supervisor).unloaded
 
 
+async def test_a_model_that_makes_many_tokens_of_the_prompts_gets_a_context_they_fit_in(
+    parts: Services, engine: PlayedEngine
+) -> None:
+    engine.characters_per_token = 2.0
+    settings = BenchmarkSettings(workload=Workload.RAG, requests=1, answer_tokens=4)
+    benchmarks = Benchmarks(parts, read=PlayedComputer().read)
+    first = await run_to_end(benchmarks, StartBenchmark(model="guide", settings=settings))
+    assert not first.error
+    contexts = [request.options.context for request in cast("Any", parts.supervisor).load_requests]
+    assert len(contexts) == 2
+    assert contexts[0] < contexts[1]
+    longest = max(len(message["content"]) for body in engine.bodies for message in body["messages"])
+    assert longest / engine.characters_per_token + 4 <= contexts[1]
+
+
 async def test_an_endpoint_at_an_address_is_measured_by_what_it_serves(
     parts: Services, engine: PlayedEngine, upstream: Upstream
 ) -> None:

@@ -17,16 +17,18 @@ from app.core.benchmarks import (
 PROMPT = BenchmarkPrompt(messages=[BenchmarkMessage(role="user", content="Why?")])
 
 
-def make_timing(ttft_s: float, token_s: float, *, tokens: int = 11, concurrency: int = 1) -> RequestTiming:
+def make_timing(
+    ttft_s: float, token_s: float, *, tokens: int = 11, concurrency: int = 1, prompt: int = 0
+) -> RequestTiming:
     sample = BenchmarkSample(
         concurrency=concurrency,
-        round=0,
         prompt_tokens=100,
         cached_tokens=0,
         answer_tokens=tokens,
         ttft_s=ttft_s,
         e2e_s=ttft_s + token_s * (tokens - 1),
         prefill_s=ttft_s,
+        prompt=prompt,
     )
     return RequestTiming(sample=sample, gaps_s=[token_s] * (tokens - 1), answer="Because.", prompt=PROMPT)
 

@@ -2,17 +2,20 @@
 
 import random
 
+import msgspec
 import pytest
 
 from app.benchmark.statistics import (
     MOST_SPREAD,
     bootstrap,
     bootstrap_ratio,
+    bootstrap_time_ratio,
     describe_values,
     is_noisy,
     percentile,
     spread,
 )
+from tests.unit.benchmark.receipts import make_timing
 
 
 @pytest.mark.parametrize(
@@ -78,6 +81,24 @@ def test_a_ratio_leaves_out_one_where_the_difference_is_real_and_holds_it_where_
     assert slower.low > 1
     same = bootstrap_ratio(first, [draw.gauss(10, 0.5) for _ in range(30)])
     assert same.low <= 1 <= same.high
+
+
+def test_short_and_long_prompts_are_compared_each_with_its_own() -> None:
+    first = [make_timing(length, 0.0, prompt=place).sample for _ in range(3) for place, length in enumerate([1, 5, 20])]
+    second = [msgspec.structs.replace(sample, ttft_s=sample.ttft_s * 0.9, e2e_s=sample.e2e_s * 0.9) for sample in first]
+    unlike = bootstrap_ratio([sample.e2e_s for sample in first], [sample.e2e_s for sample in second])
+    alike = bootstrap_time_ratio(first, second, lambda sample: sample.e2e_s)
+    assert unlike.low < 0.5
+    assert unlike.high > 1
+    assert (alike.low, alike.value, alike.high) == (pytest.approx(0.9), pytest.approx(0.9), pytest.approx(0.9))
+
+
+def test_prompts_that_one_side_was_not_asked_count_for_nothing() -> None:
+    first = [make_timing(1.0, 0.0, prompt=0).sample, make_timing(9.0, 0.0, prompt=1).sample]
+    second = [make_timing(2.0, 0.0, prompt=0).sample]
+    assert bootstrap_time_ratio(first, second, lambda sample: sample.e2e_s).value == 2
+    with pytest.raises(ValueError, match="no ratio"):
+        bootstrap_time_ratio(first[1:], second, lambda sample: sample.e2e_s)
 
 
 def test_rounds_are_too_noisy_beyond_a_fifth() -> None:
