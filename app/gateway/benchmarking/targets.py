@@ -170,21 +170,24 @@ async def _load_target(
 ) -> AsyncIterator[OpenTarget]:
     """Load a model, and once more where its tokenizer makes so many tokens of the prompts that they do not fit."""
     async with _load_once(services, request, model, own, densities) as target:
-        if densities is None or model.name in densities or await _has_room(services, request, target, densities):
+        if densities is None or model.name in densities or await _fit_prompts(services, request, target, densities):
             yield target
             return
     async with _load_once(services, request, model, own, densities) as target:
         yield target
 
 
-async def _has_room(services: Services, request: StartBenchmark, target: OpenTarget, densities: TextDensities) -> bool:
-    """Have the engine count the longest prompt; tell whether the context is as large as it would be by that count."""
+async def _fit_prompts(
+    services: Services, request: StartBenchmark, target: OpenTarget, densities: TextDensities
+) -> bool:
+    """Have the engine count, and make the prompts anew by that; tell whether the context is large enough for them."""
     resolved, lease = target.resolved, target.lease
     if resolved is None or lease is None:
         return True
-    usual = _options_for(request, resolved.model, densities.of_model(resolved.model.name))
     density = await densities.count(services, resolved.model.name, lease, target.conversations)
-    return _options_for(request, resolved.model, density) == usual
+    context = resolved.load.options.context or 0
+    target.conversations = _make_conversations(request.settings, request.prompts, lease.context or context, density)
+    return (_options_for(request, resolved.model, density).context or 0) <= context
 
 
 @asynccontextmanager

@@ -214,15 +214,24 @@ async def test_a_model_that_makes_many_tokens_of_the_prompts_gets_a_context_they
     parts: Services, engine: PlayedEngine
 ) -> None:
     engine.characters_per_token = 2.0
-    settings = BenchmarkSettings(workload=Workload.RAG, requests=1, answer_tokens=4)
+    prompt = BenchmarkPrompt(messages=[BenchmarkMessage(role="user", content="word " * 600)], answer_tokens=4)
+    settings = BenchmarkSettings(workload=Workload.FILE, requests=1)
     benchmarks = Benchmarks(parts, read=PlayedComputer().read)
-    first = await run_to_end(benchmarks, StartBenchmark(model="guide", settings=settings))
-    assert not first.error
+    await run_to_end(benchmarks, StartBenchmark(model="guide", settings=settings, prompts=[prompt]))
     contexts = [request.options.context for request in cast("Any", parts.supervisor).load_requests]
     assert len(contexts) == 2
-    assert contexts[0] < contexts[1]
+    assert contexts[0] < 3000 / engine.characters_per_token + 4 <= contexts[1]
+
+
+async def test_prompts_are_cut_by_what_the_engine_counts_where_the_model_takes_no_more(
+    parts: Services, engine: PlayedEngine
+) -> None:
+    engine.characters_per_token = 2.0
+    settings = BenchmarkSettings(workload=Workload.RAG, requests=1, answer_tokens=4)
+    await run_to_end(Benchmarks(parts, read=PlayedComputer().read), StartBenchmark(model="guide", settings=settings))
+    assert len(cast("Any", parts.supervisor).load_requests) == 1
     longest = max(len(message["content"]) for body in engine.bodies for message in body["messages"])
-    assert longest / engine.characters_per_token + 4 <= contexts[1]
+    assert longest / engine.characters_per_token + 4 <= 4096  # which the engine says it has
 
 
 async def test_an_endpoint_at_an_address_is_measured_by_what_it_serves(
