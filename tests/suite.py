@@ -4,7 +4,8 @@ A process collects the files of its share and no others, so it stays small, and 
 once in every process. Which files come together is worked out from about how long they take (`FILE_S`, `LONG_FILES`);
 shares that take long come first. A process that dies or hangs is named with the test it was in, and the others go on.
 A test that fails runs once more at the end, by itself: one that passes then is named as unstable, which is a fault of
-the test or of the product to mend, but does not fail the run. What comes after `--` goes to each pytest.
+the test or of the product to mend, but does not fail the run. `--costs 30` lists at the end the thirty files that took
+most processor time, and the shares that took most memory. What comes after `--` goes to each pytest.
 """
 
 import argparse
@@ -132,6 +133,7 @@ def main(argv: Sequence[str]) -> int:
     unstable = _find_unstable(results, options, arguments.hang_s)
     for name in unstable:
         _print(f"UNSTABLE {name}: failed, and passed when it ran by itself")
+    _print_costs(results, arguments.costs)
     minutes, seconds = divmod(round(time.monotonic() - started), 60)
     peak = max((result.report.peak_mb for result in results), default=0)
     _print(f"\n{minutes}:{seconds:02}, the largest process {peak} MB; --seed {arguments.seed} repeats the order")
@@ -159,6 +161,7 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("paths", nargs="*", default=["tests"], help="folders and files (all)")
     parser.add_argument("--processes", type=int, default=default_processes(), help="how many at a time (%(default)s)")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)), help="for the order of the tests")
+    parser.add_argument("--costs", type=int, default=0, help="how many of the costliest files to list")
     parser.add_argument(
         "--hang-s", type=float, default=_HANG_S, help="how long after a test's limit it counts as hanging"
     )
@@ -297,6 +300,15 @@ def _print_failures(results: Sequence[ShareResult]) -> None:
         for line in (*result.report.failures, result.death):
             if line:
                 _print(f"FAILED {line}")
+
+
+def _print_costs(results: Sequence[ShareResult], most: int) -> None:
+    """List the files whose tests took most processor time, and as many shares by the memory that they took."""
+    costs = [cost for result in results for cost in result.report.file_costs.items()]
+    for file, seconds in sorted(costs, key=lambda cost: -cost[1])[:most]:
+        _print(f"{seconds:6.1f} s  {file}")
+    for result in sorted(results, key=lambda result: -result.report.peak_mb)[:most]:
+        _print(f"{result.report.peak_mb:5} MB  {result.share.name}")
 
 
 def _counts(reports: Iterable[ShareReport]) -> str:

@@ -1,7 +1,10 @@
 """A plug-in of pytest: a process of `tests.suite` says which test it is in, and at its end what became of all."""
 
+import os
 import sys
 import time
+from collections import defaultdict
+from collections.abc import Generator
 from pathlib import Path
 from typing import Self
 
@@ -40,11 +43,16 @@ class CurrentTest(msgspec.Struct, frozen=True):
 
 
 class ShareReport(msgspec.Struct, frozen=True):
-    """How many tests ended how, the names of those that failed, and the most memory the process took."""
+    """How many tests ended how, the names of those that failed, and the most memory the process took.
+
+    `file_costs` are the seconds of processor time that the tests of each file took, with those of programs they started
+    and waited for.
+    """
 
     counts: dict[str, int] = {}
     failures: list[str] = []
     peak_mb: int = 0
+    file_costs: dict[str, float] = {}
 
     @staticmethod
     def path_in(folder: Path) -> Path:
@@ -66,14 +74,19 @@ class ShareReporter:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._file_costs: defaultdict[str, float] = defaultdict(float)
         # Open throughout: a file of its own for each of 20,000 tests took a twentieth of their processor time.
         self._current = (folder / "current").open("wb", buffering=0)
         self._say_current("(collecting)", STARTING_S)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         mark = item.get_closest_marker("timeout")
         self._say_current(item.nodeid, float(mark.args[0] if mark else item.config.getini("timeout")))
+        before = _processor_s()
+        outcome = yield
+        self._file_costs[item.nodeid.partition("::")[0]] += _processor_s() - before
+        return outcome
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         stats = terminalreporter.stats
@@ -81,13 +94,18 @@ class ShareReporter:
         numbers = {"passed": len(stats.get("passed", [])), "failed": len(failures)}
         numbers |= {outcome: len(stats.get(outcome, [])) for outcome in ("skipped", "xfailed", "xpassed")}
         counts = {outcome: number for outcome, number in numbers.items() if number}
-        report = ShareReport(counts=counts, failures=failures, peak_mb=_peak_mb())
+        costs = {file: round(seconds, 3) for file, seconds in self._file_costs.items()}
+        report = ShareReport(counts=counts, failures=failures, peak_mb=_peak_mb(), file_costs=costs)
         ShareReport.path_in(self._folder).write_bytes(msgspec.json.encode(report))
         self._say_current("(ending)", STARTING_S)
 
     def _say_current(self, name: str, limit_s: float) -> None:
         self._current.seek(0)
         self._current.write(CurrentTest(name, limit_s, time.time()).record())
+
+
+def _processor_s() -> float:
+    return sum(os.times()[:4])
 
 
 def _peak_mb() -> int:

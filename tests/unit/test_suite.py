@@ -1,6 +1,7 @@
 """How the tests are shared out over processes, and that none of them is lost: what fails, dies or hangs is named."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,15 @@ def test_the_sums_are_of_all_shares(tmp_path: Path) -> None:
     done = run_suite(tmp_path, many=many, skipped=skipped)
     assert done.stdout.endswith("\n5 passed, 0 failed, 1 skipped\n")
     assert done.returncode == 0
+
+
+def test_the_costliest_files_are_listed(tmp_path: Path) -> None:
+    busy = "import time\n\n\ndef test_busy():\n    while time.process_time() < 1.5: pass\n"
+    child = "import subprocess\n\n\ndef test_child(): subprocess.run(['sleep', '0'], check=True)\n"
+    done = run_suite(tmp_path, "--costs", "1", busy=busy, child=child)
+    (file,) = [line for line in done.stdout.splitlines() if re.fullmatch(r" *[0-9.]+ s  test_\w+\.py", line)]
+    assert file.endswith("test_busy.py")
+    assert re.search(r"^ +[0-9]+ MB  test_\w+\.py$", done.stdout, re.MULTILINE)
 
 
 def test_what_a_process_compiles_is_kept_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
