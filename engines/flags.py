@@ -42,6 +42,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "prefix_cache": "turning off the prefix cache",
         "trust_remote_code": "running a model's own code",
         "rpc_servers": "layers on other machines",
+        "node": "a process on each of several computers",
         "traces_url": "traces of its own",
     }
 )

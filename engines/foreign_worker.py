@@ -13,6 +13,7 @@ import json
 import os
 import runpy
 import signal
+import socket
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -39,8 +40,12 @@ def main() -> None:
     end_group_with_lifeline()
     worker_base.hold_lifeline()
     key = os.environ.pop(worker_base.KEY_VARIABLE, "")
+    listener = take_listener(os.environ.pop(worker_base.LISTENER_VARIABLE, ""))
     try:
-        guard_uvicorn(key)
+        if listener is None or ANSWERS_NOBODY not in os.environ:
+            guard_uvicorn(key)
+        if listener is not None:
+            use_listener(listener)
     except ImportError as error:
         sys.stderr.write(f"worker: {type(error).__name__}: {error}\n")
         sys.exit(worker_base.ExitCode.MISSING_PACKAGE)
@@ -80,6 +85,35 @@ def _kill_group_at_end(lifeline: int) -> None:
     while os.read(lifeline, 4096):
         pass
     os.killpg(0, signal.SIGKILL)
+
+
+ANSWERS_NOBODY = "ROUNDHOUSE_ANSWERS_NOBODY"
+"""Set for a process that holds a part of a model and serves no requests: that it listens says that it was started."""
+
+
+def take_listener(descriptor: str) -> socket.socket | None:
+    """Return the socket that the launcher made outside this network, if it made one."""
+    return socket.socket(fileno=int(descriptor)) if descriptor else None
+
+
+def use_listener(listener: socket.socket) -> None:
+    """Have uvicorn serve on this socket instead of its own. Raises ImportError without uvicorn."""
+    if ANSWERS_NOBODY in os.environ:
+        listener.listen()
+        _KEPT.append(listener)
+        return
+    server = importlib.import_module("uvicorn").Server
+    start = server.startup
+
+    async def start_on_listener(self: Any, sockets: object = None) -> None:  # noqa: ANN401 -- uvicorn's, as above
+        del sockets  # in a network where nobody would reach them
+        await start(self, sockets=[listener])
+
+    server.startup = start_on_listener
+
+
+_KEPT: list[socket.socket] = []
+"""What is to stay open."""
 
 
 def guard_uvicorn(key: str) -> None:

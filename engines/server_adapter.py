@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from engines.api import (
+    NETWORK_DEVICE,
     Descriptor,
     EngineInstallation,
     EngineLocation,
@@ -23,11 +24,15 @@ from engines.api import (
     ListenOptions,
     LogEvent,
     ModelSource,
+    NodePlace,
+    PrivateNetwork,
     Readiness,
+    ReadyWhen,
     SoftStop,
     StopPlan,
 )
 from engines.failures import FailureReader
+from engines.foreign_worker import ANSWERS_NOBODY
 from engines.flags import FlagTable, build_arguments, trace_arguments, trace_environment
 from engines.log_lines import Row, read_line
 from engines.program_probe import flags_of, on_path, output_of
@@ -111,6 +116,8 @@ class ServerRecipe(msgspec.Struct, frozen=True, kw_only=True):
     terms: Mapping[str, BackendTerms] = {}
     """By backend; those without any are told nothing more."""
     files: Callable[[LaunchOptions], tuple[LaunchFile, ...]] = template_file
+    node_environment: Callable[[NodePlace], Mapping[str, str]] = lambda _place: {}
+    """What a process is told by its environment where each of several computers has one."""
     serves_as_path: bool = False
     """It calls the model by its path and cannot be told otherwise."""
 
@@ -159,18 +166,26 @@ class ServerAdapter:
         args = (*opening, *terms.build_arguments(options), *command_line.args, *traces.args)
         own = {**QUIET, **self._recipe.env, **terms.build_environment(options)}
         own |= trace_environment(self.descriptor, options)
+        own |= self._describe_node(options.node)
         env = {**own, **device_environment(options), **options.extra_env}
         return LaunchPlan(
             processes=(foreign_process(installation, self._recipe.module, args, net.key, env=env),),
             base_url=f"http://{net.host}:{net.port}",
             served_name=str(model.path) if self._recipe.serves_as_path else model.name,
-            readiness=self._recipe.readiness,
+            readiness=self._recipe.readiness if _answers(options.node) else _PART_READINESS,
             stop=StopPlan(how=SoftStop.STDIN_EOF) if sys.platform == "win32" else self._recipe.stop,
             files=self._recipe.files(options),
             context=options.context,
             slots=options.slots,
             left_out=(*command_line.left_out, *traces.left_out),
+            network=_private_network(options.node, net),
         )
+
+    def _describe_node(self, place: NodePlace | None) -> Mapping[str, str]:
+        if place is None:
+            return {}
+        silence = {} if _answers(place) else {ANSWERS_NOBODY: "1"}
+        return {**_NODE_ENVIRONMENT, **self._recipe.node_environment(place), **silence}
 
     def read_log(self, line: str) -> Sequence[LogEvent]:
         """Say what a line means."""
@@ -208,6 +223,29 @@ class ServerAdapter:
             hint=self.descriptor.obtained
             or f"`roundhouse engines install {self.descriptor.id}` installs it where it can run.",
         )
+
+
+RENDEZVOUS_PORT = 29500
+"""Where the processes on several computers find each other, in a network that has nobody else."""
+_NODE_ENVIRONMENT = {
+    "GLOO_SOCKET_IFNAME": NETWORK_DEVICE,
+    "NCCL_SOCKET_IFNAME": NETWORK_DEVICE,
+    "NCCL_IB_DISABLE": "1",  # InfiniBand would go past the network that is carried for them, and unprotected
+    "TP_SOCKET_IFNAME": NETWORK_DEVICE,
+}
+"""For the libraries by which processes on several computers talk."""
+_PART_READINESS = Readiness(when=ReadyWhen.CONNECTS, interval_s=0.1, stall_s=1800.0)
+"""Of a process that holds a part: it was started. Whether it can compute its first one finds out."""
+
+
+def _answers(place: NodePlace | None) -> bool:
+    return place is None or place.rank == 0
+
+
+def _private_network(place: NodePlace | None, net: ListenOptions) -> PrivateNetwork | None:
+    if place is None:
+        return None
+    return PrivateNetwork(address=place.address, host=net.host, port=net.port, descriptor=place.descriptor)
 
 
 _TELL_VERSIONS = """

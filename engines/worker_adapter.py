@@ -64,6 +64,7 @@ _REFUSALS: tuple[tuple[str, Refusal], ...] = (
     ("tensor_parallel", (lambda o: o.tensor_parallel > 1, "{engine} does not split tensors across devices.")),
     ("pipeline_parallel", (lambda o: o.pipeline_parallel > 1, "{engine} does not split a model across processes.")),
     ("rpc_servers", (lambda o: bool(o.rpc_servers), "{engine} holds no layers on other machines.")),
+    ("node", (lambda o: o.node is not None, "{engine} has no process on each of several computers here.")),
     ("split_ratio", (lambda o: o.split_ratio, "{engine} does not divide a model over devices.")),
     (
         "gpu_memory_fraction",

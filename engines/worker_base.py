@@ -17,6 +17,8 @@ from enum import IntEnum
 
 CONFIG_VARIABLE = "ROUNDHOUSE_WORKER_CONFIG"
 KEY_VARIABLE = "ROUNDHOUSE_WORKER_KEY"
+LISTENER_VARIABLE = "ROUNDHOUSE_LISTENER"
+"""The socket on which requests come to an engine that is in a network of its own."""
 
 END_WITHIN_S = 5.0
 

@@ -87,13 +87,15 @@ def wake(name: str, *, as_json: bool) -> None:
 
 
 @machines.command("memory")
+@click.option("--for", "model", default="", help="A model of this computer that would lie there; else any GGUF file.")
 @json_option
-def list_memory(*, as_json: bool) -> None:
+def list_memory(*, model: str, as_json: bool) -> None:
     """Ask each paired computer what memory it lends this one, and measure the way to it.
 
     `roundhouse plan MODEL --across NAME` says how a model would lie over them.
     """
-    lenders = connect_gateway().get("/machines/memory", list[MachineMemory], timeout_s=_PAIR_S)
+    path = f"/machines/memory?model={quote_segment(model)}" if model else "/machines/memory"
+    lenders = connect_gateway().get(path, list[MachineMemory], timeout_s=_PAIR_S)
     show_result("machine_memory", lenders, as_json=as_json, text=_memory_lines)
 
 

@@ -47,13 +47,13 @@ def landlock_version() -> int:
 class Ruleset:
     """Rules that are collected, and then hold for this process. Needs `no_new_privs`."""
 
-    def __init__(self, version: int) -> None:
-        """Begin with nothing allowed. Raises OSError."""
+    def __init__(self, version: int, *, restricts_tcp: bool = True) -> None:
+        """Begin with nothing allowed, but for TCP where it is not to be restricted. Raises OSError."""
         self._rights = _ALL_OF_FIRST
         for added_by, right in _ADDED.items():
             if version >= added_by:
                 self._rights |= right
-        self._restricts_tcp = version >= TCP_ABI
+        self._restricts_tcp = restricts_tcp and version >= TCP_ABI
         tcp = _BIND_TCP | _CONNECT_TCP if self._restricts_tcp else 0
         scopes = _SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS if version >= SCOPE_ABI else 0
         words = (self._rights, tcp, scopes)[: 1 + (version >= TCP_ABI) + (version >= SCOPE_ABI)]

@@ -36,6 +36,8 @@ def main() -> None:
     with os.fdopen(int(sys.argv[1]), "rb") as source:
         order = json.load(source)
     try:
+        if order["network"] is not None:
+            enter_network(order)
         prepare_process(order)
     except OSError as error:
         end_launch(f"The engine was not started, since it could not be confined: {error}.", REFUSED)
@@ -44,10 +46,13 @@ def main() -> None:
 
 def probe_kernel() -> "dict[str, Any]":
     """Return what this kernel offers to this user."""
+    from app.confinement import private_network  # noqa: PLC0415 -- as in `enter_network`
+
     return {
         "landlock": landlock.landlock_version(),
         "has_filter": socket_filter.can_filter(),
         "has_namespaces": namespaces.can_enter_user_namespace(),
+        "network_problem": private_network.find_problem(),
         "is_superuser": os.getuid() == 0,
     }
 
@@ -64,6 +69,16 @@ def prepare_process(order: "dict[str, Any]") -> None:
     os.chdir(order["cwd"])
     if confinement is not None:
         confine_process(confinement)
+
+
+def enter_network(order: "dict[str, Any]") -> None:
+    """Enter a network of its own, with a socket to this computer's that the engine is told of."""
+    from app.confinement import private_network  # noqa: PLC0415 -- few engines have one, and every start waits
+
+    try:
+        order["env"][private_network.LISTENER_VARIABLE] = str(private_network.enter_network(order["network"]))
+    except OSError as error:
+        end_launch(f"The engine was not started, since it could not have a network of its own: {error}.", REFUSED)
 
 
 def limit_tasks(tasks: int) -> None:
@@ -88,7 +103,7 @@ def confine_process(rules: "dict[str, Any]") -> None:
     drop_capabilities()
     version = landlock.landlock_version()
     if version:
-        ruleset = landlock.Ruleset(version)
+        ruleset = landlock.Ruleset(version, restricts_tcp=not rules["has_own_network"])
         for name, rights in RIGHTS.items():
             ruleset.allow_paths(rules[name], rights)
         ruleset.allow_ports(rules["bind"], rules["connect"])

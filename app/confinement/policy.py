@@ -84,12 +84,15 @@ def confine_engine(launch: LaunchFacts, machine: MachineFacts) -> ConfinementRul
         bind=(launch.port,) if alone or launch.options.rpc_servers else (launch.port, _ANY_FREE_PORT),
         connect=() if alone else _connectable_ports(launch, machine),
         is_alone=alone,
+        has_own_network=launch.options.node is not None,
         tasks=_tasks(machine.cores, is_alone=alone),
     )
 
 
 def _connectable_ports(launch: LaunchFacts, machine: MachineFacts) -> tuple[PortRange, ...]:
     """Return where it may connect to: for layers on other machines, the tunnels' ends alone."""
+    if launch.options.node is not None:
+        return ()
     if launch.options.rpc_servers:
         ports = (int(server.rpartition(":")[2]) for server in launch.options.rpc_servers)
         return tuple(PortRange(port, port) for port in ports)
@@ -112,7 +115,7 @@ def works_alone(about: Descriptor, options: LaunchOptions) -> bool:
     """Tell whether an engine needs no helpers: over several devices, libraries such as NCCL connect to themselves."""
     is_spread = len(options.device_ids) > 1 or options.tensor_parallel > 1 or options.pipeline_parallel > 1
     is_helped = any(getattr(options, option) for option in about.helped_with)
-    return not (about.has_helpers or is_spread or is_helped or options.split_ratio or options.rpc_servers)
+    return not (about.has_helpers or is_spread or is_helped or options.split_ratio or options.is_over_computers)
 
 
 def uses_devices(about: Descriptor, backend: str) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from engines.api import PrivateNetwork
+
 
 class PortRange(msgspec.Struct, frozen=True, array_like=True):
     """Ports from the first to the last, both included."""
@@ -34,6 +36,8 @@ class ConfinementRules(msgspec.Struct, frozen=True, kw_only=True):
     bind: tuple[int, ...] = ()
     connect: tuple[PortRange, ...] = ()
     is_alone: bool = True
+    has_own_network: bool = False
+    """It is in a network that has nobody else, where every port is its own."""
     tasks: int
 
 
@@ -47,3 +51,5 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int = 0
     """Of its own that it may have; 0 sets no limit. What is mapped from files does not count, threads' stacks do."""
     confinement: ConfinementRules | None = None
+    network: PrivateNetwork | None = None
+    """The network to be started in; None for this computer's."""

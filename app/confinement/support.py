@@ -25,6 +25,8 @@ class KernelOffer(msgspec.Struct, frozen=True, kw_only=True):
     has_filter: bool = False
     has_namespaces: bool = False
     is_superuser: bool = False
+    network_problem: str = ""
+    """Why an engine can have no network of its own; empty where it can."""
 
 
 @functools.cache

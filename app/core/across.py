@@ -19,7 +19,9 @@ class MachineMemory(msgspec.Struct, frozen=True, kw_only=True):
     bandwidth_gb_s: float | None = None
     """Of its memory."""
     version: str = ""
-    """Of llama.cpp: both ends must have the same."""
+    """Of the engine: all must have the same."""
+    backend: str = ""
+    """What it computes with there."""
     latency_ms: float | None = None
     """There and back, over the tunnel."""
     link_mb_s: float | None = None
@@ -66,6 +68,13 @@ class AcrossPlan(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     reasons: list[str] = []
     tokens_per_second: float | None = None
+    engine: str = "llama.cpp"
+    engine_name: str = "llama.cpp"
+    slots: int = 1
+    pool: str = "system"
+    """The memory that it takes of this machine: the system's, or a card's by its id."""
+    is_started: bool = True
+    """False: it is a plan alone, since Roundhouse does not start this engine on other computers."""
 
     @property
     def placement(self) -> str:

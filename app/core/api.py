@@ -58,7 +58,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     DELETE /machines/code                      204, none can any more
     POST   /machines             PairMachine   MachineStanding
     POST   /machines/wake        WakeMachine   204, nobody can tell whether it woke
-    GET    /machines/memory                    [MachineMemory], what each lends this one now, measured
+    GET    /machines/memory                    [MachineMemory], what each lends this one now, for ?model=, measured
     PATCH  /machines/{name}      ChangeMachine MachineStanding; memory that is lent no longer is taken back at once
     DELETE /machines/{name}                    204, its connections end at once, the tunnel's too
     POST   /deployments/render DeploymentRequest Deployment: files for a cluster, nothing is written

@@ -14,7 +14,7 @@ from aiohttp import web
 from app.config.model_settings import ModelSettingsFile
 from app.config.paths import Home, this_home
 from app.config.profiles import ProfileStore
-from app.gateway.across.links import Spreads
+from app.gateway.across.spreads import Spreads
 from app.gateway.background import SharedWork
 from app.gateway.engines.support import SupportReader
 from app.gateway.loading.draft_verdicts import DraftTrialFile

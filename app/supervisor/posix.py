@@ -28,7 +28,7 @@ if sys.platform != "win32":
 
         def __init__(self, order: LaunchOrder, *, has_lifeline: bool) -> None:
             """Start it. Raises OSError when it cannot be started."""
-            needs_launcher = order.confinement is not None or order.memory_bytes or not has_lifeline
+            needs_launcher = order.confinement or order.network or order.memory_bytes or not has_lifeline
             if sys.platform == "linux" and needs_launcher:
                 super().__init__(_start_launcher(order, has_lifeline=has_lifeline))
             else:

@@ -453,6 +453,7 @@ class EngineRun:
             cwd=str(spec.cwd or self._folder),
             memory_bytes=self._memory_limit(),
             confinement=None if held is None else held.rules,
+            network=None if self._plan is None else self._plan.network,
         )
 
     def _memory_limit(self) -> int:

@@ -5,7 +5,17 @@ supervisor does what the plan says. Four launch families cover every engine we k
 cover orchestrators (a frontend plus workers), started in order and stopped in reverse.
 """
 
-from engines.api.about import Descriptor, EngineFamily, Feature, Gauge, Route, SlotStates, WorkerRoutes
+from engines.api.about import (
+    ComputerSpan,
+    Descriptor,
+    EngineFamily,
+    Feature,
+    Gauge,
+    Route,
+    SlotStates,
+    SpanKind,
+    WorkerRoutes,
+)
 from engines.api.failure import (
     NEVER_RETRY_UNCHANGED,
     BufferAllocated,
@@ -28,13 +38,16 @@ from engines.api.options import (
     LaunchOptions,
     ListenOptions,
     ModelSource,
+    NodePlace,
     RemoteEndpoint,
 )
 from engines.api.plan import (
+    NETWORK_DEVICE,
     EngineAdapter,
     LaunchFile,
     LaunchPlan,
     OmittedOption,
+    PrivateNetwork,
     ProcessSpec,
     Readiness,
     ReadyWhen,
@@ -43,8 +56,10 @@ from engines.api.plan import (
 )
 
 __all__ = [
+    "NETWORK_DEVICE",
     "NEVER_RETRY_UNCHANGED",
     "BufferAllocated",
+    "ComputerSpan",
     "ContextSet",
     "Descriptor",
     "Draft",
@@ -65,8 +80,10 @@ __all__ = [
     "LogEvent",
     "ModelFormat",
     "ModelSource",
+    "NodePlace",
     "OmittedOption",
     "PortOpened",
+    "PrivateNetwork",
     "ProcessSpec",
     "Readiness",
     "ReadyWhen",
@@ -76,6 +93,7 @@ __all__ = [
     "Route",
     "SlotStates",
     "SoftStop",
+    "SpanKind",
     "StopPlan",
     "Suspicion",
     "WorkerRoutes",

@@ -131,6 +131,25 @@ class WorkerRoutes(msgspec.Struct, frozen=True, kw_only=True):
     """The method of `removal`."""
 
 
+class SpanKind(StrEnum):
+    """How one model lies over several computers."""
+
+    LAYERS = "layers"
+    """The engine here computes all of it, and reaches memory on the others through one port for each."""
+    NODES = "nodes"
+    """Each computer runs the engine on layers of its own; the processes connect to each other as they like."""
+
+
+class ComputerSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether an engine can lay one model over several computers here, how, and what of that was tried."""
+
+    kind: SpanKind
+    tried: str
+    """A sentence."""
+    is_started: bool = True
+    """False: Roundhouse plans it, and does not start it on other computers."""
+
+
 class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine is. `routes` maps what it speaks natively to its path; everything else is translated.
 
@@ -211,6 +230,8 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Why nobody should begin with it, in sentences; lists show such an engine only where it is here, or on demand."""
     support: tuple[NameSource, ...] = ()
     """Where a version's files say which models it loads; empty where nobody knows."""
+    span: ComputerSpan | None = None
+    """How a model lies over several computers; None where it does not."""
     worker_routes: WorkerRoutes | None = None
     """Of a router: how its replicas are changed while it runs; None where it has to be started anew for that."""
     traits: Traits | None = None

@@ -63,6 +63,24 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 4
 
 
+class NodePlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of an engine's processes this is, where each computer has one and they share a network of their own.
+
+    `addresses` and `layers`, the number that each holds, are by rank; the first process answers requests.
+    """
+
+    rank: int
+    addresses: tuple[str, ...]
+    layers: tuple[int, ...]
+    descriptor: int
+    """The socket over which the network's device is handed to whoever carries its packets."""
+
+    @property
+    def address(self) -> str:
+        """Where the others reach this one."""
+        return self.addresses[self.rank]
+
+
 class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What to run with, in common terms; None: as the engine does. `context` is per slot; parsers have its names."""
 
@@ -94,10 +112,17 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     trust_remote_code: bool = False
     rpc_servers: tuple[str, ...] = ()
     """Loopback addresses behind which other machines hold layers; `split_ratio` begins with their shares."""
+    node: NodePlace | None = None
+    """Its place among processes on several computers; None for an engine that is on this computer alone."""
     traces_url: str = ""
     """Where it sends traces of its own, a collector on this computer; empty for none."""
     extra_args: tuple[str, ...] = ()
     extra_env: Mapping[str, str] = {}
+
+    @property
+    def is_over_computers(self) -> bool:
+        """Whether other computers hold a part of the model."""
+        return bool(self.rpc_servers) or self.node is not None
 
     @property
     def draft_name(self) -> str:

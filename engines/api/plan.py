@@ -34,6 +34,24 @@ class LaunchFile(msgspec.Struct, frozen=True, kw_only=True):
     content: bytes
 
 
+NETWORK_DEVICE = "roundhouse0"
+"""What the one device of a network of an engine's own is called in it."""
+
+
+class PrivateNetwork(msgspec.Struct, frozen=True, kw_only=True):
+    """A network for this launch and its like on other computers: nothing else can be reached in it, or reaches it.
+
+    Requests come from outside by one socket that listens at `host` and `port`, and is inherited.
+    """
+
+    address: str
+    host: str
+    port: int
+    descriptor: int
+    """As in `NodePlace`."""
+    device: str = NETWORK_DEVICE
+
+
 class ReadyWhen(StrEnum):
     """What proves readiness. Several engines answer /health before they can generate, so it is the engine's choice."""
 
@@ -98,6 +116,8 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     key_file: Path | None = None
     keeps_states: bool = False
     """It writes states of slots into `ListenOptions.state_folder`."""
+    network: PrivateNetwork | None = None
+    """The network that its processes are started in; None for this computer's."""
     stateless_reason: str = ""
     """Why it does not, in a sentence, of an engine that can."""
 

@@ -102,5 +102,9 @@ DESCRIPTOR = Descriptor(
         "a model of real weights. The prebuilt CPU wheel uses AVX2 and not AVX-512. On macOS a gateway that is killed "
         "while a model loads leaves the engine running until the load ends."
     ),
+    span=ComputerSpan(
+        kind=SpanKind.LAYERS,
+        tried="llama.cpp's RPC was tried over two computers with a tiny model on processors, never with GPUs.",
+    ),
     traits=TRAITS,
 )

@@ -83,6 +83,7 @@ _REFUSALS: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
     (lambda o: o.context is not None and o.context < 1, "A context needs at least one token."),
     (lambda o: o.tensor_parallel > 1, "This build of llama.cpp does not split tensors across devices."),
     (lambda o: o.pipeline_parallel > 1, "This build of llama.cpp does not split a model across processes."),
+    (lambda o: o.node is not None, "llama.cpp has one process, which reaches memory on other computers."),
     (lambda o: bool(o.device_ids), "Choosing devices for llama.cpp is not possible yet."),
     (lambda o: o.gpu_memory_fraction is not None, "llama.cpp takes a number of GPU layers, not a share of GPU memory."),
     (

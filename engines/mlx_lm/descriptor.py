@@ -47,5 +47,10 @@ DESCRIPTOR = Descriptor(
         "Not run yet on a Mac (Metal) or with CUDA, nor with quantised weights, adapters or a draft model. It has no "
         "JSON schema, and a quantised KV cache answers one request at a time."
     ),
+    span=ComputerSpan(
+        kind=SpanKind.NODES,
+        tried="MLX's ring was never run by Roundhouse, which plans it and does not start it.",
+        is_started=False,
+    ),
     traits=TRAITS,
 )

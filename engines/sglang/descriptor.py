@@ -1,6 +1,6 @@
 """What SGLang is and can do. From the package of 0.5.23, and its server without a GPU."""
 
-from engines.api import Descriptor, EngineFamily, Feature, Gauge, Route
+from engines.api import ComputerSpan, Descriptor, EngineFamily, Feature, Gauge, Route, SpanKind
 from engines.api.support import NameKind, NameSource
 from engines.parsers import ToolCallFormat
 from engines.sglang.traits import TRAITS
@@ -111,5 +111,6 @@ DESCRIPTOR = Descriptor(
         "processors are not on PyPI: Roundhouse installs no build for them. Images, "
         "transcription, adapters, drafts beyond their options, and sleep were not tried at all."
     ),
+    span=ComputerSpan(kind=SpanKind.NODES, tried="SGLang was never run over several computers by Roundhouse."),
     traits=TRAITS,
 )

@@ -1,14 +1,14 @@
 """SGLang's adapter: its /health generates a token, so it is asked rarely; on SIGTERM alone it would drain for ever."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from engines.api import FailureKind, LaunchOptions, ListenOptions, ModelSource, Readiness
+from engines.api import FailureKind, LaunchOptions, ListenOptions, ModelSource, NodePlace, Readiness
 from engines.clues import compile_clues
 from engines.failures import FailureReader
 from engines.flags import Flag, FlagTable, lora_flag, no_flag, switch_flag, task_flag, value_flag
 from engines.log_lines import SHARDS, buffer_row, context_row, stage_row
 from engines.remedies import RemedyOptions
-from engines.server_adapter import TEMPLATE, BackendTerms, ServerAdapter, ServerRecipe
+from engines.server_adapter import RENDEZVOUS_PORT, TEMPLATE, BackendTerms, ServerAdapter, ServerRecipe
 from engines.sglang.descriptor import DESCRIPTOR
 
 _K = FailureKind
@@ -32,6 +32,23 @@ def speculation_flags(options: LaunchOptions) -> Sequence[str]:
     return ("--speculative-algorithm", _ALGORITHMS[draft.kind], *path, *tokens)
 
 
+_NODE_FLAGS = ("--nnodes", "--node-rank", "--dist-init-addr")
+
+
+def node_flags(options: LaunchOptions) -> Sequence[str]:
+    """Return which of the processes on several computers this is."""
+    place = options.node
+    if place is None:
+        return ()
+    values = (str(len(place.addresses)), str(place.rank), f"{place.addresses[0]}:{RENDEZVOUS_PORT}")
+    return [word for pair in zip(_NODE_FLAGS, values, strict=True) for word in pair]
+
+
+def node_environment(place: NodePlace) -> Mapping[str, str]:
+    """Return its address and how many layers each process holds."""
+    return {"SGLANG_HOST_IP": place.address, "SGLANG_PP_LAYER_PARTITION": ",".join(map(str, place.layers))}
+
+
 TABLE = FlagTable(
     engine="SGLang",
     flags=(
@@ -41,6 +58,7 @@ TABLE = FlagTable(
         no_flag("device_ids", "--base-gpu-id"),
         value_flag("tensor_parallel", "--tp-size"),
         value_flag("pipeline_parallel", "--pp-size"),
+        Flag(option="node", names=_NODE_FLAGS, say=node_flags),
         value_flag("gpu_memory_fraction", "--mem-fraction-static"),
         value_flag("kv_type", "--kv-cache-dtype", names=KV_TYPES),
         Flag(
@@ -162,5 +180,6 @@ ADAPTER = ServerAdapter(
         readiness=Readiness(path="/health", interval_s=2.0, stall_s=600.0),
         env={"SGL_FORCE_SHUTDOWN": "1"},  # 0.5.23 warns that the name is old, and still reads no other
         terms={"cpu": ON_CPU},
+        node_environment=node_environment,
     )
 )

@@ -1,6 +1,6 @@
 """What vLLM is and can do. From the packages of 0.32.0 and 0.33.0, and 0.32.0 on a processor."""
 
-from engines.api import Descriptor, EngineFamily, Feature, Gauge, Route
+from engines.api import ComputerSpan, Descriptor, EngineFamily, Feature, Gauge, Route, SpanKind
 from engines.api.support import NameKind, NameSource
 from engines.parsers import ToolCallFormat
 from engines.vllm.traits import FORMATS, TRAITS
@@ -119,6 +119,10 @@ DESCRIPTOR = Descriptor(
         "adapters, drafts and sleep were not tried at all. Without a GPU its help does not come, and was read as "
         "for a processor. Which of its parsers of tool calls belongs to which chat template is read from its "
         "wheel."
+    ),
+    span=ComputerSpan(
+        kind=SpanKind.NODES,
+        tried="vLLM was tried over two computers with a tiny model on processors, never with GPUs.",
     ),
     traits=TRAITS,
 )

@@ -5,15 +5,15 @@ start says "see root cause above": the first error counts.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from engines.api import FailureKind, LaunchOptions, ListenOptions, ModelSource, Readiness
+from engines.api import FailureKind, LaunchOptions, ListenOptions, ModelSource, NodePlace, Readiness
 from engines.clues import compile_clues
 from engines.failures import FailureReader
 from engines.flags import Flag, FlagTable, lora_flag, no_flag, switch_flag, task_flag, value_flag
 from engines.log_lines import SHARDS, buffer_row, context_row, stage_row
 from engines.remedies import RemedyOptions
-from engines.server_adapter import BackendTerms, ServerAdapter, ServerRecipe
+from engines.server_adapter import RENDEZVOUS_PORT, BackendTerms, ServerAdapter, ServerRecipe
 from engines.vllm.descriptor import DESCRIPTOR
 from engines.vllm.traits import PROCESSOR_SHARE
 
@@ -49,6 +49,26 @@ def tool_parser_flags(options: LaunchOptions) -> Sequence[str]:
     return ("--enable-auto-tool-choice", "--tool-call-parser", str(options.tool_parser))
 
 
+_HEADLESS = "--headless"
+_NODE_FLAGS = ("--distributed-executor-backend", "--nnodes", "--node-rank", "--master-addr", "--master-port", _HEADLESS)
+
+
+def node_flags(options: LaunchOptions) -> Sequence[str]:
+    """Return which of the processes on several computers this is; only the first serves requests."""
+    place = options.node
+    if place is None:
+        return ()
+    where = (place.addresses[0], str(RENDEZVOUS_PORT))
+    values = ("mp", str(len(place.addresses)), str(place.rank), *where)
+    words = [word for pair in zip(_NODE_FLAGS, values, strict=False) for word in pair]
+    return (*words, *((_HEADLESS,) if place.rank else ()))
+
+
+def node_environment(place: NodePlace) -> Mapping[str, str]:
+    """Return its address and how many layers each process holds."""
+    return {"VLLM_HOST_IP": place.address, "VLLM_PP_LAYER_PARTITION": ",".join(map(str, place.layers))}
+
+
 _DATA_PARALLEL = frozenset(
     f"--data-parallel-{what}"
     for what in (
@@ -71,6 +91,7 @@ TABLE = FlagTable(
         no_flag("device_ids", "--device-ids"),
         value_flag("tensor_parallel", "--tensor-parallel-size"),
         value_flag("pipeline_parallel", "--pipeline-parallel-size"),
+        Flag(option="node", names=_NODE_FLAGS, say=node_flags),
         value_flag("gpu_memory_fraction", "--gpu-memory-utilization"),
         value_flag("kv_type", "--kv-cache-dtype", names=KV_TYPES),
         Flag(option="draft", names=("--speculative-config",), say=speculation_flags),
@@ -216,5 +237,6 @@ ADAPTER = ServerAdapter(
         env={"VLLM_NO_USAGE_STATS": "1"},
         terms={"cpu": ON_CPU},
         files=lambda _options: (),
+        node_environment=node_environment,
     )
 )

@@ -5,6 +5,7 @@ import contextlib
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from app.confinement import private_network
 from engines.foreign_worker import require_key
+from engines.worker_base import LISTENER_VARIABLE
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -151,3 +154,38 @@ def test_what_a_server_started_ends_with_the_lifeline_too(
             if sys.platform != "win32":
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
+
+
+SERVES_ELSEWHERE = """
+import asyncio, uvicorn
+asyncio.run(uvicorn.Server().startup(sockets=["its own"]))
+"""
+SERVER_CLASS = """
+class Server:
+    async def startup(self, sockets=None): print(sockets[0].getsockname()[1])
+"""
+
+
+def test_requests_come_by_the_socket_that_was_made_outside_its_network(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "uvicorn" / "__init__.py").write_text(SERVER_CLASS)
+    (tmp_path / "elsewhere.py").write_text(SERVES_ELSEWHERE)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port, descriptor = listener.getsockname()[1], listener.fileno()
+        command = [sys.executable, "-P", "-m", "engines.foreign_worker", "elsewhere"]
+        done = subprocess.run(
+            command,
+            env={**environment, LISTENER_VARIABLE: str(descriptor)},
+            pass_fds=(descriptor,),
+            stdin=subprocess.PIPE,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.split() == [str(port)]
+
+
+def test_the_launcher_and_the_engine_mean_the_same_socket() -> None:
+    assert private_network.LISTENER_VARIABLE == LISTENER_VARIABLE

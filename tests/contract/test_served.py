@@ -23,6 +23,7 @@ from engines.api import (
     ListenOptions,
     LoadProgress,
     ModelSource,
+    NodePlace,
     Suspicion,
 )
 from engines.dynamo.launch import ADAPTER as DYNAMO
@@ -97,6 +98,7 @@ def test_every_option_is_either_in_the_table_or_refused_with_a_sentence(adapter:
     rows = {flag.option for flag in adapter.flag_table.flags}
     others: dict[str, Any] = {"gpu_layers": 3, "cpu_moe_layers": 2, "flash_attention": True, "split_ratio": (1.0, 2.0)}
     others |= {"device_bytes": (1 << 30, 1 << 30), "rpc_servers": ("127.0.0.1:6001",)}
+    others["node"] = NodePlace(rank=1, addresses=("10.96.0.1", "10.96.0.2"), layers=(1, 2), descriptor=9)
     others["traces_url"] = "http://127.0.0.1:4318/v1/traces"
     for option in WORDS.keys() - rows:
         value = {**SINGLE, **others, "projector": Path("/p"), "task": "embed", "threads": 3, "kv_type": "q8_0"}[option]

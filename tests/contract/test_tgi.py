@@ -25,6 +25,7 @@ from engines.api import (
     LoadProgress,
     ModelFormat,
     ModelSource,
+    NodePlace,
 )
 from engines.flags import WORDS
 from engines.tgi import launch
@@ -81,6 +82,7 @@ def test_what_it_has_no_setting_for_is_refused_with_a_sentence() -> None:
         "projector": Path("/p"),
         "device_bytes": (1 << 30,),
         "rpc_servers": ("127.0.0.1:6001",),
+        "node": NodePlace(rank=1, addresses=("10.96.0.1", "10.96.0.2"), layers=(1, 2), descriptor=9),
         "traces_url": "http://127.0.0.1:4318/v1/traces",
         "pipeline_parallel": 2,
         "lora": (Path("/l"),),

@@ -1,9 +1,9 @@
 """How a model's layers lie over several machines, whether they fit, and how fast it would write. Pure.
 
-llama.cpp's RPC computes the first layers here and the others there, one machine after the other:
+The first layers are computed here and the others there, one machine after the other:
 
     t = sum over machines of bytes read / (efficiency x bandwidth) + layers x cost per layer
-      + for each other machine 2 round trips, and the hidden state there and back over the link
+      + for each other machine round trips, and the hidden state there and back over the link
 
 Layers are dealt out in proportion to what each machine has free. Nothing here was fitted to more than one link.
 """
@@ -19,12 +19,27 @@ from app.core.across import AcrossPlan, LayerShare
 from app.core.model_facts import ModelFacts, WeightGroup, WeightKind
 from app.core.words import format_bytes, format_rate, format_tokens
 
-COMPUTE_BYTES = 256 << 20
-"""For buffers to compute in, on each machine: llama.cpp takes 50 to 300 MiB with batches of 512."""
-ROUND_TRIPS = 2
-"""Of a token to one machine: its input is set and its graph begun, and its output is fetched."""
-HIDDEN_BYTES = 4
-"""The state between layers travels in F32."""
+
+
+class SpanCosts(msgspec.Struct, frozen=True, kw_only=True):
+    """What one way of spreading a model costs beside its weights and its cache."""
+
+    compute_bytes: int
+    """For buffers to compute in, and the engine's libraries, on each machine."""
+    round_trips: int
+    """Of a token to one machine."""
+    hidden_bytes: int
+    """Of each number of the state between layers."""
+    step_s: float = 0.0
+    """Of software for each token, whatever the machines."""
+
+
+LAYER_COSTS = SpanCosts(compute_bytes=256 << 20, round_trips=2, hidden_bytes=4)
+"""llama.cpp's RPC: it takes 50 to 300 MiB with batches of 512. A token's input is set and its graph begun, and its
+output is fetched; the state travels in F32."""
+NODE_COSTS = SpanCosts(compute_bytes=2 << 30, round_trips=1, hidden_bytes=4, step_s=5e-3)
+"""A process of vLLM or SGLang on each: PyTorch and its threads come to 2 GiB. The state goes there as two numbers of 16
+bits, and the token comes back. On a processor vLLM alone wrote 145 to 250 tokens/s of a model that is read in no time."""
 _GIVEN_HERE = frozenset({WeightKind.INPUT_EMBEDDING, WeightKind.LOOKUP_TABLE})
 
 
@@ -38,20 +53,23 @@ class MachineRoom(msgspec.Struct, frozen=True, kw_only=True):
     link_mb_s: float | None = None
 
 
-def plan_layers(facts: ModelFacts, setting: RunSetting, machines: Sequence[MachineRoom]) -> AcrossPlan:
+def plan_layers(
+    facts: ModelFacts, setting: RunSetting, machines: Sequence[MachineRoom], costs: SpanCosts = LAYER_COSTS
+) -> AcrossPlan:
     """Return which machine holds how many layers, counted from the first, and what that comes to."""
-    costs = [_layer_bytes(facts, setting, layer) for layer in range(len(facts.layers))]
-    counts = deal_out(costs, [machine.free_bytes for machine in machines])
+    sizes = [_layer_bytes(facts, setting, layer) for layer in range(len(facts.layers))]
+    counts = deal_out(sizes, [machine.free_bytes for machine in machines])
     shares, first = [], 0
     for number, (machine, count) in enumerate(zip(machines, counts, strict=True)):
         is_last = number == len(machines) - 1
         outside = _outside_bytes(facts, is_first=number == 0, is_last=is_last)
         layers = range(first, first + count)
         reads = sum((_read_bytes(facts, layer) for layer in layers), float(_output_bytes(facts) if is_last else 0))
-        needed = sum(costs[layer] for layer in layers) + outside + COMPUTE_BYTES
-        shares.append(_describe_share(machine, facts, layers, needed_bytes=needed, read_bytes=reads))
+        needed = sum(sizes[layer] for layer in layers) + outside + costs.compute_bytes
+        part = _Part(layers=layers, needed_bytes=needed, read_bytes=reads)
+        shares.append(_describe_share(machine, facts, part, costs))
         first += count
-    return _describe_plan(facts, setting, shares)
+    return _describe_plan(facts, setting, shares, costs.step_s)
 
 
 def deal_out(costs: Sequence[int], free: Sequence[int]) -> list[int]:
@@ -103,9 +121,14 @@ def _share_read(facts: ModelFacts, group: WeightGroup) -> float:
     return about.experts_used / about.experts
 
 
-def _describe_share(
-    machine: MachineRoom, facts: ModelFacts, layers: range, *, needed_bytes: int, read_bytes: float
-) -> LayerShare:
+class _Part(msgspec.Struct, frozen=True, kw_only=True):
+    layers: range
+    needed_bytes: int
+    read_bytes: float
+
+
+def _describe_share(machine: MachineRoom, facts: ModelFacts, part: _Part, costs: SpanCosts) -> LayerShare:
+    layers, read_bytes = part.layers, part.read_bytes
     token_ms, arithmetic = None, "the bandwidth of its memory is not known"
     if machine.bandwidth_gb_s:
         efficiency, layer_s = DEVICES["cpu measured"].efficiency, SOFTWARE["cpu"].layer_s
@@ -115,16 +138,17 @@ def _describe_share(
             f" + {len(layers)} x {layer_s * 1e6:.0f} µs"
         )
         if machine.link_mb_s:
-            state = 2 * facts.hidden * HIDDEN_BYTES
-            token_ms += ROUND_TRIPS * machine.latency_ms + state / (machine.link_mb_s * 1e3)
+            state = 2 * facts.hidden * costs.hidden_bytes
+            token_ms += costs.round_trips * machine.latency_ms + state / (machine.link_mb_s * 1e3)
             arithmetic += (
-                f" + {ROUND_TRIPS} x {machine.latency_ms:.2f} ms + {state / 1e3:.1f} kB / {machine.link_mb_s:.0f} MB/s"
+                f" + {costs.round_trips} x {machine.latency_ms:.2f} ms"
+                f" + {state / 1e3:.1f} kB / {machine.link_mb_s:.0f} MB/s"
             )
     return LayerShare(
         name=machine.name,
         first_layer=layers.start,
         layers=len(layers),
-        needed_bytes=needed_bytes,
+        needed_bytes=part.needed_bytes,
         free_bytes=machine.free_bytes,
         token_ms=token_ms,
         arithmetic=arithmetic,
@@ -133,9 +157,11 @@ def _describe_share(
     )
 
 
-def _describe_plan(facts: ModelFacts, setting: RunSetting, shares: Sequence[LayerShare]) -> AcrossPlan:
+def _describe_plan(
+    facts: ModelFacts, setting: RunSetting, shares: Sequence[LayerShare], step_s: float
+) -> AcrossPlan:
     times = [share.token_ms for share in shares if share.token_ms is not None]
-    token_ms = sum(times, 0.0)
+    token_ms = sum(times, step_s * 1e3)
     rate = 1e3 / token_ms if len(times) == len(shares) and token_ms else None
     short = [share for share in shares if not share.fits]
     sentence = (
@@ -152,6 +178,9 @@ def _describe_plan(facts: ModelFacts, setting: RunSetting, shares: Sequence[Laye
         sentence=sentence,
         reasons=list(_plan_reasons(shares, rate)),
         tokens_per_second=rate,
+        engine=setting.engine.id,
+        engine_name=setting.engine.name,
+        slots=setting.slots,
     )
 
 

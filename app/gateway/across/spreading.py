@@ -4,45 +4,94 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import msgspec
 
 from app.advisor.memory.setting import RunSetting
-from app.advisor.plans.across import MachineRoom, plan_layers
+from app.advisor.plans.across import LAYER_COSTS, NODE_COSTS, MachineRoom, plan_layers
 from app.core.across import HERE, AcrossPlan, AcrossRequest, MachineMemory
+from app.core.engines import EngineInfo
 from app.core.errors import BadRequest, Conflict, EngineFailed, NotFound, RoundhouseError, Unavailable
+from app.core.machine import Machine, Pool
 from app.core.machines import PairedMachine
-from app.gateway.across.lending import ENGINE, INSTALL_HINT, lender_state
-from app.gateway.across.tunnel import ANSWER_S, UNREACHABLE, Pipe, TunnelReply, TunnelRequest, call_machine
+from app.core.models import ModelInfo
+from app.gateway.across.room import (
+    INSTALL_HINT,
+    LAYER_ENGINE,
+    choose_pool,
+    describe_room,
+    digest_model,
+    memory_share,
+    span_of,
+)
+from app.gateway.across.tunnel import (
+    ANSWER_S,
+    MOST_NODES,
+    UNREACHABLE,
+    NodeOrder,
+    Pipe,
+    TunnelReply,
+    TunnelRequest,
+    call_machine,
+)
 from app.gateway.advising.engine_table import engine_table
 from app.gateway.loading.launch import find_model
 from app.gateway.machines.trust import TrustedMachines
 from app.gateway.services import Services
+from engines.api import ComputerSpan, ModelFormat
+from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.launch import NO_RPC
 
 _PINGS = 8
 _MEASURED_BYTES = 4 << 20
-_MOST_MACHINES = 16
-"""`GGML_RPC_MAX_SERVERS` of llama.cpp."""
+_MOST_MACHINES = MOST_NODES - 1
+_OF_NODES = (
+    "Each computer runs {engine} on layers of its own, from its own copy of the model, and waits while the others "
+    "compute for one request; with several requests all of them compute."
+)
 
 
-async def list_memory(services: Services) -> list[MachineMemory]:
-    """Return what each paired machine lends this one now, measured. Raises Conflict while none is let in."""
+class _SpanEngine(NamedTuple):
+    """The engine that would run a model over several computers, and what it is asked for."""
+
+    id: str
+    name: str
+    span: ComputerSpan
+    order: NodeOrder | None
+
+
+async def list_memory(services: Services, model: str = "") -> list[MachineMemory]:
+    """Return what each paired machine lends this one now, measured, for a model or for llama.cpp's layers.
+
+    Raises Conflict while none is let in, and NotFound, BadRequest or EngineFailed for the model.
+    """
     await services.trusted.open_list()
-    own = await lender_state(services)
-    return await _measure_machines(services.trusted, services.trusted.list_machines(), own)
+    engine = await _engine_of(services, model) if model else _llama_cpp(services)
+    own = await describe_room(services, engine.order)
+    return await _measure_machines(services.trusted, services.trusted.list_machines(), engine, own)
 
 
 async def plan_across(services: Services, request: AcrossRequest) -> AcrossPlan:
     """Return how a model would lie over these machines. Raises NotFound, BadRequest, Conflict or Unavailable."""
     await services.trusted.open_list()
     others = _find_machines(services.trusted, request.across)
+    return (await _make_plan(services, request, others))[0]
+
+
+async def _make_plan(
+    services: Services, request: AcrossRequest, others: Sequence[PairedMachine]
+) -> tuple[AcrossPlan, _SpanEngine]:
     facts = await services.facts.find(request.model)
-    own = await lender_state(services)
-    if own.problem:
+    engine = await _engine_of(services, request.model, facts.format)
+    own = await describe_room(services, engine.order)
+    if own.problem and engine.order is None:
         raise EngineFailed(NO_RPC, hint=INSTALL_HINT, code="not_installed")
-    states = await _measure_machines(services.trusted, others, own)
+    if own.problem:
+        raise EngineFailed(own.problem, code="not_installed")
+    states = await _measure_machines(services.trusted, others, engine, own)
     for state in states:
         if state.problem:
             code = UNREACHABLE if state.is_away else "machine_refuses"
@@ -52,11 +101,80 @@ async def plan_across(services: Services, request: AcrossRequest) -> AcrossPlan:
         *map(_room_of, states),
     ]
     context = request.context or await _context_of(services, request.model)
-    setting = RunSetting(engine=engine_table()[ENGINE], context=min(context, facts.trained_context or context))
+    setting = RunSetting(
+        engine=engine_table()[engine.id],
+        backend=own.backend or "cpu",
+        context=min(context, facts.trained_context or context),
+        slots=1 if engine.order is None else engine.order.slots,
+    )
     try:
-        return plan_layers(facts, setting, machines)
+        plan = plan_layers(facts, setting, machines, LAYER_COSTS if engine.order is None else NODE_COSTS)
     except ValueError:
         raise BadRequest(f"{facts.name} has fewer layers than there are machines.", code="invalid_value") from None
+    reasons = [*plan.reasons, engine.span.tried]
+    if engine.order is not None:
+        reasons.insert(1, _OF_NODES.format(engine=engine.name))
+    pool = choose_pool(await services.machine.read_free(), setting.backend)
+    return msgspec.structs.replace(
+        plan, reasons=reasons, is_started=engine.span.is_started, pool=pool.id if pool is not None else plan.pool
+    ), engine
+
+
+def _llama_cpp(services: Services) -> _SpanEngine:
+    about = services.adapters[LAYER_ENGINE].descriptor if LAYER_ENGINE in services.adapters else DESCRIPTOR
+    assert about.span is not None  # noqa: S101 -- for the type checker: it is in its descriptor
+    return _SpanEngine(about.id, about.name, about.span, None)
+
+
+async def _engine_of(services: Services, model: str, model_format: str = "gguf") -> _SpanEngine:
+    """Return the engine that runs a model over several computers: the one set for it if it can, else the first here.
+
+    Raises EngineFailed where none does.
+    """
+    try:
+        known = await find_model(services, model)
+    except NotFound:
+        if model_format == ModelFormat.GGUF:
+            return _llama_cpp(services)  # one that is no model of this computer can be planned for
+        raise
+    if known.format == ModelFormat.GGUF:
+        return _llama_cpp(services)
+    engine = await asyncio.to_thread(_choose_engine, services, known)
+    span = services.adapters[engine.id].descriptor.span
+    assert span is not None  # noqa: S101 -- for the type checker: it was chosen for it
+    own = services.tuning.settings_of(known.runs_as)
+    order = NodeOrder(
+        engine=engine.id,
+        model=known.runs_as,
+        digest=await asyncio.to_thread(digest_model, Path(known.path)),
+        slots=own.slots or services.settings.get_int("models.slots"),
+        kv_type=own.kv_type,
+        batch_tokens=own.batch_tokens,
+    )
+    return _SpanEngine(engine.id, engine.name, span, order)
+
+
+def _choose_engine(services: Services, model: ModelInfo) -> EngineInfo:
+    """Return it. Raises EngineFailed with which would do. Runs programs: for a thread."""
+    readers = [
+        reader for reader in services.catalogue.readers_of(model.format) if span_of(services, reader.id) is not None
+    ]
+    own = services.tuning.settings_of(model.runs_as).engine
+    installed = [reader for reader in readers if reader.installed or not _starts(services, reader)]
+    chosen = next((reader for reader in installed if reader.id == own), None)
+    if chosen is not None or installed:
+        return chosen or min(installed, key=lambda reader: not _starts(services, reader))
+    names = " or ".join(reader.name for reader in readers)
+    raise EngineFailed(
+        f"No engine that is installed here runs {model.title} ({model.format}) over several computers.",
+        hint=f"{names} would." if names else "A GGUF file can lie over several, with llama.cpp.",
+        code="not_installed",
+    )
+
+
+def _starts(services: Services, reader: EngineInfo) -> bool:
+    span = span_of(services, reader.id)
+    return span is not None and span.is_started
 
 
 async def _context_of(services: Services, model: str) -> int:
@@ -80,10 +198,27 @@ async def arrange_across(services: Services, model: str, request: AcrossRequest)
         services.spreads.forget_model(model)
     if not names:
         return
-    plan = await plan_across(services, request)
+    await services.trusted.open_list()
+    plan, engine = await _make_plan(services, request, _find_machines(services.trusted, request.across))
+    if not plan.is_started:
+        raise Conflict(
+            f"Roundhouse does not start {engine.name} on other computers.", hint=engine.span.tried, code="not_supported"
+        )
     if not plan.fits:
         raise Conflict(plan.sentence, hint="A smaller quantisation, less context or another machine makes room.")
-    await services.spreads.connect_machines(model, plan)
+    if engine.order is None:
+        await services.spreads.connect_machines(model, plan)
+        return
+    order = msgspec.structs.replace(
+        engine.order, context=plan.context, layers=[share.layers for share in plan.shares]
+    )
+    machine = await services.machine.read_free()
+    share = memory_share(machine, _pool_of(machine, plan.pool), plan.shares[0].needed_bytes)
+    await services.spreads.connect_machines(model, plan, order, memory_share=share)
+
+
+def _pool_of(machine: Machine, pool: str) -> Pool | None:
+    return next((each for each in machine.pools if each.id == pool), None)
 
 
 def _find_machines(trusted: TrustedMachines, across: Sequence[str]) -> list[PairedMachine]:
@@ -97,26 +232,30 @@ def _find_machines(trusted: TrustedMachines, across: Sequence[str]) -> list[Pair
 
 
 async def _measure_machines(
-    trusted: TrustedMachines, machines: Sequence[PairedMachine], own: TunnelReply
+    trusted: TrustedMachines, machines: Sequence[PairedMachine], engine: _SpanEngine, own: TunnelReply
 ) -> list[MachineMemory]:
-    """Return what each lends, at the same time; one with another version of llama.cpp says so."""
-    states = await asyncio.gather(*(_measure_memory(trusted, machine) for machine in machines))
-    return [_compare_versions(state, own.version) for state in states]
+    """Return what each lends, at the same time; one with another version of the engine says so."""
+    states = await asyncio.gather(*(_measure_memory(trusted, machine, engine.order) for machine in machines))
+    return [_compare_engines(state, engine, own) for state in states]
 
 
-def _compare_versions(state: MachineMemory, own_version: str) -> MachineMemory:
-    if state.problem or not own_version or state.version == own_version:
+def _compare_engines(state: MachineMemory, engine: _SpanEngine, own: TunnelReply) -> MachineMemory:
+    """Return what a machine lends, with a problem where its engine is not the same as here."""
+    is_same = state.version == own.version and (engine.order is None or state.backend == own.backend)
+    if state.problem or not own.version or not engine.span.is_started or is_same:
         return state
-    problem = f"It has llama.cpp {state.version}, and this computer {own_version}. They must be the same."
-    hint = "`roundhouse engines install llama.cpp --variant rpc` on both brings the same version."
+    theirs, ours = (f"{each.version} {each.backend if engine.order else ''}".strip() for each in (state, own))
+    problem = f"It has {engine.name} {theirs}, and this computer {ours}. They must be the same."
+    command = f"`roundhouse engines install {engine.id}{'' if engine.order else ' --variant rpc'}`"
+    hint = f"{command} on both brings the same version."
     return msgspec.structs.replace(state, problem=problem, hint=hint)
 
 
-async def _measure_memory(trusted: TrustedMachines, machine: PairedMachine) -> MachineMemory:
+async def _measure_memory(trusted: TrustedMachines, machine: PairedMachine, order: NodeOrder | None) -> MachineMemory:
     """Ask a machine what it lends, and measure the way to it; not the link to one that lends nothing."""
     blank = MachineMemory(name=machine.name, address=f"{machine.host}:{machine.port}")
     try:
-        reply, pipe = await call_machine(trusted, machine, TunnelRequest(ask="state"))
+        reply, pipe = await call_machine(trusted, machine, TunnelRequest(ask="state", node=order))
         try:
             latency_ms = None if reply.problem else await _measure_latency(pipe)
         finally:
@@ -132,6 +271,7 @@ async def _measure_memory(trusted: TrustedMachines, machine: PairedMachine) -> M
         free_bytes=reply.free_bytes,
         bandwidth_gb_s=reply.bandwidth_gb_s,
         version=reply.version,
+        backend=reply.backend,
         latency_ms=latency_ms,
         link_mb_s=link_mb_s,
     )

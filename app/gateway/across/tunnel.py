@@ -1,14 +1,14 @@
 """The tunnel between paired machines, over the TLS and the port at which they ask each other's models.
 
-llama.cpp's RPC has no authentication: whoever reaches it reads and writes memory. So it listens on loopback, and other
-machines reach it through here. A connection begins with one line of JSON that says what it is for, and is answered by
-another; what follows depends on that.
+What engines say to each other has no authentication: whoever reaches llama.cpp's RPC reads and writes memory, and
+whoever reaches vLLM's ports runs code. So they are reached through here alone. A connection begins with one line of
+JSON that says what it is for, and is answered by another; what follows depends on that.
 """
 
 import asyncio
 import ssl
 from contextlib import suppress
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -20,6 +20,8 @@ from app.network.egress import egress_gate
 from app.network.pinned_tls import check_peer, make_client_context
 
 LINE_BYTES = 4096
+MOST_NODES = 17
+"""Computers that one model lies over: this one and 16 others, as `GGML_RPC_MAX_SERVERS` of llama.cpp."""
 ANSWER_S = 10.0
 """For a handshake, or the first line of an answer: what takes longer counts as not there."""
 START_S = 120.0
@@ -35,13 +37,30 @@ Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 L = TypeVar("L", bound=msgspec.Struct)
 
 
-class TunnelRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NodeOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A process of an engine, with a part of a model, that another computer would have here. `layers` is by rank."""
+
+    engine: Annotated[str, msgspec.Meta(max_length=64)]
+    model: Annotated[str, msgspec.Meta(max_length=255)]
+    digest: Annotated[str, msgspec.Meta(max_length=64)]
+    """Of its files' names, sizes and configuration: both must have the same."""
+    rank: Annotated[int, msgspec.Meta(ge=0, le=MOST_NODES - 1)] = 0
+    layers: Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=10_000)]], msgspec.Meta(max_length=MOST_NODES)] = []
+    context: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] | None = None
+    slots: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
+    kv_type: Annotated[str, msgspec.Meta(max_length=16)] | None = None
+    batch_tokens: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] | None = None
+
+
+class TunnelRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a connection is for: "state", "hold" (a worker, with heartbeats), "layers" (to it), or "receive" (bytes)."""
 
     ask: str
     session: str = ""
     count: int = 0
     """Bytes: that the layers take ("hold"), or that are to be sent back ("receive")."""
+    node: NodeOrder | None = None
+    """What is to be held, or asked the state for; without one, layers for llama.cpp."""
 
 
 class TunnelReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +70,9 @@ class TunnelReply(msgspec.Struct, frozen=True, kw_only=True):
     free_bytes: int = 0
     bandwidth_gb_s: float | None = None
     version: str = ""
+    """Of the engine that was asked for."""
+    backend: str = ""
+    """What it computes with."""
 
 
 async def call_machine(

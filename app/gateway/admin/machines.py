@@ -1,5 +1,7 @@
 """Paired machines over HTTP: listed, paired by a code, and revoked."""
 
+import msgspec
+
 from app.core.across import MachineMemory
 from app.core.machines import ChangeMachine, MachineCode, MachineList, MachineStanding, PairMachine, WakeMachine
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
@@ -37,12 +39,18 @@ async def wake_machine(call: AdminCall[WakeMachine, NoQuery]) -> None:
     await call.machines.wake(call.body.name)
 
 
+class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """`model` is which one would lie there; without it, any GGUF file's layers, with llama.cpp."""
+
+    model: str = ""
+
+
 @routes.add("GET", "/machines/memory")
-async def list_memory(call: AdminCall[None, NoQuery]) -> list[MachineMemory]:
+async def list_memory(call: AdminCall[None, MemoryQuery]) -> list[MachineMemory]:
     """Ask each paired machine what it lends this one now, and measure the way to it."""
     from app.gateway.across.spreading import list_memory as measure  # noqa: PLC0415 -- start-up must not pay for the advisor
 
-    return await measure(call.services)
+    return await measure(call.services, call.query.model)
 
 
 @routes.add("PATCH", "/machines/{name}")

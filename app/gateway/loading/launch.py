@@ -94,7 +94,7 @@ async def resolve_model(
         names = names._replace(statuses=services.supervisor.list_statuses())
         search = partial(_usable, names, model_name, route)
         resolved_model = await asyncio.to_thread(_resolve_now, services, search, options)
-        if resolved_model.load.options.rpc_servers:
+        if resolved_model.load.options.is_over_computers:
             await services.spreads.revive_machines(resolved_model.load.source.name)
             resolved_model = await asyncio.to_thread(_resolve_now, services, search, options)
         load = await size_load(services, resolved_model.load, options)
@@ -117,7 +117,7 @@ def _route_name(services: Services, model_name: str) -> str:
 
 async def size_load(services: Services, load: LoadRequest, options: LoadOptions) -> LoadRequest:
     """Return the load as it is planned, and with what that takes; a size that `options` ask for stays."""
-    if not load.takes_memory or load.options.rpc_servers:
+    if not load.takes_memory or load.options.is_over_computers:
         return load
     from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
@@ -165,13 +165,13 @@ def _request_over_machines(
     services: Services, model: ModelInfo, options: LoadOptions, own: ModelSettings
 ) -> LoadRequest:
     """Return what loads a model of which other machines hold layers: the plan that was made over them counts."""
-    engine = "llama.cpp"  # the only engine that is spread like that
+    engine = services.spreads.engine_of(model.runs_as)
     chosen = launch_options(services, model, options, own, engine=engine)
     return LoadRequest(
         engine=engine,
         source=ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format)),
         options=services.spreads.options_for(model.runs_as, chosen),
-        needs=MemoryNeeds(pools={SYSTEM: services.spreads.bytes_here(model.runs_as)}),
+        needs=MemoryNeeds(pools={services.spreads.pool_of(model.runs_as): services.spreads.bytes_here(model.runs_as)}),
         placement=services.spreads.placement_of(model.runs_as),
     )
 

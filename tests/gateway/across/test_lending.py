@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from app.gateway.across import lending
 from app.gateway.across.lending import LayerLender
-from app.gateway.across.tunnel import FAREWELL, Pipe, TunnelReply, TunnelRequest, call_machine, read_line
+from app.gateway.across.tunnel import FAREWELL, NodeOrder, Pipe, TunnelReply, TunnelRequest, call_machine, read_line
 from app.gateway.machines.trust import TUNNEL, TrustedMachines
 from app.machines import identity as machine_identity
 from app.network.pinned_tls import make_client_context
@@ -57,11 +57,11 @@ class Lender:
 
 @pytest.fixture
 async def lender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lender]:
-    async def ready(_services: object) -> TunnelReply:
+    async def ready(_services: object, _node: object = None) -> TunnelReply:
         return TunnelReply(free_bytes=100, version="1")
 
     monkeypatch.setattr(machine_identity, "store_secret", lambda _name, _secret: False)
-    monkeypatch.setattr(lending, "lender_state", ready)
+    monkeypatch.setattr(lending, "describe_room", ready)
     trusted, other = await open_in(tmp_path / "own"), await open_in(tmp_path / "other")
     known = await introduce(trusted, other)
     await trusted.change_machine(replace(known, lends_memory=True))
@@ -156,3 +156,37 @@ async def test_what_makes_no_sense_is_refused_and_the_next_is_served(lender: Len
     reply, again = await lender.ask(TunnelRequest(ask="state"))
     assert reply.version == "1"
     again[1].close()
+
+
+NODE = NodeOrder(engine="vllm", model="m", digest="d", rank=1, layers=[1, 1])
+
+
+@pytest.mark.parametrize("changes", [{"rank": 0}, {"rank": 2}, {"layers": []}, {"layers": [1]}])
+async def test_a_process_has_a_place_that_there_is(lender: Lender, changes: dict[str, Any]) -> None:
+    reply, pipe = await lender.ask(replace(HOLD, node=replace(NODE, **changes)))
+    assert "no place" in reply.problem
+    pipe[1].close()
+    reply, pipe = await lender.ask(HOLD)
+    assert reply.problem == "", "nobody holds anything here after that"
+    pipe[1].close()
+
+
+@pytest.mark.parametrize(
+    "field",
+    [b'"rank":17', b'"rank":-1', b'"layers":[0]', b'"slots":0', b'"model":3', b'"trust_remote_code":true']
+    + [b'"engine":"' + b"x" * 65 + b'"', b'"context":0'],
+)
+async def test_an_order_that_makes_no_sense_starts_nothing(lender: Lender, field: bytes) -> None:
+    reader, writer = await asyncio.open_connection(
+        lender.own.host,
+        lender.own.port,
+        ssl=make_client_context(lender.other.own, lender.own.certificate_der, protocol=TUNNEL),
+        server_hostname="desk",
+    )
+    order = b'{"engine":"vllm","model":"m","digest":"d",' + field + b"}"
+    writer.write(b'{"ask":"hold","session":"s","node":' + order + b"}\n")
+    async with asyncio.timeout(PATIENCE_S):
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+    writer.close()
+    assert lender.supervisor.ended == []

@@ -15,7 +15,8 @@ from app.core.across import AcrossPlan, LayerShare
 from app.core.errors import Conflict, Unavailable
 from app.core.machines import PairedMachine
 from app.gateway.across import links, tunnel
-from app.gateway.across.links import MachineLink, Spreads
+from app.gateway.across.links import MachineLink
+from app.gateway.across.spreads import Spreads
 from app.gateway.across.tunnel import NOT_PAIRED, Pipe, TunnelReply, TunnelRequest, call_machine
 from app.gateway.machines.trust import TrustedMachines
 from app.machines import identity as machine_identity

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.advisor.memory.setting import RunSetting
-from app.advisor.plans.across import MachineRoom, deal_out, plan_layers
+from app.advisor.plans.across import LAYER_COSTS, NODE_COSTS, MachineRoom, deal_out, plan_layers
 from app.core.model_facts import Layer, ModelFacts, WeightGroup, WeightKind
 from app.gateway.advising.engine_table import engine_table
 
@@ -101,3 +101,16 @@ def test_only_the_chosen_experts_are_read() -> None:
 def test_without_a_bandwidth_no_speed_is_claimed() -> None:
     blind = MachineRoom(name="desk", free_bytes=16 * GB, bandwidth_gb_s=None)
     assert plan_layers(facts_with(24), SETTING, [HERE, blind]).tokens_per_second is None
+
+
+def test_a_process_on_each_waits_for_the_network_less_often_and_takes_more_memory() -> None:
+    vllm = RunSetting(engine=engine_table()["vllm"], context=4096, slots=2)
+    layers, nodes = (plan_layers(facts_with(24), vllm, [HERE, DESK], costs) for costs in (LAYER_COSTS, NODE_COSTS))
+    assert (nodes.engine, nodes.engine_name, nodes.slots) == ("vllm", "vLLM", 2)
+    assert "1 x 0.50 ms" in nodes.shares[1].arithmetic
+    assert "2 x 0.50 ms" in layers.shares[1].arithmetic
+    more = nodes.shares[0].needed_bytes - layers.shares[0].needed_bytes
+    assert more == NODE_COSTS.compute_bytes - LAYER_COSTS.compute_bytes
+    assert nodes.tokens_per_second is not None
+    times = [share.token_ms or 0 for share in nodes.shares]
+    assert 1e3 / nodes.tokens_per_second == pytest.approx(sum(times) + NODE_COSTS.step_s * 1e3)

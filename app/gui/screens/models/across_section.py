@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QSizePolicy
 
+from app.client.http import quote_segment
 from app.core import words
 from app.core.across import HERE, AcrossPlan, AcrossRequest, LayerShare, MachineMemory
 from app.core.engines import EngineStatus
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from app.gui.net.api import GatewayCall
 
 _ABOUT = LazyText(
-    "A model that no computer of yours has the memory for can lie over several: each holds some of its layers. "
+    "A model that no computer of yours has the memory for can lie over several: each holds some of its layers, "
+    "in a tunnel that only paired computers reach. "
     "Every token waits for the network, so one computer with enough memory is usually faster."
 )
 _NO_LENDER = LazyText("No computer lends its memory. Switch that on there, under Other computers.")
@@ -56,9 +58,9 @@ class AcrossModel(QObject):
 
     @property
     def is_offered(self) -> bool:
-        """Whether this kind of model can lie over several computers, and another is paired."""
+        """Whether it is a model of this computer, and another is paired."""
         model = self.model
-        is_own = model is not None and model.format == "gguf" and model.chats and not (model.attached or model.problem)
+        is_own = model is not None and model.chats and not (model.attached or model.problem)
         listing = self._machines.value
         return is_own and listing is not None and bool(listing.machines)
 
@@ -80,7 +82,7 @@ class AcrossModel(QObject):
     @property
     def can_load(self) -> bool:
         """Whether there is a plan that fits."""
-        return self.plan is not None and self.plan.fits and not self.is_loading
+        return self.plan is not None and self.plan.fits and self.plan.is_started and not self.is_loading
 
     @property
     def status(self) -> EngineStatus | None:
@@ -100,10 +102,9 @@ class AcrossModel(QObject):
 
     def measure(self) -> None:
         """Ask each paired computer what it lends now, and have the way to it measured."""
-        if self._measuring is None:
-            self._measuring = self._api.get(
-                "/machines/memory", list[MachineMemory], self._show_lenders, self._refuse_measuring
-            )
+        if self._measuring is None and self.model is not None:
+            path = f"/machines/memory?model={quote_segment(self.model.name)}"
+            self._measuring = self._api.get(path, list[MachineMemory], self._show_lenders, self._refuse_measuring)
         self.changed.emit()
 
     def choose_machine(self, name: str, *, is_chosen: bool) -> None:
