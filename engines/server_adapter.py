@@ -32,8 +32,8 @@ from engines.api import (
     StopPlan,
 )
 from engines.failures import FailureReader
-from engines.foreign_worker import ANSWERS_NOBODY
 from engines.flags import FlagTable, build_arguments, trace_arguments, trace_environment
+from engines.foreign_worker import ANSWERS_NOBODY
 from engines.log_lines import Row, read_line
 from engines.program_probe import flags_of, on_path, output_of
 from engines.worker_launch import foreign_process

@@ -41,7 +41,7 @@ def enter_network(order: "dict[str, Any]") -> int:
     listener.set_inheritable(True)
     device = make_network(order["device"], order["address"])
     life, held = os.pipe()
-    os.set_inheritable(held, True)
+    os.set_inheritable(held, True)  # noqa: FBT003 -- it takes no keyword
     with socket.socket(fileno=order["descriptor"]) as carrier:
         socket.send_fds(carrier, [b"d"], [device, life])
     os.close(device)

@@ -1,6 +1,6 @@
 """What llama.cpp, as xllamacpp brings it, is and can do. Checked against the pinned build (see `install.toml`)."""
 
-from engines.api import Descriptor, EngineFamily, Feature, Gauge, ModelFormat, Route, SlotStates
+from engines.api import ComputerSpan, Descriptor, EngineFamily, Feature, Gauge, ModelFormat, Route, SlotStates, SpanKind
 from engines.api.support import NameKind, NameSource
 from engines.llama_cpp.traits import TRAITS
 

@@ -1,6 +1,6 @@
 """What MLX-LM is and can do, behind our worker. Checked against mlx-lm 0.32.2 on the CPU under Linux."""
 
-from engines.api import Descriptor, EngineFamily, Feature, ModelFormat, Route
+from engines.api import ComputerSpan, Descriptor, EngineFamily, Feature, ModelFormat, Route, SpanKind
 from engines.api.support import NameKind, NameSource
 from engines.mlx_lm.traits import TRAITS
 

@@ -175,16 +175,16 @@ def test_requests_come_by_the_socket_that_was_made_outside_its_network(
         listener.bind(("127.0.0.1", 0))
         port, descriptor = listener.getsockname()[1], listener.fileno()
         command = [sys.executable, "-P", "-m", "engines.foreign_worker", "elsewhere"]
-        done = subprocess.run(
+        with subprocess.Popen(
             command,
             env={**environment, LISTENER_VARIABLE: str(descriptor)},
             pass_fds=(descriptor,),
             stdin=subprocess.PIPE,
-            capture_output=True,
+            stdout=subprocess.PIPE,
             text=True,
-            check=True,
-        )
-        assert done.stdout.split() == [str(port)]
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.read().split() == [str(port)]
 
 
 def test_the_launcher_and_the_engine_mean_the_same_socket() -> None:

@@ -106,6 +106,20 @@ def test_room_being_made_is_called_off(section: AcrossSection, model: AcrossMode
     assert section.load.isEnabled()
 
 
+def test_a_model_of_another_format_is_asked_for_by_name_and_what_is_only_planned_is_not_loaded(
+    section: AcrossSection, model: AcrossModel, api: DemoApi
+) -> None:
+    sentence = "MLX's ring was never run by Roundhouse, which plans it and does not start it."
+    api.replies["POST /plan/across"] = replace(SPREAD, is_started=False, reasons=[sentence])
+    model.open_model(replace(MODEL, name="ml x", format="mlx"))
+    api.flush()
+    assert ("GET", "/machines/memory?model=ml%20x", None) in api.calls
+    lender_row(section, "desk").toggle.click()
+    api.flush()
+    assert section.reasons.text() == sentence
+    assert not section.load.isEnabled()
+
+
 def test_a_plan_that_does_not_fit_is_said_and_not_loaded(section: AcrossSection, api: DemoApi) -> None:
     api.replies["POST /plan/across"] = replace(SPREAD, fits=False, sentence="It does not fit.")
     lender_row(section, "desk").toggle.click()
@@ -153,7 +167,7 @@ def test_nothing_is_offered_without_another_computer_or_for_another_kind_of_mode
     stores: Stores, api: DemoApi, shell: QuietShell
 ) -> None:
     model = AcrossModel(stores, shell)
-    for other in (replace(MODEL, format="mlx"), replace(MODEL, attached="http://127.0.0.1:1/v1"), None):
+    for other in (replace(MODEL, chats=False), replace(MODEL, attached="http://127.0.0.1:1/v1"), None):
         model.open_model(other)
         assert not model.is_offered
     model.open_model(MODEL)

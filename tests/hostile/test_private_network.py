@@ -36,7 +36,8 @@ listener.listen()
 with socket.socket() as own:
     own.bind(("", 0)); own.listen()
     facts = {"devices": sorted(name for _, name in socket.if_nameindex()),
-             "host": attempt(("127.0.0.1", int(sys.argv[1]))), "other": attempt(("192.0.2.1", 80)), "own": attempt(own.getsockname())}
+             "host": attempt(("127.0.0.1", int(sys.argv[1]))), "other": attempt(("192.0.2.1", 80)),
+             "own": attempt(own.getsockname())}
 client, _ = listener.accept()
 client.sendall(json.dumps(facts).encode())
 client.close()
@@ -86,7 +87,7 @@ def test_it_reaches_nothing_of_this_computer_and_requests_come_by_one_socket(
 def test_an_address_that_makes_no_sense_starts_nothing(
     pair: tuple[socket.socket, socket.socket], tmp_path: Path
 ) -> None:
-    network = PrivateNetwork(address="10.96", host="127.0.0.1", port=0, descriptor=pair[1].fileno(), device="x" * 40)
+    network = PrivateNetwork(address="10.96.0.", host="127.0.0.1", port=0, descriptor=pair[1].fileno())
     order = LaunchOrder(argv=("/bin/true",), env={}, cwd=str(tmp_path), network=network)
     with launcher_command(order) as command:
         done = subprocess.run(

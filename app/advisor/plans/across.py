@@ -20,7 +20,6 @@ from app.core.model_facts import ModelFacts, WeightGroup, WeightKind
 from app.core.words import format_bytes, format_rate, format_tokens
 
 
-
 class SpanCosts(msgspec.Struct, frozen=True, kw_only=True):
     """What one way of spreading a model costs beside its weights and its cache."""
 
@@ -39,7 +38,7 @@ LAYER_COSTS = SpanCosts(compute_bytes=256 << 20, round_trips=2, hidden_bytes=4)
 output is fetched; the state travels in F32."""
 NODE_COSTS = SpanCosts(compute_bytes=2 << 30, round_trips=1, hidden_bytes=4, step_s=5e-3)
 """A process of vLLM or SGLang on each: PyTorch and its threads come to 2 GiB. The state goes there as two numbers of 16
-bits, and the token comes back. On a processor vLLM alone wrote 145 to 250 tokens/s of a model that is read in no time."""
+bits, and the token comes back. On a processor vLLM alone wrote 145 to 250 tokens/s of a model read in no time."""
 _GIVEN_HERE = frozenset({WeightKind.INPUT_EMBEDDING, WeightKind.LOOKUP_TABLE})
 
 
@@ -157,9 +156,7 @@ def _describe_share(machine: MachineRoom, facts: ModelFacts, part: _Part, costs:
     )
 
 
-def _describe_plan(
-    facts: ModelFacts, setting: RunSetting, shares: Sequence[LayerShare], step_s: float
-) -> AcrossPlan:
+def _describe_plan(facts: ModelFacts, setting: RunSetting, shares: Sequence[LayerShare], step_s: float) -> AcrossPlan:
     times = [share.token_ms for share in shares if share.token_ms is not None]
     token_ms = sum(times, step_s * 1e3)
     rate = 1e3 / token_ms if len(times) == len(shares) and token_ms else None

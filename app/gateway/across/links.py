@@ -156,9 +156,7 @@ class NodeLink(HeldMachine):
         """Have the machine start its process, and carry packets. Raises Unavailable with why not."""
         pipe = await self._hold_machine(size_bytes, node)
         self._keep_task(asyncio.create_task(self._watch_machine(pipe)))
-        reply, way = await call_machine(
-            self._trusted, self.machine, TunnelRequest(ask="layers", session=self._session)
-        )
+        reply, way = await call_machine(self._trusted, self.machine, TunnelRequest(ask="layers", session=self._session))
         if reply.problem:
             way[1].close()
             raise Unavailable(f"{self.machine.name} can hold no layers: {reply.problem}", code="machine_refuses")

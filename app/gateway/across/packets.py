@@ -46,7 +46,7 @@ class PacketSwitch:
         self._address = IPv4Address(address).packed
         self._on_start, self._on_end = on_start, on_end
         self._own, self._launchers = _make_pair()
-        self._own.setblocking(False)
+        self._own.settimeout(0)
         self._loop = asyncio.get_running_loop()
         self._device = self._life = -1
         self._ways: dict[bytes, asyncio.StreamWriter] = {}
@@ -80,10 +80,7 @@ class PacketSwitch:
         self._ways[whose] = writer
         try:
             while True:
-                size = int.from_bytes(await reader.readexactly(4))
-                if not _SHORTEST <= size <= _LONGEST:
-                    raise ValueError("that is no packet")
-                await self._receive_packet(await reader.readexactly(size), whose)
+                await self._receive_packet(await _read_packet(reader), whose)
         except (OSError, EOFError, ValueError) as error:
             log.info("An engine's network lost a way: %s", error)
         finally:
@@ -161,6 +158,14 @@ def _make_pair() -> tuple[socket.socket, socket.socket]:
     if sys.platform == "win32":  # no engine here has a network of its own
         return socket.socketpair()
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+async def _read_packet(reader: asyncio.StreamReader) -> bytes:
+    """Return the next packet of a connection. Raises ValueError for what is none, EOFError or OSError at its end."""
+    size = int.from_bytes(await reader.readexactly(4))
+    if not _SHORTEST <= size <= _LONGEST:
+        raise ValueError("that is no packet")
+    return await reader.readexactly(size)
 
 
 def _read_packets(device: int) -> list[bytes]:

@@ -111,13 +111,16 @@ async def _make_plan(
         plan = plan_layers(facts, setting, machines, LAYER_COSTS if engine.order is None else NODE_COSTS)
     except ValueError:
         raise BadRequest(f"{facts.name} has fewer layers than there are machines.", code="invalid_value") from None
-    reasons = [*plan.reasons, engine.span.tried]
-    if engine.order is not None:
-        reasons.insert(1, _OF_NODES.format(engine=engine.name))
     pool = choose_pool(await services.machine.read_free(), setting.backend)
-    return msgspec.structs.replace(
-        plan, reasons=reasons, is_started=engine.span.is_started, pool=pool.id if pool is not None else plan.pool
-    ), engine
+    plan = msgspec.structs.replace(plan, pool=pool.id if pool is not None else plan.pool)
+    return _add_span_facts(plan, engine), engine
+
+
+def _add_span_facts(plan: AcrossPlan, engine: _SpanEngine) -> AcrossPlan:
+    """Return the plan with how its engine works over computers, and what of that was tried."""
+    how = [] if engine.order is None else [_OF_NODES.format(engine=engine.name)]
+    reasons = [*plan.reasons, *how, engine.span.tried]
+    return msgspec.structs.replace(plan, reasons=reasons, is_started=engine.span.is_started)
 
 
 def _llama_cpp(services: Services) -> _SpanEngine:
@@ -159,15 +162,16 @@ def _choose_engine(services: Services, model: ModelInfo) -> EngineInfo:
     readers = [
         reader for reader in services.catalogue.readers_of(model.format) if span_of(services, reader.id) is not None
     ]
+    startable = [reader for reader in readers if _starts(services, reader)]
+    able = [reader for reader in startable if reader.installed] if startable else readers  # the others are planned only
     own = services.tuning.settings_of(model.runs_as).engine
-    installed = [reader for reader in readers if reader.installed or not _starts(services, reader)]
-    chosen = next((reader for reader in installed if reader.id == own), None)
-    if chosen is not None or installed:
-        return chosen or min(installed, key=lambda reader: not _starts(services, reader))
-    names = " or ".join(reader.name for reader in readers)
+    chosen = next((reader for reader in able if reader.id == own), next(iter(able), None))
+    if chosen is not None:
+        return chosen
+    names = " or ".join(reader.name for reader in startable)
     raise EngineFailed(
         f"No engine that is installed here runs {model.title} ({model.format}) over several computers.",
-        hint=f"{names} would." if names else "A GGUF file can lie over several, with llama.cpp.",
+        hint=f"{names} would." if readers else "A GGUF file can lie over several, with llama.cpp.",
         code="not_installed",
     )
 
@@ -209,9 +213,7 @@ async def arrange_across(services: Services, model: str, request: AcrossRequest)
     if engine.order is None:
         await services.spreads.connect_machines(model, plan)
         return
-    order = msgspec.structs.replace(
-        engine.order, context=plan.context, layers=[share.layers for share in plan.shares]
-    )
+    order = msgspec.structs.replace(engine.order, context=plan.context, layers=[share.layers for share in plan.shares])
     machine = await services.machine.read_free()
     share = memory_share(machine, _pool_of(machine, plan.pool), plan.shares[0].needed_bytes)
     await services.spreads.connect_machines(model, plan, order, memory_share=share)

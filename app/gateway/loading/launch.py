@@ -37,7 +37,7 @@ from app.hub.library.naming import fold_name
 from app.network.egress import egress_gate, is_this_computer
 from app.supervisor.policy import APPLICABLE, LoadRequest, MemoryNeeds, ModelPolicy, SupervisorPolicy
 from app.supervisor.pool import Supervisor
-from app.supervisor.scheduling import PLACES, SYSTEM
+from app.supervisor.scheduling import PLACES
 from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource, RemoteEndpoint, Route
 
 UNCHOSEN = LoadOptions()

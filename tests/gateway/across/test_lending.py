@@ -173,8 +173,10 @@ async def test_a_process_has_a_place_that_there_is(lender: Lender, changes: dict
 
 @pytest.mark.parametrize(
     "field",
-    [b'"rank":17', b'"rank":-1', b'"layers":[0]', b'"slots":0', b'"model":3', b'"trust_remote_code":true']
-    + [b'"engine":"' + b"x" * 65 + b'"', b'"context":0'],
+    [
+        *(b'"rank":17', b'"rank":-1', b'"layers":[0]', b'"slots":0', b'"model":3', b'"trust_remote_code":true'),
+        *(b'"engine":"' + b"x" * 65 + b'"', b'"context":0'),
+    ],
 )
 async def test_an_order_that_makes_no_sense_starts_nothing(lender: Lender, field: bytes) -> None:
     reader, writer = await asyncio.open_connection(

@@ -38,7 +38,7 @@ class PlayedLibrary:
     def find_model(self, name: str) -> ModelInfo:
         if name != "m":
             raise NotFound("No such model.")
-        return ModelInfo(name="m", path=str(self.path), format="safetensors", size_bytes=1)
+        return ModelInfo(name="m", title="M", path=str(self.path), format="safetensors", size_bytes=1)
 
 
 class PlayedCatalogue:
@@ -72,8 +72,8 @@ def services_with(model: Path, installation: EngineInstallation | None = VLLM) -
     )
 
 
-def order(model: Path, **fields: str) -> NodeOrder:
-    return NodeOrder(**{"engine": "vllm", "model": "m", "digest": digest_model(model), **fields})
+def order(folder: Path, **fields: str) -> NodeOrder:
+    return NodeOrder(**{"engine": "vllm", "model": "m", "digest": digest_model(folder), **fields})
 
 
 @pytest.fixture(autouse=True)
@@ -108,9 +108,10 @@ async def test_an_engine_that_is_not_installed_or_has_no_network_is_named(
 ) -> None:
     assert "not installed" in (await describe_room(services_with(model, None), order(model))).problem
     monkeypatch.setattr(room, "_network_problem", lambda: "Operation not permitted")
-    assert "network of its own: Operation not permitted" in (
-        await describe_room(services_with(model), order(model))
-    ).problem
+    assert (
+        "network of its own: Operation not permitted"
+        in (await describe_room(services_with(model), order(model))).problem
+    )
 
 
 async def test_an_engine_that_is_only_planned_needs_nothing_there(model: Path) -> None:

@@ -37,6 +37,7 @@ class PlayedService:
         self.requests: list[Any] = []
 
     def get(self, path: str, _kind: Any, **_how: Any) -> Any:  # noqa: ANN401 -- as the client's
+        self.requests.append(path)
         if path == "/machines":
             return MachineList(name="lap", fingerprint="3" * 64, port=11643, machines=[DESK])
         return LENDERS
@@ -72,6 +73,11 @@ def test_each_machine_says_what_it_lends_or_why_not() -> None:
     memory = json.loads(run("machines", "memory", "--json").stdout)["machine_memory"]
     assert [lender["name"] for lender in memory] == ["desk", "lap"]
     assert "lent by it" in run("machines").output
+
+
+def test_memory_is_asked_for_a_model(service: PlayedService) -> None:
+    assert run("machines", "memory", "--for", "my model").exit_code == 0
+    assert service.requests == ["/machines/memory?model=my%20model"]
 
 
 def test_memory_is_lent_and_taken_back(service: PlayedService) -> None:
