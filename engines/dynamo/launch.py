@@ -63,8 +63,9 @@ _OWN = (
     task_flag({"chat": (), "embed": ("--embedding-worker", "--runner", "pooling", "--convert", "embed")}),
 )
 """The worker tells the frontend which template to write a prompt with and what to read an answer with."""
-_NOT_VLLMS = frozenset({"lora", *(flag.option for flag in _OWN)})
-"""LoRA adapters are loaded by a request to the worker, which nobody here sends."""
+_NOT_VLLMS = frozenset({"lora", "node", *(flag.option for flag in _OWN)})
+"""LoRA adapters are loaded by a request to the worker, which nobody here sends; processes on several computers are its
+own affair."""
 
 TABLE = FlagTable(
     engine="NVIDIA Dynamo",

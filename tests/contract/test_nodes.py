@@ -75,7 +75,7 @@ def test_each_is_in_a_network_of_its_own_and_uses_no_other(engine: str) -> None:
     assert (first.network.host, first.network.port, first.network.descriptor) == ("127.0.0.1", 5005, 7)
     for launched in (first, second):
         env = launched.processes[0].env
-        assert {env["GLOO_SOCKET_IFNAME"], env["NCCL_SOCKET_IFNAME"]} == {launched.network.device}
+        assert {env["GLOO_SOCKET_IFNAME"], env["NCCL_SOCKET_IFNAME"]} == {first.network.device}
         assert env["NCCL_IB_DISABLE"] == "1"
 
 

@@ -125,10 +125,10 @@ class PacketSwitch:
                 await self._route_packet(packet)
 
     async def _wait_until_readable(self, device: int) -> None:
-        readable = self._loop.create_future()
-        self._loop.add_reader(device, lambda: readable.done() or readable.set_result(None))
+        readable = asyncio.Event()
+        self._loop.add_reader(device, readable.set)
         try:
-            await readable
+            await readable.wait()
         finally:
             self._loop.remove_reader(device)
 
@@ -169,7 +169,7 @@ async def _read_packet(reader: asyncio.StreamReader) -> bytes:
 
 
 def _read_packets(device: int) -> list[bytes]:
-    packets = []
+    packets: list[bytes] = []
     with contextlib.suppress(OSError):  # BlockingIOError: there are no more now
         while len(packets) < _AT_ONCE and (packet := os.read(device, _LONGEST)):
             packets.append(packet)

@@ -72,8 +72,8 @@ def services_with(model: Path, installation: EngineInstallation | None = VLLM) -
     )
 
 
-def order(folder: Path, **fields: str) -> NodeOrder:
-    return NodeOrder(**{"engine": "vllm", "model": "m", "digest": digest_model(folder), **fields})
+def order(folder: Path, *, engine: str = "vllm", model: str = "m", digest: str = "") -> NodeOrder:
+    return NodeOrder(engine=engine, model=model, digest=digest or digest_model(folder))
 
 
 @pytest.fixture(autouse=True)
