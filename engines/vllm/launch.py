@@ -217,6 +217,7 @@ ON_CPU = BackendTerms(
     env={
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # bound, it leaves out a core for each process beside the workers
         "TORCHDYNAMO_DISABLE": "1",  # without a compiler a request for log probabilities would end it
+        "VLLM_USE_AOT_COMPILE": "0",  # over several computers it would compile ahead all the same, and fail
     },
     threads_variable="OMP_NUM_THREADS",
     memory_fraction=PROCESSOR_SHARE,

@@ -108,9 +108,7 @@ def test_the_model_has_to_be_on_both_and_the_same(machines: tuple[Machine, Machi
     assert memory["backend"] == "cpu"
 
 
-def test_a_model_is_planned_loaded_and_answers_over_two_and_unloading_ends_both(
-    machines: tuple[Machine, Machine],
-) -> None:
+def test_a_model_is_planned_loaded_and_answers_over_two(machines: tuple[Machine, Machine]) -> None:
     lap, desk = machines
     plan = lap.json("plan", "spread", "--across", "desk", "--context", CONTEXT)["across"]
     assert plan["fits"]
@@ -125,10 +123,6 @@ def test_a_model_is_planned_loaded_and_answers_over_two_and_unloading_ends_both(
     assert "VRAM" in words
     speeds = [measure_speed(lap) for _ in range(3)]
     log.info("%s; predicted %.0f tok/s, measured %s", lender(lap), plan["tokens_per_second"], speeds)
-
-    assert lap.run("unload", "spread").returncode == 0
-    wait_until(lambda: "layers" not in desk.run("ps").stdout)
-    wait_until(lambda: not engine_processes(lap) and not engine_processes(desk))
 
 
 def listens_on_neither(*pair: Machine) -> bool:
@@ -174,4 +168,14 @@ def test_memory_that_is_taken_back_ends_the_answer_and_says_so(machines: tuple[M
     assert desk.run("machines", "lend", "lap", "--off").returncode == 0
     assert "lent no longer" in read_loss(chat, taken_at)
     assert "does not lend" in lap.run("load", "spread").stderr
+    wait_until(lambda: not engine_processes(lap) and not engine_processes(desk))
+
+
+def test_unloading_ends_the_processes_on_both(machines: tuple[Machine, Machine]) -> None:
+    lap, desk = machines
+    assert desk.run("machines", "lend", "lap").returncode == 0
+    load_over_both(lap)
+    assert engine_processes(desk)
+    assert lap.run("unload", "spread").returncode == 0
+    wait_until(lambda: "layers" not in desk.run("ps").stdout)
     wait_until(lambda: not engine_processes(lap) and not engine_processes(desk))
