@@ -122,7 +122,8 @@ DESCRIPTOR = Descriptor(
     ),
     span=ComputerSpan(
         kind=SpanKind.NODES,
-        tried="vLLM was tried over two computers with a tiny model on processors, never with GPUs.",
+        tried="vLLM's processes found each other over two computers and read their layers, on processors; no answer "
+        "was seen yet.",
     ),
     traits=TRAITS,
 )
