@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from app.benchmark.gains import is_noise
 from app.benchmark.statistics import bootstrap_ratio
 from app.core.benchmarks import BenchmarkLevel, BenchmarkReceipt, BenchmarkSample, Figure
 
@@ -26,7 +27,7 @@ class FigureComparison(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_noise(self) -> bool:
         """Whether the two may as well be equal."""
-        return self.ratio.low <= 1 <= self.ratio.high
+        return is_noise(self.ratio)
 
     @property
     def is_better(self) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from app.benchmark.comparison import ReceiptComparison
+from app.benchmark.gains import format_ratio
 from app.core import words
 from app.core.benchmarks import BenchmarkLevel, BenchmarkReceipt, Distribution, Figure, SpeedRatio
 
@@ -91,8 +92,8 @@ def summary_lines(receipt: BenchmarkReceipt) -> Iterator[str]:
 
 
 def _ratio_words(ratio: SpeedRatio) -> str:
-    ttft, token = (f"{part.value:.2f} times ({part.low:.2f} to {part.high:.2f})" for part in (ratio.ttft, ratio.token))
-    return f"the first token takes {ttft} as long as without, and whole answers, per token, {token}"
+    ttft, token = format_ratio(ratio.ttft), format_ratio(ratio.token)
+    return f"the first token takes {ttft} times as long as without, and whole answers, per token, {token} times"
 
 
 def _prefix_lines(receipt: BenchmarkReceipt) -> Iterator[str]:
@@ -170,8 +171,8 @@ def comparison_rows(comparison: ReceiptComparison) -> list[list[str]]:
     for figure in comparison.figures:
         show = format_seconds if figure.unit == "s" else _format_number
         verdict = "no difference" if figure.is_noise else "better" if figure.is_better else "worse"
-        ratio = f"{figure.ratio.value:.2f} ({figure.ratio.low:.2f} to {figure.ratio.high:.2f})"
-        rows.append([str(figure.concurrency), figure.name, show(figure.first), show(figure.second), ratio, verdict])
+        values = (show(figure.first), show(figure.second), format_ratio(figure.ratio))
+        rows.append([str(figure.concurrency), figure.name, *values, verdict])
     return rows
 
 

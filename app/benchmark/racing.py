@@ -1,11 +1,12 @@
-"""Who won: the engine whose whole answers come sooner than those of the engine of before, by more than noise.
+"""Who won: the engine whose whole answers come clearly sooner than those of the engine of before.
 
-A challenger has to be faster with 95 % confidence, by bootstrap over single requests, and by enough to be worth it.
-Otherwise the engine of before stays.
+A challenger has to save enough to be worth it with 95 % confidence, by bootstrap over single requests. Otherwise the
+engine of before stays.
 """
 
 from collections.abc import Mapping, Sequence
 
+from app.benchmark.gains import describe_bound, is_faster_by
 from app.benchmark.statistics import bootstrap_time_ratio
 from app.benchmark.workloads import CHARACTERS_PER_TOKEN, make_workload, pick_conversations, prompt_characters
 from app.core.benchmarks import BenchmarkReceipt, BenchmarkSample, BenchmarkSettings, Figure, RaceEntry
@@ -68,14 +69,15 @@ def describe_race(entries: Sequence[RaceEntry], before: str, winner: str, names:
     entry = next((entry for entry in entries if entry.engine == winner), None)
     name, old = names.get(winner, winner), names.get(before, before)
     if winner == before:
-        return f"{old} stays: no other engine is faster by more than noise."
+        least = f"at least {LEAST_GAIN * 100:.0f} %, with 95 % confidence"
+        return f"{old} stays: no other engine is clearly faster (by {least})."
     if entry is None or entry.ratio is None:
         return f"{name} is used from now on: {old} could not be measured."
-    return f"{name} is used from now on: it answers in {entry.ratio.value:.2f} times the time of {old}."
+    return f"{name} is used from now on: its answers take {describe_bound(entry.ratio, f'with {old}')}."
 
 
 def _is_clearly_faster(entry: RaceEntry) -> bool:
-    return entry.ratio is not None and entry.ratio.high < 1 and entry.ratio.value <= 1 - LEAST_GAIN
+    return entry.ratio is not None and is_faster_by(entry.ratio, LEAST_GAIN)
 
 
 def _answer_time(entry: RaceEntry) -> float:

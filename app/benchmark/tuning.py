@@ -1,8 +1,8 @@
 """Which settings of a model to try, on whom to go on, and what to keep: successive halving by whole answers.
 
 Each candidate changes one thing. All are measured a little, the better half is measured again, until few are left; the
-settings of before always run along. The best of each kind that is better with 95 % confidence are put together, and are
-kept only if the whole is better in requests of its own.
+settings of before always run along. The best of each kind that saves enough with 95 % confidence are put together, and
+are kept only if the whole does so in requests of its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,9 @@ from statistics import median
 
 import msgspec
 
+from app.benchmark.gains import describe_bound, describe_change, is_faster_by
 from app.benchmark.statistics import bootstrap_time_ratio
-from app.core.benchmarks import AnswerFigures, BenchmarkSample, CandidateResult, Figure
+from app.core.benchmarks import AnswerFigures, AnswerRatios, BenchmarkSample, CandidateResult, Figure
 from app.core.models import DRAFT_OFF, ModelSettings
 
 BEFORE = "as it is"
@@ -57,11 +58,17 @@ _NAMES = {
 }
 
 
+_ALWAYS_TRIED = ("threads", "batch_tokens", "flash_attention")
+"""On every computer, where the engine has an option for it."""
+
+
 class CandidateScope(msgspec.Struct, frozen=True, kw_only=True):
     """What there is to choose from on a computer, for a model and its engine."""
 
     takes: frozenset[str]
     """Settings that the engine has an option for."""
+    engine: str
+    """What sentences call it."""
     threads: int | None
     """It computes with now."""
     logical_cores: int | None
@@ -75,6 +82,8 @@ class CandidateScope(msgspec.Struct, frozen=True, kw_only=True):
     draft_candidates: tuple[str, ...] = ()
     """What could: the model's own head, n-grams, smaller models that are here."""
     tries_kv: bool = False
+    kv_problem: str = ""
+    """Why smaller KV caches are not tried, though somebody asked for it."""
     slots: int = 1
     """Requests that are answered at once now; others wait."""
     concurrency: int = 1
@@ -113,10 +122,24 @@ def propose_candidates(own: ModelSettings, scope: CandidateScope) -> list[Settin
     return [part for part in candidates if getattr(own, part.kind) != part.value]
 
 
+def list_untried(scope: CandidateScope) -> list[CandidateResult]:
+    """Return what is tried with other engines and cannot be with this one, each with the reason."""
+    planned = {"gpu_layers": scope.gpu_layers, "cpu_moe_layers": scope.cpu_moe_layers}
+    kinds = (*_ALWAYS_TRIED, *(kind for kind, layers in planned.items() if layers is not None))
+    missing = [kind for kind in kinds if kind not in scope.takes]
+    untried = [CandidateResult(name=_NAMES[kind], problem=f"{scope.engine} has no option for it.") for kind in missing]
+    if not scope.draft and not scope.draft_candidates:
+        problem = f"Nothing here drafts for it with {scope.engine}."
+        untried.append(CandidateResult(name=_NAMES["draft"], problem=problem))
+    if scope.kv_problem:
+        untried.append(CandidateResult(name=_NAMES["kv_type"], problem=scope.kv_problem))
+    return untried
+
+
 def _thread_counts(scope: CandidateScope) -> list[int]:
     """Return other numbers of threads than now: one fewer, half, and all that may run."""
     now = scope.threads
-    if now is None:
+    if now is None or "threads" not in scope.takes:
         return []
     most = int(scope.usable_cores or scope.logical_cores or now)
     counts = {now - 1, now // 2, most, scope.logical_cores or now}
@@ -156,8 +179,8 @@ def ratio_to_before(samples: Mapping[str, Sequence[BenchmarkSample]], name: str)
 
 
 def is_better(ratio: Figure) -> bool:
-    """Tell whether something is faster by more than noise, and by enough to be worth it."""
-    return ratio.high < 1 and ratio.value <= 1 - LEAST_GAIN
+    """Tell whether something saves enough to be worth it, with 95 % confidence."""
+    return is_faster_by(ratio, LEAST_GAIN)
 
 
 def answer_time(sample: BenchmarkSample) -> float:
@@ -195,15 +218,22 @@ def candidate_result(
     )
 
 
-def describe_tuning(
-    kept: Sequence[SettingCandidate], before: AnswerFigures, after: AnswerFigures, ratio: Figure
-) -> str:
+def answer_ratios(before: Sequence[BenchmarkSample], after: Sequence[BenchmarkSample]) -> AnswerRatios:
+    """Return how long the parts of answers take, to those of before. Raises ValueError for no samples."""
+    return AnswerRatios(
+        ttft=bootstrap_time_ratio(before, after, lambda sample: sample.ttft_s),
+        tpot=bootstrap_time_ratio(before, after, lambda sample: sample.tpot_s),
+        e2e=bootstrap_time_ratio(before, after, answer_time),
+    )
+
+
+def describe_tuning(kept: Sequence[SettingCandidate], ratios: AnswerRatios) -> str:
     """Return what came of it, in a sentence or two."""
     if not kept:
-        return "The settings stay: none that was tried is faster by more than noise."
+        least = f"at least {LEAST_GAIN * 100:.0f} %, with 95 % confidence"
+        return f"The settings stay: none that was tried is clearly faster (by {least})."
     names = ", ".join(candidate.name for candidate in kept)
     return (
-        f"Faster: {names}. Whole answers take {ratio.value:.2f} times as long as before "
-        f"({ratio.low:.2f} to {ratio.high:.2f}): first token {after.ttft_s / before.ttft_s:.2f} times, "
-        f"each token after it {after.tpot_s / max(before.tpot_s, 1e-9):.2f} times."
+        f"Faster: {names}. Whole answers take {describe_bound(ratios.e2e, 'before')}. "
+        f"First token: {describe_change(ratios.ttft)}; each token after it: {describe_change(ratios.tpot)}."
     )

@@ -1,4 +1,4 @@
-"""Follows a job of the service that measures something: its stages as notes, its end, and Ctrl-C."""
+"""Follows a job of the service that measures something: its stages as notes, its end, Ctrl-C, and the way back."""
 
 from typing import TypeVar
 
@@ -14,6 +14,7 @@ from app.core.events import (
     TrialChanged,
     TuneChanged,
 )
+from app.core.models import ModelSettings, list_changes
 
 J = TypeVar("J", BenchmarkChanged, DraftTrialChanged, QuantizeChanged, RaceChanged, TrialChanged, TuneChanged)
 _MOST_S = 24 * 3600.0
@@ -39,3 +40,12 @@ def follow_job(client: GatewayClient, kind: type[J], *, stop: str) -> J:
         client.delete(stop)
         raise
     raise EngineFailed("The service ended before the measurement did.", code="measurement_failed")
+
+
+def print_undo(model: str, before: ModelSettings, after: ModelSettings) -> None:
+    """Say which command sets a model as it was before a measurement changed it."""
+    values = {name: getattr(before, name) for name in list_changes(before, after)}
+    options = [
+        f"--unset {name}" if value is None else f"--{name.replace('_', '-')} {value}" for name, value in values.items()
+    ]
+    print_note(f"To undo: roundhouse tune {model} {' '.join(options)}")

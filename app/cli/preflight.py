@@ -27,10 +27,10 @@ _START_S = 60.0
 @click.option("--keep-disturbed", is_flag=True, help="With --measure: go on while other programs are busy.")
 @json_option
 def preflight(tool: str, model: str, *, measure: bool, keep_disturbed: bool, as_json: bool) -> None:
-    """Say how MODEL would do with TOOL here: how long its first prompt takes, and the context it needs.
+    """Say how MODEL would do with TOOL here: how soon it answers the first prompt, and the context it needs.
 
-    Sizes were recorded from the real programs. Without TOOL, all of them are listed; without MODEL, your usual one is
-    meant. Times are predicted unless they were measured here.
+    Prompts are as large as those that the real programs sent when they were recorded, in tokens. Without TOOL, all
+    tools are listed; without MODEL, your usual one is meant. Times are predicted until you measure them.
     """
     client = connect_gateway()
     path = f"/preflights?{urlencode({'tool': tool, 'model': model})}"
@@ -52,18 +52,36 @@ def _sentence_lines(preflights: list[ToolPreflight]) -> Iterator[str]:
 
 
 def _table_lines(preflights: list[ToolPreflight]) -> Iterator[str]:
+    yield from (f"Model: {model}" for model in dict.fromkeys(part.model for part in preflights))
     rows = [
         (
             part.tool,
             part.version,
             str(part.prompt_tokens),
             str(part.tools),
-            "" if part.cold_s is None else words.format_duration(part.cold_s),
-            "" if part.warm_s is None else words.format_duration(part.warm_s),
-            "measured" if part.is_measured else "predicted",
+            "unknown" if part.cold_s is None else words.format_duration(part.cold_s),
+            "unknown" if part.warm_s is None else words.format_duration(part.warm_s),
+            "measured" if part.is_measured else "" if part.cold_s is None else "predicted",
             str(part.context_needed),
+            _verdict(part),
         )
         for part in preflights
     ]
-    head = ("TOOL", "VERSION", "PROMPT", "TOOLS", "FIRST TOKEN", "LATER ONES", "", "CONTEXT NEEDED")
+    head = ("TOOL", "VERSION", "PROMPT", "TOOLS", "FIRST ANSWER", "LATER ONES", "", "CONTEXT NEEDED", "")
     yield from format_table(head, rows)
+
+
+def _verdict(part: ToolPreflight) -> str:
+    """Return what stands in the way, in a few words; empty for nothing."""
+    obstacles: list[str] = []
+    if part.largest_context is not None and part.largest_context < part.context_needed:
+        obstacles.append(f"at most {part.largest_context} here")
+    elif part.context is not None and part.context < part.context_needed:
+        obstacles.append(f"set to {part.context}")
+    if part.tools and not part.calls_tools:
+        obstacles.append("calls no tools")
+    if part.tools and part.tool_tasks:
+        obstacles.append(f"{part.valid_calls} of {part.tool_tasks} calls valid")
+    if part.suggestion:
+        obstacles.append(f"use {part.suggestion}")
+    return ", ".join(obstacles)

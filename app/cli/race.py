@@ -5,10 +5,11 @@ from urllib.parse import quote
 
 import click
 
+from app.benchmark.gains import format_ratio
 from app.benchmark.markdown import format_seconds
 from app.cli.gateway import connect_gateway
-from app.cli.measuring import follow_job
-from app.cli.output import format_table, json_option, print_note, show_result
+from app.cli.measuring import follow_job, print_undo
+from app.cli.output import format_table, json_option, show_result
 from app.core import words
 from app.core.benchmarks import (
     BUILT_IN_WORKLOADS,
@@ -44,7 +45,8 @@ def race(  # noqa: PLR0913 -- the options of one command
 ) -> None:
     """Measure MODEL with every installed engine that reads it, and use the fastest from its next load on.
 
-    The engine of now stays unless another is faster by more than noise. Nothing is installed unless --install names it.
+    The engine of now stays unless another saves at least 5 % of the time, with 95 % confidence. Nothing is installed
+    unless --install names it.
     """
     client = connect_gateway()
     path = f"/races/plan?model={quote(model, safe='')}&workload={workload}"
@@ -64,8 +66,7 @@ def race(  # noqa: PLR0913 -- the options of one command
         raise EngineFailed("The race ended without a result.", code="race_failed")
     show_result("race", result, as_json=as_json, text=_result_lines)
     if result.is_change:
-        undo = f"--engine {result.set_before}" if result.set_before else "--unset engine"
-        print_note(f"To undo: roundhouse tune {model} {undo}")
+        print_undo(model, result.settings_before, result.settings)
 
 
 def _plan_lines(plan: RacePlan) -> Iterator[str]:
@@ -92,8 +93,7 @@ def _result_lines(result: RaceResult) -> Iterator[str]:
     rows: list[tuple[str, ...]] = []
     for entry in result.entries:
         answer = "" if entry.e2e_s is None else format_seconds(entry.e2e_s)
-        figure = entry.ratio
-        ratio = "" if figure is None else f"{figure.value:.2f} ({figure.low:.2f} to {figure.high:.2f})"
+        ratio = "" if entry.ratio is None else format_ratio(entry.ratio)
         rows.append((entry.engine, answer, ratio, entry.receipt, entry.problem or entry.note))
     yield from format_table(("ENGINE", "WHOLE ANSWER", f"TO {result.engine_before}".upper(), "RESULT", ""), rows)
     yield result.sentence

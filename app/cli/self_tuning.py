@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from app.benchmark.gains import format_ratio
 from app.benchmark.markdown import DISTURBED, format_seconds
-from app.cli.measuring import follow_job
-from app.cli.output import format_table, print_note, show_result
+from app.cli.measuring import follow_job, print_undo
+from app.cli.output import format_table, show_result
 from app.client.http import GatewayClient
 from app.core.benchmarks import CandidateResult, StartTune, TuneResult
 from app.core.errors import EngineFailed
@@ -22,18 +23,7 @@ def measure_settings(client: GatewayClient, request: StartTune, *, as_json: bool
         raise EngineFailed("Self-tuning ended without a result.", code="tuning_failed")
     show_result("tuning", result, as_json=as_json, text=_result_lines)
     if result.is_change:
-        names = [
-            name
-            for name in result.settings.__struct_fields__
-            if getattr(result.settings, name) != getattr(result.settings_before, name)
-        ]
-        print_note(f"To undo: roundhouse tune {request.model} {' '.join(_undo_options(result, names))}")
-
-
-def _undo_options(result: TuneResult, names: list[str]) -> Iterator[str]:
-    for name in names:
-        before = getattr(result.settings_before, name)
-        yield f"--unset {name}" if before is None else f"--{name.replace('_', '-')} {before}"
+        print_undo(request.model, result.settings_before, result.settings)
 
 
 def _result_lines(result: TuneResult) -> Iterator[str]:
@@ -64,6 +54,6 @@ def _entry_row(entry: CandidateResult) -> tuple[str, ...]:
         entry.name,
         str(entry.requests),
         "" if entry.e2e_s is None else format_seconds(entry.e2e_s),
-        "" if ratio is None else f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})",
+        "" if ratio is None else format_ratio(ratio),
         ", ".join(filter(None, remarks)),
     )

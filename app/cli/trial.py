@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 import click
 import msgspec
 
+from app.benchmark.gains import format_ratio
 from app.benchmark.markdown import format_seconds
 from app.cli.gateway import connect_gateway
 from app.cli.measuring import follow_job
@@ -130,7 +131,7 @@ def _report_lines(report: TrialReport) -> Iterator[str]:
         yield from ("", f"{part.id}, first:", part.first, f"{part.id}, second:", part.second)
     for name, ratio in (("First token", result.ttft_ratio), ("Whole answer", result.e2e_ratio)):
         if ratio is not None:
-            yield f"{name}: {ratio.value:.2f} times the first's ({ratio.low:.2f} to {ratio.high:.2f})"
+            yield f"{name}: {format_ratio(ratio)} times the first's"
     yield result.sentence
     yield from result.disturbances
     if report.switch is not None:

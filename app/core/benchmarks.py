@@ -359,6 +359,14 @@ class AnswerFigures(msgspec.Struct, frozen=True, kw_only=True):
     e2e_s: float
 
 
+class AnswerRatios(msgspec.Struct, frozen=True, kw_only=True):
+    """How many times as long the parts of an answer take with other settings: below 1 is faster."""
+
+    ttft: Figure
+    tpot: Figure
+    e2e: Figure
+
+
 class MeasureLoss(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ask what a quantisation loses against a larger one of the same model, both of this computer."""
 
@@ -398,7 +406,7 @@ class StartTune(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class CandidateResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting that was tried."""
+    """One setting that was tried; without requests, with why it could not be."""
 
     name: str
     """As in "threads 2"."""
@@ -423,8 +431,8 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
     entries: list[CandidateResult]
     before: AnswerFigures
     after: AnswerFigures
-    ratio: Figure
-    """Of whole answers, after to before."""
+    ratios: AnswerRatios
+    """Of answers, after to before."""
     settings_before: ModelSettings
     settings: ModelSettings
     """With what is faster; not in use if it was disturbed."""
@@ -485,8 +493,10 @@ class RaceResult(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     engine_before: str
-    set_before: str | None
-    """The engine that was set for the model; None for none. Set again, it undoes the race."""
+    settings_before: ModelSettings
+    """Set again, they undo the race."""
+    settings: ModelSettings
+    """With the winner; without what it has no option for."""
     winner: str
     is_change: bool
     sentence: str

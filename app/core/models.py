@@ -236,6 +236,11 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Whose code was allowed, as the gateway noted it then: another model of the same name is not allowed any."""
 
 
+def list_changes(before: ModelSettings, after: ModelSettings) -> list[str]:
+    """Return the names of the settings that differ."""
+    return [name for name in after.__struct_fields__ if getattr(before, name) != getattr(after, name)]
+
+
 class Autocomplete(msgspec.Struct, frozen=True, kw_only=True):
     """The model that completes code in editors, and whether it has room beside the one for chats."""
 

@@ -57,7 +57,7 @@ class ToolPreflight(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None
     """With which the model is loaded as it is set."""
     largest_context: int | None = None
-    """That fits here."""
+    """That fits here and that the model was trained for."""
     calls_tools: bool = True
     cold_s: float | None = None
     """To the first token of the first answer."""

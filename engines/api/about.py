@@ -200,6 +200,8 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     overhead_bytes: int = 4 << 30
     """What it may take on the processor beside twice the advisor's estimate and its weights; more is not given to it.
     PyTorch and its threads come to 2 GiB."""
+    chooses_threads: bool = False
+    """Whether it computes with as many threads as it likes, whatever it is told."""
     closes_after_stream: bool = False
     """Whether it closes a connection over which it streamed, though it said otherwise: such a one is not used again."""
     counts_each: bool = False

@@ -59,6 +59,7 @@ EXL3 = Descriptor(
     ),
     platforms=frozenset({"linux", "win32"}),
     accelerators=("cuda",),
+    chooses_threads=True,
     prefill_fields=PREFILL_FIELDS,
     helped_with=frozenset({"cpu_moe_layers"}),
     metrics_path=METRICS_PATH,

@@ -53,6 +53,7 @@ DESCRIPTOR = Descriptor(
     platforms=frozenset({"linux", "win32"}),
     has_helpers=True,
     accelerators=("cuda",),
+    chooses_threads=True,
     metrics_path="/metrics",
     metrics={
         Gauge.RUNNING: "lmdeploy:num_requests_running",

@@ -38,6 +38,7 @@ DESCRIPTOR = Descriptor(
         "opencl",
         "cpu",
     ),
+    chooses_threads=True,
     metrics_path="/metrics",
     metrics={
         Gauge.PROMPT_TOKENS: "prefill_tokens_sum",

@@ -37,6 +37,7 @@ DESCRIPTOR = Descriptor(
     ),
     platforms=frozenset({"darwin", "linux"}),
     accelerators=("metal", "cuda", "cpu"),
+    chooses_threads=True,
     verified=(
         "Run for real on Linux x86-64 on the CPU in November 2026 with mlx-lm 0.32.2 and 16-bit weights: loading, "
         "chat, "

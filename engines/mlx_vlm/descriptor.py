@@ -48,6 +48,7 @@ DESCRIPTOR = Descriptor(
         "cuda",
         "cpu",
     ),
+    chooses_threads=True,
     verified=(
         "Run for real on Linux x86-64 on the CPU in November 2026 with mlx-vlm 0.7.10 and 16-bit text weights: "
         "loading, "

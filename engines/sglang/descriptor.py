@@ -86,6 +86,7 @@ DESCRIPTOR = Descriptor(
     platforms=frozenset({"linux"}),
     has_helpers=True,
     accelerators=("cuda", "rocm", "cpu"),
+    chooses_threads=True,
     loosens_calls=True,  # 0.5.23 wrote a string in place of the arguments
     probe_path="/v1/completions",
     metrics_path="/metrics",

@@ -36,6 +36,7 @@ DESCRIPTOR = Descriptor(
     platforms=frozenset({"linux"}),
     has_helpers=True,
     accelerators=("cuda",),
+    chooses_threads=True,
     metrics_path="/prometheus/metrics",
     metrics={
         Gauge.KV_USAGE: "trtllm_kv_cache_utilization",

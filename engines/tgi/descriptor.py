@@ -36,6 +36,7 @@ DESCRIPTOR = Descriptor(
     ),
     platforms=frozenset({"linux"}),
     accelerators=("cuda",),
+    chooses_threads=True,
     metrics_path="/metrics",
     metrics={
         Gauge.RUNNING: "tgi_batch_current_size",

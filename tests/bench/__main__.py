@@ -38,6 +38,7 @@ MEASUREMENTS = (
     Measurement("library", "tests.bench.indexing:measure"),
     Measurement("memory", "tests.bench.memory_accuracy:measure"),
     Measurement("races", "tests.bench.five_races:measure"),
+    Measurement("disturbance", "tests.bench.disturbed_races:measure"),
     Measurement("tuning", "tests.bench.tuned:measure"),
     Measurement("tools", "tests.bench.field_tools:measure"),
     Measurement("speed", "tests.bench.speed_accuracy:measure"),

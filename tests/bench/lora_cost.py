@@ -11,10 +11,11 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from app.benchmark.gains import format_ratio
 from app.benchmark.markdown import markdown_table
 from app.client.http import GatewayClient
 from app.config.paths import guide_gguf
-from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, Figure, StartBenchmark
+from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, StartBenchmark
 from app.core.errors import RoundhouseError
 from app.core.events import BenchmarkChanged
 from app.core.models import ModelSettings, SetModel
@@ -99,8 +100,8 @@ def describe_costs(results: Sequence[tuple[int, BenchmarkReceipt | str]], *, dur
         [
             receipt.target.model,
             str(rank),
-            _describe_ratio(receipt.lora_cost.ttft),
-            _describe_ratio(receipt.lora_cost.token),
+            format_ratio(receipt.lora_cost.ttft),
+            format_ratio(receipt.lora_cost.token),
             "yes" if receipt.disturbances else "",
         ]
         for rank, receipt in results
@@ -112,10 +113,6 @@ def describe_costs(results: Sequence[tuple[int, BenchmarkReceipt | str]], *, dur
             yield f"- {receipt}"
         elif receipt.lora_cost is None:
             yield f"- {receipt.target.model}: {' '.join(receipt.notes)}"
-
-
-def _describe_ratio(ratio: Figure) -> str:
-    return f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 
+from app.core.benchmarks import Figure
 from tests.bench import __main__ as bench
 from tests.bench import (
     cancelling,
     completing,
     crowd,
+    disturbed_races,
     downloading,
     go_proxy,
     guide,
@@ -23,12 +26,15 @@ from tests.bench import (
     soak,
     startup,
     throughput,
+    tuned,
 )
 from tests.bench.figures import BenchFigure, Measurement, at_least, at_most, figure_table, not_measured
 from tests.bench.load import dialect_routes
 from tests.bench.proxied import start_proxied_engine
 from tests.bench.proxy_turns import ProxyTurn, StreamPace
+from tests.demo.benchmarks import TUNING_RESULT
 from tests.gguf_files import TinyLlama
+from tests.patience import wait_until
 
 FIGURES = [at_most("a thing", 1.25, 1.3), at_least("b", 0.8, 0.95, "s"), not_measured("c", "<= 1", "not here")]
 
@@ -172,3 +178,26 @@ def test_throughput_is_measured_with_the_real_engine(tmp_path: Path) -> None:
 
 def test_without_a_model_it_says_what_is_missing(tmp_path: Path) -> None:
     assert [figure.ok for figure in throughput.measure(tmp_path / "none.gguf")] == [None, None]
+
+
+def test_a_gain_is_what_is_certain_of_it() -> None:
+    ratios = {"first token": Figure(value=0.5, low=0.4, high=1.1), "each token": Figure(value=0.7, low=0.6, high=0.8)}
+    model = tuned.TunedModel(name="m", tuned=TUNING_RESULT, ratios=ratios, disturbances=[])
+    assert model.best_gain == pytest.approx(25)
+    assert "| 25 % |" in "\n".join(tuned.describe_tunings({"m": model}, duration_s=60))
+
+
+def test_a_race_beside_busy_loops_is_right_refused_or_wrong() -> None:
+    races = disturbed_races.DisturbedRaces(right="a", outcomes=["a", "refused", "b", "It died.", "a"], duration_s=60)
+    assert races.wrong == 2
+    (line,) = disturbed_races.describe_races(races)
+    assert "of 5 races 1 were refused, 2 named a, which is the faster one in quiet, and 2 were wrong." in line
+
+
+def test_the_loops_are_busy_and_end() -> None:
+    before = psutil.Process().children()
+    with disturbed_races.run_busy_loops(1):
+        loops = [child for child in psutil.Process().children() if child not in before]
+        wait_until(lambda: all(sum(loop.cpu_times()[:2]) > 0.1 for loop in loops))
+    assert loops
+    assert not any(loop.is_running() for loop in loops)

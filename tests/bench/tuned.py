@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.benchmark.gains import certain_gain, format_ratio
 from app.benchmark.markdown import markdown_table
 from app.benchmark.statistics import SampleTime, bootstrap_time_ratio
 from app.client.http import GatewayClient
@@ -59,8 +60,8 @@ class TunedModel:
 
     @property
     def best_gain(self) -> float:
-        """By how many per cent the axis is faster that gained most, by its median."""
-        return max(((1 / ratio.value - 1) * 100 for ratio in self.ratios.values()), default=0.0)
+        """By how many per cent at least the axis is faster that gained most, each with 95 % confidence; 0 for none."""
+        return max((certain_gain(ratio) * 100 for ratio in self.ratios.values()), default=0.0)
 
     @property
     def is_slower(self) -> bool:
@@ -85,7 +86,7 @@ def measure() -> Sequence[BenchFigure]:
             continue
         slowest = max((ratio.low for ratio in result.ratios.values()), default=1.0)
         figures.append(at_most(f"{name}, tuned: slowest axis, lower bound of after to before", slowest, 1.0))
-        figures.append(at_least(f"{name}, tuned: gain on the best axis", result.best_gain, GAIN, "%"))
+        figures.append(at_least(f"{name}, tuned: certain gain on the best axis", result.best_gain, GAIN, "%"))
     return figures
 
 
@@ -148,25 +149,26 @@ def describe_tunings(results: dict[tuple[str, Workload], TunedModel | str], *, d
             workload.value,
             ", ".join(entry.name for entry in result.tuned.entries if entry.is_kept) or "nothing",
             *(_describe_ratio(result.ratios.get(axis)) for axis in AXES),
+            f"{result.best_gain:.0f} %" if result.best_gain > 0 else "none",
             "yes" if result.disturbances else "",
         ]
         for (name, workload), result in results.items()
         if isinstance(result, TunedModel)
     ]
-    yield from markdown_table(("model", "workload", "kept", *AXES, "disturbed"), rows)
+    yield from markdown_table(("model", "workload", "kept", *AXES, "certain gain, best axis", "disturbed"), rows)
     yield ""
     for (name, workload), result in results.items():
         if isinstance(result, str):
             yield f"- {name}, {workload.value}: {result}"
             continue
         tried = [
-            f"{entry.name} {_describe_ratio(entry.ratio)}" for entry in result.tuned.entries if entry.ratio is not None
+            f"{entry.name} {format_ratio(entry.ratio)}" for entry in result.tuned.entries if entry.ratio is not None
         ]
         yield f"- {name}, {workload.value}, tried, whole answers to before: {', '.join(tried)}."
 
 
 def _describe_ratio(ratio: Figure | None) -> str:
-    return "" if ratio is None else f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+    return "" if ratio is None else format_ratio(ratio)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -55,7 +55,6 @@ class Case(NamedTuple):
     variant: str = "cpu"
     format: ModelFormat | None = None
     """Where the adapter reads the Guide's form beside others."""
-    takes_threads: bool = True
     stands_in: bool = False
     """Whether it is an ExLlama, with stand-ins for what it compiles for cards."""
 
@@ -74,7 +73,7 @@ class Case(NamedTuple):
     @property
     def options(self) -> LaunchOptions:
         """What the worker is planned with."""
-        threads = THREADS if self.takes_threads else None
+        threads = None if self.adapter.descriptor.chooses_threads else THREADS
         return msgspec.structs.replace(OPTIONS, threads=threads, extra_env=self.environment)
 
     def find_installation(self) -> EngineInstallation:
@@ -92,10 +91,10 @@ CASES = (
     Case("OpenVINO GenAI", OPENVINO, "openvino", "openvino", "openvino"),
     Case("ONNX Runtime GenAI", ONNX, "onnx_genai", "onnx", "onnx"),
     Case("mistral.rs", MISTRAL_RS, "mistral_rs", "hf", "mistral_rs"),
-    Case("MLX-LM", MLX_LM, "mlx_lm", "hf", "mlx", format=ModelFormat.SAFETENSORS, takes_threads=False),
+    Case("MLX-LM", MLX_LM, "mlx_lm", "hf", "mlx", format=ModelFormat.SAFETENSORS),
     Case("llama-cpp-python", LLAMA_CPP, "llama_cpp", "guide-q8_0.gguf", "llama_cpp_python", COMPILED),
-    Case("ExLlamaV3", EXL3, "exllama", "hf", "exllamav3", takes_threads=False, stands_in=True),
-    Case("ExLlamaV2", EXL2, "exllamav2", "hf", "exllamav2", takes_threads=False, stands_in=True),
+    Case("ExLlamaV3", EXL3, "exllama", "hf", "exllamav3", stands_in=True),
+    Case("ExLlamaV2", EXL2, "exllamav2", "hf", "exllamav2", stands_in=True),
 )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from app.benchmark.results import BenchmarkRound, RequestTiming, summarize_level
 from app.core.benchmarks import (
     AnswerFigures,
+    AnswerRatios,
     BenchmarkMachine,
     BenchmarkMemory,
     BenchmarkMessage,
@@ -130,17 +131,19 @@ RACE_PLAN = RacePlan(
 RACE_RESULT = RaceResult(
     model=_MODEL,
     engine_before="llama.cpp",
-    set_before=None,
+    settings_before=ModelSettings(),
+    settings=ModelSettings(engine="openvino"),
     winner="openvino",
     is_change=True,
-    sentence="OpenVINO GenAI is used from now on: it answers in 0.86 times the time of llama.cpp.",
+    sentence="OpenVINO GenAI is used from now on: its answers take at most 0.89 times as long as with llama.cpp, with "
+    "95 % confidence (0.86 measured).",
     entries=[
         RaceEntry(
             engine="llama.cpp",
             receipt="bench1",
             e2e_s=10.4,
             ratio=Figure(value=1, low=0.98, high=1.02),
-            note="1.12 times as slow as version 2026.4",
+            note="1.12 (1.05 to 1.20) times as slow as version 2026.4",
         ),
         RaceEntry(engine="openvino", receipt="bench2", e2e_s=8.9, ratio=Figure(value=0.86, low=0.84, high=0.89)),
         RaceEntry(engine="mistral.rs", problem="It does not know this architecture."),
@@ -182,18 +185,23 @@ TUNING_RESULT = TuneResult(
     model=_MODEL,
     engine="llama.cpp",
     is_change=True,
-    sentence="Faster: threads 6. Whole answers take 0.88 times as long as before (0.86 to 0.91): first token 0.85 "
-    "times, each token after it 0.89 times.",
+    sentence="Faster: threads 6. Whole answers take at most 0.91 times as long as before, with 95 % confidence (0.88 "
+    "measured). First token: 0.85 (0.80 to 0.93) times as long; each token after it: 0.89 (0.86 to 0.92) times as long.",
     entries=[
         CandidateResult(
             name="threads 6", requests=12, e2e_s=5.1, ratio=Figure(value=0.88, low=0.86, high=0.91), is_kept=True
         ),
         CandidateResult(name="batch 128", requests=3, e2e_s=6.2, ratio=Figure(value=1.07, low=1.02, high=1.11)),
         CandidateResult(name="draft ngram", problem="This build of llama.cpp does not support draft models."),
+        CandidateResult(name="KV cache", problem="The engine does not say which next tokens it holds for likely."),
     ],
     before=AnswerFigures(ttft_s=1.2, tpot_s=0.096, e2e_s=5.8),
     after=AnswerFigures(ttft_s=1.02, tpot_s=0.085, e2e_s=5.1),
-    ratio=Figure(value=0.88, low=0.86, high=0.91),
+    ratios=AnswerRatios(
+        ttft=Figure(value=0.85, low=0.80, high=0.93),
+        tpot=Figure(value=0.89, low=0.86, high=0.92),
+        e2e=Figure(value=0.88, low=0.86, high=0.91),
+    ),
     settings_before=ModelSettings(),
     settings=ModelSettings(threads=6),
     duration_s=118,

@@ -427,6 +427,7 @@ TUNED = ModelChoices(
     ],
     aliases=["gpt-*"],
     chat_template="{% for message in messages %}...{% endfor %}",
+    takes=["threads", "batch_tokens", "flash_attention", "gpu_layers"],
     is_loaded=True,
 )
 

@@ -39,15 +39,16 @@ def test_it_is_begun_once_followed_and_undone(model: TuneModel, api: DemoApi, sh
     shell.broadcast_event(DONE)
     assert model.progress is None
     assert model.figures[0] == ("First token", "1.02 s", "1.20 s before")
-    used, slower, refused = (model.entry_texts(entry)[1] for entry in TUNING_RESULT.entries)
+    used, slower, refused, untried = (model.entry_texts(entry)[1] for entry in TUNING_RESULT.entries)
     assert used.startswith("used · whole answers in 0.88 times")
     assert "used" not in slower
     assert "does not support" in refused
+    assert untried == "The engine does not say which next tokens it holds for likely."
     model.undo()
     api.flush()
     (change,) = api.bodies_of("POST", "/model-settings")
     assert isinstance(change, SetModel)
-    assert change.settings == TUNING_RESULT.settings_before
+    assert change.settings == TUNED.settings, "what was tuned is as before, and nothing else was touched"
     assert model.result is not None
     assert not model.result.is_change
     model.undo()

@@ -87,7 +87,7 @@ def test_the_winner_is_used_and_undo_sets_the_engine_of_before(
     assert model.progress is None
     assert model.result == RACE_RESULT
     first, second, third = (model.entry_texts(entry)[1] for entry in RACE_RESULT.entries)
-    assert "1.12 times as slow as version 2026.4" in first
+    assert "1.12 (1.05 to 1.20) times as slow as version 2026.4" in first
     assert "0.86 times that of llama.cpp (0.84 to 0.89)" in second
     assert third == "It does not know this architecture."
     model.undo()

@@ -22,10 +22,16 @@ from app.core.models import ModelInfo, ModelSettings, larger_quantizations
 from app.gateway.benchmarking.targets import OpenTarget, open_target
 from app.gateway.loading.launch import find_model
 from app.gateway.services import Services
-from engines.api import Route
+from engines.api import Descriptor, Feature, Route
 
+NO_LIKELY_TOKENS = "The engine does not say which next tokens it holds for likely."
 _TIMEOUT = aiohttp.ClientTimeout(total=600)
 _SETTINGS = BenchmarkSettings(requests=1)
+
+
+def tells_likely_tokens(about: Descriptor) -> bool:
+    """Tell whether an engine can be asked what it holds for likely after a text."""
+    return Route.COMPLETIONS in about.routes and Feature.LOGPROBS in about.features
 
 
 async def compare_settings(services: Services, model: str, before: ModelSettings, after: ModelSettings) -> LossResult:
@@ -86,9 +92,9 @@ async def _measure_distributions(
 async def _ask_next(services: Services, target: OpenTarget, place: TextPlace) -> Distribution:
     """Return the likeliest tokens at a place; what stands before it was mostly read for the place before."""
     lease = target.lease
-    routes = services.adapters[lease.engine].descriptor.routes if lease is not None else {}
-    if lease is None or Route.COMPLETIONS not in routes:
-        raise BadRequest("The engine does not say which next tokens it holds for likely.", code="loss_unknown")
+    about = services.adapters[lease.engine].descriptor if lease is not None else None
+    if lease is None or about is None or not tells_likely_tokens(about):
+        raise BadRequest(NO_LIKELY_TOKENS, code="loss_unknown")
     body = {
         "model": lease.served_name,
         "prompt": place.before,
@@ -98,7 +104,7 @@ async def _ask_next(services: Services, target: OpenTarget, place: TextPlace) ->
     }
     # llama-server closes idle connections whenever it likes: each answer gets one of its own.
     headers = {"Authorization": f"Bearer {lease.key}", "Connection": "close", "Content-Type": "application/json"}
-    url = lease.base_url + routes[Route.COMPLETIONS]
+    url = lease.base_url + about.routes[Route.COMPLETIONS]
     async with services.http.post(url, data=msgspec.json.encode(body), headers=headers, timeout=_TIMEOUT) as response:
         answer = await response.read()
     if response.status != HTTPStatus.OK:

@@ -77,7 +77,7 @@ async def _preflight(
         tools=prompt.tools,
         context_needed=prompt.context,
         context=context,
-        largest_context=estimate.largest_context if estimate is not None else None,
+        largest_context=_find_largest_context(model, estimate),
         calls_tools=calls_tools,
         cold_s=measured.cold_ttft_s.value if measured else prompt.prompt_tokens / rate if rate else None,
         warm_s=measured.warm_ttft_s.value if measured else prompt.turn_tokens / rate if rate else None,
@@ -86,6 +86,12 @@ async def _preflight(
         valid_calls=calls.valid_calls,
         sentence="",
     )
+
+
+def _find_largest_context(model: ModelInfo, estimate: Estimate | None) -> int | None:
+    """Return how much the model was trained for, or how much fits here where that is less; None for unknown."""
+    fitting = estimate.largest_context if estimate is not None else None
+    return min((size for size in (fitting, model.trained_context) if size is not None), default=None)
 
 
 class ModelSuggestions:
@@ -158,16 +164,11 @@ async def _estimate(services: Services, model: ModelInfo, prompt: ToolPrompt) ->
 
 
 def _with_sentence(result: ToolPreflight, model: ModelInfo) -> ToolPreflight:
-    parts = [f"{result.name} begins with about {_thousands(result.prompt_tokens)} tokens and {result.tools} tools"]
-    if result.cold_s is not None and result.warm_s is not None:
-        how = "measured" if result.is_measured else "predicted"
-        parts[0] += (
-            f": first token after {words.format_duration(result.cold_s)}, later ones after "
-            f"{words.format_duration(result.warm_s)} ({how})"
-        )
-    parts[0] += "."
-    parts += _context_words(result, model)
-    if not result.calls_tools:
+    tools = f"{result.tools} tools" if result.tools else "no tools"
+    parts = [f"{result.name} begins with about {_thousands(result.prompt_tokens)} tokens and {tools}."]
+    parts.append(_time_words(result, model))
+    parts.append(_context_words(result, model))
+    if not result.calls_tools and result.tools:
         parts.append(f"{model.name} is not made to call tools.")
     if result.tool_tasks and result.tools:
         parts.append(f"{result.valid_calls} of {result.tool_tasks} tool calls were valid (measured).")
@@ -176,16 +177,27 @@ def _with_sentence(result: ToolPreflight, model: ModelInfo) -> ToolPreflight:
     return msgspec.structs.replace(result, sentence=" ".join(parts))
 
 
-def _context_words(result: ToolPreflight, model: ModelInfo) -> list[str]:
-    needed = _thousands(result.context_needed)
+def _time_words(result: ToolPreflight, model: ModelInfo) -> str:
+    if result.cold_s is None or result.warm_s is None:
+        return f"How soon {model.name} answers that is not known before it is measured."
+    cold, warm = words.format_duration(result.cold_s), words.format_duration(result.warm_s)
+    how = "measured" if result.is_measured else "predicted"
+    return f"With {model.name} the first token comes after {cold}, that of later answers after {warm} ({how})."
+
+
+def _context_words(result: ToolPreflight, model: ModelInfo) -> str:
+    needed, largest = f"It needs {result.context_needed:,} tokens of context", result.largest_context
     if model.trained_context is not None and model.trained_context < result.prompt_tokens:
-        return [f"It does not fit: {model.name} was trained for {_thousands(model.trained_context)} tokens."]
-    if result.largest_context is not None and result.largest_context < result.context_needed:
-        return [f"It needs {needed} tokens of context, and at most {_thousands(result.largest_context)} fit here."]
-    if result.context is not None and result.context < result.context_needed:
-        loaded = f"It needs {needed} tokens of context, and is loaded with {_thousands(result.context)}: "
-        return [f"{loaded}`roundhouse tune {model.name} --context {result.context_needed}`."]
-    return [f"{needed} tokens of context are enough to work with."]
+        return f"It does not fit: {model.name} was trained for {model.trained_context:,} tokens."
+    if largest is not None and largest < result.context_needed:
+        why = "fit here" if largest != model.trained_context else "are what the model was trained for"
+        return f"{needed} to work well, and {largest:,} {why}."
+    if result.context is None:
+        return f"{needed}; how much {model.name} has is not known."
+    if result.context < result.context_needed:
+        how = f"`roundhouse tune {model.name} --context {result.context_needed}` sets it."
+        return f"{needed}, and the model is set to {result.context:,}: {how}"
+    return f"{needed}, which the model has."
 
 
 def _thousands(tokens: int) -> str:

@@ -26,6 +26,7 @@ from app.core.errors import BadRequest, Conflict, EngineFailed, RoundhouseError,
 from app.core.events import RaceChanged, SettingChanged
 from app.gateway.advising.measuring_job import MeasuringJob
 from app.gateway.advising.quiet_rounds import read_processor_times
+from app.gateway.library.model_choices import settings_for_engine
 from app.gateway.loading.launch import engine_for, find_model
 from app.gateway.services import Services
 
@@ -188,15 +189,16 @@ class Races(MeasuringJob[RaceChanged]):
             await services.chats.save_benchmark(receipt)
         entries += [RaceEntry(engine=name, problem=problem) for name, problem in problems.items()]
         winner = pick_winner(entries, before)
-        own = services.tuning.settings_of(model.runs_as)
+        own = changed = services.tuning.settings_of(model.runs_as)
         if winner != before:
-            changed = msgspec.structs.replace(own, engine=winner)
+            changed = await asyncio.to_thread(settings_for_engine, services, model, own, winner)
             await keep_settings(services, model, changed)
         titles = {candidate.engine: candidate.name for candidate in plan.candidates}
         result = RaceResult(
             model=model.name,
             engine_before=before,
-            set_before=own.engine,
+            settings_before=own,
+            settings=changed,
             winner=winner,
             is_change=winner != before,
             sentence=describe_race(entries, before, winner, titles),
@@ -207,6 +209,7 @@ class Races(MeasuringJob[RaceChanged]):
     async def _note_change(self, receipt: BenchmarkReceipt) -> str:
         """Return how much slower this version is than the one measured before, in words; empty if it is not."""
         from app.benchmark.comparison import compare_receipts  # noqa: PLC0415 -- as above
+        from app.benchmark.gains import format_ratio  # noqa: PLC0415 -- as above
 
         target = receipt.target
         for earlier in await self._services.chats.list_benchmarks(model=target.model):
@@ -217,7 +220,7 @@ class Races(MeasuringJob[RaceChanged]):
                 slower = next((part for part in figures if part.name == "End to end" and part.ratio.low > 1), None)
                 if slower is None:
                     return ""
-                return f"{slower.ratio.value:.2f} times as slow as version {earlier.target.engine_version}"
+                return f"{format_ratio(slower.ratio)} times as slow as version {earlier.target.engine_version}"
         return ""
 
 

@@ -8,12 +8,19 @@ before in turns, so that a computer that grows warm slows both down.
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from app.core.benchmarks import BenchmarkSample, BenchmarkSettings, StartBenchmark, StartTune
-from app.core.errors import BadRequest, Conflict
+from app.core.benchmarks import (
+    BenchmarkSample,
+    BenchmarkSettings,
+    CandidateResult,
+    LossResult,
+    StartBenchmark,
+    StartTune,
+)
+from app.core.errors import BadRequest, Conflict, EngineFailed, UserError
 from app.core.events import TuneChanged
 from app.core.models import CompanionKind, LoadOptions, ModelChoices, ModelSettings
 from app.gateway.advising.measuring_job import MeasuringJob
@@ -56,23 +63,28 @@ class SelfTuning(MeasuringJob[TuneChanged]):
 
     async def start(self, request: StartTune) -> TuneChanged:
         """Begin. Raises NotFound, BadRequest where there is nothing to try, Conflict while one runs."""
-        from app.benchmark.tuning import propose_candidates  # noqa: PLC0415 -- start-up must not pay for it
+        from app.benchmark.tuning import list_untried, propose_candidates  # noqa: PLC0415 -- start-up must not pay for it
 
         self.job.check_idle()
         model = await require_own_model(self._services, request.model)
         if not model.chats or model.is_reranker:
             raise BadRequest(f"{model.title} does not answer in words.", code="model_unusable")
         own = self._services.tuning.settings_of(model.runs_as)
-        candidates = propose_candidates(own, await self._find_scope(model, own, request))
+        scope = await self._find_scope(model, own, request)
+        candidates, untried = propose_candidates(own, scope), list_untried(scope)
         if not candidates:
-            raise BadRequest(f"There is no other setting to try for {model.name}.", code="nothing_to_tune")
+            reasons = " ".join(f"{part.name.capitalize()}: {part.problem}" for part in untried)
+            raise BadRequest(
+                f"There is no other setting to try for {model.name}.", hint=reasons, code="nothing_to_tune"
+            )
         return self.job.start(
             TuneChanged(model=model.name, stage="Getting ready", fraction=0.0),
-            lambda: self._measure(self._run(request, model, own, candidates)),
+            lambda: self._measure(self._run(request, model, SettingChoice(own, candidates, untried))),
         )
 
     async def _find_scope(self, model: "ModelInfo", own: ModelSettings, request: StartTune) -> "CandidateScope":
         from app.benchmark.tuning import CandidateScope  # noqa: PLC0415 -- start-up must not pay for it
+        from app.gateway.benchmarking.loss import NO_LIKELY_TOKENS, tells_likely_tokens  # noqa: PLC0415 -- as above
         from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
         services = self._services
@@ -80,8 +92,11 @@ class SelfTuning(MeasuringJob[TuneChanged]):
         load = await asyncio.to_thread(load_request_for, services, model, own=own)
         machine = await services.machine.read()
         planned = (await fit_load(services, load)).options if machine.gpus else None
+        about = services.adapters[choices.engine].descriptor
+        kv_problem = "" if request.most_loss is None or tells_likely_tokens(about) else NO_LIKELY_TOKENS
         return CandidateScope(
             takes=frozenset(choices.takes),
+            engine=about.name,
             threads=load.options.threads,
             logical_cores=machine.cpu.logical_cores.value,
             usable_cores=machine.cpu.usable_cores.value,
@@ -89,21 +104,24 @@ class SelfTuning(MeasuringJob[TuneChanged]):
             cpu_moe_layers=planned.cpu_moe_layers if planned is not None else None,
             draft=choices.draft,
             draft_candidates=await asyncio.to_thread(_list_drafts, services, model, choices),
-            tries_kv=request.most_loss is not None,
+            tries_kv=request.most_loss is not None and not kv_problem,
+            kv_problem=kv_problem,
             slots=load.options.slots,
             concurrency=request.concurrency,
         )
 
-    async def _run(
-        self, request: StartTune, model: "ModelInfo", own: ModelSettings, candidates: "list[SettingCandidate]"
-    ) -> None:
+    async def _run(self, request: StartTune, model: "ModelInfo", choice: "SettingChoice") -> None:
         from app.benchmark.results import round_disturbances  # noqa: PLC0415 -- start-up must not pay for it
         from app.gateway.benchmarking.setting_search import SettingSearch  # noqa: PLC0415 -- as above
 
-        run = self._make_run()
+        run, own = self._make_run(), choice.own
         begun_at = self._clock()
         search = SettingSearch(
-            own, candidates, seed=request.seed, elapsed=lambda: self._clock() - begun_at, duration_s=request.duration_s
+            own,
+            choice.candidates,
+            seed=request.seed,
+            elapsed=lambda: self._clock() - begun_at,
+            duration_s=request.duration_s,
         )
         settings = BenchmarkSettings(
             workload=request.workload,
@@ -134,6 +152,7 @@ class SelfTuning(MeasuringJob[TuneChanged]):
         losses = await self._measure_losses(request, search)
         kept = await search.decide(visit_model, self._publish_stage)
         result = search.make_result(model.name, engine, kept, losses)
+        result = msgspec.structs.replace(result, entries=[*result.entries, *choice.untried])
         if disturbances:
             result = msgspec.structs.replace(result, is_change=False, disturbances=sorted(disturbances)[-1:])
         if result.is_change:
@@ -158,21 +177,42 @@ class SelfTuning(MeasuringJob[TuneChanged]):
 
     async def _measure_losses(self, request: StartTune, search: "SettingSearch") -> dict[str, float]:
         """Return by how much those that can change answers do, and drop those that change them more than is allowed."""
-        from app.gateway.benchmarking.loss import compare_settings  # noqa: PLC0415 -- as above
         from app.gateway.benchmarking.setting_search import FINAL_SHARE  # noqa: PLC0415 -- as above
 
         losses: dict[str, float] = {}
         for candidate in search.faster:
             if candidate.can_change_answers and request.most_loss is not None:
                 self._publish_stage(f"How {candidate.name} changes answers", 1 - FINAL_SHARE)
-                loss = await compare_settings(self._services, request.model, search.own, candidate.apply_to(search.own))
+                loss = await self._measure_loss(request.model, search, candidate)
+                if loss is None:
+                    continue
                 losses[candidate.name] = loss.kl_divergence
                 if loss.kl_divergence > request.most_loss:
                     search.drop(candidate.name, "It changes answers more than is allowed.")
         return losses
 
+    async def _measure_loss(
+        self, model: str, search: "SettingSearch", candidate: "SettingCandidate"
+    ) -> LossResult | None:
+        """Return by how much a candidate changes answers; drop it, and return None, where that cannot be measured."""
+        from app.gateway.benchmarking.loss import compare_settings  # noqa: PLC0415 -- as above
+
+        try:
+            return await compare_settings(self._services, model, search.own, candidate.apply_to(search.own))
+        except (EngineFailed, UserError) as error:
+            search.drop(candidate.name, str(error))
+            return None
+
     def _publish_stage(self, stage: str, fraction: float) -> None:
         self.job.tell(stage=stage, fraction=min(1.0, fraction))
+
+
+class SettingChoice(NamedTuple):
+    """The settings of before, what is tried of others, and what cannot be."""
+
+    own: ModelSettings
+    candidates: "list[SettingCandidate]"
+    untried: list[CandidateResult]
 
 
 def _list_drafts(services: Services, model: "ModelInfo", choices: ModelChoices) -> tuple[str, ...]:

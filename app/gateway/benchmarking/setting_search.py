@@ -6,20 +6,19 @@ Settings are halved by visits in a drawn order; what is put together is tried ag
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from app.benchmark.statistics import bootstrap_time_ratio
 from app.benchmark.tuning import (
     BEFORE,
     FEW,
     SettingCandidate,
     answer_figures,
-    answer_time,
+    answer_ratios,
     candidate_result,
     combine_candidates,
     describe_tuning,
     halve_candidates,
     is_better,
 )
-from app.core.benchmarks import BenchmarkSample, Figure, TuneResult
+from app.core.benchmarks import BenchmarkSample, TuneResult
 from app.core.errors import Conflict, EngineFailed, UserError
 from app.core.models import ModelSettings
 
@@ -48,7 +47,6 @@ class SettingSearch:
         self.samples: dict[str, list[BenchmarkSample]] = {BEFORE: []}
         self.problems: dict[str, str] = {}
         self.finals: tuple[list[BenchmarkSample], list[BenchmarkSample]] = ([], [])
-        self.ratio = Figure(value=1.0, low=1.0, high=1.0)
         self._by_name = {candidate.name: candidate for candidate in candidates}
         self._draw = random.Random(seed)  # noqa: S311 -- drawn, so that nobody always comes first
         self._duration_s = duration_s
@@ -95,13 +93,13 @@ class SettingSearch:
         self, model: str, engine: str, kept: Sequence[SettingCandidate], losses: Mapping[str, float]
     ) -> TuneResult:
         """Return what came of it."""
-        before = answer_figures(self.finals[0])
-        after = answer_figures(self.finals[1]) if kept else before
+        before, after = self.finals if kept else (self.finals[0], self.finals[0])
+        ratios = answer_ratios(before, after)
         return TuneResult(
             model=model,
             engine=engine,
             is_change=bool(kept),
-            sentence=describe_tuning(kept, before, after, self.ratio),
+            sentence=describe_tuning(kept, ratios),
             entries=[
                 candidate_result(
                     candidate,
@@ -112,9 +110,9 @@ class SettingSearch:
                 )
                 for candidate in self.candidates
             ],
-            before=before,
-            after=after,
-            ratio=self.ratio,
+            before=answer_figures(before),
+            after=answer_figures(after),
+            ratios=ratios,
             settings_before=self.own,
             settings=self._apply(kept),
             duration_s=self.elapsed(),
@@ -144,8 +142,7 @@ class SettingSearch:
                 self.drop(kept[0].name, str(error))
                 break
         self.finals = (before, after or before)
-        self.ratio = bootstrap_time_ratio(*self.finals, answer_time)
-        return bool(after) and is_better(self.ratio)
+        return bool(after) and is_better(answer_ratios(before, after).e2e)
 
     async def _visit_one(self, name: str, visit: Visit) -> None:
         """Measure one; an engine that cannot run so is out of it. Raises Conflict where others disturb it."""

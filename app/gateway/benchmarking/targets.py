@@ -29,10 +29,11 @@ from app.core.benchmarks import (
     StartBenchmark,
 )
 from app.core.errors import BadRequest, NotFound, RoundhouseError, quote_value
-from app.core.models import LoadOptions, ModelInfo, ModelSettings
+from app.core.models import LoadOptions, ModelInfo, ModelSettings, list_changes
 from app.gateway.benchmarking.client import BenchmarkEndpoint
 from app.gateway.benchmarking.text_density import TextDensities
 from app.gateway.library.attached_endpoints import check_url, find_endpoint_models
+from app.gateway.library.model_choices import settings_for_engine
 from app.gateway.loading.launch import find_model, load_request_for
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
@@ -217,6 +218,7 @@ async def _load_once(
                 engine_bytes=lease.status.memory_bytes, estimate_bytes=estimate_bytes, free_bytes=free
             )
             target.prediction = prediction
+            target.notes += await asyncio.to_thread(_describe_dropped, services, model, request.settings.engine, own)
             target.load_s = lease.status.load_seconds or lease.load_s
             yield target
     finally:
@@ -242,10 +244,18 @@ def _load_of(
 ) -> LoadRequest:
     own = services.tuning.settings_of(model.runs_as) if own is None else own
     if settings.engine:
-        own = msgspec.structs.replace(own, engine=settings.engine)
+        own = settings_for_engine(services, model, own, settings.engine)
     load = load_request_for(services, model, options, own=own)
     source = msgspec.structs.replace(load.source, name=load.source.name + BENCHMARK_SUFFIX)
     return msgspec.structs.replace(load, source=source)
+
+
+def _describe_dropped(services: Services, model: ModelInfo, engine: str, own: ModelSettings | None) -> list[str]:
+    """Return what is set for the model and left out with this engine, in a sentence; nothing for nothing."""
+    own = services.tuning.settings_of(model.runs_as) if own is None else own
+    used = settings_for_engine(services, model, own, engine) if engine else own
+    names = [name for name in list_changes(own, used) if name != "engine"]
+    return [f"{engine} has no option for what is set of {', '.join(names)}."] if names else []
 
 
 async def _predict(services: Services, model: ModelInfo, load: LoadRequest) -> tuple[BenchmarkPrediction, int | None]:

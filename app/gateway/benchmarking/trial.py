@@ -4,6 +4,7 @@ Each of the two is loaded under a name of its own, greedily asked the same, and 
 inspector keeps with their words; none goes to another computer. Words stay in memory, beside the inspector's.
 """
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from app.core.trials import StartTrial, TrialResult, TrialSide, TrialSwitch, Tri
 from app.gateway.advising.measuring_job import MeasuringJob
 from app.gateway.advising.quiet_rounds import read_processor_times
 from app.gateway.benchmarking.race import keep_settings, require_own_model
+from app.gateway.library.model_choices import settings_for_engine
 from app.gateway.services import Services
 
 if TYPE_CHECKING:
@@ -89,7 +91,8 @@ class Trials(MeasuringJob[TrialChanged]):
         undo = _TrialUndo()
         if request.engine:
             own = self._services.tuning.settings_of(second.runs_as)
-            await keep_settings(self._services, second, msgspec.structs.replace(own, engine=request.engine))
+            changed = await asyncio.to_thread(settings_for_engine, self._services, second, own, request.engine)
+            await keep_settings(self._services, second, changed)
             undo = _TrialUndo(settings=(second, own), changed=[f"model.{second.runs_as}"])
         if first.name != second.name:
             undo = self._replace_model(first.name, second.name, undo)

@@ -60,6 +60,7 @@ _STARTED_WITH = (
     *("tool_parser", "reasoning_parser", "trust_remote_code", "extra_args", "extra_env"),
 )
 _TRIED: dict[str, object] = {
+    "threads": 1,
     "allows_code": True,
     "tool_parser": "a",
     "reasoning_parser": "a",
@@ -70,6 +71,10 @@ _TRIED: dict[str, object] = {
     "cpu_moe_layers": 1,
 }
 """What not every engine has an option for, with a value to try it with."""
+_COMPUTING = ("threads", "batch_tokens", "flash_attention", "kv_type", "gpu_layers", "cpu_moe_layers", "draft")
+"""How an engine computes a model, whatever comes of it."""
+_LAUNCH_NAMES = {"batch_tokens": "max_batch_tokens"}
+"""Settings that engines' options call otherwise."""
 
 
 def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
@@ -157,21 +162,25 @@ def _check_parts(library: Library, catalogue: EngineCatalogue, model: ModelInfo,
         _raise_if(_why_no_lora(model, path))
 
 
-def _check_plan(services: Services, model: ModelInfo, settings: ModelSettings) -> None:
-    """Return if the engine takes all that is wanted. Raises BadRequest with what it has no setting for.
+def _check_plan(services: Services, model: ModelInfo, settings: ModelSettings) -> frozenset[str]:
+    """Return which of the options the engine would leave out. Raises BadRequest with what it has no setting for.
 
     Where none is installed, the best of those that could be is asked.
     """
     engine = _engine_to_be(services, model, settings)
     if not engine:
-        return
+        return frozenset()
+    about = services.adapters[engine].descriptor
+    if settings.threads is not None and about.chooses_threads:
+        raise _invalid_value(f"{about.name} chooses its number of threads itself.")
     options = launch_options(services, model, UNCHOSEN, settings_to_keep(model, settings), engine=engine)
     source = ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format))
     installation = services.catalogue.expect_installation(engine)
     try:
-        services.adapters[engine].plan(source, options, _NOWHERE, installation)
+        plan = services.adapters[engine].plan(source, options, _NOWHERE, installation)
     except ValueError as error:
         raise _invalid_value(str(error)) from None
+    return frozenset(omitted.option for omitted in plan.left_out)
 
 
 def _engine_to_be(services: Services, model: ModelInfo, settings: ModelSettings) -> str:
@@ -190,10 +199,24 @@ def _engine_takes(services: Services, model: ModelInfo, own: ModelSettings, trie
     if model.attached:
         return False
     try:
-        _check_plan(services, model, msgspec.structs.replace(ModelSettings(engine=own.engine), **tried))
+        omitted = _check_plan(services, model, msgspec.structs.replace(ModelSettings(engine=own.engine), **tried))
     except RoundhouseError:
         return False
-    return bool(_engine(services, model, own))
+    is_taken = omitted.isdisjoint(_LAUNCH_NAMES.get(name, name) for name in tried)
+    return is_taken and bool(_engine(services, model, own))
+
+
+def settings_for_engine(services: Services, model: ModelInfo, own: ModelSettings, engine: str) -> ModelSettings:
+    """Return a model's settings with another engine, without how it computes where that engine has no option for it.
+
+    Settings are made for an engine, by hand or by self-tuning: another would refuse to load the model with them.
+    """
+    changed = msgspec.structs.replace(own, engine=engine)
+    for name in _COMPUTING:
+        value = getattr(own, name)
+        if value is not None and not _engine_takes(services, model, changed, {name: value}):
+            changed = msgspec.structs.replace(changed, **{name: None})
+    return changed
 
 
 def _tool_parser(services: Services, model: ModelInfo, own: ModelSettings) -> str:

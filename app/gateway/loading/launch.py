@@ -354,8 +354,10 @@ def launch_options(
 
     Raises NotFound or BadRequest for files that go with it. Reads disks: for a thread.
     """
-    chosen = choose_options(services.settings, model, requested, own)
-    if services.adapters[engine].descriptor.traces_flag:
+    chosen, about = choose_options(services.settings, model, requested, own), services.adapters[engine].descriptor
+    if about.chooses_threads:
+        chosen = msgspec.structs.replace(chosen, threads=None)
+    if about.traces_flag:
         chosen = msgspec.structs.replace(chosen, traces_url=_collector_here(services))
     return with_tuning(services, model, own, engine=engine, options=chosen)
 

@@ -60,13 +60,17 @@ async def test_without_a_measurement_nothing_is_said_to_be_measured(parts: Servi
     assert [part.tool for part in result] == [prompt.tool for prompt in TOOL_PROMPTS]
     assert not any(part.is_measured for part in result)
     assert {part.cold_s for part in result} == {None}
+    assert all("is not known before it is measured" in part.sentence for part in result)
+    aider = next(part for part in result if part.tool == "aider")
+    assert "and no tools." in aider.sentence
+    assert "call tools" not in aider.sentence
 
 
 async def test_what_was_measured_here_replaces_the_prediction(parts: Services) -> None:
     await parts.chats.save_benchmark(make_measured("claude-code"))
     (result,) = await preflight_tools(parts, "guide", "Claude Code")
     assert (result.is_measured, result.cold_s, result.warm_s) == (True, 41, 1.2)
-    assert "first token after 41 s, later ones after 1.20 s (measured)" in result.sentence
+    assert "the first token comes after 41 s, that of later answers after 1.20 s (measured)." in result.sentence
     (other,) = await preflight_tools(parts, "guide", "codex")
     assert not other.is_measured
 
@@ -92,6 +96,19 @@ async def test_too_little_context_is_said_with_what_sets_it(parts: Services) -> 
     assert result.context_needed == CLAUDE.context
     assert "does not fit" in result.sentence or f"--context {CLAUDE.context}" in result.sentence
     assert "not made to call tools" in result.sentence
+
+
+async def test_a_context_that_the_model_was_not_trained_for_is_not_advised(
+    parts: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide, *_ = parts.library.list_models()
+    trained = msgspec.structs.replace(guide, trained_context=CLAUDE.context // 2)
+    monkeypatch.setattr(parts.library, "list_models", lambda: [trained])
+    monkeypatch.setattr(parts.library, "find_model", lambda _name: trained)
+    (result,) = await preflight_tools(parts, "guide", "claude-code")
+    assert result.largest_context == CLAUDE.context // 2
+    assert f"{CLAUDE.context // 2:,} are what the model was trained for" in result.sentence
+    assert "--context" not in result.sentence
 
 
 async def test_a_tool_that_was_not_recorded_is_refused(parts: Services) -> None:

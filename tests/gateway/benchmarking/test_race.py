@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -19,6 +20,7 @@ from app.gateway.benchmarking.race import Races, plan_race
 from app.gateway.benchmarking.run import BenchmarkRun
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
+from engines.api import EngineInstallation
 from tests.gateway.benchmarking.played_engine import PlayedComputer, PlayedEngine
 from tests.gateway.played import StandInCatalogue, StandInSupervisor, Upstream
 from tests.patience import PATIENCE_S
@@ -41,6 +43,9 @@ class PairCatalogue(StandInCatalogue):
             )
             for name in (OLD, NEW, MISSING)
         ]
+
+    def find_installation(self, engine_id: str) -> EngineInstallation:
+        return EngineInstallation(engine=engine_id, version="9", backend="cpu", python=Path("python"))
 
 
 class PairedEngine(PlayedEngine):
@@ -144,6 +149,33 @@ async def test_the_engine_of_before_stays_where_the_difference_is_noise(
     assert (end.result.winner, end.result.is_change) == (OLD, False)
     assert parts.tuning.settings_of("guide") == ModelSettings()
     assert sorted(runs.order) == sorted([OLD, NEW])
+
+
+async def test_what_the_winner_has_no_option_for_is_set_no_longer(
+    parts: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = ModelSettings(threads=3, flash_attention="off", batch_tokens=256)
+    parts.tuning.change_settings("guide", own)
+    scripted(monkeypatch, old=STEADY, new=[part * 0.5 for part in STEADY])
+    end = await run_race(parts, StartRace(model="guide"))
+    assert end.result is not None
+    assert end.result.settings == ModelSettings(engine=NEW, threads=3), "mistral.rs would refuse the others"
+    assert end.result.settings_before == own
+    assert parts.tuning.settings_of("guide") == end.result.settings
+
+
+async def test_settings_that_only_one_engine_takes_keep_no_other_out_of_a_race(
+    parts: Services, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream.play = PairedEngine(cast("Any", parts.supervisor), {OLD: 0.05, NEW: 0.0}).answer
+    monkeypatch.setattr(benchmark_run, "round_disturbances", lambda _: [])  # the test's computer may be as busy
+    parts.tuning.change_settings("guide", ModelSettings(flash_attention="off"))
+    end = await run_race(parts, StartRace(model="guide", settings=BenchmarkSettings(requests=2, answer_tokens=12)))
+    assert end.result is not None
+    assert end.result.winner == NEW
+    receipts = await parts.chats.list_benchmarks()
+    notes = {receipt.target.engine: receipt.notes for receipt in receipts}
+    assert notes == {OLD: [], NEW: ["mistral.rs has no option for what is set of flash_attention."]}
 
 
 async def test_a_race_that_is_disturbed_changes_nothing(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,12 +67,22 @@ def fixed_scope(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def find_scope(_tuning: object, _model: object, _own: object, request: StartTune) -> CandidateScope:
         return CandidateScope(
-            takes=frozenset({"batch_tokens", "flash_attention"}),
+            takes=frozenset({"threads", "batch_tokens", "flash_attention"}),
+            engine="llama.cpp",
             threads=4,
             logical_cores=8,
             usable_cores=8.0,
             tries_kv=request.most_loss is not None,
         )
+
+    monkeypatch.setattr(SelfTuning, "_find_scope", find_scope)
+
+
+def play_scope(monkeypatch: pytest.MonkeyPatch, *, takes: frozenset[str]) -> None:
+    """Have an engine that takes these settings, and no others."""
+
+    async def find_scope(*_: object) -> CandidateScope:
+        return CandidateScope(takes=takes, engine="MLX-LM", threads=4, logical_cores=8, usable_cores=8.0)
 
     monkeypatch.setattr(SelfTuning, "_find_scope", find_scope)
 
@@ -97,7 +107,8 @@ async def test_what_is_faster_is_put_together_used_and_can_be_undone(
     assert result.settings == ModelSettings(pinned=True, flash_attention="off", batch_tokens=128)
     assert parts.tuning.settings_of("guide") == result.settings
     assert result.settings_before == before
-    assert result.ratio.value == pytest.approx(0.63, abs=0.02)
+    assert result.ratios.e2e.value == pytest.approx(0.63, abs=0.02)
+    assert f"at most {result.ratios.e2e.high:.2f} times as long as before" in result.sentence
     assert result.after.tpot_s < result.before.tpot_s
     assert {entry.name for entry in result.entries if entry.is_kept} == {"flash attention off", "batch 128"}
     assert visits.visits.count(before) > visits.visits.count(ModelSettings(pinned=True, batch_tokens=256)), (
@@ -216,6 +227,42 @@ async def test_a_smaller_cache_is_kept_only_within_the_loss_that_is_allowed(
     without = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600))
     assert without.result is not None
     assert not any("KV" in entry.name for entry in without.result.entries)
+
+
+async def test_a_cache_whose_loss_cannot_be_measured_is_left_out_and_the_rest_goes_on(
+    parts: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse_comparison(*_: object) -> LossResult:
+        raise BadRequest("It does not say.", code="loss_unknown")
+
+    monkeypatch.setattr(loss_module, "compare_settings", refuse_comparison)
+    visits = PlayedVisits(lambda own: mostly_attention(own) * (0.5 if own.kv_type == "q4_0" else 1.0))
+    play_visits(monkeypatch, visits)
+    end = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600, most_loss=0.01))
+    assert end.result is not None
+    assert end.result.settings.kv_type is None
+    assert end.result.is_change
+    assert {entry.problem for entry in end.result.entries if entry.name == "KV cache q4_0"} == {"It does not say."}
+
+
+async def test_what_the_engine_has_no_option_for_is_named_in_the_result(
+    parts: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits = PlayedVisits(mostly_attention)
+    play_visits(monkeypatch, visits)
+    play_scope(monkeypatch, takes=frozenset({"batch_tokens"}))
+    end = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600))
+    assert end.result is not None
+    problems = {entry.name: entry.problem for entry in end.result.entries if not entry.requests}
+    assert problems["flash attention"] == "MLX-LM has no option for it."
+    assert set(problems) == {"threads", "flash attention", "draft"}
+
+
+async def test_where_nothing_can_be_tried_it_says_why(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    play_scope(monkeypatch, takes=frozenset())
+    with pytest.raises(BadRequest, match="no other setting to try") as caught:
+        await SelfTuning(parts, PlayedComputer().read).start(StartTune(model="guide"))
+    assert "Flash attention: MLX-LM has no option for it." in caught.value.body.hint
 
 
 async def test_it_can_be_stopped_and_only_one_runs(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from app.core.events import ModelsChanged
 from app.core.models import ModelSettings
 from app.gateway.benchmarking.self_tuning import SelfTuning
 from app.gateway.exchange.capability_fallback import running_descriptor
-from app.gateway.loading.launch import find_model, resolve_model
+from app.gateway.loading.launch import UNCHOSEN, find_model, launch_options, resolve_model
 from app.gateway.services import Services
 from engines.api import EngineInstallation, Feature, LaunchOptions
 from engines.registry import ADAPTERS as REAL
@@ -27,7 +27,7 @@ from tests.gguf_files import TinyLlama
 
 GUIDE = Path(__file__).resolve().parents[3] / "resources" / "guide" / "hf"
 HERMES = "{% for m in messages %}{{ m.content }}{% endfor %}{{ '<tool_call>' }}"
-USED = ("llama.cpp", "vllm", "sglang", "mlc-llm")
+USED = ("llama.cpp", "vllm", "sglang", "mlc-llm", "tgi")
 
 
 class Catalogue(ListedEngines):
@@ -168,6 +168,7 @@ async def test_an_engine_that_is_not_installed_yet_takes_what_it_would_take(admi
 
 async def test_what_an_engine_takes_is_told(admin: Admin) -> None:
     assert (await admin.choices("coder")).takes == [
+        "threads",
         "allows_code",
         "tool_parser",
         "reasoning_parser",
@@ -175,7 +176,8 @@ async def test_what_an_engine_takes_is_told(admin: Admin) -> None:
         "batch_tokens",
     ]
     choices = await admin.choices("file")
-    assert (choices.takes, choices.tool_parser) == (["batch_tokens", "flash_attention", "gpu_layers"], "")
+    assert choices.takes == ["threads", "batch_tokens", "flash_attention", "gpu_layers"]
+    assert choices.tool_parser == ""
 
 
 async def test_how_an_engine_computes_can_be_set(gateway: Gateway, admin: Admin) -> None:
@@ -183,6 +185,17 @@ async def test_how_an_engine_computes_can_be_set(gateway: Gateway, admin: Admin)
     options = await options_of(gateway, "file")
     assert (options.threads, options.max_batch_tokens, options.flash_attention) == (3, 256, False)
     assert options.gpu_layers == 2
+
+
+async def test_an_engine_that_chooses_its_threads_is_told_none(gateway: Gateway, admin: Admin) -> None:
+    assert "SGLang chooses its number of threads itself." in await admin.refused("plain", engine="sglang", threads=2)
+    model = await find_model(gateway.services, "plain")
+    threads = {
+        engine: launch_options(gateway.services, model, UNCHOSEN, ModelSettings(), engine=engine).threads
+        for engine in ("vllm", "sglang", "tgi")
+    }
+    assert threads["vllm"]
+    assert (threads["sglang"], threads["tgi"]) == (None, None), "TGI would refuse to be told"
 
 
 async def test_an_engine_without_a_place_for_experts_refuses_them(admin: Admin) -> None:
@@ -193,9 +206,10 @@ async def test_what_self_tuning_tries_is_what_the_engine_takes(gateway: Gateway)
     tuning, model = SelfTuning(gateway.services), await find_model(gateway.services, "file")
     request = StartTune(model="file", most_loss=0.01)
     scope = await tuning._find_scope(model, ModelSettings(), request)
-    assert scope.takes >= {"batch_tokens", "flash_attention"}
+    assert scope.takes >= {"threads", "batch_tokens", "flash_attention"}
     assert scope.threads
-    assert scope.tries_kv
+    assert scope.engine == "llama.cpp"
+    assert (scope.tries_kv, scope.kv_problem) == (True, "")
 
 
 @pytest.mark.parametrize(

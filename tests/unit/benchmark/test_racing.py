@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from app.benchmark.racing import LEAST_GAIN, describe_race, pick_winner, race_entry
-from app.core.benchmarks import BenchmarkReceipt, RaceEntry
+from app.core.benchmarks import BenchmarkReceipt, Figure, RaceEntry
 from tests.unit.benchmark.receipts import make_receipt
 
 OLD, NEW = "llama.cpp", "openvino"
@@ -26,7 +26,7 @@ def test_the_faster_engine_wins(seed: int) -> None:
     draw = random.Random(seed)  # noqa: S311 -- drawn to measure
     entries = entries_of(receipt_of(draw, OLD, 0.10), receipt_of(draw, NEW, 0.07))
     assert pick_winner(entries, OLD) == NEW
-    assert "OpenVINO is used from now on" in describe_race(entries, OLD, NEW, NAMES)
+    assert "OpenVINO is used from now on: its answers take at most" in describe_race(entries, OLD, NEW, NAMES)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -34,13 +34,26 @@ def test_the_engine_of_before_stays_where_the_difference_is_noise(seed: int) -> 
     draw = random.Random(seed)  # noqa: S311 -- as above
     entries = entries_of(receipt_of(draw, OLD, 0.10), receipt_of(draw, NEW, 0.10))
     assert pick_winner(entries, OLD) == OLD
-    assert describe_race(entries, OLD, OLD, NAMES) == "llama.cpp stays: no other engine is faster by more than noise."
+    sentence = "llama.cpp stays: no other engine is clearly faster (by at least 5 %, with 95 % confidence)."
+    assert describe_race(entries, OLD, OLD, NAMES) == sentence
 
 
 def test_a_gain_that_nobody_feels_changes_nothing() -> None:
     steady = [0.1] * 8
     new = make_receipt([part * (1 - LEAST_GAIN / 2) for part in steady], engine=NEW)
     assert pick_winner(entries_of(make_receipt(steady), new), OLD) == OLD
+
+
+def test_a_gain_that_may_be_too_small_changes_nothing() -> None:
+    entry = RaceEntry(engine=NEW, e2e_s=0.9, ratio=Figure(value=0.9, low=0.83, high=0.97))
+    assert pick_winner([RaceEntry(engine=OLD, e2e_s=1.0), entry], OLD) == OLD
+    certain = msgspec.structs.replace(entry, ratio=Figure(value=0.9, low=0.85, high=0.94))
+    entries = [RaceEntry(engine=OLD, e2e_s=1.0), certain]
+    assert pick_winner(entries, OLD) == NEW
+    assert describe_race(entries, OLD, NEW, NAMES) == (
+        "OpenVINO is used from now on: its answers take at most 0.94 times as long as with llama.cpp, with 95 % "
+        "confidence (0.90 measured)."
+    )
 
 
 def test_the_fastest_of_several_wins() -> None:

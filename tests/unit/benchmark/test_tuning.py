@@ -9,23 +9,28 @@ from app.benchmark.tuning import (
     BEFORE,
     CandidateScope,
     SettingCandidate,
-    answer_figures,
+    answer_ratios,
     candidate_result,
     combine_candidates,
     describe_tuning,
     halve_candidates,
     is_better,
+    list_untried,
     propose_candidates,
     ratio_to_before,
 )
-from app.core.benchmarks import BenchmarkSample, Figure
+from app.core.benchmarks import AnswerRatios, BenchmarkSample, Figure
 from app.core.models import ModelSettings
 from tests.unit.benchmark.receipts import make_timing
 
 SCOPE = CandidateScope(
-    takes=frozenset({"batch_tokens", "flash_attention", "gpu_layers"}), threads=4, logical_cores=8, usable_cores=8.0
+    takes=frozenset({"threads", "batch_tokens", "flash_attention", "gpu_layers"}),
+    engine="llama.cpp",
+    threads=4,
+    logical_cores=8,
+    usable_cores=8.0,
 )
-NOWHERE = CandidateScope(takes=frozenset(), threads=None, logical_cores=None, usable_cores=None)
+NOWHERE = CandidateScope(takes=frozenset(), engine="MLX-LM", threads=None, logical_cores=None, usable_cores=None)
 THREE = SettingCandidate(kind="threads", value=3)
 EIGHT = SettingCandidate(kind="threads", value=8)
 BATCH = SettingCandidate(kind="batch_tokens", value=128)
@@ -52,20 +57,18 @@ def test_what_the_engine_has_an_option_for_is_tried() -> None:
         "flash attention on",
         "flash attention off",
     }
-    bare = CandidateScope(takes=frozenset(), threads=4, logical_cores=4, usable_cores=4.0)
+    bare = msgspec.structs.replace(SCOPE, takes=frozenset({"threads"}), logical_cores=4, usable_cores=4.0)
     assert names_of(propose_candidates(ModelSettings(), bare)) == {"threads 2", "threads 3"}
     assert propose_candidates(ModelSettings(), NOWHERE) == []
 
 
 def test_no_more_threads_than_may_run_are_tried() -> None:
-    scope = CandidateScope(takes=frozenset(), threads=1, logical_cores=64, usable_cores=2.0)
+    scope = msgspec.structs.replace(SCOPE, takes=frozenset({"threads"}), threads=1, logical_cores=64, usable_cores=2.0)
     assert names_of(propose_candidates(ModelSettings(), scope)) == {"threads 2"}
 
 
 def test_what_is_set_already_is_no_candidate_and_a_smaller_cache_needs_flash_attention() -> None:
-    scope = CandidateScope(
-        takes=SCOPE.takes, threads=None, logical_cores=None, usable_cores=None, gpu_layers=1, tries_kv=True
-    )
+    scope = msgspec.structs.replace(NOWHERE, takes=SCOPE.takes, gpu_layers=1, tries_kv=True)
     names = names_of(propose_candidates(ModelSettings(batch_tokens=128, kv_type="q8_0"), scope))
     assert names == {
         *("batch 256", "batch 1024", "batch 2048", "flash attention on", "KV cache q4_0"),
@@ -96,22 +99,9 @@ def test_slots_are_tried_where_several_requests_come_at_once() -> None:
 
 
 def test_a_draft_is_tried_and_where_there_is_one_its_absence() -> None:
-    none = CandidateScope(
-        takes=frozenset(),
-        threads=None,
-        logical_cores=None,
-        usable_cores=None,
-        draft_candidates=("mtp", "ngram", "small"),
-    )
+    none = msgspec.structs.replace(NOWHERE, draft_candidates=("mtp", "ngram", "small"))
     assert names_of(propose_candidates(ModelSettings(), none)) == {"draft mtp", "draft ngram", "draft small"}
-    drafting = CandidateScope(
-        takes=frozenset(),
-        threads=None,
-        logical_cores=None,
-        usable_cores=None,
-        draft_candidates=("mtp", "ngram"),
-        draft="mtp",
-    )
+    drafting = msgspec.structs.replace(NOWHERE, draft_candidates=("mtp", "ngram"), draft="mtp")
     assert names_of(propose_candidates(ModelSettings(), drafting)) == {"draft ngram", "draft off"}
 
 
@@ -142,7 +132,13 @@ def test_only_what_is_better_beyond_noise_is_put_together_one_of_each_kind() -> 
 
 @pytest.mark.parametrize(
     ("ratio", "better"),
-    [((0.9, 0.85, 0.95), True), ((0.9, 0.7, 1.1), False), ((0.99, 0.985, 0.995), False), ((1.2, 1.1, 1.3), False)],
+    [
+        ((0.9, 0.85, 0.95), True),
+        ((0.9, 0.8, 0.99), False),
+        ((0.9, 0.7, 1.1), False),
+        ((0.99, 0.985, 0.995), False),
+        ((1.2, 1.1, 1.3), False),
+    ],
 )
 def test_better_is_with_confidence_and_by_enough(ratio: tuple[float, float, float], *, better: bool) -> None:
     value, low, high = ratio
@@ -159,11 +155,35 @@ def test_an_entry_says_how_often_and_how_much() -> None:
     assert candidate_result(BATCH, measured, is_kept=False, problem="It died.").e2e_s is None
 
 
-def test_the_sentence_names_what_is_faster_and_by_how_much() -> None:
-    before, after = answer_figures(make_samples(0.2, 0.2)), answer_figures(make_samples(0.1, 0.1))
-    ratio = Figure(value=0.52, low=0.5, high=0.55)
-    sentence = describe_tuning([EIGHT, BATCH], before, after, ratio)
-    assert "threads 8, batch 128" in sentence
-    assert "0.52 times" in sentence
-    assert "each token after it 0.50 times" in sentence
-    assert "stay" in describe_tuning([], before, before, ratio)
+def test_the_sentence_promises_no_more_than_is_certain() -> None:
+    ratios = AnswerRatios(
+        ttft=Figure(value=0.97, low=0.8, high=1.2),
+        tpot=Figure(value=0.5, low=0.49, high=0.52),
+        e2e=Figure(value=0.52, low=0.5, high=0.55),
+    )
+    assert describe_tuning([EIGHT, BATCH], ratios) == (
+        "Faster: threads 8, batch 128. Whole answers take at most 0.55 times as long as before, with 95 % confidence "
+        "(0.52 measured). First token: no difference beyond noise; each token after it: 0.50 (0.49 to 0.52) times as "
+        "long."
+    )
+    assert "at least 2 %, with 95 % confidence" in describe_tuning([], ratios)
+
+
+def test_each_part_of_an_answer_has_a_ratio_of_its_own() -> None:
+    ratios = answer_ratios(make_samples(0.2, 0.2), make_samples(0.1, 0.1))
+    assert ratios.ttft.value == 1
+    assert ratios.tpot.value == pytest.approx(0.5)
+    assert ratios.e2e.value == pytest.approx(1.1 / 2.1)
+
+
+def test_what_an_engine_has_no_option_for_is_named() -> None:
+    assert {part.name: part.problem for part in list_untried(NOWHERE)} == {
+        "threads": "MLX-LM has no option for it.",
+        "batch": "MLX-LM has no option for it.",
+        "flash attention": "MLX-LM has no option for it.",
+        "draft": "Nothing here drafts for it with MLX-LM.",
+    }
+    whole = msgspec.structs.replace(SCOPE, draft_candidates=("ngram",), gpu_layers=4, cpu_moe_layers=2)
+    assert [part.name for part in list_untried(whole)] == ["layers with experts in memory"]
+    asked = msgspec.structs.replace(SCOPE, draft="ngram", kv_problem="It does not say.")
+    assert {part.name: part.problem for part in list_untried(asked)} == {"KV cache": "It does not say."}

@@ -49,7 +49,10 @@ def test_one_tool_is_a_sentence_and_all_are_a_table(service: PlayedService) -> N
     assert run_preflight("claude-code", "org/m:q4").stdout.startswith("Claude Code begins with")
     assert service.paths == ["/preflights?tool=claude-code&model=org%2Fm%3Aq4"]
     table = run_preflight().stdout
-    assert "FIRST TOKEN" in table
+    assert table.startswith(f"Model: {PREFLIGHTS[0].model}\n")
+    assert "FIRST ANSWER" in table
+    assert "set to 16384" in table
+    assert "97 of 100 calls valid" in table
     assert "measured" in table
     assert "predicted" in table
 

@@ -12,6 +12,7 @@ from app.cli import race as command
 from app.cli.main import roundhouse
 from app.core.benchmarks import Figure, RaceCandidate, RaceEntry, RacePlan, RaceResult, StartRace
 from app.core.events import RaceChanged
+from app.core.models import ModelSettings
 
 PLAN = RacePlan(
     model="m",
@@ -23,7 +24,8 @@ PLAN = RacePlan(
 RESULT = RaceResult(
     model="m",
     engine_before="a",
-    set_before=None,
+    settings_before=ModelSettings(),
+    settings=ModelSettings(engine="b"),
     winner="b",
     is_change=True,
     sentence="B is used from now on.",
@@ -76,8 +78,9 @@ def test_the_table_the_sentence_and_the_way_back_are_shown(service: PlayedServic
 
 
 def test_the_way_back_is_the_engine_that_was_set(service: PlayedService) -> None:
-    service.result = msgspec.structs.replace(RESULT, set_before="a")
-    assert "roundhouse tune m --engine a" in call("m").stderr
+    before = ModelSettings(engine="a", flash_attention="off")
+    service.result = msgspec.structs.replace(RESULT, settings_before=before)
+    assert "roundhouse tune m --flash-attention off --engine a" in call("m").stderr
     service.result = msgspec.structs.replace(RESULT, is_change=False)
     assert "undo" not in call("m").stderr
 

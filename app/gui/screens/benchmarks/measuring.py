@@ -3,16 +3,17 @@
 from types import NoneType
 from typing import ClassVar, Generic, TypeVar
 
+import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.core.benchmarks import RaceResult, TuneResult
 from app.core.errors import ErrorBody
 from app.core.events import Event, RaceChanged, TrialChanged, TuneChanged
-from app.core.models import ModelSettings
+from app.core.models import ModelSettings, list_changes
 from app.core.translation import tr
 from app.core.trials import TrialResult
 from app.gui.net.api import GatewayApi
-from app.gui.net.model_settings import SettingsChange, change_model_settings
+from app.gui.net.model_settings import change_model_settings
 from app.gui.shell.contract import Shell
 
 E = TypeVar("E", RaceChanged, TrialChanged, TuneChanged)
@@ -58,15 +59,23 @@ class MeasurementModel(QObject, Generic[E, R]):
         self.progress = self.problem = None
         self.changed.emit()
 
-    def _change_back(self, model: str, change: SettingsChange, undone: R) -> None:
-        """Set a model's settings; once that is done, the result is `undone`."""
+    def _change_back(self, result: RaceResult | TuneResult, undone: R) -> None:
+        """Set again what it changed, and nothing that was changed since; once that is done, the result is `undone`."""
+        before = result.settings_before
+        values = {name: getattr(before, name) for name in list_changes(before, result.settings)}
 
         def finish_undo(_before: ModelSettings) -> None:
             self.result = undone
-            self._shell.show_toast(tr("{model} is run as before.", model=model))
+            self._shell.show_toast(tr("{model} is run as before.", model=result.model))
             self.changed.emit()
 
-        change_model_settings(self._api, model, change, then=finish_undo, failed=self.store_problem)
+        change_model_settings(
+            self._api,
+            result.model,
+            lambda own: msgspec.structs.replace(own, **values),
+            then=finish_undo,
+            failed=self.store_problem,
+        )
 
     def _take(self, event: Event) -> None:
         if not isinstance(event, self.kind):

@@ -101,14 +101,10 @@ class RaceModel(MeasurementModel[RaceChanged, RaceResult]):
         self._api.post("/races", request, kind=RaceChanged, then=lambda _: None, failed=self.store_problem)
 
     def undo(self) -> None:
-        """Set the engine of before again."""
+        """Set again what was set before."""
         result = self.result
         if result is not None and result.is_change:
-            self._change_back(
-                result.model,
-                lambda own: msgspec.structs.replace(own, engine=result.set_before),
-                msgspec.structs.replace(result, is_change=False),
-            )
+            self._change_back(result, msgspec.structs.replace(result, is_change=False))
 
     def store_problem(self, error: ErrorBody) -> None:
         """Show why something came to nothing."""

@@ -28,9 +28,7 @@ class TuneModel(MeasurementModel[TuneChanged, TuneResult]):
         """Set again what was set before."""
         result = self.result
         if result is not None and result.is_change:
-            self._change_back(
-                result.model, lambda _: result.settings_before, msgspec.structs.replace(result, is_change=False)
-            )
+            self._change_back(result, msgspec.structs.replace(result, is_change=False))
 
     def close_result(self) -> None:
         """Turn away from the result."""

@@ -140,7 +140,13 @@ def _preflight_words(preflight: ToolPreflight) -> str:
             else tr("predicted: first token after {cold}, then {warm}", cold=cold, warm=warm)
         )
     if preflight.largest_context is not None and preflight.largest_context < preflight.context_needed:
-        parts.append(tr("needs a context of {count}, which does not fit here", count=preflight.context_needed))
+        parts.append(
+            tr(
+                "needs a context of {count}, and the model can have {context} here",
+                count=preflight.context_needed,
+                context=preflight.largest_context,
+            )
+        )
     elif preflight.context is not None and preflight.context < preflight.context_needed:
         parts.append(
             tr(
@@ -149,7 +155,7 @@ def _preflight_words(preflight: ToolPreflight) -> str:
                 context=preflight.context,
             )
         )
-    if not preflight.calls_tools:
+    if not preflight.calls_tools and preflight.tools:
         parts.append(tr("the model is not made to call tools"))
     if preflight.tool_tasks and preflight.tools:
         parts.append(tr("{valid} of {count} tool calls valid", valid=preflight.valid_calls, count=preflight.tool_tasks))

@@ -290,7 +290,7 @@ class ModelSettingsView(QWidget):
         own = choices.settings
         self.thinking.setVisible(choices.answers.thinks or own.thinking is not None)
         self.numbers["thinking_budget"].setVisible(choices.answers.takes_budget or own.thinking_budget is not None)
-        for name in ("gpu_memory_fraction", "batch_tokens", "gpu_layers", "cpu_moe_layers"):
+        for name in ("gpu_memory_fraction", "threads", "batch_tokens", "gpu_layers", "cpu_moe_layers"):
             self.numbers[name].setVisible(model_settings.shows_setting(choices, name))
         self.gpu.setVisible(bool(choices.gpus) or choices.settings.gpu is not None)
         self.flash_attention.setVisible(model_settings.shows_setting(choices, "flash_attention"))
