@@ -13,7 +13,7 @@ from pathlib import Path
 from app.advisor.choosing.wording import SUBJECTS
 from app.engine_store.recipe import read_recipes
 from app.gateway.advising.engine_table import engine_table
-from engines.api import EngineAdapter, EngineFamily
+from engines.api import Descriptor, EngineAdapter, EngineFamily
 from engines.api.traits import GuideNeed, MachineKind
 from engines.flags import WORDS, FlagTable, TakesFlags
 from engines.registry import ADAPTERS
@@ -51,10 +51,12 @@ def engine_rows() -> Iterator[str]:
 
 def options() -> Iterator[str]:
     """Yield the table of which option is which flag, for engines that are told on a command line."""
-    tables = [adapter.flag_table for adapter in ADAPTERS.values() if isinstance(adapter, TakesFlags)]
-    yield from heading("option", *(table.engine for table in tables))
+    engines = [
+        (adapter.descriptor, adapter.flag_table) for adapter in ADAPTERS.values() if isinstance(adapter, TakesFlags)
+    ]
+    yield from heading("option", *(table.engine for _, table in engines))
     for option, words in WORDS.items():
-        yield line(f"{words} (`{option}`)", *(flags(table, option) for table in tables))
+        yield line(f"{words} (`{option}`)", *(flags(about, table, option) for about, table in engines))
 
 
 def guide() -> Iterator[str]:
@@ -121,10 +123,10 @@ def ran(adapter: EngineAdapter) -> str:
     return verified.removeprefix(RAN).partition(":")[0].rstrip(".") if verified.startswith(RAN) else "never; played"
 
 
-def flags(table: FlagTable, option: str) -> str:
+def flags(about: Descriptor, table: FlagTable, option: str) -> str:
     """Return the flags one option turns into."""
     rows = [flag for flag in table.flags if flag.option == option]
-    if not rows:
+    if not rows or (option == "threads" and about.chooses_threads):
         return "refused"
     names = " ".join(f"`{name}`" for flag in rows for name in flag.names if name.startswith("--"))
     return names or "by other means"
