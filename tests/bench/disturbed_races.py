@@ -1,4 +1,4 @@
-"""Races beside real busy loops: `python -m tests.bench.disturbed_races --write`, or `python -m tests.bench disturbance`.
+"""Races beside busy loops: `python -m tests.bench.disturbed_races --write`, or `python -m tests.bench disturbance`.
 
 The Guide races on llama.cpp and mistral.rs, once in quiet, which says who is faster, and then twenty times while loops
 come and go on every processor, by a seed. Half of the races begin with the slower engine in use, which has to change,

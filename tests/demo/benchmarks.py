@@ -186,7 +186,8 @@ TUNING_RESULT = TuneResult(
     engine="llama.cpp",
     is_change=True,
     sentence="Faster: threads 6. Whole answers take at most 0.91 times as long as before, with 95 % confidence (0.88 "
-    "measured). First token: 0.85 (0.80 to 0.93) times as long; each token after it: 0.89 (0.86 to 0.92) times as long.",
+    "measured). First token: 0.85 (0.80 to 0.93) times as long; each token after it: 0.89 (0.86 to 0.92) times as "
+    "long.",
     entries=[
         CandidateResult(
             name="threads 6", requests=12, e2e_s=5.1, ratio=Figure(value=0.88, low=0.86, high=0.91), is_kept=True

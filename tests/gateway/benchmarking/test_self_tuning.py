@@ -165,6 +165,7 @@ async def test_what_takes_more_memory_than_there_is_is_not_loaded(
     end = await run_tuning(parts, visits, StartTune(model="guide", duration_s=600))
     assert end.result is not None
     problems = {entry.name: entry.problem for entry in end.result.entries if entry.problem}
+    assert problems.pop("draft") == "Nothing here drafts for it with llama.cpp."
     assert problems == {"flash attention off": "There is not enough memory for it."}
     assert not any(visit.flash_attention == "off" for visit in visits.visits)
     assert end.result.settings == ModelSettings(batch_tokens=128)
