@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from app.core.benchmarks import Figure
+from app.core.benchmarks import Figure, Workload
 from tests.bench import __main__ as bench
 from tests.bench import (
     cancelling,
@@ -184,7 +184,7 @@ def test_a_gain_is_what_is_certain_of_it() -> None:
     ratios = {"first token": Figure(value=0.5, low=0.4, high=1.1), "each token": Figure(value=0.7, low=0.6, high=0.8)}
     model = tuned.TunedModel(name="m", tuned=TUNING_RESULT, ratios=ratios, disturbances=[])
     assert model.best_gain == pytest.approx(25)
-    assert "| 25 % |" in "\n".join(tuned.describe_tunings({"m": model}, duration_s=60))
+    assert "| 25 % |" in "\n".join(tuned.describe_tunings({("m", Workload.CHAT): model}, duration_s=60))
 
 
 def test_a_race_beside_busy_loops_is_right_refused_or_wrong() -> None:
