@@ -182,7 +182,7 @@ def test_without_a_model_it_says_what_is_missing(tmp_path: Path) -> None:
 
 def test_a_gain_is_what_is_certain_of_it() -> None:
     ratios = {"first token": Figure(value=0.5, low=0.4, high=1.1), "each token": Figure(value=0.7, low=0.6, high=0.8)}
-    model = tuned.TunedModel(name="m", tuned=TUNING_RESULT, ratios=ratios, disturbances=[])
+    model = tuned.TunedModel(name="m", workload=Workload.CHAT, tuned=TUNING_RESULT, ratios=ratios, disturbances=[])
     assert model.best_gain == pytest.approx(25)
     assert "| 25 % |" in "\n".join(tuned.describe_tunings({("m", Workload.CHAT): model}, duration_s=60))
 
