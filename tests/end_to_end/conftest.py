@@ -1,10 +1,11 @@
-"""A real gateway with the real engine and the Guide, in a home of its own."""
+"""A real gateway with the real engine and the Guide: lent, or for files marked `own_gateway` one of their own."""
 
 import os
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -13,6 +14,7 @@ from app.client.http import GatewayClient
 from app.config.paths import Paths, default_paths
 from app.config.programs import module_command
 from app.core.errors import GatewayGone
+from tests.gateway_pool import GatewayPool
 from tests.known_bandwidth import write_bandwidth
 from tests.known_machine import ensure_gateway
 from tests.patience import wait_until
@@ -20,17 +22,52 @@ from tests.patience import wait_until
 Roundhouse = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Paths]:
-    """Folders of an installation nobody else uses; its gateway, if any, is gone afterwards."""
+class GuideGateway(NamedTuple):
+    """A gateway that runs, and its installation."""
+
+    client: GatewayClient
+    paths: Paths
+
+
+@contextmanager
+def open_home(folder: Path) -> Iterator[Paths]:
+    """Have a folder be the installation of what is started meanwhile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ROUNDHOUSE_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("ROUNDHOUSE_HOME", str(folder))
         patch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")  # no test asks the real hub
         patch.setenv("ROUNDHOUSE_MODELS_OTHER_PROGRAMS", "false")  # what is on this computer is nobody's business
-        paths = default_paths()
+        yield default_paths()
+
+
+@contextmanager
+def start_gateway(folder: Path) -> Iterator[GuideGateway]:
+    with open_home(folder) as paths:
         write_bandwidth(paths.data)
-        yield paths
-        stop(paths)
+        port_file = ensure_gateway(paths)
+    yield GuideGateway(GatewayClient(port_file, timeout_s=60), paths)
+    stop(paths)
+
+
+@pytest.fixture(scope="session")
+def gateways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayPool[GuideGateway]]:
+    pool = GatewayPool(lambda: start_gateway(tmp_path_factory.mktemp("home")))
+    yield pool
+    pool.close_all()
+
+
+@pytest.fixture(scope="module")
+def home(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, gateways: GatewayPool[GuideGateway]
+) -> Iterator[Paths]:
+    """Folders of an installation nobody else uses meanwhile: of a lent gateway, or new ones without any."""
+    if any(request.node.get_closest_marker(name) for name in ("own_gateway", "engines")):
+        with open_home(tmp_path_factory.mktemp("home")) as paths:
+            write_bandwidth(paths.data)
+            yield paths
+            stop(paths)
+    else:
+        with gateways.lend_gateway() as gateway, open_home(gateway.paths.data.parent):
+            yield gateway.paths
 
 
 def stop(paths: Paths) -> None:

@@ -31,6 +31,7 @@ from tests.scripted_endpoint import ANSWER, CONTENT, FILE, CompactingEndpoint, S
 
 pytestmark = [
     pytest.mark.real_engine,
+    pytest.mark.own_gateway,
     pytest.mark.skipif(sys.platform == "win32", reason="they are installed for POSIX"),
     pytest.mark.timeout(600),
 ]

@@ -12,7 +12,7 @@ from app.config.paths import Paths
 from tests.end_to_end.conftest import Roundhouse
 from tests.patience import wait_until
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.own_gateway]
 
 
 def test_up_says_where_and_status_agrees(roundhouse: Roundhouse) -> None:

@@ -15,7 +15,7 @@ from app.gateway.entry.keys import KeyStore
 from tests.end_to_end.conftest import Roundhouse, stop
 from tests.written import contents_below
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.own_gateway]
 
 ASKED: list[openai.types.chat.ChatCompletionMessageParam] = [{"role": "user", "content": "What is Roundhouse?"}]
 

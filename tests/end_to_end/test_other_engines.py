@@ -19,6 +19,8 @@ from app.core.models import ModelInfo
 from tests.end_to_end.conftest import Roundhouse
 from tests.patience import PATIENCE_S
 
+pytestmark = pytest.mark.own_gateway
+
 GUIDE = RESOURCES / "guide"
 QUESTION = "What is VRAM?"
 BEGINS = "VRAM is the fast memory on the graphics card."

@@ -34,6 +34,7 @@ from tests.reference_servers import (
 
 pytestmark = [
     pytest.mark.real_engine,
+    pytest.mark.own_gateway,
     pytest.mark.skipif(sys.platform == "win32", reason="they are installed for POSIX"),
     pytest.mark.timeout(600),
 ]

@@ -1,15 +1,19 @@
 """llama.cpp cannot read what the Guide writes by a template that it was never taught: the text is read all the same."""
 
 import json
+import shutil
 import urllib.error
 import urllib.request
-from typing import Any
 
 import pytest
 
 from app.client.http import GatewayClient
+from app.config.paths import Paths, guide_gguf
+from tests.end_to_end.conftest import Roundhouse
 
 pytestmark = pytest.mark.real_engine
+MODEL = "strange"
+"""The Guide under another name: what a gateway learns of a model and its template stays known to it."""
 TEMPLATE = (
     "{#- <|channel|>analysis<|message|> -#}{%- for message in messages -%}"
     "<|start|>{{ message.role }}<|message|>{{ message.content }}<|end|>{%- endfor -%}"
@@ -23,16 +27,19 @@ QUESTION = [{"role": "user", "content": "What is Roundhouse?"}]
 
 
 @pytest.fixture(scope="module")
-def strange(client: GatewayClient, roundhouse: Any, tmp_path_factory: pytest.TempPathFactory) -> GatewayClient:  # noqa: ANN401 -- a fixture's function
+def strange(
+    client: GatewayClient, roundhouse: Roundhouse, home: Paths, tmp_path_factory: pytest.TempPathFactory
+) -> GatewayClient:
+    shutil.copy(guide_gguf(), home.models / f"{MODEL}.gguf")
     file = tmp_path_factory.mktemp("template") / "strange.jinja"
     file.write_text(TEMPLATE, encoding="utf-8")
-    done = roundhouse("tune", "guide", "--template", str(file))
+    done = roundhouse("tune", MODEL, "--template", str(file))
     assert done.returncode == 0, done.stderr
     return client
 
 
 def ask(client: GatewayClient, path: str, body: dict[str, object]) -> tuple[int, str]:
-    data = json.dumps({"model": "guide", **body}).encode()
+    data = json.dumps({"model": MODEL, **body}).encode()
     request = urllib.request.Request(client.gateway.url + path, data, {"Content-Type": "application/json"})  # noqa: S310 -- loopback
     try:
         with urllib.request.urlopen(request, timeout=120) as reply:  # noqa: S310 -- loopback

@@ -24,7 +24,7 @@ from tests.gguf_files import TinyLlama
 from tests.known_machine import ensure_gateway
 from tests.patience import wait_until
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.own_gateway]
 
 TEXT = " ".join(f"Line {number} of a file that is read once." for number in range(150))
 

@@ -17,7 +17,7 @@ from app.gui.net.link import LinkState
 from app.gui.screens.chat.view import ChatScreen
 from tests.patience import PATIENCE_S, wait_until
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.own_gateway]
 WITHIN_MS = 30_000
 
 

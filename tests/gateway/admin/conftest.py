@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,8 +14,11 @@ from aiohttp import web
 
 from app.core.api import PREFIX
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, NewChat, NewTurn, Turn
+from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.gateway.played import Gateway, Upstream
+from tests.gateway_pool import GatewayPool
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 
 T = TypeVar("T")
 
@@ -168,3 +171,26 @@ async def text_until(events: AsyncIterator[AnswerEvent], text_end: str) -> str:
         text += event.content if isinstance(event, AnswerDelta) else ""
         assert text_end.startswith(text)
     return text
+
+
+@pytest.fixture(scope="session")
+def real_gateways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayPool[RealGateway]]:
+    """Whole gateways over fake engines, for tests that only ask one."""
+    pool = GatewayPool(lambda: running(tmp_path_factory.mktemp("gateway"), free_port()))
+    yield pool
+    pool.close_all()
+
+
+@pytest.fixture
+def lent_gateway(real_gateways: GatewayPool[RealGateway], monkeypatch: pytest.MonkeyPatch) -> Iterator[RealGateway]:
+    """A whole gateway that is as if just started, and the one that the command line finds."""
+    with real_gateways.lend_gateway() as gateway:
+        monkeypatch.setenv("ROUNDHOUSE_HOME", str(gateway.paths.data.parent))
+        yield gateway
+
+
+@pytest.fixture(scope="module")
+def service(real_gateways: GatewayPool[RealGateway]) -> Iterator[RealGateway]:
+    """A whole gateway that the tests of one file share."""
+    with real_gateways.lend_gateway() as gateway:
+        yield gateway

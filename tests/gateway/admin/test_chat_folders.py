@@ -3,7 +3,6 @@
 import asyncio
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,9 +24,8 @@ from app.core.chats import (
 from app.core.events import ChatChanged, ChatFoldersChanged, Event
 from app.gateway.chats.tidying import keep_chats_tidy
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk
-from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.gateway.admin.real_gateway import RealGateway
 from tests.patience import PATIENCE_S
-from tests.ports import free_port
 
 DAY_S = 24 * 3600.0
 
@@ -126,12 +124,6 @@ async def test_the_trash_is_emptied_while_the_service_runs(api: Api, monkeypatch
         tidying.cancel()
     trash = await api.call("GET", f"/chats?shelf={ChatShelf.TRASH}", list[ChatSummary])
     assert [summary.id for summary in trash] == [recent.id]
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
-    with running(tmp_path_factory.mktemp("service"), free_port()) as gateway:
-        yield gateway
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Single messages over the API and the command line, against a gateway of its own with fake engines."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from click.testing import CliRunner, Result
@@ -11,15 +11,8 @@ from app.core.chats import AnswerProgress, Chat, ChatSummary, MessageStatus, New
 from app.core.documents import Collection, NewCollection
 from app.core.engines import MemoryState, WaitingLoad
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk, reasoning, text_until
-from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.gateway.admin.real_gateway import RealGateway
 from tests.patience import wait_until
-from tests.ports import free_port
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
-    with running(tmp_path_factory.mktemp("messages"), free_port()) as service:
-        yield service
 
 
 @pytest.fixture

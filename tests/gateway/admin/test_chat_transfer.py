@@ -1,8 +1,8 @@
 """Chats out of one service and into another, through the command line's own exporter and importer."""
 
 import json
-import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,21 +23,21 @@ from app.core.chats import (
     Turn,
 )
 from app.core.errors import BadRequest
-from tests.gateway.admin.real_gateway import RealGateway, running
-from tests.ports import free_port
+from tests.gateway.admin.real_gateway import RealGateway
+from tests.gateway_pool import GatewayPool
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "chats"
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
-    with running(tmp_path_factory.mktemp("first"), free_port()) as gateway:
+def first(real_gateways: GatewayPool[RealGateway]) -> Iterator[RealGateway]:
+    with real_gateways.lend_gateway() as gateway:
         yield gateway
 
 
 @pytest.fixture(scope="module")
-def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
-    with running(tmp_path_factory.mktemp("second"), free_port()) as gateway:
+def second(real_gateways: GatewayPool[RealGateway]) -> Iterator[RealGateway]:
+    with real_gateways.lend_gateway() as gateway:
         yield gateway
 
 
@@ -146,9 +146,19 @@ def everything(gateway: RealGateway) -> tuple[object, object]:
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[RealGateway, RealGateway]]:
-    with running(tmp_path / "from", free_port()) as source, running(tmp_path / "to", free_port()) as target:
+def pair(real_gateways: GatewayPool[RealGateway]) -> Iterator[tuple[RealGateway, RealGateway]]:
+    with real_gateways.lend_gateway() as source, real_gateways.lend_gateway() as target:
         yield source, target
+
+
+@contextmanager
+def without_folder(folder: Path) -> Iterator[None]:
+    """Have a folder be lost meanwhile."""
+    elsewhere = folder.rename(folder.with_suffix(".lost"))
+    try:
+        yield
+    finally:
+        elsewhere.rename(folder)
 
 
 def test_folders_tags_pins_and_the_archive_go_along(pair: tuple[RealGateway, RealGateway], tmp_path: Path) -> None:
@@ -197,9 +207,9 @@ def test_an_export_says_what_is_not_in_it(pair: tuple[RealGateway, RealGateway],
     assert done.left_out == ["note.txt"]
     assert "note.txt, which is not in this export" in page.read_text()
 
-    shutil.rmtree(source.paths.data / "attachments")
     file = tmp_path / "all.json"
-    done = ChatExporter(source.client, ExportTarget(file, "json", overwrites=False)).export_all([summary])
+    with without_folder(source.paths.data / "attachments"):
+        done = ChatExporter(source.client, ExportTarget(file, "json", overwrites=False)).export_all([summary])
     assert done.left_out == ["note.txt", "rules.txt"] == json.loads(file.read_bytes())["left_out"]
     report = ChatImporter(target.client).import_file(file)
     assert (report.added, report.folders, report.left_out) == (1, 1, 2)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,15 +16,13 @@ from app.core.api import SettingInfo
 from app.core.engines import EngineState, EngineStatus, MemoryState, Pause
 from app.core.errors import BadRequest, NotFound
 from app.core.models import LoadModel, LoadOptions, ModelSettings, SetModel, UnloadModel
-from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.gateway.admin.real_gateway import RealGateway
 from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
-def gateway(tmp_path: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealGateway]:
-    with running(tmp_path, unused_port) as running_gateway:
-        monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
-        yield running_gateway
+def gateway(lent_gateway: RealGateway) -> RealGateway:
+    return lent_gateway
 
 
 def load(gateway: RealGateway, model: str) -> EngineStatus:

@@ -22,7 +22,13 @@ from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
-def gateway(tmp_path: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealGateway]:
+def gateway(lent_gateway: RealGateway) -> RealGateway:
+    return lent_gateway
+
+
+@pytest.fixture
+def new_gateway(tmp_path: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealGateway]:
+    """One that has just looked at the clock: what is given hours now does not begin before it looks again."""
     with running(tmp_path, unused_port) as gateway:
         monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
         yield gateway
@@ -178,20 +184,20 @@ def run(*arguments: str) -> str:
     return result.stdout
 
 
-def test_the_command_does_it_all(gateway: RealGateway) -> None:
-    load(gateway, "quick")
+def test_the_command_does_it_all(new_gateway: RealGateway) -> None:
+    load(new_gateway, "quick")
     assert "quick" in run("save", "now")
     run("save", "coding", "--model", "heavy=256", "--pin", "heavy", "--alias", "gpt-*=heavy", "--default", "heavy")
     assert "load           heavy" in run("use", "coding", "--plan")
     run("use", "coding")
-    wait_for(gateway, "heavy")
+    wait_for(new_gateway, "heavy")
     assert json.loads(run("list", "--json"))["profiles"]["active"] == "coding"
     assert "22:00-06:00" in run("hours", "coding", "fri-mon", "22:00-06:00")
     assert json.loads(run("show", "coding", "--json"))["profile"]["hours"][0]["days"] == ["fri", "sat", "sun", "mon"]
     run("save", "coding", "--model", "heavy")
     assert "22:00-06:00" in run("show", "coding"), "hours stay when the rest is replaced"
     run("undo")
-    wait_for(gateway, "quick")
+    wait_for(new_gateway, "quick")
     run("rename", "coding", "work")
     run("off")
     run("hours", "work", "--never")

@@ -1,7 +1,6 @@
 """How many tokens a question with files is, in the terminal."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,7 @@ from click.testing import CliRunner, Result
 from app.cli import chat, main
 from app.core.engines import EngineStatus
 from app.core.tokens import estimate_text_tokens
-from tests.gateway.admin.real_gateway import RealGateway, running
-from tests.ports import free_port
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
-    with running(tmp_path_factory.mktemp("counting"), free_port()) as gateway:
-        yield gateway
+from tests.gateway.admin.real_gateway import RealGateway
 
 
 @pytest.fixture

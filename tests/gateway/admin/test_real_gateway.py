@@ -66,14 +66,13 @@ def test_logs_of_one_engine_of_all_and_of_none(tmp_path: Path, unused_port: int)
             gateway.client.get("/logs?model=nosuch", list[LogLine])
 
 
-def test_a_load_that_names_no_options_takes_the_model_as_it_runs(tmp_path: Path, unused_port: int) -> None:
-    with running(tmp_path, unused_port) as gateway:
-        small = LoadModel(model="quick", options=LoadOptions(context=64))
-        first = gateway.client.post("/load", small, EngineStatus)
-        again = gateway.client.post("/load", LoadModel(model="quick"), EngineStatus)
-        assert (again.pid, again.context) == (first.pid, first.context) == (first.pid, 64)
-        other = gateway.client.post("/load", LoadModel(model="quick", options=LoadOptions(context=128)), EngineStatus)
-        assert (other.context, other.pid == first.pid) == (128, False)
+def test_a_load_that_names_no_options_takes_the_model_as_it_runs(lent_gateway: RealGateway) -> None:
+    client = lent_gateway.client
+    first = client.post("/load", LoadModel(model="quick", options=LoadOptions(context=64)), EngineStatus)
+    again = client.post("/load", LoadModel(model="quick"), EngineStatus)
+    assert (again.pid, again.context) == (first.pid, first.context) == (first.pid, 64)
+    other = client.post("/load", LoadModel(model="quick", options=LoadOptions(context=128)), EngineStatus)
+    assert (other.context, other.pid == first.pid) == (128, False)
 
 
 def test_a_chat_through_a_real_supervisor_and_a_gentle_end(tmp_path: Path, unused_port: int) -> None:

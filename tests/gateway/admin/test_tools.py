@@ -90,7 +90,8 @@ def test_the_command_lists_previews_wires_and_undoes(
     assert "Base URL: " + real.port_file.url + "/v1" in output_of("roo-code", "--model", "quick")
 
 
-def test_the_types_are_those_of_the_replies(real: RealGateway) -> None:
-    assert real.client.get("/tools", list[ToolInfo])
-    assert real.client.post("/tools/zed/preview", {"model": "quick"}, ToolChange).diff
-    assert real.client.post("/tools/zed/probe", {"model": "broken"}, ToolProbe).ok is False
+def test_the_types_are_those_of_the_replies(lent_gateway: RealGateway) -> None:
+    client = lent_gateway.client
+    assert client.get("/tools", list[ToolInfo])
+    assert client.post("/tools/zed/preview", {"model": "quick"}, ToolChange).diff
+    assert client.post("/tools/zed/probe", {"model": "broken"}, ToolProbe).ok is False
