@@ -10,6 +10,7 @@ from app.gui.screens.machine.estimate_card import EstimateCard
 from app.gui.screens.machine.load_accuracy import LoadAccuracy
 from app.gui.screens.machine.view import MachineScreen, PlanControls
 from app.gui.screens.machine.what_if import PlanForm
+from app.gui.screens.models.across_section import AcrossSection
 from app.gui.shell.contract import PageId
 from app.gui.shell.window import MainWindow
 from app.gui.widgets.panels import Fold
@@ -30,6 +31,7 @@ def machine_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
         scroll_to(EstimateCard),
         looks=(*BOTH, *EVERY_LOOK[:3], SceneLook(is_mirrored=True)),
     )
+    yield Scene("machine-across", page, usual, plan_over_two, looks=(*BOTH, *EVERY_LOOK[:3]))
     yield Scene("machine-truths", page, usual, scroll_to(LoadAccuracy), looks=(*BOTH, EVERY_LOOK[2]))
     yield Scene("machine-facts", page, usual, unfold_last)
     yield Scene("machine-cards", page, cards, looks=(*BOTH, EVERY_LOOK[2], EVERY_LOOK[1]))
@@ -50,6 +52,17 @@ def choose_long_model(window: MainWindow, api: DemoApi) -> None:
         what_if.ask_again()
         api.flush()
     scroll_to(PlanControls)(window, api)
+
+
+def plan_over_two(window: MainWindow, api: DemoApi) -> None:
+    """Choose a computer over which the model of the plan is to lie too, and look at that part."""
+    page = window.pages.currentWidget()
+    if isinstance(page, MachineScreen):
+        page.model.across.choose_machine("desk", is_chosen=True)
+        api.flush()
+    for _ in range(2):  # the page is as long as it will be once its rows have found their heights
+        QApplication.processEvents()
+    scroll_to(AcrossSection)(window, api)
 
 
 def unfold_last(window: MainWindow, api: DemoApi) -> None:

@@ -38,6 +38,8 @@ SHARE_WITHIN_S = 900.0
 FROZEN_S = 10.0
 """Longer than the router takes to notice."""
 
+GIVEN_BACK_WITHIN_S = 300.0
+
 
 def start_replica(port: int | None = None) -> Worker:
     replica = Worker(GUIDE, LaunchOptions(context=2048, slots=4), port=port)
@@ -144,6 +146,20 @@ def test_nothing_is_lost_or_answered_twice_while_replicas_come_and_go(
     assert outcomes["lost"] == outcomes["twice"] == 0
     assert outcomes["error"] <= AT_ONCE, "only what the killed replica was writing ends with an error"
     assert outcomes.total() == SHARE * (len(events) + 1)
+
+
+def test_chats_at_a_replica_that_is_frozen_for_good_are_answered_by_others_or_end(
+    fleet_client: GatewayClient, replicas: list[Worker]
+) -> None:
+    """It goes on accepting connections, and what was sent before it was noticed stays there."""
+    serve_over(fleet_client, replicas, "round_robin")
+    frozen = psutil.Process(replicas[0].process.pid)
+    began = time.monotonic()
+    outcomes = chat_through(fleet_client, [frozen.suspend], 150)
+    frozen.resume()
+    assert outcomes["lost"] == outcomes["twice"] == 0
+    assert outcomes["error"] <= AT_ONCE
+    assert time.monotonic() - began < GIVEN_BACK_WITHIN_S
 
 
 def chat_through(client: GatewayClient, events: Sequence[Callable[[], object]], share: int) -> Counter[str]:

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,18 @@ class Far:
         request.transport.abort()
         return web.Response()
 
+    async def die_before_its_head(self, request: web.Request) -> web.StreamResponse:
+        await self.may_die.wait()
+        return await self.die_at_once(request)
+
+    async def die_before_content(self, request: web.Request) -> web.StreamResponse:
+        response = await begun(request)
+        await response.write(b": waiting\n\n" + ROLE)
+        await self.may_die.wait()
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
     async def die_in_the_middle(self, request: web.Request) -> web.StreamResponse:
         response = await begun(request)
         await response.write(chunk("Bec"))
@@ -92,14 +105,19 @@ def chunk(text: str, finish: str | None = None) -> bytes:
     return f"data: {json.dumps({'object': 'chat.completion.chunk', 'choices': [choice]})}\n\n".encode()
 
 
+ROLE = b'data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n'
+"""What says that an answer begins, and nothing of it."""
+
+
 async def begun(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
     return response
 
 
-@pytest.fixture
-async def far() -> AsyncIterator[Far]:
+@asynccontextmanager
+async def played_far() -> AsyncIterator[Far]:
+    """Have an endpoint answer while the block runs."""
     played, app = Far(), web.Application()
     app.router.add_route("*", "/{path:.*}", played.handle)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
@@ -108,6 +126,12 @@ async def far() -> AsyncIterator[Far]:
     played.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     yield played
     await runner.cleanup()
+
+
+@pytest.fixture
+async def far() -> AsyncIterator[Far]:
+    async with played_far() as played:
+        yield played
 
 
 @pytest.fixture

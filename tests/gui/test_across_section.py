@@ -176,3 +176,32 @@ def test_nothing_is_offered_without_another_computer_or_for_another_kind_of_mode
     stores.machines.read()
     api.flush()
     assert not model.is_offered
+
+
+def test_a_form_is_followed_with_the_same_computers_which_are_asked_once(
+    stores: Stores, api: DemoApi, shell: QuietShell
+) -> None:
+    model = AcrossModel(stores, shell)
+    model.follow_form(None, None)
+    assert not model.is_offered
+    for form in ((MODEL, None), (MODEL, None), (MODEL, 8192)):
+        model.follow_form(*form)
+        api.flush()
+        model.choose_machine("desk", is_chosen=True)
+        api.flush()
+    model.follow_form(replace(MODEL, name="other"), 8192)
+    api.flush()
+    assert [path for _method, path, _body in api.calls].count("/machines/memory") == 1
+    requests = api.bodies_of("POST", "/plan/across")
+    assert requests[0] == AcrossRequest(model="m", across=["desk"])
+    assert requests[-2] == AcrossRequest(model="m", across=["desk"], context=8192)
+    assert requests[-1] == AcrossRequest(model="other", across=["desk"], context=8192)
+    model.load_across()
+    api.flush()
+    options = LoadOptions(context=8192, across=("desk",))
+    assert api.bodies_of("POST", "/load") == [LoadModel(model="other", options=options, wait=False)]
+    model.follow_form(replace(MODEL, attached="http://far"), 8192)
+    api.flush()
+    assert not model.is_offered
+    assert model.plan is None
+    assert api.bodies_of("POST", "/plan/across") == requests

@@ -13,7 +13,7 @@ from app.core.errors import ErrorBody
 from app.core.keys import KeyLimits, KeyRename, LimitName, NewKey, Scope
 from app.core.requests import KeyDay
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.server.key_limits_model import hold_text
+from app.gui.screens.server.key_limits_model import continue_names, hold_text, put_name
 from app.gui.screens.server.key_row import KeyRow
 from app.gui.screens.server.key_usage import MOST_SHOWN, DayTotal, KeyUsageList, KeyUsageRow, key_totals
 from app.gui.screens.server.keys_model import KeysModel, key_facts
@@ -21,6 +21,7 @@ from app.gui.screens.server.keys_view import KeysSection
 from app.gui.screens.server.model import ServerModel, SnippetKind
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
+from app.gui.widgets.menus import Menu
 from tests.demo import data
 from tests.demo.api import DemoApi
 
@@ -286,6 +287,51 @@ def test_what_is_no_limit_is_said_and_kept_for_mending(
     row.edit_button.click()
     assert row.form.problem.isHidden()
     assert row.form.fields[field].text() != text
+
+
+NAMES = ["qwen3-8b", "gpt-oss-20b", "Qwen3-Coder", "guide"]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", ["gpt-oss-20b", "guide", "qwen3-8b", "Qwen3-Coder"]),
+        ("QW", ["qwen3-8b", "Qwen3-Coder"]),
+        ("code", ["Qwen3-Coder"]),
+        ("qwen3-8b, ", ["gpt-oss-20b", "guide", "Qwen3-Coder"]),
+        ("qwen3-8b,g", ["gpt-oss-20b", "guide"]),
+        ("guide", []),
+        ("qwen*", []),
+    ],
+)
+def test_a_list_of_models_is_continued_by_those_that_are_here(text: str, names: list[str]) -> None:
+    assert continue_names(text, NAMES) == names
+
+
+def test_a_name_takes_the_place_of_what_was_begun() -> None:
+    assert put_name("", "guide") == "guide"
+    assert put_name("qwen*, gu", "guide") == "qwen*, guide"
+    assert put_name("qwen*,, ", "guide") == "qwen*, guide"
+
+
+def test_the_form_offers_the_library_s_names_and_keeps_what_is_typed(
+    intern: KeyRow, api: DemoApi, qtbot: QtBot
+) -> None:
+    intern.edit_button.click()
+    models, field = intern.form.models, intern.form.fields["models"]
+    name = intern._model.model_names[0]
+    field.setText(f"qwen*, {name[:3]}")
+    QTest.keyClick(field, Qt.Key.Key_Down)
+    menu = models.findChild(Menu)
+    assert menu is not None
+    entry = next(action for action in menu.actions() if action.text() == name)
+    entry.trigger()
+    menu.close()
+    assert field.text() == f"qwen*, {name}"
+    field.setText("no model begins like this")
+    qtbot.waitUntil(lambda: models.findChild(Menu) is None)
+    QTest.keyClick(field, Qt.Key.Key_Down)
+    assert models.findChild(Menu) is None
 
 
 def test_a_refused_change_leaves_the_form_open(section: KeysSection, api: DemoApi, shell: Shell, qtbot: QtBot) -> None:

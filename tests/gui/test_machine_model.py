@@ -9,6 +9,7 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from app.client.bundle import zip_bundle
+from app.core.across import AcrossRequest
 from app.core.advice import Counterfactual, Intent, Plan, PlanRequest
 from app.core.engines import EngineState
 from app.core.errors import ErrorBody
@@ -18,7 +19,7 @@ from app.gui.net.remote_lists import Stores
 from app.gui.net.request_debouncer import RequestDebouncer
 from app.gui.screens.machine.model import MachineModel
 from app.gui.screens.machine.report import format_json
-from app.gui.screens.machine.what_if import WhatIf
+from app.gui.screens.machine.what_if import PlanForm, WhatIf
 from app.gui.shell.contract import Shell
 from tests.demo import advice, data, hub, machines
 from tests.demo.api import DemoApi
@@ -369,3 +370,24 @@ def test_a_model_of_an_endpoint_is_not_asked_about(api: DemoApi, shell: Shell) -
     api.flush()
     assert [request.model for request in plans_asked(api)] == [""]
     assert what_if.error is None
+
+
+def test_the_model_that_is_wished_for_is_planned_over_computers_that_are_chosen(
+    api: DemoApi, shell: Shell, qtbot: QtBot
+) -> None:
+    stores = Stores(api, shell)
+    model = MachineModel(stores, shell)
+    api.flush()
+    stores.machines.read()
+    api.flush()
+    own = next(item for item in model.what_if.own_models if item.format == "gguf" and item.chats)
+    model.what_if.submit_form(PlanForm(model=own.name, context=8192))
+    settle(model.what_if, api, qtbot)
+    assert model.across.is_offered
+    assert model.across.lenders is not None
+    model.across.choose_machine("desk", is_chosen=True)
+    api.flush()
+    assert api.bodies_of("POST", "/plan/across") == [AcrossRequest(model=own.name, across=["desk"], context=8192)]
+    model.what_if.submit_form(PlanForm(model="a name that is not here"))
+    settle(model.what_if, api, qtbot)
+    assert not model.across.is_offered

@@ -163,7 +163,7 @@ def add_routes(app: web.Application) -> None:
     app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS], _answer_helpers(app))
     app[BENCHMARKS] = Benchmarks(app[SERVICES])
     app[PROFILES] = ProfileSwitcher(app[SERVICES])
-    app[FLEETS] = FleetKeeper(app[SERVICES])
+    app[FLEETS] = FleetKeeper(app[SERVICES], app[ENGINE_ACCESS].stuck_checks.list_silent)
     app[MACHINES] = Machines(app[SERVICES], note_revoked=app[DOWNLOADS].leave_machine)
     app[DOWNLOADS].find_sources = app[MACHINES].find_sources
     app[RACES] = Races(app[SERVICES])

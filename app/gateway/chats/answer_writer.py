@@ -4,6 +4,7 @@ Cancelling it closes the connection, which is how an engine learns to stop.
 """
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ from app.gateway.events import EventHub
 from app.gateway.exchange.capability_fallback import with_plan
 from app.gateway.exchange.connections import ReadFlow
 from app.gateway.exchange.engine.error_document import NO_REASON
+from app.gateway.exchange.handling import RequestJob, find_fallback
 from app.gateway.exchange.observer import Observation
 from app.gateway.exchange.repairs import without_checks
 from app.gateway.exchange.tool_rounds import answer_in_rounds
@@ -180,7 +182,9 @@ class AnswerWriter:
         upstream = await self._make_upstream_request(job, request)
         sink = _LiveAnswerSink(live, observation)
         trimming = self._make_trimming(job, inputs.path, live).options(request) if inputs.may_be_cut else None
-        end = await translate_answer(self._engines, upstream, observation, sink, trimming)
+        others = find_fallback(self._services, observation, RequestJob(upstream))
+        engines = self._engines if others is None else dataclasses.replace(self._engines, others=others)
+        end = await translate_answer(engines, upstream, observation, sink, trimming)
         if isinstance(end, AnswerFailed):
             raise error_from_engine(end)
         live.note_finish(end, observation.tokens.timings)

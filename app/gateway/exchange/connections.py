@@ -189,14 +189,16 @@ class EngineConnection(asyncio.Protocol):
         if self._error is not None:
             raise self._error
 
-    def break_off(self) -> None:
-        """End the connection as if the engine had, for whoever waits for its answer."""
-        self._note_failure(EngineDisconnected("broken off"))
+    def break_off(self, error: EngineFailed | None = None) -> None:
+        """End the connection as if the engine had, for whoever waits for its answer; `error` says why."""
+        self._note_failure(error or EngineDisconnected("broken off"))
 
     def close(self) -> None:
         """Give the connection back: for the next request if this one's answer is whole, else to be closed."""
         self._take, self._relay = _discard_payload, None
         if self._is_whole and self.is_open:
+            if self.is_paused:
+                self.resume_reading()
             self._release(self)
         elif self.is_over and self._error is None and self.is_open and self._body is not None:
             # The engine has said its last word, and only HTTP's own end is missing.

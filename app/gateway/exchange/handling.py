@@ -1,12 +1,15 @@
 """What the handlers of all dialects have in common: a request understood, answered by an engine, and observed."""
 
+import dataclasses
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 
 import msgspec
 from aiohttp import hdrs, web
 
-from app.core.errors import BadRequest, EngineFailed
+from app.core.errors import BadRequest, EngineFailed, RoundhouseError
 from app.core.models import ModelInfo
 from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.dialects.raw_fields import ABSENT
@@ -21,10 +24,13 @@ from app.gateway.exchange.upstream import (
 )
 from app.gateway.library.endpoint_routes import routes_of
 from app.gateway.loading.requested_model import ResolvedModel, is_able, media_hint
+from app.gateway.machines.routing import MachineRoutes
 from app.gateway.services import SERVICES, Services
 from app.hub.library.library import Library
 from app.supervisor.policy import LeaseOptions, LoadRequest
 from engines.api import EngineAdapter, FailureKind, Route
+
+log = logging.getLogger(__name__)
 
 ENGINE_ACCESS = web.AppKey("engine_access", EngineAccess)
 
@@ -41,7 +47,7 @@ class RequestJob(msgspec.Struct, frozen=True):
 
     upstream: UpstreamRequest
     answer: AnswerHandler | None = None
-    detour: Callable[[], Awaitable[AnswerHandler]] | None = None
+    detour: "Callable[[], Awaitable[RequestJob]] | None" = None
 
 
 Understand = Callable[[web.Request], Awaitable[RequestJob]]
@@ -77,8 +83,12 @@ async def answer_request(request: web.Request, route: str, understand: Understan
     observed = request[OBSERVATION]
     observed.route = route  # a request that is not understood is counted under it too
     with observed, observed.key_use or _UNLIMITED:
-        engines, lost = request.app[ENGINE_ACCESS], set[str]()
+        engines = request.app[ENGINE_ACCESS]
         job = await understand(request)
+        others = None
+        if job.upstream.load.source.remote is not None:
+            others = find_fallback(request.app[SERVICES], observed, job, partial(understand, request))
+            engines = dataclasses.replace(engines, others=others)
         while True:
             observed.note_model(route, job.upstream.load.source.name)
             observed.request_body = job.upstream.body
@@ -90,34 +100,106 @@ async def answer_request(request: web.Request, route: str, understand: Understan
                 if job.detour is None:
                     raise
                 observed.note_event("detour", why="prompt cache")
-                job = RequestJob(job.upstream, answer=await job.detour())
+                job = await job.detour()
             except UnreadableAnswerError as error:
                 if job.detour is None:
                     return error.refusal
                 observed.note_event("detour", why="unreadable answer")
-                job = RequestJob(job.upstream, answer=await job.detour())
+                job = await job.detour()
             except EngineFailed as error:
-                if not _may_go_elsewhere(request, job, error):
+                other = None if others is None else await others.find_job(job.upstream, error)
+                if other is None:
                     raise
-                lost.add(job.upstream.load.source.name)
-                job = await understand(request)
-                observed.note_event("fallback", lost=observed.model, code=error.code)
-                if job.upstream.load.source.name in lost:  # the person named that machine, or all were tried
-                    raise
+                job = other
+
+
+def find_fallback(
+    services: Services,
+    observed: Observation,
+    job: RequestJob,
+    plan_again: Callable[[], Awaitable[RequestJob]] | None = None,
+) -> "Fallback | None":
+    """Return what asks somebody else in a machine's place, if there may be somebody: for a fleet or a paired machine.
+
+    Without `plan_again` only a fleet is asked again.
+    """
+    if _is_fleet(job.upstream) or (plan_again is not None and services.machine_routes.has_models):
+        return Fallback(services.machine_routes, observed, job, plan_again)
+    return None
 
 
 _LOST = frozenset({FailureKind.UNREACHABLE, "engine_broke_off"})
 
 
-def _may_go_elsewhere(request: web.Request, job: RequestJob, error: EngineFailed) -> bool:
-    """Whether another paired machine may be asked: the first went away, and nothing of an answer was sent.
+class Fallback:
+    """Where a request goes whose machine went away before anything of an answer was sent, but a head and signs of life.
 
-    Nobody is answered twice: whatever that machine still does, nobody is left to read it.
+    To another paired machine that has the model, each once; to a fleet's router once more, which has other replicas.
+    Nobody is answered twice: whatever the machine that was lost still does, nobody is left to read it.
     """
-    source, routes = job.upstream.load.source, request.app[SERVICES].machine_routes
-    if source.remote is None or error.code not in _LOST or not routes.has_models:
-        return False
-    return routes.note_loss(source.name)
+
+    def __init__(
+        self,
+        routes: MachineRoutes,
+        observed: Observation,
+        job: RequestJob,
+        plan_again: Callable[[], Awaitable[RequestJob]] | None,
+    ) -> None:
+        self._routes, self._observed, self._job, self._plan_again = routes, observed, job, plan_again
+        self._lost: set[str] = set()
+        self._error: EngineFailed | None = None
+        self._other: RequestJob | None = None
+        self._has_repeated = False
+
+    async def has_other(self, lost: UpstreamRequest, error: RoundhouseError) -> bool:
+        """Tell whether somebody else may be asked instead."""
+        return isinstance(error, EngineFailed) and await self.find_job(lost, error) is not None
+
+    async def find_other(self, lost: UpstreamRequest, error: EngineFailed) -> UpstreamRequest | None:
+        """Return what is to be asked instead, for an answer that is translated."""
+        job = await self.find_job(lost, error)
+        if job is None or _is_fleet(lost):
+            return None if job is None else lost
+        if job.answer is None:
+            if job.detour is None:
+                return None
+            self._job = job = await job.detour()
+        self._observed.note_model(self._observed.route, job.upstream.load.source.name)
+        self._observed.request_body = job.upstream.body
+        return job.upstream
+
+    async def find_job(self, lost: UpstreamRequest, error: EngineFailed) -> RequestJob | None:
+        """Return what answers instead; the same for the same error."""
+        if error is not self._error:
+            self._error, self._other = error, await self._find_now(lost, error)
+            if self._other is not None:
+                self._job = self._other
+                self._observed.note_event("fallback", lost=lost.load.source.name, code=error.code)
+        return self._other
+
+    async def _find_now(self, lost: UpstreamRequest, error: EngineFailed) -> RequestJob | None:
+        if error.code not in _LOST:
+            return None
+        if _is_fleet(lost):
+            may_repeat, self._has_repeated = not self._has_repeated, True
+            return self._job if may_repeat else None
+        name = lost.load.source.name
+        plan_again = self._plan_again if lost is self._job.upstream else None
+        if plan_again is None or not self._routes.note_loss(name):
+            return None
+        self._lost.add(name)
+        try:
+            job = await plan_again()
+        except RoundhouseError as reason:
+            log.info("No other machine can be asked: %s", reason, extra={"model": name})
+            return None
+        is_tried = job.upstream.load.source.name in self._lost  # the person named that machine, or all were tried
+        return None if is_tried else job
+
+
+def _is_fleet(upstream: UpstreamRequest) -> bool:
+    remote = upstream.load.source.remote
+    return remote is not None and bool(remote.replicas)
 
 
 def client_header_lines(request: web.Request) -> bytes:

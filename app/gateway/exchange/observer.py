@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import msgspec
 from aiohttp import web
 
-from app.core.errors import RoundhouseError, UserError
+from app.core.errors import EngineFailed, RoundhouseError, UserError
 from app.core.requests import Peer
 from app.gateway.exchange.trace_context import AttributeValue, RequestTrace
 from app.supervisor.lease import Lease
@@ -122,7 +122,7 @@ _NO_TOKENS = TokenCounts()
 class BreakableConnection(Protocol):
     """The connection to an engine."""
 
-    def break_off(self) -> None:
+    def break_off(self, error: EngineFailed | None = None) -> None:
         """End it, for whoever waits for its answer too."""
 
 
@@ -400,6 +400,11 @@ class Observation:
             self._connection.break_off()
         elif self._task is not None:
             self._task.cancel()
+
+    def break_off(self, error: EngineFailed) -> None:
+        """End its engine's connection: whoever reads from it says why to the client, or has another engine answer."""
+        if self._connection is not None:
+            self._connection.break_off(error)
 
     def take_back_cancellation(self) -> bool:
         """Tell, of a cancellation just caught, whether `stop` made it; then the task may go on and say so."""

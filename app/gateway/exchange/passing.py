@@ -13,10 +13,11 @@ from app.core.errors import EngineFailed, RoundhouseError, UserError
 from app.gateway.dialects.form import AnswerForm
 from app.gateway.entry.responses import send_whole
 from app.gateway.exchange.client_stream import SSE_HEADERS, ClientStream, KeepAlivePlan
-from app.gateway.exchange.connections import ReadFlow, Relay
+from app.gateway.exchange.connections import ReadFlow, Relay, Take
 from app.gateway.exchange.engine.error_document import UNPARSED_WORDS
 from app.gateway.exchange.framing import size_line
 from app.gateway.exchange.observer import ExchangeOutcome, Observation
+from app.gateway.exchange.stream_beginning import has_content, is_sign_of_life
 from app.gateway.exchange.upstream import (
     EngineAccess,
     EngineAnswer,
@@ -33,6 +34,9 @@ _UNPARSED = re.compile(rb'"error":.{0,99}' + UNPARSED_WORDS.encode(), re.DOTALL)
 """Inside a text the quotes would have backslashes before them."""
 LONGEST_LINE = 8 * 1024 * 1024
 """Bytes of a stream without an end of line: a token takes some hundred, a picture as text a few million."""
+
+_MOST_HELD = 64 * 1024
+"""Bytes of a stream without content that wait for it."""
 
 
 class LineLimit:
@@ -57,7 +61,7 @@ async def pass_on(
     request: web.Request, engines: EngineAccess, upstream: UpstreamRequest, observed: Observation
 ) -> web.StreamResponse:
     """Return the engine's answer. Raises EngineFailed or Unavailable while nothing has been sent to the client."""
-    waits = upstream.streams and upstream.gather is None
+    waits, others = upstream.streams and upstream.gather is None, engines.others
     client = ClientStream(request, SSE_HEADERS, KeepAlivePlan(alive=upstream.form.ping)) if waits else None
     try:
         async with EngineAnswer(engines, upstream, observed) as answer:
@@ -67,7 +71,7 @@ async def pass_on(
                     return await _pass_media(request, answer, observed)
             if answer.content_type == EVENT_STREAM and upstream.gather is None and not answer.is_refusal:
                 client = client or ClientStream(request, SSE_HEADERS, KeepAlivePlan(alive=upstream.form.ping))
-                return await _pass_stream(client, answer, upstream.form, observed)
+                return await _pass_stream(client, answer, upstream.form, observed, opens_late=others is not None)
             whole = await (_read_refusal if answer.is_refusal else _read_whole)(answer, upstream, observed)
         if client is not None and await client.stop_keep_alive():  # it was kept waiting in a stream, and gets it there
             return await client.close(upstream.form.event(whole.body))
@@ -79,7 +83,8 @@ async def pass_on(
             return refusal
         return await send_whole(request, whole.status, whole.headers, whole.body)
     except RoundhouseError as error:
-        if client is None or not await client.stop_keep_alive():
+        may_go_on = others is not None and await others.has_other(upstream, error)
+        if may_go_on or client is None or not await client.stop_keep_alive():
             raise
         observed.note_stream_failure(str(error), error.code, is_engines=not isinstance(error, UserError))
         return await client.close(upstream.form.in_band(error))
@@ -89,11 +94,10 @@ async def pass_on(
 
 
 async def _pass_stream(
-    client: ClientStream, answer: EngineAnswer, form: AnswerForm, observed: Observation
+    client: ClientStream, answer: EngineAnswer, form: AnswerForm, observed: Observation, *, opens_late: bool
 ) -> web.StreamResponse:
-    if not client.is_open:
-        client.headers = {**client.headers, hdrs.CONTENT_TYPE: answer.head.headers["content-type"]}
-    await client.send_head()
+    """Pass a stream on. With `opens_late` it begins with the first content; raises EngineFailed if none came."""
+    client.headers = {**client.headers, hdrs.CONTENT_TYPE: answer.head.headers["content-type"]}
     bound, edit = LineLimit(), form.editor()
 
     def take_piece(piece: bytes) -> ReadFlow:
@@ -106,10 +110,16 @@ async def _pass_stream(
         observed.note_piece(mended)  # after it was sent on: who is told of the first piece keeps no client waiting
         return flow
 
+    late = _LateBeginning(client, take_piece) if opens_late else None
+    if late is None:
+        await client.send_head()
+    take, drain = (take_piece, client.drain) if late is None else (late.take_piece, late.drain)
     error: RoundhouseError | None = None
     try:
         relay = _make_relay(client, bound, form.edit_marks, observed) if client.is_chunked else None
-        is_whole = await answer.hand_on(take_piece, client.drain, relay)
+        is_whole = await answer.hand_on(take, drain, relay)
+        if late is not None and (is_whole or late.has_content):
+            await late.release()
         tail = observed.tail
         if not is_whole or not form.is_complete(tail):
             error = await answer.why_broken()
@@ -117,12 +127,55 @@ async def _pass_stream(
             answer.note_unreadable()
     except EngineFailed as nonsense:
         error = nonsense
-    if error is None:
-        observed.note_answer(answer.lease)
-        return await client.close()
+    if error is not None:
+        return await _end_broken(client, form, observed, error, has_begun=late is None or not late.is_held)
+    observed.note_answer(answer.lease)
+    return await client.close()
+
+
+async def _end_broken(
+    client: ClientStream, form: AnswerForm, observed: Observation, error: RoundhouseError, *, has_begun: bool
+) -> web.StreamResponse:
+    """End a stream that cannot go on. Raises the engine's error where nothing of it was sent."""
+    if not has_begun and isinstance(error, EngineFailed):
+        raise error
     observed.note_stream_failure(str(error), error.code)
     # What was sent may end in the middle of an event; the empty line ends that one first.
     return await client.close((b"" if observed.tail.endswith(b"\n\n") else b"\n\n") + form.in_band(error))
+
+
+class _LateBeginning:
+    """Holds what comes of a stream before its first content: until then somebody else may answer."""
+
+    def __init__(self, client: ClientStream, take: Take) -> None:
+        self._client, self._take = client, take
+        self._held: list[bytes] = []
+        self.is_held = True
+        """Whether the client was sent nothing of it."""
+        self.has_content = False
+        """Whether anything came that a client can read."""
+
+    def take_piece(self, piece: bytes) -> ReadFlow:
+        """Take a piece. Signs of life are left out at first: the client gets some from here."""
+        if not self.is_held:
+            return self._take(piece)
+        if is_sign_of_life(piece):
+            return ReadFlow.MORE
+        self._held.append(piece)
+        self.has_content = self.has_content or has_content(piece) or sum(map(len, self._held)) > _MOST_HELD
+        return ReadFlow.PAUSE if self.has_content else ReadFlow.MORE
+
+    async def release(self) -> None:
+        """Send the head and what is held, once. Raises what whoever takes it does."""
+        if self.is_held:
+            self.is_held = False
+            await self._client.send_head()
+            self._take(b"".join(self._held))
+
+    async def drain(self) -> None:
+        """Wait until there is room for more."""
+        await self.release()
+        await self._client.drain()
 
 
 def _make_relay(client: ClientStream, bound: LineLimit, marks: Sequence[bytes], observed: Observation) -> Relay | None:

@@ -15,8 +15,9 @@ from typing import NamedTuple, Protocol
 import msgspec
 from aiohttp import web
 
-from app.core.errors import BadRequest, RoundhouseError, UserError
+from app.core.errors import BadRequest, EngineFailed, RoundhouseError, UserError
 from app.gateway.canonical.events import (
+    BROKE_OFF,
     AnswerFailed,
     AnswerFinished,
     AnswerStarted,
@@ -24,6 +25,7 @@ from app.gateway.canonical.events import (
     ContextOverflow,
     Event,
     FinishReason,
+    PromptProgress,
     TextDelta,
     ToolCallDelta,
     failure_event,
@@ -67,27 +69,34 @@ async def translate_answer(
     """Hand on what an engine answers, and return how it ended.
 
     Raises what loading raises, or the engine's refusal, before the first event; later troubles are an `AnswerFailed`
-    end. Be cancelled to stop the engine's work.
+    end. A machine that goes away before it is replaced, where there is another. Be cancelled to stop the engine's work.
     """
     if upstream.plan is not None and upstream.plan.question and engines.look_up is not None:
         return await _look_up(engines.look_up(upstream.plan.question), observed, receiver)
-    must_call = upstream.plan is not None and upstream.plan.reading is not None and upstream.plan.reading.must_call
-    once = _retry_until_tool_call if must_call else _translate_once
-    ask = once if upstream.plan is None or upstream.plan.repairs is None else partial(repair_answer, once)
-    if trimming is None:
-        return await ask(engines, upstream, observed, receiver)
-    work, dropped = trimming.work, 0
+    work, dropped = None if trimming is None else trimming.work, 0
     while True:
+        must_call = upstream.plan is not None and upstream.plan.reading is not None and upstream.plan.reading.must_call
+        once = _retry_until_tool_call if must_call else _translate_once
+        ask = once if upstream.plan is None or upstream.plan.repairs is None else partial(repair_answer, once)
         try:
             return await ask(engines, upstream, observed, receiver)
         except ContextOverflow as error:
+            if trimming is None or work is None:
+                raise
             trim = truncate_request(work, prompt_tokens=error.prompt_tokens or 0, context=error.context or 0)
             if trim is None:
                 raise
-        work, dropped = trim.request, dropped + trim.dropped
-        log.info("%d messages did not fit and are left out", dropped, extra={"model": upstream.model})
-        trimming.dropped(dropped)
-        upstream = await trimming.prepare(work)
+            work, dropped = trim.request, dropped + trim.dropped
+            log.info("%d messages did not fit and are left out", dropped, extra={"model": upstream.model})
+            trimming.dropped(dropped)
+            upstream = await trimming.prepare(work)
+        except EngineFailed as error:
+            other = None if engines.others is None else await engines.others.find_other(upstream, error)
+            if other is None:
+                raise
+            if other is not upstream:
+                trimming = None  # it shortens for the machine that was lost
+            upstream = other
 
 
 async def translate_whole(
@@ -132,20 +141,28 @@ async def _translate_once(
     async with EngineAnswer(engines, upstream, observed) as answer:
         if answer.is_refusal:
             raise _refusal_error(answer, await answer.read())
-        await receiver.open()
-        receiver.take_events([AnswerStarted(load_s=answer.lease.load_s, context=answer.lease.context)])
+        started = AnswerStarted(load_s=answer.lease.load_s, context=answer.lease.context)
         reading = upstream.plan.reading if upstream.plan is not None else None
         events = _EventPipe(receiver, observed, reading)
+        if engines.others is None:
+            await receiver.open()
+            receiver.take_events([started])
+        else:
+            events.hold_until_content(started)
+        error: RoundhouseError | None = None
         try:
-            await answer.hand_on(events.feed, receiver.drain)
-            end = events.finish() or failure_event(await answer.why_broken())
-        except RoundhouseError as error:
-            end = failure_event(error)
+            await answer.hand_on(events.feed, receiver.drain if engines.others is None else events.drain)
+            if events.finish() is None:
+                error = await answer.why_broken()
+        except RoundhouseError as broken:
+            error = broken
+        if isinstance(error, EngineFailed) and not events.has_content:
+            raise error
+        if engines.others is not None:
+            await events.release()
+        end = failure_event(error) if error is not None else events.end or BROKE_OFF
         if isinstance(end, AnswerFailed):
-            if end.error.code == UNPARSED:
-                answer.note_unreadable()
-            if end.error.code != UNPARSED or upstream.plan is None or upstream.plan.repairs is None:
-                observed.note_stream_failure(end.error.sentence, end.error.code)
+            _note_failed_end(end, answer, observed)
             return end
         if upstream.plan is not None and upstream.plan.counts_tokens:
             end = await AnswerTokenCounter(engines, answer.lease, upstream).count_tokens(end, events.text)
@@ -153,17 +170,50 @@ async def _translate_once(
         return _with_timings(end, observed, answer.lease)
 
 
+def _note_failed_end(end: AnswerFailed, answer: EngineAnswer, observed: Observation) -> None:
+    """Note why an answer failed, unless it is put right next."""
+    is_unparsed, plan = end.error.code == UNPARSED, answer.request.plan
+    if is_unparsed:
+        answer.note_unreadable()
+    if not is_unparsed or plan is None or plan.repairs is None:
+        observed.note_stream_failure(end.error.sentence, end.error.code)
+
+
 class _EventPipe:
     """Reads an engine's stream, and what a model wrote in it where the engine does not."""
 
-    __slots__ = ("_bound", "_observed", "_reader", "_receiver", "_splitter", "_written", "end")
+    __slots__ = ("_bound", "_held", "_observed", "_reader", "_receiver", "_splitter", "_written", "end")
 
     def __init__(self, receiver: EventReceiver, observed: Observation, reading: ReadingOptions | None) -> None:
         self._receiver, self._observed = receiver, observed
         self._bound, self._reader = LineLimit(), StreamReader()
         self._splitter = None if reading is None else AnswerReader(reading)
         self._written: list[str] = []
+        self._held: list[Event] | None = None
+        """What waits until the receiver is open; None once it is."""
         self.end: End | None = None
+
+    @property
+    def has_content(self) -> bool:
+        """Whether anything came that a client can read."""
+        return self._held is None or len(self._held) > 1
+
+    def hold_until_content(self, started: AnswerStarted) -> None:
+        """Open the receiver with the first content: until then somebody else may answer in the engine's place."""
+        self._held = [started]
+
+    async def release(self) -> None:
+        """Open the receiver, unless it is open, and hand on what waits."""
+        if self._held is None:
+            return
+        held, self._held = self._held, None
+        await self._receiver.open()
+        if self._receiver.take_events(held) is ReadFlow.PAUSE:
+            await self._receiver.drain()
+
+    async def drain(self) -> None:
+        """Wait until there is room for more."""
+        await (self._receiver.drain() if self._held is None else self.release())
 
     @property
     def text(self) -> str:
@@ -175,7 +225,10 @@ class _EventPipe:
         if self._bound.is_open or not piece.endswith(b"\n"):
             self._bound.check_piece(piece)
         flow = self._pass_events(self._reader.feed(piece))
-        self._observed.note_piece(piece)  # after it was sent on: who is told of the first piece keeps no client waiting
+        if self._held is None or len(self._held) > 1:  # signs of life are none of its first token
+            self._observed.note_piece(
+                piece
+            )  # after it was sent on: who is told of the first piece keeps no client waiting
         return flow if self.end is None else ReadFlow.END
 
     def finish(self) -> End | None:
@@ -190,6 +243,10 @@ class _EventPipe:
             events = self._splitter.take_events(events)
         if events and isinstance(events[-1], AnswerFinished | AnswerFailed):
             self.end = events.pop()  # type: ignore[assignment] # as was just seen
+        if self._held is not None:
+            content = [event for event in events if not isinstance(event, PromptProgress)]
+            self._held += content
+            return ReadFlow.PAUSE if content else ReadFlow.MORE
         return self._receiver.take_events(events) if events else ReadFlow.MORE
 
 

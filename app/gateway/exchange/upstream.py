@@ -18,7 +18,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Protocol, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -30,6 +30,7 @@ from app.gateway.dialects.form import AnswerForm
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.entry.bodies import call_off_loop
 from app.gateway.exchange.answer_limits import MOST_CUTS, fitting_limit, limit_changes
+from app.gateway.exchange.connection_progress import ConnectionProgress
 from app.gateway.exchange.connections import (
     SENT_AT_ONCE,
     EngineConnection,
@@ -97,6 +98,11 @@ class StuckChecks:
         if self._lasting_answers:
             self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
+    def list_silent(self, model: str, since: float) -> list[Observation]:
+        """Return the answers of a model of which nothing has come since then (`time.perf_counter()`)."""
+        answers = (*self._new_answers, *self._lasting_answers)
+        return [answer.observed for answer in answers if answer.lease.model == model and answer.last_at < since]
+
     def note_progress(self, lease: Lease) -> None:
         """Note that an engine has begun an answer."""
         if (progress := self.running.get(lease.base_url)) is not None:
@@ -124,55 +130,6 @@ class StuckChecks:
             supervisor.report_stuck(lease)
 
 
-class ConnectionProgress:
-    """Whether an engine has sent anything since the check began: over a connection that was open, or a new answer."""
-
-    def __init__(self, connections: list[EngineConnection]) -> None:
-        self.made = asyncio.Event()
-        self._watches = [_ByteWatch(connection, self) for connection in connections]
-
-    def stop_watching(self) -> None:
-        """Look no longer."""
-        for watch in self._watches:
-            watch.stop_watching()
-
-
-class _ByteWatch(asyncio.Protocol):
-    """Takes a connection's place until the next bytes come, so that no piece costs more while nobody looks."""
-
-    def __init__(self, connection: EngineConnection, progress: ConnectionProgress) -> None:
-        self._connection, self._progress, self._is_over = connection, progress, False
-        connection.set_protocol(self)
-
-    def stop_watching(self) -> None:
-        """Give the connection its place back."""
-        if not self._is_over:
-            self._is_over = True
-            self._connection.set_protocol(self._connection)
-
-    def data_received(self, data: bytes) -> None:
-        """Note the progress, and pass the bytes on."""
-        self._progress.made.set()
-        self.stop_watching()
-        self._connection.data_received(data)
-
-    def eof_received(self) -> None:
-        """Pass it on."""
-        self._connection.eof_received()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Pass it on."""
-        self._connection.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """Pass it on."""
-        self._connection.pause_writing()
-
-    def resume_writing(self) -> None:
-        """Pass it on."""
-        self._connection.resume_writing()
-
-
 log = logging.getLogger(__name__)
 
 LARGEST_DOCUMENT = 256 * 1024 * 1024
@@ -191,6 +148,16 @@ _CLOSE = b"Connection: close\r\n"
 _CONTROLS = dict.fromkeys(range(32))
 
 
+class OtherMachines(Protocol):
+    """Where a request may go whose machine went away before anything of an answer was sent to the client."""
+
+    async def has_other(self, lost: "UpstreamRequest", error: RoundhouseError) -> bool:
+        """Tell whether somebody else may be asked instead."""
+
+    async def find_other(self, lost: "UpstreamRequest", error: EngineFailed) -> "UpstreamRequest | None":
+        """Return what is to be asked instead, for an answer that is translated."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineAccess:
     """What it takes to ask engines."""
@@ -206,6 +173,8 @@ class EngineAccess:
     """What the Guide answers to a question."""
     warm: WarmResume | None = None
     """What keeps prompts that engines have read, for their next run."""
+    others: OtherMachines | None = None
+    """Set for a request that may go elsewhere."""
 
     async def ask_engine(
         self, engine: Lease | ReadyEndpoint, path: str, body: bytes | None = None
@@ -307,12 +276,12 @@ class EngineAnswer:
     """
 
     __slots__ = (
-        *("content_type", "head", "is_refusal", "lease", "request", "_connection", "_engines"),
-        *("_limit", "_observed", "_refusal", "_turn"),
+        *("content_type", "head", "is_refusal", "lease", "observed", "request", "_connection", "_engines"),
+        *("_limit", "_refusal", "_turn"),
     )
 
     def __init__(self, engines: EngineAccess, request: UpstreamRequest, observed: Observation) -> None:
-        self._engines, self.request, self._observed = engines, request, observed
+        self._engines, self.request, self.observed = engines, request, observed
         self._limit: int | None = None
         """Tokens that the answer may have at most, once the engine refused what was asked for."""
         self._turn: PromptTurn | None = None
@@ -337,7 +306,7 @@ class EngineAnswer:
         if not lost.may_repeat:
             raise broke_off_error(lost.cause) from lost
         log.info("Repeating a request whose engine had gone", extra={"model": self.request.model})
-        self._observed.note_event("repeat", why="the engine had gone")
+        self.observed.note_event("repeat", why="the engine had gone")
         try:
             await self._open_connection()
         except EngineLostError as again:
@@ -350,7 +319,7 @@ class EngineAnswer:
             if limit is None:
                 return
             log.info("Asking for an answer of at most %d tokens", limit, extra={"model": self.request.model})
-            self._observed.note_event("repeat", why="the limit did not fit", limit=limit)
+            self.observed.note_event("repeat", why="the limit did not fit", limit=limit)
             self._close_connection()
             self._limit, self._refusal = limit, None
             try:
@@ -374,14 +343,14 @@ class EngineAnswer:
         self._engines.stuck_checks.leave_answer(self)
         self._connection.close()
         if self._turn is not None and self._engines.warm is not None:
-            self._engines.warm.end_turn(self._turn, self._observed)
+            self._engines.warm.end_turn(self._turn, self.observed)
             self._turn = None
         self._engines.supervisor.release_lease(self.lease)
 
     async def __aexit__(self, kind: object, *_error: object) -> None:
         is_cut_short = kind is asyncio.CancelledError and not self._connection.is_over
         self._close_connection()
-        if is_cut_short or self._observed.is_stopped:
+        if is_cut_short or self.observed.is_stopped:
             self.check_engine()
 
     async def read(self) -> bytes:
@@ -411,13 +380,18 @@ class EngineAnswer:
             return False
         return True
 
+    @property
+    def last_at(self) -> float:
+        """When something of it came last, or when its engine was to be had."""
+        return max(self.observed.last_at, self.observed.leased_at or 0.0)
+
     def note_unreadable(self) -> None:
         """Note that the engine could not read what its model wrote."""
         self._engines.unreadable.add(self.request.load.source.name)
 
     async def why_broken(self) -> RoundhouseError:
         """Return why an answer broke off: somebody stopped it, the engine ended, or nobody knows."""
-        return RequestStopped() if self._observed.is_stopped else broke_off_error(await self.lease.wait_for_verdict())
+        return RequestStopped() if self.observed.is_stopped else broke_off_error(await self.lease.wait_for_verdict())
 
     async def _open_connection(self) -> None:
         engines = self._engines
@@ -425,14 +399,14 @@ class EngineAnswer:
         self.lease = lease = supervisor.lease_at_once(load, terms) or await supervisor.acquire_lease(load, terms)
         connection = None
         try:
-            self._observed.note_lease(lease)
+            self.observed.note_lease(lease)
             head, body = await self._write_request()
             address = address_of(lease.base_url)
             connection = engines.connections.take_idle(address)
             if connection is None:
                 at_once = head + body if len(body) <= SENT_AT_ONCE else b""
                 connection = await engines.connections.connect(address, at_once)
-            self._observed.note_connection(connection)
+            self.observed.note_connection(connection)
             engines.stuck_checks.watch_answer(self)
             self.head = answer = await connection.send_request(head, body)
             if engines.stuck_checks.running:
@@ -471,21 +445,21 @@ class EngineAnswer:
             changes["model"] = lease.served_name
         skips_cache = False
         if descriptor.cache_field and lease.slot:
-            model, key_id = request.load.source.name, self._observed.key_id
+            model, key_id = request.load.source.name, self.observed.key_id
             skips_cache = self._engines.prompt_caches.must_skip(model, lease.run, key_id)
             if skips_cache:
                 if request.drops_cache_field:
                     raise CacheFieldDroppedError
                 changes[descriptor.cache_field] = False
         if lease.states is not None and lease.slot and self._engines.warm is not None:
-            self._turn = await self._engines.warm.begin_turn(lease, body, self._observed, skips_cache=skips_cache)
+            self._turn = await self._engines.warm.begin_turn(lease, body, self.observed, skips_cache=skips_cache)
         if self._limit is not None:
             changes |= limit_changes(body, self._limit)
         if changes:
             body = await call_off_loop(body, with_fields, body, changes)
         # Engine and gateway agree on what the engine would do anyway.
         closes = descriptor.closes_after_stream and (len(body) > _SEARCHED_BYTES or _STREAM in body)
-        trace = self._observed.trace
+        trace = self.observed.trace
         headers = request.headers if trace is None else request.headers + trace.begin_call(lease.base_url)
         return _request_head(
             lease,
@@ -497,7 +471,7 @@ class EngineAnswer:
 
     async def _classify_loss(self, error: OSError) -> EngineLostError | RequestStopped:
         """Return what became of a request whose connection broke before it was answered, or was not to be had."""
-        if self._observed.is_stopped:
+        if self.observed.is_stopped:
             return RequestStopped()
         was_connected = isinstance(error, EngineDisconnected)
         cause, remote = await self.lease.wait_for_verdict(timeout_s=_DEATH_SEEN_S), self.request.load.source.remote

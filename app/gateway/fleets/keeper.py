@@ -35,6 +35,7 @@ from app.gateway.fleets.health import HealthWatch
 from app.gateway.fleets.knowledge import ask_replicas, read_weights
 from app.gateway.fleets.listing import describe_fleet
 from app.gateway.fleets.local_engines import LocalEngines
+from app.gateway.fleets.lost_replicas import ListSilent, LostReplicas
 from app.gateway.fleets.replicas import find_member, find_weights, free_names, local_url, seat_name, with_member
 from app.gateway.fleets.workers import RouterAdmin, RouterWorker
 from app.gateway.library.attached_endpoints import check_key
@@ -54,8 +55,8 @@ _LEAST_TO_ROLL = 2
 class FleetKeeper:
     """The one that changes fleets. Belongs to the event loop."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, services: Services, list_silent: ListSilent) -> None:
+        self._services, self._list_silent = services, list_silent
         self._background = Background()
         self._engines = LocalEngines(services, self._background, self.note_change)
         self._health = HealthWatch(services.supervisor)
@@ -67,6 +68,7 @@ class FleetKeeper:
         self._rolls: dict[str, asyncio.Task[None]] = {}
         self._workers: dict[str, list[RouterWorker]] = {}
         self._looks: dict[str, asyncio.Task[None]] = {}
+        self._lost: dict[str, LostReplicas] = {}
 
     async def close(self) -> None:
         """Watch and change no more."""
@@ -222,7 +224,9 @@ class FleetKeeper:
             if not fleet.is_stopped:
                 self._engines.start_missing(fleet, but=self._resting)
                 self._look_at(fleet)
+                out = [member.url for member in fleet.all_members if self._is_lost(fleet.name, member)]
                 await self._tell_router(fleet)
+                self._give_back(fleet, out)
         self._engines.end_strangers(fleets)
 
     def _look_at(self, fleet: Attachment) -> None:
@@ -258,6 +262,17 @@ class FleetKeeper:
             self._workers[fleet.name] = await (admin.keep_workers(urls) if urls else admin.list_workers())
         except (OSError, ValueError, RoundhouseError) as error:  # TimeoutError and msgspec's errors too
             log.info("The router of %s could not be told of its replicas: %s", fleet.name, error)
+
+    def _is_lost(self, fleet: str, member: ReplicaRecord) -> bool:
+        return not member.weights and bool(self._health.problem_of(fleet, member))
+
+    def _give_back(self, fleet: Attachment, out: Sequence[str]) -> None:
+        """Have others answer what waits at replicas elsewhere that the router has been told to leave alone."""
+        loads = {worker.url: worker.load for worker in self._workers.get(fleet.name, ())}
+        lost = self._lost.setdefault(fleet.name, LostReplicas(fleet.name, self._list_silent))
+        lost.put_lost({url: loads.get(url) for url in out})
+        if count := lost.give_back(is_none_left=not self._list_working(fleet)):
+            log.info("%d requests waited at replicas that answer nothing any more", count, extra={"model": fleet.name})
 
     def _list_working(self, fleet: Attachment) -> list[str]:
         return [member.url for member in fleet.all_members if self._works(fleet.name, member)]

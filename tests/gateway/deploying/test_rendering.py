@@ -1,6 +1,9 @@
 """Files for clusters: by the schemas of what reads them, the flags of what is started, and what they may not hold."""
 
 import json
+import re
+import shutil
+import subprocess
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ VERSIONS = stable_versions(read_recipes())
 COMPOSE_SCHEMA = json.loads(
     files("check_jsonschema").joinpath("builtin_schemas/vendor/compose-spec.json").read_text(encoding="utf-8")
 )
+STRAY_DOLLAR = re.compile(r"\$\w+|\$\{[^}]*\}|\$")
 CUSTOM = "DynamoGraphDeployment"
 HELP = Path(__file__).resolve().parents[2] / "fixtures" / "engine_help"
 
@@ -69,6 +73,51 @@ def test_the_compose_specification_takes_the_file(engine: str, cards: int) -> No
     document["services"]["router"]["imagee"] = "x"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.Draft202012Validator(COMPOSE_SCHEMA).validate(document)
+
+
+def find_compose_problems(document: Any) -> list[str]:  # noqa: ANN401 -- parsed YAML
+    """Return what Compose's own program refuses and its schema does not: what is named and not there, stray dollars."""
+    services, volumes = document["services"], document.get("volumes", {})
+    problems = []
+    for name, service in services.items():
+        named = [entry.partition(":")[0] for entry in service.get("volumes", ())]
+        problems += [f"{name}: volume {volume}" for volume in named if not volume.startswith(("/", ".", *volumes))]
+        problems += [f"{name}: depends on {other}" for other in service.get("depends_on", {}) if other not in services]
+    words = yaml.safe_dump(document).replace("$$", "")
+    return [*problems, *(f"interpolated: {word}" for word in STRAY_DOLLAR.findall(words))]
+
+
+@pytest.mark.parametrize("cards", [1, 2])
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_everything_that_a_compose_file_names_is_in_it(engine: str, cards: int) -> None:
+    document = yaml.safe_load(render_texts(engine=engine, target="compose", cards=cards, replicas=2)["compose.yaml"])
+    assert not find_compose_problems(document)
+    worker = document["services"]["worker-1"]
+    worker["volumes"], worker["command"] = ["elsewhere:/models"], ["$KEY", "$$0", "${MORE}"]
+    document["services"]["router"]["depends_on"]["worker-7"] = {"condition": "service_healthy"}
+    assert len(find_compose_problems(document)) == 4
+
+
+COMPOSE = shutil.which("docker-compose")
+
+
+@pytest.mark.skipif(COMPOSE is None, reason="Compose's own program is not here")
+@pytest.mark.parametrize("cards", [1, 2])
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_compose_s_own_program_reads_the_file(engine: str, cards: int, tmp_path: Path) -> None:
+    """It needs no daemon for that, and says the file as it understands it."""
+    assert COMPOSE is not None
+    text = render_texts(engine=engine, target="compose", cards=cards, replicas=2)["compose.yaml"]
+    (tmp_path / "compose.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "secrets.env").write_text("FLEET_API_KEY=sk-fleet\nVLLM_API_KEY=sk-vllm\n", encoding="utf-8")
+    done = subprocess.run([COMPOSE, "config"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    assert "level=" not in done.stderr
+    written, understood = yaml.safe_load(text)["services"], yaml.safe_load(done.stdout)["services"]
+    assert written.keys() == understood.keys()
+    for name, service in understood.items():
+        assert service["environment"].items() >= {"FLEET_API_KEY": "sk-fleet", "VLLM_API_KEY": "sk-vllm"}.items()
+        assert service["command"] == written[name]["command"], "every word reaches the container as it stands"
 
 
 def test_replicas_share_no_card_and_the_router_names_each() -> None:

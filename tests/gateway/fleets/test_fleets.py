@@ -25,7 +25,7 @@ DEAD = "http://127.0.0.1:9"
 
 @pytest.fixture
 async def fleets(near: Gateway) -> AsyncIterator[FleetKeeper]:
-    keeper = FleetKeeper(near.services)
+    keeper = FleetKeeper(near.services, near.engines.stuck_checks.list_silent)
     yield keeper
     await keeper.close()
 

@@ -11,6 +11,7 @@ from app.core.errors import BadRequest, Conflict
 from app.core.fleets import AddReplica, Fleet, ReplicaState, RollFleet, StartFleet
 from app.engine_store.catalogue import EngineCatalogue
 from app.engine_store.version_store import VersionStore
+from app.gateway.exchange.upstream import StuckChecks
 from app.gateway.fleets.keeper import FleetKeeper
 from app.gateway.loading.launch import model_folders, policy_from
 from app.gateway.services import Limits, Services
@@ -51,7 +52,7 @@ async def services(paths: Paths, limits: Limits) -> AsyncIterator[Services]:
 
 @pytest.fixture
 async def fleets(services: Services) -> AsyncIterator[FleetKeeper]:
-    keeper = FleetKeeper(services)
+    keeper = FleetKeeper(services, StuckChecks().list_silent)
     yield keeper
     await keeper.close()
 

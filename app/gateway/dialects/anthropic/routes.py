@@ -31,7 +31,6 @@ from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.engine.planning import reads_itself
 from app.gateway.exchange.handling import (
     ENGINE_ACCESS,
-    AnswerHandler,
     RequestJob,
     answer_request,
     client_header_lines,
@@ -86,8 +85,7 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
     if is_apart or not await _can_pass(services, message_request, target, route):
         if route is Route.COUNT_TOKENS:
             return await _count_job(services, body, message_request, target)
-        responder = await _make_responder(services, body, message_request, target)
-        return RequestJob(responder.upstream, responder.answer)
+        return await _translate_message(services, body, message_request, target)
     params = AnthropicAnswerParams(
         max_tokens=message_request.max_tokens,
         one_tool=message_request.is_one_at_a_time,
@@ -108,11 +106,7 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
         headers=client_header_lines(request),
         drops_cache_field=route is Route.MESSAGES,
     )
-
-    async def translate_instead() -> AnswerHandler:
-        return (await _make_responder(services, body, message_request, target)).answer
-
-    return RequestJob(upstream, detour=translate_instead)
+    return RequestJob(upstream, detour=partial(_translate_message, services, body, message_request, target))
 
 
 def to_conversation(body: bytes, message_request: AnthropicRequest) -> ConversationRequest:
@@ -133,9 +127,9 @@ async def _can_pass(services: Services, message_request: AnthropicRequest, targe
     return not is_checked and await renders_tools(services.facts, services.tuning, target.model)
 
 
-async def _make_responder(
+async def _translate_message(
     services: Services, body: bytes, message_request: AnthropicRequest, target: ResolvedModel
-) -> "_AnthropicResponder":
+) -> RequestJob:
     """Return what asks the engine for a message, and answers with it. Raises BadRequest."""
     blank = UpstreamRequest(
         load=target.load,
@@ -147,12 +141,13 @@ async def _make_responder(
     work = await call_off_loop(body, to_conversation, body, message_request)
     upstream = await with_plan(services, blank, target, work)
     params = AnthropicAnswerParams(max_tokens=message_request.max_tokens, one_tool=message_request.is_one_at_a_time)
-    return _AnthropicResponder(
+    responder = _AnthropicResponder(
         upstream=upstream,
         model=name_in_answer(message_request.model, target.model),
         params=params,
         streams=bool(message_request.stream),
     )
+    return RequestJob(upstream, responder.answer)
 
 
 async def _count_job(

@@ -55,7 +55,6 @@ from app.gateway.exchange.engine.capability import Fulfilment, RequestNeed, cann
 from app.gateway.exchange.handling import (
     ENGINE_ACCESS,
     ROUTE_VERBS,
-    AnswerHandler,
     RequestJob,
     client_header_lines,
     engine_path,
@@ -241,9 +240,7 @@ class _ChatTranslation(NamedTuple):
     terms: LeaseOptions = LeaseOptions()
 
 
-async def _translate_chat(
-    services: Services, target: ResolvedModel, chat: _ChatTranslation
-) -> tuple[UpstreamRequest, AnswerHandler]:
+async def _translate_chat(services: Services, target: ResolvedModel, chat: _ChatTranslation) -> RequestJob:
     """Return what asks the engine for a chat, and answers with it. Raises BadRequest for what cannot be asked."""
     chat_request = await call_off_loop(chat.body, decode_body, chat.body, OpenAIChatRequest)
     conversation = await call_off_loop(chat.body, to_canonical_request, chat_request)
@@ -261,7 +258,7 @@ async def _translate_chat(
     ]
     about = OpenAIAnswerInfo(id=f"chatcmpl-{secrets.token_hex(12)}", model=chat.name, created=int(time.time()))
     answers = _ChatResponder(upstreams=tuple(upstreams), about=about, includes_usage=chat_request.includes_usage)
-    return upstreams[0], answers.answer_stream if chat_request.stream else answers.answer_whole
+    return RequestJob(upstreams[0], answers.answer_stream if chat_request.stream else answers.answer_whole)
 
 
 def _request_per_choice(request: ConversationRequest, count: int) -> Iterator[ConversationRequest]:
@@ -342,22 +339,19 @@ async def prepare_chat_job(request: web.Request, put: FormWrapper | None = None)
     if options.context is not None:
         target = target._replace(load=await load_for_context(services, target, options.context))
 
-    async def translate() -> tuple[UpstreamRequest, AnswerHandler]:
+    async def translate() -> RequestJob:
         form = None if put is None else put(engine_request.form, Route.CHAT, target)
         name = name_in_answer(options.model, target.model)
         translation = _ChatTranslation(body, name, form, lease_options(options, Route.CHAT))
         return await _translate_chat(services, target, translation)
 
-    async def translate_instead() -> AnswerHandler:
-        return (await translate())[1]
-
     is_unreadable = target.load.source.name in request.app[ENGINE_ACCESS].unreadable
     if is_unreadable and await call_off_loop(body, is_translatable, body):
-        return RequestJob(*await translate())
+        return await translate()
     if not await _can_pass(services, target, body, options):
-        return RequestJob(*await translate())
+        return await translate()
     upstream = await call_off_loop(body, _build_upstream, request, target, engine_request, options, put)
-    return RequestJob(upstream, detour=translate_instead)
+    return RequestJob(upstream, detour=translate)
 
 
 async def prepare_job(request: web.Request, route: Route, put: FormWrapper | None = None) -> RequestJob:

@@ -19,7 +19,7 @@ from app.gateway.dialects.openai.form import END, OpenAIForm
 from app.gateway.dialects.openai.record import dialect_for_field
 from app.gateway.entry.bodies import call_off_loop, read_upload
 from app.gateway.entry.forms import UploadForm, read_form
-from app.gateway.exchange.handling import AnswerHandler, RequestJob, client_header_lines, engine_path
+from app.gateway.exchange.handling import RequestJob, client_header_lines, engine_path
 from app.gateway.exchange.observer import BODY_BYTES, OBSERVATION, Observation
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.loading.able_models import resolve_able_model
@@ -131,7 +131,7 @@ async def _fill_form(
     return msgspec.structs.replace(upstream, body=body, content_type=content_type, model=lease.served_name)
 
 
-async def _refuse_shared_cache() -> AnswerHandler:
+async def _refuse_shared_cache() -> RequestJob:
     raise BadRequest(
         "Several keys use this model, and its engine cannot keep their prompts apart while it transcribes.",
         hint="Allow them to share it (`engine.share_cache`), or attach an endpoint that transcribes.",

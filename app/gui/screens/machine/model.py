@@ -9,6 +9,7 @@ from app.gui.screens.machine.loads import LoadStore
 from app.gui.screens.machine.pools import PoolDrawing, pool_drawings
 from app.gui.screens.machine.report import ReportModel
 from app.gui.screens.machine.what_if import WhatIf
+from app.gui.screens.models.across_section import AcrossModel
 from app.gui.shell.contract import Shell
 
 _READ, _PROBE = "/machine", "/machine?fresh=1"
@@ -22,13 +23,17 @@ class MachineModel(RemoteStore[Machine]):
         super().__init__(stores.api, shell, _READ, Machine)
         self.running = stores.running
         self.what_if = WhatIf(stores, shell)
+        self.across = AcrossModel(stores, shell)
         self.loads = LoadStore(stores.api, shell)
         self.calibration = CalibrationModel(stores.api, shell)
         self.report = ReportModel(stores.api, shell)
         self._settled: set[tuple[str, str]] | None = None
         self.running.changed.connect(self._watch_engines)
         self.calibration.run_finished.connect(self.what_if.ask_again)
+        for source in (self.what_if, stores.machines):
+            source.changed.connect(self._follow_form)
         self._watch_engines()
+        self._follow_form()
 
     @property
     def is_reading(self) -> bool:
@@ -55,6 +60,12 @@ class MachineModel(RemoteStore[Machine]):
         super()._send()
         self._path = _READ
         self.changed.emit()
+
+    def _follow_form(self) -> None:
+        """Have the model that is wished for planned over several computers, too, if it is one of this computer's."""
+        form = self.what_if.form
+        model = next((model for model in self.what_if.own_models if model.name == form.model), None)
+        self.across.follow_form(model, form.context)
 
     def _watch_engines(self) -> None:
         """Look at memory again when a model has come or gone; that it loads on changes nothing yet."""

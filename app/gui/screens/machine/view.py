@@ -21,6 +21,7 @@ from app.gui.screens.machine.model import MachineModel
 from app.gui.screens.machine.pools import notes_on
 from app.gui.screens.machine.report_view import ReportPanel
 from app.gui.screens.machine.what_if import AUTOMATIC, INTENTS, KV_TYPES, MOST_PEOPLE, PlanForm, WhatIf, context_options
+from app.gui.screens.models.across_section import AcrossSection
 from app.gui.shell.contract import PageId, Shell, Task
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook
@@ -82,8 +83,9 @@ class MachineScreen(PageFrame):
         self.controls = PlanControls(theme, what_if)
         self._refused, self._waiting = ErrorPanel(theme), Skeleton(theme, 4, is_card=True)
         self.decision, self.estimate_card = DecisionCard(theme, what_if), EstimateCard(theme, what_if)
+        self.across = AcrossSection(theme, self.model.across)
         box = VBox(theme, margins=(0, 4, 0, 0), gap=16)
-        for widget in (self.controls, self._refused, self._waiting, self.decision, self.estimate_card):
+        for widget in (self.controls, self._refused, self._waiting, self.decision, self.estimate_card, self.across):
             box.addWidget(widget)
         section.body.addLayout(box)
         return section

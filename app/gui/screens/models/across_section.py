@@ -37,7 +37,7 @@ _NO_LENDER = LazyText("No computer lends its memory. Switch that on there, under
 
 
 class AcrossModel(QObject):
-    """One model at a time. What was chosen is forgotten with it; where it lies is the gateway's to say."""
+    """One model at a time; where it lies is the gateway's to say."""
 
     changed = Signal()
 
@@ -45,6 +45,8 @@ class AcrossModel(QObject):
         super().__init__(shell)
         self._api, self._machines, self._running, self._shell = stores.api, stores.machines, stores.running, shell
         self.model: ModelInfo | None = None
+        self.context: int | None = None
+        """How much it is to have; None leaves it to the gateway."""
         self.lenders: list[MachineMemory] | None = None
         """What each paired computer lends; None before they were asked."""
         self.chosen: list[str] = []
@@ -90,7 +92,7 @@ class AcrossModel(QObject):
         return self._running.of(self.model.name) if self.model is not None else None
 
     def open_model(self, model: ModelInfo | None) -> None:
-        """Turn to a model, or to none; loading goes on meanwhile."""
+        """Turn to a model, or to none, and forget what was chosen; loading goes on meanwhile."""
         for call in (self._measuring, self._planning):
             if call is not None:
                 call.cancel()
@@ -99,6 +101,15 @@ class AcrossModel(QObject):
         if self.is_offered:
             self.measure()
         self.changed.emit()
+
+    def follow_form(self, model: ModelInfo | None, context: int | None) -> None:
+        """Turn to what a form says, with the same computers; they are asked once."""
+        is_other = (model, context) != (self.model, self.context)
+        self.model, self.context = model, context
+        if self.is_offered and self.lenders is None and self.problem is None:
+            self.measure()
+        if is_other:
+            self._fetch_plan()
 
     def measure(self) -> None:
         """Ask each paired computer what it lends now, and have the way to it measured."""
@@ -148,7 +159,8 @@ class AcrossModel(QObject):
         if self.model is None or self._loading is not None:
             return
         self.problem = None
-        body = LoadModel(model=self.model.name, options=LoadOptions(across=across), wait=False)
+        options = LoadOptions(context=self.context, across=across)
+        body = LoadModel(model=self.model.name, options=options, wait=False)
         self._loading = self._api.post(
             "/load", body, kind=EngineStatus, then=self._finish_loading, failed=self._refuse_loading
         )
@@ -158,8 +170,8 @@ class AcrossModel(QObject):
         if self._planning is not None:
             self._planning.cancel()
         self._planning = self.plan = self.problem = None
-        if self.model is not None and self.chosen:
-            request = AcrossRequest(model=self.model.name, across=self.chosen)
+        if self.model is not None and self.is_offered and self.chosen:
+            request = AcrossRequest(model=self.model.name, across=self.chosen, context=self.context)
             self._planning = self._api.post(
                 "/plan/across", request, kind=AcrossPlan, then=self._show_plan, failed=self._refuse_plan
             )

@@ -1,7 +1,7 @@
 """Limits of a key in words, what is used of each, and what a person types for them, read."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -134,6 +134,22 @@ def limit_texts(limits: KeyLimits) -> dict[str, str]:
     numbers = {name.value: getattr(limits, name) for name in LIMIT_TITLES}
     texts = {name: "" if number is None else f"{number:,}" for name, number in numbers.items()}
     return {**texts, MODELS_FIELD: ", ".join(limits.models)}
+
+
+def continue_names(text: str, names: Sequence[str]) -> list[str]:
+    """Return which models may follow in a list of names: those with its unfinished last word, at their start first.
+
+    What stands in it already is not offered again.
+    """
+    *done, last = (part.strip().casefold() for part in text.split(","))
+    fitting = [name for name in names if last in name.casefold() and name.casefold() not in {*done, last}]
+    return sorted(fitting, key=lambda name: (not name.casefold().startswith(last), name.casefold()))
+
+
+def put_name(text: str, name: str) -> str:
+    """Return a list of names with its unfinished last word replaced by a name."""
+    done = [part.strip() for part in text.split(",")[:-1] if part.strip()]
+    return ", ".join([*done, name])
 
 
 def read_limits(texts: Mapping[str, str]) -> KeyLimits | LimitProblem:

@@ -1,6 +1,6 @@
 """A key in the list: what it may do, what is used of its limits, whether it is held back; unfolded, a form for them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeyEvent
@@ -12,9 +12,11 @@ from app.gui.screens.server.key_limits_model import (
     LIMIT_TITLES,
     MODELS_FIELD,
     LimitProblem,
+    continue_names,
     hold_text,
     limit_levels,
     limit_texts,
+    put_name,
     read_limits,
     usage_text,
 )
@@ -22,7 +24,7 @@ from app.gui.screens.server.keys_model import KeysModel, key_facts, name_problem
 from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import Meter
 from app.gui.widgets.buttons import Button, ButtonLook
-from app.gui.widgets.fields import Field
+from app.gui.widgets.fields import Combo, Field
 from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import HBox, VBox
 from app.gui.widgets.rows import ListRow
@@ -30,6 +32,8 @@ from app.gui.widgets.text import Label, Paragraph
 
 _METER_WIDTH, _NUMBER_WIDTH, _NAME_WIDTH, _MODELS_WIDTH = 264, 148, 148, 312
 _NAME_FIELD = "name"
+_MOST_NAMES = 20
+"""In its list; whoever has more types a few letters first."""
 
 
 class KeyRow(QWidget):
@@ -114,7 +118,9 @@ class KeyForm(QWidget):
         flow.addWidget(self._make_cell(_NAME_FIELD, tr("Name")))
         for name, title in LIMIT_TITLES.items():
             flow.addWidget(self._make_cell(name, title.tr(), tr("no limit")))
-        flow.addWidget(self._make_cell(MODELS_FIELD, tr("Only these models"), tr("every model")))
+        self.models = ModelNames(theme, tr("Only these models"), lambda: model.model_names)
+        self.models.chosen.connect(lambda _text: self._show_problem(None))
+        flow.addWidget(self._make_cell(MODELS_FIELD, tr("Only these models"), control=self.models))
         self.fields[_NAME_FIELD].setMaxLength(MAX_NAME)
         self._about = Paragraph(theme, role="meta", color="ink-2")
         self.problem = Paragraph(theme, role="meta", color="bad")
@@ -138,6 +144,7 @@ class KeyForm(QWidget):
             self.fields[name].setText(text)
             self.fields[name].setCursorPosition(0)
             self.fields[name].setEnabled(name == _NAME_FIELD or not may_manage)
+        self.models.setEnabled(not may_manage)
         self._about.setText(
             tr("This key may manage Roundhouse and could lift any limit itself, so it has none.")
             if may_manage
@@ -155,14 +162,19 @@ class KeyForm(QWidget):
             return
         super().keyPressEvent(event)
 
-    def _make_cell(self, name: str, title: str, placeholder: str = "") -> QWidget:
-        cell, field = QWidget(), Field(self._theme, title, placeholder=placeholder)
+    def _make_cell(
+        self, name: str, title: str, placeholder: str = "", *, control: "ModelNames | None" = None
+    ) -> QWidget:
+        cell, field = (
+            QWidget(),
+            Field(self._theme, title, placeholder=placeholder) if control is None else control.field,
+        )
         self.fields[name] = field
         field.returnPressed.connect(self._save_changes)
         field.textEdited.connect(lambda _text: self._show_problem(None))
         box = VBox(self._theme, cell, gap=4)
         box.addWidget(Label(self._theme, title, role="meta", color="ink-2"))
-        box.addWidget(field)
+        box.addWidget(control or field)
         return cell
 
     def _save_changes(self) -> None:
@@ -187,3 +199,23 @@ class KeyForm(QWidget):
         widths = {_NAME_FIELD: _NAME_WIDTH, MODELS_FIELD: _MODELS_WIDTH}
         for name, field in self.fields.items():
             field.setFixedWidth(self._theme.px(widths.get(name, _NUMBER_WIDTH)))
+
+
+class ModelNames(Combo):
+    """Names of models with commas between them; its list has those of the library that continue the last one."""
+
+    def __init__(self, theme: Theme, name: str, list_names: Callable[[], Sequence[str]]) -> None:
+        super().__init__(theme, name, placeholder=tr("every model"))
+        self._list_names = list_names
+
+    def open_list(self) -> None:
+        """Show what may follow, if anything may."""
+        names = continue_names(self.field.text(), self._list_names())
+        self.set_options([(name, name) for name in names[:_MOST_NAMES]])
+        if names:
+            super().open_list()
+
+    def _choose_value(self, value: str) -> None:
+        super()._choose_value(put_name(self.field.text(), value))
+        self.field.setFocus()
+        self.field.end(False)  # noqa: FBT003 -- Qt takes it by position

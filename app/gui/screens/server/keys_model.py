@@ -34,6 +34,7 @@ class KeysModel(QObject):
     def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
         self._api, self._preferences, self._gateway = stores.api, stores.preferences, stores.status
+        self._library = stores.library
         self._keys = RemoteList(stores.api, shell, "/keys", list[KeyInfo])
         self.new_key: KeyWithSecret | None = None
         """The key that was just made, until the person has put it away: nobody can show it again."""
@@ -46,6 +47,11 @@ class KeysModel(QObject):
     def items(self) -> list[KeyInfo]:
         """Every key, oldest first."""
         return self._keys.items
+
+    @property
+    def model_names(self) -> list[str]:
+        """Every model that a key may be limited to."""
+        return [model.name for model in self._library.items if not model.problem]
 
     @property
     def is_known(self) -> bool:
