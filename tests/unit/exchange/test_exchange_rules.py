@@ -245,8 +245,8 @@ async def test_a_request_that_is_stopped_by_hand_breaks_off_its_engine_or_ends_i
     broken: list[str] = []
 
     class Connection:
-        def break_off(self) -> None:
-            broken.append("connection")
+        def break_off(self, error: EngineFailed | None = None) -> None:
+            broken.append("connection" if error is None else error.code)
 
     observed = Observation(Caller(), Observers([]))
     observed.note_connection(Connection())
@@ -258,6 +258,8 @@ async def test_a_request_that_is_stopped_by_hand_breaks_off_its_engine_or_ends_i
     over.ended_at = 1.0
     over.stop()
     assert (over.is_stopped, broken) == (False, ["connection"])
+    over.break_off(EngineFailed("It is gone.", code="engine_broke_off"))
+    assert (over.is_stopped, broken) == (False, ["connection", "engine_broke_off"])
 
     waiting = asyncio.Event()
 
