@@ -178,7 +178,7 @@ def test_nothing_is_offered_without_another_computer_or_for_another_kind_of_mode
     assert not model.is_offered
 
 
-def test_a_form_is_followed_with_the_same_computers_which_are_asked_once(
+def test_a_form_is_followed_with_the_same_computers_which_are_asked_once_for_each_model(
     stores: Stores, api: DemoApi, shell: QuietShell
 ) -> None:
     model = AcrossModel(stores, shell)
@@ -191,7 +191,8 @@ def test_a_form_is_followed_with_the_same_computers_which_are_asked_once(
         api.flush()
     model.follow_form(replace(MODEL, name="other"), 8192)
     api.flush()
-    assert [path for _method, path, _body in api.calls].count("/machines/memory") == 1
+    looks = [path for _method, path, _body in api.calls if path.startswith("/machines/memory")]
+    assert looks == ["/machines/memory?model=m", "/machines/memory?model=other"]
     requests = api.bodies_of("POST", "/plan/across")
     assert requests[0] == AcrossRequest(model="m", across=["desk"])
     assert requests[-2] == AcrossRequest(model="m", across=["desk"], context=8192)

@@ -103,12 +103,15 @@ class AcrossModel(QObject):
         self.changed.emit()
 
     def follow_form(self, model: ModelInfo | None, context: int | None) -> None:
-        """Turn to what a form says, with the same computers; they are asked once."""
-        is_other = (model, context) != (self.model, self.context)
-        self.model, self.context = model, context
+        """Turn to what a form says; the computers stay chosen, and each is asked what it lends to another model."""
+        before, self.model, self.context = (self.model, self.context), model, context
+        if _name_of(model) != _name_of(before[0]):
+            if self._measuring is not None:
+                self._measuring.cancel()
+            self._measuring = self.lenders = self.problem = None
         if self.is_offered and self.lenders is None and self.problem is None:
             self.measure()
-        if is_other:
+        if (model, context) != before:
             self._fetch_plan()
 
     def measure(self) -> None:
@@ -170,7 +173,7 @@ class AcrossModel(QObject):
         if self._planning is not None:
             self._planning.cancel()
         self._planning = self.plan = self.problem = None
-        if self.model is not None and self.is_offered and self.chosen:
+        if self.model is not None and self.is_offered and self.chosen and self._measuring is None:
             request = AcrossRequest(model=self.model.name, across=self.chosen, context=self.context)
             self._planning = self._api.post(
                 "/plan/across", request, kind=AcrossPlan, then=self._show_plan, failed=self._refuse_plan
@@ -207,6 +210,10 @@ class AcrossModel(QObject):
     def _show_problem(self, error: ErrorBody) -> None:
         self.problem = error
         self.changed.emit()
+
+
+def _name_of(model: ModelInfo | None) -> str:
+    return "" if model is None else model.name
 
 
 class AcrossSection(Section):
