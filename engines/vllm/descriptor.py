@@ -122,8 +122,7 @@ DESCRIPTOR = Descriptor(
     ),
     span=ComputerSpan(
         kind=SpanKind.NODES,
-        tried="vLLM's processes found each other over two computers and read their layers, on processors; no answer "
-        "was seen yet.",
+        tried="vLLM was loaded over two computers with a tiny model on processors, and answered; never with GPUs.",
     ),
     traits=TRAITS,
 )
