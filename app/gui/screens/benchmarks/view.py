@@ -233,14 +233,16 @@ class ResultCard(Surface):
         title, *sentences = summary_lines(receipt)
         box.addWidget(Paragraph(theme, title, weight=500))
         for level in receipt.levels:
+            part = VBox(theme, gap=4)
             if len(receipt.levels) > 1:
-                box.addWidget(Label(theme, _level_title(level), role="meta", color="ink-2"))
+                part.addWidget(Label(theme, _level_title(level), role="meta", color="ink-2"))
             figures = FlowLayout(theme, gap=16, line_gap=8)
             for name, value, more in _figures(level):
                 figure = FigureView(theme, name, width=_COLUMN)
                 figure.show_value(value, more=more)
                 figures.addWidget(figure)
-            box.addLayout(figures)
+            part.addLayout(figures)
+            box.addLayout(part)
         for sentence in sentences:
             color = "warn" if sentence.startswith(DISTURBED) else "ink-2"
             box.addWidget(Paragraph(theme, sentence, role="meta", color=color))
@@ -250,7 +252,7 @@ def _show_comparison_row(row: ListRow, cells: list[str]) -> None:
     level, name, first, second, ratio, verdict = cells
     row.show_text(
         tr("{name} with {level} at once: {verdict}", name=name, level=level, verdict=verdict),
-        tr("{first} against {second}, {ratio} times", first=first, second=second, ratio=ratio),
+        tr("{first} against {second}: {ratio} times", first=first, second=second, ratio=ratio),
     )
 
 
