@@ -67,7 +67,8 @@ async def _preflight(
     # Whatever runs beside a model slows it down and makes its calls no worse.
     checked = [part.correctness for part in receipts if part.settings.tool == prompt.tool]
     calls = next((part for part in checked if part.tool_tasks), Correctness())
-    rate = estimate.prefill.tokens_per_second if estimate is not None and estimate.prefill is not None else None
+    prefill = estimate.prefill if estimate is not None and _fits_prompt(model, prompt.prompt_tokens) else None
+    rate = prefill.tokens_per_second if prefill is not None else None
     return ToolPreflight(
         tool=prompt.tool,
         name=find_tool(prompt.tool).name,
@@ -86,6 +87,11 @@ async def _preflight(
         valid_calls=calls.valid_calls,
         sentence="",
     )
+
+
+def _fits_prompt(model: ModelInfo, prompt_tokens: int) -> bool:
+    """Tell whether a model was trained for as much as a tool begins with; how soon it answers more means nothing."""
+    return model.trained_context is None or model.trained_context >= prompt_tokens
 
 
 def _find_largest_context(model: ModelInfo, estimate: Estimate | None) -> int | None:
@@ -166,7 +172,8 @@ async def _estimate(services: Services, model: ModelInfo, prompt: ToolPrompt) ->
 def _with_sentence(result: ToolPreflight, model: ModelInfo) -> ToolPreflight:
     tools = f"{result.tools} tools" if result.tools else "no tools"
     parts = [f"{result.name} begins with about {_thousands(result.prompt_tokens)} tokens and {tools}."]
-    parts.append(_time_words(result, model))
+    if result.is_measured or _fits_prompt(model, result.prompt_tokens):
+        parts.append(_time_words(result, model))
     parts.append(_context_words(result, model))
     if not result.calls_tools and result.tools:
         parts.append(f"{model.name} is not made to call tools.")
@@ -187,8 +194,8 @@ def _time_words(result: ToolPreflight, model: ModelInfo) -> str:
 
 def _context_words(result: ToolPreflight, model: ModelInfo) -> str:
     needed, largest = f"It needs {result.context_needed:,} tokens of context", result.largest_context
-    if model.trained_context is not None and model.trained_context < result.prompt_tokens:
-        return f"It does not fit: {model.name} was trained for {model.trained_context:,} tokens."
+    if not _fits_prompt(model, result.prompt_tokens):
+        return f"That does not fit: {model.name} was trained for {model.trained_context:,} tokens."
     if largest is not None and largest < result.context_needed:
         why = "fit here" if largest != model.trained_context else "are what the model was trained for"
         return f"{needed} to work well, and {largest:,} {why}."

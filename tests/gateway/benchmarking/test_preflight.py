@@ -60,8 +60,10 @@ async def test_without_a_measurement_nothing_is_said_to_be_measured(parts: Servi
     assert [part.tool for part in result] == [prompt.tool for prompt in TOOL_PROMPTS]
     assert not any(part.is_measured for part in result)
     assert {part.cold_s for part in result} == {None}
-    assert all("is not known before it is measured" in part.sentence for part in result)
     aider = next(part for part in result if part.tool == "aider")
+    assert "is not known before it is measured" in aider.sentence
+    assert all("That does not fit" in part.sentence for part in result if part.prompt_tokens > 2048)
+    assert not any("measured" in part.sentence for part in result if part.prompt_tokens > 2048)
     assert "and no tools." in aider.sentence
     assert "call tools" not in aider.sentence
 
