@@ -12,7 +12,8 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from app.config.private_files import save_private
-from app.config.table import BY_NAME, SETTINGS, Setting, SettingKind
+from app.config.setting import Setting, SettingKind
+from app.config.table import BY_NAME, SETTINGS
 from app.core.api import SettingInfo, SettingValue
 from app.core.errors import BadRequest, Conflict, NotFound, StorageFault, quote_value
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from app.config.setting import SettingKind
 from app.config.store import SettingsStore, parse_setting, validate_setting
-from app.config.table import BY_NAME, SETTINGS, SettingKind
+from app.config.table import BY_NAME, SETTINGS
 from app.core.api import SettingValue
 from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
 

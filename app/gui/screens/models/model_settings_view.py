@@ -100,79 +100,93 @@ class ModelSettingsView(QWidget):
 
     def _build_sections(self) -> None:
         theme, model = self._theme, self.model
-        box = VBox(theme, self._content, gap=16)
-        self.engine = EngineRow(theme, model)
-        self.kv_type = ChoiceRow(theme, model, "kv_type", title=tr("KV cache"), help_=_KV_HELP.tr())
-        self.flash_attention = ChoiceRow(
-            theme, model, "flash_attention", title=tr("Flash attention"), help_=_FLASH_HELP.tr()
-        )
-        self.gpu = ChoiceRow(theme, model, "gpu", title=tr("Graphics card"), help_=tr("The card it is put on."))
         self.numbers = {limits.name: NumberRow(theme, model, limits) for limits in model_settings.NUMBERS}
+        self._sections = (
+            self._make_running(),
+            self._make_sampling(),
+            self._make_companions(),
+            self._make_template(),
+            self._make_unloading(),
+            self._make_names(),
+            self._make_code(),
+            self._make_parsers(),
+            self._make_arguments(),
+        )
+        self.across, self.history = AcrossSection(theme, model.across), self._make_history()
+        self.loss, self.exl3 = LossSection(theme, model.loss), Exl3Section(theme, model.exl3)
+        box = VBox(theme, self._content, gap=16)
+        for section in (*self._sections, self.across, self.history, self.loss, self.exl3):
+            box.addWidget(section)
+
+    def _make_choice(self, name: str, title: str, help_: str) -> ChoiceRow:
+        return ChoiceRow(self._theme, self.model, name, title=title, help_=help_)
+
+    def _make_running(self) -> Section:
+        self.engine = EngineRow(self._theme, self.model)
+        self.kv_type = self._make_choice("kv_type", tr("KV cache"), _KV_HELP.tr())
+        self.flash_attention = self._make_choice("flash_attention", tr("Flash attention"), _FLASH_HELP.tr())
+        self.gpu = self._make_choice("gpu", tr("Graphics card"), tr("The card it is put on."))
+        self._running = self._make_section(
+            tr("How it runs"),
+            self.engine,
+            self.numbers["context"],
+            self.numbers["slots"],
+            self.kv_type,
+            self.numbers["threads"],
+            self.numbers["batch_tokens"],
+            self.flash_attention,
+            self.gpu,
+            self.numbers["gpu_layers"],
+            self.numbers["cpu_moe_layers"],
+            self.numbers["gpu_memory_fraction"],
+        )
+        return self._running
+
+    def _make_sampling(self) -> Section:
+        theme, model = self._theme, self.model
         self.uses_own = SwitchRow(theme, model, "uses_model_sampling", title=tr("What the model recommends"), help_="")
-        self.thinking = ChoiceRow(
-            theme,
-            model,
-            "thinking",
-            title=tr("Thinking"),
-            help_=tr("For requests and chats that do not say how much to think."),
+        self.sampling = SamplingRow(theme, model)
+        self.thinking = self._make_choice(
+            "thinking", tr("Thinking"), tr("For requests and chats that do not say how much to think.")
         )
-        self.sampling, self.template = SamplingRow(theme, model), TemplateRow(theme, model)
-        self.draft = DraftRow(theme, model)
-        self.projector = ChoiceRow(
-            theme, model, "projector", title=tr("Projector"), help_=tr("The file that lets it read images.")
-        )
-        self.pinned = SwitchRow(theme, model, "pinned", title=tr("Keep loaded"), help_=_PIN_HELP.tr())
-        self.code = CodeRow(theme, model)
+        rows = (self.uses_own, self.sampling, self.thinking, self.numbers["thinking_budget"])
+        self._sampling = self._make_section(tr("Sampling"), *rows)
+        return self._sampling
+
+    def _make_template(self) -> Section:
+        self.template = TemplateRow(self._theme, self.model)
+        self._template = self._make_section(tr("Chat template"), self.template)
+        return self._template
+
+    def _make_unloading(self) -> Section:
+        self.pinned = SwitchRow(self._theme, self.model, "pinned", title=tr("Keep loaded"), help_=_PIN_HELP.tr())
+        return self._make_section(tr("Unloading"), self.pinned, self.numbers["idle_minutes"])
+
+    def _make_code(self) -> Section:
+        self.code = CodeRow(self._theme, self.model)
+        self._code = self._make_section(tr("Custom code"), self.code)
+        return self._code
+
+    def _make_parsers(self) -> Section:
+        theme, model = self._theme, self.model
         self.parsers = (
             ParserRow(theme, model, "tool_parser", title=tr("Tool call parser"), help_=_CALLS_HELP.tr()),
             ParserRow(theme, model, "reasoning_parser", title=tr("Reasoning parser"), help_=_REASONING_HELP.tr()),
         )
-        self._code, self._parsers = (
-            self._make_section(tr("Custom code"), self.code),
-            self._make_section(tr("Tools and reasoning"), *self.parsers),
-        )
-        self.arguments = ArgumentsRow(theme, model)
+        self._parsers = self._make_section(tr("Tools and reasoning"), *self.parsers)
+        return self._parsers
+
+    def _make_arguments(self) -> Section:
+        self.arguments = ArgumentsRow(self._theme, self.model)
         self._arguments = self._make_section(tr("Command line"), self.arguments)
-        self._stays, self._companions = self.numbers["idle_minutes"], self._make_companions()
-        self._sections = (
-            self._make_section(
-                tr("How it runs"),
-                self.engine,
-                self.numbers["context"],
-                self.numbers["slots"],
-                self.kv_type,
-                self.numbers["threads"],
-                self.numbers["batch_tokens"],
-                self.flash_attention,
-                self.gpu,
-                self.numbers["gpu_layers"],
-                self.numbers["cpu_moe_layers"],
-                self.numbers["gpu_memory_fraction"],
-            ),
-            self._make_section(
-                tr("Sampling"), self.uses_own, self.sampling, self.thinking, self.numbers["thinking_budget"]
-            ),
-            self._companions,
-            self._make_section(tr("Chat template"), self.template),
-            self._make_section(tr("Unloading"), self.pinned, self._stays),
-            self._make_names(),
-            self._code,
-            self._parsers,
-            self._arguments,
-        )
-        for section in self._sections:
-            box.addWidget(section)
-        self.across = AcrossSection(theme, model.across)
-        box.addWidget(self.across)
-        self.history = Section(theme, tr("Measured here"))
-        self._drawn: list[str] = []
-        self._plots = VBox(theme, gap=16)
-        self.history.body.addLayout(self._plots)
-        box.addWidget(self.history)
-        self.loss = LossSection(theme, model.loss)
-        box.addWidget(self.loss)
-        self.exl3 = Exl3Section(theme, model.exl3)
-        box.addWidget(self.exl3)
+        return self._arguments
+
+    def _make_history(self) -> Section:
+        section = Section(self._theme, tr("Measured here"))
+        self._plotted_ids: list[str] = []
+        self._plots = VBox(self._theme, gap=16)
+        section.body.addLayout(self._plots)
+        return section
 
     def _make_section(self, title: str, *rows: QWidget) -> Section:
         section, sheet = Section(self._theme, title), Surface(self._theme)
@@ -186,6 +200,8 @@ class ModelSettingsView(QWidget):
         return section
 
     def _make_companions(self) -> Section:
+        self.draft = DraftRow(self._theme, self.model)
+        self.projector = self._make_choice("projector", tr("Projector"), tr("The file that lets it read images."))
         self.loras = RowList(self._theme, tr("LoRA adapters"))
         self.loras.fill = "sunken"
         row = ModelSettingRow(self._theme, self.model, "loras", title=tr("LoRA adapters"), help_=_LORA_HELP.tr())
@@ -195,7 +211,8 @@ class ModelSettingsView(QWidget):
         row.tools.addWidget(add)
         row.outer.addWidget(self.loras)
         row.add_problem_line()
-        return self._make_section(tr("What goes with it"), self.draft, self.projector, row)
+        self._companions = self._make_section(tr("What goes with it"), self.draft, self.projector, row)
+        return self._companions
 
     def _make_names(self) -> Section:
         self._names_row = ModelSettingRow(
@@ -260,10 +277,10 @@ class ModelSettingsView(QWidget):
     def _show_history(self) -> None:
         plots = self.model.history_plots
         self.history.setVisible(bool(plots))
-        shown = [receipt.id for receipt in self.model.history]
-        if shown == self._drawn:
+        receipt_ids = [receipt.id for receipt in self.model.history]
+        if receipt_ids == self._plotted_ids:
             return
-        self._drawn = shown
+        self._plotted_ids = receipt_ids
         clear_layout(self._plots)
         for plot in plots:
             self._plots.addWidget(PlotCard(self._theme, plot))
@@ -280,11 +297,10 @@ class ModelSettingsView(QWidget):
         """Leave out what this kind of model has nothing of."""
         model = self.model.model
         assert model is not None  # noqa: S101 -- as above
-        runs_here, _, companions, template, *_ = self._sections
-        runs_here.setVisible(not model.attached)
-        self._sections[1].setVisible(model.chats)
-        companions.setVisible(model.format == "gguf" and model.chats)
-        template.setVisible(model.chats and not model.attached)
+        self._running.setVisible(not model.attached)
+        self._sampling.setVisible(model.chats)
+        self._companions.setVisible(model.format == "gguf" and model.chats)
+        self._template.setVisible(model.chats and not model.attached)
         choices = self.model.choices
         assert choices is not None  # noqa: S101 -- as above
         own = choices.settings
