@@ -70,7 +70,7 @@ DESCRIPTOR = Descriptor(
     ),
     unverified=(
         "Never run with a model: its newest version on PyPI, 0.18.0, takes only cards for its device (cuda, ascend, "
-        "maca, camb), so that nothing of it runs on a processor."
+        "maca, camb), and TurboMind is linked against CUDA, so that nothing of it runs on a processor."
     ),
     traits=TRAITS,
 )

@@ -48,9 +48,8 @@ DESCRIPTOR = Descriptor(
     verified=("Its command line, log lines and ends are played by a stand-in, and the key guard runs on real uvicorn."),
     unverified=(
         "Never run with this adapter: its wheels come from a package index of its own, nightly builds only; PyPI has "
-        "no "
-        "package of its names, or an empty one. A model is "
-        "compiled when it is first loaded, which takes minutes and a compiler."
+        "no package of its name, and empty ones of its builds' names. A model is compiled when it is first loaded, "
+        "which takes minutes and a compiler."
     ),
     traits=TRAITS,
 )
