@@ -40,6 +40,8 @@ OPTIONS = LaunchOptions(context=CONTEXT, slots=SLOTS, threads=THREADS)
 STREAMS = {1: 400, 4: 200, 16: 100, 64: 50}
 """Streams at once, and how many tokens each writes."""
 COMPILED = "native"
+_READY_S = 600.0
+"""ExLlamaV3 tries its kernels beforehand, which PyTorch in their place takes minutes for on a busy processor."""
 _FEWER = 4
 """So many times fewer tokens of an ExLlama on a processor, where it takes milliseconds for each."""
 
@@ -151,7 +153,7 @@ def start_worker(case: Case, installation: EngineInstallation) -> Worker:
     engine = Engine(case.adapter, installation, case.format)
     model = RESOURCES / "guide" / case.form
     worker = Worker(model, case.options, engine=engine, is_confined=not case.stands_in)
-    assert worker.is_ready(), worker.lines
+    assert worker.is_ready(within_s=_READY_S), worker.lines
     return worker
 
 
