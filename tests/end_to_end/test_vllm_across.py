@@ -123,7 +123,7 @@ def test_a_model_is_planned_loaded_and_answers_over_two(machines: tuple[Machine,
     assert listens_on_neither(lap, desk), "nothing of it can be reached from either network"
     assert words_of(read_chat(lap.chat(24))).startswith(BEGINS[:20])
     speeds = [measure_speed(lap) for _ in range(3)]
-    log.info("%s; predicted %.0f tok/s, measured %s", lender(lap), plan["tokens_per_second"], speeds)
+    log.info("%s; predicted %.0f tok/s, measured %s", lender(lap, "--for", "spread"), plan["tokens_per_second"], speeds)
 
 
 def words_of(lines: list[tuple[float, str]]) -> str:
