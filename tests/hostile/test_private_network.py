@@ -20,7 +20,9 @@ from engines.worker_base import LISTENER_VARIABLE
 from tests.patience import PATIENCE_S, wait_until
 from tests.ports import free_port
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="networks for single programs are Linux's")
+if sys.platform != "linux":
+    pytest.skip("networks for single programs are Linux's", allow_module_level=True)
+
 ENGINE = """
 import json, os, socket, sys
 def attempt(address):

@@ -14,7 +14,9 @@ from app.gateway.across.packets import PacketSwitch, node_addresses
 from app.gateway.across.tunnel import Pipe
 from tests.patience import PATIENCE_S, until
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="networks for single programs are Linux's")
+if sys.platform != "linux":
+    pytest.skip("networks for single programs are Linux's", allow_module_level=True)
+
 
 FIRST, SECOND, THIRD = node_addresses(3)
 
