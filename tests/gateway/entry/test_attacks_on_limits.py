@@ -1,12 +1,13 @@
 """Attacks by size and by words: compressed bombs, names without end, and texts that end up where they do harm."""
 
-import gzip
 import json
 import logging
 import sys
 import zlib
 from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -32,14 +33,26 @@ def answers(gateway: Gateway) -> None:
     gateway.upstream.play = play
 
 
+PACKERS: dict[str, Callable[[], Any]] = {
+    "gzip": partial(zlib.compressobj, wbits=31),
+    "deflate": zlib.compressobj,
+    "zstd": zstd.ZstdCompressor,
+}
+
+
+@cache
+def pack_bomb(encoding: str) -> bytes:
+    """Return 64 MiB of blanks, packed piece by piece: whole they would fill the memory of this process too."""
+    packer = PACKERS[encoding]()
+    return b"".join([*(packer.compress(b" " * MIB) for _ in range(64)), packer.flush()])
+
+
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat", "/v1/messages", "/api/v1/chat"])
-@pytest.mark.parametrize(
-    ("encoding", "bomb"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstd.compress)]
-)
-async def test_a_compressed_bomb(gateway: Gateway, path: str, encoding: str, bomb: Callable[[bytes], bytes]) -> None:
+@pytest.mark.parametrize("encoding", PACKERS)
+async def test_a_compressed_bomb(gateway: Gateway, path: str, encoding: str) -> None:
     """64 MiB of blanks are 64 KiB on the wire; the limit is 1 MiB. CVE-2024-12886 filled Ollama's memory so."""
     process = psutil.Process()
-    packed = bomb(b" " * (64 * MIB))
+    packed = pack_bomb(encoding)
     before = process.memory_info().rss
     headers = {"Content-Encoding": encoding, "Content-Type": "application/json"}
     async with gateway.http.post(gateway.url + path, data=packed, headers=headers) as reply:
@@ -124,9 +137,9 @@ def test_log_injection(evil: str) -> None:
 
 
 def test_a_log_filled_by_one_name() -> None:
-    assert len(JsonLines().format(record("No effect: %s", "x" * 30 * MIB))) < 2 * LONGEST_TEXT
-    assert len(JsonLines().format(record("Loaded", model="x" * 30 * MIB))) < 100_000
-    assert len(PlainText().format(record("No effect: %s", "x" * 30 * MIB))) < 2 * LONGEST_TEXT
+    assert len(JsonLines().format(record("No effect: %s", "x" * 4 * MIB))) < 2 * LONGEST_TEXT
+    assert len(JsonLines().format(record("Loaded", model="x" * 4 * MIB))) < 100_000
+    assert len(PlainText().format(record("No effect: %s", "x" * 4 * MIB))) < 2 * LONGEST_TEXT
 
 
 def test_a_traceback_is_shown_as_it_is() -> None:
