@@ -39,6 +39,8 @@ FROZEN_S = 10.0
 """Longer than the router takes to notice."""
 
 GIVEN_BACK_WITHIN_S = 300.0
+_MOST_ERROR = 500
+"""Characters."""
 
 
 def start_replica(port: int | None = None) -> Worker:
@@ -97,17 +99,19 @@ def chat(
 
 
 class Outcome(NamedTuple):
-    """What became of a chat, and how long it took."""
+    """What became of a chat, how long it took, and what it was told in place of an answer."""
 
     word: str
     seconds: float
+    error: str = ""
 
 
 def outcome_of(client: GatewayClient, number: int) -> Outcome:
     began = time.monotonic()
     question = {"role": "user", "content": f"Request {number}: what is GGUF?"}
     reply = chat(client, [question], stream=number % 2 == 0, tokens=2)
-    return Outcome(word_for(reply, is_stream=number % 2 == 0), time.monotonic() - began)
+    word = word_for(reply, is_stream=number % 2 == 0)
+    return Outcome(word, time.monotonic() - began, reply.text[:_MOST_ERROR] if word == "error" else "")
 
 
 def word_for(reply: httpx.Response, *, is_stream: bool) -> str:
