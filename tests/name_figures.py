@@ -1,6 +1,7 @@
 """What the names and the files of the tree come to, in figures: `python -m tests.name_figures` prints the table.
 
-`python -m tests.name_figures FOLDER...` lists the definitions below these folders whose names say too little instead.
+`python -m tests.name_figures FOLDER...` lists the definitions below these folders whose names say too little instead,
+and the variables: parameters, locals and fields that a participle alone names (`kept`), and no noun (`kept_samples`).
 A name is judged by its first word; words that end like a participle and are the field's nouns or plain verbs are none.
 """
 
@@ -16,6 +17,7 @@ import msgspec
 
 ROOT = Path(__file__).resolve().parents[1]
 CODE = ("app", "engines")
+TESTS = ("tests",)
 
 SHORT_MODULE_LINES = 80
 LONG_FILE_LINES, LONG_FUNCTION_LINES = 500, 60
@@ -70,8 +72,21 @@ class Definition(msgspec.Struct, frozen=True):
         return self.is_led_by_participle and len(self.words) == 1
 
 
+class Variable(msgspec.Struct, frozen=True, order=True):
+    """A parameter, a local or a field, and the function or class that it belongs to."""
+
+    path: str
+    scope: str
+    name: str
+
+    @property
+    def is_participle_alone(self) -> bool:
+        """Whether nothing but a participle names it, so that a reader has to look for what it is."""
+        return is_participle(self.name.strip("_"))
+
+
 class NameFigures(msgspec.Struct, frozen=True):
-    """What is counted of the names in `app` and `engines`."""
+    """What is counted of the names in `app` and `engines`, and of the variables of the tests."""
 
     names: int
     names_led_by_participle: int
@@ -81,6 +96,8 @@ class NameFigures(msgspec.Struct, frozen=True):
     private_module_functions: int
     class_names: int
     class_names_in_three_modules: int
+    variables_named_by_participle_alone: int
+    test_variables_named_by_participle_alone: int
 
     @property
     def names_led_by_participle_percent(self) -> float:
@@ -119,6 +136,11 @@ def definitions(tops: Iterable[str] = CODE) -> list[Definition]:
     return [definition for path in files(*tops) for definition in _in_module(path) if _is_ours(definition)]
 
 
+def participle_variables(tops: Iterable[str] = CODE) -> list[Variable]:
+    """Every parameter, local and field below these folders that a participle alone names."""
+    return [variable for path in files(*tops) for variable in _variables_in(path) if variable.is_participle_alone]
+
+
 def class_modules() -> dict[str, set[str]]:
     """Every class name, with the modules that define it."""
     modules: dict[str, set[str]] = defaultdict(set)
@@ -144,6 +166,8 @@ def count_names() -> NameFigures:
         ),
         class_names=len(classes),
         class_names_in_three_modules=sum(len(paths) >= MANY_MODULES for paths in classes.values()),
+        variables_named_by_participle_alone=len(participle_variables()),
+        test_variables_named_by_participle_alone=len(participle_variables(TESTS)),
     )
 
 
@@ -180,7 +204,33 @@ def offences(tops: Iterable[str]) -> Iterator[tuple[Definition, str]]:
 @cache
 def _in_module(path: Path) -> tuple[Definition, ...]:
     where = path.relative_to(ROOT).as_posix()
-    return tuple(_below(ast.parse(path.read_text(encoding="utf-8")), where, ""))
+    return tuple(_below(_parse(path), where, ""))
+
+
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _variables_in(path: Path) -> list[Variable]:
+    """The variables of a file, each once in its function or class, the sides of a thing (`left`, `right`) left out."""
+    where = path.relative_to(ROOT).as_posix()
+    variables = {Variable(where, scope, name) for scope, name in _bound_names(_parse(path), "")}
+    return sorted(
+        item for item in variables if item.name != "left" or Variable(where, item.scope, "right") not in variables
+    )
+
+
+def _bound_names(node: ast.AST, scope: str) -> Iterator[tuple[str, str]]:
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield scope, name
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield scope, name
+        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _bound_names(child, f"{scope}{child.name}.")
+        else:
+            yield from _bound_names(child, scope)
 
 
 def _below(node: ast.AST, path: str, scope: str) -> Iterator[Definition]:
@@ -215,7 +265,7 @@ def _importers() -> Counter[str]:
 def _imported(path: Path) -> set[str]:
     """What a file imports anywhere in it, dotted: the modules, and everything taken from them."""
     imported: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(_parse(path)):
         if isinstance(node, ast.Import):
             imported.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -244,7 +294,7 @@ def long_parts() -> Iterator[str]:
         text = path.read_text(encoding="utf-8")
         if (count := text.count("\n")) > LONG_FILE_LINES:
             yield f"long: {path.relative_to(ROOT).as_posix()}, {count} lines"
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(_parse(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 count = (node.end_lineno or node.lineno) - node.lineno + 1
                 if count > LONG_FUNCTION_LINES:
@@ -256,7 +306,8 @@ def main(tops: list[str]) -> None:
     if not tops:
         lines: Iterable[str] = [*_table(), *long_parts()]
     else:
-        lines = (f"{definition.path}\t{definition.qualname}\t{offence}" for definition, offence in offences(tops))
+        lines = [f"{definition.path}\t{definition.qualname}\t{offence}" for definition, offence in offences(tops)]
+        lines += [f"{item.path}\t{item.scope}{item.name}\tvariable" for item in participle_variables(tops)]
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
