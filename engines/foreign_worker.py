@@ -3,8 +3,8 @@
     python -P -m engines.foreign_worker MODULE ARGUMENTS...
 
 Most engines have a server in Python on uvicorn. Their own keys are in argv for every user to read, leave half of the
-routes open, or do not exist. Here the key comes by the environment and guards every route, and the module then runs as
-if it had been started by itself. Standard library only, beside what the engine brings.
+routes open, or do not exist. Here the key comes by the environment and guards every route but `GET /health`, and the
+module then runs as if it had been started by itself. Standard library only, beside what the engine brings.
 """
 
 import hmac
@@ -23,6 +23,8 @@ from engines import worker_base
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
 
+_HEALTH = "/health"
+_READING = frozenset({"GET", "HEAD"})
 _REFUSAL = json.dumps(
     {
         "error": {
@@ -129,13 +131,16 @@ def guard_uvicorn(key: str) -> None:
 
 
 def require_key(app: App, key: str) -> App:
-    """Return the application behind the key. An empty key opens to nobody."""
+    """Return the application behind the key. An empty key opens to nobody.
+
+    Whether it is up is told without one, as these servers and llama.cpp's do by themselves: routers such as smg ask so.
+    """
     authorization = f"Bearer {key}".encode()
 
     async def answer(
         scope: Scope, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
     ) -> None:
-        if scope["type"] == "lifespan" or (key and _carries(scope, authorization)):
+        if scope["type"] == "lifespan" or (key and (_carries(scope, authorization) or _asks_for_health(scope))):
             await app(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
@@ -148,6 +153,10 @@ def require_key(app: App, key: str) -> App:
 def _carries(scope: Scope, authorization: bytes) -> bool:
     sent_values = [text for name, text in scope["headers"] if name == b"authorization"]
     return len(sent_values) == 1 and hmac.compare_digest(sent_values[0], authorization)
+
+
+def _asks_for_health(scope: Scope) -> bool:
+    return scope["type"] == "http" and scope["path"] == _HEALTH and scope["method"] in _READING
 
 
 async def _refuse(send: Callable[[Any], Awaitable[None]]) -> None:

@@ -31,7 +31,9 @@ async def app(scope, receive, send): print("reached", sys.argv)
 async def send(message): print(message.get("status", message.get("code", "")))
 config = Config(app); config.load()
 key = sys.argv[1].encode()
-asyncio.run(config.loaded_app({"type": "http", "headers": [(b"authorization", b"Bearer " + key)]}, None, send))
+headers = [(b"authorization", b"Bearer " + key)]
+scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
+asyncio.run(config.loaded_app(scope, None, send))
 """
 
 
@@ -53,7 +55,12 @@ async def send_request(scope: dict[str, Any], key: str = "k") -> tuple[bool, lis
 
 
 def http(*values: bytes, kind: str = "http") -> dict[str, Any]:
-    return {"type": kind, "path": "/metrics", "headers": [(b"authorization", value) for value in values]}
+    return {
+        "type": kind,
+        "method": "GET",
+        "path": "/metrics",
+        "headers": [(b"authorization", value) for value in values],
+    }
 
 
 def test_the_right_key_opens() -> None:
@@ -70,6 +77,24 @@ def test_anything_else_is_refused_in_openai_s_form(values: tuple[bytes, ...]) ->
 
 def test_without_a_key_nobody_gets_in() -> None:
     assert not asyncio.run(send_request(http(b"Bearer "), key=""))[0]
+    assert not asyncio.run(send_request({**http(), "path": "/health"}, key=""))[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "kind", "is_open"),
+    [
+        ("GET", "/health", "http", True),
+        ("HEAD", "/health", "http", True),
+        ("POST", "/health", "http", False),
+        ("GET", "/health/", "http", False),
+        ("GET", "/health_generate", "http", False),
+        ("GET", "/health", "websocket", False),
+    ],
+)
+def test_whether_it_is_up_is_told_without_the_key_and_nothing_else(
+    method: str, path: str, kind: str, *, is_open: bool
+) -> None:
+    assert asyncio.run(send_request({**http(kind=kind), "method": method, "path": path}))[0] is is_open
 
 
 def test_sockets_of_pages_are_closed_and_start_up_goes_through() -> None:

@@ -36,6 +36,7 @@ from tests.patience import wait_until
 GUIDE = RESOURCES / "guide"
 OPTIONS = LaunchOptions(context=512, slots=4)
 QUESTION = [{"role": "user", "content": "What is VRAM?"}]
+_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 ENDLESS = {"messages": QUESTION, "ignore_eos": True}
 BINDING = "llama_cpp_python"
 MISTRAL, MISTRAL_GGUF = "mistral_rs", "mistral_rs-gguf"
@@ -163,7 +164,10 @@ def test_a_stream_is_the_same_text_and_ends_with_its_usage(running: Worker) -> N
     text = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks if chunk["choices"])
     whole = running.ask("/v1/chat/completions", {"messages": QUESTION, "temperature": 0})
     assert text == whole["choices"][0]["message"]["content"]
-    assert chunks[-1]["usage"] == whole["usage"]
+    # How much of a prompt is still kept is another matter: mistral.rs lends a prompt out while it is being written.
+    counts = [{name: usage[name] for name in _COUNTS} for usage in (chunks[-1]["usage"], whole["usage"])]
+    assert counts[0] == counts[1]
+    assert chunks[-1]["usage"].keys() == whole["usage"].keys()
     assert chunks[-2]["choices"][0]["finish_reason"] == "stop"
     assert chunks[-1]["timings"]["predicted_n"] == whole["usage"]["completion_tokens"]
 

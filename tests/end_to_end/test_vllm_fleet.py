@@ -117,10 +117,7 @@ class Chats:
         wait_until(lambda: len(self.outcomes) >= target, within_s=STARTS_WITHIN_S)
 
 
-NOT_TAKEN = pytest.mark.xfail(reason="smg asks for /health without the key, which vLLM's guard refuses", strict=True)
-
-
-@pytest.mark.parametrize("router", [pytest.param("smg", marks=NOT_TAKEN), "vllm-router"])
+@pytest.mark.parametrize("router", ["smg", "vllm-router"])
 def test_chats_go_on_while_one_is_killed_and_one_is_drained(
     client: GatewayClient, roundhouse: Roundhouse, router: str
 ) -> None:
