@@ -1,4 +1,4 @@
-"""Roundhouse's own API as a client sees it, and an engine that writes an answer word by word as the test says."""
+"""Roundhouse's own API as a client sees it, played or as a process; and an engine that writes as the test says."""
 
 import asyncio
 import json
@@ -14,6 +14,8 @@ from aiohttp import web
 
 from app.core.api import PREFIX
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, NewChat, NewTurn, Turn
+from tests.fake_hub.hub import FakeHub
+from tests.fake_hub.server import serving
 from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.gateway.played import Gateway, Upstream
 from tests.gateway_pool import GatewayPool
@@ -143,6 +145,19 @@ class Api:
         return (await self.followed(answer))[1]
 
 
+@pytest.fixture(scope="module")
+def fake_hub() -> Iterator[FakeHub]:
+    with serving(FakeHub()) as hub:
+        yield hub
+
+
+@pytest.fixture(scope="module")
+def real_gateway(tmp_path_factory: pytest.TempPathFactory, fake_hub: FakeHub) -> Iterator[RealGateway]:
+    """A process of its own, with its models and a hub."""
+    with running(tmp_path_factory.mktemp("home"), free_port(), hub=fake_hub.url) as gateway:
+        yield gateway
+
+
 @pytest.fixture
 def api(gateway: Gateway) -> Api:
     gateway.supervisor.is_loaded = False  # a listener is told first of what runs; most tests want to hear news only
@@ -163,7 +178,7 @@ async def text_and_end(events: AsyncIterator[AnswerEvent]) -> tuple[str, Message
 
 
 async def text_until(events: AsyncIterator[AnswerEvent], text_end: str) -> str:
-    """Read a stream until its text is `wanted`."""
+    """Read a stream until its text is `text_end`."""
     text = ""
     while text != text_end:
         event = await anext(events)

@@ -1,31 +1,17 @@
 """The OpenAPI document against the gateway: every route answers as it says, and nothing made from it breaks a route."""
 
-import http.client
 import json
 import re
-import sys
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import closing, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
 
-import msgspec
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-    unsupported_method,
-)
+from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance, unsupported_method
 
 import app.core.api
 from app.client.http import GatewayClient
@@ -34,19 +20,12 @@ from app.core.api import PREFIX, SettingInfo
 from app.core.chats import Chat, NewChat, NewTurn, Turn
 from app.core.errors import BadRequest, Conflict
 from app.gateway.admin.calls import AdminEndpoint
-from app.gateway.admin.routes import ENDPOINTS, PUBLISHED_NAMES, openapi_document
-from app.hub.disk.duplicates import SMALLEST_BYTES
+from app.gateway.admin.routes import ENDPOINTS, PUBLISHED_NAMES
 from tests.depth import trials
-from tests.fake_hub.faults import breaks_after
-from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.server import serving
-from tests.fake_mcp import server as fake_mcp
-from tests.gateway.admin.real_gateway import RealGateway, running
-from tests.gguf_files import TinyLlama
-from tests.patience import PATIENCE_S, wait_until
-from tests.ports import free_port
+from tests.gateway.admin.checked_calls import DOCUMENT, CheckedCalls
+from tests.gateway.admin.real_gateway import RealGateway
+from tests.patience import PATIENCE_S
 
-DOCUMENT: dict[str, Any] = json.loads(openapi_document(ENDPOINTS))
 CHECKS = [
     not_a_server_error,
     response_schema_conformance,
@@ -63,21 +42,9 @@ FUZZED = [row for row in ENDPOINTS if row.path not in ("/shutdown", "/events", "
 """Without what ends the gateway, what never ends by itself, and what probes the computer each time."""
 
 
-@pytest.fixture(scope="module")
-def hub() -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory, hub: FakeHub) -> Iterator[RealGateway]:
-    with running(tmp_path_factory.mktemp("home"), free_port(), hub=hub.url) as gateway:
-        yield gateway
-
-
 @pytest.mark.parametrize("row", FUZZED, ids=lambda row: f"{row.method} {row.path}")
-def test_nothing_made_from_the_document_breaks_a_route(gateway: RealGateway, row: AdminEndpoint) -> None:
-    headers = {"Authorization": f"Bearer {gateway.port_file.token}"}
+def test_nothing_made_from_the_document_breaks_a_route(real_gateway: RealGateway, row: AdminEndpoint) -> None:
+    headers = {"Authorization": f"Bearer {real_gateway.port_file.token}"}
     cases = SCHEMA[PREFIX + row.path][row.method].as_strategy()
 
     examples = FEW if row.path in PLAN_ALL else EXAMPLES
@@ -88,11 +55,11 @@ def test_nothing_made_from_the_document_breaks_a_route(gateway: RealGateway, row
         # No name stands for the model in use: which that is depends on the tests before, and one of them is damaged.
         assume(row.path != "/load" or not isinstance(case.body, dict) or case.body.get("model") != "")
         if is_known and case.path_parameters:
-            case.path_parameters.update(existing(gateway.client))
-        case.call_and_validate(base_url=gateway.port_file.url, headers=headers, checks=CHECKS, timeout=PATIENCE_S)
+            case.path_parameters.update(existing(real_gateway.client))
+        case.call_and_validate(base_url=real_gateway.port_file.url, headers=headers, checks=CHECKS, timeout=PATIENCE_S)
 
     check()
-    gateway.client.delete("/pause")  # or the rows after it would be tried on a gateway that loads nothing
+    real_gateway.client.delete("/pause")  # or the rows after it would be tried on a gateway that loads nothing
 
 
 def existing(client: GatewayClient) -> dict[str, str]:
@@ -109,500 +76,17 @@ JSON = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | 
 
 @settings(max_examples=100, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(changes=st.dictionaries(st.sampled_from(CHANGEABLE), JSON | st.lists(JSON, max_size=3), max_size=3))
-def test_no_value_of_a_setting_breaks_the_gateway(gateway: RealGateway, changes: dict[str, object]) -> None:
+def test_no_value_of_a_setting_breaks_the_gateway(real_gateway: RealGateway, changes: dict[str, object]) -> None:
     with suppress(BadRequest, Conflict):
-        gateway.client.patch("/settings", changes, list[SettingInfo])
-    infos = {info.name: info for info in gateway.client.get("/settings", list[SettingInfo])}
-    gateway.client.patch("/settings", dict.fromkeys(changes), list[SettingInfo])
+        real_gateway.client.patch("/settings", changes, list[SettingInfo])
+    infos = {info.name: info for info in real_gateway.client.get("/settings", list[SettingInfo])}
+    real_gateway.client.patch("/settings", dict.fromkeys(changes), list[SettingInfo])
     assert infos.keys() == {row.name for row in SETTINGS}
 
 
-class Checked:
-    """Calls that check every reply against the document, and note which rows of it they covered."""
-
-    def __init__(self, gateway: RealGateway) -> None:
-        self._port_file = gateway.port_file
-        self.covered: set[tuple[str, str]] = set()
-
-    def __call__(self, method: str, path: str, body: object = None, **names: str) -> Any:  # noqa: ANN401 -- any JSON
-        query = {name: value for name, value in names.items() if f"{{{name}}}" not in path}
-        where = PREFIX + path.format_map({name: quote(value, safe="") for name, value in names.items()})
-        status, kind, data = self._exchange(method, f"{where}?{urlencode(query)}", body)
-        responses = DOCUMENT["paths"][PREFIX + path][method.lower()]["responses"]
-        assert str(status) in responses, data
-        self.covered.add((method, path))
-        content = responses[str(status)].get("content")
-        if content is None:
-            assert data == b""
-            return None
-        schema = content[kind]["schema"]
-        if kind == "application/json":
-            return valid(schema, data)
-        if kind == "application/octet-stream":
-            return data
-        event = schema["properties"]["data"]["contentSchema"]
-        return [valid(event, line[6:]) for line in data.splitlines() if line.startswith(b"data: ")]
-
-    def _exchange(self, method: str, target: str, body: object) -> tuple[int, str, bytes]:
-        connection = http.client.HTTPConnection(urlsplit(self._port_file.url).netloc, timeout=PATIENCE_S)
-        headers = {"Authorization": f"Bearer {self._port_file.token}"}
-        try:
-            data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
-            connection.request(method, target, data, headers)
-            reply = connection.getresponse()
-            return reply.status, reply.headers.get_content_type(), reply.read()
-        finally:
-            connection.close()
-
-
-def valid(schema: dict[str, Any], data: bytes) -> Any:  # noqa: ANN401 -- any JSON
-    value = json.loads(data)
-    Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(value)
-    return value
-
-
-def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hub: FakeHub) -> None:
-    call = Checked(gateway)
-    for path in ("/status", "/machine", "/engines", "/choice", "/models", "/settings"):
-        assert call("GET", path)
-    assert isinstance(call("GET", "/running"), list)
-    chats_answer_as_they_say(call)
-    attachments_answer_as_they_say(call)
-    presets_answer_as_they_say(call)
-    profiles_answer_as_they_say(call)
-    mcp_servers_answer_as_they_say(call)
-    assert call("GET", "/agents")["is_on"] is False
-    assert isinstance(call("GET", "/agents/sessions"), list)
-    collections_answer_as_they_say(call, tmp_path)
-    models_answer_as_they_say(call, TinyLlama().write(tmp_path / "a model:1.gguf"))
-    advice_answers_as_it_says(call)
-    keys_answer_as_they_say(call)
-    tools_answer_as_they_say(call)
-    requests_answer_as_they_say(call, gateway)
-    files_for_clusters_answer_as_they_say(call)
-    machines_answer_as_they_say(call)
-    engines_answer_as_they_say(call)
-    made_and_attached_models_answer_as_they_say(call)
-    downloads_answer_as_they_say(call, hub)
-    lifecycle_answers_as_it_says(call)
-    library_answers_as_it_says(call, gateway)
-    updates_answer_as_they_say(call)
-    traffic_answers_as_it_says(call)
-    call("PATCH", "/settings", {"window.theme": "dark"})
-    elsewhere = {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/engines/{id}/")}
-    """What needs something to install: `test_engine_store`."""
-    elsewhere.add(("POST", "/chats/{id}/answers/{message}/calls/{call}"))
-    """What needs a model that calls tools: `test_chat_tools`."""
-    elsewhere |= {("POST", "/machines"), ("POST", "/machines/wake"), ("POST", "/plan/across")}
-    elsewhere |= {(method, "/machines/{name}") for method in ("PATCH", "DELETE")}
-    """What needs another gateway: `test_paired_gateways`, `test_across`."""
-    elsewhere.add(("POST", "/traces/test"))
-    """What needs a collector: `test_traces`."""
-    elsewhere.add(("POST", "/draft-trials"))
-    """What needs an engine that drafts: `test_draft_trials`."""
-    elsewhere |= {
-        ("POST", "/benchmarks"),
-        ("POST", "/races"),
-        ("POST", "/trials"),
-        ("POST", "/trials/switch"),
-        ("POST", "/trials/undo"),
-        ("POST", "/tunings"),
-        ("POST", "/quantization-loss"),
-        ("POST", "/quantizations"),
-        ("POST", "/quantizations/plan"),
-        ("GET", "/benchmarks/{id}"),
-        ("GET", "/benchmarks/{id}/file"),
-        ("DELETE", "/benchmarks/{id}"),
-    }
-    """What needs an engine to be timed: `test_benchmarks`; or one that quantises: `test_quantizing`."""
-    elsewhere |= {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/agents/sessions")}
-    """What needs a coding agent: `test_agents`."""
-    elsewhere.add(("DELETE", "/kept-prompts/{id}"))
-    """What needs an engine that has read a long prompt: `test_warm_resume`."""
-    elsewhere.add(("POST", "/hub/catalogue"))
-    """What needs a signed list: `test_hub`."""
-    elsewhere |= {("POST", f"/update/{verb}") for verb in ("check", "install", "rollback")}
-    """What needs a release: `test_updating`, and `test_update` end to end."""
-    left = {(row.method, row.path) for row in ENDPOINTS} - call.covered - elsewhere
-    assert left == {("POST", "/shutdown"), ("GET", "/events")}
-
-
-def traffic_answers_as_it_says(call: Checked) -> None:
-    assert "connections" in call("GET", "/connections")
-    call("DELETE", "/connections")
-    assert call("GET", "/kept-prompts")["prompts"] == []
-    call("DELETE", "/kept-prompts")
-    assert call("POST", "/traces/headers", {"headers": {"X-Key": "v"}})["header_names"] == ["X-Key"]
-    call("DELETE", "/traces/headers")
-    assert call("GET", "/traces")["header_names"] == []
-
-
-def lifecycle_answers_as_it_says(call: Checked) -> None:
-    assert call("POST", "/model-settings", {"model": "quick", "settings": {"pinned": True}}) == {"pinned": True}
-    assert call("GET", "/model-settings") == {"quick": {"pinned": True}}
-    assert call("GET", "/model-settings/{name}", name="quick")["settings"] == {"pinned": True}
-    call("POST", "/model-settings", {"model": "quick"})
-    call("POST", "/load", {"model": "quick"})
-    assert call("GET", "/memory")["pools"][0]["holders"]
-    wait_until(lambda: not runs_replicas(call))  # of the fleet that was removed: each ends once it is ready
-    assert call("POST", "/pause")["comes_back"] == ["quick"]
-    assert call("GET", "/pause")["is_paused"]
-    assert call("GET", "/status")["paused_since"]
-    call("DELETE", "/pause")
-    assert call("GET", "/pause")["is_paused"] is False
-
-
-def runs_replicas(call: Checked) -> bool:
-    return any("#" in run["model"] and run["state"] not in {"stopped", "failed"} for run in call("GET", "/running"))
-
-
-def updates_answer_as_they_say(call: Checked) -> None:
-    assert call("GET", "/update")["kind"] == "source"
-    assert call("POST", "/update/skip", {"version": "99.0"})["release"] is None
-    call("DELETE", "/update/job")
-
-
-def library_answers_as_it_says(call: Checked, gateway: RealGateway) -> None:
-    call("DELETE", "/library/job")
-    file = TinyLlama(layers=1).write(gateway.paths.models / "unwanted.gguf")
-    assert call("POST", "/removals/plan", {"model": "unwanted"})["files"] == [str(file)]
-    assert call("POST", "/library/verify", {"model": "unwanted"})["kind"] == "verify"
-    call("DELETE", "/library/job")
-    assert call("GET", "/library/job")["is_done"]
-    disk = call("GET", "/library/disk")
-    assert disk["drives"][0]["models_bytes"] >= file.stat().st_size
-    assert "unwanted" in {entry["model"] for entry in disk["holdings"]}
-    equal_files_answer_as_they_say(call, gateway)
-    assert isinstance(call("GET", "/library/updates"), list)
-    removed = call("POST", "/removals", {"model": "unwanted", "for_good": sys.platform != "linux"})
-    assert not file.exists()
-    if removed["id"]:
-        assert call("POST", "/removals/{id}/undo", id=removed["id"])["name"] == "unwanted"
-        call("POST", "/removals", {"model": "unwanted"})
-    else:
-        call("POST", "/removals/{id}/undo", id="nothing")
-    assert not file.exists()
-    trashed = [drive["trashed"] for drive in call("GET", "/library/disk")["drives"] if drive["trashed"]]
-    ours = [
-        entry["digest"] for entry in trashed if entry["paths"] == [str(file)]
-    ]  # never what somebody's own trash holds
-    begun = call("POST", "/library/empty-trash", {"digests": ours or ["nothing"]})
-    if ours:
-        assert begun["kind"] == "empty"
-        assert ended(call)["deleted_files"] == 1
-
-
-def equal_files_answer_as_they_say(call: Checked, gateway: RealGateway) -> None:
-    content = TinyLlama(layers=1).content() + bytes(SMALLEST_BYTES)
-    files = [gateway.paths.models / f"equal-{number}.gguf" for number in range(2)]
-    for file in files:
-        file.write_bytes(content)
-    call("POST", "/library/duplicates", {})
-    (duplicate,) = ended(call)["duplicates"]
-    call("POST", "/library/reclaim", {"sha256": [duplicate["sha256"]]})
-    job = ended(call)
-    assert job["reclaimed_bytes"] == len(content)
-    if job["can_undo"]:
-        call("POST", "/library/separate")
-        assert ended(call)["reclaimed_bytes"] == -len(content)
-    else:  # clones need no undoing, and there is nothing to answer with
-        call.covered.add(("POST", "/library/separate"))
-    for file in files:
-        assert file.read_bytes() == content
-        file.unlink()
-
-
-def ended(call: Checked) -> Any:  # noqa: ANN401 -- any JSON
-    deadline = time.monotonic() + PATIENCE_S
-    while not (job := call("GET", "/library/job"))["is_done"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert job["error"] is None
-    return job
-
-
-def downloads_answer_as_they_say(call: Checked, hub: FakeHub) -> None:
-    hub.add("org/small", {"small-F32.gguf": TinyLlama().content()})
-    assert call("GET", "/hub/model", name="org/small")["variants"]
-    assert call("GET", "/hub/search", text="small")["cards"]
-    assert call("GET", "/hub/best", use="chat")
-    assert call("GET", "/hub/catalogue", text="qwen3 8b")
-    call("POST", "/hub/catalogue/look")
-    assert call("POST", "/hub/token", {"token": "hf_of_nobody"})["place"] == "file"
-    assert "hf_of_nobody" not in str(call("GET", "/hub/token"))
-    call("DELETE", "/hub/token")
-    begun = call("POST", "/downloads", {"model": "org/small"})
-    assert call("GET", "/downloads") != []
-    assert call("POST", "/downloads/{id}/move", {"position": 0}, id=begun["id"])
-    assert call("POST", "/downloads/{id}/resume", id=begun["id"])["id"] == begun["id"]
-    hub.add("org/other", {"other-F32.gguf": TinyLlama(layers=3).content()})
-    hub.faults["other-F32.gguf"] = breaks_after(10)
-    other = call("POST", "/downloads", {"model": "org/other"})
-    assert call("POST", "/downloads/{id}/pause", id=other["id"])["state"] == "paused"
-    for download in (begun, other):
-        call("DELETE", "/downloads/{id}", id=download["id"])
-
-
-class Far(BaseHTTPRequestHandler):
-    """An endpoint that lists one model."""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b'{"data": [{"id": "big"}]}')
-
-    def log_message(self, *_args: object) -> None:
-        """Say nothing."""
-
-
-def machines_answer_as_they_say(call: Checked) -> None:
-    assert call("GET", "/machines")["port"] == 0
-    call("PATCH", "/settings", {"machines.enabled": True, "machines.host": "127.0.0.1", "machines.port": free_port()})
-    assert call("POST", "/machines/code")["seconds"] > 0
-    assert call("GET", "/machines")["port"] > 0
-    assert call("GET", "/machines/memory") == []
-    call("DELETE", "/machines/code")
-    call("PATCH", "/settings", {"machines.enabled": False})
-
-
-def made_and_attached_models_answer_as_they_say(call: Checked) -> None:
-    made = call("POST", "/made", {"name": "terse", "base": "quick", "preset": {"system": "Be brief."}})
-    assert made["preset"]["base"] == "quick"
-    call("DELETE", "/models/{name}", name="terse")
-    with ThreadingHTTPServer(("127.0.0.1", 0), Far) as far:
-        threading.Thread(target=far.serve_forever, daemon=True).start()
-        (attached,) = call("POST", "/attached", {"url": f"http://127.0.0.1:{far.server_port}", "name": "far"})
-        text = (
-            f'model = "several"\nserves = "{attached["served_as"]}"\nreplicas = ["http://127.0.0.1:{far.server_port}"]'
-        )
-        fleet = call("POST", "/fleets", {"text": text})
-        assert [fleet_info["model"] for fleet_info in call("GET", "/fleets")] == [fleet["name"]] == ["several"]
-        replica = {"url": f"http://localhost:{far.server_port}"}
-        assert len(call("POST", "/fleets/{name}/replicas", replica, name="several")["replicas"]) == 2
-        for what in ("drain", "resume"):
-            call("POST", "/fleets/{name}/replicas/{replica}/" + what, name="several", replica="2")
-        assert len(call("DELETE", "/fleets/{name}/replicas/{replica}", name="several", replica="2")["replicas"]) == 1
-        assert call("POST", "/fleets/{name}/stop", name="several")["is_stopped"]
-        assert not call("POST", "/fleets/{name}/start", name="several")["is_stopped"]
-        far.shutdown()
-    call("DELETE", "/attached/{name}", name="several")
-    call("POST", "/fleets", {"text": 'model = "own"\nserves = "quick"\nreplicas = 2'})
-    assert call("POST", "/fleets/{name}/roll", {}, name="own")["rolling"]
-    call("DELETE", "/attached/{name}", name="own")
-    assert call("GET", "/attached") == [attached]
-    assert call("PATCH", "/attached/{name}", {"can": ["embedding"]}, name="far")["capabilities"] == ["embedding"]
-    call("DELETE", "/attached/{name}", name="far")
-
-
-def files_for_clusters_answer_as_they_say(call: Checked) -> None:
-    deployment = call("POST", "/deployments/render", {"model": "Qwen/Qwen3-8B"})
-    assert [file["name"] for file in deployment["files"]] == ["workers.yaml", "router.yaml"]
-
-
-def engines_answer_as_they_say(call: Checked) -> None:
-    (stock,) = call("GET", "/engines/stock")
-    assert [(version["name"], version["is_current"]) for version in stock["versions"]] == [("bundled", True)]
-    assert stock["confinement"]["sentence"]
-    assert call("GET", "/engines/confinement")["sentence"]
-    assert call("GET", "/engines/job") is None
-    assert call("GET", "/engines/log") == []
-    call("DELETE", "/engines/job")
-
-
-def attachments_answer_as_they_say(call: Checked) -> None:
-    kept = call("POST", "/attachments", b"some text", name="a.txt")
-    assert call("GET", "/attachments/{id}", id=kept["id"]) == kept
-    assert call("GET", "/attachments/{id}/content", id=kept["id"]) == b"some text"
-    call("DELETE", "/attachments/{id}", id=kept["id"])
-
-
-def mcp_servers_answer_as_they_say(call: Checked) -> None:
-    settings = {"command": sys.executable, "args": [fake_mcp.__file__]}
-    added = call("POST", "/mcp/servers", {"name": "fake", "settings": settings})
-    assert added in call("GET", "/mcp/servers")  # beside what was made from the document
-    assert call("GET", "/mcp/servers/{server}", server="fake") == added
-    assert call("PATCH", "/mcp/servers/{server}", {"network": False}, server="fake") == added
-    assert call("POST", "/mcp/servers/{server}/start", server="fake")["tools"]
-    names = {"server": "fake", "tool": "echo"}
-    assert call("POST", "/mcp/servers/{server}/tools/{tool}/permission", {"permission": "block"}, **names)
-    assert call("POST", "/mcp/servers/{server}/tools/{tool}/call", {"arguments": {"text": "a"}}, **names)["text"] == "a"
-    text = json.dumps({"mcpServers": {"fake": settings}})
-    assert call("POST", "/mcp/servers/import", {"text": text}) == {"added": [], "skipped": ["fake"]}
-    call("DELETE", "/mcp/servers/{server}", server="fake")
-
-
-def collections_answer_as_they_say(call: Checked, folder: Path) -> None:
-    (folder / "note.txt").write_text("The locomotive stood in the roundhouse.")
-    added = call("POST", "/collections", {"name": "notes of a test", "folders": [str(folder)]})
-    names = {"collection": added["id"]}
-    deadline = time.monotonic() + PATIENCE_S
-    while call("GET", "/collections/{collection}", **names)["stage"] != "ready":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert added["id"] in {item["id"] for item in call("GET", "/collections")}
-    (file,) = call("GET", "/collections/{collection}/files", **names, limit="5")
-    assert call("GET", "/collections/{collection}/files/{file}/text", **names, file=file["id"])["text"]
-    assert call("POST", "/collections/search", {"text": "locomotive", "collections": [added["id"]]})["passages"]
-    assert call("PATCH", "/collections/{collection}", {"is_served": True}, **names)["is_served"]
-    call("POST", "/collections/{collection}/index", **names)
-    call("DELETE", "/collections/{collection}", **names)
-
-
-def profiles_answer_as_they_say(call: Checked) -> None:
-    profile = {"name": "of a test", "models": [{"model": "quick", "context": 512}], "aliases": ["gpt-*=quick"]}
-    kept = call("POST", "/profiles", {"profile": profile})
-    assert kept in call("GET", "/profiles")["profiles"]
-    assert call("GET", "/profiles/{name}", name="of a test") == kept
-    assert call("GET", "/profile/draft")["name"] == "new"
-    assert call("POST", "/profile/plan", {"name": "of a test"})["steps"]
-    assert call("POST", "/profile/use", {"name": "of a test"})["profile"] == "of a test"
-    assert call("POST", "/profile/undo")["profile"] != "of a test"
-    call("DELETE", "/profiles/{name}", name="of a test")
-
-
-def presets_answer_as_they_say(call: Checked) -> None:
-    kept = call("POST", "/presets", {"preset": {"name": "a/b", "prompt": "{{x}}"}, "replaces": True})
-    assert kept in call("GET", "/presets")
-    assert call("POST", "/presets/import", {"presets": [kept]})["unchanged"] == 1
-    call("DELETE", "/presets/{name}", name="a/b")
-    assert call("POST", "/tokens", {"model": "quick", "text": "Hm?"})["tokens"] > 0
-
-
-def folders_answer_as_they_say(call: Checked, chat: str) -> None:
-    folder = call("POST", "/chats/folders", {"name": "Steam"})["id"]
-    call("PATCH", "/chats/{id}", {"folder": folder, "tags": ["work"]}, id=chat)
-    assert [found_chat["id"] for found_chat in call("GET", "/chats", folder=folder, shelf="archived", tag="work")] == [
-        chat
-    ]
-    assert "work" in {item["tag"].casefold() for item in call("GET", "/chats/tags")}
-    call("PATCH", "/chats/folders/{id}", {"system_prompt": "Be brief."}, id=folder)
-    assert call("GET", "/chats/folders/{id}", id=folder) in call("GET", "/chats/folders")
-    call("DELETE", "/chats/folders/{id}", id=folder)
-
-
-def messages_answer_as_they_say(call: Checked, chat: str) -> None:
-    question, answer = (message["id"] for message in call("GET", "/chats/{id}", id=chat)["messages"])
-    fork = call("POST", "/chats/{id}/fork", {"message": answer, "title": "Fork"}, id=chat)
-    version = call("POST", "/chats/{id}/messages/{message}/versions", {"content": "Ah."}, id=chat, message=answer)
-    assert version["content"] == "Ah."
-    call("DELETE", "/chats/{id}/messages/{message}", id=chat, message=version["id"])
-    back = call("POST", "/chats/{id}/messages/{message}/restore", id=chat, message=version["id"])
-    assert {message["id"] for message in back["messages"]} == {question, answer, version["id"]}
-    call("DELETE", "/chats/{id}", id=fork["id"])
-
-
-def chats_answer_as_they_say(call: Checked) -> None:
-    chat = call("POST", "/chats", {"model": "quick", "sampling": {"seed": 1}})["id"]
-    turn = call("POST", "/chats/{id}/turns", {"content": "Hm?"}, id=chat)
-    names = {"id": chat, "message": turn["answer"]["id"]}
-    events = call("GET", "/chats/{id}/answers/{message}", **names, offset="0")
-    assert {event["type"] for event in events} >= {"delta", "done"}
-    call("POST", "/chats/{id}/answers/{message}/stop", **names)
-    call("PATCH", "/chats/{id}", {"title": "Renamed"}, id=chat)
-    version = call("POST", "/chats/{id}/messages/{message}/versions", {"content": "Mine"}, **names)
-    edited = {"id": chat, "message": version["id"]}
-    call("DELETE", "/chats/{id}/messages/{message}", **edited)
-    call("POST", "/chats/{id}/messages/{message}/restore", **edited)
-    call("POST", "/chats/{id}/fork", {"message": version["id"], "title": "Points"}, id=chat)
-    call("DELETE", "/chats/{id}/messages/{message}", **edited)
-    assert [found_chat["id"] for found_chat in call("GET", "/chats", query="renamed", limit="5")] == [chat]
-    call("DELETE", "/chats/{id}", id=chat)
-    call("POST", "/chats/{id}/restore", id=chat)
-    whole = call("GET", "/chats/{id}", id=chat)
-    assert len(whole["messages"]) == 2
-    assert call("POST", "/chats/import", {"chats": [whole]})["unchanged"] == 1
-    messages_answer_as_they_say(call, chat)
-    call("PATCH", "/chats/{id}", {"is_pinned": True, "is_archived": True}, id=chat)
-    assert chat in {summary["id"] for summary in call("GET", "/chats", shelf="archived")}
-    folders_answer_as_they_say(call, chat)
-    call("DELETE", "/chats/{id}", id=chat)
-    assert chat in {summary["id"] for summary in call("GET", "/chats", shelf="trash")}
-    call("DELETE", "/chats/{id}", id=chat, for_good="true")
-    assert chat not in {summary["id"] for summary in call("GET", "/chats", shelf="trash")}
-
-
-def models_answer_as_they_say(call: Checked, file: Path) -> None:
-    name = call("POST", "/models", {"path": str(file)})["name"]
-    assert call("POST", "/load", {"model": name})["state"] == "ready"
-    call("GET", "/logs", model=name, tail="5")
-    assert call("POST", "/unload", {"model": name})["state"] == "stopped"
-    call("DELETE", "/models/{name}", name=name)
-
-
-def keys_answer_as_they_say(call: Checked) -> None:
-    made = call("POST", "/keys", {"name": "an editor: mine", "scopes": ["inference"]})
-    assert made in [{**key, "key": made["key"]} for key in call("GET", "/keys")]
-    limited = call("POST", "/keys/{name}/limits", {"tokens_per_day": 9, "models": ["guide"]}, name=made["name"])
-    assert (limited["limits"]["tokens_per_day"], limited["usage"]["tokens_last_day"]) == (9, 0)
-    renamed = call("POST", "/keys/{name}/rename", {"name": "another"}, name=made["name"])
-    assert (renamed["name"], renamed["id"], renamed["limits"]) == ("another", made["id"], limited["limits"])
-    call("POST", "/keys/{name}/rename", {"name": made["name"]}, name="another")
-    call("DELETE", "/keys/{name}", name=made["name"])
-    assert call("POST", "/keys/{name}/restore", name=made["name"])["name"] == made["name"]
-    call("DELETE", "/keys/{name}", name=made["name"])
-
-
-def requests_answer_as_they_say(call: Checked, gateway: RealGateway) -> None:
-    connection = http.client.HTTPConnection(urlsplit(gateway.port_file.url).netloc, timeout=PATIENCE_S)
-    with closing(connection):
-        connection.request("POST", "/v1/chat/completions", b'{"model": "nobody"}', {"User-Agent": "tester/1"})
-        assert connection.getresponse().status == 404
-    request = call("GET", "/requests", limit="1", outcome="refused")[0]
-    assert request["client"] == "tester"
-    assert call("GET", "/requests/{id}", id=request["id"])["request"] == request
-    assert call("POST", "/requests/{id}/cancel", id=request["id"]) == request
-    assert "tester" in [row["client"] for row in call("GET", "/usage")["today"]]
-    assert [row["key_id"] for row in call("GET", "/usage/keys", days="1")] == [""]
-    call("DELETE", "/requests")
-
-
-def advice_answers_as_it_says(call: Checked) -> None:
-    machine = {"os": "linux", "ram_gb": 64, "gpus": [{"name": "RTX 4090"}]}
-    assert call("POST", "/plan", {"model": "Qwen3 8B", "machine": machine})["plans"]
-    assert call("POST", "/estimate", {"model": "Qwen3 8B", "machine": machine})["fits"]
-    assert call("POST", "/guide", {"question": "Which version is this?"})["topic"] == "version"
-    assert call("GET", "/calibration") == []
-    call("DELETE", "/calibration")
-    call("POST", "/calibrate")
-    call("DELETE", "/calibrate")
-    call("DELETE", "/draft-trials")
-    assert call("GET", "/benchmarks") == []
-    assert call("GET", "/benchmarks/accuracy")["first_count"] == 0
-    assert call("GET", "/benchmarks/job") is None
-    call("DELETE", "/benchmarks/job")
-    assert call("GET", "/races/plan", model="quick")["model"] == "quick"
-    assert call("GET", "/races/job") is None
-    assert call("GET", "/tunings/job") is None
-    assert "codex" in {part["tool"] for part in call("GET", "/preflights", model="quick")}
-    call("DELETE", "/tunings/job")
-    assert call("GET", "/quantizations/job") is None
-    call("DELETE", "/quantizations/job")
-    call("DELETE", "/races/job")
-    assert call("GET", "/trials") == []
-    assert call("GET", "/trials/job") is None
-    assert call("GET", "/trials/words") == []
-    call("DELETE", "/trials/job")
-    assert call("GET", "/draft-trials") == []
-    assert isinstance(call("GET", "/loads"), list)
-    assert call("GET", "/doctor")["confinement"] == call("GET", "/engines/confinement")
-    assert call("GET", "/bundle")["files"][0]["name"] == "manifest.json"
-
-
-def tools_answer_as_they_say(call: Checked) -> None:
-    assert call("POST", "/autocomplete", {"model": ""})["model"] == ""
-    assert call("GET", "/autocomplete")["choices"] == []
-    assert "codex" in {tool["id"] for tool in call("GET", "/tools")}
-    preview = call("POST", "/tools/{id}/preview", {"model": "quick"}, id="codex")
-    assert "model_provider" in preview["diff"]
-    assert call("POST", "/tools/{id}/connect", {"model": "quick"}, id="codex")["is_written"]
-    assert call("POST", "/tools/{id}/launch", {"model": "quick"}, id="codex")["program"] == "codex"
-    assert call("POST", "/tools/{id}/probe", {"model": "quick"}, id="aider")["ok"]
-    assert call("POST", "/tools/{id}/undo", id="codex")["is_written"]
-
-
-def test_the_document_is_a_document(gateway: RealGateway) -> None:
-    call = Checked(gateway)
-    _, kind, data = call._exchange("GET", f"{PREFIX}/openapi.json", None)
+def test_the_document_is_a_document(real_gateway: RealGateway) -> None:
+    call = CheckedCalls(real_gateway)
+    _, kind, data = call.exchange("GET", f"{PREFIX}/openapi.json", None)
     assert (kind, json.loads(data)) == ("application/json", DOCUMENT)
     for schema in DOCUMENT["components"]["schemas"].values():
         Draft202012Validator.check_schema(schema)
