@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-
 from app.gateway.admin.routes import ENDPOINTS
 from app.hub.disk.duplicates import SMALLEST_BYTES
 from tests.fake_hub.faults import breaks_after

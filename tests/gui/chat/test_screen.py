@@ -14,7 +14,17 @@ from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import IconButton
 from tests.demo import long_chat
 from tests.demo.api import DemoApi
-from tests.gui.chat.chat_page import CONTROL, ENTER, FOLLOW, SHIFT, find_button, list_panels, press_key, turn_for, type_text
+from tests.gui.chat.chat_page import (
+    CONTROL,
+    ENTER,
+    FOLLOW,
+    SHIFT,
+    find_button,
+    list_panels,
+    press_key,
+    turn_for,
+    type_text,
+)
 from tests.gui.conftest import QuietShell
 
 
