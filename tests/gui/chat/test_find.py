@@ -12,7 +12,6 @@ from app.gui.screens.chat.transcript.finder import MOST_MATCHES
 from app.gui.screens.chat.view import ChatScreen
 from tests.demo import long_chat
 from tests.demo.api import DemoApi
-from tests.gui.chat.test_screen import screen as screen  # noqa: PLC0414 -- pytest finds a fixture by its name
 
 ANSWERS = {
     3: "The **boiler** plate and a `boiler` tube; a Boi**ler** in two parts.",

@@ -16,7 +16,6 @@ from app.gui.shell.contract import Shell
 from app.gui.widgets.question import QuestionDialog
 from tests.demo import folders, long_chat
 from tests.demo.api import DemoApi
-from tests.gui.chat.test_screen import screen as screen  # noqa: PLC0414 -- pytest finds a fixture by its name
 
 
 @pytest.fixture
