@@ -56,11 +56,11 @@ _PREFIXES = (
 def engine_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the part of `environ` (this process's own by default) that an engine is started with."""
     source = os.environ if environ is None else environ
-    kept = {name: value for name, value in source.items() if _is_kept(name.upper())}
-    original = kept.pop("LD_LIBRARY_PATH_ORIG", None)
+    kept_variables = {name: value for name, value in source.items() if _is_kept(name.upper())}
+    original = kept_variables.pop("LD_LIBRARY_PATH_ORIG", None)
     if original is not None:  # a frozen application points LD_LIBRARY_PATH at its own libraries and keeps the old value
-        kept["LD_LIBRARY_PATH"] = original
-    return kept
+        kept_variables["LD_LIBRARY_PATH"] = original
+    return kept_variables
 
 
 def _is_kept(name: str) -> bool:

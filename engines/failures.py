@@ -105,8 +105,8 @@ class FailureReader(msgspec.Struct, frozen=True, kw_only=True):
         return describe_unknown_architecture(self.name, evidence) if kind is _K.MODEL_UNSUPPORTED else ""
 
 
-def _kind_in(line: str, known: Sequence[Clue]) -> FailureKind | None:
-    return next((kind for kind, pattern in known if pattern.search(line)), None)
+def _kind_in(line: str, clues: Sequence[Clue]) -> FailureKind | None:
+    return next((kind for kind, pattern in clues if pattern.search(line)), None)
 
 
 _SHELL = 128
@@ -120,25 +120,25 @@ def _cause(end: Exit) -> tuple[FailureKind, str]:
     certain = _CERTAIN.get(code)
     if certain:
         return certain, _line_of(certain, end.suspicions) or root_cause(end.tail)
-    unsurvived = _drop_survived(end.suspicions)
-    suggested = _SUGGESTED.get(code)
-    if suggested and not unsurvived:
-        return suggested, root_cause(end.tail)
+    unsurvived_suspicions = _drop_survived(end.suspicions)
+    suggested_remedies = _SUGGESTED.get(code)
+    if suggested_remedies and not unsurvived_suspicions:
+        return suggested_remedies, root_cause(end.tail)
     if end.suspicions:
-        first = _pick_suspicion(unsurvived or end.suspicions)
+        first = _pick_suspicion(unsurvived_suspicions or end.suspicions)
         return first.kind, first.line
     return _K.UNKNOWN, root_cause(end.tail)
 
 
 def _drop_survived(suspicions: Sequence[Suspicion]) -> list[Suspicion]:
     """Return what the engine did not get past: memory it did without counts no more, nor what led there."""
-    remaining: list[Suspicion] = []
+    remaining_suspicions: list[Suspicion] = []
     for suspicion in suspicions:
         if not suspicion.survived:
-            remaining.append(suspicion)
+            remaining_suspicions.append(suspicion)
         elif suspicion.kind in _MEMORY:
-            remaining = [before for before in remaining if before.kind not in _MEMORY]
-    return remaining
+            remaining_suspicions = [before for before in remaining_suspicions if before.kind not in _MEMORY]
+    return remaining_suspicions
 
 
 def _line_of(kind: FailureKind, suspicions: Sequence[Suspicion]) -> str:
@@ -176,10 +176,10 @@ _WORKER = "worker: "
 def root_cause(lines: Sequence[str]) -> str:
     """Return the last line of the first traceback, e.g. "ValueError: no", or a worker's last word; else nothing."""
     plain = [_PREFIX.sub("", line, count=1).rstrip() for line in lines]
-    begun = next((number for number, line in enumerate(plain) if _BEGINS.search(line)), None)
-    if begun is None:
+    begin_line = next((number for number, line in enumerate(plain) if _BEGINS.search(line)), None)
+    if begin_line is None:
         return next((line for line in plain if line.startswith(_WORKER)), "")
-    return next((line for line in plain[begun + 1 :] if _EXCEPTION.match(line)), "")
+    return next((line for line in plain[begin_line + 1 :] if _EXCEPTION.match(line)), "")
 
 
 _NAMES = (
@@ -205,8 +205,8 @@ def describe_unknown_architecture(engine: str, line: str) -> str:
     if not name:
         return ""
     version = find_knowing_version(engine, name)
-    knowing = f" {engine} {version} knows it." if version else ""
-    return f" It is of the kind “{name}”.{knowing}"
+    knowing_note = f" {engine} {version} knows it." if version else ""
+    return f" It is of the kind “{name}”.{knowing_note}"
 
 
 def find_knowing_version(engine: str, name: str) -> str:

@@ -103,13 +103,13 @@ def value_flag(option: str, flag: str, *, names: Mapping[Any, str] | None = None
     """Return a row that says `flag` and the value; `names` are the engine's words for values, and all it takes."""
 
     def say(options: LaunchOptions) -> Sequence[str]:
-        chosen = getattr(options, option)
+        chosen_value = getattr(options, option)
         if names is None:
-            return (flag, str(chosen))
-        if chosen not in names:
-            known = ", ".join(str(name) for name in names)
-            raise ValueError(f"{WORDS[option].capitalize()} can be one of {known} here, not {chosen}.")
-        return (flag, names[chosen]) if names[chosen] else ()
+            return (flag, str(chosen_value))
+        if chosen_value not in names:
+            known_names = ", ".join(str(name) for name in names)
+            raise ValueError(f"{WORDS[option].capitalize()} can be one of {known_names} here, not {chosen_value}.")
+        return (flag, names[chosen_value]) if names[chosen_value] else ()
 
     return Flag(option=option, names=(flag,), say=say, **more)
 
@@ -216,7 +216,7 @@ def check_extra_arguments(
 ) -> tuple[str, ...]:
     """Return the extra arguments. Raises ValueError for reserved ones and ones the installed version does not know."""
     for name in options.extra_env:
-        if any(fnmatchcase(name.upper(), reserved) for reserved in table.reserved_env):
+        if any(fnmatchcase(name.upper(), reserved_name) for reserved_name in table.reserved_env):
             raise ValueError(f"The variable {name} is Roundhouse's to set for {table.engine}.")
     for flag in _extra_flags(options.extra_args):
         if _is_reserved(flag, table):
@@ -247,9 +247,9 @@ def _is_number(token: str) -> bool:
 def _is_reserved(argument: str, table: FlagTable) -> bool:
     name = _canonical_flag(argument)
     rows = (name for flag in table.flags for name in (*flag.names, *flag.renamed.values()))
-    for reserved in map(_canonical_flag, (*table.reserved, *rows)):
-        is_joined = not name.startswith("--") and name.startswith(reserved)
-        if name == reserved or (table.takes_abbreviations and (reserved.startswith(name) or is_joined)):
+    for reserved_flag in map(_canonical_flag, (*table.reserved, *rows)):
+        is_joined = not name.startswith("--") and name.startswith(reserved_flag)
+        if name == reserved_flag or (table.takes_abbreviations and (reserved_flag.startswith(name) or is_joined)):
             return True
     return False
 

@@ -18,10 +18,10 @@ Row = Callable[[str], LogEvent | None]
 
 def stage_row(pattern: str, name: str) -> Row:
     """Return a row that reads progress. Groups `percent`, or `done` and `total`, give the fraction."""
-    compiled = re.compile(pattern)
+    compiled_pattern = re.compile(pattern)
 
     def read(line: str) -> LogEvent | None:
-        match = compiled.search(line)
+        match = compiled_pattern.search(line)
         return LoadProgress(stage=name, fraction=_fraction(match.groupdict())) if match else None
 
     return read
@@ -29,10 +29,10 @@ def stage_row(pattern: str, name: str) -> Row:
 
 def buffer_row(pattern: str, purpose: str, *, device: str = "GPU") -> Row:
     """Return a row that reads an allocation from groups `size` and `unit`."""
-    compiled = re.compile(pattern)
+    compiled_pattern = re.compile(pattern)
 
     def read(line: str) -> LogEvent | None:
-        match = compiled.search(line)
+        match = compiled_pattern.search(line)
         if match is None:
             return None
         size = round(float(match["size"]) * _SCALE[match["unit"].lower()])
@@ -43,10 +43,10 @@ def buffer_row(pattern: str, purpose: str, *, device: str = "GPU") -> Row:
 
 def context_row(pattern: str) -> Row:
     """Return a row that reads the context from group `tokens`."""
-    compiled = re.compile(pattern)
+    compiled_pattern = re.compile(pattern)
 
     def read(line: str) -> LogEvent | None:
-        match = compiled.search(line)
+        match = compiled_pattern.search(line)
         return ContextSet(tokens=int(match["tokens"].replace(",", ""))) if match else None
 
     return read

@@ -180,8 +180,8 @@ def _read_cached_flags(keep_in: Path | None, command: Sequence[str]) -> frozense
     if keep_in is None:
         return frozenset()
     try:
-        cached = json.loads((keep_in / _FILE).read_text("utf-8"))
-        return frozenset(cached["flags"]) if cached["command"] == list(command) else frozenset()
+        cached_flags = json.loads((keep_in / _FILE).read_text("utf-8"))
+        return frozenset(cached_flags["flags"]) if cached_flags["command"] == list(command) else frozenset()
     except (OSError, ValueError, KeyError, TypeError):
         return frozenset()
 

@@ -162,8 +162,8 @@ class ServerAdapter:
         options = terms.complete_options(options)
         command_line = build_arguments(self._recipe.table, options, installation)
         traces = trace_arguments(self.descriptor, options, installation)
-        opening = self._recipe.opening(model, options, net)
-        args = (*opening, *terms.build_arguments(options), *command_line.args, *traces.args)
+        opening_arguments = self._recipe.opening(model, options, net)
+        args = (*opening_arguments, *terms.build_arguments(options), *command_line.args, *traces.args)
         own = {**QUIET, **self._recipe.env, **terms.build_environment(options)}
         own |= trace_environment(self.descriptor, options)
         own |= self._describe_node(options.node)
@@ -213,8 +213,10 @@ class ServerAdapter:
         """Return what a build computes with, as its version or PyTorch's says behind a plus: "0.32.0+cpu"."""
         labels = [version.partition("+")[2] for version in versions]
         accelerators = self.descriptor.accelerators
-        labelled = (name for label in labels for name in accelerators if label.startswith(_LABELS.get(name, name)))
-        return next(labelled, accelerators[0])
+        labelled_accelerators = (
+            name for label in labels for name in accelerators if label.startswith(_LABELS.get(name, name))
+        )
+        return next(labelled_accelerators, accelerators[0])
 
     def _not_installed_failure(self) -> Failure:
         return Failure(

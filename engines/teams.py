@@ -79,7 +79,7 @@ def _plan_ray(team: Team) -> TeamPlan:
         *command_line.args,
     )
     head = f"{team.head}:{RAY_PORT}"
-    started = (
+    start_command = (
         "start",
         "--head",
         f"--node-ip-address={team.head}",
@@ -91,7 +91,7 @@ def _plan_ray(team: Team) -> TeamPlan:
         (_program_beside(team, "ray"), "start", f"--address={head}", f"--node-ip-address={node}", "--block")
         for node in team.nodes[1:]
     ]
-    rays = ((_program_beside(team, "ray"), *started), *joins)
+    rays = ((_program_beside(team, "ray"), *start_command), *joins)
     env = {**QUIET, "VLLM_NO_USAGE_STATS": "1", "RAY_ADDRESS": head, "VLLM_HOST_IP": team.head}
     return TeamPlan(
         steps=(

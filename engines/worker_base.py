@@ -110,10 +110,10 @@ def keep_output() -> None:
 def _watch(lifeline: int) -> None:
     while True:
         try:
-            received = os.read(lifeline, 4096)
+            received_bytes = os.read(lifeline, 4096)
         except OSError:
-            received = b""
-        if not received:
+            received_bytes = b""
+        if not received_bytes:
             os._exit(ExitCode.LOST_PARENT)
 
 

@@ -59,8 +59,8 @@ def worker_environment() -> dict[str, str]:
 
 def own_python() -> Path:
     """Return what runs workers of engines that came with Roundhouse: this interpreter, or the frozen application's."""
-    running = Path(sys.executable)
-    return running.with_name("roundhouse-engine" + running.suffix) if _is_frozen() else running
+    executable = Path(sys.executable)
+    return executable.with_name("roundhouse-engine" + executable.suffix) if _is_frozen() else executable
 
 
 def _above_engines() -> Path:

@@ -56,14 +56,14 @@ def build(parts: Parts, target: Path, runtime: Runtime, *, version: str, machine
     lay_out(parts, folder)
     command = ["mksquashfs", str(folder), str(picture), "-root-owned", "-noappend", "-quiet", "-no-progress"]
     subprocess.run([*command, "-comp", "zstd", "-Xcompression-level", "19"], check=True, capture_output=True)
-    made = target / f"roundhouse-{version}-{machine}.AppImage"
-    with made.open("wb") as out, picture.open("rb") as packed:
+    image_file = target / f"roundhouse-{version}-{machine}.AppImage"
+    with image_file.open("wb") as out, picture.open("rb") as packed_image:
         out.write(program)
-        shutil.copyfileobj(packed, out)
-    made.chmod(0o755)
+        shutil.copyfileobj(packed_image, out)
+    image_file.chmod(0o755)
     picture.unlink()
     shutil.rmtree(folder)
-    return made
+    return image_file
 
 
 def lay_out(parts: Parts, folder: Path) -> None:

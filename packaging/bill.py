@@ -79,10 +79,10 @@ def _licence(package: metadata.Distribution) -> str:
     licence = package.metadata.get("License-Expression") or package.metadata.get("License") or ""
     if licence and "\n" not in licence.strip():
         return str(licence).strip()
-    classified = [
+    classifiers = [
         line.rpartition(" :: ")[2] for line in package.metadata.get_all("Classifier") or [] if "License" in line
     ]
-    return ", ".join(classified) or "unknown"
+    return ", ".join(classifiers) or "unknown"
 
 
 def _licence_files(package: metadata.Distribution) -> Iterator[Path]:

@@ -51,8 +51,8 @@ def main() -> int:
     try:
         for step in steps:
             began = time.monotonic()
-            made = do[step]()
-            _say(f"{step}: {made} ({_size(made) / _MB:.0f} MB, {time.monotonic() - began:.0f} s)")
+            result = do[step]()
+            _say(f"{step}: {result} ({_size(result) / _MB:.0f} MB, {time.monotonic() - began:.0f} s)")
     except subprocess.CalledProcessError as error:
         output = error.stderr.decode(errors="replace") if error.stderr else ""
         _say(f"{error}\n{output}")
@@ -71,9 +71,9 @@ def freeze() -> Path:
     documents = BUILD / "documents"
     shutil.rmtree(documents, ignore_errors=True)
     (documents / "licences").mkdir(parents=True)
-    packed = bill.packages(Path(sysconfig.get_path("purelib")))
-    bill.write_bill(documents / "sbom.cdx.json", packed, version=__version__)
-    bill.copy_licences(documents / "licences", packed)
+    packages = bill.packages(Path(sysconfig.get_path("purelib")))
+    bill.write_bill(documents / "sbom.cdx.json", packages, version=__version__)
+    bill.copy_licences(documents / "licences", packages)
     shutil.copyfile(ROOT / "LICENSE", documents / "licences" / "LICENSE")
     shutil.copytree(documents, FROZEN / "documents", dirs_exist_ok=True)
     return FROZEN
@@ -87,12 +87,12 @@ def archive() -> Path:
     argv = [shutil.which("xz") or "xz", "-6", "-T0"]
     with target.open("wb") as out, subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=out) as xz:
         assert xz.stdin is not None  # noqa: S101 -- for the type checker: it is a pipe
-        with tarfile.open(fileobj=xz.stdin, mode="w|") as packed:
-            packed.add(FROZEN, arcname=name, filter=_without_owner)
-            noted = encode_note(InstallationKind.ARCHIVE, __version__)
+        with tarfile.open(fileobj=xz.stdin, mode="w|") as packed_archive:
+            packed_archive.add(FROZEN, arcname=name, filter=_without_owner)
+            note_bytes = encode_note(InstallationKind.ARCHIVE, __version__)
             entry = tarfile.TarInfo(f"{name}/{NOTE}")
-            entry.size = len(noted)
-            packed.addfile(_without_owner(entry), io.BytesIO(noted))
+            entry.size = len(note_bytes)
+            packed_archive.addfile(_without_owner(entry), io.BytesIO(note_bytes))
         xz.stdin.close()
     if xz.returncode:
         raise subprocess.CalledProcessError(xz.returncode, "xz")
@@ -109,8 +109,8 @@ def deb() -> Path:
 
 def image(runtime: Path, sha256: str) -> Path:
     """Return the AppImage."""
-    known = appimage.Runtime(file=runtime, sha256=sha256)
-    return appimage.build(_parts(), DIST, known, version=__version__, machine=platform.machine())
+    known_runtime = appimage.Runtime(file=runtime, sha256=sha256)
+    return appimage.build(_parts(), DIST, known_runtime, version=__version__, machine=platform.machine())
 
 
 def _parts() -> debian.Parts:
@@ -129,14 +129,14 @@ def _icons() -> Path:
     from PySide6.QtGui import QGuiApplication, QIcon  # noqa: PLC0415 -- as above
 
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-    drawing = QGuiApplication.instance() or QGuiApplication([])
+    gui = QGuiApplication.instance() or QGuiApplication([])
     folder = BUILD / "icons"
     folder.mkdir(parents=True, exist_ok=True)
     icon = QIcon(str(ROOT / "packaging/linux/roundhouse.svg"))
     for size in ICON_SIZES:
         if not icon.pixmap(QSize(size, size)).save(str(folder / f"{size}.png")):
             raise subprocess.CalledProcessError(1, "drawing the icon")
-    del drawing
+    del gui
     return folder
 
 

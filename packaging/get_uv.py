@@ -88,10 +88,10 @@ def links(page):
 
 def newest(files):
     """Return the newest release that fits this system. Raises LookupError when none does."""
-    fitting = [(url, sha256) for url, sha256 in files if fits(url.rpartition("/")[2])]
-    if not fitting:
+    fitting_files = [(url, sha256) for url, sha256 in files if fits(url.rpartition("/")[2])]
+    if not fitting_files:
         raise LookupError("no uv was built for " + SYSTEM + " " + MACHINE)
-    return max(fitting, key=lambda file: version(file[0].rpartition("/")[2]))
+    return max(fitting_files, key=lambda file: version(file[0].rpartition("/")[2]))
 
 
 def fits(filename, system=SYSTEM, machine=MACHINE):
@@ -122,10 +122,10 @@ def fetch(url):
 
 def quiet(argv):
     """Run a program; its output is shown only if it fails."""
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    if done.returncode:
-        lines = done.stdout.decode(errors="replace").strip().splitlines()
-        raise OSError(lines[-1] if lines else "exit code {}".format(done.returncode))
+    process = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    if process.returncode:
+        lines = process.stdout.decode(errors="replace").strip().splitlines()
+        raise OSError(lines[-1] if lines else "exit code {}".format(process.returncode))
 
 
 if __name__ == "__main__":

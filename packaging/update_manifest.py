@@ -70,10 +70,10 @@ def main(argv: list[str] | None = None) -> int:
 
 def make_key(file: Path) -> str:
     """Write a new private key, readable by its owner only; return the public one."""
-    made = Ed25519PrivateKey.generate()
+    new_key = Ed25519PrivateKey.generate()
     with open(file, "x", encoding="ascii", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
-        out.write(base64.b64encode(made.private_bytes_raw()).decode() + "\n")
-    return public_of(made)
+        out.write(base64.b64encode(new_key.private_bytes_raw()).decode() + "\n")
+    return public_of(new_key)
 
 
 def public_of(key: Ed25519PrivateKey) -> str:

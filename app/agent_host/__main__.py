@@ -79,15 +79,15 @@ class AgentTalk:
 
     async def _serve_gateway(self, process: asyncio.subprocess.Process, transport: AgentTransport) -> None:
         """Follow the gateway while the agent lives."""
-        ending = asyncio.create_task(_wait_for_end(process, transport))
-        reading = asyncio.create_task(self._read_requests())
+        end_task = asyncio.create_task(_wait_for_end(process, transport))
+        reader = asyncio.create_task(self._read_requests())
         work = asyncio.create_task(self._follow_gateway())
-        await asyncio.wait({ending, reading, work}, return_when=asyncio.FIRST_COMPLETED)
-        if reading.done():
+        await asyncio.wait({end_task, reader, work}, return_when=asyncio.FIRST_COMPLETED)
+        if reader.done():
             return
         if work.done() and not isinstance(work.exception(), ConnectionError):
             work.result()
-        raise AgentEnded(await ending)
+        raise AgentEnded(await end_task)
 
     async def _read_requests(self) -> None:
         """Read what the gateway wants until it closes our input, also while the agent is being started."""
@@ -151,10 +151,10 @@ class AgentTalk:
 
 async def _wait_for_end(process: asyncio.subprocess.Process, transport: AgentTransport) -> str:
     """Wait until the agent has ended, or cannot be heard any more; return in what way."""
-    exit_, closed = asyncio.create_task(process.wait()), asyncio.create_task(transport.closed.wait())
+    exit_, close_task = asyncio.create_task(process.wait()), asyncio.create_task(transport.closed.wait())
     try:
-        await asyncio.wait({exit_, closed}, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait({exit_, closed}, timeout=_LAST_WORDS_S)  # what it wrote last is read, and why it closed
+        await asyncio.wait({exit_, close_task}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({exit_, close_task}, timeout=_LAST_WORDS_S)  # what it wrote last is read, and why it closed
         if transport.problem:
             return transport.problem
         if not exit_.done():
@@ -163,7 +163,7 @@ async def _wait_for_end(process: asyncio.subprocess.Process, transport: AgentTra
         return f"It was ended by signal {-code}." if code < 0 else f"It ended with exit code {code}."
     finally:
         exit_.cancel()
-        closed.cancel()
+        close_task.cancel()
 
 
 async def _end_process(process: asyncio.subprocess.Process, *, at_once: bool) -> None:

@@ -67,9 +67,9 @@ class PermissionQuestions:
 
     def answer_question(self, number: int, option: str) -> None:
         """Take a person's answer; of a request that is over, nothing comes."""
-        waiting = self._waiting.get(number)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(option)
+        waiter = self._waiting.get(number)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(option)
 
     def call_off(self) -> None:
         """Leave every request unanswered."""
@@ -126,7 +126,7 @@ class HostedClient:
     ) -> schema.RequestPermissionResponse:
         """Ask a person; called off, the agent is told so."""
         self._check_session(session_id)
-        call, offered = read_call(tool_call, self._files), read_options(options)
+        call, answer_options = read_call(tool_call, self._files), read_options(options)
         option = await self.questions.ask_person(
             AgentAsks(
                 request=0,
@@ -135,12 +135,12 @@ class HostedClient:
                 arguments=call.arguments or "",
                 text=call.text or "",
                 diffs=call.diffs or [],
-                options=offered,
+                options=answer_options,
             )
         )
         if not option:
             return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
-        kind = next(each.kind for each in offered if each.id == option)
+        kind = next(each.kind for each in answer_options if each.id == option)
         if kind in _ALLOWING:
             self._allowed |= call_paths(tool_call) | self._call_paths.get(tool_call.tool_call_id, set())
             self._may_write |= kind is AgentOptionKind.ALLOW_ALWAYS

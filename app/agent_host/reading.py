@@ -55,8 +55,10 @@ def _title(title: str | None, files: ProjectFiles) -> str | None:
 
 def call_paths(update: schema.ToolCall | schema.ToolCallUpdate) -> set[str]:
     """Return the paths that a call names as those it is about."""
-    named = {place.path for place in update.locations or ()}
-    return named | {part.path for part in update.content or () if isinstance(part, schema.FileEditToolCallContent)}
+    named_paths = {place.path for place in update.locations or ()}
+    return named_paths | {
+        part.path for part in update.content or () if isinstance(part, schema.FileEditToolCallContent)
+    }
 
 
 def describe_arguments(value: Any) -> str:  # noqa: ANN401 -- any JSON

@@ -94,8 +94,8 @@ class Terminals:
         except (OSError, ValueError) as error:
             raise TerminalRefused(f"{words[0]} cannot be run: {error}.") from error
         name = f"terminal-{next(self._numbers)}"
-        kept = _KEPT_BYTES if most_bytes is None else min(max(most_bytes, 0), _KEPT_BYTES)
-        terminal = self._terminals[name] = Terminal(name, process, kept)
+        kept_bytes = _KEPT_BYTES if most_bytes is None else min(max(most_bytes, 0), _KEPT_BYTES)
+        terminal = self._terminals[name] = Terminal(name, process, kept_bytes)
         self._tell(AgentTerminalUpdate(terminal=name, command=shlex.join(words) if len(words) > 1 else words[0]))
         task = asyncio.create_task(terminal.follow_output(self._tell))
         self._tasks.add(task)

@@ -17,12 +17,12 @@ def compare_with_predictions(receipts: Iterable[BenchmarkReceipt]) -> Prediction
     """Return the median errors of the first and of later benchmarks; disturbed ones say nothing."""
     firsts: list[float] = []
     later: list[float] = []
-    known: set[tuple[str, str]] = set()
+    known_pairs: set[tuple[str, str]] = set()
     for receipt in sorted(receipts, key=lambda part: part.at):
         key, error = (receipt.target.model, receipt.target.engine), _error_of(receipt)
         if error is not None and not receipt.disturbances:
-            (later if key in known else firsts).append(error)
-            known.add(key)
+            (later if key in known_pairs else firsts).append(error)
+            known_pairs.add(key)
     return PredictionAccuracy(
         first_count=len(firsts), first_error=_median(firsts), later_count=len(later), later_error=_median(later)
     )
@@ -62,11 +62,11 @@ def _describe_order(accuracy: PredictionAccuracy) -> str:
 
 def _error_of(receipt: BenchmarkReceipt) -> float | None:
     """Return how many times too fast or too slow, less one; None where nothing was predicted of one at a time."""
-    predicted, level = receipt.prediction.decode_tokens_s, receipt.first_level
-    measured = level.decode_tokens_s.value
-    if not predicted or level.concurrency != 1 or measured <= 0:
+    prediction, level = receipt.prediction.decode_tokens_s, receipt.first_level
+    measured_rate = level.decode_tokens_s.value
+    if not prediction or level.concurrency != 1 or measured_rate <= 0:
         return None
-    return math.exp(abs(math.log(measured / predicted))) - 1
+    return math.exp(abs(math.log(measured_rate / prediction))) - 1
 
 
 def _median(errors: Sequence[float]) -> float | None:

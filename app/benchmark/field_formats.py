@@ -42,7 +42,7 @@ def _vllm_document(receipt: BenchmarkReceipt, level: BenchmarkLevel) -> dict[str
     samples = [sample for sample in receipt.samples if sample.concurrency == level.concurrency]
     duration_s = level.measured_s
     read = sum(sample.prompt_tokens for sample in samples)
-    written = sum(sample.answer_tokens for sample in samples)
+    written_tokens = sum(sample.answer_tokens for sample in samples)
     return {
         "date": time.strftime("%Y%m%d-%H%M%S", time.gmtime(receipt.at)),
         "endpoint_type": "openai-chat",
@@ -58,11 +58,11 @@ def _vllm_document(receipt: BenchmarkReceipt, level: BenchmarkLevel) -> dict[str
         "completed": level.requests,
         "failed": level.failures,
         "total_input_tokens": read,
-        "total_output_tokens": written,
+        "total_output_tokens": written_tokens,
         "request_throughput": level.requests / duration_s,
         "request_goodput": None,
-        "output_throughput": written / duration_s,
-        "total_token_throughput": (read + written) / duration_s,
+        "output_throughput": written_tokens / duration_s,
+        "total_token_throughput": (read + written_tokens) / duration_s,
         "latencies": [sample.e2e_s for sample in samples],
         **_vllm_metric("ttft", [sample.ttft_s for sample in samples]),
         **_vllm_metric("tpot", [sample.tpot_s for sample in samples if sample.answer_tokens > 1]),
@@ -72,24 +72,24 @@ def _vllm_document(receipt: BenchmarkReceipt, level: BenchmarkLevel) -> dict[str
 
 
 def _vllm_metric(name: str, values: Sequence[float]) -> dict[str, float]:
-    known = values or [0.0]
+    nonempty_values = values or [0.0]
     return {
-        f"mean_{name}_ms": fmean(known) * _MS,
-        f"median_{name}_ms": median(known) * _MS,
-        f"std_{name}_ms": pstdev(known) * _MS,
-        f"p95_{name}_ms": percentile(known, 0.95) * _MS,
-        f"p99_{name}_ms": percentile(known, 0.99) * _MS,
+        f"mean_{name}_ms": fmean(nonempty_values) * _MS,
+        f"median_{name}_ms": median(nonempty_values) * _MS,
+        f"std_{name}_ms": pstdev(nonempty_values) * _MS,
+        f"p95_{name}_ms": percentile(nonempty_values, 0.95) * _MS,
+        f"p99_{name}_ms": percentile(nonempty_values, 0.99) * _MS,
     }
 
 
 def _vllm_gaps(level: BenchmarkLevel) -> dict[str, float]:
     """Return the gaps between pieces, of which a receipt keeps how they spread and not each."""
     gaps = level.itl_s
-    known = {} if gaps.deviation is None else {"std_itl_ms": gaps.deviation * _MS}
+    deviation_field = {} if gaps.deviation is None else {"std_itl_ms": gaps.deviation * _MS}
     return {
         "mean_itl_ms": gaps.mean * _MS,
         "median_itl_ms": gaps.median.value * _MS,
-        **known,
+        **deviation_field,
         "p95_itl_ms": gaps.p95 * _MS,
         "p99_itl_ms": gaps.p99 * _MS,
     }
@@ -119,7 +119,7 @@ def _llama_tests(receipt: BenchmarkReceipt) -> list[_LlamaTest]:
     """Return reading and writing of one request at a time, which is all that llama-bench measures."""
     samples = [sample for sample in receipt.samples if sample.concurrency == 1]
     read = [sample for sample in samples if _unread_tokens(sample) >= LEAST_PREFILL_TOKENS and sample.prefill_s > 0]
-    written = [sample for sample in samples if sample.tpot_s > LEAST_GAP_S]  # others came at once
+    written_samples = [sample for sample in samples if sample.tpot_s > LEAST_GAP_S]  # others came at once
     tests = [
         _LlamaTest(
             n_prompt=round(median(map(_unread_tokens, read))),
@@ -128,10 +128,10 @@ def _llama_tests(receipt: BenchmarkReceipt) -> list[_LlamaTest]:
         if read
         else None,
         _LlamaTest(
-            n_gen=round(median(sample.answer_tokens for sample in written)),
-            rates=[1 / sample.tpot_s for sample in written],
+            n_gen=round(median(sample.answer_tokens for sample in written_samples)),
+            rates=[1 / sample.tpot_s for sample in written_samples],
         )
-        if written
+        if written_samples
         else None,
     ]
     if not any(tests):

@@ -136,17 +136,17 @@ def _benchmark(receipt: BenchmarkReceipt, level: BenchmarkLevel, index: int) -> 
 
 def _metrics(samples: Sequence[BenchmarkSample], duration_s: float) -> dict[str, Any]:
     read = [float(sample.prompt_tokens) for sample in samples]
-    written = [float(sample.answer_tokens) for sample in samples]
+    written_tokens = [float(sample.answer_tokens) for sample in samples]
     both = [float(sample.prompt_tokens + sample.answer_tokens) for sample in samples]
     several = [sample for sample in samples if sample.answer_tokens > 1]
     first = _successful([sample.ttft_s * _MS for sample in samples])
-    reading, writing, all_tokens = (_successful([sum(part) / duration_s]) for part in (read, written, both))
+    read_rate, write_rate, all_tokens = (_successful([sum(part) / duration_s]) for part in (read, written_tokens, both))
     tokens = {
         **dict.fromkeys(_SUMMARY),
         "input": _successful(read),
-        "input_per_second": reading,
-        "output": _successful(written),
-        "output_per_second": writing,
+        "input_per_second": read_rate,
+        "output": _successful(written_tokens),
+        "output_per_second": write_rate,
         "total": _successful(both),
         "total_per_second": all_tokens,
     }
@@ -156,7 +156,7 @@ def _metrics(samples: Sequence[BenchmarkSample], duration_s: float) -> dict[str,
         "request_latency": _successful([sample.e2e_s for sample in samples]),
         "request_streaming_iterations_count": _successful([]),
         "prompt_token_count": _successful(read),
-        "output_token_count": _successful(written),
+        "output_token_count": _successful(written_tokens),
         "total_token_count": _successful(both),
         "time_to_first_token_ms": first,
         "time_to_first_output_token_ms": first,
@@ -169,8 +169,8 @@ def _metrics(samples: Sequence[BenchmarkSample], duration_s: float) -> dict[str,
         ),
         "time_to_last_round_trip_ms": _successful([]),
         "avg_round_trip_time_ms": _successful([]),
-        "prompt_tokens_per_second": reading,
-        "output_tokens_per_second": writing,
+        "prompt_tokens_per_second": read_rate,
+        "output_tokens_per_second": write_rate,
         "tokens_per_second": all_tokens,
         "output_tokens_per_iteration": _successful([]),
         "iter_tokens_per_iteration": _successful([]),
@@ -181,27 +181,27 @@ def _metrics(samples: Sequence[BenchmarkSample], duration_s: float) -> dict[str,
 
 def _successful(values: Sequence[float], weights: Sequence[int] | None = None) -> dict[str, Any]:
     """Return how values of answered requests spread, by status as GuideLLM does; each counts `weights` times."""
-    counted = (
+    request_counts = (
         [value for value, weight in zip(values, weights, strict=True) for _ in range(weight)] if weights else values
     )
-    distribution, none = _distribution(counted), _distribution([])
+    distribution, none = _distribution(request_counts), _distribution([])
     return {"successful": distribution, "incomplete": none, "errored": none, "total": distribution}
 
 
 def _distribution(values: Sequence[float]) -> dict[str, Any]:
     """Return the summary; all zero for no values."""
-    known = values or [0.0]
-    ordered = sorted(known)
-    variance = pvariance(ordered)
+    nonempty_values = values or [0.0]
+    sorted_values = sorted(nonempty_values)
+    variance = pvariance(sorted_values)
     return {
-        "mean": fmean(ordered),
-        "median": percentile(ordered, 0.5),
-        "mode": Counter(ordered).most_common(1)[0][0],
+        "mean": fmean(sorted_values),
+        "median": percentile(sorted_values, 0.5),
+        "mode": Counter(sorted_values).most_common(1)[0][0],
         "variance": variance,
         "std_dev": variance**0.5,
-        "min": ordered[0],
-        "max": ordered[-1],
+        "min": sorted_values[0],
+        "max": sorted_values[-1],
         "count": len(values),
         "total_sum": sum(values),
-        "percentiles": {name: percentile(ordered, share) for name, share in _SHARES.items()},
+        "percentiles": {name: percentile(sorted_values, share) for name, share in _SHARES.items()},
     }

@@ -114,7 +114,7 @@ def _perplexity(places: Sequence[TextPlace], distributions: Sequence[Distributio
     """Return e to the mean surprise at what follows; a token that is not named has what the others left."""
     surprises = []
     for place, distribution in zip(places, distributions, strict=True):
-        named = [token for token in distribution if token.strip() and place.after.startswith(token)]
-        likely = distribution[max(named, key=len)] if named else _least_share(distribution)
+        matching_tokens = [token for token in distribution if token.strip() and place.after.startswith(token)]
+        likely = distribution[max(matching_tokens, key=len)] if matching_tokens else _least_share(distribution)
         surprises.append(-math.log(max(likely, _LEAST_PROBABILITY)))
     return math.exp(sum(surprises) / len(surprises))

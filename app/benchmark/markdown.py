@@ -112,16 +112,16 @@ def _memory_lines(receipt: BenchmarkReceipt) -> Iterator[str]:
         "by its engine's account": memory.engine_bytes,
         "estimated": memory.estimate_bytes,
     }
-    known = [f"{words.format_bytes(count)} {name}" for name, count in parts.items() if count is not None]
-    if known:
-        yield f"Memory: {', '.join(known)}."
+    known_parts = [f"{words.format_bytes(count)} {name}" for name, count in parts.items() if count is not None]
+    if known_parts:
+        yield f"Memory: {', '.join(known_parts)}."
 
 
 def _prediction_lines(receipt: BenchmarkReceipt) -> Iterator[str]:
-    expected, level = receipt.prediction.decode_tokens_s, receipt.first_level
-    if expected and level.concurrency == 1 and level.decode_tokens_s.value:
-        ratio = level.decode_tokens_s.value / expected
-        yield f"Predicted were {_format_number(expected)} tok/s; it is {ratio:.2f} times that."
+    prediction, level = receipt.prediction.decode_tokens_s, receipt.first_level
+    if prediction and level.concurrency == 1 and level.decode_tokens_s.value:
+        ratio = level.decode_tokens_s.value / prediction
+        yield f"Predicted were {_format_number(prediction)} tok/s; it is {ratio:.2f} times that."
 
 
 def _correctness_lines(receipt: BenchmarkReceipt) -> Iterator[str]:

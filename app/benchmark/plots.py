@@ -77,9 +77,9 @@ def make_plots(receipts: Sequence[BenchmarkReceipt]) -> list[BenchmarkPlot]:
 
 def make_history_plots(receipts: Sequence[BenchmarkReceipt]) -> list[BenchmarkPlot]:
     """Return what the receipts of one model show over time, and memory over context; in any order."""
-    ordered = sorted((part for part in receipts if not part.disturbances), key=lambda receipt: receipt.at)
+    ordered_receipts = sorted((part for part in receipts if not part.disturbances), key=lambda receipt: receipt.at)
     by_engine: dict[str, list[PlotPoint]] = {}
-    for place, receipt in enumerate(ordered, start=1):
+    for place, receipt in enumerate(ordered_receipts, start=1):
         rate = receipt.first_level.decode_tokens_s
         point = PlotPoint(x=place, y=rate.value, low=rate.low, high=rate.high)
         by_engine.setdefault(receipt.target.engine or receipt.target.url, []).append(point)
@@ -89,7 +89,7 @@ def make_history_plots(receipts: Sequence[BenchmarkReceipt]) -> list[BenchmarkPl
         y_name="tok/s",
         series=[PlotSeries(name=engine, points=points) for engine, points in by_engine.items()],
     )
-    return [plot for plot in (speed, _memory_plot(ordered)) if _is_worth_drawing(plot)]
+    return [plot for plot in (speed, _memory_plot(ordered_receipts)) if _is_worth_drawing(plot)]
 
 
 def _memory_plot(receipts: Sequence[BenchmarkReceipt]) -> BenchmarkPlot:

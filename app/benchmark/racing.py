@@ -32,7 +32,11 @@ def predict_duration_s(
     conversations = make_workload(settings)
     duration_s = _START_S + size_bytes / _LOAD_BYTES_S
     for level in set(settings.concurrency):
-        prompts = [prompt for picked in pick_conversations(conversations, settings, level) for prompt in picked]
+        prompts = [
+            prompt
+            for conversation_prompts in pick_conversations(conversations, settings, level)
+            for prompt in conversation_prompts
+        ]
         read_s = sum(map(prompt_characters, prompts)) / CHARACTERS_PER_TOKEN / prefill_tokens_s
         written_s = sum(prompt.answer_tokens for prompt in prompts) / decode_tokens_s
         duration_s += settings.rounds * (read_s + written_s)
@@ -57,10 +61,10 @@ def race_entry(receipt: BenchmarkReceipt, before: BenchmarkReceipt | None, *, no
 
 def pick_winner(entries: Sequence[RaceEntry], before: str) -> str:
     """Return the engine to use: that of before unless another is clearly faster, or that came to nothing."""
-    finished = [entry for entry in entries if entry.e2e_s is not None]
-    if not any(entry.engine == before for entry in finished):
-        return min(finished, key=_answer_time).engine if finished else before
-    faster = [entry for entry in finished if entry.engine != before and _is_clearly_faster(entry)]
+    finished_entries = [entry for entry in entries if entry.e2e_s is not None]
+    if not any(entry.engine == before for entry in finished_entries):
+        return min(finished_entries, key=_answer_time).engine if finished_entries else before
+    faster = [entry for entry in finished_entries if entry.engine != before and _is_clearly_faster(entry)]
     return min(faster, key=_answer_time).engine if faster else before
 
 

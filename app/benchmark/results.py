@@ -101,9 +101,9 @@ def summarize_level(rounds: Sequence[BenchmarkRound], *, seed: int = 0) -> Bench
 
 def _prefill_rates(samples: Iterable[BenchmarkSample]) -> Iterator[float]:
     for sample in samples:
-        uncached = sample.prompt_tokens - sample.cached_tokens
-        if uncached >= LEAST_PREFILL_TOKENS and sample.prefill_s > 0:
-            yield uncached / sample.prefill_s
+        uncached_tokens = sample.prompt_tokens - sample.cached_tokens
+        if uncached_tokens >= LEAST_PREFILL_TOKENS and sample.prefill_s > 0:
+            yield uncached_tokens / sample.prefill_s
 
 
 def round_disturbances(rounds: Sequence[BenchmarkRound]) -> list[str]:
@@ -113,9 +113,9 @@ def round_disturbances(rounds: Sequence[BenchmarkRound]) -> list[str]:
     busy = max((part.other_share for part in rounds if part.is_busy), default=0.0)
     if busy:
         sentences.append(f"{level}, other programs used {busy * 100:.0f} % of the processors.")
-    swapped = max((part.swap_bytes for part in rounds), default=0)
-    if swapped >= LEAST_SWAP_BYTES:
-        sentences.append(f"{level}, the system moved {swapped / _MILLION:.0f} MB to or from swap.")
+    swap_bytes = max((part.swap_bytes for part in rounds), default=0)
+    if swap_bytes >= LEAST_SWAP_BYTES:
+        sentences.append(f"{level}, the system moved {swap_bytes / _MILLION:.0f} MB to or from swap.")
     if any(part.throttles for part in rounds):
         sentences.append(f"{level}, the processor was slowed down because of its heat.")
     rates = [part.answer_tokens_s for part in rounds]
@@ -133,12 +133,12 @@ def check_answers(requests: Sequence[RequestTiming]) -> Correctness:
     for request in requests:
         by_prompt.setdefault(msgspec.json.encode(request.prompt.messages), []).append(request.answer)
     repeats = [answer == answers[0] for answers in by_prompt.values() for answer in answers[1:]]
-    held = [
+    schema_answers = [
         satisfies_schema(request.answer, request.prompt.json_schema)
         for request in requests
         if request.prompt.json_schema is not None
     ]
-    return Correctness(equal_answers=_share(repeats), valid_json=_share(held))
+    return Correctness(equal_answers=_share(repeats), valid_json=_share(schema_answers))
 
 
 def _share(results: Sequence[bool]) -> float | None:

@@ -31,11 +31,11 @@ def percentile(values: Sequence[float], share: float) -> float:
     """
     if not values:
         raise ValueError("There is no percentile of nothing.")
-    ordered = sorted(values)
-    position = (len(ordered) - 1) * share
+    sorted_values = sorted(values)
+    position = (len(sorted_values) - 1) * share
     below = math.floor(position)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
+    above = min(below + 1, len(sorted_values) - 1)
+    return sorted_values[below] + (sorted_values[above] - sorted_values[below]) * (position - below)
 
 
 def bootstrap(values: Sequence[float], statistic: Statistic = median, *, seed: int = 0) -> Figure:

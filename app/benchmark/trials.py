@@ -72,30 +72,30 @@ def _count_pieces(pieces: Sequence[str], place: int) -> int:
 
 def summarize_side(side: TrialSide, answers: Sequence[TrialAnswer]) -> TrialSide:
     """Return a side with what its answers come to."""
-    answered = [part for part in answers if not part.error]
-    rates = [rate for part in answered if (rate := part.tokens_s) is not None]
-    calls = sum(part.calls for part in answered)
-    held = [part.is_valid_json for part in answered if part.is_valid_json is not None]
+    complete_answers = [part for part in answers if not part.error]
+    rates = [rate for part in complete_answers if (rate := part.tokens_s) is not None]
+    calls = sum(part.calls for part in complete_answers)
+    json_verdicts = [part.is_valid_json for part in complete_answers if part.is_valid_json is not None]
     return msgspec.structs.replace(
         side,
-        answered=len(answered),
-        ttft_s=median(part.ttft_s for part in answered) if answered else None,
+        answered=len(complete_answers),
+        ttft_s=median(part.ttft_s for part in complete_answers) if complete_answers else None,
         tokens_s=median(rates) if rates else None,
-        valid_calls=sum(part.valid_calls for part in answered) / calls if calls else None,
-        valid_json=sum(held) / len(held) if held else None,
+        valid_calls=sum(part.valid_calls for part in complete_answers) / calls if calls else None,
+        valid_json=sum(json_verdicts) / len(json_verdicts) if json_verdicts else None,
     )
 
 
 def summarize_trial(result: TrialResult) -> TrialResult:
     """Return a result with its shares, ratios and sentence."""
     both = [part for part in result.requests if part.is_equal is not None]
-    timed = [] if result.disturbances else both
+    timed_answers = [] if result.disturbances else both
     equal = sum(part.is_equal is True for part in both) / len(both) if both else None
     summary = msgspec.structs.replace(
         result,
         equal=equal,
-        ttft_ratio=_ratio_of([(part.first.ttft_s, part.second.ttft_s) for part in timed]),
-        e2e_ratio=_ratio_of([(part.first.e2e_s, part.second.e2e_s) for part in timed]),
+        ttft_ratio=_ratio_of([(part.first.ttft_s, part.second.ttft_s) for part in timed_answers]),
+        e2e_ratio=_ratio_of([(part.first.e2e_s, part.second.e2e_s) for part in timed_answers]),
         can_switch=bool(both),
     )
     return msgspec.structs.replace(summary, sentence=_describe_trial(summary, len(both)))

@@ -155,8 +155,8 @@ def _slot_counts(scope: CandidateScope) -> list[int]:
 def halve_candidates(samples: Mapping[str, Sequence[BenchmarkSample]]) -> list[str]:
     """Return the faster half of those that were measured, and that of before in any case."""
     names = [name for name in samples if samples[name] and name != BEFORE]
-    measured = sorted(names, key=lambda name: median(map(answer_time, samples[name])))
-    return [BEFORE, *measured[: max(FEW - 1, (len(measured) + 1) // 2)]]
+    fastest_first = sorted(names, key=lambda name: median(map(answer_time, samples[name])))
+    return [BEFORE, *fastest_first[: max(FEW - 1, (len(fastest_first) + 1) // 2)]]
 
 
 def combine_candidates(
@@ -227,12 +227,12 @@ def answer_ratios(before: Sequence[BenchmarkSample], after: Sequence[BenchmarkSa
     )
 
 
-def describe_tuning(kept: Sequence[SettingCandidate], ratios: AnswerRatios) -> str:
+def describe_tuning(applied_candidates: Sequence[SettingCandidate], ratios: AnswerRatios) -> str:
     """Return what came of it, in a sentence or two."""
-    if not kept:
+    if not applied_candidates:
         least = f"at least {LEAST_GAIN * 100:.0f} %, with 95 % confidence"
         return f"The settings stay: none that was tried is clearly faster (by {least})."
-    names = ", ".join(candidate.name for candidate in kept)
+    names = ", ".join(candidate.name for candidate in applied_candidates)
     return (
         f"Faster: {names}. Whole answers take {describe_bound(ratios.e2e, 'before')}. "
         f"First token: {describe_change(ratios.ttft)}; each token after it: {describe_change(ratios.tpot)}."

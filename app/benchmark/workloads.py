@@ -57,12 +57,12 @@ def make_workload(
     count = max(settings.requests, *settings.concurrency)
     answer_tokens = settings.answer_tokens or _ANSWER_TOKENS.get(settings.workload)
     room = None if context is None else _room_for_prompt(context, answer_tokens, characters_per_token)
-    made = _make_conversations(settings, list(prompts), count, draw, room)
+    conversations = _make_conversations(settings, list(prompts), count, draw, room)
     if answer_tokens is None:
-        return made
+        return conversations
     return [
         tuple(msgspec.structs.replace(prompt, answer_tokens=answer_tokens) for prompt in conversation)
-        for conversation in made
+        for conversation in conversations
     ]
 
 
@@ -75,12 +75,12 @@ def pick_conversations(
     conversations: Sequence[Conversation], settings: BenchmarkSettings, level: int
 ) -> list[Conversation]:
     """Return those that a round with `level` requests at once runs: enough requests, and as many as run at once."""
-    picked: list[Conversation] = []
+    picks: list[Conversation] = []
     for conversation in conversations:
-        if len(picked) >= level and sum(map(len, picked)) >= settings.requests:
+        if len(picks) >= level and sum(map(len, picks)) >= settings.requests:
             break
-        picked.append(conversation)
-    return picked
+        picks.append(conversation)
+    return picks
 
 
 def longest_prompt(conversations: Sequence[Conversation]) -> BenchmarkPrompt:

@@ -97,7 +97,7 @@ def build_chat(source: SourceChat) -> tuple[Chat | None, FilesByMessage]:
         return None, {}
     times = [message.created_at for message in messages if message.created_at]
     created_at = source.created_at or min(times, default=0.0)
-    built = Chat(
+    new_chat = Chat(
         id=chat,
         title=" ".join(source.title.split()),
         model=source.model or next((message.model for message in reversed(messages) if message.model), ""),
@@ -110,7 +110,7 @@ def build_chat(source: SourceChat) -> tuple[Chat | None, FilesByMessage]:
         is_pinned=source.is_pinned,
         is_archived=source.is_archived,
     )
-    return built, files
+    return new_chat, files
 
 
 def _digest_of(source: SourceChat) -> str:
@@ -129,7 +129,7 @@ def _build_messages(
 ) -> tuple[list[Message], dict[str, str], dict[str, list[FileContent]]]:
     """Return the messages, by the id of a node the message that has it, and by message its files."""
     children = _children_of(source.messages)
-    built: dict[str, Message] = {}
+    message_by_id: dict[str, Message] = {}
     message_of: dict[str, str] = {}
     files: dict[str, list[FileContent]] = {}
 
@@ -138,25 +138,27 @@ def _build_messages(
         if run is None:
             return None
         message = uuid5(_NAMESPACE, f"{source.program}:{source.id}:{run.nodes[-1].id}").hex
-        if message not in built:
-            built[message] = _join_nodes(run, message, chat)
+        if message not in message_by_id:
+            message_by_id[message] = _join_nodes(run, message, chat)
             for node in run.nodes:
                 message_of.setdefault(node.id, message)
             if run.role is Role.USER and (own := [file for node in run.nodes for file in node.files]):
                 files[message] = own
         return message
 
-    waiting: list[tuple[SourceMessage, _Run | None]] = [(root, None) for root in reversed(children.get(None, []))]
-    while waiting:
-        node, run = waiting.pop()
+    pending_messages: list[tuple[SourceMessage, _Run | None]] = [
+        (root, None) for root in reversed(children.get(None, []))
+    ]
+    while pending_messages:
+        node, run = pending_messages.pop()
         if node.role in _SIDES and (node.content.strip() or node.reasoning.strip() or node.files):
             role = Role(node.role)
             run = run.and_then(node) if run and run.role is role else _Run(role, end_run(run), (node,))
         below = children.get(node.id, [])
-        waiting += [(child, run) for child in reversed(below)]
+        pending_messages += [(child, run) for child in reversed(below)]
         if not below:
             end_run(run)
-    return list(built.values()), message_of, files
+    return list(message_by_id.values()), message_of, files
 
 
 def _children_of(nodes: list[SourceMessage]) -> dict[str | None, list[SourceMessage]]:

@@ -40,9 +40,12 @@ def encode_chats(chats: Sequence[Chat], files: Mapping[str, bytes], folders: Seq
     """Return the chats as `read_export` takes them, with these folders, and by hash the files of both."""
     of_chats = attachments_of(message for chat in chats for message in chat.messages)
     of_folders = (file for folder in folders for file in folder.files)
-    missing = {file.name: None for file in (*of_chats, *of_folders) if file.hash not in files}
+    missing_files = {file.name: None for file in (*of_chats, *of_folders) if file.hash not in files}
     export = ChatFile(
-        chats=[_end_answers(chat) for chat in chats], folders=list(folders), files=dict(files), left_out=list(missing)
+        chats=[_end_answers(chat) for chat in chats],
+        folders=list(folders),
+        files=dict(files),
+        left_out=list(missing_files),
     )
     return msgspec.json.format(msgspec.json.encode(export), indent=1) + b"\n"
 

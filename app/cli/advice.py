@@ -171,11 +171,11 @@ def _service_lines(service: ServicePlan | None) -> Iterator[str]:
     yield from (f"  {number}. {step}" for number, step in enumerate(service.steps, 1))
 
 
-def _better_lines(preferred: Sequence[Plan]) -> Iterator[str]:
+def _better_lines(preferred_plans: Sequence[Plan]) -> Iterator[str]:
     """Yield what would stand first if something were not missing, and how to get that."""
-    if preferred:
+    if preferred_plans:
         yield from ("", "Better, but not available here:")
-    for other in preferred:
+    for other in preferred_plans:
         yield f"  {other.name}: {' '.join(other.missing)}"
         yield from (f"    {number}. {step}" for number, step in enumerate(other.steps, 1))
 
@@ -284,8 +284,9 @@ def _verdict(estimate_found: Estimate) -> str:
         return click.style("It does not fit, with any context.", fg="red")
     sentence, color = _VERDICTS[estimate_found.verdict]
     fits = click.style(sentence, fg=color)
-    moved = " with this much of it off the GPU" if estimate_found.is_parted else ""
-    return f"{fits} The largest context here{moved} is {words.format_tokens(estimate_found.largest_context)} tokens."
+    offload_note = " with this much of it off the GPU" if estimate_found.is_parted else ""
+    largest = words.format_tokens(estimate_found.largest_context)
+    return f"{fits} The largest context here{offload_note} is {largest} tokens."
 
 
 def _speed_lines(estimate_found: Estimate) -> Iterator[str]:

@@ -103,14 +103,14 @@ def ask_agent(*, session: str, prompt: str, as_json: bool) -> None:
     turn = TurnFollower(client, target, before, prints=not as_json)
     client.post(f"{_session_path(target)}/prompts", AgentPromptText(text=prompt), AgentSession)
     try:
-        ended = turn.follow_turn()
+        last_update = turn.follow_turn()
     except KeyboardInterrupt:
         client.post(f"{_session_path(target)}/cancel", None, AgentSession)
-        ended = turn.follow_turn()
+        last_update = turn.follow_turn()
     if as_json:
         write_json("entries", client.get(_session_path(target), AgentTranscript).entries[before:])
-    if ended.state is AgentState.FAILED:
-        raise EnvironmentFault(ended.problem, hint=ended.hint, code="agent_failed")
+    if last_update.state is AgentState.FAILED:
+        raise EnvironmentFault(last_update.problem, hint=last_update.hint, code="agent_failed")
 
 
 @agents.command("show")
@@ -150,8 +150,8 @@ def resume_session(*, session: str, as_json: bool) -> None:
     """Start the agent of SESSION again, and go on with it."""
     client = connect_gateway()
     target = _find_session(client, session)
-    started = client.post(f"{_session_path(target)}/resume", None, AgentSession, timeout_s=_START_S)
-    _show_session(_wait_until_ready(client, started), as_json=as_json)
+    resumed_session = client.post(f"{_session_path(target)}/resume", None, AgentSession, timeout_s=_START_S)
+    _show_session(_wait_until_ready(client, resumed_session), as_json=as_json)
 
 
 @agents.command("end")
@@ -170,7 +170,12 @@ def remove_session(*, session: str, as_json: bool) -> None:
     client = connect_gateway()
     target = _find_session(client, session)
     client.delete(_session_path(target))
-    show_result("removed", target, as_json=as_json, text=lambda gone: [f"The session {gone.id} was removed."])
+    show_result(
+        "removed",
+        target,
+        as_json=as_json,
+        text=lambda removed_session: [f"The session {removed_session.id} was removed."],
+    )
 
 
 class TurnFollower:
@@ -249,8 +254,8 @@ class TurnFollower:
         for number, option in enumerate(options, 1):
             print_note(f"  {number}  {option.name}")
         default = options.index(refusal) + 1 if refusal is not None else None
-        chosen = click.prompt("May it?", type=click.IntRange(1, len(options)), default=default, err=True)
-        return options[chosen - 1]
+        choice = click.prompt("May it?", type=click.IntRange(1, len(options)), default=default, err=True)
+        return options[choice - 1]
 
 
 def _wait_until_ready(client: GatewayClient, session: AgentSession) -> AgentSession:
@@ -267,11 +272,13 @@ def _wait_until_ready(client: GatewayClient, session: AgentSession) -> AgentSess
 
 def _find_session(client: GatewayClient, begin: str) -> AgentSession:
     """Return the session whose number begins so. Raises BadRequest where none, or several do."""
-    matching = [each for each in client.get("/agents/sessions", list[AgentSession]) if each.id.startswith(begin)]
-    if len(matching) != 1:
-        words = "Several sessions begin" if matching else "No session begins"
+    matching_sessions = [
+        each for each in client.get("/agents/sessions", list[AgentSession]) if each.id.startswith(begin)
+    ]
+    if len(matching_sessions) != 1:
+        words = "Several sessions begin" if matching_sessions else "No session begins"
         raise BadRequest(f"{words} with {begin!r}.", hint="`roundhouse agents sessions` lists them.")
-    return matching[0]
+    return matching_sessions[0]
 
 
 def _do_action(session: str, action: str, *, as_json: bool) -> None:
@@ -285,18 +292,18 @@ def _session_path(session: AgentSession) -> str:
 
 
 def _show_session(session: AgentSession, *, as_json: bool) -> None:
-    show_result("session", session, as_json=as_json, text=lambda shown: _session_lines([shown]))
+    show_result("session", session, as_json=as_json, text=lambda shown_session: _session_lines([shown_session]))
 
 
 def _show_agents(*, as_json: bool) -> None:
     show_result("agents", connect_gateway().get("/agents", AgentList), as_json=as_json, text=_agent_lines)
 
 
-def _agent_lines(listed: AgentList) -> Iterator[str]:
-    if not listed.is_on:
+def _agent_lines(agent_list: AgentList) -> Iterator[str]:
+    if not agent_list.is_on:
         yield "Agents are switched off: roundhouse settings agents.enabled true"
-    yield from format_table(("AGENT", "NAME", "PROGRAM", "INSTALLED"), map(_agent_row, listed.agents))
-    if not listed.is_confined:
+    yield from format_table(("AGENT", "NAME", "PROGRAM", "INSTALLED"), map(_agent_row, agent_list.agents))
+    if not agent_list.is_confined:
         yield "This system cannot hold an agent to its folder: it may do all that you may."
 
 
@@ -341,9 +348,9 @@ def _entry_lines(entry: AgentEntry) -> Iterator[str]:
             yield from _diff_lines(entry.diffs)
         case AgentPermission():
             yield from _permission_lines(entry)
-            taken = next((option.name for option in entry.options if option.id == entry.answer), "not answered")
+            chosen_option = next((option.name for option in entry.options if option.id == entry.answer), "not answered")
             options = ", ".join(f"{option.id} ({option.name})" for option in entry.options)
-            yield f"Waits for `agents decide`: entry {entry.id}, {options}" if entry.is_open else f"-> {taken}"
+            yield f"Waits for `agents decide`: entry {entry.id}, {options}" if entry.is_open else f"-> {chosen_option}"
         case AgentTerminal():
             yield f"$ {entry.command}"
             yield entry.output.rstrip("\n")

@@ -45,8 +45,8 @@ def add(name: str, model: str, *, as_json: bool) -> None:
     models = client.get("/models", list[ModelInfo])
     _check_alias(name, model, [info.name for info in models])
     # First, since the first pattern that fits counts.
-    saved = _change_aliases(client, [f"{name}={model}", *_remove_alias(_read_aliases(client), name)])
-    show_result("aliases", saved, as_json=as_json, text=lambda _: [f"{model} answers to {name}."])
+    after = _change_aliases(client, [f"{name}={model}", *_remove_alias(_read_aliases(client), name)])
+    show_result("aliases", after, as_json=as_json, text=lambda _: [f"{model} answers to {name}."])
 
 
 @alias.command("list")
@@ -66,8 +66,8 @@ def remove(name: str, *, as_json: bool) -> None:
     after = _remove_alias(before, name)
     if after == before:
         raise NotFound(f"There is no alias {name!r}.", hint="`roundhouse alias list` lists them.")
-    saved = _change_aliases(client, after)
-    show_result("aliases", saved, as_json=as_json, text=lambda _: [f"{name} is no longer an alias."])
+    saved_aliases = _change_aliases(client, after)
+    show_result("aliases", saved_aliases, as_json=as_json, text=lambda _: [f"{name} is no longer an alias."])
 
 
 def _check_alias(name: str, model: str, names: list[str]) -> None:

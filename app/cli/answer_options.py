@@ -46,9 +46,9 @@ def with_answer_options(command: F) -> F:
     return command
 
 
-def read_sampling(chosen: dict[str, Any]) -> Sampling:
+def read_sampling(option_values: dict[str, Any]) -> Sampling:
     """Return what the options say. Raises BadRequest, with the line of a schema or grammar that is wrong."""
-    values = {name: value for name, value in chosen.items() if value not in (None, ())}
+    values = {name: value for name, value in option_values.items() if value not in (None, ())}
     for name in ("json_schema", "grammar"):
         if name in values:
             values[name] = _read_text(values[name])

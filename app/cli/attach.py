@@ -94,10 +94,10 @@ def add(  # noqa: PLR0913 -- one parameter per option
     )
     if request.key and urlsplit(target).scheme == "http":
         print_note("The key goes there unencrypted, since the address begins with http://.")
-    added = connect_gateway().post("/attached", request, list[ModelInfo], timeout_s=_PATIENCE_S)
+    attached_models = connect_gateway().post("/attached", request, list[ModelInfo], timeout_s=_PATIENCE_S)
     show_result(
         "attached",
-        added,
+        attached_models,
         as_json=as_json,
         text=lambda models_found: [_line_of_attached(model) for model in models_found],
     )

@@ -34,7 +34,7 @@ def install_service(*, as_json: bool) -> None:
     keeper = this_service_unit(default_paths())
     stop_service(default_paths())  # the keeper's own takes its place
     install_unit(keeper)
-    show_result("service", _service_state(keeper, kept=True), as_json=as_json, text=_state_lines)
+    show_result("service", _service_state(keeper, is_kept=True), as_json=as_json, text=_state_lines)
 
 
 @service.command("remove")
@@ -43,7 +43,7 @@ def remove_service(*, as_json: bool) -> None:
     """Undo `install`, and stop the service."""
     keeper = this_service_unit(default_paths())
     remove_unit(keeper)
-    show_result("service", _service_state(keeper, kept=False), as_json=as_json, text=_state_lines)
+    show_result("service", _service_state(keeper, is_kept=False), as_json=as_json, text=_state_lines)
 
 
 @service.command("status")
@@ -51,11 +51,11 @@ def remove_service(*, as_json: bool) -> None:
 def service_status(*, as_json: bool) -> None:
     """Show whether the service starts automatically."""
     keeper = this_service_unit(default_paths())
-    show_result("service", _service_state(keeper, kept=is_unit_enabled(keeper)), as_json=as_json, text=_state_lines)
+    show_result("service", _service_state(keeper, is_kept=is_unit_enabled(keeper)), as_json=as_json, text=_state_lines)
 
 
-def _service_state(keeper: ServiceUnit, *, kept: bool) -> ServiceState:
-    return ServiceState(kept=kept, file=str(keeper.file))
+def _service_state(keeper: ServiceUnit, *, is_kept: bool) -> ServiceState:
+    return ServiceState(kept=is_kept, file=str(keeper.file))
 
 
 def _state_lines(state: ServiceState) -> Iterator[str]:

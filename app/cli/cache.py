@@ -50,58 +50,58 @@ def remove_prompts(prompts: tuple[str, ...], *, model: str, key: str, is_all: bo
     if bool(prompts) + bool(model or key) + is_all != 1:
         raise BadRequest("Say which: ids, --model or --key, or --all.", hint="`roundhouse cache list` lists them.")
     client = connect_gateway()
-    kept = client.get("/kept-prompts", WarmPrompts).prompts
+    warm_prompts = client.get("/kept-prompts", WarmPrompts).prompts
     if prompts:
-        removed = [_find_prompt(kept, prompt) for prompt in prompts]
-        for prompt in removed:
+        removals = [_find_prompt(warm_prompts, prompt) for prompt in prompts]
+        for prompt in removals:
             client.delete(f"/kept-prompts/{quote_segment(prompt.id)}")
     else:
-        removed = [prompt for prompt in kept if model in ("", prompt.model) and key in ("", prompt.key)]
+        removals = [prompt for prompt in warm_prompts if model in ("", prompt.model) and key in ("", prompt.key)]
         client.delete(f"/kept-prompts?{urlencode({'model': model, 'key': key})}")
-    show_result("removed", [prompt.id for prompt in removed], as_json=as_json, text=_removal_lines)
+    show_result("removed", [prompt.id for prompt in removals], as_json=as_json, text=_removal_lines)
 
 
-def _find_prompt(kept: list[WarmPrompt], beginning: str) -> WarmPrompt:
+def _find_prompt(warm_prompts: list[WarmPrompt], prefix: str) -> WarmPrompt:
     """Return the prompt whose id begins so. Raises BadRequest if none or several do."""
-    matches = [prompt for prompt in kept if prompt.id.startswith(beginning)]
+    matches = [prompt for prompt in warm_prompts if prompt.id.startswith(prefix)]
     if len(matches) != 1:
         problem = "No kept prompt has" if not matches else "Several kept prompts have"
-        raise BadRequest(f"{problem} an id that begins with {beginning!r}.", hint="`roundhouse cache list` lists them.")
+        raise BadRequest(f"{problem} an id that begins with {prefix!r}.", hint="`roundhouse cache list` lists them.")
     return matches[0]
 
 
 def _show_prompts(*, as_json: bool) -> None:
-    kept = connect_gateway().get("/kept-prompts", WarmPrompts)
+    warm_prompts = connect_gateway().get("/kept-prompts", WarmPrompts)
     if as_json:
-        write_fields(kept)
+        write_fields(warm_prompts)
         return
-    for line in prompt_lines(kept):
+    for line in prompt_lines(warm_prompts):
         click.echo(line)
-    for note in note_lines(kept):
+    for note in note_lines(warm_prompts):
         print_note(note)
 
 
-def prompt_lines(kept: WarmPrompts) -> Iterator[str]:
+def prompt_lines(warm_prompts: WarmPrompts) -> Iterator[str]:
     """Yield a table of what is kept."""
-    if kept.prompts:
-        yield from format_table(_HEAD, map(_row, kept.prompts))
+    if warm_prompts.prompts:
+        yield from format_table(_HEAD, map(_row, warm_prompts.prompts))
 
 
-def note_lines(kept: WarmPrompts) -> Iterator[str]:
+def note_lines(warm_prompts: WarmPrompts) -> Iterator[str]:
     """Yield what else there is to know: the limits, the keyring, and loaded models of which nothing is kept."""
-    if not kept.prompts:
+    if not warm_prompts.prompts:
         yield "No prompt is kept. Long ones are, once a model has read them and is idle or unloaded."
     yield (
-        f"Disk: {_use_text(kept.disk_bytes, kept.disk_limit_bytes)}. "
-        f"Memory: {_use_text(kept.memory_bytes, kept.memory_limit_bytes)}."
+        f"Disk: {_use_text(warm_prompts.disk_bytes, warm_prompts.disk_limit_bytes)}. "
+        f"Memory: {_use_text(warm_prompts.memory_bytes, warm_prompts.memory_limit_bytes)}."
     )
-    if text := _KEYRING_TEXTS[kept.keyring]:
+    if text := _KEYRING_TEXTS[warm_prompts.keyring]:
         yield text
-    yield from (f"{model.model}: {model.reason}" for model in kept.models if not model.is_kept)
+    yield from (f"{model.model}: {model.reason}" for model in warm_prompts.models if not model.is_kept)
 
 
-def _use_text(used: int, limit: int) -> str:
-    return f"{format_bytes(used)} of {format_bytes(limit)}" if limit else "switched off"
+def _use_text(use_count: int, limit: int) -> str:
+    return f"{format_bytes(use_count)} of {format_bytes(limit)}" if limit else "switched off"
 
 
 def _row(prompt: WarmPrompt) -> tuple[str, ...]:
@@ -117,5 +117,5 @@ def _row(prompt: WarmPrompt) -> tuple[str, ...]:
     )
 
 
-def _removal_lines(removed: list[str]) -> Iterator[str]:
-    yield f"{len(removed):,} kept {'prompt was' if len(removed) == 1 else 'prompts were'} removed."
+def _removal_lines(removed_ids: list[str]) -> Iterator[str]:
+    yield f"{len(removed_ids):,} kept {'prompt was' if len(removed_ids) == 1 else 'prompts were'} removed."

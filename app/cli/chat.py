@@ -56,37 +56,37 @@ def run(  # noqa: PLR0913 -- click passes each option by itself
     servers: tuple[str, ...],
     collections: tuple[str, ...],
     as_json: bool,
-    **chosen: Any,  # noqa: ANN401 -- options of every type
+    **option_values: Any,  # noqa: ANN401 -- options of every type
 ) -> None:
     """Ask MODEL (a name or a .gguf file). Without PROMPT: standard input, or a conversation in a terminal."""
-    sampling, typed = read_sampling(chosen), " ".join(prompt)
-    if not typed and preset_name is None:  # a preset may bring the question
-        typed = _question_from_stdin()
+    sampling, typed_text = read_sampling(option_values), " ".join(prompt)
+    if not typed_text and preset_name is None:  # a preset may bring the question
+        typed_text = _question_from_stdin()
     client = connect_gateway()
     preset = read_preset(client, preset_name, assignments)
-    question = "\n\n".join(text for text in (preset.prompt, typed) if text) or _question_from_stdin()
+    question = "\n\n".join(text for text in (preset.prompt, typed_text) if text) or _question_from_stdin()
     name = resolve_model_name(client, model if model != PRESET_MODEL else require_model(preset))
     system = system or preset.system_prompt
-    opening = [EndpointMessage("system", system)] if system else []
+    system_messages = [EndpointMessage("system", system)] if system else []
     sampling = sampling.fill_gaps_from(preset.sampling)
-    with question_files(client, name, files, images) as attached:
-        parts = attached.parts
+    with question_files(client, name, files, images) as question_parts:
+        parts = question_parts.parts
         if count:
-            tokens = count_question(client, name, (system, question), attached)
+            tokens = count_question(client, name, (system, question), question_parts)
             show_result("count", tokens, as_json=as_json, text=lambda token_count: [token_count.describe()])
             return
         check_answer_choices(client, name, sampling)
         load_model(client, name)
         if parts:
-            print_note(count_question(client, name, (system, question), attached).describe())
+            print_note(count_question(client, name, (system, question), question_parts).describe())
         ask = _make_asker(client, name, sampling, servers)
         library = QuestionCollections(client, collections)
         if question:
             documents = library.find(question)
-            asking = EndpointMessage("user", _with_parts(parts, with_passages(documents, question)))
-            _answer_once(ask, name, [*opening, asking], documents, as_json=as_json)
+            question_message = EndpointMessage("user", _with_parts(parts, with_passages(documents, question)))
+            _answer_once(ask, name, [*system_messages, question_message], documents, as_json=as_json)
         else:
-            _converse(ask, name, opening, parts, library)
+            _converse(ask, name, system_messages, parts, library)
 
 
 Answer = AnswerStream | AnswerWithTools
@@ -159,8 +159,8 @@ def _converse(
     for question in _questions():
         has_answers = any(message.role == "assistant" for message in messages)
         documents = library.find(question)
-        asking = with_passages(documents, question)
-        messages.append(EndpointMessage("user", asking if has_answers else _with_parts(parts, asking)))
+        question_text = with_passages(documents, question)
+        messages.append(EndpointMessage("user", question_text if has_answers else _with_parts(parts, question_text)))
         answer = ask(messages)
         try:
             messages.append(EndpointMessage("assistant", print_answer(answer)))

@@ -48,8 +48,8 @@ def add(name: str, *, model: str | None, system_prompt: str | None, files: tuple
     client = connect_gateway()
     uploads = [upload_file(client, path).id for path in files]
     new = NewChatFolder(name=name, model=model or "", system_prompt=system_prompt or "", files=uploads)
-    made = client.post(_PATH, new, ChatFolder)
-    show_result("folder", made, as_json=as_json, text=lambda folder: [f"“{folder.name}” is there."])
+    new_folder = client.post(_PATH, new, ChatFolder)
+    show_result("folder", new_folder, as_json=as_json, text=lambda folder: [f"“{folder.name}” is there."])
 
 
 @folders.command("show")
@@ -76,21 +76,21 @@ def change(
     before = find_folder(client, folder)
     changed_files = _changed_files(client, before, files, removed)
     patch = ChatFolderPatch(**fields, files=changed_files)
-    done = client.patch(f"{_PATH}/{quote_segment(before.id)}", patch, ChatFolder)
-    show_result("folder", done, as_json=as_json, text=_detail_lines)
+    changed_folder = client.patch(f"{_PATH}/{quote_segment(before.id)}", patch, ChatFolder)
+    show_result("folder", changed_folder, as_json=as_json, text=_detail_lines)
 
 
 def _changed_files(
-    client: GatewayClient, folder: ChatFolder, paths: Sequence[str], removed: Sequence[str]
+    client: GatewayClient, folder: ChatFolder, paths: Sequence[str], removed_files: Sequence[str]
 ) -> list[str] | None:
     """Return the ids of all files that the folder has from now on; None where they stay."""
-    unknown = set(removed) - {file.name for file in folder.files}
+    unknown = set(removed_files) - {file.name for file in folder.files}
     if unknown:
         raise NotFound(f"“{folder.name}” has no file {', '.join(sorted(unknown))}.", code="attachment_not_found")
-    if not paths and not removed:
+    if not paths and not removed_files:
         return None
-    kept = [file.id for file in folder.files if file.name not in removed]
-    return [*kept, *(upload_file(client, path).id for path in paths)]
+    remaining_ids = [file.id for file in folder.files if file.name not in removed_files]
+    return [*remaining_ids, *(upload_file(client, path).id for path in paths)]
 
 
 @folders.command("delete")

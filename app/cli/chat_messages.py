@@ -129,8 +129,8 @@ def regenerate(chat: str, message: str, *, models: tuple[str, ...], as_json: boo
     """Have the question of MESSAGE (the last one) answered again; earlier answers stay as other versions."""
     client = connect_gateway()
     whole = read_chat(client, chat)
-    named = find_message(whole, message)
-    question = named.id if named.role is Role.USER else named.parent
+    target_message = find_message(whole, message)
+    question = target_message.id if target_message.role is Role.USER else target_message.parent
     _print_answers(client, whole.id, NewTurn(parent=question), models, as_json=as_json)
 
 
@@ -158,14 +158,16 @@ def edit(chat: str, message: str, text: tuple[str, ...], *, is_asked: bool, as_j
     words = " ".join(text) or ("" if sys.stdin.isatty() else sys.stdin.read().strip())
     client = connect_gateway()
     whole = read_chat(client, chat)
-    named = find_message(whole, message)
-    if is_asked and named.role is not Role.USER:
+    target_message = find_message(whole, message)
+    if is_asked and target_message.role is not Role.USER:
         raise BadRequest("Only a question can be asked again.", hint="Leave out --ask.", code="usage")
-    version = client.post(f"{_message_path(named)}/versions", NewVersion(content=words), Message)
+    version = client.post(f"{_message_path(target_message)}/versions", NewVersion(content=words), Message)
     if is_asked:
         _print_answers(client, whole.id, NewTurn(parent=version.id), (), as_json=as_json)
         return
-    show_result("message", version, as_json=as_json, text=lambda made: [f"Saved as {made.id[:SHOWN_ID]}."])
+    show_result(
+        "message", version, as_json=as_json, text=lambda new_version: [f"Saved as {new_version.id[:SHOWN_ID]}."]
+    )
 
 
 @click.command("delete-message")
@@ -175,10 +177,11 @@ def edit(chat: str, message: str, text: tuple[str, ...], *, is_asked: bool, as_j
 def delete_message(chat: str, message: str, *, as_json: bool) -> None:
     """Delete MESSAGE from CHAT; what follows it stays, and it can be restored for 30 days."""
     client = connect_gateway()
-    named = find_message(read_chat(client, chat), message)
-    client.delete(_message_path(named))
-    way_back = f"`roundhouse chats restore-message {named.chat[:SHOWN_ID]} {named.id}` brings it back for 30 days."
-    show_result("deleted", named, as_json=as_json, text=lambda _: [f"Deleted. {way_back}"])
+    target_message = find_message(read_chat(client, chat), message)
+    client.delete(_message_path(target_message))
+    command = f"roundhouse chats restore-message {target_message.chat[:SHOWN_ID]} {target_message.id}"
+    way_back = f"`{command}` brings it back for 30 days."
+    show_result("deleted", target_message, as_json=as_json, text=lambda _: [f"Deleted. {way_back}"])
 
 
 @click.command("restore-message")
@@ -204,7 +207,7 @@ def fork(chat: str, message: str, *, title: str, as_json: bool) -> None:
     whole = read_chat(client, chat)
     body = ForkChat(message=find_message(whole, message).id, title=title)
     branch = client.post(f"/chats/{quote_segment(whole.id)}/fork", body, Chat)
-    show_result("chat", branch, as_json=as_json, text=lambda made: [f"The new chat is {made.id[:SHOWN_ID]}."])
+    show_result("chat", branch, as_json=as_json, text=lambda new_chat: [f"The new chat is {new_chat.id[:SHOWN_ID]}."])
 
 
 @click.command("overflow")
@@ -246,20 +249,20 @@ def _message_path(message: Message) -> str:
 def _print_answers(client: GatewayClient, chat: str, turn: NewTurn, models: Sequence[str], *, as_json: bool) -> None:
     """Have a question answered by each model and print the answers, each as it comes. Ctrl-C stops all of them."""
     answers = _begin_answers(client, chat, turn, models)
-    finished: list[Message] = []
+    finished_messages: list[Message] = []
     try:
         for answer in answers:
             if len(answers) > 1 and not as_json:
                 click.secho(f"{answer.model}:", bold=True)
-            finished.append(_follow_answer(client, answer, prints=not as_json))
+            finished_messages.append(_follow_answer(client, answer, prints=not as_json))
     except KeyboardInterrupt:
-        for answer in answers[len(finished) :]:
+        for answer in answers[len(finished_messages) :]:
             path = f"/chats/{quote_segment(chat)}/answers/{quote_segment(answer.id)}/stop"
-            finished.append(client.post(path, None, Message))
+            finished_messages.append(client.post(path, None, Message))
         print_note("\nStopped.")
     if as_json:
-        write_json("answers", finished)
-    failures = [message.error for message in finished if message.status is MessageStatus.FAILED]
+        write_json("answers", finished_messages)
+    failures = [message.error for message in finished_messages if message.status is MessageStatus.FAILED]
     if failures:
         raise EngineFailed(failures[0])
 
@@ -268,9 +271,9 @@ def _begin_answers(client: GatewayClient, chat: str, turn: NewTurn, models: Sequ
     """Start all answers, so that those that fit into memory together are written together."""
     path, answers = f"/chats/{quote_segment(chat)}/turns", list[Message]()
     for name in [resolve_model_name(client, name) for name in models] or [turn.model]:
-        begun = client.post(path, msgspec.structs.replace(turn, model=name), Turn, timeout_s=_START_WITHIN_S)
-        answers.append(begun.answer)
-        turn = NewTurn(parent=begun.answer.parent)
+        first_turn = client.post(path, msgspec.structs.replace(turn, model=name), Turn, timeout_s=_START_WITHIN_S)
+        answers.append(first_turn.answer)
+        turn = NewTurn(parent=first_turn.answer.parent)
     return answers
 
 

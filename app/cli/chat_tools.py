@@ -45,11 +45,11 @@ class TerminalTools:
 
     def _start_servers(self, servers: Sequence[str]) -> Iterator[McpTool]:
         for server in servers:
-            started = self._client.post(f"{_server_path(server)}/start", None, McpServer, timeout_s=_START_S)
-            if started.state is McpServerState.SIGN_IN:
+            started_server = self._client.post(f"{_server_path(server)}/start", None, McpServer, timeout_s=_START_S)
+            if started_server.state is McpServerState.SIGN_IN:
                 hint = f"`roundhouse mcp sign-in {server}` opens its page."
                 raise Conflict(f"{server} asks you to sign in.", hint=hint, code="mcp_sign_in")
-            for tool in started.tools:
+            for tool in started_server.tools:
                 if tool.permission is not McpPermission.BLOCK:
                     yield tool
 

@@ -109,8 +109,8 @@ class ChatExporter:
         links: dict[str, str] = {}
         names: set[str] = set()
         for attachment in attachments_of(chat.messages):
-            given = Path(_NOT_IN_NAMES.sub(" ", attachment.name).strip(" .") or "file")
-            name = _free_name(given.stem[:_LONGEST_NAME], names) + given.suffix
+            file_name = Path(_NOT_IN_NAMES.sub(" ", attachment.name).strip(" .") or "file")
+            name = _free_name(file_name.stem[:_LONGEST_NAME], names) + file_name.suffix
             content = self._fetch(attachment, AttachmentPart.ORIGINAL)
             if content is not None:
                 self._write_file(file.with_name(f"{file.stem} files") / name, content)
@@ -184,7 +184,7 @@ def _free_name(stem: str, names: set[str]) -> str:
 def print_pdf(page: bytes) -> bytes:
     """Return a page as PDF, drawn in a process of its own: this one has no need of Qt. Raises EnvironmentFault."""
     try:
-        done = subprocess.run(
+        printer = subprocess.run(
             module_command("app.gui.print_pdf"),
             input=page,
             capture_output=True,
@@ -194,9 +194,9 @@ def print_pdf(page: bytes) -> bytes:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EnvironmentFault("The PDF could not be made.", detail=str(error)) from error
-    if done.returncode or not done.stdout.startswith(b"%PDF"):
-        raise EnvironmentFault("The PDF could not be made.", detail=done.stderr[-500:].decode("utf-8", "replace"))
-    return done.stdout
+    if printer.returncode or not printer.stdout.startswith(b"%PDF"):
+        raise EnvironmentFault("The PDF could not be made.", detail=printer.stderr[-500:].decode("utf-8", "replace"))
+    return printer.stdout
 
 
 class ChatImporter:
@@ -259,7 +259,7 @@ class ChatImporter:
         """Send some chats; if one of them is refused, each by itself."""
         body = ChatImport(chats=list(chats))
         try:
-            done = self._client.post("/chats/import", body, ChatImportResult, timeout_s=_IMPORT_S)
+            result = self._client.post("/chats/import", body, ChatImportResult, timeout_s=_IMPORT_S)
         except UserError as error:
             if len(chats) == 1:
                 print_note(str(error))
@@ -268,7 +268,7 @@ class ChatImporter:
             for chat in chats:
                 self._send([chat])
             return
-        self._count(**msgspec.structs.asdict(done))
+        self._count(**msgspec.structs.asdict(result))
 
     def _with_files(self, chat: Chat, item: ReadChat) -> Chat:
         """Return the chat with its files uploaded, but those of messages that are there already."""

@@ -112,14 +112,14 @@ def export(chat: str | None, file: Path | None, *, is_all: bool, as_json: bool, 
     target = ExportTarget(file, kind, overwrites=bool(options["overwrite"]))
     client = connect_gateway()
     exporter = ChatExporter(client, target)
-    done = (
+    report = (
         exporter.export_one(find_chat(client, chat))
         if chat
         else exporter.export_all(
             summary for shelf in IN_SIGHT for summary in list_summaries(client, ChatRequest(shelf=shelf))
         )
     )
-    show_result("export", done, as_json=as_json, text=_export_lines)
+    show_result("export", report, as_json=as_json, text=_export_lines)
 
 
 @chats.command("import")
@@ -158,8 +158,8 @@ def restore(chat: str, *, as_json: bool) -> None:
     """Bring CHAT back from the trash."""
     client = connect_gateway()
     summary = find_chat(client, chat, [ChatShelf.TRASH])
-    restored = client.post(f"/chats/{quote_segment(summary.id)}/restore", None, Chat)
-    show_result("chat", restored, as_json=as_json, text=lambda chat_info: [f"“{chat_info.title}” is back."])
+    restored_chat = client.post(f"/chats/{quote_segment(summary.id)}/restore", None, Chat)
+    show_result("chat", restored_chat, as_json=as_json, text=lambda chat_info: [f"“{chat_info.title}” is back."])
 
 
 @chats.command("pin")
@@ -207,8 +207,8 @@ def tag_chat(chat: str, tags: tuple[str, ...], *, off: bool, as_json: bool) -> N
     names = {tag.strip().lstrip("#").casefold() for tag in tags}
     others = [tag for tag in summary.tags if tag.casefold() not in names]
     patch = ChatPatch(tags=others if off else [*others, *tags])
-    done = client.patch(f"/chats/{quote_segment(summary.id)}", patch, Chat)
-    show_result("chat", done, as_json=as_json, text=_tag_lines)
+    tagged_chat = client.patch(f"/chats/{quote_segment(summary.id)}", patch, Chat)
+    show_result("chat", tagged_chat, as_json=as_json, text=_tag_lines)
 
 
 @chats.command("tags")
@@ -233,8 +233,8 @@ def _tag_count_lines(tags: Sequence[TagCount]) -> list[str]:
 def _change_chat(name: str, patch: ChatPatch, change: str, *, as_json: bool) -> None:
     client = connect_gateway()
     summary = find_chat(client, name)
-    done = client.patch(f"/chats/{quote_segment(summary.id)}", patch, Chat)
-    show_result("chat", done, as_json=as_json, text=lambda chat: [f"“{chat.title}” {change}."])
+    changed_chat = client.patch(f"/chats/{quote_segment(summary.id)}", patch, Chat)
+    show_result("chat", changed_chat, as_json=as_json, text=lambda chat: [f"“{chat.title}” {change}."])
 
 
 def _print_chats(query: str, limit: int, place: Mapping[str, str | None], *, as_json: bool) -> None:
@@ -267,12 +267,12 @@ def _summary_lines(summaries: Sequence[ChatSummary]) -> list[str]:
     return format_table(("ID", "CHANGED", "MESSAGES", "TITLE"), rows)
 
 
-def _export_lines(done: ExportReport) -> Iterator[str]:
-    folders = f" and {_count(done.folders, 'folder', 'folders')}" if done.folders else ""
-    yield f"{_count_chats(done.chats)}{folders} written to {done.path}."
-    if done.left_out:
-        names = ", ".join(done.left_out[:_SHOWN_NAMES]) + (", …" if len(done.left_out) > _SHOWN_NAMES else "")
-        yield f"{_count(len(done.left_out), 'attached file', 'attached files')} not in it: {names}."
+def _export_lines(report: ExportReport) -> Iterator[str]:
+    folders = f" and {_count(report.folders, 'folder', 'folders')}" if report.folders else ""
+    yield f"{_count_chats(report.chats)}{folders} written to {report.path}."
+    if report.left_out:
+        names = ", ".join(report.left_out[:_SHOWN_NAMES]) + (", …" if len(report.left_out) > _SHOWN_NAMES else "")
+        yield f"{_count(len(report.left_out), 'attached file', 'attached files')} not in it: {names}."
 
 
 def _import_lines(report: ImportReport) -> Iterator[str]:

@@ -146,7 +146,12 @@ def change_collection(  # noqa: PLR0913 -- one option each
         keys=list(keys) if keys or no_keys else None,
     )
     collection = connect_gateway().patch(_path_of(name), patch, Collection)
-    show_result("collection", collection, as_json=as_json, text=lambda changed: _collection_lines([changed]))
+    show_result(
+        "collection",
+        collection,
+        as_json=as_json,
+        text=lambda changed_collection: _collection_lines([changed_collection]),
+    )
 
 
 @collections.command("remove")
@@ -157,7 +162,9 @@ def remove_collection(*, name: str, as_json: bool) -> None:
     client = connect_gateway()
     collection = client.get(_path_of(name), Collection)
     client.delete(_path_of(name))
-    show_result("removed", collection, as_json=as_json, text=lambda removed: [f"{removed.name} was removed."])
+    show_result(
+        "removed", collection, as_json=as_json, text=lambda old_collection: [f"{old_collection.name} was removed."]
+    )
 
 
 class CollectionFiles(msgspec.Struct, frozen=True):
@@ -227,8 +234,8 @@ def _describe_stage(collection: Collection) -> str:
 def _file_lines(index: CollectionFiles) -> Iterator[str]:
     yield from _collection_lines([index.collection])
     for folder in index.collection.folders:
-        missing = "  (missing now)" if folder in index.collection.missing_folders else ""
-        yield f"Folder: {folder}{missing}"
+        missing_note = "  (missing now)" if folder in index.collection.missing_folders else ""
+        yield f"Folder: {folder}{missing_note}"
     rows = [(str(file.passages), file.path, file.problem) for file in index.files]
     yield from format_table(("PASSAGES", "FILE", "PROBLEM"), rows)
     if len(index.files) == _MOST_FILES:

@@ -61,9 +61,17 @@ def _tool_lines(tools: list[ToolInfo]) -> Iterator[str]:
 
 
 def _row(tool: ToolInfo) -> tuple[str, ...]:
-    wired = ("yes, " + tool.model if tool.model else "yes") if tool.wired else "no" if tool.file else "by hand"
-    launch, tried = "yes" if tool.launch else "no", tool.tried or "never"
-    return tool.id, tool.name, "yes" if tool.found else "no", wired, launch, tried, tool.problem or tool.file
+    wired_model = ("yes, " + tool.model if tool.model else "yes") if tool.wired else "no" if tool.file else "by hand"
+    launch, tried_version = "yes" if tool.launch else "no", tool.tried or "never"
+    return (
+        tool.id,
+        tool.name,
+        "yes" if tool.found else "no",
+        wired_model,
+        launch,
+        tried_version,
+        tool.problem or tool.file,
+    )
 
 
 def _diff_lines(change: ToolChange) -> Iterator[str]:

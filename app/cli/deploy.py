@@ -56,10 +56,10 @@ def render(out: Path | None, *, force: bool, as_json: bool, **fields: Any) -> No
 def _write_files(folder: Path, files: list[DeploymentFile], *, force: bool) -> None:
     """Write all files or none. Raises Conflict where one is there already."""
     paths = {folder / file.name: file.text for file in files}
-    existing = [str(path) for path in paths if path.exists() or path.is_symlink()]
-    if existing and not force:
+    existing_paths = [str(path) for path in paths if path.exists() or path.is_symlink()]
+    if existing_paths and not force:
         raise Conflict(
-            f"Already there: {', '.join(existing)}.",
+            f"Already there: {', '.join(existing_paths)}.",
             hint="Choose another folder, or overwrite with --force.",
             code="file_exists",
         )

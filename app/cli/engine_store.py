@@ -173,8 +173,8 @@ def remove(engine: str, version: str, *, as_json: bool) -> None:
         (installed_version.size_bytes for installed_version in stock.versions if installed_version.name == version), 0
     )
     client.delete(f"/engines/{quote_segment(engine)}/versions/{quote_segment(version)}")
-    freed = f"; {words.format_bytes(size)} freed" if size else ""
-    show_result("removed", version, as_json=as_json, text=lambda name: [f"{engine} {name} was removed{freed}."])
+    freed_note = f"; {words.format_bytes(size)} freed" if size else ""
+    show_result("removed", version, as_json=as_json, text=lambda name: [f"{engine} {name} was removed{freed_note}."])
 
 
 @engines.command()
@@ -238,7 +238,7 @@ def bundle(engine: str, file: Path, variant: str, *, as_json: bool) -> None:
 def cancel(*, as_json: bool) -> None:
     """Cancel the running install, update or test."""
     connect_gateway().delete("/engines/job")
-    show_result("cancelled", value=True, as_json=as_json, text=lambda _done: ["No job is running now."])
+    show_result("cancelled", value=True, as_json=as_json, text=lambda _value: ["No job is running now."])
 
 
 @engines.command()
@@ -257,14 +257,14 @@ def logs(*, as_json: bool) -> None:
 def _read_stock(client: GatewayClient, engine: str) -> list[EngineListing]:
     """Return every engine, or the one named. Raises NotFound."""
     stocks = client.get("/engines/stock", list[EngineListing], timeout_s=_CHECK_S)
-    chosen = [stock for stock in stocks if engine in {"", stock.id}]
-    if not chosen:
+    chosen_stocks = [stock for stock in stocks if engine in {"", stock.id}]
+    if not chosen_stocks:
         raise NotFound(
             f"This version of Roundhouse has no engine called {engine!r}.",
             hint=f"It has {', '.join(stock.id for stock in stocks)}.",
             code="not_installed",
         )
-    return chosen
+    return chosen_stocks
 
 
 def _engine_of(bundle: Path) -> str:
@@ -283,8 +283,8 @@ def _engine_of(bundle: Path) -> str:
 
 def _carry_out(client: GatewayClient, path: str, body: object, *, as_json: bool) -> None:
     """Begin a job, follow it to its end, and say what came of it."""
-    done = _follow_job(client, path, body)
-    show_result("job", done, as_json=as_json, text=lambda job: _outcome_lines(job) if job else [])
+    outcome = _follow_job(client, path, body)
+    show_result("job", outcome, as_json=as_json, text=lambda job: _outcome_lines(job) if job else [])
 
 
 def _follow_job(client: GatewayClient, path: str, body: object) -> EngineJob | None:
@@ -294,14 +294,14 @@ def _follow_job(client: GatewayClient, path: str, body: object) -> EngineJob | N
     if job is None:
         return None
     try:
-        done = _wait_for_end(events, job)
+        outcome = _wait_for_end(events, job)
     except KeyboardInterrupt:
         client.delete("/engines/job")
         raise
-    if done.error is not None:
+    if outcome.error is not None:
         _wipe()
-        raise _error_of(done.error)
-    return done
+        raise _error_of(outcome.error)
+    return outcome
 
 
 def _wait_for_end(events: Iterator[Event], job: EngineJob) -> EngineJob:
@@ -357,8 +357,8 @@ def _overview_lines(stocks: list[EngineListing]) -> Iterator[str]:
 def _row(stock: EngineListing) -> tuple[str, ...]:
     current = _current_version(stock)
     in_use = f"{current.version} ({current.backend or current.name})" if current else "-"
-    unranked = "runs" if stock.runs_here else "not needed" if stock.is_redundant else "cannot run"
-    rank = f"#{stock.rank}" if stock.rank else unranked
+    unranked_word = "runs" if stock.runs_here else "not needed" if stock.is_redundant else "cannot run"
+    rank = f"#{stock.rank}" if stock.rank else unranked_word
     star = ", preferred" if stock.is_preferred else ""
     return (
         stock.id,
@@ -402,8 +402,8 @@ def _version(version: EngineVersion) -> tuple[str, ...]:
 
 def _offer(offer: EngineOffer) -> str:
     size = f", {words.format_bytes(offer.download_bytes)} to download" if offer.download_bytes else ""
-    failed = f"It failed when it was last installed: {offer.problem}" if offer.problem else ""
-    parts = (f"Could be installed: {offer.version} ({offer.variant}){size}.", offer.note, offer.unfit, failed)
+    failure_note = f"It failed when it was last installed: {offer.problem}" if offer.problem else ""
+    parts = (f"Could be installed: {offer.version} ({offer.variant}){size}.", offer.note, offer.unfit, failure_note)
     return " ".join(filter(None, parts))
 
 

@@ -40,11 +40,11 @@ def ps(*, as_json: bool) -> None:
 )
 @click.option("--across", help="Paired machines that hold a part of it, with commas; here: none.")
 @json_option
-def load(model: str, *, across: str | None, as_json: bool, **chosen: float | str | None) -> None:
+def load(model: str, *, across: str | None, as_json: bool, **option_values: float | str | None) -> None:
     """Load MODEL: a name from `roundhouse list`, or a path to a .gguf file."""
     client = connect_gateway()
     names = None if across is None else tuple(name.strip() for name in across.split(",") if name.strip() != HERE)
-    options = LoadOptions(across=names, **chosen)  # type: ignore[arg-type]  # click has checked each option's type
+    options = LoadOptions(across=names, **option_values)  # type: ignore[arg-type]  # click has checked each option's type
     show_result(
         "engine", make_ready(client, resolve_model_name(client, model), options), as_json=as_json, text=_ready_lines
     )
@@ -57,8 +57,8 @@ def load(model: str, *, across: str | None, as_json: bool, **chosen: float | str
 def unload(model: str, *, force: bool, as_json: bool) -> None:
     """Stop MODEL's engine and free its memory."""
     request = UnloadModel(model=model, force=force)
-    stopped = connect_running().post("/unload", request, EngineStatus, timeout_s=_UNLOAD_TIMEOUT_S)
-    show_result("engine", stopped, as_json=as_json, text=lambda status: [f"{status.model} is unloaded."])
+    last_status = connect_running().post("/unload", request, EngineStatus, timeout_s=_UNLOAD_TIMEOUT_S)
+    show_result("engine", last_status, as_json=as_json, text=lambda status: [f"{status.model} is unloaded."])
 
 
 @click.command()
@@ -98,7 +98,7 @@ def _ready_lines(status: EngineStatus) -> Iterator[str]:
     drafts = f", {status.draft} drafts" if status.draft else ""
     yield f"{status.model} is ready{took}: {status.engine} on {status.backend}, context {context}{drafts}."
     yield from filter(None, (status.placement, *status.notes))
-    for kind in dict.fromkeys(applied.kind for applied in status.mended):
+    for kind in dict.fromkeys(remedy.kind for remedy in status.mended):
         yield f"To turn this off: roundhouse settings engine.mend_{kind} --reset"
 
 

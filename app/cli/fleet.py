@@ -124,10 +124,10 @@ def roll(*, name: str, serves: str, no_wait: bool, as_json: bool) -> None:
     """Start the engines of the fleet NAME anew, one after the other, each drained first."""
     gateway = connect_gateway()
     state = gateway.post(f"/fleets/{quote_segment(name)}/roll", RollFleet(serves=serves), Fleet, timeout_s=_PATIENCE_S)
-    shown = ""
+    last_line = ""
     while not no_wait and state.rolling and _is_going_on(state):
-        if state.rolling != shown and not as_json:
-            print_note(shown := state.rolling)
+        if state.rolling != last_line and not as_json:
+            print_note(last_line := state.rolling)
         time.sleep(_POLL_S)
         state = _read_fleet(gateway, state.model)
     show_result("fleet", state, as_json=as_json, text=_state_lines)

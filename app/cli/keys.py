@@ -80,8 +80,8 @@ def new(name: str, *, scopes: tuple[str, ...], expires: str, as_json: bool, **li
     """Create the key NAME and print it, only this once."""
     request = _new_key(name, scopes, _expiry(expires) if expires else None)
     request = msgspec.structs.replace(request, limits=_change_limits(NO_LIMITS, limits))
-    made = _connect_without_key().post("/keys", request, KeyWithSecret)
-    show_result("key", made, as_json=as_json, text=_key_lines)
+    new_key = _connect_without_key().post("/keys", request, KeyWithSecret)
+    show_result("key", new_key, as_json=as_json, text=_key_lines)
 
 
 @keys.command()
@@ -182,8 +182,8 @@ def _expiry(text: str) -> float:
         ) from None
 
 
-def _key_lines(made: KeyWithSecret) -> Iterator[str]:
-    yield made.key
+def _key_lines(new_key: KeyWithSecret) -> Iterator[str]:
+    yield new_key.key
     print_note("Save it now: only its hash is stored, so it cannot be shown again.")
 
 
@@ -209,7 +209,7 @@ def limits_text(key: KeyInfo) -> str:
         (limits.tokens_per_day, usage.tokens_last_day, "tokens a day"),
         (limits.concurrent_requests, usage.requests_in_flight, "requests at once"),
     )
-    texts = [f"{most:,} {what} ({used:,})" for most, used, what in counts if most is not None]
+    texts = [f"{most:,} {what} ({used_count:,})" for most, used_count, what in counts if most is not None]
     models = [f"only {' '.join(limits.models)}"] if limits.models else []
     return ", ".join(texts + models + list(_hold_texts(usage)))
 

@@ -82,9 +82,9 @@ def run_key(client: GatewayClient, start: ToolLaunch) -> Iterator[ToolLaunch]:
         return
     _forget_expired(client)
     name = f"{_KEY_NAME} {start.id} {secrets.token_hex(_KEY_NAME_BYTES)}"
-    made = client.post("/keys", NewKey(name=name, expires_at=time.time() + _KEY_S), KeyWithSecret)
+    new_key = client.post("/keys", NewKey(name=name, expires_at=time.time() + _KEY_S), KeyWithSecret)
     try:
-        yield with_key(start, made.key)
+        yield with_key(start, new_key.key)
     finally:
         with suppress(RoundhouseError):  # the service may be gone, and with it whatever the key opened
             client.delete(f"/keys/{quote_segment(name)}")

@@ -77,8 +77,8 @@ def remove(name: str, *, for_good: bool, yes: bool, as_json: bool) -> None:
         print_note(line)
     if not (yes or as_json):
         click.confirm("Remove it?", abort=True, err=True)
-    done = client.post("/removals", RemoveModel(model=name, for_good=for_good), Removal, timeout_s=_DISK_S)
-    show_result("removal", done, as_json=as_json, text=_removal_lines)
+    model_removal = client.post("/removals", RemoveModel(model=name, for_good=for_good), Removal, timeout_s=_DISK_S)
+    show_result("removal", model_removal, as_json=as_json, text=_removal_lines)
 
 
 @click.command()
@@ -117,7 +117,7 @@ def find_duplicates(*, reclaim: bool, undo: bool, as_json: bool) -> None:
         )
         return
     job = carry_out(connect_gateway(), "/library/duplicates", FindDuplicates(reclaim=reclaim))
-    show_result("job", job, as_json=as_json, text=lambda job_done: _duplicate_lines(job_done, reclaimed=reclaim))
+    show_result("job", job, as_json=as_json, text=lambda job_done: _duplicate_lines(job_done, is_reclaimed=reclaim))
 
 
 @click.command("import")
@@ -130,13 +130,13 @@ def import_model(path: Path, *, as_json: bool) -> None:
     """
     client, place = connect_gateway(), path.absolute()
     try:
-        added = client.post("/models", RegisterModel(path=str(place)), ModelInfo, timeout_s=_DISK_S)
+        new_model = client.post("/models", RegisterModel(path=str(place)), ModelInfo, timeout_s=_DISK_S)
     except BadRequest:
         if not place.is_dir():
             raise
         _add_folder(client, place, as_json=as_json)
         return
-    show_result("model", added, as_json=as_json, text=lambda model: [f"{model.name} was added from {model.path}."])
+    show_result("model", new_model, as_json=as_json, text=lambda model: [f"{model.name} was added from {model.path}."])
 
 
 def _add_folder(client: GatewayClient, folder: Path, *, as_json: bool) -> None:
@@ -147,7 +147,7 @@ def _add_folder(client: GatewayClient, folder: Path, *, as_json: bool) -> None:
     models = client.get("/models", list[ModelInfo], timeout_s=_LONG_S)
     models_found = [model for model in models if Path(model.path).is_relative_to(folder)]
     count = "1 model was" if len(models_found) == 1 else f"{len(models_found)} models were"
-    show_result("models", models_found, as_json=as_json, text=lambda _known: [f"{count} added from {folder}."])
+    show_result("models", models_found, as_json=as_json, text=lambda _models: [f"{count} added from {folder}."])
 
 
 def _removal_plan_lines(plan: Removal, *, for_good: bool) -> Iterator[str]:
@@ -163,12 +163,14 @@ def _removal_plan_lines(plan: Removal, *, for_good: bool) -> Iterator[str]:
     yield from plan.left
 
 
-def _removal_lines(done: Removal) -> Iterator[str]:
-    removal = words.describe_removal(done.model, len(done.projectors), to_trash=done.goes_to_trash)
-    size = words.format_bytes(done.frees_bytes)
+def _removal_lines(model_removal: Removal) -> Iterator[str]:
+    removal = words.describe_removal(
+        model_removal.model, len(model_removal.projectors), to_trash=model_removal.goes_to_trash
+    )
+    size = words.format_bytes(model_removal.frees_bytes)
     yield (
         f"{removal} {size} will be freed once the trash is emptied."
-        if done.goes_to_trash
+        if model_removal.goes_to_trash
         else f"{removal} {size} freed."
     )
 
@@ -178,10 +180,10 @@ def _check_lines(job: LibraryJob) -> Iterator[str]:
         yield f"{check.verdict.replace('_', ' '):8}  {check.path}  {check.note}".rstrip()
 
 
-def _duplicate_lines(job: LibraryJob, *, reclaimed: bool) -> Iterator[str]:
+def _duplicate_lines(job: LibraryJob, *, is_reclaimed: bool) -> Iterator[str]:
     for duplicate in job.duplicates:
         yield from _copy_lines(duplicate)
-    if reclaimed:
+    if is_reclaimed:
         yield f"{words.format_bytes(job.reclaimed_bytes)} freed."
         return
     total = sum(duplicate.reclaims_bytes for duplicate in job.duplicates)
@@ -213,13 +215,13 @@ def carry_out(client: GatewayClient, path: str, body: object) -> LibraryJob:
     events = client.stream_events("/events", Event, timeout_s=_LONG_S)
     job = client.post(path, body, LibraryJob, timeout_s=_DISK_S)
     try:
-        done = _wait_for_end(events, job, _make_progress_line() if sys.stderr.isatty() else lambda _job: None)
+        finished_job = _wait_for_end(events, job, _make_progress_line() if sys.stderr.isatty() else lambda _job: None)
     except KeyboardInterrupt:
         client.delete("/library/job")
         raise
-    if done.error is not None:
-        raise EnvironmentFault(done.error.sentence, hint=done.error.hint, code=done.error.code)
-    return done
+    if finished_job.error is not None:
+        raise EnvironmentFault(finished_job.error.sentence, hint=finished_job.error.hint, code=finished_job.error.code)
+    return finished_job
 
 
 def _wait_for_end(events: Iterator[Event], job: LibraryJob, tell: Callable[[LibraryJob], None]) -> LibraryJob:
@@ -319,23 +321,26 @@ def _empty_trash(client: GatewayClient, use: DiskUse, *, yes: bool, as_json: boo
         none = LibraryJob(id="", kind=JobKind.EMPTY, is_done=True)
         show_result("job", none, as_json=as_json, text=lambda _: ["There are no removed models in the trash."])
         return
-    for path in (path for trashed in trashed_models for path in trashed.paths):
+    for path in (path for trashed_model in trashed_models for path in trashed_model.paths):
         print_note(f"  {path}")
     if trashed_models and not yes:
         print_note(f"{_trash_text(trashed_models)} will be deleted permanently. This cannot be undone.")
         click.confirm("Delete them?", abort=True, err=True)
-    job = carry_out(client, "/library/empty-trash", EmptyTrash(digests=[trashed.digest for trashed in trashed_models]))
+    job = carry_out(
+        client, "/library/empty-trash", EmptyTrash(digests=[trashed_model.digest for trashed_model in trashed_models])
+    )
     show_result(
         "job",
         job,
         as_json=as_json,
-        text=lambda done: [words.describe_emptying(done.deleted_files, done.reclaimed_bytes)],
+        text=lambda ended_job: [words.describe_emptying(ended_job.deleted_files, ended_job.reclaimed_bytes)],
     )
 
 
 def _trash_text(trashed_models: Sequence[TrashContents]) -> str:
     return words.describe_trash(
-        sum(trashed.files for trashed in trashed_models), sum(trashed.size_bytes for trashed in trashed_models)
+        sum(trashed_model.files for trashed_model in trashed_models),
+        sum(trashed_model.size_bytes for trashed_model in trashed_models),
     )
 
 
@@ -349,15 +354,15 @@ def _disk_lines(use: DiskUse, most: int | None) -> Iterator[str]:
     if use.saved_bytes:
         yield ""
         yield f"Models that share their space save {words.format_bytes(use.saved_bytes)}."
-    if trashed := [drive.trashed for drive in use.drives if drive.trashed is not None]:
+    if trashed_files := [drive.trashed for drive in use.drives if drive.trashed is not None]:
         yield ""
-        yield f"In the trash: {_trash_text(trashed)}. To delete them permanently: roundhouse disk --empty-trash"
+        yield f"In the trash: {_trash_text(trashed_files)}. To delete them permanently: roundhouse disk --empty-trash"
 
 
 def _drive(drive: Drive) -> tuple[str, ...]:
-    known = None if drive.trash_bytes is None else 0
-    trashed = known if drive.trashed is None else drive.trashed.size_bytes
-    figures = (drive.total_bytes, drive.free_bytes, drive.models_bytes, drive.trash_bytes, trashed)
+    known_bytes = None if drive.trash_bytes is None else 0
+    trashed_bytes = known_bytes if drive.trashed is None else drive.trashed.size_bytes
+    figures = (drive.total_bytes, drive.free_bytes, drive.models_bytes, drive.trash_bytes, trashed_bytes)
     return (drive.path, *map(words.format_bytes, figures))
 
 
@@ -365,10 +370,10 @@ def _folder(folder: Folder) -> tuple[str, ...]:
     return (folder.title, str(folder.models), words.format_bytes(folder.size_bytes), folder.path)
 
 
-def _model_row(holding: ModelHolding) -> tuple[str, ...]:
+def _model_row(model_files: ModelHolding) -> tuple[str, ...]:
     return (
-        holding.model,
-        words.format_bytes(holding.size_bytes),
-        words.format_bytes(holding.shared_bytes) if holding.shared_bytes else "",
-        holding.place,
+        model_files.model,
+        words.format_bytes(model_files.size_bytes),
+        words.format_bytes(model_files.shared_bytes) if model_files.shared_bytes else "",
+        model_files.place,
     )

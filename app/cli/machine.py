@@ -215,8 +215,8 @@ def doctor(*, output: Path | None, bundle: Path | None, as_json: bool) -> None:
         return
     client = connect_gateway()
     report = client.get("/doctor", msgspec.Raw, timeout_s=_REPORT_TIMEOUT_S)
-    versioned = {"version": API_VERSION, **msgspec.json.decode(report, type=dict[str, msgspec.Raw])}
-    text = msgspec.json.format(msgspec.json.encode(versioned), indent=2) + b"\n"
+    versioned_report = {"version": API_VERSION, **msgspec.json.decode(report, type=dict[str, msgspec.Raw])}
+    text = msgspec.json.format(msgspec.json.encode(versioned_report), indent=2) + b"\n"
     if as_json:
         click.echo(text.decode(), nl=False)
     else:

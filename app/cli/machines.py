@@ -63,8 +63,8 @@ def show_code(*, as_json: bool) -> None:
 @json_option
 def pair(host: str, code: str, *, as_json: bool) -> None:
     """Pair with the computer at HOST, which shows CODE."""
-    typed = code or click.prompt("Code on the other screen", err=True)
-    request = PairMachine(host=host, code=typed)
+    typed_code = code or click.prompt("Code on the other screen", err=True)
+    request = PairMachine(host=host, code=typed_code)
     machine = connect_gateway().post("/machines", request, MachineStanding, timeout_s=_PAIR_S)
     show_result("machine", machine, as_json=as_json, text=_pair_lines)
 
@@ -116,7 +116,7 @@ def lend_memory(name: str, *, is_off: bool, as_json: bool) -> None:
 def revoke(name: str, *, as_json: bool) -> None:
     """Trust the computer NAME no longer. Its connections end at once."""
     connect_gateway().delete(f"/machines/{quote_segment(name)}")
-    show_result("revoked", name, as_json=as_json, text=lambda revoked: [f"{revoked} is no longer paired."])
+    show_result("revoked", name, as_json=as_json, text=lambda machine_name: [f"{machine_name} is no longer paired."])
 
 
 def _show_machines(*, as_json: bool) -> None:

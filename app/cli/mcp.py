@@ -115,7 +115,7 @@ def add_server(  # noqa: PLR0913 -- one option each
     server = client.post("/mcp/servers", NewMcpServer(name=name, settings=settings), McpServer)
     if Path(settings.command).stem in _RUNNERS and not network:
         print_note(f"{settings.command} downloads its package when it starts, which needs --network.")
-    show_result("server", server, as_json=as_json, text=lambda added: [f"{added.name} was added."])
+    show_result("server", server, as_json=as_json, text=lambda new_server: [f"{new_server.name} was added."])
 
 
 @mcp.command("import")
@@ -192,7 +192,7 @@ def remove_server(*, name: str, as_json: bool) -> None:
     client = connect_gateway()
     server = client.get(f"/mcp/servers/{quote_segment(name)}", McpServer)
     client.delete(f"/mcp/servers/{quote_segment(name)}")
-    show_result("removed", server, as_json=as_json, text=lambda removed: [f"{removed.name} was removed."])
+    show_result("removed", server, as_json=as_json, text=lambda old_server: [f"{old_server.name} was removed."])
 
 
 @mcp.command("tools")
@@ -293,15 +293,15 @@ def _start(client: GatewayClient, name: str, *, may_wait: bool = False) -> McpSe
 
 def _change(client: GatewayClient, name: str, patch: McpServerPatch, *, as_json: bool) -> None:
     server = client.patch(f"/mcp/servers/{quote_segment(name)}", patch, McpServer)
-    show_result("server", server, as_json=as_json, text=lambda changed: _server_lines([changed]))
+    show_result("server", server, as_json=as_json, text=lambda changed_server: _server_lines([changed_server]))
 
 
 def _set_permission(name: str, tool: str, permission: McpPermission, *, as_json: bool) -> None:
     client = connect_gateway()
     _start(client, name)
     request = SetMcpPermission(permission=permission)
-    changed = client.post(f"{_tool_path(name, tool)}/permission", request, McpTool)
-    show_result("tool", changed, as_json=as_json, text=lambda judged: _tool_lines([judged]))
+    changed_tool = client.post(f"{_tool_path(name, tool)}/permission", request, McpTool)
+    show_result("tool", changed_tool, as_json=as_json, text=lambda judged_tool: _tool_lines([judged_tool]))
 
 
 def _tool_path(name: str, tool: str) -> str:

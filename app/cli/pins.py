@@ -40,8 +40,8 @@ def _change_pin(model: str, *, is_pinned: bool, as_json: bool, sentence: str) ->
     client = connect_gateway()
     before = client.get(f"/model-settings/{quote_segment(model)}", ModelChoices).settings
     request = SetModel(model=model, settings=msgspec.structs.replace(before, pinned=is_pinned))
-    done = client.post("/model-settings", request, ModelSettings)
-    show_result("model_settings", done, as_json=as_json, text=lambda _: [sentence])
+    settings = client.post("/model-settings", request, ModelSettings)
+    show_result("model_settings", settings, as_json=as_json, text=lambda _: [sentence])
 
 
 def _memory_lines(state: MemoryState) -> Iterator[str]:

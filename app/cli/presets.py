@@ -64,18 +64,18 @@ def show_preset(name: str, *, as_json: bool) -> None:
 @click.option("--overwrite", is_flag=True, help="Replace a preset of this name.")
 @with_answer_options
 @json_option
-def save_preset(name: str, *, chat: str | None, overwrite: bool, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- options of every type
+def save_preset(name: str, *, chat: str | None, overwrite: bool, as_json: bool, **option_values: Any) -> None:  # noqa: ANN401 -- options of every type
     """Keep a preset under NAME. What the options say counts before what the chat has."""
     client = connect_gateway()
     source = find_chat(client, chat).id if chat else ""
-    texts = {key: chosen.pop(key) for key in ("model", "system_prompt", "prompt")}
+    texts = {key: option_values.pop(key) for key in ("model", "system_prompt", "prompt")}
     preset = msgspec.structs.replace(
         _empty_preset(name),
         **{key: value for key, value in texts.items() if value is not None},
-        sampling=read_sampling(chosen),
+        sampling=read_sampling(option_values),
     )
-    kept = client.post("/presets", SavePreset(preset=preset, replaces=overwrite, chat=source), ChatPreset)
-    show_result("preset", kept, as_json=as_json, text=_preset_lines)
+    saved_preset = client.post("/presets", SavePreset(preset=preset, replaces=overwrite, chat=source), ChatPreset)
+    show_result("preset", saved_preset, as_json=as_json, text=_preset_lines)
 
 
 @presets.command("remove")
@@ -84,7 +84,7 @@ def save_preset(name: str, *, chat: str | None, overwrite: bool, as_json: bool, 
 def remove_preset(name: str, *, as_json: bool) -> None:
     """Forget the preset NAME."""
     connect_gateway().delete(f"/presets/{quote_segment(name)}")
-    show_result("removed", name, as_json=as_json, text=lambda removed: [f"{removed} is removed."])
+    show_result("removed", name, as_json=as_json, text=lambda preset_name: [f"{preset_name} is removed."])
 
 
 @presets.command("import")
@@ -96,8 +96,8 @@ def import_files(files: tuple[Path, ...], *, as_json: bool) -> None:
     presets = [preset for content in contents for preset in content.presets]
     result = connect_gateway().post("/presets/import", PresetImport(presets=presets), PresetImportResult)
     left_out = dict.fromkeys(name for content in contents for name in content.left_out)
-    done = msgspec.structs.replace(result, left_out=list(left_out))
-    show_result("import", done, as_json=as_json, text=_import_lines)
+    report = msgspec.structs.replace(result, left_out=list(left_out))
+    show_result("import", report, as_json=as_json, text=_import_lines)
 
 
 def _read_file(file: Path) -> PresetFileContent:
@@ -117,14 +117,14 @@ def _read_file(file: Path) -> PresetFileContent:
 def export_file(file: Path, names: tuple[str, ...], *, overwrite: bool, as_json: bool) -> None:
     """Write the presets of these NAMES, or all of them, to FILE."""
     client = connect_gateway()
-    chosen = [find_preset(client, name) for name in names] or client.get("/presets", list[ChatPreset])
+    chosen_presets = [find_preset(client, name) for name in names] or client.get("/presets", list[ChatPreset])
     if file.exists() and not overwrite:
         raise BadRequest(f"{file} is there already.", hint="--overwrite replaces it.", code="file_exists")
     try:
-        file.write_bytes(write_presets(chosen))
+        file.write_bytes(write_presets(chosen_presets))
     except OSError as error:
         raise write_fault(str(file), error) from error
-    show_result("export", len(chosen), as_json=as_json, text=lambda count: [f"{count} in {file}."])
+    show_result("export", len(chosen_presets), as_json=as_json, text=lambda count: [f"{count} in {file}."])
 
 
 def find_preset(client: GatewayClient, name: str) -> ChatPreset:
@@ -158,23 +158,23 @@ def require_model(preset: ChatPreset) -> str:
 def fill_preset(preset: ChatPreset, assignments: Iterable[str]) -> ChatPreset:
     """Return a preset with its variables: those given as NAME=VALUE, the rest asked for. Raises BadRequest."""
     values = dict(_split_assignment(text, preset) for text in assignments)
-    missing = [name for name in preset.variables if name not in values]
-    if missing and not sys.stdin.isatty():
+    missing_names = [name for name in preset.variables if name not in values]
+    if missing_names and not sys.stdin.isatty():
         raise BadRequest(
-            f"The preset asks for {', '.join(missing)}.",
-            hint=f"Say it: --set {missing[0]}=VALUE",
+            f"The preset asks for {', '.join(missing_names)}.",
+            hint=f"Say it: --set {missing_names[0]}=VALUE",
             code="variable_required",
         )
-    return preset.fill_in({**values, **{name: click.prompt(name, err=True) for name in missing}})
+    return preset.fill_in({**values, **{name: click.prompt(name, err=True) for name in missing_names}})
 
 
 def _split_assignment(text: str, preset: ChatPreset) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or name not in preset.variables:
-        known = ", ".join(preset.variables) or "none"
+        known_names = ", ".join(preset.variables) or "none"
         raise BadRequest(
             f"--set takes NAME=VALUE, not {quote_value(text)}.",
-            hint=f"The preset's variables: {known}.",
+            hint=f"The preset's variables: {known_names}.",
             code="invalid_value",
         )
     return name, value
@@ -188,14 +188,14 @@ def _empty_preset(name: str) -> ChatPreset:
 
 
 def _print_presets(*, as_json: bool) -> None:
-    kept = connect_gateway().get("/presets", list[ChatPreset])
-    show_result("presets", kept, as_json=as_json, text=_list_lines)
+    presets = connect_gateway().get("/presets", list[ChatPreset])
+    show_result("presets", presets, as_json=as_json, text=_list_lines)
 
 
-def _list_lines(kept: list[ChatPreset]) -> list[str]:
-    if not kept:
+def _list_lines(presets: list[ChatPreset]) -> list[str]:
+    if not presets:
         return ["There are no presets. `roundhouse presets save NAME` keeps one."]
-    rows = [(preset.name, preset.model, _first_line(preset.system_prompt or preset.prompt)) for preset in kept]
+    rows = [(preset.name, preset.model, _first_line(preset.system_prompt or preset.prompt)) for preset in presets]
     return format_table(("name", "model", "prompt"), rows)
 
 

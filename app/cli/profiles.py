@@ -98,8 +98,8 @@ def save_profile(  # noqa: PLR0913 -- one option each
     else:
         _refuse_without_models(pins, waiting)
         profile = client.get("/profile/draft", Profile)
-    kept = msgspec.structs.replace(profile, name=name, hours=hours)
-    _save(client, SaveProfile(profile=kept), as_json=as_json)
+    saved_profile = msgspec.structs.replace(profile, name=name, hours=hours)
+    _save(client, SaveProfile(profile=saved_profile), as_json=as_json)
 
 
 @profiles.command("rename")
@@ -165,7 +165,7 @@ def undo_switch(*, wait: bool, as_json: bool) -> None:
 def remove_profile(*, name: str, as_json: bool) -> None:
     """Remove the profile NAME. What is loaded stays loaded."""
     connect_gateway().delete(f"/profiles/{quote_segment(name)}")
-    show_result("removed", name, as_json=as_json, text=lambda removed: [f"{removed} is removed."])
+    show_result("removed", name, as_json=as_json, text=lambda profile_name: [f"{profile_name} is removed."])
 
 
 def _show_profiles(*, as_json: bool) -> None:
@@ -203,7 +203,7 @@ def _wait_until_loaded(client: GatewayClient) -> list[str]:
     return state.problems
 
 
-def _parse_model(text: str, pins: Sequence[str], waiting: Sequence[str]) -> ProfileModel:
+def _parse_model(text: str, pins: Sequence[str], waiting_models: Sequence[str]) -> ProfileModel:
     """Return what a profile says of a model. Raises BadRequest."""
     name, equals, tokens = text.rpartition("=")
     if not equals:
@@ -211,7 +211,7 @@ def _parse_model(text: str, pins: Sequence[str], waiting: Sequence[str]) -> Prof
     if tokens and not tokens.isdecimal():
         raise BadRequest(f"A context is a number of tokens, not {quote_value(tokens)}.", code="usage")
     context = int(tokens) if tokens else None
-    return ProfileModel(model=name, is_loaded=name not in waiting, is_pinned=name in pins, context=context)
+    return ProfileModel(model=name, is_loaded=name not in waiting_models, is_pinned=name in pins, context=context)
 
 
 def _check_named(profile: Profile, names: Sequence[str]) -> None:
@@ -222,8 +222,8 @@ def _check_named(profile: Profile, names: Sequence[str]) -> None:
             )
 
 
-def _refuse_without_models(pins: Sequence[str], waiting: Sequence[str]) -> None:
-    if pins or waiting:
+def _refuse_without_models(pins: Sequence[str], waiting_models: Sequence[str]) -> None:
+    if pins or waiting_models:
         raise BadRequest("--pin and --on-request are for models named by --model.", code="usage")
 
 

@@ -108,8 +108,8 @@ def move_download(*, name: str, position: int, as_json: bool) -> None:
     """Move the download NAME to another place in the queue; 1 is the first."""
     client = connect_gateway()
     download = _find_download(client, name)
-    moved = client.post(f"/downloads/{download.id}/move", MoveDownload(position=position - 1), list[Download])
-    show_result("downloads", moved, as_json=as_json, text=_download_lines)
+    queue = client.post(f"/downloads/{download.id}/move", MoveDownload(position=position - 1), list[Download])
+    show_result("downloads", queue, as_json=as_json, text=_download_lines)
 
 
 @downloads.command("remove")
@@ -121,14 +121,17 @@ def remove_download(*, name: str, as_json: bool) -> None:
     download = _find_download(client, name)
     client.delete(f"/downloads/{download.id}")
     show_result(
-        "removed", download, as_json=as_json, text=lambda removed: [f"{removed.title} was removed from the list."]
+        "removed",
+        download,
+        as_json=as_json,
+        text=lambda old_download: [f"{old_download.title} was removed from the list."],
     )
 
 
 def _change_download(what: str, name: str, *, as_json: bool) -> None:
     client = connect_gateway()
-    changed = client.post(f"/downloads/{_find_download(client, name).id}/{what}", None, Download)
-    show_result("download", changed, as_json=as_json, text=lambda download: _download_lines([download]))
+    changed_download = client.post(f"/downloads/{_find_download(client, name).id}/{what}", None, Download)
+    show_result("download", changed_download, as_json=as_json, text=lambda download: _download_lines([download]))
 
 
 def _find_download(client: GatewayClient, name: str) -> Download:
@@ -183,12 +186,12 @@ def _clear() -> None:
 def progress_bar(download: Download) -> str:
     """Return one line that says how far a download is."""
     share = download.present_bytes / download.total_bytes if download.total_bytes else 1.0
-    filled = round(share * _BAR)
+    filled_width = round(share * _BAR)
     rate = f"  {words.format_bytes(round(download.bytes_per_s))}/s" if download.bytes_per_s else ""
-    left = f"  {_time_left(download.eta_s)} left" if download.eta_s is not None else ""
+    time_left = f"  {_time_left(download.eta_s)} left" if download.eta_s is not None else ""
     sizes = f"{words.format_bytes(download.present_bytes)} of {words.format_bytes(download.total_bytes)}"
     source = f"  from {download.machine}" if download.machine else ""
-    return f"{'█' * filled}{'░' * (_BAR - filled)} {share:4.0%}  {sizes}{rate}{left}{source}"
+    return f"{'█' * filled_width}{'░' * (_BAR - filled_width)} {share:4.0%}  {sizes}{rate}{time_left}{source}"
 
 
 def _time_left(seconds: float) -> str:
@@ -257,8 +260,8 @@ def update_models(*, check: bool, as_json: bool) -> None:
         if update.state is Freshness.NEWER:
             name = update.repository if update.revision == "main" else f"{update.repository}@{update.revision}"
             request = Pull(model=name, quantization=update.quantization)
-            begun = client.post("/downloads", request, Download, timeout_s=_CHOOSING_S)
-            print_note(f"{begun.title} is downloading: roundhouse downloads")
+            first_download = client.post("/downloads", request, Download, timeout_s=_CHOOSING_S)
+            print_note(f"{first_download.title} is downloading: roundhouse downloads")
 
 
 def _update_lines(updates: list[ModelUpdate]) -> Iterator[str]:
@@ -270,7 +273,7 @@ def _update_lines(updates: list[ModelUpdate]) -> Iterator[str]:
 
 def _row(update: ModelUpdate) -> tuple[str, ...]:
     size = words.format_bytes(update.download_bytes) if update.state is Freshness.NEWER else ""
-    changed = (
+    change_note = (
         f"{len(update.files)} files changed; the hub's version is from {update.modified[:10] or 'an unknown day'}."
     )
-    return (update.model, update.state.value, size, changed if update.state is Freshness.NEWER else update.note)
+    return (update.model, update.state.value, size, change_note if update.state is Freshness.NEWER else update.note)

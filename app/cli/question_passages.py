@@ -54,9 +54,9 @@ def with_passages(documents: AnswerDocuments, question: str) -> str:
 
 def source_lines(documents: AnswerDocuments, answer: str) -> Iterator[str]:
     """Yield a line for each passage that an answer cites; for all, if it cites none."""
-    cited = [number for number in cited_numbers(answer) if number <= len(documents.sources)]
-    sources = [source for source in documents.sources if source.number in cited] or documents.sources
+    cited_sources = [number for number in cited_numbers(answer) if number <= len(documents.sources)]
+    sources = [source for source in documents.sources if source.number in cited_sources] or documents.sources
     if sources:
-        yield "Cited:" if cited else "It cites no passage. It was given:"
+        yield "Cited:" if cited_sources else "It cites no passage. It was given:"
     for source in sources:
         yield f"[{source.number}] {describe_place(source)}"

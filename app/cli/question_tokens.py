@@ -55,8 +55,8 @@ def count_question(client: GatewayClient, model: str, words: Sequence[str], file
 
 
 def _context_of(client: GatewayClient, model: str) -> int | None:
-    running = client.get("/running", list[EngineStatus])
-    status = next((item for item in running if item.model == model and item.state is EngineState.READY), None)
+    statuses = client.get("/running", list[EngineStatus])
+    status = next((item for item in statuses if item.model == model and item.state is EngineState.READY), None)
     if status is not None and status.context:
         return status.context
     models = client.get("/models", list[ModelInfo])

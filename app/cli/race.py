@@ -54,12 +54,12 @@ def race(  # noqa: PLR0913 -- the options of one command
     if only_plan:
         show_result("race_plan", plan, as_json=as_json, text=_plan_lines)
         return
-    missing = [part for part in plan.candidates if part.engine in installs and not part.is_installed]
-    if missing and not yes:
-        sizes = ", ".join(f"{part.name} ({_download(part)})" for part in missing)
+    missing_engines = [part for part in plan.candidates if part.engine in installs and not part.is_installed]
+    if missing_engines and not yes:
+        sizes = ", ".join(f"{part.name} ({_download(part)})" for part in missing_engines)
         click.confirm(f"Install {sizes}?", abort=True, err=True)
     settings = BenchmarkSettings(workload=Workload(workload))
-    request = StartRace(model=model, settings=settings, installs=[part.engine for part in missing])
+    request = StartRace(model=model, settings=settings, installs=[part.engine for part in missing_engines])
     client.post("/races", request, RaceChanged, timeout_s=_START_S)
     result = follow_job(client, RaceChanged, stop="/races/job").result
     if result is None:

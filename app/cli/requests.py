@@ -47,8 +47,8 @@ def requests(*, follow: bool, model: str, limit: int, stopped: str | None, as_js
         raise BadRequest("--follow writes text: leave out --json.")
     client = connect_running()
     if stopped is not None:
-        ended = client.post(f"/requests/{quote_segment(stopped)}/cancel", None, RequestInfo)
-        show_result("request", ended, as_json=as_json, text=lambda request: [f"{request.id} was stopped."])
+        ended_request = client.post(f"/requests/{quote_segment(stopped)}/cancel", None, RequestInfo)
+        show_result("request", ended_request, as_json=as_json, text=lambda request: [f"{request.id} was stopped."])
         return
     listing = client.get(f"/requests?limit={limit}&model={quote_segment(model)}", list[RequestInfo])
     if as_json:
@@ -142,8 +142,8 @@ def _warm_text(request: RequestInfo) -> str:
     """Return how much of the prompt the engine had already, and what that saved."""
     if not request.cached_tokens:
         return "-"
-    saved = "" if request.saved_s is None else f" (saved {words.format_duration(request.saved_s)})"
-    return f"{request.cached_tokens:,}{saved}"
+    saved_text = "" if request.saved_s is None else f" (saved {words.format_duration(request.saved_s)})"
+    return f"{request.cached_tokens:,}{saved_text}"
 
 
 def _usage_row(row: UsageRow) -> tuple[str, ...]:

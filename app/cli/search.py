@@ -118,10 +118,10 @@ def _show_picks(picks: list[HubPick], *, as_json: bool) -> None:
         for line in _pick_lines(picks):
             click.echo(line)
         return
-    recommended = [pick for pick in picks if pick.is_recommended]
-    note = picks[0].reason if picks and not recommended else ""
+    recommended_picks = [pick for pick in picks if pick.is_recommended]
+    note = picks[0].reason if picks and not recommended_picks else ""
     others = [pick for pick in picks if not pick.is_recommended]
-    write_fields(_PickAnswer(recommended=recommended, others=others, note=note))
+    write_fields(_PickAnswer(recommended=recommended_picks, others=others, note=note))
 
 
 @click.command("show")
@@ -140,12 +140,14 @@ def show_model(*, name: str, as_json: bool) -> None:
     show_result("hub_model", hub_model, as_json=as_json, text=_hub_lines)
 
 
-def _parse_count(typed: str) -> int | None:
-    if not typed:
+def _parse_count(typed_text: str) -> int | None:
+    if not typed_text:
         return None
-    match = _COUNT.fullmatch(typed.strip())
+    match = _COUNT.fullmatch(typed_text.strip())
     if match is None:
-        raise BadRequest(f"{typed!r} is not a number of parameters.", hint="Write 7b or 500m.", code="invalid_value")
+        raise BadRequest(
+            f"{typed_text!r} is not a number of parameters.", hint="Write 7b or 500m.", code="invalid_value"
+        )
     return round(float(match[1]) * _UNITS[match[2].lower()])
 
 
@@ -171,7 +173,7 @@ def _result_lines(results: HubResults) -> Iterator[str]:
 def _card(card: HubCard) -> tuple[str, ...]:
     usable = next((repository for repository in card.repositories if not repository.problem), card.repositories[0])
     formats = dict.fromkeys(kind for repository in card.repositories for kind in repository.formats)
-    gated = " (gated)" if usable.gated else ""
+    gated_note = " (gated)" if usable.gated else ""
     code = " (runs custom code)" if usable.needs_remote_code else ""
     return (
         card.title,
@@ -180,7 +182,7 @@ def _card(card: HubCard) -> tuple[str, ...]:
         words.format_bytes(card.memory_bytes) if card.memory_bytes else "",
         words.format_rate(card.decode.tokens_per_second) if card.decode else "",
         " ".join(formats),
-        usable.problem or f"{_source(card)}{gated}{code}",
+        usable.problem or f"{_source(card)}{gated_note}{code}",
     )
 
 
@@ -235,10 +237,10 @@ def _catalogue_lines(picks: list[HubPick]) -> Iterator[str]:
 def _catalogue_row(pick: HubPick) -> tuple[str, ...]:
     card = pick.card
     marks = [("new", pick.is_new), ("here", pick.is_here), ("unchecked", card.unchecked)]
-    marked = ", ".join(word for word, is_so in marks if is_so)
+    marks_text = ", ".join(word for word, is_so in marks if is_so)
     return (
         pick.pull,
-        f"{pick.name} ({marked})" if marked else pick.name,
+        f"{pick.name} ({marks_text})" if marks_text else pick.name,
         f"{pick.quality}{'*' if pick.is_quality_derived else ''}" if pick.quality else "",
         pick.needs or fit_word(card.verdict),
         words.format_bytes(card.download_bytes) if card.download_bytes else "",

@@ -26,11 +26,11 @@ def clean(text: str) -> str:
     """Return the text without what steers a terminal. An escape character is shown, so that nothing goes unnoticed."""
     if not _STEERING.search(text):
         return text
-    kept, end = [], 0
+    kept_parts, end = [], 0
     for match in _OURS.finditer(text):
-        kept += [_strip(text[end : match.start()]), match[0]]
+        kept_parts += [_strip(text[end : match.start()]), match[0]]
         end = match.end()
-    return "".join([*kept, _strip(text[end:])])
+    return "".join([*kept_parts, _strip(text[end:])])
 
 
 def _strip(text: str) -> str:

@@ -28,7 +28,7 @@ def set_token(*, as_json: bool) -> None:
     is_typed = sys.stdin.isatty()
     token_text: str = click.prompt("Token", hide_input=True, err=True) if is_typed else sys.stdin.read(_MOST)
     state = connect_gateway().post("/hub/token", SetHubToken(token=token_text), HubTokenState)
-    show_result("token", state, as_json=as_json, text=lambda kept: [kept.said])
+    show_result("token", state, as_json=as_json, text=lambda token_state: [token_state.said])
 
 
 @token.command("forget")
@@ -41,6 +41,6 @@ def forget_token(*, as_json: bool) -> None:
 
 def _show(*, as_json: bool) -> None:
     state = connect_gateway().get("/hub/token", HubTokenState)
-    show_result("token", state, as_json=as_json, text=lambda kept: [kept.said])
+    show_result("token", state, as_json=as_json, text=lambda token_state: [token_state.said])
     if state.place is None:
         print_note("Create one at https://huggingface.co/settings/tokens, then: roundhouse token set")

@@ -87,7 +87,7 @@ def trial(  # noqa: PLR0913 -- the options of one command
         return
     if model is None:
         switch = client.post("/trials/undo" if undo else "/trials/switch", None, TrialSwitch)
-        show_result("trial_switch", switch, as_json=as_json, text=lambda done: [done.sentence])
+        show_result("trial_switch", switch, as_json=as_json, text=lambda outcome: [outcome.sentence])
     else:
         request = StartTrial(
             model=model, against=against, engine=engine, requests=requests, ids=list(ids), answer_tokens=answer_tokens

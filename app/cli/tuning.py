@@ -195,7 +195,7 @@ def tune(  # noqa: PLR0913 -- the options of one command
     keep_disturbed: bool,
     reset: bool,
     as_json: bool,
-    **chosen: Any,  # noqa: ANN401 -- options of every type
+    **option_values: Any,  # noqa: ANN401 -- options of every type
 ) -> None:
     """Show or change the settings of MODEL. Without options, show them and the possible choices.
 
@@ -204,7 +204,7 @@ def tune(  # noqa: PLR0913 -- the options of one command
     """
     client = connect_gateway()
     if measure:
-        tuning = StartTune(
+        tuning_request = StartTune(
             model=model,
             workload=Workload(workload),
             duration_s=minutes * _MINUTE_S,
@@ -212,22 +212,22 @@ def tune(  # noqa: PLR0913 -- the options of one command
             most_loss=kv_loss,
             keeps_disturbed=keep_disturbed,
         )
-        measure_settings(client, tuning, as_json=as_json)
+        measure_settings(client, tuning_request, as_json=as_json)
         return
     path = f"/model-settings/{quote_segment(model)}"
     if try_draft:
         _try_drafts(client, model)
-    shown = client.get(path, ModelChoices, timeout_s=_DISK_S)
-    changes = {name: value for name, value in chosen.items() if value not in (None, ())}
+    choices = client.get(path, ModelChoices, timeout_s=_DISK_S)
+    changes = {name: value for name, value in option_values.items() if value not in (None, ())}
     if not (changes or unset or reset):
-        show_result("model_choices", shown, as_json=as_json, text=_choice_lines)
+        show_result("model_choices", choices, as_json=as_json, text=_choice_lines)
         return
-    before = ModelSettings() if reset else _unset_options(shown.settings, unset)
+    before = ModelSettings() if reset else _unset_options(choices.settings, unset)
     request = SetModel(model=model, settings=_apply_changes(before, changes))
-    done = client.post("/model-settings", request, ModelSettings, timeout_s=_DISK_S)
+    saved_settings = client.post("/model-settings", request, ModelSettings, timeout_s=_DISK_S)
     now = client.get(path, ModelChoices, timeout_s=_DISK_S)
-    show_result("model_settings", done, as_json=as_json, text=lambda _: _setting_lines(now))
-    if done.allows_code and not shown.settings.allows_code:
+    show_result("model_settings", saved_settings, as_json=as_json, text=lambda _: _setting_lines(now))
+    if saved_settings.allows_code and not choices.settings.allows_code:
         print_note(f"{words.CODE_MEANING} To forbid it again: roundhouse tune {model} --no-allow-code")
     if now.needs_reload:
         print_note(f"{model} runs as before until it is loaded again: roundhouse unload {model}")
@@ -241,8 +241,8 @@ def _try_drafts(client: GatewayClient, model: str) -> None:
 
 def _unset_options(settings: ModelSettings, names: tuple[str, ...]) -> ModelSettings:
     unset, nothing = ModelSettings(), ModelSampling()
-    kept = {name: getattr(nothing, name) for name in names if name in _SAMPLING}
-    sampling = msgspec.structs.replace(settings.sampling, **kept)
+    unset_sampling = {name: getattr(nothing, name) for name in names if name in _SAMPLING}
+    sampling = msgspec.structs.replace(settings.sampling, **unset_sampling)
     others = {name: getattr(unset, name) for name in names if name not in _SAMPLING}
     return msgspec.structs.replace(settings, **{"sampling": sampling, **others})
 
@@ -272,73 +272,73 @@ def model_details(client: GatewayClient, model: ModelInfo) -> Iterator[tuple[str
     """Yield (what, how it is) for `roundhouse show`: what is recommended, what counts, and what could go with it."""
     if model.problem:
         return
-    shown = client.get(f"/model-settings/{quote_segment(model.name)}", ModelChoices, timeout_s=_DISK_S)
+    choices = client.get(f"/model-settings/{quote_segment(model.name)}", ModelChoices, timeout_s=_DISK_S)
     if model.chats:
-        yield "sampling", _sampling(shown)
-        yield "thinking", words.describe_thinking(shown)
-    if shown.maker_note:
-        yield "its makers say", shown.maker_note
-    yield from (("template", line) for line in _template_lines(shown))
-    if shown.engine:
-        yield "engine", shown.engine
-    if shown.brings_code or shown.settings.allows_code:
-        yield "custom code", _code(shown)
-    for companion in shown.companions:
+        yield "sampling", _sampling(choices)
+        yield "thinking", words.describe_thinking(choices)
+    if choices.maker_note:
+        yield "its makers say", choices.maker_note
+    yield from (("template", line) for line in _template_lines(choices))
+    if choices.engine:
+        yield "engine", choices.engine
+    if choices.brings_code or choices.settings.allows_code:
+        yield "custom code", _code(choices)
+    for companion in choices.companions:
         yield companion.kind.value, _companion(companion)
-    if shown.aliases:
-        yield "answers to", ", ".join(shown.aliases)
+    if choices.aliases:
+        yield "answers to", ", ".join(choices.aliases)
 
 
-def _choice_lines(shown: ModelChoices) -> Iterator[str]:
-    yield from _setting_lines(shown)
-    for option in shown.companions:
+def _choice_lines(choices: ModelChoices) -> Iterator[str]:
+    yield from _setting_lines(choices)
+    for option in choices.companions:
         if not option.is_used:
             yield f"{'Available':14}{option.kind.value}: {_companion(option)}"
-    others = [option.id for option in shown.engines if option.is_installed and option.id != shown.engine]
+    others = [option.id for option in choices.engines if option.is_installed and option.id != choices.engine]
     if others:
         yield f"{'Also runs on':14}{', '.join(others)}"
 
 
-def _setting_lines(shown: ModelChoices) -> Iterator[str]:
-    own = shown.settings
+def _setting_lines(choices: ModelChoices) -> Iterator[str]:
+    own = choices.settings
     minutes = own.idle_minutes
-    kept = _NOT_SET if minutes is None else f"after {minutes} minutes" if minutes else "never"
+    idle_words = _NOT_SET if minutes is None else f"after {minutes} minutes" if minutes else "never"
     rows = (
         ("Pinned", "yes" if own.pinned else "no"),
-        ("Unload", kept),
+        ("Unload", idle_words),
         ("Context", own.context or _NOT_SET),
         ("At once", own.slots or _NOT_SET),
         ("KV cache", own.kv_type or _NOT_SET),
         *_how_it_computes(own),
-        ("Engine", own.engine or f"the best installed{f', {shown.engine}' if shown.engine else ''}"),
-        ("Sampling", _sampling(shown)),
-        ("Thinking", words.describe_thinking(shown)),
+        ("Engine", own.engine or f"the best installed{f', {choices.engine}' if choices.engine else ''}"),
+        ("Sampling", _sampling(choices)),
+        ("Thinking", words.describe_thinking(choices)),
         ("Template", "not the model's own" if own.chat_template else "the model's own"),
-        *(("", line) for line in _template_lines(shown)),
-        ("Draft", _draft(shown)),
+        *(("", line) for line in _template_lines(choices)),
+        ("Draft", _draft(choices)),
         ("LoRA", ", ".join(Path(path_given).name for path_given in own.loras) or "none"),
-        ("Projector", _projector(shown)),
-        ("Answers to", ", ".join(shown.aliases) or "its own name only"),
-        ("Custom code", _code(shown)),
-        *_engine_only(shown),
+        ("Projector", _projector(choices)),
+        ("Answers to", ", ".join(choices.aliases) or "its own name only"),
+        ("Custom code", _code(choices)),
+        *_engine_only(choices),
     )
     yield from (f"{name:14}{value}" for name, value in rows)
 
 
-def _draft(shown: ModelChoices) -> str:
+def _draft(choices: ModelChoices) -> str:
     """Return what drafts with the next load, and why; what could be tried where nothing was."""
-    text = ", ".join(filter(None, (shown.draft or "none", "" if shown.settings.draft else AUTOMATIC)))
-    hint = f" Try it: roundhouse tune {shown.model} --try-draft" if _is_untried(shown) else ""
-    return f"{text}. {shown.draft_reason}{hint}" if shown.draft_reason else text
+    text = ", ".join(filter(None, (choices.draft or "none", "" if choices.settings.draft else AUTOMATIC)))
+    hint = f" Try it: roundhouse tune {choices.model} --try-draft" if _is_untried(choices) else ""
+    return f"{text}. {choices.draft_reason}{hint}" if choices.draft_reason else text
 
 
-def _is_untried(shown: ModelChoices) -> bool:
-    return bool(shown.draft_candidate) and not shown.is_draft_tried and not shown.settings.draft
+def _is_untried(choices: ModelChoices) -> bool:
+    return bool(choices.draft_candidate) and not choices.is_draft_tried and not choices.settings.draft
 
 
-def _template_lines(shown: ModelChoices) -> list[str]:
-    reading = shown.template_reading
-    return [] if reading is None else [reading.summary, *reading.notes]
+def _template_lines(choices: ModelChoices) -> list[str]:
+    template_reading = choices.template_reading
+    return [] if template_reading is None else [template_reading.summary, *template_reading.notes]
 
 
 def _how_it_computes(own: ModelSettings) -> Iterator[tuple[str, str]]:
@@ -356,59 +356,59 @@ def _how_it_computes(own: ModelSettings) -> Iterator[tuple[str, str]]:
             yield title, str(value)
 
 
-def _engine_only(shown: ModelChoices) -> Iterator[tuple[str, str]]:
+def _engine_only(choices: ModelChoices) -> Iterator[tuple[str, str]]:
     """Yield what is shown only where the engine has it, or somebody set it."""
-    own = shown.settings
-    for option in shown.gpus:
+    own = choices.settings
+    for option in choices.gpus:
         size = words.format_bytes(option.memory_bytes)
         yield "Card", f"{option.uuid}: {option.name}, {size}{', chosen' if option.uuid == own.gpu else ''}"
-    if own.gpu_memory_fraction or "gpu_memory_fraction" in shown.takes:
+    if own.gpu_memory_fraction or "gpu_memory_fraction" in choices.takes:
         share = own.gpu_memory_fraction
         yield "Memory share", "as the engine does" if share is None else f"{share:g}"
-    if own.tool_parser or "tool_parser" in shown.takes:
-        by_template = f"{shown.tool_parser}, by its chat template" if shown.tool_parser else _READ_HERE
+    if own.tool_parser or "tool_parser" in choices.takes:
+        by_template = f"{choices.tool_parser}, by its chat template" if choices.tool_parser else _READ_HERE
         yield "Tool calls", own.tool_parser or by_template
-    if own.reasoning_parser or "reasoning_parser" in shown.takes:
+    if own.reasoning_parser or "reasoning_parser" in choices.takes:
         yield "Reasoning", own.reasoning_parser or _READ_HERE
     if own.extra_args:
         yield "Arguments", shlex.join(own.extra_args)
 
 
-def _code(shown: ModelChoices) -> str:
-    if shown.settings.allows_code:
+def _code(choices: ModelChoices) -> str:
+    if choices.settings.allows_code:
         return "allowed: programs among its files run with your permissions"
-    return "not allowed, though the model contains some" if shown.brings_code else "not allowed"
+    return "not allowed, though the model contains some" if choices.brings_code else "not allowed"
 
 
-def _sampling(shown: ModelChoices) -> str:
-    own, recommended_text = words.format_sampling(shown.settings.sampling), words.format_sampling(shown.sampling)
-    if not shown.settings.uses_model_sampling:
+def _sampling(choices: ModelChoices) -> str:
+    own, recommended_text = words.format_sampling(choices.settings.sampling), words.format_sampling(choices.sampling)
+    if not choices.settings.uses_model_sampling:
         return (
             f"{own or 'as the engine does'}; the model's own is ignored"
             if recommended_text
             else own or "as the engine does"
         )
-    recommended = f"{recommended_text} ({_source(shown)})" if recommended_text else ""
-    return "; else ".join(filter(None, (own, recommended))) or "as the engine does"
+    recommended_words = f"{recommended_text} ({_source(choices)})" if recommended_text else ""
+    return "; else ".join(filter(None, (own, recommended_words))) or "as the engine does"
 
 
-def _source(shown: ModelChoices) -> str:
-    unchecked = ", not compared with what its makers publish" if shown.is_sampling_unchecked else ""
-    return f"from the model: {shown.sampling_source}{unchecked}"
+def _source(choices: ModelChoices) -> str:
+    unchecked_note = ", not compared with what its makers publish" if choices.is_sampling_unchecked else ""
+    return f"from the model: {choices.sampling_source}{unchecked_note}"
 
 
-def _projector(shown: ModelChoices) -> str:
-    if shown.settings.projector == NO_PROJECTOR:
+def _projector(choices: ModelChoices) -> str:
+    if choices.settings.projector == NO_PROJECTOR:
         return "none, as you said"
-    used = next(
+    used_projector = next(
         (
             companion
-            for companion in shown.companions
+            for companion in choices.companions
             if companion.kind is CompanionKind.PROJECTOR and companion.is_used
         ),
         None,
     )
-    return used.title if used is not None else "none"
+    return used_projector.title if used_projector is not None else "none"
 
 
 def _companion(companion: Companion) -> str:

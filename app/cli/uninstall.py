@@ -76,11 +76,11 @@ def uninstall(*, purge: bool, models: bool, dry_run: bool, yes: bool, as_json: b
     belongings_found = _find_belongings(paths)
     if not dry_run and belongings_found:
         _confirm(belongings_found, kinds, is_sure=yes, is_program=as_json)
-    owned = [_row(belonging, kinds) for belonging in belongings_found]
+    rows = [_row(owned_path, kinds) for owned_path in belongings_found]
     if not dry_run and belongings_found:
         _remove_belongings(paths, belongings_found, kinds)
     foreign = [str(path) for path in list_foreign_paths(paths)]
-    report = UninstallReport(owned=owned, removed=not dry_run, foreign=foreign, program=removal_instructions())
+    report = UninstallReport(owned=rows, removed=not dry_run, foreign=foreign, program=removal_instructions())
     show_result("goodbye", report, as_json=as_json, text=_report_lines)
 
 
@@ -101,13 +101,13 @@ def _require_used(paths: Paths) -> None:
 def _find_belongings(paths: Paths) -> list[OwnedPath]:
     """Return everything of ours, and the files by which the system starts it."""
     service, window = service_unit.this_service_unit(paths), service_unit.autostart_file(this_home())
-    kept = {"what starts the service at log-in": service.file} if service_unit.is_unit_ours(service) else {}
+    service_files = {"what starts the service at log-in": service.file} if service_unit.is_unit_ours(service) else {}
     if window is not None and window.exists():
-        kept["what opens the window at log-in"] = window
+        service_files["what opens the window at log-in"] = window
     completions = [file for file in completion_files() if file.is_file()]
     return [
         *(OwnedPath(what="completion in a shell", path=path, kind=OwnedPathKind.MADE) for path in completions),
-        *(OwnedPath(what=what, path=path, kind=OwnedPathKind.MADE) for what, path in kept.items()),
+        *(OwnedPath(what=what, path=path, kind=OwnedPathKind.MADE) for what, path in service_files.items()),
         *list_owned_paths(paths),
     ]
 
@@ -120,13 +120,13 @@ def _confirm(belongings_found: list[OwnedPath], kinds: set[OwnedPathKind], *, is
         raise BadRequest(
             "There is no terminal to ask for confirmation.", hint="--yes removes without asking; --dry-run only lists."
         )
-    for line in _row_lines([_row(belonging, kinds) for belonging in belongings_found]):
+    for line in _row_lines([_row(owned_path, kinds) for owned_path in belongings_found]):
         print_note(line)
     if OwnedPathKind.MODELS not in kinds and any(
-        belonging.kind is OwnedPathKind.MODELS for belonging in belongings_found
+        owned_path.kind is OwnedPathKind.MODELS for owned_path in belongings_found
     ):
         size = words.format_bytes(
-            sum(belonging.size_bytes for belonging in belongings_found if belonging.kind is OwnedPathKind.MODELS)
+            sum(owned_path.size_bytes for owned_path in belongings_found if owned_path.kind is OwnedPathKind.MODELS)
         )
         if click.confirm(f"Remove the models too ({size})?", default=False, err=True):
             kinds.add(OwnedPathKind.MODELS)
@@ -148,13 +148,13 @@ def _remove_belongings(paths: Paths, belongings_found: list[OwnedPath], kinds: s
     service_unit.set_autostart(this_home(), is_enabled=False)
     stop_service(paths)
     _delete_secrets(paths, kinds)
-    failed: list[str] = []
-    for belonging in [*belongings_found, *list_owned_paths(paths)]:  # stopping writes a last time
-        if belonging.kind in kinds:
-            failed += _remove_path(belonging)
+    failures: list[str] = []
+    for owned_path in [*belongings_found, *list_owned_paths(paths)]:  # stopping writes a last time
+        if owned_path.kind in kinds:
+            failures += _remove_path(owned_path)
     remove_empty_folders(paths)
-    if failed:
-        raise StorageFault("Not everything could be removed.", hint="Check who owns it.", detail="\n".join(failed))
+    if failures:
+        raise StorageFault("Not everything could be removed.", hint="Check who owns it.", detail="\n".join(failures))
 
 
 def _delete_secrets(paths: Paths, kinds: set[OwnedPathKind]) -> None:
@@ -162,21 +162,21 @@ def _delete_secrets(paths: Paths, kinds: set[OwnedPathKind]) -> None:
     if OwnedPathKind.KEPT in kinds:
         HubToken(paths.hub_token_file).forget_token()
         KeptSecret(paths.trace_headers_file, "the headers for traces").forget_secret()
-    sealed = {paths.machine_identity_file: OwnedPathKind.KEPT, paths.warm_prompts: OwnedPathKind.MADE}
-    names = [str(path) for path, kind in sealed.items() if kind in kinds and path.exists()]
+    secret_kinds = {paths.machine_identity_file: OwnedPathKind.KEPT, paths.warm_prompts: OwnedPathKind.MADE}
+    names = [str(path) for path, kind in secret_kinds.items() if kind in kinds and path.exists()]
     for name in names:
         delete_secret(name)
     if any(map(has_secret, names)):
         print_note(f"The keyring kept what it was to forget: remove its entries of the service {SERVICE!r} there.")
 
 
-def _remove_path(belonging: OwnedPath) -> list[str]:
+def _remove_path(owned_path: OwnedPath) -> list[str]:
     try:
-        remove_owned_path(belonging)
+        remove_owned_path(owned_path)
     except FileNotFoundError:
         return []
     except OSError as error:
-        return [f"{belonging.path}: {error.strerror or error}"]
+        return [f"{owned_path.path}: {error.strerror or error}"]
     return []
 
 
@@ -192,13 +192,13 @@ def _put_tools_back() -> None:
                 print_note(f"{tool.name}: {error} {tool.file} still names Roundhouse.")
 
 
-def _row(belonging: OwnedPath, kinds: set[OwnedPathKind]) -> UninstallRow:
+def _row(owned_path: OwnedPath, kinds: set[OwnedPathKind]) -> UninstallRow:
     return UninstallRow(
-        what=belonging.what,
-        path=str(belonging.path),
-        kind=belonging.kind,
-        size_bytes=belonging.size_bytes,
-        leaves=belonging.kind in kinds,
+        what=owned_path.what,
+        path=str(owned_path.path),
+        kind=owned_path.kind,
+        size_bytes=owned_path.size_bytes,
+        leaves=owned_path.kind in kinds,
     )
 
 

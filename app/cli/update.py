@@ -143,8 +143,8 @@ def _error_of(body: ErrorBody) -> RoundhouseError:
     return EnvironmentFault(body.sentence, hint=body.hint, code=body.code, detail=body.detail)
 
 
-def _outcome_lines(done: UpdateOutcome) -> Iterator[str]:
-    yield done.said or f"Roundhouse {done.version} is running."
+def _outcome_lines(outcome: UpdateOutcome) -> Iterator[str]:
+    yield outcome.said or f"Roundhouse {outcome.version} is running."
 
 
 def _update_lines(state: UpdateState) -> Iterator[str]:
@@ -153,8 +153,8 @@ def _update_lines(state: UpdateState) -> Iterator[str]:
         yield f"Roundhouse {state.version} is the newest version."
         return
     size = f", {words.format_bytes(release.size_bytes)}" if release.size_bytes else ""
-    skipped = ", skipped" if release.is_skipped else ""
-    yield f"Roundhouse {state.version} -> {release.version} (from {release.released}{size}{skipped})"
+    skip_note = ", skipped" if release.is_skipped else ""
+    yield f"Roundhouse {state.version} -> {release.version} (from {release.released}{size}{skip_note})"
     if release.notes:
         yield ""
         yield from release.notes.strip().splitlines()

@@ -250,15 +250,15 @@ def _parse_refusal(data: bytes) -> EngineFailed:
     return EngineFailed(error.message)
 
 
-def _build_timings(began: float, first: float | None, ended: float, last: _AnswerChunk) -> Timings:
+def _build_timings(began: float, first: float | None, ended_at: float, last: _AnswerChunk) -> Timings:
     usage, engine = last.usage, last.timings or _EndpointTimings()
     return Timings(
         ttft_s=first - began if first else None,
-        total_s=ended - began,
+        total_s=ended_at - began,
         prompt_tokens=usage.prompt_tokens if usage else None,
         completion_tokens=usage.completion_tokens if usage else None,
         prefill_tokens_per_s=engine.prompt_per_second,
-        decode_tokens_per_s=engine.predicted_per_second or _client_rate(usage, ended - first if first else 0.0),
+        decode_tokens_per_s=engine.predicted_per_second or _client_rate(usage, ended_at - first if first else 0.0),
     )
 
 

@@ -24,8 +24,10 @@ def address_only(value: SettingValue) -> str:
     try:
         ipaddress.ip_address(str(value))
     except ValueError:
-        quoted = quote_value(value)
-        return f"The address must be a numeric address of this computer, or 0.0.0.0 for all of them, not {quoted}."
+        quoted_value = quote_value(value)
+        return (
+            f"The address must be a numeric address of this computer, or 0.0.0.0 for all of them, not {quoted_value}."
+        )
     return ""
 
 

@@ -107,8 +107,8 @@ def current_appimage(environ: Mapping[str, str] | None = None) -> Path | None:
     The variables are inherited by whatever an AppImage starts, so they count only for what lies in that very image.
     """
     source = os.environ if environ is None else environ
-    image, mounted = source.get("APPIMAGE"), source.get("APPDIR")
-    if not image or not mounted or not Path(sys.executable).is_relative_to(mounted):
+    image, mount_point = source.get("APPIMAGE"), source.get("APPDIR")
+    if not image or not mount_point or not Path(sys.executable).is_relative_to(mount_point):
         return None
     return Path(image)
 

@@ -33,12 +33,15 @@ class HubToken:
 
     def store_token(self, token: str) -> None:
         """Keep a token from now on. Raises BadRequest for what is none, StorageFault where it cannot be kept."""
-        stripped = token.strip()
+        stripped_token = token.strip()
         if not (
-            _LEAST <= len(stripped) <= _MOST and stripped.isascii() and stripped.isprintable() and " " not in stripped
+            _LEAST <= len(stripped_token) <= _MOST
+            and stripped_token.isascii()
+            and stripped_token.isprintable()
+            and " " not in stripped_token
         ):
             raise BadRequest("This is not a token.", hint="A token looks like hf_…", code="invalid_value")
-        self._kept.store_secret(stripped)
+        self._kept.store_secret(stripped_token)
 
     def forget_token(self) -> None:
         """Forget the token that was kept."""

@@ -60,7 +60,7 @@ def list_owned_paths(paths: Paths) -> list[OwnedPath]:
 def _candidate_paths(paths: Paths) -> Iterator[OwnedPath]:
     data = paths.data
     models = {paths.models, data / "hub", data / "blobs", data / "created"}
-    made = {
+    made_paths = {
         data / "engines": "installed engines",
         paths.hub_answers: "what the hub said about models",
         paths.updates: "downloaded updates",
@@ -73,11 +73,11 @@ def _candidate_paths(paths: Paths) -> Iterator[OwnedPath]:
         yield OwnedPath(what="state of the running service", path=path, kind=OwnedPathKind.MADE)
     for path in _whole_or_parts(paths.logs, foreign):
         yield OwnedPath(what="logs", path=path, kind=OwnedPathKind.MADE)
-    for path, what in made.items():
+    for path, what in made_paths.items():
         yield OwnedPath(what=what, path=path, kind=OwnedPathKind.MADE)
     for path in _whole_or_parts(paths.config, foreign):
         yield OwnedPath(what="settings, keys, and the window's layout", path=path, kind=OwnedPathKind.KEPT)
-    for path in sorted(_list_entries(data) - models - made.keys() - foreign):
+    for path in sorted(_list_entries(data) - models - made_paths.keys() - foreign):
         yield OwnedPath(what=_NAMES.get(path.name, "our own data"), path=path, kind=OwnedPathKind.KEPT)
     for path in sorted(models):
         yield OwnedPath(what="models", path=path, kind=OwnedPathKind.MODELS)

@@ -41,12 +41,12 @@ def own_program() -> list[str]:
     That is the package this copy was installed as, since only it finds our modules (`roundhouse_ai.start`), or the
     frozen application's command. Its window would do as well, but a list of processes should not show three windows.
     """
-    running = Path(sys.executable)
+    executable = Path(sys.executable)
     if getattr(sys, "frozen", False):
-        return [str(running.with_name("roundhouse" + running.suffix))]
+        return [str(executable.with_name("roundhouse" + executable.suffix))]
     if this_installation().kind is InstallationKind.WHEEL:
-        return [str(running), "-P", "-m", PACKAGE]
-    return [str(running)]
+        return [str(executable), "-P", "-m", PACKAGE]
+    return [str(executable)]
 
 
 def standalone_command(module: str) -> list[str]:
@@ -69,8 +69,8 @@ def window_command() -> list[str]:
         return [str(image)]
     if not getattr(sys, "frozen", False):
         return module_command("app.gui")
-    running = Path(sys.executable)
-    return [str(running.with_name("roundhouse-window" + running.suffix))]
+    executable = Path(sys.executable)
+    return [str(executable.with_name("roundhouse-window" + executable.suffix))]
 
 
 def removal_instructions() -> str:
@@ -160,15 +160,15 @@ class AppInstallation(msgspec.Struct, frozen=True, kw_only=True):
 
 def this_installation(environ: Mapping[str, str] | None = None) -> AppInstallation:
     """Return how the copy that runs now was installed. Reads a small file."""
-    running = Path(sys.executable)
+    executable = Path(sys.executable)
     if not getattr(sys, "frozen", False):
         return _python_installation()
     image = current_appimage(environ)
     if image is not None:
         return AppInstallation(kind=InstallationKind.APPIMAGE, place=image)
-    folder = bundle_folder(running)
+    folder = bundle_folder(executable)
     note = read_note(folder)
-    return AppInstallation(kind=note.kind if note else _guess_kind(running), place=folder)
+    return AppInstallation(kind=note.kind if note else _guess_kind(executable), place=folder)
 
 
 def read_note(folder: Path) -> PackerNote | None:
@@ -191,17 +191,17 @@ def encode_note(kind: InstallationKind, version: str) -> bytes:
     return msgspec.json.encode(PackerNote(kind=kind, version=version)) + b"\n"
 
 
-def bundle_folder(running: Path) -> Path:
+def bundle_folder(executable: Path) -> Path:
     """Return what a person sees of a frozen application: on macOS the .app around it, else its folder."""
-    return next((folder for folder in running.parents if folder.suffix == ".app"), running.parent)
+    return next((folder for folder in executable.parents if folder.suffix == ".app"), executable.parent)
 
 
-def _guess_kind(running: Path) -> InstallationKind:
+def _guess_kind(executable: Path) -> InstallationKind:
     if sys.platform == "win32":
         return InstallationKind.EXE
     if sys.platform == "darwin":
         return InstallationKind.DMG
-    return InstallationKind.DEB if running.is_relative_to("/usr") else InstallationKind.ARCHIVE
+    return InstallationKind.DEB if executable.is_relative_to("/usr") else InstallationKind.ARCHIVE
 
 
 def _python_installation() -> AppInstallation:

@@ -218,8 +218,8 @@ def _select_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _quote_value(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
-    return f'"{escaped}"'
+    escaped_text = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
+    return f'"{escaped_text}"'
 
 
 def this_user() -> str:
@@ -287,8 +287,8 @@ def format_window_agent(argv: Sequence[str]) -> bytes:
 
 def _quote_exec_word(part: str) -> str:
     """Quote one argument twice over: as the Exec key has it, and then as every string of the file."""
-    quoted = "".join(f"\\{letter}" if letter in _QUOTED else letter for letter in part.replace("%", "%%"))
-    return f'"{quoted}"'.replace("\\", "\\\\")
+    quoted_part = "".join(f"\\{letter}" if letter in _QUOTED else letter for letter in part.replace("%", "%%"))
+    return f'"{quoted_part}"'.replace("\\", "\\\\")
 
 
 def _note_in_registry(argv: Sequence[str], *, is_enabled: bool) -> None:

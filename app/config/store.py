@@ -79,13 +79,13 @@ class SettingsStore:
 
         Raises NotFound, BadRequest or Conflict before anything is written; StorageFault if writing fails.
         """
-        checked = {
+        checked_values = {
             find_setting(name).name: self._accept_value(find_setting(name), value) for name, value in changes.items()
         }
-        before = {name: self.get(name) for name in checked}
-        merged = {**self._from_file, **checked}
-        self._write_file(checked)
-        self._from_file = {name: value for name, value in merged.items() if value is not None}
+        before = {name: self.get(name) for name in checked_values}
+        merged_values = {**self._from_file, **checked_values}
+        self._write_file(checked_values)
+        self._from_file = {name: value for name, value in merged_values.items() if value is not None}
         self._present = self._merge_sources()
         return [name for name, old in before.items() if self.get(name) != old]
 
@@ -136,14 +136,14 @@ class SettingsStore:
         return self._check_values({name: parse_setting(BY_NAME[name], text) for name, text in texts.items()})
 
     def _check_values(self, values: Mapping[str, object]) -> dict[str, SettingValue]:
-        accepted: dict[str, SettingValue] = {}
+        accepted_values: dict[str, SettingValue] = {}
         for name, value in values.items():
             try:
                 row = find_setting(name)
-                accepted[row.name] = validate_setting(row, value)
+                accepted_values[row.name] = validate_setting(row, value)
             except (NotFound, BadRequest) as error:
                 self.problems.append(f"{name} is ignored: {error}")
-        return accepted
+        return accepted_values
 
     def _write_file(self, changes: Mapping[str, SettingValue | None]) -> None:
         try:
@@ -201,11 +201,11 @@ def validate_setting(row: Setting, value: object) -> SettingValue:
     )
     if not is_right_type or (isinstance(value, list) and not all(isinstance(item, str) for item in value)):
         raise BadRequest(f"{row.title} ({row.name}) takes {_describe_type(row)}, not {quote_value(value)}.")
-    accepted: SettingValue = value  # type: ignore[assignment]  # checked against the table on the lines above
-    problem = _range_problem(row, accepted) or row.check(accepted)
+    accepted_value: SettingValue = value  # type: ignore[assignment]  # checked against the table on the lines above
+    problem = _range_problem(row, accepted_value) or row.check(accepted_value)
     if problem:
         raise BadRequest(problem)
-    return accepted
+    return accepted_value
 
 
 def _range_problem(row: Setting, value: SettingValue) -> str:

@@ -32,8 +32,8 @@ class TablesFile(Generic[T]):
         """Keep values, or with None none, all or nothing. Raises StorageFault if the file cannot be written."""
         if self._file is not None:
             self._write_file(self._file, changes)
-        merged = {**self.values, **changes}
-        self.values = {name: value for name, value in merged.items() if value is not None}
+        merged_values = {**self.values, **changes}
+        self.values = {name: value for name, value in merged_values.items() if value is not None}
 
     def _read_file(self, file: Path) -> dict[str, T]:
         try:

@@ -48,7 +48,7 @@ class Confiner:
         *,
         plan: LaunchPlan,
         places: LaunchPlaces,
-        inherited: Mapping[str, str],
+        inherited_environment: Mapping[str, str],
     ) -> EngineConfinement | None:
         """Return it, and make the folders; None where engines run free. Touches the disk. Raises OSError."""
         if sys.platform != "linux" or not plan.processes or not self._is_wanted(about.id):
@@ -59,7 +59,7 @@ class Confiner:
             options=options,
             backend=installation.backend,
             models=model_paths(source, options),
-            programs=program_paths(installation, {**inherited, **options.extra_env}),
+            programs=program_paths(installation, {**inherited_environment, **options.extra_env}),
             import_roots=import_roots(plan.processes),
             packages=packages_of(plan.processes),
             scratch=str(places.scratch.resolve()),

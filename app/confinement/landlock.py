@@ -72,9 +72,9 @@ class Ruleset:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
             is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
-            allowed = rights & self._rights & (self._rights if is_folder else _OF_FILES)
-            if allowed:
-                rule = struct.pack("=Qi", allowed, descriptor)
+            allowed_rights = rights & self._rights & (self._rights if is_folder else _OF_FILES)
+            if allowed_rights:
+                rule = struct.pack("=Qi", allowed_rights, descriptor)
                 call_kernel(_ADD_RULE, self._descriptor, _PATH_BENEATH, rule, 0)
         finally:
             os.close(descriptor)

@@ -31,8 +31,10 @@ def model_paths(source: ModelSource, options: LaunchOptions) -> tuple[str, ...]:
     """Return the files and folders of weights that a load reads. Links count as what they lead to."""
     drafts = [options.draft.path] if options.draft is not None and options.draft.path is not None else []
     projectors = [options.projector] if options.projector is not None else []
-    named = [Path(word) for argument in options.extra_args for word in argument.split("=") if word.startswith("/")]
-    paths = (source.path, *options.lora, *drafts, *projectors, *(path for path in named if path.exists()))
+    named_paths = [
+        Path(word) for argument in options.extra_args for word in argument.split("=") if word.startswith("/")
+    ]
+    paths = (source.path, *options.lora, *drafts, *projectors, *(path for path in named_paths if path.exists()))
     return tuple(dict.fromkeys(str(place) for path in paths for place in _model_places(path)))
 
 
@@ -55,12 +57,12 @@ def _links_in(folder: Path) -> Iterator[Path]:
                 yield entry
 
 
-def program_paths(installation: EngineInstallation, inherited: Mapping[str, str]) -> tuple[str, ...]:
+def program_paths(installation: EngineInstallation, inherited_environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return what an engine consists of, and where the environment says that devices' libraries are."""
     places = [
         *(_python_places(installation.python) if installation.python is not None else ()),
         *(_executable_places(installation.executable) if installation.executable is not None else ()),
-        *_library_places(inherited),
+        *_library_places(inherited_environment),
     ]
     return tuple(dict.fromkeys(str(place) for place in places))
 
@@ -91,8 +93,8 @@ def _executable_places(executable: Path) -> Iterator[Path]:
         yield from (folder for name in ("lib", "lib64", "share") if (folder := real.parent.parent / name).is_dir())
 
 
-def _library_places(inherited: Mapping[str, str]) -> Iterator[Path]:
-    for name, value in inherited.items():
+def _library_places(inherited_environment: Mapping[str, str]) -> Iterator[Path]:
+    for name, value in inherited_environment.items():
         if name.startswith(_DEVICE_LIBRARIES):
             paths = (Path(word) for word in value.split(":") if word.startswith("/"))
             yield from (path.resolve() for path in paths if path.exists())

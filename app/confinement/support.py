@@ -65,8 +65,8 @@ def report_confinement(offer: KernelOffer | None, *, is_wanted: bool, free_engin
             "or it was started without it.",
             parts=_parts(offer),
         )
-    excepted = f" Not confined, as set: {', '.join(free_engines)}." if free_engines else ""
-    return ConfinementReport(is_confined=True, sentence=f"Engines are confined.{excepted}", parts=_parts(offer))
+    exception_note = f" Not confined, as set: {', '.join(free_engines)}." if free_engines else ""
+    return ConfinementReport(is_confined=True, sentence=f"Engines are confined.{exception_note}", parts=_parts(offer))
 
 
 def engine_confinement(

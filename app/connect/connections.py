@@ -160,23 +160,23 @@ class ToolConnections:
         )
         return record.model if record is not None and is_as_left else ""
 
-    def preview(self, name: str, wiring: WiringTarget) -> ToolChange:
+    def preview(self, name: str, target: WiringTarget) -> ToolChange:
         """Return what `connect` would do. Raises NotFound or UnreadableSettings."""
         tool = find_tool(name)
         if tool.file is None:
-            return _manual_change(tool, wiring)
-        return _describe_change(tool, self._make_plan(tool, wiring), wiring.model, is_written=False)
+            return _manual_change(tool, target)
+        return _describe_change(tool, self._make_plan(tool, target), target.model, is_written=False)
 
-    def connect(self, name: str, wiring: WiringTarget) -> ToolChange:
+    def connect(self, name: str, target: WiringTarget) -> ToolChange:
         """Wire a tool; twice is as once. Raises NotFound, UnreadableSettings, Conflict or EnvironmentFault."""
         tool = find_tool(name)
         if tool.file is None:
-            return _manual_change(tool, wiring)
+            return _manual_change(tool, target)
         with _ONE_AT_A_TIME:
-            plan = self._make_plan(tool, wiring)
+            plan = self._make_plan(tool, target)
             if plan.is_needed:
-                self._write_plan(tool, plan, wiring.model)
-        return _describe_change(tool, plan, wiring.model, is_written=plan.is_needed)
+                self._write_plan(tool, plan, target.model)
+        return _describe_change(tool, plan, target.model, is_written=plan.is_needed)
 
     def undo(self, name: str) -> ToolChange:
         """Put a tool's file back as it was, byte for byte. Raises Conflict if it is not as it was left."""
@@ -198,11 +198,11 @@ class ToolConnections:
 
     def _tool_info(self, tool: ClientTool, base: str) -> ToolInfo:
         file, record = tool.file(self._home) if tool.file else None, self._records.read_record(tool.id)
-        model, wired, problem = "", False, ""
+        model, wired_model, problem = "", False, ""
         if file is not None and tool.form is not None:
             try:
                 present = read_file_state(file)
-                wired = _has_endpoint(base, tool.form, present.text)
+                wired_model = _has_endpoint(base, tool.form, present.text)
                 model = record.model if record and self._is_as_left(record, present) else ""
                 problem = tool.refusal(self._home)
             except RoundhouseError as error:
@@ -211,7 +211,7 @@ class ToolConnections:
             id=tool.id,
             name=tool.name,
             found=tool.is_here(self._home),
-            wired=wired,
+            wired=wired_model,
             model=model,
             file=str(file or ""),
             can_undo=record is not None,
@@ -220,7 +220,7 @@ class ToolConnections:
             launch=f"roundhouse launch {tool.id}" if tool.run is not None else "",
         )
 
-    def _make_plan(self, tool: ClientTool, wiring: WiringTarget) -> _WiringPlan:
+    def _make_plan(self, tool: ClientTool, target: WiringTarget) -> _WiringPlan:
         if tool.file is None or tool.form is None:
             raise UnreadableSettings("it has no file.")
         refusal = tool.refusal(self._home)
@@ -228,27 +228,27 @@ class ToolConnections:
             raise UnreadableSettings(refusal)
         present, record = read_file_state(tool.file(self._home)), self._records.read_record(tool.id)
         if record is None or not self._is_as_left(record, present):
-            return _WiringPlan(present, edit_document(tool.form, present.text, tool.changes(wiring)), None)
+            return _WiringPlan(present, edit_document(tool.form, present.text, tool.changes(target)), None)
         # From what was there before us, so that a change of models leaves none of the old ones behind.
         start = _decode_text(self._read_copies(tool, record)[0])
-        return _WiringPlan(present, edit_document(tool.form, start, tool.changes(wiring)), record)
+        return _WiringPlan(present, edit_document(tool.form, start, tool.changes(target)), record)
 
     def _write_plan(self, tool: ClientTool, plan: _WiringPlan, model: str) -> None:
         present, data, old = plan.present, plan.text.encode(), plan.record
-        made = [] if old else make_folders(present.path.parent)
+        made_folders = [] if old else make_folders(present.path.parent)
         record = WiringRecord(
             file=str(present.path),
             before=old.before if old else self._records.keep_copy(tool.id, present.data),
             after=self._records.keep_copy(tool.id, data),
             model=model,
-            made=old.made if old else [str(folder) for folder in made],
+            made=old.made if old else [str(folder) for folder in made_folders],
         )
         before = self._records.read_record(tool.id)
         try:
             self._records.write_record(tool.id, record)
             write_file(present, data)
         except RoundhouseError:
-            remove_folders(made)
+            remove_folders(made_folders)
             self._records.restore(tool.id, before)
             raise
 
@@ -267,14 +267,14 @@ class ToolConnections:
             ) from None
 
 
-def _manual_change(tool: ClientTool, wiring: WiringTarget) -> ToolChange:
+def _manual_change(tool: ClientTool, target: WiringTarget) -> ToolChange:
     return ToolChange(
         id=tool.id,
         name=tool.name,
-        model=wiring.model,
+        model=target.model,
         afterwards=tool.afterwards,
-        steps=tool.steps(wiring),
-        values=tool.values(wiring),
+        steps=tool.steps(target),
+        values=tool.values(target),
     )
 
 

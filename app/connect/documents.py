@@ -41,9 +41,9 @@ def edit_document(form: DocumentFormat, text: str, changes: Iterable[DocumentCha
         present = value_at(before, change.path)
         if is_same_value(present, change.value) or (change.is_default and present is not None):
             continue
-        expected = place_value(before, change.path, change.value)
+        expected_document = place_value(before, change.path, change.value)
         text = form.put(text, change.path, change.value)
-        if not is_same_value(form.parsed(text), expected):
+        if not is_same_value(form.parsed(text), expected_document):
             raise UnreadableSettings("it is written in a way that cannot be edited without changing other parts.")
     return text
 
@@ -93,9 +93,9 @@ def _put_toml(text: str, path: Sequence[Step], value: Plain) -> str:
     else:
         place[str(last)] = value
     mark = "\ufeff" if text.startswith("\ufeff") else ""
-    written = mark + tomlkit.dumps(document)
+    written_text = mark + tomlkit.dumps(document)
     only_crlf = text.count("\r\n") == text.count("\n") > 0
-    return re.sub(r"(?<!\r)\n", "\r\n", written) if only_crlf else written
+    return re.sub(r"(?<!\r)\n", "\r\n", written_text) if only_crlf else written_text
 
 
 def _put_toml_entry(place: _TomlPlace, key: str, step: ListEntry, value: Plain) -> None:

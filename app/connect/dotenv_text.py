@@ -27,16 +27,16 @@ def put(text: str, path: Sequence[Step], value: Plain) -> str:
     name = str(path[0])
     if not isinstance(value, str) or '"' in value or "\n" in value:
         raise UnreadableSettings(f"`{name}` cannot have that value.")
-    written = value if _BARE.fullmatch(value) else f'"{value}"'
+    written_value = value if _BARE.fullmatch(value) else f'"{value}"'
     lines, matches = text.splitlines(keepends=True), _matches_in(text)
     for at in reversed(range(len(lines))):
         match = matches[at]
         if match is not None and match["name"] == name:
             begin, end = match.span("value")
-            return "".join([*lines[:at], lines[at][:begin] + written + lines[at][end:], *lines[at + 1 :]])
+            return "".join([*lines[:at], lines[at][:begin] + written_value + lines[at][end:], *lines[at + 1 :]])
     end_of_line = "\r\n" if "\r\n" in text else "\n"
     gap = end_of_line if text.lstrip("\ufeff") and not text.endswith("\n") else ""
-    return f"{text}{gap}{name}={written}{end_of_line}"
+    return f"{text}{gap}{name}={written_value}{end_of_line}"
 
 
 def _matches_in(text: str) -> list[re.Match[str] | None]:

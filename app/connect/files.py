@@ -61,21 +61,21 @@ def _check_plain_file(real: Path, about: os.stat_result) -> None:
 
 def make_folders(folder: Path) -> list[Path]:
     """Make `folder` and those above it, private; return the ones made, the deepest last."""
-    made: list[Path] = []
-    missing = [missing_folder for missing_folder in (folder, *folder.parents) if not missing_folder.exists()]
+    made_folders: list[Path] = []
+    missing_folders = [missing_folder for missing_folder in (folder, *folder.parents) if not missing_folder.exists()]
     try:
-        for missing_folder in reversed(missing):
+        for missing_folder in reversed(missing_folders):
             missing_folder.mkdir(mode=_NEW_FOLDER)
-            made.append(missing_folder)
+            made_folders.append(missing_folder)
     except OSError as error:
-        remove_folders(made)
+        remove_folders(made_folders)
         raise _write_fault(folder, error) from None
-    return made
+    return made_folders
 
 
-def remove_folders(made: list[Path]) -> None:
+def remove_folders(made_folders: list[Path]) -> None:
     """Remove folders that were made, as long as they are empty."""
-    for folder in reversed(made):
+    for folder in reversed(made_folders):
         with suppress(OSError):
             folder.rmdir()
 
@@ -128,7 +128,7 @@ def _read_bytes(path: Path) -> bytes | None:
 
 def _write_fault(path: Path, error: OSError) -> EnvironmentFault:
     if is_disk_full(error):
-        return write_fault(str(path), error, done="written")
+        return write_fault(str(path), error, action="written")
     return EnvironmentFault(
         f"{path} could not be written: {error.strerror or error}.",
         hint="Nothing was changed. Check that the folder belongs to you.",

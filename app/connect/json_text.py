@@ -63,8 +63,8 @@ def put(text: str, path: Sequence[Step], value: Plain) -> str:
             break
         child = _child(node, step)
         if child is None:
-            missing = wrap_in_path(path[depth + 1 :], value)
-            return _insert_value(text, node, step if isinstance(step, str) else "", missing)
+            missing_value = wrap_in_path(path[depth + 1 :], value)
+            return _insert_value(text, node, step if isinstance(step, str) else "", missing_value)
         node = child
     if node.value == value and type(node.value) is type(value):
         return text
@@ -88,18 +88,18 @@ def _insert_value(text: str, node: JsonNode, key: str, value: Plain) -> str:
     is_flat = "\n" not in text[node.start : node.end] and bool(node.children)
     outer = _indent_at(text, node.start)
     inner = _indent_at(text, node.children[-1].start) if node.children and not is_flat else outer + _unit(text)
-    written = (json.dumps(key, ensure_ascii=False) + ": " if key else "") + (
+    written_value = (json.dumps(key, ensure_ascii=False) + ": " if key else "") + (
         json.dumps(value, ensure_ascii=False) if is_flat else _render_value(value, inner, text)
     )
     last = node.children[-1].end if node.children else node.start + 1
-    kept = _before_close(text, last, close)
+    kept_text = _before_close(text, last, close)
     comma = "," if node.children and not node.has_comma else ""
-    head = text[:last] + comma + text[last:kept]
+    head = text[:last] + comma + text[last:kept_text]
     if is_flat:
-        return head + " " + written + text[kept:]
+        return head + " " + written_value + text[kept_text:]
     line = _newline(text)
     tail = "," if node.has_comma else ""
-    return head + line + inner + written + tail + line + outer + text[close:]
+    return head + line + inner + written_value + tail + line + outer + text[close:]
 
 
 def _before_close(text: str, last: int, close: int) -> int:
@@ -144,9 +144,9 @@ def _skip(text: str, at: int) -> int:
 
 
 def _parse_value(text: str, at: int, depth: int) -> JsonNode:
-    opening = text[at : at + 1]
-    if opening in ("{", "[") and depth < _DEEPEST:
-        return _container(text, at, depth, is_object=opening == "{")
+    opening_bracket = text[at : at + 1]
+    if opening_bracket in ("{", "[") and depth < _DEEPEST:
+        return _container(text, at, depth, is_object=opening_bracket == "{")
     match = _STRING.match(text, at) or _WORD.match(text, at)
     try:
         return (

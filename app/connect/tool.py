@@ -192,7 +192,7 @@ class ClientTool:
                 return {"model": model, "messages": [message], "options": {"num_predict": 1}, "stream": False}
         return {"model": model, "messages": [message], "max_tokens": 1, "stream": False}
 
-    def launch(self, wiring: WiringTarget) -> ToolLaunch:
+    def launch(self, target: WiringTarget) -> ToolLaunch:
         """Return how it is started wired for one run. Raises NotFound for a tool that is not started so."""
         if self.run is None:
             raise NotFound(
@@ -200,9 +200,9 @@ class ClientTool:
                 hint=f"`roundhouse connect {self.id}` says how it is connected.",
                 code="tool_not_launched",
             )
-        return self._launch_run(self.run, wiring)
+        return self._launch_run(self.run, target)
 
-    def launch_agent(self, wiring: WiringTarget) -> ToolLaunch:
+    def launch_agent(self, target: WiringTarget) -> ToolLaunch:
         """Return how it is started to be hosted. Raises NotFound for what does not speak the protocol."""
         if self.agent is None:
             raise NotFound(
@@ -210,21 +210,21 @@ class ClientTool:
                 hint="`roundhouse agents list` shows those that are.",
                 code="agent_not_found",
             )
-        return self._launch_run(self.agent, wiring)
+        return self._launch_run(self.agent, target)
 
-    def _launch_run(self, run: ToolRun, wiring: WiringTarget) -> ToolLaunch:
+    def _launch_run(self, run: ToolRun, target: WiringTarget) -> ToolLaunch:
         form, changes = (run.form, run.changes) if run.form else (self.form, self.changes)
         return ToolLaunch(
             id=self.id,
             name=self.name,
-            model=wiring.model,
+            model=target.model,
             program=run.program or self.programs[0],
             install=run.install,
-            arguments=run.arguments(wiring),
-            environment=run.environment(wiring),
-            needs_key=wiring.key == RUN_KEY,
+            arguments=run.arguments(target),
+            environment=run.environment(target),
+            needs_key=target.key == RUN_KEY,
             file=run.file,
-            text="" if form is None or not run.file else edit_document(form, "", changes(wiring)),
+            text="" if form is None or not run.file else edit_document(form, "", changes(target)),
         )
 
 
@@ -237,4 +237,4 @@ def _is_there(path: Path) -> bool:
 
 def _on_path(home: Home, program: str) -> bool:
     endings = (".exe", ".cmd", ".bat", "") if home.system == "windows" else ("",)
-    return any(_is_there(folder / (program + ending)) for folder in home.search for ending in endings)
+    return any(_is_there(folder / (program + suffix)) for folder in home.search for suffix in endings)

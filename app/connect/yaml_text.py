@@ -98,8 +98,8 @@ def _insert_value(text: str, node: Node, step: Step, value: Plain) -> str:
     """Return `text` with one more member or item at the end of `node`."""
     if _is_flow(node):
         close, piece = node.end_mark.index - 1, _flow(value)
-        written = f"{_flow(step)}: {piece}" if isinstance(step, str) else piece
-        return text[:close].rstrip() + (", " if node.value else "") + written + text[close:]
+        written_value = f"{_flow(step)}: {piece}" if isinstance(step, str) else piece
+        return text[:close].rstrip() + (", " if node.value else "") + written_value + text[close:]
     line = _newline(text)
     block: Plain = {step: value} if isinstance(step, str) else [value]
     end = _line_end(text, _end(text, node))

@@ -203,15 +203,15 @@ class AnswerDocuments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         return sum(file.tokens for file in self.files) + sum(source.tokens for source in self.sources)
 
 
-def number_sources(ranked: Sequence[tuple[str, Passage]], *, most_tokens: int) -> list[AnswerSource]:
+def number_sources(ranked_passages: Sequence[tuple[str, Passage]], *, most_tokens: int) -> list[AnswerSource]:
     """Return the first passages that fit, numbered, each with its collection's name; one, however long it is."""
     sources: list[AnswerSource] = []
-    left = most_tokens
-    for collection, passage in ranked:
+    tokens_left = most_tokens
+    for collection, passage in ranked_passages:
         tokens = estimate_text_tokens(passage.text)
-        if sources and tokens > left:
+        if sources and tokens > tokens_left:
             break
-        left -= tokens
+        tokens_left -= tokens
         sources.append(
             AnswerSource(
                 number=len(sources) + 1,

@@ -178,20 +178,20 @@ def is_disk_full(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in _FULL
 
 
-def write_fault(what: str, error: OSError, *, done: str = "saved", place: str = "", hint: str = "") -> StorageFault:
+def write_fault(what: str, error: OSError, *, action: str = "saved", place: str = "", hint: str = "") -> StorageFault:
     """Return what is said when something ("the settings") could not be written, the same wherever that happens.
 
     `place` is the folder it goes to; `hint` is for other reasons than a full disk.
     """
     if is_disk_full(error):
         return StorageFault(
-            f"The disk is full: {what} could not be {done}.",
+            f"The disk is full: {what} could not be {action}.",
             hint=f"Free some space{f' for {place}' if place else ''} and try again; what was saved before is kept.",
             code=DISK_FULL,
         )
     subject = f"T{what[1:]}" if what.startswith("the ") else what
     return StorageFault(
-        f"{subject} could not be {done}: {error.strerror or error}.",
+        f"{subject} could not be {action}: {error.strerror or error}.",
         hint=hint or f"Check that {place or 'the folder'} belongs to you and that its disk can be written.",
     )
 

@@ -97,8 +97,8 @@ class _GrammarReader:
         blank = _BLANK_LINES if is_nested else _BLANK
         while (symbol := self._read_symbol()) is not None:
             self._skip(blank)
-            while (repeated := self._read_repetition(symbol)) is not None:
-                symbol = repeated
+            while (repetition := self._read_repetition(symbol)) is not None:
+                symbol = repetition
                 self._skip(blank)
             sequence.append(symbol)
         return sequence
@@ -212,23 +212,23 @@ class _RuleChecker:
     def _rules_of_nothing(self) -> set[str]:
         """Return the rules that may come to nothing, each sequence looked at once for every name in it."""
         empty: set[str] = set()
-        left: dict[tuple[str, int], int] = {}
+        remaining_counts: dict[tuple[str, int], int] = {}
         sequences_with: dict[str, list[tuple[str, int]]] = {}
         for name, rule in self._rules.items():
             for place, sequence in enumerate(rule):
-                needed = [symbol.name for symbol in sequence if not symbol.may_be_nothing]
-                left[name, place] = len(needed)
-                for needed_name in needed:
+                needed_names = [symbol.name for symbol in sequence if not symbol.may_be_nothing]
+                remaining_counts[name, place] = len(needed_names)
+                for needed_name in needed_names:
                     sequences_with.setdefault(needed_name, []).append((name, place))
-        ready = [name for (name, _), count in left.items() if not count]
+        ready = [name for (name, _), count in remaining_counts.items() if not count]
         while ready:
             name = ready.pop()
             if name in empty:
                 continue
             empty.add(name)
             for key in sequences_with.get(name, ()):
-                left[key] -= 1
-                if not left[key]:
+                remaining_counts[key] -= 1
+                if not remaining_counts[key]:
                     ready.append(key[0])
         return empty
 

@@ -178,8 +178,8 @@ def is_pattern(text: str) -> bool:
 def _check_bounds(node: Mapping[str, object], path: _Path) -> None:
     for names in _BOUNDS:
         bounds = [node.get(name) for name in names]
-        for name, bound in zip(names, bounds, strict=True):
-            if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int | float)):
+        for name, limit in zip(names, bounds, strict=True):
+            if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float)):
                 raise SchemaError(f"`{name}` is a number.", (*path, name))
         low, high = bounds
         if isinstance(low, int | float) and isinstance(high, int | float) and low > high:

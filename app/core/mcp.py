@@ -157,17 +157,17 @@ def function_name(server: str, tool: str) -> str:
     return _UNUSABLE.sub("_", f"{server}__{tool}")[:_LONGEST_FUNCTION]
 
 
-def tools_by_function(tools: Iterable[McpTool], taken: Collection[str] = ()) -> dict[str, McpTool]:
+def tools_by_function(tools: Iterable[McpTool], taken_names: Collection[str] = ()) -> dict[str, McpTool]:
     """Return the tools by what each is called in a request. One whose name is `taken`, or another's, gets a number."""
-    named: dict[str, McpTool] = {}
+    tool_by_name: dict[str, McpTool] = {}
     for tool in tools:
         name, number = function_name(tool.server, tool.about.name), 1
-        while name in named or name in taken:
+        while name in tool_by_name or name in taken_names:
             number += 1
             suffix = f"_{number}"
             name = function_name(tool.server, tool.about.name)[: _LONGEST_FUNCTION - len(suffix)] + suffix
-        named[name] = tool
-    return named
+        tool_by_name[name] = tool
+    return tool_by_name
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True):

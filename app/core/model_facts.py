@@ -139,5 +139,5 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 def bit_rate_name(bits: float) -> str:
     """Return how an ExLlama quantisation of so many bits per weight is called everywhere: "4.0bpw", "2.05bpw"."""
-    rounded = round(bits, 2)
-    return f"{rounded:.1f}bpw" if rounded == round(bits, 1) else f"{rounded:.2f}bpw"
+    rounded_bits = round(bits, 2)
+    return f"{rounded_bits:.1f}bpw" if rounded_bits == round(bits, 1) else f"{rounded_bits:.2f}bpw"

@@ -265,18 +265,18 @@ def hours_at(profiles: Iterable[Profile], now: float) -> OpenHours | None:
 
 def next_switch(profiles: Sequence[Profile], now: float) -> NextSwitch | None:
     """Return when other hours count than now, and whose."""
-    everything = list(_list_hours(profiles, now))
-    present = _latest_open(everything, now)
-    for at in sorted({at for hours in everything for at in hours[1:] if at > now}):
-        there = _latest_open(everything, at)
+    all_hours = list(_list_hours(profiles, now))
+    present = _latest_open(all_hours, now)
+    for at in sorted({at for hours in all_hours for at in hours[1:] if at > now}):
+        there = _latest_open(all_hours, at)
         if (there and there.profile) != (present and present.profile):
             return NextSwitch(at=at, profile=there.profile if there else "")
     return None
 
 
-def _latest_open(everything: Iterable[OpenHours], now: float) -> OpenHours | None:
-    opened = [hours for hours in everything if hours.began_at <= now < hours.ends_at]
-    return min(opened, key=lambda hours: (-hours.began_at, hours.profile), default=None)
+def _latest_open(all_hours: Iterable[OpenHours], now: float) -> OpenHours | None:
+    open_hours = [hours for hours in all_hours if hours.began_at <= now < hours.ends_at]
+    return min(open_hours, key=lambda hours: (-hours.began_at, hours.profile), default=None)
 
 
 def _list_hours(profiles: Iterable[Profile], now: float) -> Iterator[OpenHours]:

@@ -54,10 +54,10 @@ class FormFile(NamedTuple):
     content: bytes | memoryview
 
 
-def write_form(fields: Iterable[tuple[str, str]], recording: SoundFile) -> FormContent:
+def write_form(fields: Iterable[tuple[str, str]], sound_file: SoundFile) -> FormContent:
     """Return a form with these fields and the recording."""
-    kind = recording.kind
-    return write_upload(fields, [FormFile(FILE, f"recording.{kind}", _TYPES[kind], recording.content)])
+    kind = sound_file.kind
+    return write_upload(fields, [FormFile(FILE, f"recording.{kind}", _TYPES[kind], sound_file.content)])
 
 
 def picture_file(field: str, content: bytes | memoryview) -> FormFile:

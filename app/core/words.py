@@ -59,8 +59,8 @@ def format_tokens(count: int | None) -> str:
 
 def format_capabilities(capabilities: Collection[Capability]) -> str:
     """Return what a model can do: "chat, tools"; that one which chats goes on with texts is not said."""
-    hidden = {Capability.COMPLETION} if Capability.CHAT in capabilities else set()
-    return ", ".join(in_order({*capabilities} - hidden))
+    hidden_capabilities = {Capability.COMPLETION} if Capability.CHAT in capabilities else set()
+    return ", ".join(in_order({*capabilities} - hidden_capabilities))
 
 
 _SUBJECTS = {
@@ -99,13 +99,13 @@ def format_autocomplete(state: Autocomplete) -> str:
         return tr("{model} cannot complete code. {problem}", model=state.model, problem=state.problem)
     if state.fits is None:
         return tr("{model} completes code, and stays loaded.", model=state.model)
-    needed, room = format_bytes(state.needed), format_bytes(state.room)
+    needed_words, room = format_bytes(state.needed), format_bytes(state.room)
     if state.fits:
         return tr(
             "{model} completes code, and stays loaded beside {other}: together they take {needed} of {room}.",
             model=state.model,
             other=state.beside,
-            needed=needed,
+            needed=needed_words,
             room=room,
         )
     return tr(
@@ -113,7 +113,7 @@ def format_autocomplete(state: Autocomplete) -> str:
         "Each makes way for the other. Choose a smaller one.",
         model=state.model,
         other=state.beside,
-        needed=needed,
+        needed=needed_words,
         room=room,
     )
 
@@ -185,9 +185,9 @@ _SAMPLING = {
 }
 
 
-def format_sampling(chosen: ModelSampling) -> str:
+def format_sampling(sampling: ModelSampling) -> str:
     """Return what is chosen, such as "temperature 0.6, top-k 20"; empty for nothing."""
-    values = ((word, getattr(chosen, name)) for name, word in _SAMPLING.items())
+    values = ((word, getattr(sampling, name)) for name, word in _SAMPLING.items())
     return ", ".join(f"{word} {value:g}" for word, value in values if value is not None)
 
 

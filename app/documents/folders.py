@@ -42,27 +42,31 @@ def file_id(path: str) -> str:
 
 
 def compare_folders(
-    folders: Iterable[str], index: Iterable[DocumentFile], *, excluded: Iterable[Path] = ()
+    folders: Iterable[str], index: Iterable[DocumentFile], *, excluded_folders: Iterable[Path] = ()
 ) -> FolderChanges:
     """Return what to read and to forget; `excluded` folders are left out. Reads folders, no files."""
-    left_out = frozenset(map(str, excluded))
+    left_out = frozenset(map(str, excluded_folders))
     there: dict[str, DocumentFile] = {}
-    missing = []
+    missing_paths = []
     for folder in folders:
         if not Path(folder).is_dir():
-            missing.append(folder)
+            missing_paths.append(folder)
         for file in _walk(folder, left_out):
             if len(there) >= MOST_FILES:
                 break
             there[file.path] = file
-    held = {file.path: file for file in index}
-    to_read = [file for path, file in there.items() if path not in held or _differs(file, held[path])]
-    paths = [path for path in held if path not in there and not any(_is_within(path, folder) for folder in missing)]
-    return FolderChanges(to_read, paths, missing)
+    index_files = {file.path: file for file in index}
+    to_read = [file for path, file in there.items() if path not in index_files or _differs(file, index_files[path])]
+    paths = [
+        path
+        for path in index_files
+        if path not in there and not any(_is_within(path, folder) for folder in missing_paths)
+    ]
+    return FolderChanges(to_read, paths, missing_paths)
 
 
-def _differs(file: DocumentFile, held: DocumentFile) -> bool:
-    return (file.size_bytes, file.modified_ns) != (held.size_bytes, held.modified_ns)
+def _differs(file: DocumentFile, index_file: DocumentFile) -> bool:
+    return (file.size_bytes, file.modified_ns) != (index_file.size_bytes, index_file.modified_ns)
 
 
 def _is_within(path: str, folder: str) -> bool:
@@ -70,10 +74,10 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def _walk(folder: str, left_out: frozenset[str]) -> Iterator[DocumentFile]:
-    waiting = [folder]
-    while waiting:
+    folders_to_visit = [folder]
+    while folders_to_visit:
         try:
-            with os.scandir(waiting.pop()) as entries:
+            with os.scandir(folders_to_visit.pop()) as entries:
                 listing = sorted(entries, key=lambda entry: entry.name)
         except OSError:  # gone meanwhile, or not ours to read
             continue
@@ -81,7 +85,7 @@ def _walk(folder: str, left_out: frozenset[str]) -> Iterator[DocumentFile]:
             if entry.name.startswith(".") or entry.name in _OWN_FOLDERS or entry.path in left_out:
                 continue
             if entry.is_dir(follow_symlinks=False):
-                waiting.append(entry.path)
+                folders_to_visit.append(entry.path)
             elif entry.is_file(follow_symlinks=False) and (file := _describe(entry)):
                 yield file
 

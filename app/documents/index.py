@@ -196,9 +196,11 @@ class IndexReader:
         generation, model = self.generation()
         files, problems = self._row("SELECT count(*), count(nullif(problem, '')) FROM files")
         (passages,) = self._row("SELECT count(*) FROM passages")
-        (embedded,) = self._row("SELECT count(*) FROM passages WHERE generation = ?", generation) if model else (0,)
+        (embedded_count,) = (
+            self._row("SELECT count(*) FROM passages WHERE generation = ?", generation) if model else (0,)
+        )
         size = sum(path.stat().st_size for path in self._folder.glob("*") if path.is_file())
-        return IndexFigures(files, problems, passages, embedded, size, model.identity if model else "")
+        return IndexFigures(files, problems, passages, embedded_count, size, model.identity if model else "")
 
     def generation(self) -> tuple[int, EmbeddingModel | None]:
         """Return the number of the vectors that count, and whose they are."""
@@ -263,14 +265,14 @@ class IndexReader:
     def _expression(self, question: str) -> str:
         """Return what asks for the question's words: the rarest, as many as can be put in order."""
         counts = {term: self._count(term) for term in question_words(question)}
-        chosen: list[str] = []
+        terms: list[str] = []
         total = 0
         for term in sorted(filter(counts.__getitem__, counts), key=counts.__getitem__):
             total += counts[term]
-            if chosen and total > MOST_RANKED:
+            if terms and total > MOST_RANKED:
                 break
-            chosen.append(term)
-        return " OR ".join(chosen)
+            terms.append(term)
+        return " OR ".join(terms)
 
     def _count(self, term: str) -> int:
         statement = "SELECT count(*) FROM (SELECT 1 FROM passage_words WHERE passage_words MATCH ? LIMIT ?)"
@@ -434,8 +436,8 @@ def vector_file(folder: Path, generation: int, model: EmbeddingModel) -> VectorF
 def fuse_ranks(*lists: Sequence[int]) -> dict[int, float]:
     """Return a score for each entry of ranked lists: who is high in several is above who is high in one."""
     scores: dict[int, float] = {}
-    for ranked in lists:
-        for rank, entry in enumerate(ranked, 1):
+    for ranked_list in lists:
+        for rank, entry in enumerate(ranked_list, 1):
             scores[entry] = scores.get(entry, 0.0) + 1 / (_FUSION + rank)
     return scores
 

@@ -63,7 +63,7 @@ def unpack_archive(archive: Path, into: Path, *, most_bytes: int = MOST_BYTES, m
 
 def _unpack_members(archive: Path, into: Path, most_bytes: int, most_files: int) -> None:
     members = _zip_members(archive) if _is_zip(archive) else _tar_members(archive)
-    left, links = most_bytes, []
+    bytes_left, links = most_bytes, []
     for count, member in enumerate(members, start=1):
         if count > most_files:
             raise _bad_archive(archive, f"it has more than {most_files} entries")
@@ -75,7 +75,7 @@ def _unpack_members(archive: Path, into: Path, most_bytes: int, most_files: int)
         elif member.kind is _MemberKind.FOLDER:
             path.mkdir(parents=True, exist_ok=True)
         elif member.kind is _MemberKind.FILE and member.content is not None:
-            left -= _write_member(path, member, left, archive)
+            bytes_left -= _write_member(path, member, bytes_left, archive)
         else:
             raise _bad_archive(archive, f"{member.name!r} is neither file, folder nor link")
     for path, target in links:
@@ -110,15 +110,15 @@ def _path_inside(into: Path, name: str, archive: Path) -> Path:
 
 def _write_member(path: Path, member: _ArchiveMember, most: int, archive: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
-    written = 0
+    written_bytes = 0
     with path.open("xb") as file:
         while member.content is not None and (chunk := member.content.read(_CHUNK)):
-            written += len(chunk)
-            if written > most:
+            written_bytes += len(chunk)
+            if written_bytes > most:
                 raise _bad_archive(archive, "it unpacks to more than it may")
             file.write(chunk)
     path.chmod(0o755 if member.can_execute else 0o644)
-    return written
+    return written_bytes
 
 
 def _hard_link(source: Path, path: Path, archive: Path) -> None:

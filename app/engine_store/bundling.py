@@ -31,9 +31,9 @@ async def make_bundle(installer: Installer, work: InstallTask, path: Path, host:
     if work.variant.kind is VariantKind.VENV:
         about = await _with_wheels(installer, work, about, folder)
     else:
-        chosen = await installer.choose_release(work)
-        await installer.fetch_assets(work, chosen, folder)
-        about = msgspec.structs.replace(about, version=chosen.version, chosen=chosen)
+        selection = await installer.choose_release(work)
+        await installer.fetch_assets(work, selection, folder)
+        about = msgspec.structs.replace(about, version=selection.version, chosen=selection)
     work.progress("Writing the bundle", None)
     await asyncio.to_thread(write_bundle, path, about, folder)
     return about

@@ -104,9 +104,9 @@ class EngineCatalogue:
 
     def _probe_engine(self, engine_id: str) -> EngineInstallation | Failure:
         current = self.shelf.read_state(engine_id).current
-        version, cached = self._installations.get(engine_id, ("", None))
-        if cached is not None and version == current:
-            return cached
+        version, cached_version = self._installations.get(engine_id, ("", None))
+        if cached_version is not None and version == current:
+            return cached_version
         result = self.versioned[engine_id].probe()
         if isinstance(result, EngineInstallation):
             self._installations[engine_id] = (current, result)
@@ -327,12 +327,12 @@ def find_missing_files(about: Descriptor, place: EngineLocation | None) -> Failu
     Gone: removed by hand, or built on a Python that was removed. Added: code that would run whenever it starts.
     """
     programs = [path for path in (place.python, place.executable) if path] if place else []
-    missing = next((path for path in programs if not path.exists()), None)
+    missing_program = next((path for path in programs if not path.exists()), None)
     if place is None:
         return None
     hint = f"`roundhouse engines install {about.id}` installs it again."
-    if missing is not None:
-        sentence = f"{about.name} {place.version} is broken: {missing} is gone.".replace("  ", " ")
+    if missing_program is not None:
+        sentence = f"{about.name} {place.version} is broken: {missing_program} is gone.".replace("  ", " ")
         return Failure(kind=FailureKind.NOT_INSTALLED, sentence=sentence, hint=hint)
     foreign = _find_foreign_startup(place)
     if foreign is None:

@@ -109,10 +109,10 @@ def unfit_reason(variant: EngineVariant, host: InstallHost) -> str:
         return too_old
     if variant.kind is VariantKind.VENV and not host.has_uv:
         return "Installing it needs uv, which is missing: install Roundhouse again, or put uv on PATH."
-    missing = _driver_problem(variant, host)
-    if not missing and variant.toolkit and variant.toolkit not in host.toolkits:
+    lack = _driver_problem(variant, host)
+    if not lack and variant.toolkit and variant.toolkit not in host.toolkits:
         return f"It is compiled here, which needs {TOOLKITS[variant.toolkit].title}; that was not found."
-    return missing
+    return lack
 
 
 def _library_problem(variant: EngineVariant, host: InstallHost) -> str:
@@ -127,12 +127,12 @@ def _library_problem(variant: EngineVariant, host: InstallHost) -> str:
 
 def _driver_problem(variant: EngineVariant, host: InstallHost) -> str:
     for vendor, least in variant.driver.items():
-        installed, name = host.drivers.get(vendor), _VENDORS.get(vendor, vendor)
-        if installed is None:
+        installed_version, name = host.drivers.get(vendor), _VENDORS.get(vendor, vendor)
+        if installed_version is None:
             condition = f" with driver {least} or newer" if least else ""
             return f"It needs a GPU by {name}{condition}; none was found."
-        if installed and version_numbers(installed) < version_numbers(least):
-            return f"It needs {name}'s driver {least} or newer; this machine has {installed}."
+        if installed_version and version_numbers(installed_version) < version_numbers(least):
+            return f"It needs {name}'s driver {least} or newer; this machine has {installed_version}."
     return ""
 
 
@@ -162,10 +162,10 @@ def order_variants(recipe: InstallRecipe, host: InstallHost) -> Sequence[EngineV
 
 def order_reason(recipe: InstallRecipe, host: InstallHost) -> str:
     """Return why the first variant on offer is not the makers' own build for this GPU; empty where it is."""
-    outdated, first = _list_outdated_builds(recipe, host), best_variant(recipe, host)
-    if not outdated or first is None:
+    outdated_builds, first = _list_outdated_builds(recipe, host), best_variant(recipe, host)
+    if not outdated_builds or first is None:
         return ""
-    build, missing = outdated[0], _toolkit_candidate(recipe, host)
+    build, missing_toolkit = outdated_builds[0], _toolkit_candidate(recipe, host)
     backend = _BACKENDS.get(build.backend, build.backend)
     instead = f"the build for {_BACKENDS.get(first.backend, first.backend)}"
     if first.toolkit:
@@ -174,19 +174,20 @@ def order_reason(recipe: InstallRecipe, host: InstallHost) -> str:
         f"The ready-made build for {backend} needs glibc {build.glibc} and this system has {host.glibc}, so {instead} "
         "is offered first."
     )
-    if first.backend == build.backend or missing is None:
+    if first.backend == build.backend or missing_toolkit is None:
         return sentence
-    return f"{sentence} With {TOOLKITS[missing.toolkit].title} on this computer, one for {backend} is compiled instead."
+    toolkit = TOOLKITS[missing_toolkit.toolkit].title
+    return f"{sentence} With {toolkit} on this computer, one for {backend} is compiled instead."
 
 
 def _list_outdated_builds(recipe: InstallRecipe, host: InstallHost) -> list[EngineVariant]:
     """Return the builds for a GPU of this computer that only its C library is too old for, if no other of them runs."""
     mine = [variant for variant in recipe.variants if is_built_for(variant, host) and variant.driver]
-    running = {variant.backend for variant in mine if not variant.toolkit and not unfit_reason(variant, host)}
+    running_backends = {variant.backend for variant in mine if not variant.toolkit and not unfit_reason(variant, host)}
     return [
         variant
         for variant in mine
-        if variant.backend not in running
+        if variant.backend not in running_backends
         and _library_problem(variant, host)
         and host.glibc
         and not _driver_problem(variant, host)

@@ -136,11 +136,11 @@ class Installer:
         wheels = bundle.files if bundle else None
         python = await make_environment(uv, work.variant, stage, work.progress, wheels=wheels)
         lock_hash = hashlib.sha256(lock.encode()).hexdigest()
-        compiled = await self._add_prebuilt(uv, work, lock) if bundle is None else ()
+        compiled_wheels = await self._add_prebuilt(uv, work, lock) if bundle is None else ()
         return msgspec.structs.replace(
             work.draft_manifest(version_in_lock(lock, work.variant.package)),
             python=python.relative_to(stage).as_posix(),
-            sources=(VersionSource(name=LOCK, sha256=lock_hash), *compiled),
+            sources=(VersionSource(name=LOCK, sha256=lock_hash), *compiled_wheels),
         )
 
     async def _add_prebuilt(self, uv: Path, work: InstallTask, lock: str) -> tuple[VersionSource, ...]:
@@ -192,21 +192,21 @@ class Installer:
 
     async def _unpack_release(self, work: InstallTask, bundle: bundles.EngineBundle | None) -> VersionManifest:
         stage = work.stage
-        chosen = bundle.asset_selection if bundle else await self.choose_release(work)
+        selection = bundle.asset_selection if bundle else await self.choose_release(work)
         folder = bundle.files if bundle else stage / FETCHED
         if bundle is None:
-            await self.fetch_assets(work, chosen, folder)
+            await self.fetch_assets(work, selection, folder)
         work.progress("Unpacking", None)
-        for asset in chosen.assets:
+        for asset in selection.assets:
             await asyncio.to_thread(unpack_archive, folder / asset.name, stage / PROGRAM)
             await asyncio.to_thread((folder / asset.name).unlink)
         program = await asyncio.to_thread(_find_program, stage / PROGRAM, work.variant.executable)
         return msgspec.structs.replace(
-            work.draft_manifest(chosen.version),
+            work.draft_manifest(selection.version),
             executable=program.relative_to(stage).as_posix(),
             sources=tuple(
                 VersionSource(name=asset_source.name, sha256=asset_source.sha256, url=asset_source.url)
-                for asset_source in chosen.assets
+                for asset_source in selection.assets
             ),
         )
 
@@ -219,12 +219,12 @@ class Installer:
         )
         return await releases.choose_assets(work.variant, work.options.channel, work.options.version)
 
-    async def fetch_assets(self, work: InstallTask, chosen: AssetSelection, folder: Path) -> None:
+    async def fetch_assets(self, work: InstallTask, selection: AssetSelection, folder: Path) -> None:
         """Fetch a version's archives into a folder. Raises EnvironmentFault."""
         fetcher, progress = self._deps.fetcher.with_purpose(work.recipe.engine), work.progress
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-        before, total = 0, chosen.size_bytes
-        for asset in chosen.assets:
+        before, total = 0, selection.size_bytes
+        for asset in selection.assets:
             progress(f"Fetching {asset.name}", before / total if total else None)
             await fetcher.fetch_file(
                 asset.url,
@@ -245,11 +245,13 @@ class Installer:
         proofs = await deps.prove(engine, place, with_own_models=work.options.use, progress=work.progress)
         await asyncio.to_thread(self._refuse_bad, engine, manifest, proofs)
         work.progress("Moving it into place", None)
-        published = await asyncio.to_thread(deps.shelf.publish_version, work.stage, manifest)
+        published_manifest = await asyncio.to_thread(deps.shelf.publish_version, work.stage, manifest)
         await asyncio.to_thread(
-            deps.shelf.change_state, engine, lambda state: _adopt_version(state, published.name, work.options, proofs)
+            deps.shelf.change_state,
+            engine,
+            lambda state: _adopt_version(state, published_manifest.name, work.options, proofs),
         )
-        return InstallResult(manifest=published, proofs=proofs)
+        return InstallResult(manifest=published_manifest, proofs=proofs)
 
     def _refuse_bad(self, engine: str, manifest: VersionManifest, proofs: list[Proof]) -> None:
         bad = next((proof for proof in proofs if not proof.is_good), None)
@@ -285,8 +287,8 @@ def _open_bundle(work: InstallTask) -> bundles.EngineBundle | None:
 
 def _adopt_version(state: VersionState, name: str, options: InstallOptions, proofs: list[Proof]) -> VersionState:
     """Return the state with a new version proved and, if so wished, used: one step, so that no crash comes between."""
-    tested = record_proof(state, name, proofs[0]) if proofs else state
-    return switch_version(tested, name) if options.use else tested
+    proven_state = record_proof(state, name, proofs[0]) if proofs else state
+    return switch_version(proven_state, name) if options.use else proven_state
 
 
 async def lock_for(uv: Path, work: InstallTask) -> str:
@@ -372,8 +374,8 @@ async def update_for(installer: Installer, work: InstallTask, current: str) -> E
         to = variant.version
     else:
         lock = await lock_for(require_uv(installer.uv), work)
-        committed = await asyncio.to_thread(work.recipe.lock_of(variant).read_text, encoding="utf-8")
-        to, changes = version_in_lock(lock, variant.package), package_differences(committed, lock)
+        lock_text = await asyncio.to_thread(work.recipe.lock_of(variant).read_text, encoding="utf-8")
+        to, changes = version_in_lock(lock, variant.package), package_differences(lock_text, lock)
     is_newer = version_numbers(to) > version_numbers(current)
     return EngineUpdate(
         engine=work.recipe.engine,
@@ -389,8 +391,8 @@ async def update_for(installer: Installer, work: InstallTask, current: str) -> E
 async def _archive_update(installer: Installer, work: InstallTask) -> tuple[str, int]:
     if work.options.channel is Channel.STABLE:
         return work.variant.version, work.variant.download_bytes
-    chosen = await installer.choose_release(work)
-    return chosen.version, chosen.size_bytes
+    selection = await installer.choose_release(work)
+    return selection.version, selection.size_bytes
 
 
 def package_differences(before: str, after: str) -> list[str]:

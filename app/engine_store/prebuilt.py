@@ -62,10 +62,10 @@ def read_target(lock: str, environment: Path, package: str) -> WheelTarget | Non
 def find_wheel_name(source: PrebuiltSource, names: Iterable[str], target: WheelTarget) -> str:
     """Return the wheel that fits exactly, that of the newest CUDA of several; empty for none."""
     matches = [match for name in names if (match := source.pattern.fullmatch(name))]
-    fitting = [
+    fitting_names = [
         match
         for match in matches
         if match["cuda"].startswith(source.cuda)
         and all(match[group] == getattr(target, group) for group in WheelTarget.__struct_fields__)
     ]
-    return max(fitting, key=lambda match: int(match["cuda"]), default={0: ""})[0]
+    return max(fitting_names, key=lambda match: int(match["cuda"]), default={0: ""})[0]

@@ -135,8 +135,8 @@ async def _read_line(stream: asyncio.StreamReader) -> bytes:
 
 
 def _program_environment(stage: Path, env: Mapping[str, str]) -> dict[str, str]:
-    needed = {name: value for name, value in child_environment().items() if _is_needed(name.upper())}
-    return {**_uv_environment(stage), **engine_environment(), **needed, STAGE_VARIABLE: stage.name, **env}
+    needed_variables = {name: value for name, value in child_environment().items() if _is_needed(name.upper())}
+    return {**_uv_environment(stage), **engine_environment(), **needed_variables, STAGE_VARIABLE: stage.name, **env}
 
 
 def _uv_environment(stage: Path) -> dict[str, str]:

@@ -174,8 +174,8 @@ class InstallRecipe(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_recipes(engines: Path = ENGINES) -> dict[str, InstallRecipe]:
     """Return every recipe by its engine's id. Raises Bug when one is wrong."""
-    parsed = (read_recipe(path.parent) for path in sorted(engines.glob(f"*/{FILE}")))
-    return {recipe.engine: recipe for recipe in parsed}
+    recipes = (read_recipe(path.parent) for path in sorted(engines.glob(f"*/{FILE}")))
+    return {recipe.engine: recipe for recipe in recipes}
 
 
 def read_recipe(folder: Path) -> InstallRecipe:

@@ -135,29 +135,31 @@ def _decode_json(data: bytes, kind: type[T]) -> T:
 
 def pick_assets(release: ReleaseSource, variant: EngineVariant, assets: Iterable[Asset]) -> list[Asset]:
     """Return the variant's archive and its companions, the newest of several that fit. Raises EnvironmentFault."""
-    parsed = [(asset, match.groupdict("")) for asset in assets if (match := release.pattern.fullmatch(asset.name))]
-    chosen: list[Asset] = []
+    parsed_assets = [
+        (asset, match.groupdict("")) for asset in assets if (match := release.pattern.fullmatch(asset.name))
+    ]
+    chosen_assets: list[Asset] = []
     wanted_version = ""
     for pattern_groups in (variant.pick, *variant.companions):
         exact = {**pattern_groups, **({"ver": wanted_version} if wanted_version and "ver" in pattern_groups else {})}
-        fitting = [(asset, groups) for asset, groups in parsed if _groups_fit(groups, exact)]
-        if not fitting:
+        fitting_assets = [(asset, groups) for asset, groups in parsed_assets if _groups_fit(groups, exact)]
+        if not fitting_assets:
             raise EnvironmentFault(
                 f"This release has no archive for {variant.name}.",
                 hint="Try another version, or the stable channel.",
                 code="no_asset",
             )
-        asset, groups = max(fitting, key=lambda pair: version_numbers(pair[1].get("ver", "")))
+        asset, groups = max(fitting_assets, key=lambda pair: version_numbers(pair[1].get("ver", "")))
         wanted_version = wanted_version or groups.get("ver", "")
-        chosen.append(asset)
-    return chosen
+        chosen_assets.append(asset)
+    return chosen_assets
 
 
-def _groups_fit(groups: Mapping[str, str], expected: Mapping[str, str]) -> bool:
+def _groups_fit(groups: Mapping[str, str], expected_groups: Mapping[str, str]) -> bool:
     """Tell whether a name's groups are as wished. Not mentioned is absent, but for tag, version and form."""
     free = {"tag", "ver", "ext"}
     for name, value in groups.items():
-        expected_value = expected.get(name)
+        expected_value = expected_groups.get(name)
         if name == "ver" and expected_value is not None:
             if value != expected_value and not value.startswith(f"{expected_value}."):
                 return False

@@ -30,10 +30,10 @@ def remove_makers_files(environment: Path) -> None:
 
 def find_foreign_startup_file(environment: Path, lock: str) -> Path | None:
     """Return a file that runs at every start and comes from no package of the lock; None where there is none."""
-    locked = {_plain_name(name) for name in read_pins(lock)}
+    locked_names = {_plain_name(name) for name in read_pins(lock)}
     for folder in _package_folders(environment):
         for file in _startup_files(folder):
-            if not any(_is_recorded(file, folder, record) for record in _records_of(folder, locked)):
+            if not any(_is_recorded(file, folder, record) for record in _records_of(folder, locked_names)):
                 return file
     return None
 
@@ -58,9 +58,9 @@ def _is_executable(file: Path) -> bool:
     return any(line.startswith(("import ", "import\t")) for line in lines)
 
 
-def _records_of(folder: Path, locked: set[str]) -> Iterator[Path]:
+def _records_of(folder: Path, locked_names: set[str]) -> Iterator[Path]:
     for record in folder.glob("*.dist-info/RECORD"):
-        if _plain_name(record.parent.name.partition("-")[0]) in locked:
+        if _plain_name(record.parent.name.partition("-")[0]) in locked_names:
             yield record
 
 

@@ -92,12 +92,12 @@ class VersionStore:
 
     def sweep_stages(self) -> int:
         """Remove what a killed process left half-made or half-removed; return how many folders that were."""
-        left = [path for path in (self._root / STAGE).glob("*") if path.name not in self._stages]
-        if left:
-            _end_fillers({path.name for path in left})
-        for path in left:
+        stale_stages = [path for path in (self._root / STAGE).glob("*") if path.name not in self._stages]
+        if stale_stages:
+            _end_fillers({path.name for path in stale_stages})
+        for path in stale_stages:
             shutil.rmtree(path, ignore_errors=True)
-        return len(left)
+        return len(stale_stages)
 
     @contextlib.asynccontextmanager
     async def open_stage(self) -> AsyncIterator[Path]:
@@ -109,7 +109,7 @@ class VersionStore:
             yield folder
         except OSError as error:
             raise write_fault(
-                "the engine", error, done="installed", hint=f"Check permissions in {self._root}."
+                "the engine", error, action="installed", hint=f"Check permissions in {self._root}."
             ) from error
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
@@ -122,17 +122,17 @@ class VersionStore:
         with self._lock:
             home.mkdir(mode=0o700, parents=True, exist_ok=True)
             name = _free_name(home, f"{manifest.version}-{manifest.variant}")
-            published = msgspec.structs.replace(manifest, name=name, size_bytes=size, installed_at=time.time())
-            write_durably(folder / MANIFEST, msgspec.json.encode(published))
+            published_manifest = msgspec.structs.replace(manifest, name=name, size_bytes=size, installed_at=time.time())
+            write_durably(folder / MANIFEST, msgspec.json.encode(published_manifest))
             folder.rename(home / name)
             sync_folder(home)
-        return published
+        return published_manifest
 
     def list_manifests(self, engine: str) -> list[VersionManifest]:
         """Return an engine's versions that are whole, the oldest first."""
-        loaded = (_load_manifest(path) for path in (self._root / engine).glob(f"*/{MANIFEST}"))
+        manifests = (_load_manifest(path) for path in (self._root / engine).glob(f"*/{MANIFEST}"))
         return sorted(
-            (manifest for manifest in loaded if manifest is not None),
+            (manifest for manifest in manifests if manifest is not None),
             key=lambda manifest: (manifest.installed_at, manifest.name),
         )
 
@@ -259,11 +259,11 @@ def _forget_version(state: VersionState, name: str) -> VersionState:
 
 
 def _free_name(home: Path, name: str) -> str:
-    taken = {path.name for path in home.iterdir()}
+    taken_names = {path.name for path in home.iterdir()}
     return next(
         candidate
         for number in itertools.count(1)
-        if (candidate := name if number == 1 else f"{name}-{number}") not in taken
+        if (candidate := name if number == 1 else f"{name}-{number}") not in taken_names
     )
 
 
@@ -318,8 +318,8 @@ def switch_version(state: VersionState, name: str) -> VersionState:
 def record_proof(state: VersionState, name: str, proof: Proof) -> VersionState:
     """Return the state with what a test showed. A bad version is not used, unless there is no other."""
     proofs = {**state.proofs, name: proof}
-    updated = msgspec.structs.replace(state, proofs=proofs, bad=_remove_mark(state, name))
-    return updated if proof.is_good else mark_broken(updated, name, proof.problem)
+    updated_state = msgspec.structs.replace(state, proofs=proofs, bad=_remove_mark(state, name))
+    return updated_state if proof.is_good else mark_broken(updated_state, name, proof.problem)
 
 
 def mark_broken(state: VersionState, name: str, why: str) -> VersionState:
@@ -351,16 +351,16 @@ def roll_back(state: VersionState, why: str) -> VersionState:
     return msgspec.structs.replace(state, current=state.previous or BUNDLED, previous="", loads=0, bad=bad)
 
 
-def alternative_version(state: VersionState, names: Collection[str], tried: Collection[str]) -> str:
+def alternative_version(state: VersionState, names: Collection[str], tried_versions: Collection[str]) -> str:
     """Return another of the versions that work, for a model the one in use cannot run; empty when none is left.
 
     What was used before comes first, then what was proved last. A version that nobody has proved is not chosen for
     anybody, but for what came with Roundhouse.
     """
-    left = [name for name in names if name not in {state.current, *tried, *state.bad}]
+    untried_versions = [name for name in names if name not in {state.current, *tried_versions, *state.bad}]
     proofs = {name: proof.at for name, proof in state.proofs.items() if proof.is_good}
-    known = [name for name in left if name in {state.previous, BUNDLED} or name in proofs]
-    return max(known, key=lambda name: (name == state.previous, proofs.get(name, 0.0)), default="")
+    known_good = [name for name in untried_versions if name in {state.previous, BUNDLED} or name in proofs]
+    return max(known_good, key=lambda name: (name == state.previous, proofs.get(name, 0.0)), default="")
 
 
 def record_load(state: VersionState) -> VersionState:

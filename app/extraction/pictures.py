@@ -45,11 +45,14 @@ def read_picture(content: bytes) -> Extraction:
         raise
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError, IndexError, RuntimeError) as error:
         raise damage_problem("picture") from error
-    encoded, (width, height) = encode_picture(upright, most_png=0 if is_photograph else _LARGEST_PNG), upright.size
+    encoded_picture, (width, height) = (
+        encode_picture(upright, most_png=0 if is_photograph else _LARGEST_PNG),
+        upright.size,
+    )
     return Extraction(
         kind=AttachmentKind.PICTURE,
         media_type=media_type,
-        picture=encoded,
+        picture=encoded_picture,
         thumbnail=make_thumbnail(upright),
         width=width,
         height=height,
@@ -60,9 +63,9 @@ def _upright(picture: Image.Image) -> Image.Image:
     picture.draft("RGB", (LONGEST_EDGE, LONGEST_EDGE))  # a JPEG is decoded at a fraction of its size, no smaller
     picture.load()
     picture.thumbnail((LONGEST_EDGE, LONGEST_EDGE), Image.Resampling.LANCZOS)
-    turned = ImageOps.exif_transpose(picture)
-    has_holes = turned.has_transparency_data
-    return turned.convert("RGBA" if has_holes else "RGB")
+    upright = ImageOps.exif_transpose(picture)
+    has_holes = upright.has_transparency_data
+    return upright.convert("RGBA" if has_holes else "RGB")
 
 
 def make_thumbnail(picture: Image.Image) -> bytes:

@@ -171,12 +171,12 @@ def _drop_data(source: str) -> str:
 
 def _ends_in_data(before: str) -> bool:
     """Tell whether the last group that is open at the end of a piece of a document is a picture's or an object's."""
-    closed = 0
+    closed_count = 0
     for brace in reversed(list(_BRACE.finditer(before))):
         if brace[0] == "}":
-            closed += 1
-        elif closed:
-            closed -= 1
+            closed_count += 1
+        elif closed_count:
+            closed_count -= 1
         else:
             return before.startswith(_DATA_GROUPS, brace.end())
     return False

@@ -96,19 +96,19 @@ def _refuse_known(content: bytes) -> None:
 
 
 def _read_text(name: str, content: bytes) -> Extraction:
-    ending = PurePath(name).suffix.casefold()
+    suffix = PurePath(name).suffix.casefold()
     text = decode_text(content)
     media_type = _type_of_text(name)
-    if ending == ".ipynb":
+    if suffix == ".ipynb":
         return Extraction(kind=AttachmentKind.DOCUMENT, media_type=media_type, text=read_notebook(text.encode()))
-    if ending in _PAGES or _is_page(text):
+    if suffix in _PAGES or _is_page(text):
         return Extraction(kind=AttachmentKind.DOCUMENT, media_type="text/html", text=read_page(text))
     return Extraction(kind=AttachmentKind.TEXT, media_type=media_type, text=text)
 
 
 def _type_of_text(name: str) -> str:
-    ending = PurePath(name).suffix.casefold()
-    return _TEXT_TYPES.get(ending) or mimetypes.guess_type(f"x{ending}")[0] or "text/plain"
+    suffix = PurePath(name).suffix.casefold()
+    return _TEXT_TYPES.get(suffix) or mimetypes.guess_type(f"x{suffix}")[0] or "text/plain"
 
 
 def _is_page(text: str) -> bool:

@@ -114,7 +114,7 @@ def _observe(app: web.Application, services: Services) -> Observers:
     sinks = (services.metrics, services.measuring, inspector, usage, JournalSink())
     observers = Observers(sinks, partial(services.settings.get_flag, KEEPS_BODIES))
     traces = app[TRACES] = TraceExporter(services, observers)
-    kept = app[KEPT_PROMPTS] = WarmPromptService(services, observers)
+    kept_prompts = app[KEPT_PROMPTS] = WarmPromptService(services, observers)
     engines = app[ENGINE_ACCESS] = EngineAccess(
         services.supervisor,
         services.adapters,
@@ -122,13 +122,13 @@ def _observe(app: web.Application, services: Services) -> Observers:
         prompt_caches=PromptCaches(partial(services.settings.get_flag, "engine.share_cache")),
         unreadable=services.unreadable,
         look_up=partial(_look_up, app),
-        warm=kept.resume,
+        warm=kept_prompts.resume,
     )
-    kept.resume.ask = engines.ask_engine
+    kept_prompts.resume.ask = engines.ask_engine
 
     async def close(_app: web.Application) -> None:
         await engines.stuck_checks.close()
-        await kept.resume.close()
+        await kept_prompts.resume.close()
         observers.notify()
         await traces.close()
         inspector.close()

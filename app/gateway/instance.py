@@ -135,7 +135,7 @@ def _who_runs(port_file: Path) -> str:
 
 def _unwritable(path: Path, error: OSError) -> EnvironmentFault:
     if is_disk_full(error):
-        return write_fault(f"the file {path}", error, done="written")
+        return write_fault(f"the file {path}", error, action="written")
     return EnvironmentFault(
         f"The file {path} cannot be written: {error.strerror or error}.",
         hint="Check who owns its folder, and whether the disk is read-only.",
@@ -177,8 +177,8 @@ def _bind_addresses(host: str, port: int) -> tuple[socket.socket, ...]:
             sockets.append(_listen_on(address, port))
         except OSError as error:
             if error.errno in _TAKEN:
-                for bound in sockets:
-                    bound.close()
+                for bound_socket in sockets:
+                    bound_socket.close()
                 return ()
             if not sockets:
                 raise EnvironmentFault(f"Roundhouse cannot listen on {address}: {error.strerror}.") from error
@@ -197,19 +197,19 @@ def _addresses(host: str) -> tuple[str, ...]:
 
 
 def _listen_on(address: str, port: int) -> socket.socket:
-    made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    new_socket = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     try:
         if sys.platform == "win32":
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+            new_socket.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
         else:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((address, port))
-        made.listen(BACKLOG)
+            new_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        new_socket.bind((address, port))
+        new_socket.listen(BACKLOG)
     except BaseException:
-        made.close()
+        new_socket.close()
         raise
-    made.setblocking(False)  # noqa: FBT003 -- the standard library's own signature
-    return made
+    new_socket.setblocking(False)  # noqa: FBT003 -- the standard library's own signature
+    return new_socket
 
 
 def _url(host: str, port: int) -> str:

@@ -115,14 +115,14 @@ class BackgroundJob(Generic[J]):
             self._publish(self.now)
 
     async def _run(self, work: Callable[[], Awaitable[ErrorBody | None]]) -> None:
-        cancelled = ErrorBody(code="cancelled", sentence=self._rules.cancelled)
+        cancellation = ErrorBody(code="cancelled", sentence=self._rules.cancelled)
         try:
             error = await work()
         except asyncio.CancelledError:
-            self._end(cancelled)
+            self._end(cancellation)
             raise
         except DownloadStopped:
-            error = cancelled
+            error = cancellation
         except RoundhouseError as fault:
             error = fault.body
         except Exception:

@@ -124,22 +124,22 @@ def main(argv: Sequence[str] | None = None, *, adapters: Mapping[str, EngineAdap
 
 async def serve(setup: Setup) -> None:
     """Start, serve until a signal or a client says stop, end in good order."""
-    running = await startup(setup)
+    gateway = await startup(setup)
     try:
-        await main_loop(running)
+        await main_loop(gateway)
     finally:
-        await shutdown(running)
+        await shutdown(gateway)
 
 
 async def startup(setup: Setup) -> RunningGateway:
     """Listen, then build everything, then tell clients where we are."""
     keys = KeyStore(setup.paths.keys_file)
     endpoint = _listen(setup.settings, keys)
-    stopped = asyncio.Event()
+    stop_event = asyncio.Event()
 
     def stop() -> None:
         setup.instance.withdraw()  # first: whoever sees us end must not find us still announced
-        stopped.set()
+        stop_event.set()
 
     services = await _services(setup, endpoint, keys, stop)
     runner = await open_runner(services, endpoint)
@@ -148,7 +148,7 @@ async def startup(setup: Setup) -> RunningGateway:
     report(setup.settings, endpoint)
     leave_start_up_out_of_collections()
     return RunningGateway(
-        services=services, runner=runner, stopped=stopped, background=asyncio.create_task(_settle_in(services))
+        services=services, runner=runner, stopped=stop_event, background=asyncio.create_task(_settle_in(services))
     )
 
 
@@ -177,23 +177,23 @@ async def open_runner(services: Services, endpoint: Endpoint) -> web.AppRunner:
     await runner.setup()
     if (server := runner.server) is not None:
         server.request_handler = dispatch_posts(app, server.request_handler)
-    for listening in endpoint.sockets:
-        await web.SockSite(runner, listening).start()
+    for listening_socket in endpoint.sockets:
+        await web.SockSite(runner, listening_socket).start()
     return runner
 
 
-async def main_loop(running: RunningGateway) -> None:
+async def main_loop(gateway: RunningGateway) -> None:
     """Wait until somebody wants us to stop."""
-    _on_signals(running.services.stop)
-    await running.stopped.wait()
+    _on_signals(gateway.services.stop)
+    await gateway.stopped.wait()
     log.info("Stopping")
 
 
-async def shutdown(running: RunningGateway) -> None:
+async def shutdown(gateway: RunningGateway) -> None:
     """Take no more requests, let answers finish for a while, stop the engines, close what is open."""
-    running.background.cancel()
-    await asyncio.gather(running.background, return_exceptions=True)
-    await running.runner.cleanup()
+    gateway.background.cancel()
+    await asyncio.gather(gateway.background, return_exceptions=True)
+    await gateway.runner.cleanup()
 
 
 def _listen(settings: SettingsStore, keys: KeyStore) -> Endpoint:
@@ -217,13 +217,13 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: KeyStore, stop: Call
     shelf = VersionStore(paths.data / "engines", lambda engine: is_preinstalled(setup.adapters, engine))
     catalogue = EngineCatalogue(setup.adapters, shelf, lambda: settings.get_flag("engine.allow_outdated"))
     chats = await ChatStore.open(paths.database)
-    tuning = ModelSettingsFile(paths.model_settings_file)
+    tuning_file = ModelSettingsFile(paths.model_settings_file)
     profiles = ProfileStore(paths.profiles_file, paths.state / "profile.json")
     confiner = make_confiner(paths, settings)
     supervisor = Supervisor(
         catalogue.versioned,
         folders,
-        policy_from(settings, tuning, profiles.active_profile()),
+        policy_from(settings, tuning_file, profiles.active_profile()),
         events.publish,
         confiner=confiner,
     )
@@ -238,7 +238,7 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: KeyStore, stop: Call
         supervisor=supervisor,
         library=library,
         catalogue=catalogue,
-        tuning=tuning,
+        tuning=tuning_file,
         profiles=profiles,
         gauge=gauge,
         chats=chats,
@@ -264,8 +264,8 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: KeyStore, stop: Call
 
 
 def _moves(catalogue: EngineCatalogue, settings: SettingsStore) -> VersionMoves:
-    bundled = [engine for engine, recipe in catalogue.recipes.items() if recipe.bundled is not None]
-    return VersionMoves(catalogue.shelf, bundled, lambda: settings.get_flag("engine.mend_other_runtime"))
+    bundled_engines = [engine for engine, recipe in catalogue.recipes.items() if recipe.bundled is not None]
+    return VersionMoves(catalogue.shelf, bundled_engines, lambda: settings.get_flag("engine.mend_other_runtime"))
 
 
 async def _settle_in(services: Services) -> None:
@@ -337,7 +337,7 @@ def _make_paths() -> Paths:
         secure_folders(paths)
     except OSError as error:
         if is_disk_full(error):
-            raise write_fault("the service's folders", error, done="created", place=str(paths.data)) from error
+            raise write_fault("the service's folders", error, action="created", place=str(paths.data)) from error
         raise EnvironmentFault(f"The folder {error.filename} cannot be created: {error.strerror}.") from error
     return paths
 

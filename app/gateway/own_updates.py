@@ -84,26 +84,28 @@ class KnownRelease:
         """Ask what the newest version is. Raises UpdateRefused, or what the network raises."""
         self.take(fetch_manifest(self.url))
 
-    def take(self, signed: SignedManifest) -> None:
+    def take(self, signed_manifest: SignedManifest) -> None:
         """Remember a description that holds. Raises UpdateRefused."""
-        manifest = verify_manifest(signed, self._keys())
+        manifest = verify_manifest(signed_manifest, self._keys())
         check_current(manifest, self._channel, _now())
-        kept = self.memory.read_record()
-        seen = kept.seen.get(manifest.channel)
-        if seen is not None:
-            check_no_downgrade(manifest, seen.version, seen.issued)
+        record = self.memory.read_record()
+        seen_version = record.seen.get(manifest.channel)
+        if seen_version is not None:
+            check_no_downgrade(manifest, seen_version.version, seen_version.issued)
         if is_final(__version__):  # who tried a beta may go back to the channel of the stable ones
             check_no_downgrade(manifest, __version__)
         news = {manifest.channel: NewestRelease(version=manifest.version, issued=manifest.issued)}
-        self.memory.change_record(seen={**kept.seen, **news}, signed=signed, checked_at=time.time(), failure=None)
+        self.memory.change_record(
+            seen={**record.seen, **news}, signed=signed_manifest, checked_at=time.time(), failure=None
+        )
 
     def newer(self) -> UpdateManifest | None:
         """Return the description of what is newer than this copy; None without."""
-        signed = self.memory.read_record().signed
-        if signed is None:
+        signed_manifest = self.memory.read_record().signed
+        if signed_manifest is None:
             return None
         try:
-            manifest = verify_manifest(signed, self._keys())
+            manifest = verify_manifest(signed_manifest, self._keys())
             check_current(manifest, self._channel, _now())
         except UpdateRefused:
             return None
@@ -136,17 +138,17 @@ class KnownRelease:
         """Return everything, with what is being done."""
         from app.updates.methods import previous_version  # noqa: PLC0415 -- start-up must not pay for the installers
 
-        kept, installation = self.memory.read_record(), self.installation
+        record, installation = self.memory.read_record(), self.installation
         return UpdateState(
             version=__version__,
             kind=installation.kind,
             place=str(installation.place),
             command=installation.command,
             unavailable=self.unavailable,
-            checked_at=kept.checked_at,
-            release=self._release(kept),
+            checked_at=record.checked_at,
+            release=self._release(record),
             previous=previous_version(installation),
-            failure=kept.failure,
+            failure=record.failure,
             job=job,
         )
 
@@ -169,7 +171,7 @@ class KnownRelease:
         like_this = f"({self.installation.kind}, {host.platform}, {host.architecture})"
         return f"Version {manifest.version} has no file for a copy like this one {like_this}."
 
-    def _release(self, kept: UpdateRecord) -> Release | None:
+    def _release(self, record: UpdateRecord) -> Release | None:
         manifest = self.newer()
         if manifest is None:
             return None
@@ -179,7 +181,7 @@ class KnownRelease:
             released=f"{manifest.issued:%Y-%m-%d}",
             notes=manifest.notes,
             size_bytes=file.size if file else 0,
-            is_skipped=manifest.version == kept.skipped,
+            is_skipped=manifest.version == record.skipped,
             problem=self._problem(manifest),
         )
 
@@ -271,8 +273,8 @@ class Updates:
         settings = self._services.settings
         if not settings.get_flag("updates.weekly") or settings.get_flag("network.offline") or self._known.unavailable:
             return
-        kept = await asyncio.to_thread(self._known.memory.read_record)
-        if is_due(kept.checked_at, time.time()):
+        record = await asyncio.to_thread(self._known.memory.read_record)
+        if is_due(record.checked_at, time.time()):
             try:
                 await self.check()
             except RoundhouseError as error:
@@ -325,27 +327,30 @@ class Updates:
     def _in_flight(self) -> int:
         return sum(status.in_flight for status in self._services.supervisor.list_statuses())
 
-    def _settle(self, ending: "UpdateResult") -> None:
+    def _settle(self, result: "UpdateResult") -> None:
         """Say that it is done; where the service ends for it, end it."""
-        self.job.keep(said=ending.instruction)
-        deed = ending.final_action
-        if deed is not None or ending.goes_on:
+        self.job.keep(said=result.instruction)
+        final_action = result.final_action
+        if final_action is not None or result.goes_on:
             afterwards = self._services.afterwards
-            afterwards.deed, afterwards.goes_on = partial(self._last, deed) if deed else None, ending.goes_on
+            afterwards.deed, afterwards.goes_on = (
+                partial(self._last, final_action) if final_action else None,
+                result.goes_on,
+            )
             self._services.stop()
 
-    def _last(self, deed: Callable[[], object]) -> None:
+    def _last(self, final_action: Callable[[], object]) -> None:
         """Do what is done when everything is closed, and remember why it failed: whoever comes next says so."""
         try:
-            deed()
+            final_action()
         except RoundhouseError as error:
             self._known.memory.change_record(failure=error.body)
             raise
 
     def _start(self, job: UpdateJob, work: Callable[[], Awaitable[None]], *, is_urgent: bool) -> UpdateJob:
-        begun = self.job.start(job, work)  # refused if somebody else has begun meanwhile
+        is_begun = self.job.start(job, work)  # refused if somebody else has begun meanwhile
         self._is_urgent = is_urgent
-        return begun
+        return is_begun
 
     def _means(self) -> TransferDeps:
         limit = Throttle(self._services.settings.get_int("downloads.limit_mb_s") * _MB)

@@ -65,8 +65,8 @@ class Interrupts(QObject):
         self._sender.close()
 
     def _read_signals(self) -> None:
-        received = self._receiver.recv(64)
-        if any(number in received for number in _ENDS):
+        signal_bytes = self._receiver.recv(64)
+        if any(number in signal_bytes for number in _ENDS):
             self._then()
 
 
@@ -274,7 +274,7 @@ def end_gateway(link: GatewayLink, api: GatewayApi) -> None:
         return
     loop = QEventLoop()
     QTimer.singleShot(_FAREWELL_MS, loop.quit)
-    api.post("/shutdown", None, kind=NoneType, then=lambda _: loop.quit(), failed=lambda _: loop.quit())
+    api.post("/shutdown", None, kind=NoneType, then=lambda _: loop.quit(), on_error=lambda _: loop.quit())
     loop.exec()
 
 

@@ -138,14 +138,16 @@ def model_facts(model: ModelInfo) -> str:
 
 def downloads_summary(downloads: Sequence[Download]) -> str:
     """Return all downloads that come or wait in a few words: "2 downloads, 43%"; empty without any."""
-    pending = [item for item in downloads if item.state in {DownloadState.QUEUED, DownloadState.RUNNING}]
-    if not pending:
+    pending_downloads = [item for item in downloads if item.state in {DownloadState.QUEUED, DownloadState.RUNNING}]
+    if not pending_downloads:
         return ""
-    total = sum(item.total_bytes for item in pending)
-    share = sum(item.present_bytes for item in pending) / total if total else 0.0
-    if len(pending) == 1:
-        return f"{pending[0].title}, {share:.0%}"
-    return tr_plural("{count} download, {share:.0%}", "{count} downloads, {share:.0%}", len(pending), share=share)
+    total = sum(item.total_bytes for item in pending_downloads)
+    share = sum(item.present_bytes for item in pending_downloads) / total if total else 0.0
+    if len(pending_downloads) == 1:
+        return f"{pending_downloads[0].title}, {share:.0%}"
+    return tr_plural(
+        "{count} download, {share:.0%}", "{count} downloads, {share:.0%}", len(pending_downloads), share=share
+    )
 
 
 def download_ended(download: Download) -> tuple[str, str]:
@@ -222,8 +224,12 @@ def progress_words(stage: str, fraction: float | None, left_s: float | None) -> 
     """Return what happens before the first word: "Reading weights 63 %, 4 s left"."""
     if fraction is None:
         return tr("{stage}…", stage=stage)
-    done = f"{stage} {fraction * 100:.0f} %"
-    return done if left_s is None else tr("{done}, {duration} left", done=done, duration=format_duration(left_s))
+    progress_text = f"{stage} {fraction * 100:.0f} %"
+    return (
+        progress_text
+        if left_s is None
+        else tr("{done}, {duration} left", done=progress_text, duration=format_duration(left_s))
+    )
 
 
 def describe_mcp_server(server: McpServer) -> str:

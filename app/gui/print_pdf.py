@@ -73,8 +73,10 @@ class FormulaObjects(QPyTextObject):
         picture = self._make_picture(document, at, letter)
         if picture is None:
             return QSizeF()
-        raised = QFontMetrics(letter.toCharFormat().font()).xHeight() / 4  # how far up the middle of small letters is
-        return QSizeF(picture.width, 2 * max(picture.ascent - raised, picture.descent + raised))
+        raised_by = (
+            QFontMetrics(letter.toCharFormat().font()).xHeight() / 4
+        )  # how far up the middle of small letters is
+        return QSizeF(picture.width, 2 * max(picture.ascent - raised_by, picture.descent + raised_by))
 
     def drawObject(  # noqa: N802 -- Qt's name
         self, painter: QPainter, area: QRect | QRectF, document: QTextDocument, at: int, letter: QTextFormat
@@ -88,12 +90,12 @@ class FormulaObjects(QPyTextObject):
             picture.paint_at(painter, area.left(), baseline, letter.foreground().color())
 
     def _make_picture(self, document: QTextDocument, at: int, letter: QTextFormat) -> FormulaPicture | None:
-        drawing, font = self._drawings[letter.intProperty(_NUMBER)], letter.toCharFormat().font()
-        if drawing is None:
+        formula_drawing, font = self._drawings[letter.intProperty(_NUMBER)], letter.toCharFormat().font()
+        if formula_drawing is None:
             return None
         if font.pixelSize() < 0:
             font.setPixelSize(round(font.pointSizeF() * _DPI / _POINTS_PER_INCH))
-        return FormulaPicture(drawing, font, _room_in(document, document.findBlock(at)))
+        return FormulaPicture(formula_drawing, font, _room_in(document, document.findBlock(at)))
 
 
 def _room_in(document: QTextDocument, block: QTextBlock) -> float:
@@ -131,8 +133,8 @@ def print_pdf(page: str, title: str = "") -> bytes:
     font = document.defaultFont()
     font.setPointSizeF(_POINTS)
     document.setDefaultFont(font)
-    for folded, unfolded in _UNFOLDED:
-        page = page.replace(folded, unfolded)
+    for folded_part, unfolded_part in _UNFOLDED:
+        page = page.replace(folded_part, unfolded_part)
     page, drawings = take_out_drawings(page)
     document.setHtml(page)
     FormulaObjects(document, drawings).put_back(document)

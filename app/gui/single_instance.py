@@ -94,14 +94,14 @@ class SingleInstance(QObject):
 
     def _take_message(self, socket: QLocalSocket, message: bytes) -> None:
         try:
-            handed = msgspec.json.decode(message, type=HandOverMessage)
+            hand_over = msgspec.json.decode(message, type=HandOverMessage)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             socket.abort()
             return
         socket.write(_TAKEN)
         socket.flush()
         socket.disconnectFromServer()
-        self.message_received.emit(handed)
+        self.message_received.emit(hand_over)
 
     def _forget_socket(self, socket: QLocalSocket) -> None:
         self._buffers.pop(socket, None)

@@ -142,9 +142,9 @@ class QuestionIndex:
         for rule in self._rules:
             if not self._is_meant(rule.entry, kinds) or not all(group & words.keys() for group in rule.groups):
                 continue
-            known = frozenset().union(*rule.groups) | self._vocabulary[rule.entry]
-            covered = sum(weight * weight for word, weight in words.items() if word in known) / whole
-            yield rule.entry, RULE_BASE + (1 - RULE_BASE) * covered - RULE_LESS / len(rule.groups)
+            known_words = frozenset().union(*rule.groups) | self._vocabulary[rule.entry]
+            covered_share = sum(weight * weight for word, weight in words.items() if word in known_words) / whole
+            yield rule.entry, RULE_BASE + (1 - RULE_BASE) * covered_share - RULE_LESS / len(rule.groups)
 
     def _add_phrase(self, entry: int, words: dict[str, float]) -> None:
         weights = self._weigh(words)

@@ -59,11 +59,11 @@ class NameTable:
     def _name_at(self, question: str, parts: list["re.Match[str]"], at: int) -> tuple[NameMatch | None, int]:
         for count in range(min(_MOST_PARTS, len(parts) - at), 0, -1):
             start, end = parts[at].start(), parts[at + count - 1].end()
-            known = self._names.get(letters_of(question[start:end]))
-            if known is not None and (
+            known_name = self._names.get(letters_of(question[start:end]))
+            if known_name is not None and (
                 question[start].isupper() or not is_light(normal_word(question[start:end].casefold()))
             ):
-                return NameMatch(*known, start, end), count
+                return NameMatch(*known_name, start, end), count
         return None, 1
 
 

@@ -57,5 +57,5 @@ class PassageScorer:
         text = key_words(passage.text) | heading
         weights = {word: math.log(1 + self._total / (self._counts[word] or _UNKNOWN_COUNT)) ** 2 for word in words}
         whole = sum(weights.values())
-        covered = sum(weights[word] for word in words & text) / whole
-        return covered + _HEADING_BONUS * sum(weights[word] for word in words & heading) / whole
+        covered_share = sum(weights[word] for word in words & text) / whole
+        return covered_share + _HEADING_BONUS * sum(weights[word] for word in words & heading) / whole

@@ -68,12 +68,12 @@ class Recogniser:
         """Return how likely each entry is to be meant, by its id; all together are 1."""
         words = split_words(question)
         values = [*self._add_learnt(words), *self._add_meanings(words)]
-        hidden = [
+        hidden_layer = [
             max(0.0, sum(map(operator.mul, row, values)) + bias)
             for row, bias in zip(self._hidden, self._hidden_biases, strict=True)
         ]
         scores = [
-            sum(map(operator.mul, row, hidden)) + bias
+            sum(map(operator.mul, row, hidden_layer)) + bias
             for row, bias in zip(self._output, self._output_biases, strict=True)
         ]
         highest = max(scores)

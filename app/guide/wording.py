@@ -83,15 +83,15 @@ def say_machine(answer: PlanAnswer) -> Statement:
     return f"This computer: {answer.machine}", []
 
 
-def say_installed(answer: InstalledModels, named: str) -> Statement:
+def say_installed(answer: InstalledModels, model_name: str) -> Statement:
     """Return which models are here, or whether one is."""
     models = answer.models
-    if named:
-        model = next((model for model in models if model.name == named), None)
+    if model_name:
+        model = next((model for model in models if model.name == model_name), None)
         if model is None:
-            return f"**{named}** is not on this computer.", [download_action(named, named)]
+            return f"**{model_name}** is not on this computer.", [download_action(model_name, model_name)]
         return f"**{model.name}** is on this computer ({words.format_bytes(model.size_bytes)}).", [
-            load_action(named, named)
+            load_action(model_name, model_name)
         ]
     if not models:
         return "There is no model on this computer yet but the Guide.", []
@@ -121,10 +121,9 @@ def say_downloads(status: ServiceStatus) -> Statement:
     lines = []
     for download in status.downloads[:_MOST_LISTED]:
         far = f"{words.format_bytes(download.present_bytes)} of {words.format_bytes(download.total_bytes)}"
-        left = f", {words.format_duration(download.eta_s)} left" if download.eta_s else ""
-        lines.append(
-            f"- {download.title}: {download.state}, {far}{left}{'. ' + download.problem if download.problem else ''}"
-        )
+        left_words = f", {words.format_duration(download.eta_s)} left" if download.eta_s else ""
+        problem = f". {download.problem}" if download.problem else ""
+        lines.append(f"- {download.title}: {download.state}, {far}{left_words}{problem}")
     return "\n".join(["Downloads:", "", *lines]), []
 
 

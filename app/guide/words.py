@@ -340,20 +340,20 @@ def _stem(word: str) -> str:
     if word.startswith("{"):
         return word
     word = word.removesuffix("'s")
-    for ending, rest in (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", "e"), ("s", "")):
-        if word.endswith(ending) and len(word) - len(ending) + len(rest) >= _LEAST_STEM - 1 and not word.endswith("ss"):
-            word = word[: -len(ending)] + rest
+    for suffix, rest in (("ies", "y"), ("sses", "ss"), ("ing", ""), ("ed", ""), ("es", "e"), ("s", "")):
+        if word.endswith(suffix) and len(word) - len(suffix) + len(rest) >= _LEAST_STEM - 1 and not word.endswith("ss"):
+            word = word[: -len(suffix)] + rest
             break
     if len(word) > _LEAST_STEM and word[-1] == word[-2] and word[-1] not in "lsz":
         word = word[:-1]
     return word.removesuffix("e") if len(word) > _LEAST_STEM else word
 
 
-def near_word(word: str, known: Iterable[str]) -> str:
+def near_word(word: str, known_words: Iterable[str]) -> str:
     """Return the known word that differs by one slip of the finger; the word itself if there is none."""
     if len(word) < _LEAST_SLIP - 1:
         return word
-    return next((other for other in known if abs(len(other) - len(word)) <= 1 and _is_slip(word, other)), word)
+    return next((other for other in known_words if abs(len(other) - len(word)) <= 1 and _is_slip(word, other)), word)
 
 
 def _is_slip(word: str, other: str) -> bool:

@@ -79,9 +79,11 @@ def _with_theory(memory: Memory, chip: devices.DeviceRow | None, gpus: Sequence[
     """Fill in the bandwidth memory could have, from the table of chips, where the firmware does not tell."""
     if memory.theoretical_gb_s.value is not None:
         return memory
-    shared = [gpu.bandwidth_gb_s for gpu in gpus if gpu.integrated.value and gpu.bandwidth_gb_s.value is not None]
-    known = shared or ([devices.bandwidth_fact(chip)] if chip and chip.kind in _CHIPS else [])
-    return msgspec.structs.replace(memory, theoretical_gb_s=known[0]) if known else memory
+    shared_bandwidths = [
+        gpu.bandwidth_gb_s for gpu in gpus if gpu.integrated.value and gpu.bandwidth_gb_s.value is not None
+    ]
+    known_bandwidths = shared_bandwidths or ([devices.bandwidth_fact(chip)] if chip and chip.kind in _CHIPS else [])
+    return msgspec.structs.replace(memory, theoretical_gb_s=known_bandwidths[0]) if known_bandwidths else memory
 
 
 def _with_memory_bandwidth(gpu: Gpu, memory: Memory) -> Gpu:
@@ -117,8 +119,8 @@ def merge_gpus(probe_lists: Sequence[Sequence[Gpu]]) -> list[Gpu]:
     cards: list[Gpu] = []
     for batch in probe_lists:
         pairs = [(gpu, _find_card(gpu, cards, batch)) for gpu in batch if not _is_partitioned(gpu, cards)]
-        updated = {old.id: _merge_cards(old, gpu) for gpu, old in pairs if old}
-        cards = [updated.get(card.id, card) for card in cards] + [gpu for gpu, old in pairs if not old]
+        updated_gpus = {old.id: _merge_cards(old, gpu) for gpu, old in pairs if old}
+        cards = [updated_gpus.get(card.id, card) for card in cards] + [gpu for gpu, old in pairs if not old]
     return sorted(_drop_duplicates(cards), key=lambda gpu: bool(gpu.integrated.value))
 
 

@@ -118,9 +118,9 @@ def machine_from(raw: bytes) -> Machine:
     if not isinstance(shape, dict):
         raise _invalid_description("it is not a JSON object")
     try:
-        saved = _parse_saved(shape)
-        if saved is not None:
-            return saved
+        saved_machine = _parse_saved(shape)
+        if saved_machine is not None:
+            return saved_machine
         fields = tidy_description(shape)
         _check_names(fields)
         return _build_machine(msgspec.convert(fields, MachineDescription))
@@ -145,11 +145,11 @@ def _check_names(fields: Mapping[str, Any]) -> None:
 
 def _unknown_name(name: str, where: str, kind: type[msgspec.Struct]) -> BadRequest:
     near = difflib.get_close_matches(name, kind.__struct_fields__, n=1, cutoff=0.5)
-    meant = f"; did you mean {near[0]!r}?" if near else ""
-    known = ", ".join(kind.__struct_fields__)
+    suggestion = f"; did you mean {near[0]!r}?" if near else ""
+    known_names = ", ".join(kind.__struct_fields__)
     return BadRequest(
-        f"The machine description cannot be used: {quote_value(name)} is no field{where}{meant or '.'}",
-        hint=f"There are {known}. Names that begin with an underscore are notes.",
+        f"The machine description cannot be used: {quote_value(name)} is no field{where}{suggestion or '.'}",
+        hint=f"There are {known_names}. Names that begin with an underscore are notes.",
         code="machine_invalid",
     )
 
@@ -207,9 +207,9 @@ def _check_figures(description: MachineDescription) -> None:
 
 def _guess_system(description: MachineDescription) -> str:
     """Return "linux", "windows" or "macos"; what is not said follows from the chips, else it is Linux."""
-    lowered = description.os.lower()
-    system = next((name for pattern, name in _OS_WORDS if re.search(pattern, lowered)), "")
-    if lowered and not system:
+    lower_name = description.os.lower()
+    system = next((name for pattern, name in _OS_WORDS if re.search(pattern, lower_name)), "")
+    if lower_name and not system:
         raise _invalid_description(
             f"there is no operating system called {description.os!r}; there are linux, windows and macos"
         )
@@ -268,8 +268,8 @@ def _list_cards(description: MachineDescription) -> list[GpuDescription]:
 
 def _build_gpus(card: GpuDescription, number: int, description: MachineDescription, system: str) -> list[Gpu]:
     device = _find_device(card, card.vram_gb or (description.ram_gb if card.integrated else None))
-    shared = _is_shared(card, device, description)
-    vram = None if shared and not card.vram_gb else card.vram_gb or (device.memory_gb if device else None)
+    is_shared = _is_shared(card, device, description)
+    vram = None if is_shared and not card.vram_gb else card.vram_gb or (device.memory_gb if device else None)
     template = Gpu(
         id="",
         vendor=card.vendor.lower() or (device.vendor if device else "") or _guess_vendor(card.name) or "unknown",
@@ -278,14 +278,14 @@ def _build_gpus(card: GpuDescription, number: int, description: MachineDescripti
         memory_free=_free_vram(card, vram, system, description),
         driver=_absent_fact(),
         compute=_compute_fact(card, device),
-        integrated=_user_fact(shared),
+        integrated=_user_fact(is_shared),
         bandwidth_gb_s=_rate_fact(card.bandwidth_gb_s, "GB/s"),
         fp16_tflops=_rate_fact(card.fp16_tflops, "TFLOPS"),
         cores=_user_fact(card.cores) if card.cores else _absent_fact(),
         nvlink=_user_fact(card.nvlink) if card.nvlink is not None else _absent_fact(),
     )
-    completed = devices.fill_from_table(template, device=device)
-    return [msgspec.structs.replace(completed, id=f"gpu{number}.{index}") for index in range(card.count)]
+    completed_gpu = devices.fill_from_table(template, device=device)
+    return [msgspec.structs.replace(completed_gpu, id=f"gpu{number}.{index}") for index in range(card.count)]
 
 
 def _find_device(card: GpuDescription, memory_gb: float | None) -> devices.DeviceRow | None:
@@ -326,12 +326,12 @@ def _free_vram(card: GpuDescription, vram: float | None, system: str, descriptio
 
 
 def _build_memory(description: MachineDescription, system: str, gpus: list[Gpu], cpu: Cpu) -> Memory:
-    shared = [gpu for gpu in gpus if gpu.integrated.value]
-    unified = description.unified if description.unified is not None else bool(shared)
+    shared_gpus = [gpu for gpu in gpus if gpu.integrated.value]
+    is_unified = description.unified if description.unified is not None else bool(shared_gpus)
     ram = description.ram_gb or max(
-        (gpu.memory_total.value / GIB for gpu in shared if gpu.memory_total.value), default=None
+        (gpu.memory_total.value / GIB for gpu in shared_gpus if gpu.memory_total.value), default=None
     )
-    bandwidth = [gpu.bandwidth_gb_s for gpu in shared if gpu.bandwidth_gb_s.value]
+    bandwidth = [gpu.bandwidth_gb_s for gpu in shared_gpus if gpu.bandwidth_gb_s.value]
     name = cpu.model.value or ""
     chip = devices.find_device(name, memory_gb=description.ram_gb) or devices.memory_of(name)
     if not bandwidth and chip and chip.kind in {"unified-soc", "igpu", "sbc", "cpu-memory"}:
@@ -341,7 +341,7 @@ def _build_memory(description: MachineDescription, system: str, gpus: list[Gpu],
         available=_free_ram(description, ram, system),
         limit=_absent_fact(),
         swap_total=_absent_fact(),
-        unified=_user_fact(unified),
+        unified=_user_fact(is_unified),
         bandwidth_gb_s=_rate_fact(description.ram_bandwidth_gb_s, "GB/s"),
         theoretical_gb_s=bandwidth[0] if bandwidth else _rate_fact(None, "GB/s"),
     )
@@ -387,8 +387,8 @@ def _build_npus(description: MachineDescription) -> list[Npu]:
 
 
 def _guess_vendor(name: str) -> str:
-    lowered = name.lower()
-    return next((vendor for pattern, vendor in _VENDORS if re.search(pattern, lowered)), "")
+    lower_name = name.lower()
+    return next((vendor for pattern, vendor in _VENDORS if re.search(pattern, lower_name)), "")
 
 
 def _bytes_fact(gib: float | None, *, table: bool) -> Fact[int]:
@@ -439,9 +439,11 @@ def tidy_description(description: Mapping[str, Any]) -> dict[str, Any]:
 
 def _canonical_names(description: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields by their documented names, without those that say nothing; a documented name counts first."""
-    lowered = {re.sub(r"[ -]", "_", name.lower()): value for name, value in description.items() if value is not None}
-    return {aliases[name]: value for name, value in lowered.items() if name in aliases} | {
-        name: value for name, value in lowered.items() if name not in aliases
+    canonical_names = {
+        re.sub(r"[ -]", "_", name.lower()): value for name, value in description.items() if value is not None
+    }
+    return {aliases[name]: value for name, value in canonical_names.items() if name in aliases} | {
+        name: value for name, value in canonical_names.items() if name not in aliases
     }
 
 
@@ -454,10 +456,10 @@ def _parse_figures(fields: dict[str, Any], figures: frozenset[str], choices: tup
 
 def _parse_figure(value: object) -> object:
     """Return the number of "24", "24GB" (GiB) or "1 TB"; whole numbers whole."""
-    known = _FIGURE.fullmatch(value.strip()) if isinstance(value, str) else None
-    if known is None:
+    figure_match = _FIGURE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if figure_match is None:
         return value
-    number = float(known[1]) * _PER_GIB.get((known[2] or "").lower(), 1.0)
+    number = float(figure_match[1]) * _PER_GIB.get((figure_match[2] or "").lower(), 1.0)
     return int(number) if number.is_integer() else number
 
 

@@ -129,16 +129,16 @@ def find_device(name: str, *, memory_gb: float | None = None, cores: int | None 
 
     `memory_gb` (GiB) and `cores` (GPU cores) choose among variants; both are read from the name when it has them.
     """
-    lowered = name.lower()
-    memory_gb = memory_gb if memory_gb is not None else _search_number(_MEMORY, lowered)
-    cores = cores if cores is not None else _to_int(_search_number(_CORES, lowered))
+    lower_name = name.lower()
+    memory_gb = memory_gb if memory_gb is not None else _search_number(_MEMORY, lower_name)
+    cores = cores if cores is not None else _to_int(_search_number(_CORES, lower_name))
     # A driver that knows only the family says "130V/140V".
-    rows = _rows_called(lowered) or next(filter(None, map(_rows_by_words, [name, *name.split("/")])), [])
-    return _pick_variant(_same_kind(rows, lowered), memory_gb, cores)
+    rows = _rows_called(lower_name) or next(filter(None, map(_rows_by_words, [name, *name.split("/")])), [])
+    return _pick_variant(_same_kind(rows, lower_name), memory_gb, cores)
 
 
-def _rows_called(lowered: str) -> list[DeviceRow]:
-    return [device for device in device_table() if device.name.lower() == lowered]
+def _rows_called(lower_name: str) -> list[DeviceRow]:
+    return [device for device in device_table() if device.name.lower() == lower_name]
 
 
 def _rows_by_words(name: str) -> list[DeviceRow]:
@@ -188,8 +188,8 @@ _PROCESSORS = (
 
 def memory_of(processor: str) -> DeviceRow | None:
     """Return the memory a processor is made for; None where its name says too little. Laptops may have less."""
-    lowered = re.sub(r"\((?:r|tm)\)|®|™", "", processor.lower())
-    name = next((name for pattern, name in _PROCESSORS if re.search(pattern, lowered)), None)
+    lower_name = re.sub(r"\((?:r|tm)\)|®|™", "", processor.lower())
+    name = next((name for pattern, name in _PROCESSORS if re.search(pattern, lower_name)), None)
     return next((device for device in device_table() if device.name == name), None)
 
 
@@ -216,10 +216,10 @@ def fill_from_table(gpu: Gpu, *, device: DeviceRow | None = None) -> Gpu:
     )
 
 
-def _fill_fact(fact: Fact, known: object, device: DeviceRow) -> Fact:  # type: ignore[type-arg]
-    if fact.value is not None or known is None:
+def _fill_fact(fact: Fact, known_value: object, device: DeviceRow) -> Fact:  # type: ignore[type-arg]
+    if fact.value is not None or known_value is None:
         return fact
-    return Fact(value=known, unit=fact.unit, source=_row_source(device), confidence=Confidence.TABLE)
+    return Fact(value=known_value, unit=fact.unit, source=_row_source(device), confidence=Confidence.TABLE)
 
 
 def _row_source(device: DeviceRow) -> str:
@@ -232,10 +232,10 @@ def _pick_variant(rows: list[DeviceRow], memory_gb: float | None, cores: int | N
         rows = [device for device in rows if device.cores == cores] or rows
     if memory_gb is not None and len(rows) > 1:
         near = [device for device in rows if device.memory_gb and _is_near(device.memory_gb, memory_gb)]
-        unified = [device for device in rows if device.is_unified]
+        unified_devices = [device for device in rows if device.is_unified]
         least_gb = memory_gb / (1 + _MEMORY_SLACK)
-        roomy = [device for device in unified if not device.memory_gb or device.memory_gb >= least_gb]
-        rows = near or roomy or unified  # a chip is sold with its largest memory at most
+        roomy = [device for device in unified_devices if not device.memory_gb or device.memory_gb >= least_gb]
+        rows = near or roomy or unified_devices  # a chip is sold with its largest memory at most
     return min(rows, key=lambda device: (device.bandwidth_gb_s, device.fp16_tflops or 0), default=None)
 
 
@@ -269,17 +269,19 @@ def _name_words(device: DeviceRow) -> Iterator[frozenset[str]]:
 
 def _significant_words(name: str) -> frozenset[str]:
     """Return the telling words of a name, memory sizes and core counts taken out."""
-    lowered = _CORES.sub(" ", _MEMORY.sub(" ", name.lower().replace("(tm)", " ").replace("(r)", " ")))
-    lowered = re.sub(r"\bmax-q\b", " maxq ", lowered)
-    lowered = re.sub(r"\bmacbook (?:pro|air)\b", " ", lowered)  # the computer; its chip may be a Pro too
-    lowered = re.sub(r"\b(rtx|gtx|rx)(\d)", r"\1 \2", lowered)
-    lowered = re.sub(r"(\d{4})(ti|super|xtx|xt|gre|d)\b", r"\1 \2", lowered)
-    lowered = re.sub(r"\b(?:agx )?thor\b(?: t5000)?", "agx thor t5000", lowered)  # the kit is sold without the number
-    lowered = re.sub(r"\bsxm\d\b", "sxm", lowered)
-    lowered = re.sub(r"\bh100\b(?=.*hbm3\b)", "h100 sxm", lowered)  # NVML names the SXM module by its memory
-    lowered = re.sub(r"\b\d+p\+\d+e\+", " ", lowered)
-    lowered = re.sub(r"\b(?:lp)?ddr\dx?-?\d*\b|\b\d+ ?(?:gb/s|w)\b", " ", lowered)
-    return frozenset(re.findall(r"[a-z0-9.+]+", lowered)) - _NOISE - {"laptop", "mobile"}
+    lower_name = _CORES.sub(" ", _MEMORY.sub(" ", name.lower().replace("(tm)", " ").replace("(r)", " ")))
+    lower_name = re.sub(r"\bmax-q\b", " maxq ", lower_name)
+    lower_name = re.sub(r"\bmacbook (?:pro|air)\b", " ", lower_name)  # the computer; its chip may be a Pro too
+    lower_name = re.sub(r"\b(rtx|gtx|rx)(\d)", r"\1 \2", lower_name)
+    lower_name = re.sub(r"(\d{4})(ti|super|xtx|xt|gre|d)\b", r"\1 \2", lower_name)
+    lower_name = re.sub(
+        r"\b(?:agx )?thor\b(?: t5000)?", "agx thor t5000", lower_name
+    )  # the kit is sold without the number
+    lower_name = re.sub(r"\bsxm\d\b", "sxm", lower_name)
+    lower_name = re.sub(r"\bh100\b(?=.*hbm3\b)", "h100 sxm", lower_name)  # NVML names the SXM module by its memory
+    lower_name = re.sub(r"\b\d+p\+\d+e\+", " ", lower_name)
+    lower_name = re.sub(r"\b(?:lp)?ddr\dx?-?\d*\b|\b\d+ ?(?:gb/s|w)\b", " ", lower_name)
+    return frozenset(re.findall(r"[a-z0-9.+]+", lower_name)) - _NOISE - {"laptop", "mobile"}
 
 
 def _search_number(pattern: re.Pattern[str], text: str) -> float | None:

@@ -65,13 +65,13 @@ def build_report(
         "bandwidth": msgspec.to_builtins(machine.memory.bandwidth_gb_s),
     }
     record = redactor.redact_value({**raw, **circumstances})
-    redacted = redactor.redact_value(msgspec.to_builtins(machine))
+    redacted_report = redactor.redact_value(msgspec.to_builtins(machine))
     return DoctorReport(
         format=FORMAT,
         made_at=time.time(),
         application=application,
         engines=list(engines),
-        machine=msgspec.convert(redacted, type=Machine),
+        machine=msgspec.convert(redacted_report, type=Machine),
         raw=record,
     )
 

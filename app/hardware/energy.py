@@ -28,10 +28,10 @@ class EnergyCounter(msgspec.Struct, frozen=True, kw_only=True):
 
     def microjoules_since(self, before: "EnergyCounter") -> int | None:
         """Return what was used since `before`; None where it was set back, as when a driver is loaded anew."""
-        used = self.value_uj - before.value_uj
-        if used < 0 and self.limit_uj:
-            used += self.limit_uj + 1  # it begins again at most once
-        return None if used < 0 else used
+        used_uj = self.value_uj - before.value_uj
+        if used_uj < 0 and self.limit_uj:
+            used_uj += self.limit_uj + 1  # it begins again at most once
+        return None if used_uj < 0 else used_uj
 
 
 EnergyCounters = dict[str, EnergyCounter]
@@ -57,10 +57,10 @@ def joules_between(before: Mapping[str, EnergyCounter], after: Mapping[str, Ener
         return None
     total = 0
     for name, counter in after.items():
-        used = counter.microjoules_since(before[name])
-        if used is None or counter.source != before[name].source:
+        used_uj = counter.microjoules_since(before[name])
+        if used_uj is None or counter.source != before[name].source:
             return None
-        total += used
+        total += used_uj
     return total / _MICRO
 
 

@@ -120,11 +120,11 @@ def _find_gpu(
     if device.pci:
         by_address = [gpu for gpu in gpus if device.pci in {gpu.id, gpu.partition_of}]
         return by_address[0] if len(by_address) == 1 else None
-    named = [gpu for gpu in gpus if gpu.vendor == (device.vendor or gpu.vendor) and _is_named(gpu, device.what)]
-    if len(named) == 1:
-        return named[0]
+    named_gpus = [gpu for gpu in gpus if gpu.vendor == (device.vendor or gpu.vendor) and _is_named(gpu, device.what)]
+    if len(named_gpus) == 1:
+        return named_gpus[0]
     number = sum(other.backend == device.backend and other.what == device.what for other in before)
-    return named[number] if number < len(named) and not is_narrowed else None
+    return named_gpus[number] if number < len(named_gpus) and not is_narrowed else None
 
 
 def _is_named(gpu: Gpu, what: str) -> bool:
@@ -139,9 +139,9 @@ def _plain_name(name: str) -> str:
 
 def _describe_difference(device: _DeviceLine, gpu: Gpu | None, gpus: Sequence[Gpu], *, has_gpu: bool) -> str:
     if not device.backend:
-        missed = ", ".join(card.name.value or card.id for card in gpus)
+        missed_names = ", ".join(card.name.value or card.id for card in gpus)
         return (
-            f"It lists no GPU and would compute on the processor; the probes found {missed}."
+            f"It lists no GPU and would compute on the processor; the probes found {missed_names}."
             if gpus and not has_gpu
             else ""
         )
@@ -157,10 +157,15 @@ _AMBIGUOUS = "Several cards have this name, and a variable decides which are see
 def _memory_difference(device: _DeviceLine, gpu: Gpu) -> str:
     if device.total is not None and device.free is not None and device.free > device.total:
         return f"It says {_format_gib(device.free)} are free of {_format_gib(device.total)}."
-    expected = gpu.addressable.get(device.backend, gpu.memory_total)
-    if device.total is None or not expected.value or abs(device.total - expected.value) <= _SLACK * expected.value:
+    expected_memory = gpu.addressable.get(device.backend, gpu.memory_total)
+    if (
+        device.total is None
+        or not expected_memory.value
+        or abs(device.total - expected_memory.value) <= _SLACK * expected_memory.value
+    ):
         return ""
-    return f"It sees {_format_gib(device.total)}; {expected.source or 'the probes'}: {_format_gib(expected.value)}."
+    source = expected_memory.source or "the probes"
+    return f"It sees {_format_gib(device.total)}; {source}: {_format_gib(expected_memory.value)}."
 
 
 def _format_gib(amount: int) -> str:

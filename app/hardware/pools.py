@@ -25,55 +25,55 @@ def with_pools(machine: Machine) -> Machine:
 
 def pools_of(memory: Memory, gpus: Sequence[Gpu]) -> list[Pool]:
     """Return system memory first, then the memory of each GPU that has its own."""
-    sharing = [gpu for gpu in gpus if gpu.integrated.value]
+    sharing_gpus = [gpu for gpu in gpus if gpu.integrated.value]
     own = [gpu for gpu in gpus if not gpu.integrated.value and gpu.memory_total.value]
-    return [_system_pool(memory, sharing), *map(_separate_pool, own)]
+    return [_system_pool(memory, sharing_gpus), *map(_separate_pool, own)]
 
 
-def _system_pool(memory: Memory, sharing: Sequence[Gpu]) -> Pool:
-    physical = _physical_fact(memory, sharing)
+def _system_pool(memory: Memory, sharing_gpus: Sequence[Gpu]) -> Pool:
+    physical = _physical_fact(memory, sharing_gpus)
     return Pool(
         id=SYSTEM,
         name="Memory",
         physical=physical,
-        addressable=_clamp_fact(_addressable_fact(memory, sharing), physical),
-        free=_clamp_fact(_free_fact(memory, sharing), physical),
-        gpus=[gpu.id for gpu in sharing],
-        is_unified=bool(sharing),
+        addressable=_clamp_fact(_addressable_fact(memory, sharing_gpus), physical),
+        free=_clamp_fact(_free_fact(memory, sharing_gpus), physical),
+        gpus=[gpu.id for gpu in sharing_gpus],
+        is_unified=bool(sharing_gpus),
     )
 
 
-def _physical_fact(memory: Memory, sharing: Sequence[Gpu]) -> Fact[int]:
-    carved = _carve_out_bytes(sharing)
-    if not carved or memory.total.value is None:
+def _physical_fact(memory: Memory, sharing_gpus: Sequence[Gpu]) -> Fact[int]:
+    carved_bytes = _carve_out_bytes(sharing_gpus)
+    if not carved_bytes or memory.total.value is None:
         return memory.total
     note = "what the system sees + what is set aside for graphics"
-    return derived_fact(memory.total.value + carved, memory.total.source, unit="B", note=note)
+    return derived_fact(memory.total.value + carved_bytes, memory.total.source, unit="B", note=note)
 
 
-def _addressable_fact(memory: Memory, sharing: Sequence[Gpu]) -> Fact[int]:
+def _addressable_fact(memory: Memory, sharing_gpus: Sequence[Gpu]) -> Fact[int]:
     """Return what the GPU may have of it, else what the system or a control group lets a process have."""
     usable = memory.limit if memory.limit.value is not None else memory.total
-    shares = [fact for gpu in sharing if (fact := _most_addressable(gpu)).value]
+    shares = [fact for gpu in sharing_gpus if (fact := _most_addressable(gpu)).value]
     if not shares:
         return usable
     share = max(shares, key=lambda fact: fact.value or 0)
     if memory.limit.value is None:
         return share
     return _clamp_fact(
-        share, derived_fact(memory.limit.value + _carve_out_bytes(sharing), memory.limit.source, unit="B")
+        share, derived_fact(memory.limit.value + _carve_out_bytes(sharing_gpus), memory.limit.source, unit="B")
     )
 
 
 def _most_addressable(gpu: Gpu) -> Fact[int]:
     """Return the most any backend can address, or the driver's total where backends do not differ."""
-    known = [fact for fact in gpu.addressable.values() if fact.value is not None]
-    return max(known, key=lambda fact: fact.value or 0) if known else gpu.memory_total
+    known_facts = [fact for fact in gpu.addressable.values() if fact.value is not None]
+    return max(known_facts, key=lambda fact: fact.value or 0) if known_facts else gpu.memory_total
 
 
-def _free_fact(memory: Memory, sharing: Sequence[Gpu]) -> Fact[int]:
+def _free_fact(memory: Memory, sharing_gpus: Sequence[Gpu]) -> Fact[int]:
     """Return what is free now for its best user. Free graphics memory is what the driver says, within the system's."""
-    candidates = [gpu for gpu in sharing if gpu.memory_free.value is not None and not _is_systems(gpu.memory_free)]
+    candidates = [gpu for gpu in sharing_gpus if gpu.memory_free.value is not None and not _is_systems(gpu.memory_free)]
     if not candidates or memory.available.value is None:
         return memory.available
     gpu = max(candidates, key=lambda card: card.memory_free.value or 0)
@@ -86,14 +86,16 @@ def _is_systems(free: Fact[int]) -> bool:
 
 
 def _with_carve_out(available: Fact[int], gpu: Gpu) -> Fact[int]:
-    carved = gpu.carve_out.value
-    if not carved or available.value is None:
+    carved_bytes = gpu.carve_out.value
+    if not carved_bytes or available.value is None:
         return available
-    return derived_fact(available.value + carved, available.source, unit="B", note="available + set aside for graphics")
+    return derived_fact(
+        available.value + carved_bytes, available.source, unit="B", note="available + set aside for graphics"
+    )
 
 
-def _carve_out_bytes(sharing: Sequence[Gpu]) -> int:
-    return sum(gpu.carve_out.value or 0 for gpu in sharing)
+def _carve_out_bytes(sharing_gpus: Sequence[Gpu]) -> int:
+    return sum(gpu.carve_out.value or 0 for gpu in sharing_gpus)
 
 
 def _separate_pool(gpu: Gpu) -> Pool:

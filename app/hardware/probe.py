@@ -58,14 +58,14 @@ async def measure_bandwidth(machine: Machine, *, timeout_s: float = 10.0) -> Mac
     """
     outcome = await _run_child(BANDWIDTH, timeout_s)
     part = outcome.part or ProbePart()
-    probed = msgspec.structs.replace(machine, probes=[*machine.probes, outcome.report])
+    probed_machine = msgspec.structs.replace(machine, probes=[*machine.probes, outcome.report])
     rate = part.bandwidth_gb_s
     if rate is None or (part.is_bandwidth_disturbed and _rate(machine.memory.bandwidth_gb_s) >= _rate(rate)):
-        return probed
-    updated = with_bandwidth(probed, rate)
+        return probed_machine
+    updated_machine = with_bandwidth(probed_machine, rate)
     if rate.value is not None and not part.is_bandwidth_disturbed:
-        await asyncio.to_thread(_remember_bandwidth, updated)
-    return updated
+        await asyncio.to_thread(_remember_bandwidth, updated_machine)
+    return updated_machine
 
 
 def _rate(bandwidth_gb_s: Fact[float]) -> float:

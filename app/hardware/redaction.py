@@ -127,7 +127,7 @@ class RecordRedactor:
 
     def _number_id(self, text: str) -> int:
         bare = "".join(filter(str.isalnum, text.lower()))
-        whole = next((known for known in self._numbers if known.startswith(bare)), bare)
+        whole = next((known_number for known_number in self._numbers if known_number.startswith(bare)), bare)
         return self._numbers.setdefault(whole, len(self._numbers) + 1)
 
 

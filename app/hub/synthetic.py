@@ -95,30 +95,30 @@ def write_tensors(
 
 def _list_tensors(shape: SyntheticShape) -> Iterator[SyntheticTensor]:
     kind, _ = _TYPES[shape.quantization]
-    hidden, inner = shape.hidden, shape.feed_forward
+    hidden_size, inner = shape.hidden, shape.feed_forward
     keys = shape.kv_heads * shape.head_width
     words = len(build_vocabulary())
-    yield SyntheticTensor("token_embd.weight", (hidden, words), kind)
-    yield SyntheticTensor("output_norm.weight", (hidden,), F32)
-    yield SyntheticTensor("output.weight", (hidden, words), kind)
+    yield SyntheticTensor("token_embd.weight", (hidden_size, words), kind)
+    yield SyntheticTensor("output_norm.weight", (hidden_size,), F32)
+    yield SyntheticTensor("output.weight", (hidden_size, words), kind)
     for layer in range(shape.layers):
         for name, sizes in (
-            ("attn_norm", (hidden,)),
-            ("attn_q", (hidden, hidden)),
-            ("attn_k", (hidden, keys)),
-            ("attn_v", (hidden, keys)),
-            ("attn_output", (hidden, hidden)),
-            ("ffn_norm", (hidden,)),
-            ("ffn_gate", (hidden, inner)),
-            ("ffn_up", (hidden, inner)),
-            ("ffn_down", (inner, hidden)),
+            ("attn_norm", (hidden_size,)),
+            ("attn_q", (hidden_size, hidden_size)),
+            ("attn_k", (hidden_size, keys)),
+            ("attn_v", (hidden_size, keys)),
+            ("attn_output", (hidden_size, hidden_size)),
+            ("ffn_norm", (hidden_size,)),
+            ("ffn_gate", (hidden_size, inner)),
+            ("ffn_up", (hidden_size, inner)),
+            ("ffn_down", (inner, hidden_size)),
         ):
             yield SyntheticTensor(f"blk.{layer}.{name}.weight", sizes, kind if len(sizes) > 1 else F32)
 
 
-def _write_tensor(file: BinaryIO, remaining: int, stretch: bytes) -> None:
-    while remaining > 0:
-        remaining -= file.write(stretch[:remaining])
+def _write_tensor(file: BinaryIO, remaining_bytes: int, stretch: bytes) -> None:
+    while remaining_bytes > 0:
+        remaining_bytes -= file.write(stretch[:remaining_bytes])
     file.write(b"\0" * (-file.tell() % _ALIGNMENT))
 
 
@@ -190,8 +190,8 @@ def _pad_length(length: int) -> int:
 
 
 def _encode_text(text: str) -> bytes:
-    encoded = text.encode()
-    return struct.pack("<Q", len(encoded)) + encoded
+    encoded_text = text.encode()
+    return struct.pack("<Q", len(encoded_text)) + encoded_text
 
 
 def _encode_value(value: Value) -> bytes:

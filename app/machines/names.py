@@ -10,17 +10,17 @@ _LONGEST = 63
 _NO_MAC = "00:00:00:00:00:00"
 
 
-def machine_name(chosen: str) -> str:
+def machine_name(chosen_name: str) -> str:
     """Return the name that was chosen, else the system's without its domain."""
-    plain = _ODD.sub("-", chosen or socket.gethostname().partition(".")[0]).strip("-._")
+    plain = _ODD.sub("-", chosen_name or socket.gethostname().partition(".")[0]).strip("-._")
     return plain[:_LONGEST].rstrip("-._") or "machine"
 
 
-def own_addresses(listening: str) -> tuple[str, ...]:
+def own_addresses(listen_address: str) -> tuple[str, ...]:
     """Return the IPv4 addresses at which others reach what listens at an address; none for this computer alone."""
     wildcard = "0.0.0.0"  # noqa: S104 -- compared with
-    if listening not in {wildcard, "::", ""}:
-        return () if listening.startswith("127.") or ":" in listening else (listening,)
+    if listen_address not in {wildcard, "::", ""}:
+        return () if listen_address.startswith("127.") or ":" in listen_address else (listen_address,)
     entries = [entry for card in psutil.net_if_addrs().values() for entry in card if entry.family == socket.AF_INET]
     return tuple(sorted({entry.address for entry in entries if not entry.address.startswith("127.")}))
 

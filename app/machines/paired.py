@@ -34,9 +34,9 @@ class PairedMachines:
     @property
     def certificates(self) -> list[bytes]:
         """The certificates of all that are told something: those that are trusted, and those that are not any more."""
-        trusted = [machine.certificate for machine in self._machines]
-        former = [certificate for certificate in self._former if certificate not in trusted]
-        return [base64.b64decode(certificate) for certificate in (*trusted, *former)]
+        trusted_certificates = [machine.certificate for machine in self._machines]
+        former = [certificate for certificate in self._former if certificate not in trusted_certificates]
+        return [base64.b64decode(certificate) for certificate in (*trusted_certificates, *former)]
 
     def list_machines(self) -> list[PairedMachine]:
         """Return them by name."""
@@ -61,14 +61,16 @@ class PairedMachines:
         """
         if machine.fingerprint == self._own:
             raise BadRequest("This is this machine itself.", code="invalid_value")
-        others = [known for known in self._machines if known.fingerprint != machine.fingerprint]
-        kept = msgspec.structs.replace(machine, name=_free_name(machine.name, others))
-        self._write([*others, kept])
-        return kept
+        others = [known_machine for known_machine in self._machines if known_machine.fingerprint != machine.fingerprint]
+        kept_machine = msgspec.structs.replace(machine, name=_free_name(machine.name, others))
+        self._write([*others, kept_machine])
+        return kept_machine
 
     def remove_machine(self, machine: PairedMachine) -> None:
         """Trust a machine no longer. Raises StorageFault."""
-        self._write([known for known in self._machines if known.fingerprint != machine.fingerprint])
+        self._write(
+            [known_machine for known_machine in self._machines if known_machine.fingerprint != machine.fingerprint]
+        )
         with suppress(StorageFault):  # it is refused without a word
             self.note_former(machine)
 
@@ -85,9 +87,9 @@ class PairedMachines:
 
 
 def _free_name(name: str, others: list[PairedMachine]) -> str:
-    taken = {HERE, *(machine.name.casefold() for machine in others)}
+    taken_names = {HERE, *(machine.name.casefold() for machine in others)}
     names = [name, *(f"{name[:60]}-{number}" for number in range(2, len(others) + 4))]  # 63 characters at most
-    return next(candidate for candidate in names if candidate.casefold() not in taken)
+    return next(candidate for candidate in names if candidate.casefold() not in taken_names)
 
 
 def _read_former(file: Path) -> list[Certificate]:

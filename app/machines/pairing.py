@@ -143,7 +143,7 @@ class PairHost:
         """Whether the code still counts."""
         return bool(self._code) and (self._tries > 0 or bool(self._sessions)) and self._clock() < self._until_s
 
-    def answer_opening(self, opening: PairOpening) -> PairReply:
+    def answer_opening(self, pair_opening: PairOpening) -> PairReply:
         """Use up a try. Raises PairClosure, PairRefusal."""
         self._check_open()
         if not self._tries:
@@ -151,9 +151,9 @@ class PairHost:
         self._tries -= 1
         exchange = _Exchange(self._code, is_host=True)
         card = self._own()
-        expected, verdict = exchange.make_proofs(opening.message, (opening.card, card))
+        expected_proof, verdict = exchange.make_proofs(pair_opening.message, (pair_opening.card, card))
         session = secrets.token_hex(16)
-        self._sessions[session] = _Session(expected, verdict, opening.card)
+        self._sessions[session] = _Session(expected_proof, verdict, pair_opening.card)
         return PairReply(session=session, message=exchange.message, card=card)
 
     def check_proof(self, proof: PairProof) -> tuple[MachineCard, PairVerdict]:

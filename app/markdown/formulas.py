@@ -62,11 +62,11 @@ class FormulaDrawing(msgspec.Struct, frozen=True, gc=False):
 def _without_undrawn(svg: str) -> str:
     """Return a drawing without the elements that are not drawn; one without an end stays."""
     for name in _UNDRAWN:
-        kept, at, end = [], 0, f"</{name}>"
+        kept_parts, at, end = [], 0, f"</{name}>"
         while (start := svg.find(f"<{name}", at)) >= 0 and (stop := svg.find(end, start)) >= 0:
-            kept.append(svg[at:start])
+            kept_parts.append(svg[at:start])
             at = stop + len(end)
-        svg = "".join([*kept, svg[at:]])
+        svg = "".join([*kept_parts, svg[at:]])
     return svg
 
 
@@ -100,10 +100,10 @@ def read_drawing(svg: str, speech: str = "") -> FormulaDrawing | None:
 def match_formula(text: str, at: int, end: int | None = None) -> Formula | None:
     """Return the formula that begins at a place and ends before another."""
     end = len(text) if end is None else end
-    opening = text[at : at + 2]
-    if opening in _CLOSING:
+    opening_mark = text[at : at + 2]
+    if opening_mark in _CLOSING:
         return _match_delimited(text, at, end)
-    return _match_dollars(text, at, end) if opening[:1] == "$" else None
+    return _match_dollars(text, at, end) if opening_mark[:1] == "$" else None
 
 
 def find_formulas(text: str) -> Iterator[Formula]:
@@ -142,12 +142,12 @@ def block_closing(text: str) -> str | None:
     return f"\\end{{{match[2]}{match[3]}}}" if match[2] else _CLOSING[match[1]]
 
 
-def ends_block(text: str, closing: str, start: int = 0) -> int:
+def ends_block(text: str, closing_mark: str, start: int = 0) -> int:
     """Return where the formula that `closing` ends is over in a line, punctuation included; 0 for nowhere."""
-    at = text.find(closing, start)
+    at = text.find(closing_mark, start)
     if at < 0:
         return 0
-    at += len(closing)
+    at += len(closing_mark)
     while at < len(text) and text[at] in _AFTER_BLOCK:
         at += 1
     return at
@@ -156,10 +156,10 @@ def ends_block(text: str, closing: str, start: int = 0) -> int:
 def block_tex(source: str) -> str:
     """Return what is drawn of a formula that stands by itself: an environment whole, else what is in the delimiters."""
     source = source.strip()
-    opening, closing = source[:2], _CLOSING.get(source[:2], "")
-    if not closing:
+    opening_mark, closing_mark = source[:2], _CLOSING.get(source[:2], "")
+    if not closing_mark:
         return source
-    inside, _, after = source.removeprefix(opening).rpartition(closing)
+    inside, _, after = source.removeprefix(opening_mark).rpartition(closing_mark)
     return f"{inside.strip()}{after.strip()}"
 
 
@@ -167,21 +167,21 @@ def speak_formulas(text: str) -> str:
     """Return a text with its formulas in words, as a screen reader should say them."""
     parts, at = [], 0
     for formula in find_formulas(text):
-        drawing = draw_formula(formula.tex, is_display=formula.is_display)
-        if drawing is not None:
-            parts += [text[at : formula.start], drawing.speech]
+        formula_drawing = draw_formula(formula.tex, is_display=formula.is_display)
+        if formula_drawing is not None:
+            parts += [text[at : formula.start], formula_drawing.speech]
             at = formula.end
     return "".join([*parts, text[at:]])
 
 
 def _match_delimited(text: str, at: int, end: int) -> Formula | None:
-    opening = text[at : at + 2]
-    closing = _CLOSING[opening]
-    stop = text.find(closing, at + 2, min(end, at + 2 + _LONGEST_INLINE))
+    opening_mark = text[at : at + 2]
+    closing_mark = _CLOSING[opening_mark]
+    stop = text.find(closing_mark, at + 2, min(end, at + 2 + _LONGEST_INLINE))
     tex = text[at + 2 : stop].strip()
-    if stop < 0 or not tex or "\n\n" in tex or (opening == "$$" and "$" in {text[at - 1 : at], text[at + 2]}):
+    if stop < 0 or not tex or "\n\n" in tex or (opening_mark == "$$" and "$" in {text[at - 1 : at], text[at + 2]}):
         return None
-    return Formula(at, stop + 2, tex, opening != "\\(")
+    return Formula(at, stop + 2, tex, opening_mark != "\\(")
 
 
 def _match_dollars(text: str, at: int, end: int) -> Formula | None:

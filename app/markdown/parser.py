@@ -20,8 +20,8 @@ def markdown_parser() -> MarkdownIt:
     """Return the parser. Where it renders HTML, lines of a paragraph stay lines."""
     parser = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
     parser.inline.ruler.before("escape", "formula", _read_formula)
-    interrupted = ["paragraph", "reference", "blockquote", "list"]
-    parser.block.ruler.before("fence", "formula_block", _read_block, {"alt": interrupted})
+    interruptible = ["paragraph", "reference", "blockquote", "list"]
+    parser.block.ruler.before("fence", "formula_block", _read_block, {"alt": interruptible})
     return parser
 
 
@@ -43,10 +43,10 @@ def _read_formula(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 -- 
 def _read_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001 -- as above
     """Take a formula that begins with this line and ends with one before line `end`."""
     first = _line_of(state, start)
-    closing = None if state.is_code_block(start) else block_closing(first)
-    if closing is None:
+    closing_mark = None if state.is_code_block(start) else block_closing(first)
+    if closing_mark is None:
         return False
-    lines, stop = _lines_until(state, closing, start, end)
+    lines, stop = _lines_until(state, closing_mark, start, end)
     rest = lines[-1][stop:]
     if not stop or (rest and len(lines) == 1):
         return False  # it never ends, or a sentence goes on behind it
@@ -60,20 +60,20 @@ def _read_block(state: StateBlock, start: int, end: int, silent: bool) -> bool: 
     return True
 
 
-def _lines_until(state: StateBlock, closing: str, start: int, end: int) -> tuple[list[str], int]:
+def _lines_until(state: StateBlock, closing_mark: str, start: int, end: int) -> tuple[list[str], int]:
     """Return the lines from `start` to that with `closing`, and where in it the formula is over; 0 if it never is."""
-    unended: dict[str, int] = state.env.setdefault("unended formulas", {})
+    unended_formulas: dict[str, int] = state.env.setdefault("unended formulas", {})
     lines = [_line_of(state, start)]
-    stop, at, size = ends_block(lines[0], closing, start=2), start, 0
-    if not stop and start < unended.get(closing, 0):
+    stop, at, size = ends_block(lines[0], closing_mark, start=2), start, 0
+    if not stop and start < unended_formulas.get(closing_mark, 0):
         return lines, 0  # another began before it and was read this far: long texts are not read again for each
     while not stop and at + 1 < end and size <= LONGEST and _goes_on(state, at + 1):
         at += 1
         lines.append(_line_of(state, at))
         size += len(lines[-1]) + 1
-        stop = ends_block(lines[-1], closing)
+        stop = ends_block(lines[-1], closing_mark)
     if not stop:
-        unended[closing] = at
+        unended_formulas[closing_mark] = at
     return lines, stop
 
 

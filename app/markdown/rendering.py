@@ -24,13 +24,13 @@ def take_out_drawings(page: str) -> tuple[str, list[FormulaDrawing | None]]:
     """Return a page with images in place of its drawings, and those, for a reader of HTML that knows no SVG."""
     drawings: list[FormulaDrawing | None] = []
     parts: list[str] = []
-    done = 0
+    done_at = 0
     # A pattern would look for the end from each beginning: where there is none, that grows with the square.
-    while (start := page.find(_DRAWING_START, done)) >= 0 and (end := page.find(_DRAWING_END, start)) >= 0:
-        parts += (page[done:start], f'<img src="{DRAWING_SCHEME}{len(drawings)}">')
-        done = end + len(_DRAWING_END)
-        drawings.append(read_drawing(page[start:done]))
-    return "".join((*parts, page[done:])), drawings
+    while (start := page.find(_DRAWING_START, done_at)) >= 0 and (end := page.find(_DRAWING_END, start)) >= 0:
+        parts += (page[done_at:start], f'<img src="{DRAWING_SCHEME}{len(drawings)}">')
+        done_at = end + len(_DRAWING_END)
+        drawings.append(read_drawing(page[start:done_at]))
+    return "".join((*parts, page[done_at:])), drawings
 
 
 class PageRenderer(RendererHTML):
@@ -48,21 +48,23 @@ class PageRenderer(RendererHTML):
     def formula(self, tokens: Sequence[Token], at: int, _options: OptionsDict, _env: EnvType) -> str:
         """Render a formula in a line; what cannot be drawn stands there as it was written."""
         token = tokens[at]
-        drawing = draw_formula(token.content, is_display=token.meta["is_display"])
-        if drawing is None:
+        formula_drawing = draw_formula(token.content, is_display=token.meta["is_display"])
+        if formula_drawing is None:
             return f"<code>{html.escape(token.markup)}</code>"
-        return self._show_drawing(drawing, token.markup)
+        return self._show_drawing(formula_drawing, token.markup)
 
     def formula_block(self, tokens: Sequence[Token], at: int, _options: OptionsDict, _env: EnvType) -> str:
         """Render a formula that stands by itself."""
         token = tokens[at]
-        drawing = draw_formula(token.content, is_display=True)
-        if drawing is None:
+        formula_drawing = draw_formula(token.content, is_display=True)
+        if formula_drawing is None:
             return f"<pre><code>{html.escape(token.markup)}</code></pre>\n"
-        return f'<div class="formula">{self._show_drawing(drawing, token.markup)}</div>\n'
+        return f'<div class="formula">{self._show_drawing(formula_drawing, token.markup)}</div>\n'
 
-    def _show_drawing(self, drawing: FormulaDrawing, source: str) -> str:
+    def _show_drawing(self, formula_drawing: FormulaDrawing, source: str) -> str:
         """Return a drawing that is heard in words and shows its source where the mouse rests."""
-        svg = _SHAPE_NAME.sub(f"f{next(self._numbers)}-", _VERSION.sub("", drawing.svg))  # names are unique in a page
-        svg = _LABEL.sub(lambda _: f'aria-label="{html.escape(drawing.speech)}"', svg, count=1)
+        svg = _SHAPE_NAME.sub(
+            f"f{next(self._numbers)}-", _VERSION.sub("", formula_drawing.svg)
+        )  # names are unique in a page
+        svg = _LABEL.sub(lambda _: f'aria-label="{html.escape(formula_drawing.speech)}"', svg, count=1)
         return f'<span title="{html.escape(source)}">{svg}</span>'

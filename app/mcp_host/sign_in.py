@@ -48,9 +48,9 @@ class _KeptState(msgspec.Struct, frozen=True):
 class SignInStore:
     """Tokens and registration of one server, as JSON of the library's own; every change is sent to the gateway."""
 
-    def __init__(self, kept: str, send: Send) -> None:
+    def __init__(self, kept_state: str, send: Send) -> None:
         self._send = send
-        self._state = _read_state(kept)
+        self._state = _read_state(kept_state)
         self.port = self._state.port
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -79,9 +79,9 @@ class SignInStore:
         self._send(HostSignInState(state=msgspec.json.encode(self._state).decode()))
 
 
-def _read_state(kept: str) -> _KeptState:
+def _read_state(kept_state: str) -> _KeptState:
     with suppress(msgspec.MsgspecError):
-        return msgspec.json.decode(kept, type=_KeptState) if kept else _KeptState()
+        return msgspec.json.decode(kept_state, type=_KeptState) if kept_state else _KeptState()
     return _KeptState()
 
 
@@ -142,9 +142,9 @@ def _bind(port: int) -> socket.socket:
         return socket.create_server((_HOST, 0))
 
 
-def make_sign_in(url: str, kept: str, send: Send) -> OAuthClientProvider:
+def make_sign_in(url: str, kept_state: str, send: Send) -> OAuthClientProvider:
     """Return what signs in to a server where it asks for that. `kept` is what was sent as a `HostSignInState`."""
-    store = SignInStore(kept, send)
+    store = SignInStore(kept_state, send)
     browser = BrowserReturn(store.port)
     store.port = browser.port
 

@@ -48,8 +48,8 @@ def serve_stdio(connect: Connect, *, is_read_only: bool) -> None:
 
 
 async def _serve_stdio(server: Server) -> None:
-    async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    async with stdio_server() as (read_stream, write_stream):
+        await server.run(read_stream, write_stream, server.create_initialization_options())
 
 
 def serve_http(connect: Connect, port: int, *, is_read_only: bool, announce: Callable[[str], None]) -> None:

@@ -128,8 +128,8 @@ def _evaluate(node: ast.expr) -> Number:
             value = _CONSTANTS.get(name)
         case ast.UnaryOp(op=sign, operand=operand) if type(sign) in _SIGN_OPERATORS:
             value = _SIGN_OPERATORS[type(sign)](_evaluate(operand))
-        case ast.BinOp(left=left, op=operation, right=right) if type(operation) in _OPERATORS:
-            value = _OPERATORS[type(operation)](_evaluate(left), _evaluate(right))
+        case ast.BinOp(left=left_operand, op=operation, right=right) if type(operation) in _OPERATORS:
+            value = _OPERATORS[type(operation)](_evaluate(left_operand), _evaluate(right))
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
             value = _FUNCTIONS[name](*map(_evaluate, arguments))
     if value is None:
@@ -166,10 +166,10 @@ def shift_date(request: DateSum) -> str:
         month = request.start.month - 1 + request.months + 12 * request.years
         year, month = request.start.year + month // 12, month % 12 + 1
         day = min(request.start.day, calendar.monthrange(year, month)[1])
-        moved = date(year, month, day) + timedelta(days=request.days, weeks=request.weeks)
+        moved_date = date(year, month, day) + timedelta(days=request.days, weeks=request.weeks)
     except (ValueError, OverflowError, calendar.IllegalMonthError):
         raise ToolMistake("Dates go from the year 1 to the year 9999.") from None
-    return f"{moved.isoformat()}, a {moved:%A}"
+    return f"{moved_date.isoformat()}, a {moved_date:%A}"
 
 
 TOOLS = (

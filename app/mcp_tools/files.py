@@ -123,8 +123,8 @@ class FolderReader:
 
     def _resolve(self, path: str) -> Path:
         """Return a path below the folders, links followed. Raises ToolMistake."""
-        given = Path(path).expanduser()
-        candidates = [given] if given.is_absolute() else [root / given for root in self._roots]
+        given_path = Path(path).expanduser()
+        candidates = [given_path] if given_path.is_absolute() else [root / given_path for root in self._roots]
         for candidate in candidates:
             real = Path(os.path.realpath(candidate))
             if any(real.is_relative_to(root) for root in self._roots) and real.exists():
@@ -152,14 +152,14 @@ def _size_of(entry: "os.DirEntry[str]") -> int:
         return 0
 
 
-def _files_below(roots: Sequence[Path], ending: str) -> Iterator[Path]:
+def _files_below(roots: Sequence[Path], suffix: str) -> Iterator[Path]:
     for root in roots:
         if root.is_file():
             yield root
             continue
         for folder, folders, names in os.walk(root):
             folders[:] = sorted(name for name in folders if name not in _SKIPPED)
-            paths = (Path(folder, name) for name in sorted(names) if name.endswith(ending))
+            paths = (Path(folder, name) for name in sorted(names) if name.endswith(suffix))
             yield from (path for path in paths if not _leads_out(path, root))
 
 

@@ -82,5 +82,5 @@ def serve(name: str, tools: Sequence[BuiltinTool]) -> None:
 
 
 async def _serve(server: Server) -> None:
-    async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    async with stdio_server() as (read_stream, write_stream):
+        await server.run(read_stream, write_stream, server.create_initialization_options())

@@ -97,8 +97,8 @@ class EgressGate:
             last_at=now,
         )
 
-        def record(**counted: int) -> None:
-            self._add_connection(replace(blank, **counted))
+        def record(**byte_count: int) -> None:
+            self._add_connection(replace(blank, **byte_count))
 
         record(count=1)
         if is_refused:
@@ -118,8 +118,8 @@ class EgressGate:
     def take_connections(self) -> list[Connection]:
         """Return what was noted since the last time, one for each host and purpose."""
         with self._lock:
-            taken, self._noted = list(self._noted.values()), {}
-        return taken
+            taken_connections, self._noted = list(self._noted.values()), {}
+        return taken_connections
 
     def add_holder(self, holder: ConnectionHolder) -> None:
         """Have something that keeps connections open end them when the door is closed."""
@@ -136,8 +136,10 @@ class EgressGate:
     def _add_connection(self, connection: Connection) -> None:
         with self._lock:
             is_news = not self._noted
-            known = self._noted.get(connection.key)
-            self._noted[connection.key] = merge_connections(known, connection) if known else connection
+            known_connection = self._noted.get(connection.key)
+            self._noted[connection.key] = (
+                merge_connections(known_connection, connection) if known_connection else connection
+            )
         if is_news:
             self._news()
 

@@ -16,8 +16,10 @@ class OpenConnections:
 
     def add_transport(self, name: str, transport: asyncio.WriteTransport) -> None:
         """Note one that is open; those that have ended are forgotten. uvloop's take no weak references."""
-        kept = {known for known in self._transports.get(name, ()) if not known.is_closing()}
-        self._transports[name] = kept | {transport}
+        open_transports = {
+            known_transport for known_transport in self._transports.get(name, ()) if not known_transport.is_closing()
+        }
+        self._transports[name] = open_transports | {transport}
 
     def cut_all(self, name: str) -> None:
         """Break off every one of a machine."""

@@ -61,15 +61,17 @@ def connect_soon(
     """
     host, port = address
     until = time.monotonic() + CONNECT_S
-    waiting = _resolve_within(host, port, CONNECT_S)
+    resolution = _resolve_within(host, port, CONNECT_S)
     problem = OSError(errno.EHOSTUNREACH, f"no address of {host} answers")
-    while waiting:
-        family, target = waiting.pop(0)
-        left = until - time.monotonic()
-        if left <= 0:
+    while resolution:
+        family, target = resolution.pop(0)
+        seconds_left = until - time.monotonic()
+        if seconds_left <= 0:
             raise problem
         try:
-            return _connect_to(family, target, (max(left / (len(waiting) + 1), _LEAST_S), timeout), source_address)
+            return _connect_to(
+                family, target, (max(seconds_left / (len(resolution) + 1), _LEAST_S), timeout), source_address
+            )
         except OSError as error:
             problem = error
     raise problem

@@ -178,6 +178,6 @@ def _parse_proxy_request(head: bytes) -> _ProxyRequest:
     if url.scheme != "http" or not url.hostname:
         raise ValueError("not a request to a proxy")
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    kept = [line for line in rest if line and not line.lower().startswith(_HOP)]
-    plain = [f"{method} {path} {version}".encode("latin-1"), *kept, b"Connection: close", b"", b""]
+    kept_lines = [line for line in rest if line and not line.lower().startswith(_HOP)]
+    plain = [f"{method} {path} {version}".encode("latin-1"), *kept_lines, b"Connection: close", b"", b""]
     return _ProxyRequest(url.hostname, url.port or _PORTS["http"], b"\r\n".join(plain))

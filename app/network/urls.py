@@ -44,8 +44,8 @@ class _EgressConnection(HTTPConnection):
 
     def connect(self) -> None:
         """Connect, if that is allowed. Raises Offline, OSError."""
-        tunnelled: str | None = getattr(self, "_tunnel_host", None)
-        call = egress_gate.note_call(tunnelled or self.host, self._target_port(), self._purpose)
+        tunnelled_host: str | None = getattr(self, "_tunnel_host", None)
+        call = egress_gate.note_call(tunnelled_host or self.host, self._target_port(), self._purpose)
         try:
             super().connect()
         except OSError:
@@ -54,8 +54,8 @@ class _EgressConnection(HTTPConnection):
         self.response_class = cast("type[HTTPResponse]", partial(_ByteCountResponse, call))
 
     def _target_port(self) -> int:
-        tunnelled: int | None = getattr(self, "_tunnel_port", None)
-        return tunnelled or self.port
+        tunnelled_port: int | None = getattr(self, "_tunnel_port", None)
+        return tunnelled_port or self.port
 
 
 class _EgressTlsConnection(_EgressConnection, HTTPSConnection):
@@ -111,9 +111,9 @@ class _ByteCountResponse(HTTPResponse):
 
     def __init__(self, call: EgressCall, sock: socket.socket, *args: Any, **options: Any) -> None:  # noqa: ANN401 -- http.client's own
         super().__init__(sock, *args, **options)
-        counting = _ByteCountReader(self.fp.detach(), call, sock)
-        egress_gate.add_holder(counting)
-        self.fp = BufferedReader(counting)
+        counting_reader = _ByteCountReader(self.fp.detach(), call, sock)
+        egress_gate.add_holder(counting_reader)
+        self.fp = BufferedReader(counting_reader)
 
 
 class _ByteCountReader(RawIOBase):

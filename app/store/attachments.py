@@ -125,8 +125,8 @@ def tidy_attachments(connection: sqlite3.Connection, files: AttachmentFiles) -> 
     """Forget what was never sent, and delete the files that nothing uses any more."""
     with transaction(connection):
         oldest = time.time() - _KEEP_UNSENT_S - CLOCK_SLACK_S
-        unowned = "message IS NULL AND folder IS NULL"
-        connection.execute(f"DELETE FROM attachments WHERE {unowned} AND created_at < ?", (oldest,))  # noqa: S608 -- a constant
+        is_unowned = "message IS NULL AND folder IS NULL"
+        connection.execute(f"DELETE FROM attachments WHERE {is_unowned} AND created_at < ?", (oldest,))  # noqa: S608 -- a constant
         connection.execute("DELETE FROM indexed_files WHERE hash NOT IN (SELECT hash FROM attachments)")
     files.sweep({row[0] for row in connection.execute("SELECT DISTINCT hash FROM attachments")})
 

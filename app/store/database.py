@@ -99,13 +99,13 @@ def save_connections(database: sqlite3.Connection, connections: Sequence[Connect
 
 def list_connections(database: sqlite3.Connection, *, limit: int) -> list[Connection]:
     """Return the last ones, newest first. One that this version cannot read is left out."""
-    decoded: list[Connection] = []
+    connections: list[Connection] = []
     for (text,) in database.execute("SELECT value FROM connections ORDER BY at DESC, id LIMIT ?", (limit,)):
         try:
-            decoded.append(msgspec.json.decode(text, type=Connection))
+            connections.append(msgspec.json.decode(text, type=Connection))
         except msgspec.MsgspecError:  # a later version has more purposes
             continue
-    return decoded
+    return connections
 
 
 def forget_connections(database: sqlite3.Connection) -> None:
@@ -207,9 +207,9 @@ class ChatStore:
 
     async def tidy(self) -> list[str]:
         """Delete for good what was in the trash for 30 days, and files that nothing has; return the chats' ids."""
-        purged = await self._run_job(purge_old_chats)
+        purged_chats = await self._run_job(purge_old_chats)
         await self._run_job(attachments.tidy_attachments, self._files)
-        return purged
+        return purged_chats
 
     async def index_files(self) -> None:
         """Have searches find the text of files that were kept before searches looked into files; one at a time."""
@@ -231,10 +231,10 @@ class ChatStore:
 
     async def change_folder(self, folder: str, patch: ChatFolderPatch) -> ChatFolder:
         """Change what the patch names. Raises NotFound and BadRequest."""
-        changed = await self._run_job(folders.change_folder, folder, patch)
+        changed_folder = await self._run_job(folders.change_folder, folder, patch)
         if patch.files is not None:
             await self._run_job(attachments.tidy_attachments, self._files)
-        return changed
+        return changed_folder
 
     async def delete_folder(self, folder: str, *, with_chats: bool) -> list[str]:
         """Delete a folder; return the ids of its chats, which stay or go to the trash. Raises NotFound."""

@@ -65,11 +65,13 @@ def delete_message(connection: sqlite3.Connection, chat: str, message: str) -> N
     """Hide one message; what follows it stays. Raises NotFound, and Conflict while it or what follows is written."""
     with transaction(connection):
         require_chat(connection, chat)
-        hidden = find_message(connection, chat, message)
-        _require_still(connection, hidden)
+        hidden_message = find_message(connection, chat, message)
+        _require_still(connection, hidden_message)
         connection.execute("UPDATE messages SET deleted_at = ? WHERE id = ?", (time.time(), message))
         if _head_of(connection, chat) == message:
-            connection.execute("UPDATE chats SET head = ? WHERE id = ?", (_place_after(connection, hidden), chat))
+            connection.execute(
+                "UPDATE chats SET head = ? WHERE id = ?", (_place_after(connection, hidden_message), chat)
+            )
 
 
 def restore_message(connection: sqlite3.Connection, chat: str, message: str) -> Chat:
@@ -136,11 +138,11 @@ def _head_of(connection: sqlite3.Connection, chat: str) -> str | None:
     return row[0]
 
 
-def _place_after(connection: sqlite3.Connection, hidden: Message) -> str | None:
+def _place_after(connection: sqlite3.Connection, hidden_message: Message) -> str | None:
     """Return where to read on when the last message of the path is gone: another version of it, or what was before."""
-    chat = read_chat(connection, hidden.chat)
-    versions = [message.id for message in chat.messages if message.parent == hidden.parent]
-    return _newest_leaf(connection, hidden.chat, versions[-1]) if versions else hidden.parent
+    chat = read_chat(connection, hidden_message.chat)
+    versions = [message.id for message in chat.messages if message.parent == hidden_message.parent]
+    return _newest_leaf(connection, hidden_message.chat, versions[-1]) if versions else hidden_message.parent
 
 
 def _newest_leaf(connection: sqlite3.Connection, chat: str, message: str) -> str:

@@ -63,12 +63,12 @@ class AttachmentFiles:
             with suppress(OSError):  # it is swept away later
                 self._path(digest, part).unlink(missing_ok=True)
 
-    def sweep(self, used: Collection[str]) -> None:
+    def sweep(self, used_hashes: Collection[str]) -> None:
         """Delete what is not among the hashes `used`. What somebody else put there stays."""
         with suppress(OSError):
             for entry in list(self.folder.iterdir()):
                 match = _NAME.fullmatch(entry.name)
-                if match is not None and (match[1] not in used or entry.name.endswith(_DRAFT)):
+                if match is not None and (match[1] not in used_hashes or entry.name.endswith(_DRAFT)):
                     with suppress(OSError):
                         entry.unlink()
 

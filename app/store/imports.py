@@ -66,18 +66,18 @@ def _folder_of(connection: sqlite3.Connection, chat: Chat) -> str | None:
 
 def _check_chat(chat: Chat) -> None:
     """Return if it is one that could have come to be here. Raises BadRequest."""
-    seen: set[str] = set()
+    seen_ids: set[str] = set()
     for message in chat.messages:
-        if message.parent is not None and message.parent not in seen:
+        if message.parent is not None and message.parent not in seen_ids:
             raise _misfit(chat, "a message follows one that is not there before it")
         if len(message.attachments) > MOST_ATTACHMENTS:
             raise _misfit(chat, "a message has more files than one takes")
-        if message.id in seen or not _is_id(message.id) or message.chat != chat.id:
+        if message.id in seen_ids or not _is_id(message.id) or message.chat != chat.id:
             raise _misfit(chat, "a message has no id of its own")
         if message.status is MessageStatus.GENERATING or not _is_time(message.created_at):
             raise _misfit(chat, "a message is not finished, or has no time")
-        seen.add(message.id)
-    if not _is_id(chat.id) or chat.head not in {None, *seen}:
+        seen_ids.add(message.id)
+    if not _is_id(chat.id) or chat.head not in {None, *seen_ids}:
         raise _misfit(chat, "it has no id, or its last message is not there")
     if not _is_time(chat.created_at) or not _is_time(chat.updated_at):
         raise _misfit(chat, "it has no time")
@@ -105,10 +105,10 @@ def _import_chat(connection: sqlite3.Connection, chat: Chat) -> str:
     if row[0] is not None:
         return "deleted"
     there = {id_ for (id_,) in connection.execute("SELECT id FROM messages WHERE chat = ?", (chat.id,))}
-    missing = [message for message in chat.messages if message.id not in there]
-    if not missing:
+    missing_messages = [message for message in chat.messages if message.id not in there]
+    if not missing_messages:
         return "unchanged"
-    _add_messages(connection, chat, missing)
+    _add_messages(connection, chat, missing_messages)
     if chat.updated_at > row[1]:
         changed_at = find_unused_time(connection, chat.updated_at)
         connection.execute("UPDATE chats SET head = ?, updated_at = ? WHERE id = ?", (chat.head, changed_at, chat.id))

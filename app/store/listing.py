@@ -54,10 +54,10 @@ def parse_query(text: str) -> SearchQuery | None:
     words = [word[:_MAX_WORD] for word in text.replace("\0", " ").split()][:_MAX_WORDS]
     if not words:
         return None
-    indexed = [word for word in words if _is_indexed(word)]
-    quoted = ['"{}"'.format(word.replace('"', '""')) for word in indexed]
+    indexed_words = [word for word in words if _is_indexed(word)]
+    quoted_words = ['"{}"'.format(word.replace('"', '""')) for word in indexed_words]
     return SearchQuery(
-        match=" ".join(quoted) + "*" if quoted else "",
+        match=" ".join(quoted_words) + "*" if quoted_words else "",
         parts=tuple(word for word in words if not _is_indexed(word)),
     )
 
@@ -69,8 +69,8 @@ def snippet_around(text: str, part: str) -> str:
         return _one_line(text[: 2 * _CONTEXT])
     start, end = max(0, match.start() - _CONTEXT), match.end() + _CONTEXT
     before, after = text[start : match.start()], text[match.end() : end]
-    marked = f"{before}{MARK_START}{match.group()}{MARK_END}{after}"
-    return _one_line(("…" if start else "") + marked + ("…" if end < len(text) else ""))
+    marked_text = f"{before}{MARK_START}{match.group()}{MARK_END}{after}"
+    return _one_line(("…" if start else "") + marked_text + ("…" if end < len(text) else ""))
 
 
 def _is_indexed(word: str) -> bool:
@@ -136,8 +136,10 @@ def list_chats(connection: sqlite3.Connection, request: ListRequest) -> list[Cha
     where = _place_condition(request)
     if request.shelf is not ChatShelf.CURRENT:
         return _list_some(connection, where, limit, request.before)
-    pinned = [] if request.before is not None else _list_some(connection, where.and_("c.is_pinned"), MAX_PAGE, None)
-    return pinned + _list_some(connection, where.and_("NOT c.is_pinned"), limit, request.before)
+    pinned_chats = (
+        [] if request.before is not None else _list_some(connection, where.and_("c.is_pinned"), MAX_PAGE, None)
+    )
+    return pinned_chats + _list_some(connection, where.and_("NOT c.is_pinned"), limit, request.before)
 
 
 class _Condition(NamedTuple):
@@ -201,15 +203,15 @@ def _search_titles(
     """Return chats whose titles have all words: first those whose titles begin with what was typed; newest first."""
     in_title, title_values = _match_condition(search, _TITLES)
     where = _place_condition(request)
-    beginning = escape_like(" ".join(request.query.split())) + "%"
-    chosen = (
+    title_pattern = escape_like(" ".join(request.query.split())) + "%"
+    chosen_rows = (
         f"SELECT c.seq FROM chats c WHERE {where.sql} AND {in_title}"  # noqa: S608 -- constant names; what was typed is bound
         " ORDER BY c.title LIKE ? ESCAPE '\\' DESC, c.updated_at DESC LIMIT ?"
     )
     rows = connection.execute(
-        f"SELECT {_SUMMARY}, NULL, NULL FROM chats c WHERE c.seq IN ({chosen})"  # noqa: S608 -- as above
+        f"SELECT {_SUMMARY}, NULL, NULL FROM chats c WHERE c.seq IN ({chosen_rows})"  # noqa: S608 -- as above
         " ORDER BY c.title LIKE ? ESCAPE '\\' DESC, c.updated_at DESC",
-        (*where.values, *title_values, beginning, limit, beginning),
+        (*where.values, *title_values, title_pattern, limit, title_pattern),
     )
     return [_build_hit(connection, search, row) for row in rows.fetchall()]
 

@@ -126,13 +126,13 @@ def list_trials(connection: sqlite3.Connection, *, model: str = "") -> list[Tria
 
 
 def _decode_rows(texts: Iterable[str], kind: type[T]) -> list[T]:
-    decoded: list[T] = []
+    records: list[T] = []
     for text in texts:
         try:
-            decoded.append(msgspec.json.decode(text, type=kind))
+            records.append(msgspec.json.decode(text, type=kind))
         except msgspec.MsgspecError:
             continue
-    return decoded
+    return records
 
 
 def _encode_json(value: msgspec.Struct) -> str:

@@ -290,14 +290,14 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 def fault_of(error: sqlite3.Error | OSError, folder: Path) -> StorageFault | None:
     """Return what to tell a person of a database in `folder`, or None when the error is a mistake of this program."""
-    known: StorageFault | None
+    known_fault: StorageFault | None
     if isinstance(error, OSError):
-        known = _FULL if is_disk_full(error) else _UNREACHABLE
+        known_fault = _FULL if is_disk_full(error) else _UNREACHABLE
     else:
-        known = _KNOWN.get(_code_of(error))
-    if known is None:
+        known_fault = _KNOWN.get(_code_of(error))
+    if known_fault is None:
         return None
-    body = (_FULL if known is _UNREACHABLE and _is_full(folder) else known).body
+    body = (_FULL if known_fault is _UNREACHABLE and _is_full(folder) else known_fault).body
     return StorageFault(body.sentence, hint=body.hint, code=body.code, detail=str(error))
 
 

@@ -41,15 +41,15 @@ def save_preset(connection: sqlite3.Connection, new: SavePreset) -> ChatPreset:
 
 def import_presets(connection: sqlite3.Connection, presets: Sequence[ChatPreset]) -> PresetImportResult:
     """Add presets, all or none. Raises BadRequest where there are too many."""
-    added: list[str] = []
+    added_names: list[str] = []
     with transaction(connection):
         for preset in presets:
             name = _free_name(connection, preset)
             if name:
                 _put(connection, msgspec.structs.replace(preset, name=name))
-                added.append(name)
+                added_names.append(name)
         _check_count(connection)
-    return PresetImportResult(added=added, unchanged=len(presets) - len(added))
+    return PresetImportResult(added=added_names, unchanged=len(presets) - len(added_names))
 
 
 def delete_preset(connection: sqlite3.Connection, name: str) -> None:
@@ -82,10 +82,10 @@ def _check_count(connection: sqlite3.Connection) -> None:
 def _free_name(connection: sqlite3.Connection, preset: ChatPreset) -> str:
     """Return the name under which a preset is added; empty where it is there already, maybe with a number."""
     number, name = 1, preset.name
-    while (stored := _find_preset(connection, name)) is not None:
-        if msgspec.json.decode(stored) == msgspec.to_builtins(msgspec.structs.replace(preset, name=name)):
+    while (stored_preset := _find_preset(connection, name)) is not None:
+        if msgspec.json.decode(stored_preset) == msgspec.to_builtins(msgspec.structs.replace(preset, name=name)):
             return ""
         number += 1
-        ending = f" ({number})"
-        name = preset.name[: LONGEST_NAME - len(ending)].rstrip() + ending
+        name_suffix = f" ({number})"
+        name = preset.name[: LONGEST_NAME - len(name_suffix)].rstrip() + name_suffix
     return name

@@ -250,8 +250,8 @@ def begin_turn(connection: sqlite3.Connection, chat: str, turn: NewTurn, answer:
         )
         connection.execute(_ADD_MESSAGE, values)
         if turn.continues is not None:
-            drawn = [file.id for file in find_message(connection, chat, turn.continues).attachments]
-            claim_attachments(connection, answer.id, drawn, [new_id() for _ in drawn])
+            drawn_files = [file.id for file in find_message(connection, chat, turn.continues).attachments]
+            claim_attachments(connection, answer.id, drawn_files, [new_id() for _ in drawn_files])
         connection.execute(
             "UPDATE chats SET head = ?, updated_at = ?, title = iif(title = '', ?, title) WHERE id = ?",
             (answer.id, now, _title_of(connection, turn), chat),
@@ -285,18 +285,20 @@ def move_reader(connection: sqlite3.Connection, chat: str, message: str) -> None
 
 def copy_chat(connection: sqlite3.Connection, chat: str, title: str) -> str:
     """Store a chat with the settings, folder and tags of another; return its id. In the caller's transaction."""
-    copied, now = new_id(), find_unused_time(connection)
+    copied_id, now = new_id(), find_unused_time(connection)
     connection.execute(
         "INSERT INTO chats (id, title, model, system_prompt, sampling, head, created_at, updated_at, folder,"
         " overflow, collections, title_by)"
         " SELECT ?, iif(? = '', title, ?), model, system_prompt, sampling, NULL, ?, ?, folder,"
         " overflow, collections, 'person' FROM chats WHERE id = ?",
-        (copied, title.strip(), title.strip(), now, now, chat),
+        (copied_id, title.strip(), title.strip(), now, now, chat),
     )
     servers = read_chat(connection, chat, with_messages=False).tools.servers  # what was allowed was for that chat
-    connection.execute("UPDATE chats SET tools = ? WHERE id = ?", (_encode_tools(ChatTools(servers=servers)), copied))
-    folders.set_tags(connection, copied, folders.tags_of(connection, chat))
-    return copied
+    connection.execute(
+        "UPDATE chats SET tools = ? WHERE id = ?", (_encode_tools(ChatTools(servers=servers)), copied_id)
+    )
+    folders.set_tags(connection, copied_id, folders.tags_of(connection, chat))
+    return copied_id
 
 
 def save_answer(connection: sqlite3.Connection, answer: Message) -> None:
@@ -391,8 +393,8 @@ def find_message(connection: sqlite3.Connection, chat: str, message: str) -> Mes
     if row is None:
         raise NotFound("There is no such message in this chat.", code="message_not_found")
     above = f"{_PATH} SELECT {_MESSAGE} FROM messages WHERE deleted_at IS NOT NULL AND id IN (SELECT id FROM path)"  # noqa: S608 -- constant names
-    deleted = connection.execute(above, (message, chat)).fetchall() if row[_PARENT] is not None else []
-    return _with_attachments(connection, _parse_messages([row, *deleted]))[0]
+    deleted_parents = connection.execute(above, (message, chat)).fetchall() if row[_PARENT] is not None else []
+    return _with_attachments(connection, _parse_messages([row, *deleted_parents]))[0]
 
 
 def require_chat(connection: sqlite3.Connection, chat: str) -> None:
@@ -422,12 +424,12 @@ _ID, _PARENT, _DELETED = _FIELDS.index("id"), _FIELDS.index("parent"), _FIELDS.i
 def _parse_messages(rows: Iterable[Row]) -> Iterator[Message]:
     """Yield the messages that are not deleted, each below the nearest of these that is not."""
     rows = list(rows)
-    deleted = {row[_ID]: row[_PARENT] for row in rows if row[_DELETED] is not None}
+    deleted_parents = {row[_ID]: row[_PARENT] for row in rows if row[_DELETED] is not None}
     for row in rows:
         if row[_DELETED] is None:
             message, parent = _parse_message(row), row[_PARENT]
-            while parent in deleted:
-                parent = deleted[parent]
+            while parent in deleted_parents:
+                parent = deleted_parents[parent]
             yield message if parent == message.parent else msgspec.structs.replace(message, parent=parent)
 
 
@@ -439,8 +441,10 @@ def _parse_message(row: Row) -> Message:
     fields["calls"] = calls if fields["status"] == MessageStatus.GENERATING else end_open_calls(calls)
     actions = fields["actions"]
     fields["actions"] = msgspec.json.decode(str(actions), type=list[AnswerAction]) if actions else []
-    stored = fields["documents"]
-    fields["documents"] = msgspec.json.decode(str(stored), type=AnswerDocuments) if stored else AnswerDocuments()
+    stored_documents = fields["documents"]
+    fields["documents"] = (
+        msgspec.json.decode(str(stored_documents), type=AnswerDocuments) if stored_documents else AnswerDocuments()
+    )
     fields["timings"] = None if fields["timings"] is None else msgspec.json.decode(str(fields["timings"]), type=Timings)
     return msgspec.convert(fields, Message)
 

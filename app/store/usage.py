@@ -68,12 +68,12 @@ def usage_since(connection: sqlite3.Connection, at: float) -> list[UsageRow]:
             client=client,
             model=model,
             requests=requests,
-            failed=failed,
+            failed=failed_count,
             prompt_tokens=int(prompt),
-            cached_tokens=int(cached),
+            cached_tokens=int(cached_tokens),
             completion_tokens=int(completion),
         )
-        for client, model, requests, failed, prompt, cached, completion in rows
+        for client, model, requests, failed_count, prompt, cached_tokens, completion in rows
     ]
 
 
@@ -95,13 +95,13 @@ def usage_by_key(connection: sqlite3.Connection, at: float) -> list[KeyDay]:
             key_id=key_id,
             key=name,
             requests=requests,
-            failed=failed,
+            failed=failed_count,
             held_back=held_back,
             prompt_tokens=int(prompt),
-            cached_tokens=int(cached),
+            cached_tokens=int(cached_tokens),
             completion_tokens=int(completion),
         )
-        for day, key_id, name, _, requests, failed, held_back, prompt, cached, completion in rows
+        for day, key_id, name, _, requests, failed_count, held_back, prompt, cached_tokens, completion in rows
     ]
 
 

@@ -117,18 +117,18 @@ class EngineProcess:
 
     def _wait_for_end(self) -> None:
         code = self._group.wait()
-        ended = time.monotonic()
+        ended_at = time.monotonic()
         for stream, reader in self._readers.items():
-            while reader.is_alive() and not self._is_silent(stream, ended):
+            while reader.is_alive() and not self._is_silent(stream, ended_at):
                 reader.join(_LOOKS_EVERY_S)
         self._group.close_stdin()
         self._call_in_loop(self._handlers.ended, self, code)
 
-    def _is_silent(self, stream: str, ended: float) -> bool:
+    def _is_silent(self, stream: str, ended_at: float) -> bool:
         """Tell whether nothing more is to be expected. What was read and waits to be passed on is."""
         now = time.monotonic()
-        silent_since = max(ended, self._reading_since.get(stream, now))
-        return now - silent_since > _LAST_WORDS_S or now - ended > _MOST_WORDS_S
+        silent_since = max(ended_at, self._reading_since.get(stream, now))
+        return now - silent_since > _LAST_WORDS_S or now - ended_at > _MOST_WORDS_S
 
     def _call_in_loop(self, call: Callable[..., None], *arguments: object) -> bool:
         try:

@@ -66,29 +66,33 @@ async def dial_host(host: DialTarget, protocol: Callable[[], P]) -> tuple[asynci
 
 async def _dial_machine(name: str, protocol: Callable[[], P]) -> tuple[asyncio.Transport, P]:
     """Connect to a paired machine, wherever it is now. Raises OSError, also for one that is not paired any more."""
-    pinned = machine_addresses.find_host(name)
-    if pinned is None:
+    pinned_machine = machine_addresses.find_host(name)
+    if pinned_machine is None:
         raise OSError("this machine is not paired any more")
-    call = egress_gate.note_call(pinned.address, pinned.port, Purpose(why=ConnectionReason.MACHINES, about=pinned.name))
+    call = egress_gate.note_call(
+        pinned_machine.address, pinned_machine.port, Purpose(why=ConnectionReason.MACHINES, about=pinned_machine.name)
+    )
     try:
-        return await _connect_pinned(name, pinned, protocol)
+        return await _connect_pinned(name, pinned_machine, protocol)
     except OSError:
         call.note_failure()
         raise
 
 
-async def _connect_pinned(name: str, pinned: MachineAddress, protocol: Callable[[], P]) -> tuple[asyncio.Transport, P]:
-    address = (await _resolve_allowed(DialTarget(pinned.address, pinned.port, is_tls=True)))[0]
+async def _connect_pinned(
+    name: str, pinned_machine: MachineAddress, protocol: Callable[[], P]
+) -> tuple[asyncio.Transport, P]:
+    address = (await _resolve_allowed(DialTarget(pinned_machine.address, pinned_machine.port, is_tls=True)))[0]
     transport, made = await asyncio.get_running_loop().create_connection(
         protocol,
         address,
-        pinned.port,
-        ssl=pinned.context,
+        pinned_machine.port,
+        ssl=pinned_machine.context,
         server_hostname=name,
         ssl_handshake_timeout=HANDSHAKE_S,
     )
     try:
-        check_peer(transport.get_extra_info("ssl_object"), {pinned.fingerprint})
+        check_peer(transport.get_extra_info("ssl_object"), {pinned_machine.fingerprint})
     except OSError:
         transport.abort()
         raise
@@ -103,28 +107,28 @@ def dial_loopback(host: DialTarget) -> socket.socket | None:
     """
     if sys.platform == "win32":
         return None
-    dialed = socket.socket()
+    dialed_socket = socket.socket()
     try:
-        dialed.settimeout(0.0)
+        dialed_socket.settimeout(0.0)
         with contextlib.suppress(BlockingIOError):
-            dialed.connect((host.name, host.port))
-        dialed.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            dialed_socket.connect((host.name, host.port))
+        dialed_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except BaseException:
-        dialed.close()
+        dialed_socket.close()
         raise
-    return dialed
+    return dialed_socket
 
 
-def send_at_once(dialed: socket.socket, data: bytes) -> bool:
+def send_at_once(dialed_socket: socket.socket, data: bytes) -> bool:
     """Send all of it now and return True, or close the socket: nobody begins with half a request. Raises OSError."""
     is_sent = False
     try:
-        is_sent = dialed.send(data) == len(data)
+        is_sent = dialed_socket.send(data) == len(data)
     except BlockingIOError:  # too many wait there to be let in
         pass
     finally:
         if not is_sent:
-            dialed.close()
+            dialed_socket.close()
     return is_sent
 
 

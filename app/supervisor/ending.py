@@ -195,8 +195,8 @@ class EngineStateBase(ABC):
         self._launched_at = now
         self._grace_s = _USUAL_STOP.grace_s
         is_left = EngineTimer.UNWAITED in self.timers
-        unwaited = {EngineTimer.UNWAITED: self.timers[EngineTimer.UNWAITED]} if is_left else {}
-        self.timers = {EngineTimer.HARD: now + (self._policy().hard_s or _USUAL.hard_s), **unwaited}
+        unwaited_timer = {EngineTimer.UNWAITED: self.timers[EngineTimer.UNWAITED]} if is_left else {}
+        self.timers = {EngineTimer.HARD: now + (self._policy().hard_s or _USUAL.hard_s), **unwaited_timer}
         self._effects.append(m.LaunchRun(run=self.run, request=request))
 
     def _arm_idle(self) -> None:

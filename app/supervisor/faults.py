@@ -102,7 +102,7 @@ def start_failure(program: str, error: OSError) -> Failure:
 def prepare_failure(error: OSError) -> Failure:
     """Name a launch whose private files or record the disk would not take."""
     if is_disk_full(error):
-        fault = write_fault("the engine", error, done="started").body
+        fault = write_fault("the engine", error, action="started").body
         return Failure(kind=FailureKind.DISK_FULL, sentence=fault.sentence, hint=fault.hint)
     return Failure(
         kind=FailureKind.UNKNOWN,
@@ -113,12 +113,20 @@ def prepare_failure(error: OSError) -> Failure:
 
 def room_failure(refusal: RefuseLoad) -> Failure:
     """Name a load that would not fit even if everything went that may go."""
-    model, pinned = refusal.model, ", ".join(refusal.pinned)
-    hint = f"Unpin or unload {pinned}." if pinned else "Choose a smaller model, or a smaller quantisation of this one."
+    model, pinned_models = refusal.model, ", ".join(refusal.pinned)
+    hint = (
+        f"Unpin or unload {pinned_models}."
+        if pinned_models
+        else "Choose a smaller model, or a smaller quantisation of this one."
+    )
     if refusal.pool == PLACES:
-        sentence = f"{model} cannot be loaded: as many models as allowed at once are pinned ({pinned})."
+        sentence = f"{model} cannot be loaded: as many models as allowed at once are pinned ({pinned_models})."
     else:
-        beside = f" beside {pinned}, which {'are' if len(refusal.pinned) > 1 else 'is'} pinned" if pinned else ""
+        beside = (
+            f" beside {pinned_models}, which {'are' if len(refusal.pinned) > 1 else 'is'} pinned"
+            if pinned_models
+            else ""
+        )
         takes = "an unknown amount of" if refusal.needed is None else f"about {words.format_bytes(refusal.needed)} of"
         where = "memory" if refusal.pool == SYSTEM else f"memory on {refusal.pool}"
         available = words.format_bytes(refusal.available)

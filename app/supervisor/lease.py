@@ -67,5 +67,5 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
         Waits a little: a socket breaks before the process has been seen to end and its last words have been read. An
         endpoint has no process of ours to see.
         """
-        done, _ = await asyncio.wait({self.end}, timeout=timeout_s if self.status.pid is not None else 0.0)
-        return self.end.result() if done and not self.end.cancelled() else None
+        done_tasks, _ = await asyncio.wait({self.end}, timeout=timeout_s if self.status.pid is not None else 0.0)
+        return self.end.result() if done_tasks and not self.end.cancelled() else None

@@ -117,11 +117,11 @@ class MemoryArbiter:
     async def _read_gauge(self, gauge: Gauge) -> MemoryLimits:
         residents = self.ledger.residents
         try:
-            reading = await gauge([resident.pid for resident in residents if resident.pid is not None])
+            memory_reading = await gauge([resident.pid for resident in residents if resident.pid is not None])
         except Exception:  # a gauge that fails must not keep every model from loading
             logging.getLogger(__name__).exception("Free memory could not be read")
             return MemoryLimits()
-        return limits_of(reading, residents, self._policy().head_room)
+        return limits_of(memory_reading, residents, self._policy().head_room)
 
     def _apply_decision(self, limits: MemoryLimits) -> None:
         for effect, run in self.ledger.decide_effects(limits, time.monotonic()):
@@ -213,9 +213,9 @@ class MemoryLedger:
 
     def take_newly_blocked(self) -> list[tuple[str, int]]:
         """Return the models, each with its run, that turned out to have to wait in the last decision."""
-        blocked = set(self._queue)
-        new = blocked - self._blocked
-        self._blocked = blocked
+        blocked_tickets = set(self._queue)
+        new = blocked_tickets - self._blocked
+        self._blocked = blocked_tickets
         return [(model, self._queue[model][1]) for model in self._queue if model in new]
 
     def next_due(self, now: float) -> float | None:
@@ -235,10 +235,12 @@ class MemoryLedger:
 
     def _fills_graphics(self) -> bool:
         """Tell whether a load is taking graphics memory, nobody knows how much of its share yet: it counts twice."""
-        loading = (
+        loading_runs = (
             resident for resident in self.residents if not (resident.is_idle or resident.is_busy or resident.is_leaving)
         )
-        return any(pool != SYSTEM and size for resident in loading for pool, size in (resident.holds or {}).items())
+        return any(
+            pool != SYSTEM and size for resident in loading_runs for pool, size in (resident.holds or {}).items()
+        )
 
     def _note_effect(self, effect: RoomEffect) -> int:
         if not isinstance(effect, GrantRoom | RefuseLoad):
@@ -252,7 +254,7 @@ class MemoryLedger:
 def memory_state(ledger: MemoryLedger, limits: MemoryLimits, policy: SupervisorPolicy, now: float) -> MemoryState:
     """Return what people are shown of it."""
     pools = [_describe_pool(pool, limit, limits.head_room, ledger.residents) for pool, limit in limits.pools.items()]
-    waiting = [
+    waiting_loads = [
         WaitingLoad(
             model=load.model,
             seconds=max(0.0, now - load.since),
@@ -261,7 +263,7 @@ def memory_state(ledger: MemoryLedger, limits: MemoryLimits, policy: SupervisorP
         )
         for load in ledger.pending_loads
     ]
-    return MemoryState(pools=pools, waiting=waiting, max_loaded=policy.max_loaded)
+    return MemoryState(pools=pools, waiting=waiting_loads, max_loaded=policy.max_loaded)
 
 
 def _describe_pool(pool: str, limit: int, head_room: int, residents: Iterable[Resident]) -> MemoryPool:

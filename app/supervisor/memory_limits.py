@@ -36,12 +36,15 @@ def correct_holdings(needs: MemoryNeeds | None, reported_bytes: int) -> Mapping[
     more = reported_bytes - needs.buffers
     if not (needs.buffers and total):
         return needs.pools
-    return {pool: max(0, taken + round(more * taken / total)) for pool, taken in needs.pools.items()}
+    return {pool: max(0, taken_bytes + round(more * taken_bytes / total)) for pool, taken_bytes in needs.pools.items()}
 
 
-def limits_of(reading: MemoryReading, seats: Sequence[Resident], head_room: int) -> MemoryLimits:
+def limits_of(memory_reading: MemoryReading, seats: Sequence[Resident], head_room: int) -> MemoryLimits:
     """Return how much all engines may take: what is free, and what those here give back when they go."""
-    pools = {pool: free + _engine_holdings(pool, reading, seats) - head_room for pool, free in reading.free.items()}
+    pools = {
+        pool: free + _engine_holdings(pool, memory_reading, seats) - head_room
+        for pool, free in memory_reading.free.items()
+    }
     return MemoryLimits(pools=pools, head_room=head_room)
 
 
@@ -50,9 +53,9 @@ def is_memory_back(before: Mapping[str, int], now: Mapping[str, int]) -> bool:
     return all(now.get(pool, limit) >= limit - _SLACK for pool, limit in before.items())
 
 
-def _engine_holdings(pool: str, reading: MemoryReading, seats: Sequence[Resident]) -> int:
+def _engine_holdings(pool: str, memory_reading: MemoryReading, seats: Sequence[Resident]) -> int:
     if pool == SYSTEM:
-        return sum(reading.private.get(seat.pid, 0) for seat in seats if seat.pid is not None)
+        return sum(memory_reading.private.get(seat.pid, 0) for seat in seats if seat.pid is not None)
     # What a load has taken so far of a GPU nobody tells: until it is ready, nothing is assumed to be its own.
     residents = (seat for seat in seats if seat.is_idle or seat.is_busy or seat.is_leaving)
     return sum((seat.holds or {}).get(pool, 0) for seat in residents)

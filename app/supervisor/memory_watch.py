@@ -128,12 +128,12 @@ class MemoryPressure:
         self, free: Mapping[str, int], keep_free: int, residents: Sequence[Resident], now: float
     ) -> list[str]:
         """Name the idle engines to stop now: those that hold memory there is too little of."""
-        missing = {pool: float(keep_free - amount) for pool, amount in free.items() if amount < keep_free}
-        if missing:
+        missing_bytes = {pool: float(keep_free - amount) for pool, amount in free.items() if amount < keep_free}
+        if missing_bytes:
             self._calm_since = None
         if any(resident.is_leaving for resident in residents):  # what it frees is not seen yet
             return []
-        return engines_to_free(residents, missing, now)
+        return engines_to_free(residents, missing_bytes, now)
 
     def note_unloaded(self, model: str, request: LoadRequest, now: float) -> None:
         """Note that a model made way."""
@@ -145,17 +145,17 @@ class MemoryPressure:
 
     def model_to_load(self, free: Mapping[str, int], keep_free: int, now: float) -> LoadRequest | None:
         """Return the model to load again, if any: that which went last of those there has been room for."""
-        fitting = [
+        fitting_loads = [
             candidate for candidate in self._unloaded.values() if _leaves_room(candidate.request, free, keep_free)
         ]
-        if not fitting:
+        if not fitting_loads:
             self._calm_since = None
             return None
         if self._calm_since is None:
             self._calm_since = now
         if now - self._calm_since < CALM_S:
             return None
-        return max(fitting, key=lambda candidate: candidate.went_at).request
+        return max(fitting_loads, key=lambda candidate: candidate.went_at).request
 
 
 def _leaves_room(request: LoadRequest, free: Mapping[str, int], keep_free: int) -> bool:

@@ -270,9 +270,9 @@ class EngineOwner:
         self._waiting.pop(ticket, None)
         if not answer.done() or answer.cancelled():
             self.send_message(m.WithdrawTicket(ticket=ticket))
-        elif answer.exception() is None and isinstance(held := answer.result(), RunHandle):
+        elif answer.exception() is None and isinstance(run_handle := answer.result(), RunHandle):
             self.send_message(
-                m.ReleaseLease(run=held.run.number, slot=held.slot)
+                m.ReleaseLease(run=run_handle.run.number, slot=run_handle.slot)
             )  # handed out while this caller was cancelled
 
     async def _run_inbox(self) -> None:
@@ -350,7 +350,7 @@ class EngineOwner:
             self._deps,
             log=self.log,
             tell=self.send_message,
-            changed=lambda: self._announcer.announce(at_once=False),
+            on_change=lambda: self._announcer.announce(at_once=False),
         )
         self._facts = self._run.facts
 
@@ -384,8 +384,8 @@ class EngineOwner:
         self._announcer.close()
         if self._run is not None:
             self._run.kill()
-        waiting, self._waiting = self._waiting, {}
-        for answer in waiting.values():
+        waiting_tickets, self._waiting = self._waiting, {}
+        for answer in waiting_tickets.values():
             if not answer.done():
                 answer.set_exception(_owner_bug(self.model))
 

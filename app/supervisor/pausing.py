@@ -61,13 +61,13 @@ class PauseControl:
         """Return how it stands."""
         if not self._engines.is_paused:
             return Pause()
-        finishing = [
+        finishing_models = [
             status.model
             for status in self._engines.list_statuses()
             if status.in_flight and self._takes_memory(status.model)
         ]
         comes_back = [request.runs_as for request in self._unloaded]
-        return Pause(is_paused=True, since=self._since, finishing=finishing, comes_back=comes_back)
+        return Pause(is_paused=True, since=self._since, finishing=finishing_models, comes_back=comes_back)
 
     def pause_all(self) -> None:
         """Let nobody in, and have everybody go. Pausing again changes nothing."""
@@ -75,9 +75,9 @@ class PauseControl:
             return
         self._cancel_return()
         self._since = time.time()
-        loaded = self._requests_in_memory()
-        names = {request.runs_as for request in loaded}
-        self._unloaded = [*loaded, *(request for request in self._unloaded if request.runs_as not in names)]
+        loaded_requests = self._requests_in_memory()
+        names = {request.runs_as for request in loaded_requests}
+        self._unloaded = [*loaded_requests, *(request for request in self._unloaded if request.runs_as not in names)]
         self._engines.is_paused = True
         self._engines.tell_all(m.StopRequest(how=m.StopReason.PAUSE))
         self._publish(PauseChanged(pause=self.pause_state()))
@@ -113,7 +113,7 @@ class PauseControl:
                 await self._engines.load_again(request)
             except RoundhouseError as error:
                 log.info("A model did not come back after a pause: %s", error)
-            self._unloaded = [pending for pending in self._unloaded if pending is not request]
+            self._unloaded = [pending_request for pending_request in self._unloaded if pending_request is not request]
 
     def _cancel_return(self) -> None:
         if self._returning is not None:

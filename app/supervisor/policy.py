@@ -79,11 +79,13 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return self.options == other.options
 
-    def is_served_by(self, running: "LoadRequest") -> bool:
+    def is_served_by(self, running_request: "LoadRequest") -> bool:
         """Tell whether an engine that was started as `running` serves this. A router is told of other replicas."""
-        if (self.engine, self.seat) != (running.engine, running.seat):
+        if (self.engine, self.seat) != (running_request.engine, running_request.seat):
             return False
-        return self.source == running.source or _without_replicas(self.source) == _without_replicas(running.source)
+        return self.source == running_request.source or _without_replicas(self.source) == _without_replicas(
+            running_request.source
+        )
 
     @property
     def takes_memory(self) -> bool:
@@ -204,14 +206,16 @@ class AutoRemedy(msgspec.Struct, frozen=True, kw_only=True):
     applied: AppliedRemedy
 
 
-def apply_auto_remedy(request: LoadRequest, failure: Failure, allowed: frozenset[RemedyKind]) -> AutoRemedy | None:
+def apply_auto_remedy(
+    request: LoadRequest, failure: Failure, allowed_kinds: frozenset[RemedyKind]
+) -> AutoRemedy | None:
     """Return the load with the first remedy that is allowed; None when none is, or none changes anything."""
     for remedy in failure.remedies:
-        if remedy.kind not in allowed or not remedy.options:
+        if remedy.kind not in allowed_kinds or not remedy.options:
             continue
         options = msgspec.structs.replace(request.options, **remedy.options)
         if options != request.options:
             sentence = f"{failure.sentence} Roundhouse did this: {remedy.label[0].lower()}{remedy.label[1:]}."
-            applied = AppliedRemedy(kind=remedy.kind.value, sentence=sentence)
-            return AutoRemedy(request=msgspec.structs.replace(request, options=options), applied=applied)
+            applied_remedy = AppliedRemedy(kind=remedy.kind.value, sentence=sentence)
+            return AutoRemedy(request=msgspec.structs.replace(request, options=options), applied=applied_remedy)
     return None

@@ -58,7 +58,7 @@ class Supervisor:
         policy: SupervisorPolicy,
         publish: Callable[[Event], None],
         *,
-        inherited: Mapping[str, str] | None = None,
+        inherited_environment: Mapping[str, str] | None = None,
         confiner: Confiner | None = None,
     ) -> None:
         self._policy = policy
@@ -71,7 +71,7 @@ class Supervisor:
         self._deps = RunDeps(
             adapters=adapters,
             folders=folders,
-            inherited=engine_environment() if inherited is None else inherited,
+            inherited=engine_environment() if inherited_environment is None else inherited_environment,
             ports=LoopbackPorts(),
             records=LaunchRecords(folders.records, folders.scratch),
             confiner=confiner,
@@ -297,11 +297,11 @@ class Supervisor:
     async def model_capacity(self, model: str) -> dict[str, int]:
         """Return the most bytes of each pool that a model could have if all others went but the pinned ones."""
         limits = await self._arbiter.read_limits()
-        pinned = [
+        pinned_bytes = [
             resident for resident in self._arbiter.ledger.residents if resident.is_pinned and resident.model != model
         ]
         return {
-            pool: limit + limits.head_room - sum((resident.holds or {}).get(pool, 0) for resident in pinned)
+            pool: limit + limits.head_room - sum((resident.holds or {}).get(pool, 0) for resident in pinned_bytes)
             for pool, limit in limits.pools.items()
         }
 

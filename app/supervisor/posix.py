@@ -77,8 +77,8 @@ if sys.platform != "win32":
         """Start the program that becomes the engine."""
         if shutil.which(order.argv[0], path=order.env.get("PATH")) is None:
             raise FileNotFoundError(order.argv[0])  # from the launcher it would be an engine that ended
-        bound = msgspec.structs.replace(order, parent=0 if has_lifeline else os.getpid())
-        with launcher_command(bound) as command:
+        bound_order = msgspec.structs.replace(order, parent=0 if has_lifeline else os.getpid())
+        with launcher_command(bound_order) as command:
             return _start(command, has_lifeline=has_lifeline)
 
     def _start(command: StartCommand, *, has_lifeline: bool) -> "subprocess.Popen[bytes]":

@@ -46,8 +46,8 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
             created_at = psutil.Process(pid).create_time()
         except psutil.Error:
             return self
-        added = RecordedProcess(pid=pid, created_at=created_at, executable=executable)
-        return msgspec.structs.replace(self, processes=(*self.processes, added))
+        new_process = RecordedProcess(pid=pid, created_at=created_at, executable=executable)
+        return msgspec.structs.replace(self, processes=(*self.processes, new_process))
 
 
 class LaunchRecords:
@@ -98,13 +98,15 @@ class LaunchRecords:
 
 
 def _live_processes(record: LaunchRecord, carriers: list[psutil.Process]) -> list[psutil.Process]:
-    return list({*carriers, *(process for known in record.processes if (process := _same_process(known)))})
+    return list(
+        {*carriers, *(process for known_process in record.processes if (process := _same_process(known_process)))}
+    )
 
 
-def _same_process(known: RecordedProcess) -> psutil.Process | None:
+def _same_process(known_process: RecordedProcess) -> psutil.Process | None:
     try:
-        process = psutil.Process(known.pid)
-        is_same = abs(process.create_time() - known.created_at) <= SAME_MOMENT_S
+        process = psutil.Process(known_process.pid)
+        is_same = abs(process.create_time() - known_process.created_at) <= SAME_MOMENT_S
         return process if is_same and process.status() != psutil.STATUS_ZOMBIE else None
     except psutil.Error:
         return None

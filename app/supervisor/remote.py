@@ -117,12 +117,12 @@ async def check_endpoint(endpoint: EngineEndpoint, path: str) -> Failure | None:
 
 async def wait_until_lost(endpoint: EngineEndpoint, path: str, *, every_s: float) -> Failure:
     """Look now and then; return once the model has been out of reach several times in a row."""
-    missed = 0
+    missed_count = 0
     while True:
         await asyncio.sleep(every_s)
         failure = await check_endpoint(endpoint, path)
-        missed = 0 if failure is None else missed + 1
-        if failure is not None and missed >= _LOOKS:
+        missed_count = 0 if failure is None else missed_count + 1
+        if failure is not None and missed_count >= _LOOKS:
             return failure
 
 

@@ -141,7 +141,7 @@ class EngineRun:
         *,
         log: EngineLog,
         tell: Callable[[m.Message], None],
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
         self.number = order.run
         self.facts = RunFacts()
@@ -150,7 +150,7 @@ class EngineRun:
         self._deps = deps
         self._log = log
         self._tell = tell
-        self._changed = changed
+        self._changed = on_change
         self._token = secrets.token_hex(16)
         self._folder = deps.folders.scratch / self._token
         self._ends: dict[EngineProcess, asyncio.Future[int]] = {}
@@ -331,10 +331,10 @@ class EngineRun:
         )
         coming_up = asyncio.create_task(self._wait_until_up(readiness))
         try:
-            done, _ = await asyncio.wait(self._ends.values(), return_when=asyncio.FIRST_COMPLETED)
+            done_tasks, _ = await asyncio.wait(self._ends.values(), return_when=asyncio.FIRST_COMPLETED)
         finally:
             coming_up.cancel()
-        self.facts.exit_code = done.pop().result()
+        self.facts.exit_code = done_tasks.pop().result()
         if self._is_asked_to_end:
             await asyncio.wait(self._ends.values())
 
@@ -412,14 +412,14 @@ class EngineRun:
                     port=port,
                     states=None if self.facts.states is None else self.facts.states.folder,
                 ),
-                inherited=self._deps.inherited,
+                inherited_environment=self._deps.inherited,
             )
 
     def _start_processes(self, adapter: EngineAdapter, plan: LaunchPlan) -> None:
-        hidden = [self.facts.key, *(value for spec in plan.processes for value in spec.secrets.values())]
+        hidden_values = [self.facts.key, *(value for spec in plan.processes for value in spec.secrets.values())]
         handlers = ChildHandlers(
             log=self._log,
-            redactor=LogRedactor(hidden),
+            redactor=LogRedactor(hidden_values),
             read_log=functools.partial(self._read_log, adapter),
             hear=self._handle_output,
             ended=self._note_child_end,
@@ -445,14 +445,14 @@ class EngineRun:
             raise StartFailed(start_failure(spec.argv[0], error)) from error
 
     def _build_order(self, spec: ProcessSpec) -> LaunchOrder:
-        held = self._confinement
-        own = {} if held is None else held.environment
+        confinement = self._confinement
+        own = {} if confinement is None else confinement.environment
         return LaunchOrder(
             argv=spec.argv,
             env={**self._deps.inherited, **own, **spec.env, **spec.secrets, TOKEN_VARIABLE: self._token},
             cwd=str(spec.cwd or self._folder),
             memory_bytes=self._memory_limit(),
-            confinement=None if held is None else held.rules,
+            confinement=None if confinement is None else confinement.rules,
             network=None if self._plan is None else self._plan.network,
         )
 
@@ -521,10 +521,10 @@ class EngineRun:
             await self._build_endpoint().send_request("POST", path)
 
     async def _kill_remaining(self) -> None:
-        left = [end for end in self._ends.values() if not end.done()]
-        if left and not self._is_abandoned:
+        ends_left = [end for end in self._ends.values() if not end.done()]
+        if ends_left and not self._is_abandoned:
             self.kill()
-            await asyncio.wait(left)
+            await asyncio.wait(ends_left)
 
     def _clean_up(self) -> None:
         if all(end.done() for end in self._ends.values()):
@@ -537,8 +537,8 @@ def _choose_key(request: LoadRequest) -> str:
     if request.seat is not None:
         return request.seat.key_file.read_text("utf-8")
     remote = request.source.remote
-    shared = remote.key_file.read_text("utf-8") if remote is not None and remote.replicas else ""
-    return shared or secrets.token_urlsafe(32)
+    shared_key = remote.key_file.read_text("utf-8") if remote is not None and remote.replicas else ""
+    return shared_key or secrets.token_urlsafe(32)
 
 
 def resident_bytes(pids: Sequence[int]) -> int:

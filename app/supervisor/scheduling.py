@@ -123,9 +123,9 @@ class ReservationTable:
         """Return what an engine takes of the pools that have limits: a place, and bytes; all of them if unknown."""
         beyond = 0 if self._is_settled else self._head_room + 1  # what "all" is will be known once all is back
         memory = {pool: max(1, limit) + beyond for pool, limit in self._limits.items() if pool != PLACES}
-        known = memory if needs is None else {pool: needs[pool] for pool in memory if needs.get(pool)}
+        known_demand = memory if needs is None else {pool: needs[pool] for pool in memory if needs.get(pool)}
         places = 1 if needs is None else needs.get(PLACES, 1)  # an endpoint that somebody else runs takes none
-        return {PLACES: places, **known} if places and PLACES in self._limits else known
+        return {PLACES: places, **known_demand} if places and PLACES in self._limits else known_demand
 
     def allowance_of(self, pool: str) -> float:
         """Return how much of a pool may be taken."""
@@ -137,8 +137,8 @@ class ReservationTable:
     def shortfall_of(self, needs: Mapping[str, int] | None) -> dict[str, float]:
         """Return how much is missing by pool, for one more such engine; nothing if it fits."""
         demand = self.demand_of(needs)
-        missing = {pool: self._taken[pool] + amount - self.allowance_of(pool) for pool, amount in demand.items()}
-        return {pool: amount for pool, amount in missing.items() if amount > 0}
+        missing_bytes = {pool: self._taken[pool] + amount - self.allowance_of(pool) for pool, amount in demand.items()}
+        return {pool: amount for pool, amount in missing_bytes.items() if amount > 0}
 
     def excess_engines(self) -> dict[str, float]:
         """Return by how many there are more engines than places."""
@@ -156,39 +156,41 @@ def keep_worth(resident: Resident, now: float) -> float:
 
 
 def schedule_loads(
-    waiting: Sequence[PendingLoad],
-    running: Sequence[Resident],
+    waiting_loads: Sequence[PendingLoad],
+    residents: Sequence[Resident],
     *,
     now: float,
     policy: SupervisorPolicy,
     limits: MemoryLimits | None = None,
 ) -> list[RoomEffect]:
     """Give free room in the order of asking; for the rest, say who makes room, or that nobody can."""
-    return _ScheduleRound(waiting, running, now, policy, limits or MemoryLimits()).decide_effects()
+    return _ScheduleRound(waiting_loads, residents, now, policy, limits or MemoryLimits()).decide_effects()
 
 
 def engines_in_the_way(
-    load: PendingLoad, running: Sequence[Resident], policy: SupervisorPolicy, limits: MemoryLimits
+    load: PendingLoad, residents: Sequence[Resident], policy: SupervisorPolicy, limits: MemoryLimits
 ) -> list[str]:
     """Name the engines a load waits for: those that hold what it is short of, and cannot go now."""
-    table = ReservationTable(running, limits, policy)
+    table = ReservationTable(residents, limits, policy)
     short = table.shortfall_of(load.needs)
     return [
         resident.model
-        for resident in running
+        for resident in residents
         if not resident.is_idle and not short.keys().isdisjoint(table.demand_of(resident.holds))
     ]
 
 
-def engines_to_free(running: Sequence[Resident], missing: Mapping[str, float], now: float) -> list[str]:
+def engines_to_free(residents: Sequence[Resident], missing_bytes: Mapping[str, float], now: float) -> list[str]:
     """Name the idle engines to stop so that another program gets what is missing of each pool; as far as they go."""
-    chosen, _ = _choose_victims(dict(missing), _idle_residents(running, now), lambda resident: resident.holds or {})
-    return [resident.model for resident in chosen]
+    chosen_residents, _ = _choose_victims(
+        dict(missing_bytes), _idle_residents(residents, now), lambda resident: resident.holds or {}
+    )
+    return [resident.model for resident in chosen_residents]
 
 
-def next_overdue(waiting: Sequence[PendingLoad], policy: SupervisorPolicy) -> float | None:
+def next_overdue(waiting_loads: Sequence[PendingLoad], policy: SupervisorPolicy) -> float | None:
     """Return when `schedule_loads` has to be asked again although nothing happened."""
-    return min((load.since + policy.patience_s for load in waiting), default=None)
+    return min((load.since + policy.patience_s for load in waiting_loads), default=None)
 
 
 class _ScheduleRound:
@@ -196,18 +198,24 @@ class _ScheduleRound:
 
     def __init__(
         self,
-        waiting: Sequence[PendingLoad],
-        running: Sequence[Resident],
+        waiting_loads: Sequence[PendingLoad],
+        residents: Sequence[Resident],
         now: float,
         policy: SupervisorPolicy,
         limits: MemoryLimits,
     ) -> None:
-        self._waiting, self._running, self._now, self._policy, self._limits = waiting, running, now, policy, limits
+        self._waiting, self._running, self._now, self._policy, self._limits = (
+            waiting_loads,
+            residents,
+            now,
+            policy,
+            limits,
+        )
         self._granted: list[PendingLoad] = []
         self._evicted: set[str] = set()
 
     def decide_effects(self) -> list[RoomEffect]:
-        queued = self._grant_fitting()
+        queued_loads = self._grant_fitting()
         effects: list[RoomEffect] = [GrantRoom(model=load.model) for load in self._granted]
         if not self._limits.is_settled:
             return effects
@@ -215,7 +223,7 @@ class _ScheduleRound:
         table = self._build_table(residents)
         for load in self._granted:
             table.add_engine(load.needs)
-        for load in queued:
+        for load in queued_loads:
             effects += self._make_room(load, table)
         return effects + self._evict_excess(table)
 
@@ -223,14 +231,14 @@ class _ScheduleRound:
         return ReservationTable(residents, self._limits, self._policy)
 
     def _grant_fitting(self) -> list[PendingLoad]:
-        table, queued = self._build_table(self._running), []
+        table, queued_loads = self._build_table(self._running), []
         for load in self._waiting:
             if table.shortfall_of(load.needs):
-                queued.append(load)
+                queued_loads.append(load)
             else:
                 self._granted.append(load)
             table.add_engine(load.needs)  # kept for it also if it has to wait: nobody overtakes it for ever
-        return queued
+        return queued_loads
 
     def _make_room(self, load: PendingLoad, table: ReservationTable) -> list[RoomEffect]:
         refusal = self._find_refusal(load)
@@ -245,35 +253,35 @@ class _ScheduleRound:
             if is_overdue
             else []
         )
-        chosen, is_enough = _choose_victims(
+        chosen_residents, is_enough = _choose_victims(
             table.shortfall_of(load.needs), [*idle, *busy], lambda resident: table.demand_of(resident.holds)
         )
         table.add_engine(load.needs)
         if not (is_enough or is_overdue):
             return []
-        for resident in chosen:
+        for resident in chosen_residents:
             table.remove_engine(resident.holds)
             self._evicted.add(resident.model)
-        return [EvictEngine(model=resident.model, drain=resident.is_busy) for resident in chosen]
+        return [EvictEngine(model=resident.model, drain=resident.is_busy) for resident in chosen_residents]
 
     def _find_refusal(self, load: PendingLoad) -> RefuseLoad | None:
         """Say that it will never fit, once everything has come to rest."""
         on_the_way = any(not (resident.is_idle or resident.is_busy) for resident in self._running)
         if on_the_way or self._granted:
             return None
-        pinned = [resident for resident in self._running if resident.is_pinned]
-        table = self._build_table(pinned)
+        pinned_residents = [resident for resident in self._running if resident.is_pinned]
+        table = self._build_table(pinned_residents)
         short = table.shortfall_of(load.needs)
         if not short:
             return None
         pool = max(short, key=lambda name: short[name])
-        needed = table.demand_of(load.needs)[pool]
+        needed_bytes = table.demand_of(load.needs)[pool]
         return RefuseLoad(
             model=load.model,
             pool=pool,
-            needed=None if load.needs is None and pool != PLACES else needed,
-            available=int(max(0, needed - short[pool])),
-            pinned=tuple(resident.model for resident in pinned if pool in table.demand_of(resident.holds)),
+            needed=None if load.needs is None and pool != PLACES else needed_bytes,
+            available=int(max(0, needed_bytes - short[pool])),
+            pinned=tuple(resident.model for resident in pinned_residents if pool in table.demand_of(resident.holds)),
         )
 
     def _evict_excess(self, table: ReservationTable) -> list[RoomEffect]:
@@ -281,39 +289,39 @@ class _ScheduleRound:
         idle = [
             resident for resident in _idle_residents(self._running, self._now) if resident.model not in self._evicted
         ]
-        chosen, _ = _choose_victims(
+        chosen_residents, _ = _choose_victims(
             {} if self._waiting else table.excess_engines(), idle, lambda resident: table.demand_of(resident.holds)
         )
-        return [EvictEngine(model=resident.model) for resident in chosen]
+        return [EvictEngine(model=resident.model) for resident in chosen_residents]
 
 
-def _idle_residents(running: Sequence[Resident], now: float) -> list[Resident]:
+def _idle_residents(residents: Sequence[Resident], now: float) -> list[Resident]:
     """Return what may go at once, what is worth least first."""
     return sorted(
-        (resident for resident in running if resident.is_idle and resident.may_go),
+        (resident for resident in residents if resident.is_idle and resident.may_go),
         key=lambda resident: (resident.is_kept, keep_worth(resident, now)),
     )
 
 
-def _busy_residents(running: Sequence[Resident]) -> list[Resident]:
+def _busy_residents(residents: Sequence[Resident]) -> list[Resident]:
     return sorted(
-        (resident for resident in running if resident.is_busy and resident.may_go),
+        (resident for resident in residents if resident.is_busy and resident.may_go),
         key=lambda resident: resident.last_used,
     )
 
 
 def _choose_victims(
-    missing: dict[str, float], ranked: Sequence[Resident], holds: _Holds
+    missing_bytes: dict[str, float], ranked_residents: Sequence[Resident], holds: _Holds
 ) -> tuple[list[Resident], bool]:
     """Take from the front until nothing is missing, then spare who was not needed. Say whether it is enough."""
-    left, chosen = dict(missing), []
-    for resident in ranked:
-        if not any(amount > 0 and holds(resident).get(pool) for pool, amount in left.items()):
+    bytes_left, chosen_residents = dict(missing_bytes), []
+    for resident in ranked_residents:
+        if not any(amount > 0 and holds(resident).get(pool) for pool, amount in bytes_left.items()):
             continue
-        chosen.append(resident)
-        left = {pool: amount - holds(resident).get(pool, 0) for pool, amount in left.items()}
-    for resident in reversed(chosen):
-        without = {pool: amount + holds(resident).get(pool, 0) for pool, amount in left.items()}
+        chosen_residents.append(resident)
+        bytes_left = {pool: amount - holds(resident).get(pool, 0) for pool, amount in bytes_left.items()}
+    for resident in reversed(chosen_residents):
+        without = {pool: amount + holds(resident).get(pool, 0) for pool, amount in bytes_left.items()}
         if all(amount <= 0 for amount in without.values()):
-            chosen, left = [other for other in chosen if other is not resident], without
-    return chosen, all(amount <= 0 for amount in left.values())
+            chosen_residents, bytes_left = [other for other in chosen_residents if other is not resident], without
+    return chosen_residents, all(amount <= 0 for amount in bytes_left.values())

@@ -47,10 +47,10 @@ class SlotQueue:
     def remove_ticket(self, ticket: int) -> None:
         """Let somebody go who no longer waits."""
         for client, asks in self._asks.items():
-            remaining = deque(ask for ask in asks if ask.ticket != ticket)
-            if len(remaining) < len(asks):
-                self._asks[client] = remaining
-                self.count -= len(asks) - len(remaining)
+            remaining_asks = deque(ask for ask in asks if ask.ticket != ticket)
+            if len(remaining_asks) < len(asks):
+                self._asks[client] = remaining_asks
+                self.count -= len(asks) - len(remaining_asks)
                 break
         else:
             return
@@ -89,8 +89,8 @@ class WaitEstimate:
         """Note that nobody waits any more: the time until somebody does is no gap."""
         self._served_at = None
 
-    def retry_s(self, waiting: int, *, loading_s: float | None = None) -> float:
+    def retry_s(self, waiting_count: int, *, loading_s: float | None = None) -> float:
         """Return when to try again with so many waiting; `loading_s`: it has been loading for so long."""
-        left = 0.0 if loading_s is None else max(0.0, (self.load_s or _UNKNOWN_S) - loading_s)
-        queue_s = _UNKNOWN_S if self._gap_s is None else self._gap_s * waiting
-        return min(LONGEST_S, max(SHORTEST_S, left + queue_s))
+        seconds_left = 0.0 if loading_s is None else max(0.0, (self.load_s or _UNKNOWN_S) - loading_s)
+        queue_s = _UNKNOWN_S if self._gap_s is None else self._gap_s * waiting_count
+        return min(LONGEST_S, max(SHORTEST_S, seconds_left + queue_s))

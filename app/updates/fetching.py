@@ -93,12 +93,12 @@ def verify_file(path: Path, file: ReleaseFile) -> Path:
 def check_room(folder: Path, needed_bytes: int) -> None:
     """Raise StorageFault (disk_full) unless that much fits into a folder's disk, with some left over."""
     free = shutil.disk_usage(folder).free
-    missing = needed_bytes + HEAD_ROOM_BYTES - free
-    if missing > 0:
+    missing_bytes = needed_bytes + HEAD_ROOM_BYTES - free
+    if missing_bytes > 0:
         raise StorageFault(
             f"The update needs {words.format_bytes(needed_bytes)} in {folder}, "
             f"and {words.format_bytes(free)} are free there.",
-            hint=f"Free {words.format_bytes(missing)}.",
+            hint=f"Free {words.format_bytes(missing_bytes)}.",
             code="disk_full",
         )
 

@@ -107,16 +107,16 @@ def read_trusted_keys(*files: Path) -> tuple[bytes, ...]:
     return tuple(key for key in map(_decode_base64, lines) if len(key) == _KEY_BYTES)
 
 
-def verify_manifest(signed: SignedManifest, keys: tuple[bytes, ...]) -> UpdateManifest:
+def verify_manifest(signed_manifest: SignedManifest, keys: tuple[bytes, ...]) -> UpdateManifest:
     """Return what a trusted key signed. Raises UpdateRefused."""
-    signatures = [_decode_base64(line) for line in signed.signatures.split()[:_MOST_SIGNATURES]]
-    if not any(is_signed(signed.content, signature, key) for signature in signatures for key in keys):
+    signatures = [_decode_base64(line) for line in signed_manifest.signatures.split()[:_MOST_SIGNATURES]]
+    if not any(is_signed(signed_manifest.content, signature, key) for signature in signatures for key in keys):
         raise UpdateRefused(
             "The description of the newest version has no signature that this copy trusts, so it was refused.",
             hint="Somebody on the way may have changed it. Nothing was installed; try another network.",
             code="update_signature",
         )
-    return _parse_manifest(signed.content)
+    return _parse_manifest(signed_manifest.content)
 
 
 def check_current(manifest: UpdateManifest, channel: str, now: dt.datetime) -> None:
@@ -133,11 +133,12 @@ def check_current(manifest: UpdateManifest, channel: str, now: dt.datetime) -> N
         )
 
 
-def check_no_downgrade(manifest: UpdateManifest, known: str, issued: dt.datetime = _EVER) -> None:
+def check_no_downgrade(manifest: UpdateManifest, known_version: str, issued_at: dt.datetime = _EVER) -> None:
     """Raise UpdateRefused for what is older than the version known, or, of the same, than what was `issued` of it."""
-    if (version_order(manifest.version), manifest.issued) < (version_order(known), issued):
+    if (version_order(manifest.version), manifest.issued) < (version_order(known_version), issued_at):
         raise UpdateRefused(
-            f"What is served describes version {manifest.version}, and {known} is known already: it was refused.",
+            f"What is served describes version {manifest.version}, and {known_version} is known already: "
+            "it was refused.",
             hint="Somebody may be serving old descriptions. The current version stays in use.",
             code="update_downgrade",
         )
@@ -242,7 +243,7 @@ class UpdateMemory:
 
     def change_record(self, **changes: object) -> UpdateRecord:
         """Remember something else. Raises StorageFault."""
-        changed = msgspec.structs.replace(self.read_record(), **changes)
-        self._file.write_value(changed)
-        self._record = changed
-        return changed
+        changed_record = msgspec.structs.replace(self.read_record(), **changes)
+        self._file.write_value(changed_record)
+        self._record = changed_record
+        return changed_record

@@ -76,14 +76,14 @@ def rehearse(program: Path, version: str, off: Event) -> None:
             except OSError as error:
                 raise _does_not_run_fault(version, str(error)) from error
             try:
-                reported = _wait_for_port_file(child, home / "state" / "gateway.json", off)
+                reported_port = _wait_for_port_file(child, home / "state" / "gateway.json", off)
             finally:
                 _end_process(child)
-            if reported is None or reported.version != version:
+            if reported_port is None or reported_port.version != version:
                 output.seek(0)
                 last_output = output.read().decode("utf-8", "replace")[-_LAST:]
                 raise _does_not_run_fault(
-                    version, last_output or f"It announced itself as {reported and reported.version}."
+                    version, last_output or f"It announced itself as {reported_port and reported_port.version}."
                 )
 
 
@@ -133,9 +133,9 @@ def install_package(package: Path, off: Event) -> bool:
 
     Raises EnvironmentFault (update_by_hand) with the command that does it, where the system cannot ask.
     """
-    apt, asking = find_program("apt-get"), find_program("pkexec")
-    if apt and asking and _can_ask():
-        _run_installer([asking, apt, "install", "--yes", "--", str(package)], package, off)
+    apt, pkexec = find_program("apt-get"), find_program("pkexec")
+    if apt and pkexec and _can_ask():
+        _run_installer([pkexec, apt, "install", "--yes", "--", str(package)], package, off)
         return True
     opener = find_program("xdg-open")
     if opener and _can_ask():
@@ -284,7 +284,7 @@ class _FolderUpdate:
             rehearse(program_inside(ready), work.version, work.stop_requested)
         except OSError as error:
             shutil.rmtree(ready, ignore_errors=True)
-            raise write_fault("the update", error, done="unpacked") from error
+            raise write_fault("the update", error, action="unpacked") from error
         except BaseException:
             shutil.rmtree(ready, ignore_errors=True)
             raise

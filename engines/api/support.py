@@ -47,7 +47,7 @@ class EngineSupport(msgspec.Struct, frozen=True, kw_only=True):
 
     def has_gguf_name(self, name: str) -> bool:
         """Whether a library has a string. Linkers let short ones be the ends of longer ones."""
-        return name in self.gguf or any(known.endswith(name) for known in self.gguf)
+        return name in self.gguf or any(known_name.endswith(name) for known_name in self.gguf)
 
     def has_model_type(self, name: str) -> bool:
         """Whether a `model_type` has a module or folder of its own, or stands for one that has."""

@@ -148,8 +148,8 @@ class ExllamaBackend(ABC):
         if reason == "stop_token":  # what was held back comes apart, with the end-of-sequence token last
             tokens += self.read_tokens(work, result.get("held", {}))[:-1]
         finish = None if reason is None else BackendFinish.LENGTH if reason == "max_new_tokens" else BackendFinish.STOP
-        cached = result.get("cached_tokens") if finish else None
-        return StepOutcome(work, tokens, finish, cached)
+        cached_tokens = result.get("cached_tokens") if finish else None
+        return StepOutcome(work, tokens, finish, cached_tokens)
 
 
 def schema_refusal(constraint: AnswerConstraint) -> RequestRefused:
@@ -197,7 +197,7 @@ def loras_of(config: Mapping[str, Any]) -> list[Path]:
 
 def stage_callback(tell: ProgressCallback, stage: str) -> Callable[[int, int], None]:
     """Return what the libraries tell how far they are with something."""
-    return lambda done, total: tell(stage, done / max(1, total))
+    return lambda done_count, total: tell(stage, done_count / max(1, total))
 
 
 def check_vocabularies(mine: int | None, draft: int | None) -> None:

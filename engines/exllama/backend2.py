@@ -68,7 +68,7 @@ class Exl2Backend(ExllamaBackend):
         model, kind = exl.ExLlamaV2(settings), getattr(exl, _CACHES[kv_bits_of(config)[0]])
         self._parts = importlib.import_module("exllamav2.generator")
         tokens = cache_tokens(room, slots)
-        drafting = self._open_draft(config, settings, (kind, tokens), tell)
+        draft_arguments = self._open_draft(config, settings, (kind, tokens), tell)
         cache = self._load_weights(model, read_placement(config), (kind, tokens), tell)
         adapters = [exl.ExLlamaV2Lora.from_directory(model, str(adapter)) for adapter in loras_of(config)]
         tell("Reading the vocabulary")
@@ -84,7 +84,7 @@ class Exl2Backend(ExllamaBackend):
             max_seq_len=settings.max_seq_len,
             max_chunk_size=min(chunk_tokens(config), settings.max_input_len),
             paged=is_paged,
-            **drafting,
+            **draft_arguments,
         )
         if adapters:
             self.generator.set_loras(adapters)
@@ -98,9 +98,15 @@ class Exl2Backend(ExllamaBackend):
             specials=specials,
         )
 
-    def _load_weights(self, model: Any, cards: CardPlacement, cached: tuple[Any, int], tell: ProgressCallback) -> Any:  # noqa: ANN401 -- the library's own
+    def _load_weights(
+        self,
+        model: Any,  # noqa: ANN401 -- the library's own
+        cards: CardPlacement,
+        draft_cache: tuple[Any, int],
+        tell: ProgressCallback,
+    ) -> Any:  # noqa: ANN401 -- as above
         """Deal the model out over the cards; return its cache, of the class and size in `cached`."""
-        kind, tokens = cached
+        kind, tokens = draft_cache
         on_weights = stage_callback(tell, "Reading weights")
         if cards.cuts_matrices:
             model.load_tp(cards.card_gigabytes, on_weights, expect_cache_tokens=tokens, expect_cache_base=kind)
@@ -113,14 +119,14 @@ class Exl2Backend(ExllamaBackend):
         self,
         config: Mapping[str, Any],
         target: Any,  # noqa: ANN401 -- the library's own
-        cached: tuple[Any, int],
+        draft_cache: tuple[Any, int],
         tell: ProgressCallback,
     ) -> dict[str, object]:
         """Return what the generator is told of drafting, with the model that drafts loaded, and a cache like its own.
 
         `target` are the settings of the model it drafts for, `cached` its cache's class and size.
         """
-        wish, (kind, tokens) = config["draft"], cached
+        wish, (kind, tokens) = config["draft"], draft_cache
         if wish is None:
             return {}
         if wish["kind"] == "ngram":
@@ -192,8 +198,8 @@ class Exl2Backend(ExllamaBackend):
 
 def _own_ends(tokenizer: Any, text: str) -> frozenset[int]:  # noqa: ANN401 -- the library's own
     """Return the end that the tokeniser knows, and the one of `tokenizer_config.json`, which is a text."""
-    named = tokenizer.single_id(text) if text else None
-    return frozenset(token for token in (tokenizer.eos_token_id, named) if token is not None)
+    named_id = tokenizer.single_id(text) if text else None
+    return frozenset(token for token in (tokenizer.eos_token_id, named_id) if token is not None)
 
 
 def detect_abilities() -> frozenset[BackendAbility]:
@@ -206,14 +212,14 @@ def detect_abilities() -> frozenset[BackendAbility]:
 
 def sampler_settings(work: WorkItem) -> dict[str, object]:
     """Return the sampler's settings; what is not asked for does nothing."""
-    requested = work.sampling
-    is_greedy = requested.temperature == 0
+    requested_sampling = work.sampling
+    is_greedy = requested_sampling.temperature == 0
     return {
-        "temperature": 1.0 if requested.temperature is None or is_greedy else requested.temperature,
-        "top_k": 1 if is_greedy else max(0, requested.top_k or 0),
-        "top_p": requested.top_p or 0.0,
-        "min_p": requested.min_p or 0.0,
-        "token_repetition_penalty": requested.repetition_penalty or 1.0,
-        "token_presence_penalty": requested.presence_penalty or 0.0,
-        "token_frequency_penalty": requested.frequency_penalty or 0.0,
+        "temperature": 1.0 if requested_sampling.temperature is None or is_greedy else requested_sampling.temperature,
+        "top_k": 1 if is_greedy else max(0, requested_sampling.top_k or 0),
+        "top_p": requested_sampling.top_p or 0.0,
+        "min_p": requested_sampling.min_p or 0.0,
+        "token_repetition_penalty": requested_sampling.repetition_penalty or 1.0,
+        "token_presence_penalty": requested_sampling.presence_penalty or 0.0,
+        "token_frequency_penalty": requested_sampling.frequency_penalty or 0.0,
     }

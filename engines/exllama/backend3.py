@@ -57,17 +57,17 @@ class Exl3Backend(ExllamaBackend):
         model = exl.Model.from_config(settings)
         settings.infer_params.moe_cpu_offload = count_expert_layers(model, int(str(config["cpu_moe_layers"])))
         context = context_of(config, settings.max_position_embeddings)
-        drafting = DraftPlan.make_plan(exl, settings, config["draft"])
+        draft_plan = DraftPlan.make_plan(exl, settings, config["draft"])
         self._vision = open_vision(exl, settings)
         # It wants room for one more token than it will write, and for drafts; recurrent models have a state for each
         # slot. What is drafted and refused is taken back, so that these keep their state of so many tokens ago.
-        room = context + 1 + drafting.tokens
+        room = context + 1 + draft_plan.tokens
         sizes = {"max_num_tokens": cache_tokens(room, slots), "max_batch_size": slots}
         chunk = min(chunk_tokens(config), sizes["max_num_tokens"])  # it measures a chunk while it loads, in the cache
-        kind = {**sizes, "max_history": drafting.tokens, **self._cache_kind(config)}
+        kind = {**sizes, "max_history": draft_plan.tokens, **self._cache_kind(config)}
         cache = exl.Cache(model, **kind)  # before the model is loaded: it is dealt out with the layers
-        draft_cache = exl.Cache(drafting.model, **kind) if drafting.model is not None else None
-        self._load_weights(model, drafting, {**config, "batch": chunk}, tell)
+        draft_cache = exl.Cache(draft_plan.model, **kind) if draft_plan.model is not None else None
+        self._load_weights(model, draft_plan, {**config, "batch": chunk}, tell)
         model.warmup(cache=cache, max_chunk_size=chunk, callback=stage_callback(tell, "Trying the kernels"))
         tell("Reading the vocabulary")
         tokenizer = exl.Tokenizer.from_config(settings)
@@ -80,7 +80,7 @@ class Exl3Backend(ExllamaBackend):
             tokenizer=tokenizer,
             max_batch_size=slots,
             max_chunk_size=chunk,
-            **drafting.generator_arguments(draft_cache),
+            **draft_plan.generator_arguments(draft_cache),
         )
         template, specials = read_template(folder)
         return LoadResult(
@@ -96,7 +96,7 @@ class Exl3Backend(ExllamaBackend):
     def _load_weights(
         self,
         model: Any,  # noqa: ANN401 -- the library's own
-        drafting: DraftPlan,
+        draft_plan: DraftPlan,
         config: Mapping[str, object],
         tell: ProgressCallback,
     ) -> None:
@@ -107,22 +107,22 @@ class Exl3Backend(ExllamaBackend):
             "max_batch_size": int(str(config["slots"])),
             "use_per_device": cards.card_gigabytes,
         }
-        seeing = None if self._vision is None else self._vision.model
-        for part, stage in ((seeing, VISION_STAGE), (drafting.model, drafting.load_stage)):
+        vision_model = None if self._vision is None else self._vision.model
+        for part, stage in ((vision_model, VISION_STAGE), (draft_plan.model, draft_plan.load_stage)):
             if part is None:
                 continue
             part.load(callback=stage_callback(tell, stage), **split)
             if cards.card_gigabytes is not None:  # what it took is no longer there for the model
                 split["use_per_device"] = self._less_what_is_taken(cards.card_gigabytes)
         on_weights = stage_callback(tell, "Reading weights")
-        model.load(callback=on_weights, tensor_p=cards.cuts_matrices, draft_model=drafting.model, **split)
+        model.load(callback=on_weights, tensor_p=cards.cuts_matrices, draft_model=draft_plan.model, **split)
         for adapter in loras_of(config):
             tell(f"Reading the adapter {adapter.name}")
             importlib.import_module("exllamav3.model.lora").LoRA.from_directory(model, str(adapter))
 
     def _less_what_is_taken(self, gigabytes: list[float]) -> list[float]:
-        taken = [self.torch.cuda.memory_allocated(card) / GIB for card in range(len(gigabytes))]
-        return [max(0.0, budget - used) for budget, used in zip(gigabytes, taken, strict=True)]
+        taken_gib = [self.torch.cuda.memory_allocated(card) / GIB for card in range(len(gigabytes))]
+        return [max(0.0, budget - used_gib) for budget, used_gib in zip(gigabytes, taken_gib, strict=True)]
 
     def make_job(self, work: WorkItem) -> Any:  # noqa: ANN401 -- the library's own
         """Return the library's job for a request."""
@@ -155,8 +155,8 @@ class Exl3Backend(ExllamaBackend):
 
     def encode_pictures(self, text: str, pictures: Sequence[object]) -> list[int]:
         """Return a text's tokens, with those of pictures in the place of their marks."""
-        encoded = self._tokenizer.encode(text, encode_special_tokens=True, embeddings=list(pictures))
-        return PicturedPrompt(map(int, encoded.tolist()[0]), pictures)
+        encoded_text = self._tokenizer.encode(text, encode_special_tokens=True, embeddings=list(pictures))
+        return PicturedPrompt(map(int, encoded_text.tolist()[0]), pictures)
 
     def _make_filter(self, work: int, schema: str) -> Any:  # noqa: ANN401 -- the library's own
         """Return what holds an answer to a schema. The library's own filter would end the work of everybody else."""
@@ -219,13 +219,13 @@ def _logarithm(probability: float) -> float:
 
 def sampler_arguments(work: WorkItem) -> dict[str, object]:
     """Return the sampler's arguments; what is not asked for does nothing."""
-    requested = work.sampling
+    requested_sampling = work.sampling
     return {
-        "temperature": 1.0 if requested.temperature is None else requested.temperature,
-        "top_p": 1.0 if requested.top_p is None else requested.top_p,
-        "top_k": max(0, requested.top_k or 0),
-        "min_p": requested.min_p or 0.0,
-        "rep_p": requested.repetition_penalty or 1.0,
-        "pres_p": requested.presence_penalty or 0.0,
-        "freq_p": requested.frequency_penalty or 0.0,
+        "temperature": 1.0 if requested_sampling.temperature is None else requested_sampling.temperature,
+        "top_p": 1.0 if requested_sampling.top_p is None else requested_sampling.top_p,
+        "top_k": max(0, requested_sampling.top_k or 0),
+        "min_p": requested_sampling.min_p or 0.0,
+        "rep_p": requested_sampling.repetition_penalty or 1.0,
+        "pres_p": requested_sampling.presence_penalty or 0.0,
+        "freq_p": requested_sampling.frequency_penalty or 0.0,
     }

@@ -75,7 +75,7 @@ class SchemaFilter:
         """Return the logits with what may not come at minus infinity. They are copied: figures are made of them."""
         torch, least = self._torch, float("-inf")
         may = torch.frombuffer(bytearray(self._matcher.compute_logit_bias()), dtype=torch.uint8)
-        known = min(len(may), len(logits))  # a model's last layer may be wider than its vocabulary
-        masked = torch.full_like(logits, least)
-        masked[:known] = logits[:known].masked_fill(may[:known] == 0, least)
-        return masked
+        known_tokens = min(len(may), len(logits))  # a model's last layer may be wider than its vocabulary
+        masked_logits = torch.full_like(logits, least)
+        masked_logits[:known_tokens] = logits[:known_tokens].masked_fill(may[:known_tokens] == 0, least)
+        return masked_logits

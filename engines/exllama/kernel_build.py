@@ -148,20 +148,20 @@ def _is_compiled(folder: Path) -> bool:
     return any(_is_newer(library, folder / "build.ninja") for library in folder.glob("*_ext*.so"))
 
 
-def _is_newer(made: Path, plan: Path) -> bool:
+def _is_newer(made_file: Path, plan: Path) -> bool:
     """Tell whether a file was made since the plan was written; PyTorch writes it anew when anything in it changes."""
     try:
-        return made.stat().st_mtime_ns >= plan.stat().st_mtime_ns
+        return made_file.stat().st_mtime_ns >= plan.stat().st_mtime_ns
     except OSError:
-        return made.exists()
+        return made_file.exists()
 
 
 def _report_progress(folder: Path, tell: "ProgressCallback", over: threading.Event) -> None:
     """Tell again and again, also what was told before: a single file can take minutes, and silence means a hang."""
     while not over.wait(TELL_EVERY_S):
-        done, total = build_progress(folder)
+        done_count, total = build_progress(folder)
         if total:
-            tell(STAGE, done / total)
+            tell(STAGE, done_count / total)
 
 
 def _available_bytes() -> int:
@@ -183,10 +183,10 @@ def write_ninja_wrapper(ninja: str, folder: Path) -> Path:
     """
     folder.mkdir(parents=True, exist_ok=True)
     command = shlex.join([sys.executable, "-I", "-c", _DIE_WITH_PARENT, ninja])
-    made = folder / f"ninja.{os.getpid()}"
-    made.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
-    made.chmod(0o755)
-    made.replace(folder / "ninja")
+    new_file = folder / f"ninja.{os.getpid()}"
+    new_file.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+    new_file.chmod(0o755)
+    new_file.replace(folder / "ninja")
     return folder
 
 
@@ -195,7 +195,7 @@ def _link_runtime_library(libraries: Path, folder: Path) -> Path:
     link = folder / "libcudart.so"
     for library in libraries.glob("libcudart.so.*"):
         folder.mkdir(parents=True, exist_ok=True)
-        made = folder / f"libcudart.{os.getpid()}"  # renamed into place: two starts may do this at once
-        made.symlink_to(library)
-        made.replace(link)
+        new_file = folder / f"libcudart.{os.getpid()}"  # renamed into place: two starts may do this at once
+        new_file.symlink_to(library)
+        new_file.replace(link)
     return folder

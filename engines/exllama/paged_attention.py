@@ -145,9 +145,11 @@ class PagedAttention:
         count, groups = shape
         if count == len(step.counts) == 1 and not 0 <= window[0] < step.counts[0] - 1:
             return None  # the keys were cut to those that the query may see
-        seen = self._mask(step.ends - count, step.ends, (count, step.keys), window)
-        added = self._torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, float("-inf"))
-        return added if count == 1 else added.repeat(1, 1, groups, 1)
+        seen_keys = self._mask(step.ends - count, step.ends, (count, step.keys), window)
+        added_mask = self._torch.zeros(seen_keys.shape, dtype=dtype, device=seen_keys.device).masked_fill_(
+            ~seen_keys, float("-inf")
+        )
+        return added_mask if count == 1 else added_mask.repeat(1, 1, groups, 1)
 
     def fwd_kvcache(self, *arguments: Tensor) -> None:
         """Do the same as ExLlamaV2's tensor parallelism calls it, from C++ and by position; fills the output."""
@@ -197,14 +199,16 @@ class PagedAttention:
         """
         q, k, v = qkv
         rows, count, heads, width = q.shape
-        shared = k.shape[2]
+        shared_heads = k.shape[2]
         keys, values = k.transpose(1, 2), v.transpose(1, 2)
         if count == 1:
-            folded = q.reshape(rows, shared, heads // shared, width)
-            return self._compute((folded, keys, values), mask, scale, softcap).reshape(q.shape).contiguous()
-        groups = q.reshape(rows, count, shared, heads // shared, width)
-        attended = self._compute((groups.permute(0, 2, 3, 1, 4).flatten(2, 3), keys, values), mask, scale, softcap)
-        return attended.unflatten(2, (-1, count)).permute(0, 3, 1, 2, 4).reshape(q.shape).contiguous()
+            folded_queries = q.reshape(rows, shared_heads, heads // shared_heads, width)
+            return self._compute((folded_queries, keys, values), mask, scale, softcap).reshape(q.shape).contiguous()
+        groups = q.reshape(rows, count, shared_heads, heads // shared_heads, width)
+        attended_values = self._compute(
+            (groups.permute(0, 2, 3, 1, 4).flatten(2, 3), keys, values), mask, scale, softcap
+        )
+        return attended_values.unflatten(2, (-1, count)).permute(0, 3, 1, 2, 4).reshape(q.shape).contiguous()
 
     def _mask(self, firsts: Tensor, ends: Tensor, shape: tuple[int, int], window: tuple[int, int, bool]) -> Tensor:
         """Return which of the keys each query may see, (row, 1, query, key)."""
@@ -212,14 +216,14 @@ class PagedAttention:
         left, right, causal = window
         keys = torch.arange(shape[1], device=ends.device)
         stands = (firsts.unsqueeze(1) + torch.arange(shape[0], device=ends.device)).unsqueeze(2)
-        seen = keys < ends[:, None, None]
+        seen_keys = keys < ends[:, None, None]
         if causal:
-            seen = seen & (keys <= stands)
+            seen_keys = seen_keys & (keys <= stands)
         if left >= 0:
-            seen = seen & (keys >= stands - left)
+            seen_keys = seen_keys & (keys >= stands - left)
         if right >= 0 and not causal:
-            seen = seen & (keys <= stands + right)
-        return seen.expand(-1, shape[0], -1).unsqueeze(1)
+            seen_keys = seen_keys & (keys <= stands + right)
+        return seen_keys.expand(-1, shape[0], -1).unsqueeze(1)
 
     def _compute(self, qkv: tuple[Tensor, Tensor, Tensor], mask: Tensor, scale: float, softcap: float) -> Tensor:
         torch = self._torch
@@ -244,17 +248,17 @@ class _Step:
         self.masks: dict[object, Tensor] = {}
         self._source, self._sizes = (lengths, table), sizes
         self._lengths = lengths.tolist()
-        added, size = sizes
-        self.counts = [length + added for length in self._lengths]
+        added_tokens, size = sizes
+        self.counts = [length + added_tokens for length in self._lengths]
         pages = -(-max(self.counts) // size)
         starts = lengths.to(torch.long)
-        self.ends = starts + added
+        self.ends = starts + added_tokens
         self.keys = self.counts[0] if len(self.counts) == 1 else pages * size
         self._first_page = _first_of_row(table[0, :pages].tolist()) if len(self.counts) == 1 else None
         wide = table.to(torch.long)
         self._pages = wide[:, :pages].flatten()
-        if added:
-            places = starts.unsqueeze(1) + torch.arange(added, device=starts.device)
+        if added_tokens:
+            places = starts.unsqueeze(1) + torch.arange(added_tokens, device=starts.device)
             self._places = (torch.gather(wide, 1, places // size) * size + places % size).flatten()
 
     def is_of(self, lengths: Tensor, table: Tensor, sizes: tuple[int, int]) -> bool:
@@ -262,9 +266,9 @@ class _Step:
         is_same = self._source[0] is lengths and self._source[1] is table and self._sizes == sizes
         return is_same and (lengths.is_cuda or self._lengths == lengths.tolist())
 
-    def write(self, cache: Tensor, added: Tensor) -> None:
+    def write(self, cache: Tensor, added_tokens: Tensor) -> None:
         """Put what is new of each request behind what it had."""
-        fresh = added if added.dtype == cache.dtype else added.to(cache.dtype)
+        fresh = added_tokens if added_tokens.dtype == cache.dtype else added_tokens.to(cache.dtype)
         cache.view(-1, *cache.shape[2:]).index_copy_(0, self._places, fresh.flatten(0, 1))
 
     def gather(self, cache: Tensor) -> Tensor:
@@ -272,8 +276,8 @@ class _Step:
         if self._first_page is not None:
             begin = self._first_page * self._sizes[1]
             return cache.view(1, -1, *cache.shape[2:]).narrow(1, begin, self.keys)
-        kept = cache.index_select(0, self._pages).view(len(self.counts), -1, *cache.shape[2:])
-        return kept if kept.shape[1] == self.keys else kept.narrow(1, 0, self.keys)
+        kept_pages = cache.index_select(0, self._pages).view(len(self.counts), -1, *cache.shape[2:])
+        return kept_pages if kept_pages.shape[1] == self.keys else kept_pages.narrow(1, 0, self.keys)
 
 
 def _first_of_row(pages: list[int]) -> int | None:

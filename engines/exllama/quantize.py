@@ -50,11 +50,11 @@ class ModuleCounter:
         return False
 
     def _note(self, line: str) -> None:
-        begun = _BEGINS.match(line)
-        if begun is not None and begun[2] in {None, "1"}:
+        begin_match = _BEGINS.match(line)
+        if begin_match is not None and begin_match[2] in {None, "1"}:
             share = min(1.0, self.done / self.total) * _LAST_SHARE if self.total else None
             self.done += 1
-            self._tell(f"Quantising {begun[1]}", share)
+            self._tell(f"Quantising {begin_match[1]}", share)
         elif _WRITES.match(line):
             self._tell("Writing the model", _LAST_SHARE)
 
@@ -65,18 +65,18 @@ def run_converter(order: Mapping[str, Any], counter: ModuleCounter) -> None:
     build_models = converter.get_base_model
 
     def count_modules(arguments: Any) -> Any:  # noqa: ANN401 -- the library's own
-        built = build_models(arguments)
-        models = [model for model in built[1:4] if model is not None]
+        built_models = build_models(arguments)
+        models = [model for model in built_models[1:4] if model is not None]
         counter.total = sum(len(model.modules) for model in models)
-        return built
+        return built_models
 
     converter.get_base_model = count_modules
     arguments = converter.parser.parse_args(converter_arguments(order))
-    chosen, state, is_ready, problem = converter.prepare(arguments)
+    chosen_arguments, state, is_ready, problem = converter.prepare(arguments)
     if not is_ready:
         raise RuntimeError(f"the converter refuses: {problem}")
     counter.done = int(state["next_module_idx"])
-    converter.main(chosen, state)
+    converter.main(chosen_arguments, state)
 
 
 def converter_arguments(order: Mapping[str, Any]) -> list[str]:
@@ -121,9 +121,9 @@ def main() -> None:
 
         def tell_aside(stage: str, fraction: float | None = None) -> None:
             """Tell through our own output while the converter prints into the counter."""
-            printing, sys.stdout = sys.stdout, ours
+            printed_stream, sys.stdout = sys.stdout, ours
             emit_stage(stage, fraction)
-            sys.stdout = printing
+            sys.stdout = printed_stream
 
         counter = ModuleCounter(sys.stderr, tell_aside)
         sys.stdout = counter

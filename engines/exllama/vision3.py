@@ -36,16 +36,16 @@ class VisionComponent:
     def look_at(self, mark: str, picture: Any, tokenizer: Any) -> object:  # noqa: ANN401 -- Pillow's, and the library's
         """Return what is seen in a picture, and keep it. Raises Refused for one that cannot be looked at."""
         try:
-            seen = self.model.get_image_embeddings(tokenizer=tokenizer, image=picture, text_alias=mark)
+            seen_picture = self.model.get_image_embeddings(tokenizer=tokenizer, image=picture, text_alias=mark)
         except (AssertionError, ValueError) as error:
             sentence = f"The model cannot look at a picture of {picture.width} x {picture.height}: {error}."
             raise invalid_request(sentence, "messages", code="invalid_image") from error
         except RuntimeError as error:
             raise engine_failure(f"The engine gave a picture up: {error}") from error
-        self._kept[mark] = seen
+        self._kept[mark] = seen_picture
         if len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
-        return seen
+        return seen_picture
 
 
 def open_vision(library: Any, settings: Any) -> VisionComponent | None:  # noqa: ANN401 -- the library's own

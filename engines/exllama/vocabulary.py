@@ -37,8 +37,8 @@ class ExllamaVocabulary:
         add_bos = adds_special and self._begins
         if not text and not add_bos:
             return []
-        encoded = self._tokenizer.encode(text, add_bos=add_bos, encode_special_tokens=True)
-        return [int(token) for token in encoded.tolist()[0]]
+        encoded_text = self._tokenizer.encode(text, add_bos=add_bos, encode_special_tokens=True)
+        return [int(token) for token in encoded_text.tolist()[0]]
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens, special ones left out."""

@@ -268,8 +268,13 @@ def _base_arguments(
         return (*flags, *extras)
     # An input to embed must fit in one physical batch, and slots share a cache (see `worker`).
     batch, context = str(options.max_batch_tokens or options.context or 0), str(options.context or 0)
-    shared = ("--kv-unified", *((_PER_SLOT, context) if _PER_SLOT in installation.flags else ()))
-    return (*flags, *extras, *shared, *(("--ubatch-size", batch, "--batch-size", batch) if batch != "0" else ()))
+    shared_arguments = ("--kv-unified", *((_PER_SLOT, context) if _PER_SLOT in installation.flags else ()))
+    return (
+        *flags,
+        *extras,
+        *shared_arguments,
+        *(("--ubatch-size", batch, "--batch-size", batch) if batch != "0" else ()),
+    )
 
 
 def _library_environment(installation: EngineInstallation) -> dict[str, str]:

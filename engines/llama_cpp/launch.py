@@ -204,14 +204,14 @@ def ask_devices(installation: EngineInstallation) -> tuple[str, ...]:
 def _in_environment(place: EngineLocation) -> EngineInstallation:
     """Return which of the packages that bring llama.cpp is in an environment, told by its folders alone."""
     root = None if place.python is None else place.python.parents[1]
-    bound = root is not None and any(root.glob(_BINDING))
+    is_bound = root is not None and any(root.glob(_BINDING))
     has_rpc = root is not None and any(root.glob(_RPC_LIBRARY))
     return EngineInstallation(
         engine=DESCRIPTOR.id,
         version=place.version,
         backend=place.backend,
         python=place.python,
-        package=BINDING if bound else PACKAGE,
+        package=BINDING if is_bound else PACKAGE,
         flags=frozenset({RPC_FLAG}) if has_rpc else frozenset(),
     )
 

@@ -168,12 +168,12 @@ def _read_child_state(text: str) -> Sequence[LogEvent]:
         child = msgspec.json.decode(text, type=_ChildState)
         if child.state != "loading":
             return ()
-        loading = msgspec.json.decode(child.payload, type=_LoadState)
+        load_state = msgspec.json.decode(child.payload, type=_LoadState)
     except msgspec.DecodeError:
         return ()
-    done = loading.stages.index(loading.current) if loading.current in loading.stages else 0
-    fraction = min(1.0, (done + max(0.0, loading.value)) / max(1, len(loading.stages)))
-    return (LoadProgress(stage=_STAGE_NAMES.get(loading.current, "Reading weights"), fraction=fraction),)
+    done_stages = load_state.stages.index(load_state.current) if load_state.current in load_state.stages else 0
+    fraction = min(1.0, (done_stages + max(0.0, load_state.value)) / max(1, len(load_state.stages)))
+    return (LoadProgress(stage=_STAGE_NAMES.get(load_state.current, "Reading weights"), fraction=fraction),)
 
 
 def _read_buffer(line: str) -> LogEvent | None:

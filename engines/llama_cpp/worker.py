@@ -186,12 +186,12 @@ def _add_companions(xllamacpp: Any, params: Any, config: Mapping[str, Any]) -> N
 
 def _sample(sampling: Any, defaults: Any) -> None:  # noqa: ANN401 -- as above
     """Set how tokens are chosen where a request does not say; what is set here goes before the model file's own."""
-    chosen = 0
+    chosen_token = 0
     for name, value in defaults["said"].items():
         field, bit = SAMPLING[name]
         setattr(sampling, field, value)
-        chosen |= bit
-    sampling.user_sampling_config = ALL_SAMPLING if defaults["is_all"] else chosen
+        chosen_token |= bit
+    sampling.user_sampling_config = ALL_SAMPLING if defaults["is_all"] else chosen_token
 
 
 def _set_task(xllamacpp: Any, params: Any, config: Mapping[str, Any]) -> None:  # noqa: ANN401 -- as above

@@ -88,8 +88,8 @@ class Slot:
 
     def take_cached(self) -> int | None:
         """Return how much of the prompt it knew, once."""
-        cached, self._cached = self._cached, None
-        return cached
+        cached_tokens, self._cached = self._cached, None
+        return cached_tokens
 
     def write(self, token: int) -> None:
         """Note a token that was drawn; it is read with the next batch."""

@@ -119,14 +119,14 @@ class LlamaCppPythonBackend:
 
     def step(self) -> Iterable[StepOutcome]:
         """Compute one batch: the next token of every answer, and as much of the prompts as fits beside them."""
-        running = [slot for slot in self._slots if slot.work is not None]
+        running_slots = [slot for slot in self._slots if slot.work is not None]
         self._batch.clear()
-        for slot in sorted(running, key=lambda slot: len(slot.ahead)):
+        for slot in sorted(running_slots, key=lambda slot: len(slot.ahead)):
             slot.add_to(self._batch)
         error = self._lib.llama_decode(self._context, self._batch.native)
         if error:
             raise RuntimeError(f"llama_decode failed with {error}")
-        return [outcome for slot in running if slot.output >= 0 for outcome in (self._sample_next(slot),)]
+        return [outcome for slot in running_slots if slot.output >= 0 for outcome in (self._sample_next(slot),)]
 
     def cancel(self, work: int) -> None:
         """Let go of a request; what it computed stays known to its slot."""
@@ -137,16 +137,16 @@ class LlamaCppPythonBackend:
 
     def cache_use(self) -> float | None:
         """Return the share of the context's cells that running requests use."""
-        used = sum(len(slot.known) for slot in self._slots if slot.work is not None)
-        return float(used / max(1, self._lib.llama_n_ctx(self._context)))
+        used_tokens = sum(len(slot.known) for slot in self._slots if slot.work is not None)
+        return float(used_tokens / max(1, self._lib.llama_n_ctx(self._context)))
 
     def _sample_next(self, slot: Slot) -> StepOutcome:
         lib, work = self._lib, slot.work
         assert work is not None  # noqa: S101 -- only running slots have an output
         token = lib.llama_sampler_sample(slot.sampler, self._context, slot.output)
-        cached = slot.take_cached()
+        cached_tokens = slot.take_cached()
         if lib.llama_vocab_is_eog(self._vocabulary, token) and not work.ignores_end:
-            return StepOutcome(work.id, (), BackendFinish.STOP, cached)
+            return StepOutcome(work.id, (), BackendFinish.STOP, cached_tokens)
         output_token = Token(token)
         if work.logprobs is not None:
             logits = lib.llama_get_logits_ith(self._context, slot.output)
@@ -154,7 +154,7 @@ class LlamaCppPythonBackend:
                 token, logits, lib.llama_vocab_n_tokens(self._vocabulary), work.logprobs
             )
         slot.write(token)
-        return StepOutcome(work.id, (output_token,), BackendFinish.LENGTH if slot.is_full else None, cached)
+        return StepOutcome(work.id, (output_token,), BackendFinish.LENGTH if slot.is_full else None, cached_tokens)
 
     def _load_native_model(self, config: Mapping[str, Any], tell: ProgressCallback) -> Any:  # noqa: ANN401 -- a pointer
         lib = self._lib
@@ -218,12 +218,12 @@ class LlamaCppPythonBackend:
         return context
 
     def _token_bytes(self, token: int) -> bytes:
-        known = self._pieces.get(token)
-        if known is None:
+        known_bytes = self._pieces.get(token)
+        if known_bytes is None:
             room = ctypes.create_string_buffer(_LONGEST_PIECE)
             size = self._lib.llama_token_to_piece(self._vocabulary, token, room, _LONGEST_PIECE, 0, False)  # noqa: FBT003 -- ctypes
-            known = self._pieces[token] = room.raw[: max(0, size)]
-        return known
+            known_bytes = self._pieces[token] = room.raw[: max(0, size)]
+        return known_bytes
 
     def _special_token_text(self, name: str) -> str:
         token = getattr(self._lib, f"llama_vocab_{name}")(self._vocabulary)

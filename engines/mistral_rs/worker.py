@@ -134,7 +134,7 @@ class MistralRsBackend:
     def cancel(self, work: int) -> None:
         """Let go of a request. One whose prompt is being read goes on until it is read."""
         self._answers.pop(work, None)
-        self._waiting = deque(waiting for waiting in self._waiting if waiting.id != work)
+        self._waiting = deque(waiting_request for waiting_request in self._waiting if waiting_request.id != work)
         if work in self._readers:
             self._readers[work].cancel()
 
@@ -225,11 +225,11 @@ def _library_environment(config: Mapping[str, object]) -> dict[str, str]:
     return {**names, **({"RAYON_NUM_THREADS": str(config["threads"])} if config["threads"] else {})}
 
 
-def _context_limit(requested: object, made_for: int | None) -> int:
+def _context_limit(requested_limit: object, made_for: int | None) -> int:
     """Return how many tokens a conversation may have: what was asked for, within what the model was made for."""
-    if not requested:
+    if not requested_limit:
         return made_for or _UNBOUNDED_CONTEXT
-    return min(int(str(requested)), made_for or int(str(requested)))
+    return min(int(str(requested_limit)), made_for or int(str(requested_limit)))
 
 
 def main() -> None:

@@ -77,9 +77,9 @@ LOG = (
 def format_overrides(options: LaunchOptions) -> str:
     """Return the sizes as MLC writes them: "context_window_size=8192;max_num_sequence=4"."""
     unset = LaunchOptions()
-    chosen = {name: getattr(options, option) for option, name in _OVERRIDES.items()}
+    chosen_options = {name: getattr(options, option) for option, name in _OVERRIDES.items()}
     defaults = {name: getattr(unset, option) for option, name in _OVERRIDES.items() if option != "slots"}
-    return ";".join(f"{name}={value}" for name, value in chosen.items() if value != defaults.get(name))
+    return ";".join(f"{name}={value}" for name, value in chosen_options.items() if value != defaults.get(name))
 
 
 def base_arguments(model: ModelSource, options: LaunchOptions, net: ListenOptions) -> Sequence[str]:

@@ -152,13 +152,14 @@ class WatchedGenerator:
     def _context_room(self, generation: Any) -> int | None:  # noqa: ANN401 -- untyped
         if self._context is None:
             return None
-        used = len(generation.prompt)
-        if used >= self._context:
+        used_tokens = len(generation.prompt)
+        if used_tokens >= self._context:
             generation.stop()
             raise ValueError(
-                f"The request has {used} tokens, and the context holds {self._context} (exceed_context_size_error)."
+                f"The request has {used_tokens} tokens, and the context holds {self._context} "
+                "(exceed_context_size_error)."
             )
-        return self._context - used
+        return self._context - used_tokens
 
     def _watch_progress(self, callback: Any) -> Callable[[int, int], None]:  # noqa: ANN401 -- untyped
         def watch_progress(done: int, total: int) -> None:

@@ -52,15 +52,15 @@ class OnnxGeneration:
 
     def take_outcome(self, logits: Any = None) -> StepOutcome:  # noqa: ANN401 -- a NumPy array
         """Return what was written since this was last asked; `logits` are what one token was chosen by."""
-        written = self._generator.get_sequence(0)[self._reported_count :].tolist()
+        written_tokens = self._generator.get_sequence(0)[self._reported_count :].tolist()
         is_done = self._generator.is_done()
-        if is_done and written and written[-1] in self._ends and not self._work.ignores_end:
-            written.pop()  # not every provider leaves it out by itself
-        self._reported_count += len(written)
+        if is_done and written_tokens and written_tokens[-1] in self._ends and not self._work.ignores_end:
+            written_tokens.pop()  # not every provider leaves it out by itself
+        self._reported_count += len(written_tokens)
         if logits is None:
-            tokens = [Token(token) for token in written]
+            tokens = [Token(token) for token in written_tokens]
         else:
-            tokens = [_token_with_alternatives(token, logits, self._work.logprobs or 0) for token in written]
+            tokens = [_token_with_alternatives(token, logits, self._work.logprobs or 0) for token in written_tokens]
         return StepOutcome(self._work.id, tokens, self._finish() if is_done else None)
 
     def _finish(self) -> BackendFinish:

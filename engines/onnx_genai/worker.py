@@ -91,11 +91,11 @@ class OnnxBackend:
 
     def step(self) -> Iterable[StepOutcome]:
         """Compute the next tokens of every request, or a part of a long prompt."""
-        running = list(self._running.values())
-        if all(generation.is_steady for generation in running):
-            yield from step_together(running, time.perf_counter() + share_time(len(running)))
+        running_requests = list(self._running.values())
+        if all(generation.is_steady for generation in running_requests):
+            yield from step_together(running_requests, time.perf_counter() + share_time(len(running_requests)))
             return
-        for generation in running:
+        for generation in running_requests:
             outcome = generation.step()
             if outcome is not None:
                 yield outcome

@@ -46,10 +46,10 @@ class RunningRequest:
 _FINISHES = {"STOP": BackendFinish.STOP, "LENGTH": BackendFinish.LENGTH, "TOOL_CALL": BackendFinish.STOP}
 
 
-def generation_config(genai: Any, settings: Any, running: RunningRequest) -> Any:  # noqa: ANN401 -- the wheel's own types
+def generation_config(genai: Any, settings: Any, running_request: RunningRequest) -> Any:  # noqa: ANN401 -- the wheel's own types
     """Turn a request into OpenVINO's settings, `settings` being the model's own."""
-    work = running.work
-    settings.max_new_tokens = running.left
+    work = running_request.work
+    settings.max_new_tokens = running_request.left
     settings.apply_chat_template = False
     settings.ignore_eos = work.ignores_end
     if work.logprobs is not None:
@@ -57,7 +57,7 @@ def generation_config(genai: Any, settings: Any, running: RunningRequest) -> Any
     if work.schema is not None:
         settings.structured_output_config = genai.StructuredOutputConfig(json_schema=work.schema)
     _choose(settings, work.sampling)
-    running.ends = frozenset({*settings.stop_token_ids, settings.eos_token_id})
+    running_request.ends = frozenset({*settings.stop_token_ids, settings.eos_token_id})
     return settings
 
 

@@ -33,22 +33,22 @@ class OpenVinoVocabulary:
 
     def make_decoder(self) -> Decoder:
         """Return what turns the tokens of one answer into text."""
-        known = self._bytes
-        if known is None:
+        known_bytes = self._bytes
+        if known_bytes is None:
             return _LibraryDecoder(self._genai, self._tokenizer)
-        return BytesDecoder(known.__getitem__)
+        return BytesDecoder(known_bytes.__getitem__)
 
     def _plain_bytes(self) -> list[bytes] | None:
         """Return the bytes of every token, none for special ones; None if text is more than bytes in a row."""
         try:
             vocabulary: dict[bytes, int] = self._tokenizer.get_vocab()
-            known = [b""] * (1 + max(vocabulary.values()))
+            known_tokens = [b""] * (1 + max(vocabulary.values()))
             for text, token in vocabulary.items():
-                known[token] = text
-            decoded_texts = self._tokenizer.decode([[token] for token in range(len(known))])
+                known_tokens[token] = text
+            decoded_texts = self._tokenizer.decode([[token] for token in range(len(known_tokens))])
         except (RuntimeError, ValueError):  # a tokeniser that is no list of texts
             return None
-        plain = [text if decoded_text else b"" for text, decoded_text in zip(known, decoded_texts, strict=True)]
+        plain = [text if decoded_text else b"" for text, decoded_text in zip(known_tokens, decoded_texts, strict=True)]
         tokens = self.encode(_TRIAL, adds_special=False)
         return plain if b"".join(plain[token] for token in tokens).decode("utf-8", "replace") == _TRIAL else None
 

@@ -77,12 +77,12 @@ class OpenVinoBackend:
 
     def start(self, work: WorkItem) -> None:
         """Take on a request. Raises Refused for what the library refuses at once."""
-        running = RunningRequest(work, list(work.prompt), work.max_tokens)
+        running_request = RunningRequest(work, list(work.prompt), work.max_tokens)
         try:
-            self._add(running)
+            self._add(running_request)
         except RuntimeError as error:
             raise invalid_request(f"OpenVINO does not accept this request: {_error_sentence(error)}.") from error
-        self._running[work.id] = running
+        self._running[work.id] = running_request
 
     def step(self) -> Iterable[StepOutcome]:
         """Compute the next token of every request, or a part of a long prompt."""
@@ -90,15 +90,15 @@ class OpenVinoBackend:
             self._pipeline.step()
         except RuntimeError as error:
             return self._recover_from(error)
-        outcomes = [running.read_outcome() for running in self._running.values()]
+        outcomes = [running_request.read_outcome() for running_request in self._running.values()]
         return [outcome for outcome in outcomes if outcome is not None]
 
     def cancel(self, work: int) -> None:
         """Let go of a request; the pipeline gives its memory back with the next step."""
-        running = self._running.pop(work, None)
-        if running is None or running.is_over:
+        running_request = self._running.pop(work, None)
+        if running_request is None or running_request.is_over:
             return
-        running.handle.cancel()
+        running_request.handle.cancel()
         if not self._running and self._pipeline.has_non_finished_requests():
             self._pipeline.step()
 
@@ -117,13 +117,13 @@ class OpenVinoBackend:
             cache.max_num_batched_tokens = int(str(config["batch"]))
         return cache
 
-    def _add(self, running: RunningRequest) -> None:
+    def _add(self, running_request: RunningRequest) -> None:
         import numpy as np  # noqa: PLC0415 -- comes with openvino
         from openvino import Tensor  # noqa: PLC0415 -- as in `load`
 
-        settings = generation_config(self._genai, self._pipeline.get_config(), running)
-        tokens = Tensor(np.array([running.prompt], dtype=np.int64))
-        running.handle = self._pipeline.add_request(running.work.id, tokens, settings)
+        settings = generation_config(self._genai, self._pipeline.get_config(), running_request)
+        tokens = Tensor(np.array([running_request.prompt], dtype=np.int64))
+        running_request.handle = self._pipeline.add_request(running_request.work.id, tokens, settings)
 
     def _recover_from(self, error: RuntimeError) -> list[StepOutcome]:
         """Go on after a step that failed, as it does on a schema OpenVINO cannot follow.
@@ -132,22 +132,24 @@ class OpenVinoBackend:
         can are asked again from where they were. Raises the error if no request can have been the cause.
         """
         suspects = [
-            running for running in self._running.values() if running.work.schema is not None and not running.written
+            running_request
+            for running_request in self._running.values()
+            if running_request.work.schema is not None and not running_request.written
         ]
         if not suspects:
             raise error
-        for running in self._running.values():
-            running.handle.cancel()
+        for running_request in self._running.values():
+            running_request.handle.cancel()
         self._pipeline.step()
-        outcomes = [StepOutcome(running.work.id, (), error=_bad_schema(error)) for running in suspects]
-        for running in self._running.values():
-            if running in suspects:
+        outcomes = [StepOutcome(running_request.work.id, (), error=_bad_schema(error)) for running_request in suspects]
+        for running_request in self._running.values():
+            if running_request in suspects:
                 continue
-            if running.work.schema is not None:  # its grammar cannot be resumed in the middle
-                outcomes.append(StepOutcome(running.work.id, (), error=_interruption_error()))
+            if running_request.work.schema is not None:  # its grammar cannot be resumed in the middle
+                outcomes.append(StepOutcome(running_request.work.id, (), error=_interruption_error()))
                 continue
-            running.resume()
-            self._add(running)
+            running_request.resume()
+            self._add(running_request)
         for outcome in outcomes:
             self._running[outcome.work].is_over = True
         return outcomes

@@ -102,9 +102,9 @@ class WorkerConnection(asyncio.Protocol):
         """End an answer that came in chunks with the last of them."""
         self._write(_chunk(data) + b"0\r\n\r\n")
 
-    def send_refusal(self, refused: RequestRefused) -> None:
+    def send_refusal(self, refusal: RequestRefused) -> None:
         """Send an error instead of an answer."""
-        self.send_answer(refused.status, encode_compact(refused.document()))
+        self.send_answer(refusal.status, encode_compact(refusal.document()))
 
     def close(self) -> None:
         """Hang up once what was written is sent."""
@@ -125,9 +125,9 @@ class WorkerConnection(asyncio.Protocol):
     def _answer_next(self) -> None:
         try:
             request = _take_request(self._unread)
-        except RequestRefused as refused:
+        except RequestRefused as refusal:
             self._keeps_open = False
-            self.send_refusal(refused)
+            self.send_refusal(refusal)
             self.close()
             return
         if request is None:

@@ -26,9 +26,11 @@ class DurationHistogram:
 
     def lines(self, name: str) -> list[str]:
         """Return Prometheus's lines."""
-        bounds = [*(f"{bound:g}" for bound in self._bounds), "+Inf"]
+        bounds = [*(f"{bucket_bound:g}" for bucket_bound in self._bounds), "+Inf"]
         counts = list(accumulate(self._counts))
-        buckets = [f'{name}_bucket{{le="{bound}"}} {count}' for bound, count in zip(bounds, counts, strict=True)]
+        buckets = [
+            f'{name}_bucket{{le="{bucket_bound}"}} {count}' for bucket_bound, count in zip(bounds, counts, strict=True)
+        ]
         return [f"# TYPE {name} histogram", *buckets, f"{name}_sum {self._sum:.6f}", f"{name}_count {counts[-1]}"]
 
 
@@ -55,11 +57,11 @@ class WorkerMetrics:
 
     def render_text(self) -> str:
         """Return the page that Prometheus reads."""
-        running, waiting = self.queue()
-        gauges: dict[str, float] = {"requests_running": running, "requests_waiting": waiting}
-        used = self.cache()
-        if used is not None:
-            gauges["kv_cache_usage_ratio"] = round(used, 6)
+        running_count, waiting_count = self.queue()
+        gauges: dict[str, float] = {"requests_running": running_count, "requests_waiting": waiting_count}
+        used_share = self.cache()
+        if used_share is not None:
+            gauges["kv_cache_usage_ratio"] = round(used_share, 6)
         counters = {
             "requests_total": self._requests,
             "requests_cancelled_total": self.cancelled,

@@ -33,13 +33,13 @@ def split_pictures(body: Mapping[str, object]) -> tuple[Mapping[str, object], Pi
 def decode_picture(file: bytes) -> Any:  # noqa: ANN401 -- Pillow's, which only engines that see bring along
     """Return a picture upright, without transparency. Raises Refused for what is none, or is too large."""
     pillow: Any = importlib.import_module("PIL.Image")
-    turning: Any = importlib.import_module("PIL.ImageOps")
+    image_ops: Any = importlib.import_module("PIL.ImageOps")
     try:
         picture = pillow.open(io.BytesIO(file), formats=FORMATS)
         width, height = picture.size
         if width * height > MOST_PIXELS:
             raise _picture_refusal(f"A picture of {width} x {height} has more than {MOST_PIXELS >> 20} million pixels.")
-        upright = turning.exif_transpose(picture).convert("RGBA")
+        upright = image_ops.exif_transpose(picture).convert("RGBA")
     except (pillow.DecompressionBombError, *_UNREADABLE) as error:
         raise _picture_refusal(f"A picture cannot be read; it must be one of {', '.join(FORMATS)}.") from error
     page = pillow.new("RGBA", upright.size, "white")

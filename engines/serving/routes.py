@@ -85,7 +85,7 @@ class AnswerShape:
         last = encode_compact({**self._chunk("", None, str(answer.finish)), "timings": answer.collect_timings()})
         if not answer.request.tells_usage:
             return _EVENT % last + DONE
-        used = encode_compact(
+        used_tokens = encode_compact(
             {
                 **self._head(whole=False),
                 "choices": [],
@@ -93,7 +93,7 @@ class AnswerShape:
                 "timings": answer.collect_timings(),
             }
         )
-        return _EVENT % last + _EVENT % used + DONE
+        return _EVENT % last + _EVENT % used_tokens + DONE
 
     def whole_answer(self, answer: WorkerAnswer) -> bytes:
         """Return a whole answer."""
@@ -241,11 +241,11 @@ class WorkerRoutes:
         """Answer one request, with an error if need be."""
         try:
             await self._route(request, to)
-        except RequestRefused as refused:
+        except RequestRefused as refusal:
             if not to.has_begun:
-                to.send_refusal(refused)
+                to.send_refusal(refusal)
                 return
-            to.end_chunks(encode_event(refused.document()))
+            to.end_chunks(encode_event(refusal.document()))
 
     async def _route(self, request: HttpRequest, to: WorkerConnection) -> None:
         if request.path != "/health":
@@ -274,10 +274,10 @@ class WorkerRoutes:
             document = {**not_ready_refusal().document(), "stage": self.stage, "fraction": self.fraction}
             to.send_answer(HTTPStatus.SERVICE_UNAVAILABLE, encode_compact(document))
             return
-        loaded = self.model.loaded
+        loaded_model = self.model.loaded
         to.send_answer(
             HTTPStatus.OK,
-            encode_compact({"status": "ok", "device": loaded.device, "device_name": loaded.device_name}),
+            encode_compact({"status": "ok", "device": loaded_model.device, "device_name": loaded_model.device_name}),
         )
 
     def _models(self, to: WorkerConnection) -> None:
@@ -359,8 +359,8 @@ async def _encode_chat(model: ServedModel, body: Body) -> list[int]:
         return model.backend.encode(text, adds_special=False)
     if not all(mark in text for mark in pictures):
         raise invalid_request("This model's template leaves pictures out.", "messages", code="unsupported_content")
-    seen = [reader.find_picture(mark) or await _look_at(reader, mark, file) for mark, file in pictures.items()]
-    return reader.encode_pictures(text, seen)
+    seen_pictures = [reader.find_picture(mark) or await _look_at(reader, mark, file) for mark, file in pictures.items()]
+    return reader.encode_pictures(text, seen_pictures)
 
 
 async def _look_at(reader: PictureReader, mark: str, file: bytes) -> object:

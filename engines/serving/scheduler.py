@@ -61,9 +61,9 @@ class Scheduler:
             self._backend.cancel(number)
             self._metrics.cancelled += 1
         else:
-            left = deque(job for job in self._waiting if job.work.id != number)
-            self._metrics.cancelled += len(self._waiting) - len(left)
-            self._waiting = left
+            jobs_left = deque(job for job in self._waiting if job.work.id != number)
+            self._metrics.cancelled += len(self._waiting) - len(jobs_left)
+            self._waiting = jobs_left
 
     async def wait_until_idle(self) -> None:
         """Return once nobody is computed for."""
@@ -101,8 +101,8 @@ class Scheduler:
             job.answer.times.begun_at = time.perf_counter()
             try:
                 self._backend.start(job.work)
-            except RequestRefused as refused:
-                job.answer.fail_with(refused)
+            except RequestRefused as refusal:
+                job.answer.fail_with(refusal)
                 continue
             self._running[job.work.id] = job
 

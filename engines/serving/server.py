@@ -42,16 +42,16 @@ class _Server:
                 connection.close()
 
     async def _serve(self, backend: WorkerBackend) -> None:
-        loaded, template = await asyncio.to_thread(self._load, backend)
-        scheduler = Scheduler(backend, slots=loaded.slots, metrics=self._metrics, gather_s=loaded.gather_s)
+        loaded_model, template = await asyncio.to_thread(self._load, backend)
+        scheduler = Scheduler(backend, slots=loaded_model.slots, metrics=self._metrics, gather_s=loaded_model.gather_s)
         self._metrics.cache = backend.cache_use
         usual = self._config.get("usual_sampling")
-        model = ServedModel(str(self._config["alias"]), backend, loaded, scheduler, template)
+        model = ServedModel(str(self._config["alias"]), backend, loaded_model, scheduler, template)
         model.usual = usual if isinstance(usual, dict) else {}
         self._routes.model = model
         self._stop_on_signals()
-        worker_base.emit("device", name=loaded.device, description=loaded.device_name)
-        worker_base.emit("context", tokens=loaded.context, slots=loaded.slots)
+        worker_base.emit("device", name=loaded_model.device, description=loaded_model.device_name)
+        worker_base.emit("context", tokens=loaded_model.context, slots=loaded_model.slots)
         worker_base.emit("progress", stage="Ready", fraction=1.0)
         await self._run_until_stopped(scheduler)
 
@@ -68,10 +68,10 @@ class _Server:
 
     def _load(self, backend: WorkerBackend) -> tuple[LoadResult, ChatTemplate | None]:
         """Load on a thread of its own, which the library may keep for minutes."""
-        loaded = backend.load(self._config, self._report_progress)
+        loaded_model = backend.load(self._config, self._report_progress)
         override = self._config.get("chat_template")
-        text = override if isinstance(override, str) else loaded.chat_template
-        return loaded, ChatTemplate(text, loaded.specials) if text else None
+        text = override if isinstance(override, str) else loaded_model.chat_template
+        return loaded_model, ChatTemplate(text, loaded_model.specials) if text else None
 
     def _report_progress(self, stage: str, fraction: float | None = None) -> None:
         self._routes.stage, self._routes.fraction = stage, fraction
@@ -84,15 +84,15 @@ class _Server:
 
     async def _run_until_stopped(self, scheduler: Scheduler) -> None:
         """Compute until a stop is asked for and nobody waits, or the grace is over. Raises what the library raises."""
-        computing = asyncio.create_task(scheduler.run())
+        compute_task = asyncio.create_task(scheduler.run())
         stop_wait = asyncio.create_task(self._wait_for_stop(scheduler))
         try:
-            await asyncio.wait({computing, stop_wait}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({compute_task, stop_wait}, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.sleep(0)  # what was last said is still to be sent
-            if computing.done():
-                computing.result()
+            if compute_task.done():
+                compute_task.result()
         finally:
-            computing.cancel()
+            compute_task.cancel()
             stop_wait.cancel()
 
     async def _wait_for_stop(self, scheduler: Scheduler) -> None:

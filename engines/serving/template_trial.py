@@ -59,13 +59,15 @@ def _try_template(text: str) -> dict[str, object]:
         return {**verdict, "cost": f"The chat template reaches for Python's own objects ({escape[:40]})."}
     for number, conversation in enumerate(usual_conversations()):
         try:
-            written = template.render(conversation, limit_s=8.0 * CPU_S)  # a busy machine is slow; its own time counts
+            rendered_text = template.render(
+                conversation, limit_s=8.0 * CPU_S
+            )  # a busy machine is slow; its own time counts
         except RequestRefused as error:
             if error.code == TOO_COSTLY:
                 return {**verdict, "cost": error.message}
             verdict["problem"] = error.message if number == 0 else verdict["problem"]
         else:
-            verdict["says_content"] = verdict["says_content"] or QUESTION in written
+            verdict["says_content"] = verdict["says_content"] or QUESTION in rendered_text
     return verdict
 
 
@@ -82,7 +84,10 @@ def _find_escape(text: str) -> str:
     attributes = (node.attr for node in tree.find_all(jinja2.nodes.Getattr))
     keys = (node.arg for node in tree.find_all(jinja2.nodes.Getitem))
     arguments = (
-        node for filtered in tree.find_all(jinja2.nodes.Filter) if filtered.name == "attr" for node in filtered.args
+        node
+        for attr_filter in tree.find_all(jinja2.nodes.Filter)
+        if attr_filter.name == "attr"
+        for node in attr_filter.args
     )
     texts = (str(node.value) for node in (*keys, *arguments) if isinstance(node, jinja2.nodes.Const))
     return next((name for name in (*attributes, *texts) if name.startswith("__")), "")

@@ -187,24 +187,24 @@ class BoundedSandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
         """Refuse a template that reaches for Python's own objects: no engine should have it, not even in a sandbox."""
         raise TemplateLimit(f"it reaches for Python's own objects ({attribute})")
 
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401 -- as Jinja's
+    def call_binop(self, context: Any, operator: str, left_operand: Any, right: Any) -> Any:  # noqa: ANN401 -- as Jinja's
         """Compute what the operator says, unless its result would be huge."""
         if operator == "**":
-            _check_numbers((left, right), _LARGEST_POWER)
-        elif operator == "%" and isinstance(left, str):
-            _check_format(left)
+            _check_numbers((left_operand, right), _LARGEST_POWER)
+        elif operator == "%" and isinstance(left_operand, str):
+            _check_format(left_operand)
         elif operator in {"*", "+"}:
-            _check_size(operator, left, right)
-        return super().call_binop(context, operator, left, right)
+            _check_size(operator, left_operand, right)
+        return super().call_binop(context, operator, left_operand, right)
 
     def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 -- as Jinja's
         """Call a function or method, unless a number among its arguments is huge."""
         _check_numbers((*args, *kwargs.values()), MOST_REPEATS)
-        formatted = getattr(
+        formatted_text = getattr(
             getattr(obj, "__wrapped__", None), "__self__", None
         )  # "...".format, as the sandbox wraps it
-        if isinstance(formatted, str):
-            _check_format(formatted)
+        if isinstance(formatted_text, str):
+            _check_format(formatted_text)
         return super().call(context, obj, *args, **kwargs)
 
 
@@ -240,11 +240,11 @@ def _check_format(text: str) -> None:
         raise TemplateLimit("it asks for text this wide")
 
 
-def _check_size(operator: str, left: object, right: object) -> None:
-    sizes = [len(value) for value in (left, right) if isinstance(value, str | list | tuple)]
+def _check_size(operator: str, left_operand: object, right: object) -> None:
+    sizes = [len(value) for value in (left_operand, right) if isinstance(value, str | list | tuple)]
     if not sizes:
         return
-    numbers = [value for value in (left, right) if isinstance(value, int)]
+    numbers = [value for value in (left_operand, right) if isinstance(value, int)]
     size = sum(sizes) if operator == "+" else sizes[0] * max(numbers, default=0)
     if size > MOST_CHARS:
         raise TemplateLimit("it makes a text this long")

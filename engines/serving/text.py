@@ -46,8 +46,8 @@ class StopSequences:
 
     def flush(self) -> str:
         """Return what was held back in vain."""
-        held, self._held = self._held, ""
-        return held
+        held_text, self._held = self._held, ""
+        return held_text
 
     def _possible_stop_length(self, text: str) -> int:
         """Return how many characters at the end may be the beginning of a stop."""

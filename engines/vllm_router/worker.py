@@ -72,8 +72,8 @@ class KeyJudge(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Judge the key of one request."""
-        shown = self.headers.get("Authorization", "").encode()
-        is_right = hmac.compare_digest(shown, f"Bearer {self.key}".encode())
+        shown_header = self.headers.get("Authorization", "").encode()
+        is_right = hmac.compare_digest(shown_header, f"Bearer {self.key}".encode())
         self.send_response(HTTPStatus.OK if is_right else HTTPStatus.UNAUTHORIZED)
         self.send_header("Content-Length", "0")
         self.end_headers()

@@ -35,7 +35,7 @@ class DemoApi(GatewayApi):
         *,
         kind: type[T],
         then: Callable[[T], object],
-        failed: ErrorHandler | None,
+        on_error: ErrorHandler | None,
     ) -> GatewayCall:
         """Keep the request until `flush`."""
         del kind
@@ -48,8 +48,8 @@ class DemoApi(GatewayApi):
             value: Any = self._find_reply(method, path, body)
             if not isinstance(value, ErrorBody):
                 then(value)
-            elif failed is not None:
-                failed(value)
+            elif on_error is not None:
+                on_error(value)
 
         self._waiting.append(deliver_reply)
         return call

@@ -121,7 +121,7 @@ class Worker:
             places=LaunchPlaces(
                 scratch=self.folder / "run", short=self.folder / "tmp", port=int(self.plan.base_url.rpartition(":")[2])
             ),
-            inherited={},
+            inherited_environment={},
         )
         own = {} if confinement is None else dict(confinement.environment)
         return LaunchOrder(

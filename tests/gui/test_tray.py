@@ -70,7 +70,7 @@ def tray(panel: Panel, api: DemoApi, shell: QuietShell) -> Iterator[Tray]:
 def test_a_sign_and_a_line_for_how_things_stand(
     running: list[EngineStatus], pause: Pause, sign: TraySign, line: str
 ) -> None:
-    look = tray_look(is_connected=True, running=running, pause=pause)
+    look = tray_look(is_connected=True, statuses=running, pause=pause)
     assert (look.sign, look.line, look.tip) == (sign, line, f"Roundhouse: {line}")
 
 
@@ -80,17 +80,17 @@ def test_each_model_with_what_it_holds_or_does() -> None:
         engine("big", S.LOADING, stage="Reading weights", progress=0.63),
         engine("broken", S.FAILED),
     ]
-    look = tray_look(is_connected=True, running=running, pause=Pause())
+    look = tray_look(is_connected=True, statuses=running, pause=Pause())
     assert look.models == ("Guide: 512 MiB, answering", "big: Reading weights 63 %", "broken: Failed")
 
 
 def test_a_long_list_is_cut_and_says_so() -> None:
-    look = tray_look(is_connected=True, running=[engine(str(number)) for number in range(20)], pause=Pause())
+    look = tray_look(is_connected=True, statuses=[engine(str(number)) for number in range(20)], pause=Pause())
     assert (len(look.models), look.models[-1]) == (MOST_LINES, "and 13 more")
 
 
 def test_without_a_service_nothing_is_claimed() -> None:
-    look = tray_look(is_connected=False, running=[engine("a")], pause=Pause())
+    look = tray_look(is_connected=False, statuses=[engine("a")], pause=Pause())
     assert (look.sign, look.models) == (TraySign.OFF, ())
 
 

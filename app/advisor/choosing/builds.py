@@ -66,13 +66,13 @@ def _engine_for(engine: EngineTraits, machine: Machine, builds: Sequence[EngineB
     if target is NOWHERE:
         steps = _wsl_steps(engine, machine, builds) if EngineAbility.WSL in engine.abilities else ()
         return _with_obstacle(engine, (), steps) if steps else engine
-    fitting = [build for build in builds if _is_for(build, machine)]
-    backends = {build.backend for build in fitting if not build.problem}
+    fitting_builds = [build for build in builds if _is_for(build, machine)]
+    backends = {build.backend for build in fitting_builds if not build.problem}
     targets = tuple(candidate for candidate in engine.targets if candidate.backend in backends)
-    narrowed = engine if targets == engine.targets else _with_targets(engine, targets)
-    if find_target(machine, narrowed) is not NOWHERE:
-        return narrowed
-    problem = next((build.problem for build in fitting if build.backend == target.backend), "")
+    narrowed_engine = engine if targets == engine.targets else _with_targets(engine, targets)
+    if find_target(machine, narrowed_engine) is not NOWHERE:
+        return narrowed_engine
+    problem = next((build.problem for build in fitting_builds if build.backend == target.backend), "")
     if problem:
         return _with_obstacle(engine, (f"{engine.name}: {problem}",), ())
     return _with_obstacle(engine, (_no_build(engine, target, machine),), _steps(engine, machine, builds))
@@ -84,8 +84,8 @@ def _with_targets(engine: EngineTraits, targets: tuple[EngineTarget, ...]) -> En
 
 
 @lru_cache(maxsize=256)
-def _with_obstacle(engine: EngineTraits, missing: tuple[str, ...], steps: tuple[str, ...]) -> EngineTraits:
-    return msgspec.structs.replace(engine, missing=missing, steps=steps)
+def _with_obstacle(engine: EngineTraits, missing_parts: tuple[str, ...], steps: tuple[str, ...]) -> EngineTraits:
+    return msgspec.structs.replace(engine, missing=missing_parts, steps=steps)
 
 
 def _is_for(build: EngineBuild, machine: Machine) -> bool:

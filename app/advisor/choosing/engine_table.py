@@ -78,5 +78,5 @@ class EngineTable(Mapping[str, EngineTraits]):
 
     def row(self, kind: MachineKind, need: GuideNeed) -> list[EngineTraits]:
         """Return the engines the guide names for one need on one kind of machine, the best first."""
-        placed = [(engine.place(kind, need), engine) for engine in self._engines.values()]
-        return [engine for place, engine in sorted(placed, key=lambda pair: pair[0]) if place]
+        placed_engines = [(engine.place(kind, need), engine) for engine in self._engines.values()]
+        return [engine for place, engine in sorted(placed_engines, key=lambda pair: pair[0]) if place]

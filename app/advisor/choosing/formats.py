@@ -42,15 +42,15 @@ def inner_format(format_name: str, quantization: str) -> str:
     """Return the scheme kernels are chosen by: compressed tensors hold FP8, NVFP4 or integers."""
     if format_name != "compressed-tensors":
         return format_name
-    lowered = quantization.lower()
-    return next((scheme for scheme in ("nvfp4", "mxfp4", "fp8") if scheme in lowered), format_name)
+    lower_name = quantization.lower()
+    return next((scheme for scheme in ("nvfp4", "mxfp4", "fp8") if scheme in lower_name), format_name)
 
 
 def kernel_lack(format_name: str, *, compute: Version, gfx: str = "") -> str:
     """Say why no kernels exist for a format on a GPU of this capability or gfx target; empty when they do."""
     if gfx:
-        known = _ROCM_FORMATS.get(format_name)
-        has_kernels = known is None or gfx in known
+        format_kernels = _ROCM_FORMATS.get(format_name)
+        has_kernels = format_kernels is None or gfx in format_kernels
         return "" if has_kernels else f"{FORMAT_NAMES[format_name]} has no kernels for {gfx}"
     least = _CUDA_FORMATS.get(format_name, (0, 0))
     if compute >= least:

@@ -183,9 +183,9 @@ def _is_linked(gpu: Gpu) -> bool:
 
 def compute_capability(gpu: Gpu) -> Version:
     """Return the CUDA compute capability, or the least of its family; (0, 0) when unknown: less than any asked for."""
-    known = re.fullmatch(r"(\d+)\.(\d+)", gpu.compute.value or "")
-    if known:
-        return int(known[1]), int(known[2])
+    compute_match = re.fullmatch(r"(\d+)\.(\d+)", gpu.compute.value or "")
+    if compute_match:
+        return int(compute_match[1]), int(compute_match[2])
     if gpu.vendor != "nvidia":
         return 0, 0
     family = (gpu.architecture.value or "").lower()
@@ -241,9 +241,9 @@ def _nvidia_strategy(machine: Machine) -> MachineKind | None:
         return _rtx_strategy(cards)
     if len(_turing_cards(machine)) > 1:
         return MachineKind.TURING_FEW
-    shared = _shared_nvidia(machine)
-    if shared:
-        is_small = any(_JETSON.search(gpu.name.value or "") for gpu in shared)
+    shared_bytes = _shared_nvidia(machine)
+    if shared_bytes:
+        is_small = any(_JETSON.search(gpu.name.value or "") for gpu in shared_bytes)
         return MachineKind.JETSON if is_small else MachineKind.NVIDIA_UNIFIED
     return MachineKind.NVIDIA_OLDER if _of_vendor(machine, "nvidia") else None
 

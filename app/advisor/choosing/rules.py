@@ -36,17 +36,17 @@ def rank_engines(engines: EngineTable, machine: Machine, work: Workload, *, sees
     """
     kind, work_need = hardware.machine_kind(machine), find_need(work)
     row = [engine for engine in engines.row(kind, work_need) if _is_of_use(engine, work_need, sees=sees)]
-    rated = [_judge_engine(machine, engine, kind, work_need) for engine in row]
+    candidates = [_judge_engine(machine, engine, kind, work_need) for engine in row]
     others = [_judge_unlisted(machine, engine) for engine in engines.values() if engine not in row]
     usable = sorted(
-        (candidate for candidate in rated if not candidate.refused),
+        (candidate for candidate in candidates if not candidate.refused),
         key=lambda candidate: _demotion_rank(machine, candidate),
     )
-    refused = [candidate for candidate in (*rated, *others) if candidate is not None and candidate.refused]
+    refused_engines = [candidate for candidate in (*candidates, *others) if candidate is not None and candidate.refused]
     last_resort = engines.fallback
     return [
         *(usable or [_last_resort(machine, last_resort)]),
-        *(candidate for candidate in refused if usable or candidate.traits is not last_resort),
+        *(candidate for candidate in refused_engines if usable or candidate.traits is not last_resort),
     ]
 
 
@@ -104,20 +104,20 @@ def _demotion_rank(machine: Machine, candidate: RankedEngine) -> int:
     return 4 * bool(candidate.traits.missing) + 2 * candidate.is_discouraged + idles_gpu
 
 
-def choose_engine(known: EngineTable, machine: Machine, engines: Sequence[EngineInfo]) -> EngineChoice:
+def choose_engine(table: EngineTable, machine: Machine, engines: Sequence[EngineInfo]) -> EngineChoice:
     """Return the best installed engine for one person on this machine, why, and the better one it lacks, if any."""
     usable = [
-        candidate for candidate in rank_engines(known, machine, build_workload(Intent.CHAT)) if not candidate.refused
+        candidate for candidate in rank_engines(table, machine, build_workload(Intent.CHAT)) if not candidate.refused
     ]
-    chosen = _best_installed(usable, known, engines)
-    if chosen is None:
-        return _nothing_installed(machine, known.fallback, engines)
-    better = None if _is_as_good(chosen.id, usable) else usable[0].traits
+    best = _best_installed(usable, table, engines)
+    if best is None:
+        return _nothing_installed(machine, table.fallback, engines)
+    better = None if _is_as_good(best.id, usable) else usable[0].traits
     return EngineChoice(
-        engine=chosen.id,
-        name=chosen.name,
-        backend=chosen.backend,
-        sentence=wording.choice_sentence(machine, chosen, because=_choice_cause(machine, chosen, usable, known)),
+        engine=best.id,
+        name=best.name,
+        backend=best.backend,
+        sentence=wording.choice_sentence(machine, best, because=_choice_cause(machine, best, usable, table)),
         reasons=wording.choice_reasons(machine),
         wanted=better.name if better else "",
         wanted_why=_better_engine_reason(machine, better, engines) if better else "",
@@ -125,28 +125,28 @@ def choose_engine(known: EngineTable, machine: Machine, engines: Sequence[Engine
 
 
 def _best_installed(
-    usable: Sequence[RankedEngine], known: EngineTable, engines: Sequence[EngineInfo]
+    usable: Sequence[RankedEngine], table: EngineTable, engines: Sequence[EngineInfo]
 ) -> EngineInfo | None:
     """Return the ranking's best installed engine, else the one that runs everywhere, else any that loads models."""
-    installed = {engine.id: engine for engine in engines if engine.installed and known.get(engine.id) is not None}
-    in_order = (*(candidate.traits.id for candidate in usable), known.fallback.id, *installed)
-    return next((installed[engine] for engine in in_order if engine in installed), None)
+    installed_by_id = {engine.id: engine for engine in engines if engine.installed and table.get(engine.id) is not None}
+    in_order = (*(candidate.traits.id for candidate in usable), table.fallback.id, *installed_by_id)
+    return next((installed_by_id[engine] for engine in in_order if engine in installed_by_id), None)
 
 
-def _is_as_good(chosen: str, usable: Sequence[RankedEngine]) -> bool:
+def _is_as_good(engine_id: str, usable: Sequence[RankedEngine]) -> bool:
     """Whether nothing better is missed: it is first, or stands before the engine that runs everywhere."""
     order = [candidate.traits.id for candidate in usable]
-    if chosen not in order:
+    if engine_id not in order:
         return False
     fallbacks = [place for place, candidate in enumerate(usable) if candidate.traits.runs_everywhere]
-    return chosen == order[0] or chosen in order[: min(fallbacks, default=len(order))]
+    return engine_id == order[0] or engine_id in order[: min(fallbacks, default=len(order))]
 
 
-def _choice_cause(machine: Machine, chosen: EngineInfo, usable: Sequence[RankedEngine], known: EngineTable) -> str:
-    traits = known.get(chosen.id)
-    if traits is not None and not traits.runs_everywhere and _is_as_good(chosen.id, usable):
+def _choice_cause(machine: Machine, engine: EngineInfo, usable: Sequence[RankedEngine], table: EngineTable) -> str:
+    traits = table.get(engine.id)
+    if traits is not None and not traits.runs_everywhere and _is_as_good(engine.id, usable):
         return f"it is the best for {wording.machine_subject(machine)}: it {traits.strength}"
-    if chosen.backend != wording.CPU:
+    if engine.backend != wording.CPU:
         return f"it is the installed engine that can use {wording.gpu_names(machine) or 'the GPU'}"
     if machine.gpus:
         return f"no engine of this version can use {wording.gpu_names(machine)}"

@@ -48,8 +48,8 @@ def _unknown_architecture(facts: ModelFacts, support: EngineSupport) -> str:
         return ""
     if support.model_types and (not facts.model_types or any(map(support.has_model_type, facts.model_types))):
         return ""
-    named = facts.class_names if support.classes else facts.model_types
-    return f"does not know the architecture {named[0]}" if named else ""
+    model_names = facts.class_names if support.classes else facts.model_types
+    return f"does not know the architecture {model_names[0]}" if model_names else ""
 
 
 def _unknown_method(facts: ModelFacts, support: EngineSupport) -> str:

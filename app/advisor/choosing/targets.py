@@ -12,8 +12,8 @@ def gpus_for(machine: Machine, engine: EngineTraits) -> list[Gpu]:
     if not engine_target.vendors:
         return []
     gpus = hardware.all_gpus(machine) if engine.runs_everywhere else hardware.main_gpus(machine)
-    fitting = [gpu for gpu in gpus if _fits_gpu(engine_target, gpu)]
-    return sorted(fitting, key=lambda gpu: -(gpu.memory_total.value or 0))
+    fitting_gpus = [gpu for gpu in gpus if _fits_gpu(engine_target, gpu)]
+    return sorted(fitting_gpus, key=lambda gpu: -(gpu.memory_total.value or 0))
 
 
 def find_target(machine: Machine, engine: EngineTraits) -> EngineTarget:

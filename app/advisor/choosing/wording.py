@@ -76,17 +76,17 @@ def machine_subject(machine: Machine) -> str:
 def machine_summary(machine: Machine) -> str:
     """Return the machine in a few words: "NVIDIA GeForce RTX 4090, AMD Ryzen 9 7950X, 64.0 GiB of memory"."""
     cpu, total = machine.cpu.model.value, memory_bytes(machine)
-    counted = Counter(gpu_name(gpu) for gpu in machine.gpus if gpu.name.value != cpu)
-    cards = [name if count == 1 else f"{count} x {name}" for name, count in counted.items()]
+    count_by_name = Counter(gpu_name(gpu) for gpu in machine.gpus if gpu.name.value != cpu)
+    cards = [name if count == 1 else f"{count} x {name}" for name, count in count_by_name.items()]
     memory = f"{words.format_bytes(total)} of memory" if total is not None else ""
     return ", ".join(filter(None, [*cards, cpu, memory])) or "an unknown machine"
 
 
 def gpu_names(machine: Machine) -> str:
     """Return the GPUs by name: "the Apple M3", "2 x NVIDIA RTX A4000 and the Intel UHD Graphics"; empty for none."""
-    counted = Counter(gpu_name(gpu) for gpu in machine.gpus)
-    named = [f"the {name}" if count == 1 else f"{count} x {name}" for name, count in counted.items()]
-    return join_words(named)
+    count_by_name = Counter(gpu_name(gpu) for gpu in machine.gpus)
+    counted_names = [f"the {name}" if count == 1 else f"{count} x {name}" for name, count in count_by_name.items()]
+    return join_words(counted_names)
 
 
 def choice_reasons(machine: Machine) -> list[Reason]:
@@ -101,30 +101,38 @@ def processor_reasons(machine: Machine) -> list[Reason]:
 
 def _describe_processor(machine: Machine) -> str:
     cores, vector = _usable_cores(machine), _widest_vector(machine)
-    counted = "an unknown number of cores" if cores is None else _count_cores(cores)
+    core_words = "an unknown number of cores" if cores is None else _count_cores(cores)
     total = memory_bytes(machine)
     memory = "an unknown amount of memory" if total is None else f"{words.format_bytes(total)} of memory"
-    return f"{counted}{f' with {vector}' if vector else ''} and {memory}"
+    return f"{core_words}{f' with {vector}' if vector else ''} and {memory}"
 
 
 def _describe_accelerator(machine: Machine) -> str:
-    shared = memory_bytes(machine)
+    shared_bytes = memory_bytes(machine)
     if machine.memory.unified.value is True:
-        return f"it shares {words.format_bytes(shared)} of memory" if shared else "how much memory it shares is unknown"
-    known = [gpu.memory_total.value for gpu in machine.gpus if gpu.memory_total.value is not None]
-    return f"{words.format_bytes(sum(known))} of GPU memory" if known else "how much memory the GPU has is unknown"
+        return (
+            f"it shares {words.format_bytes(shared_bytes)} of memory"
+            if shared_bytes
+            else "how much memory it shares is unknown"
+        )
+    gpu_bytes = [gpu.memory_total.value for gpu in machine.gpus if gpu.memory_total.value is not None]
+    return (
+        f"{words.format_bytes(sum(gpu_bytes))} of GPU memory" if gpu_bytes else "how much memory the GPU has is unknown"
+    )
 
 
 def memory_bytes(machine: Machine) -> int | None:
     """Return the memory this system may use: the least of what there is and what a control group allows."""
-    known = [fact.value for fact in (machine.memory.total, machine.memory.limit) if fact.value is not None]
-    return min(known) if known else None
+    known_bytes = [fact.value for fact in (machine.memory.total, machine.memory.limit) if fact.value is not None]
+    return min(known_bytes) if known_bytes else None
 
 
 def _usable_cores(machine: Machine) -> float | None:
     """Return the cores that count for decoding: physical ones, as far as this process may use them."""
-    known = [fact.value for fact in (machine.cpu.physical_cores, machine.cpu.usable_cores) if fact.value is not None]
-    return min(known) if known else None
+    core_counts = [
+        fact.value for fact in (machine.cpu.physical_cores, machine.cpu.usable_cores) if fact.value is not None
+    ]
+    return min(core_counts) if core_counts else None
 
 
 def _count_cores(cores: float) -> str:
@@ -138,12 +146,12 @@ def _widest_vector(machine: Machine) -> str:
 
 def _gpu_reasons(machine: Machine) -> list[Reason]:
     present = [_gpu_reason(gpu) for gpu in machine.gpus]
-    failed = [
+    failed_gpus = [
         Reason(text=f"Looking for hardware with {probe!r} gave no answer.", value="unknown", source=probe)
         for probe in probes_without_answer(machine)
     ]
-    if present or failed:
-        return [*present, *failed]
+    if present or failed_gpus:
+        return [*present, *failed_gpus]
     probe_names = ", ".join(probe.name for probe in machine.probes if probe.name != _BASE_PROBE)
     return [Reason(text="No GPU was found.", value="0", source=probe_names)]
 
@@ -160,13 +168,13 @@ def _gpu_reason(gpu: Gpu) -> Reason:
 
 def _cpu_reasons(machine: Machine) -> list[Reason]:
     cpu, cores = machine.cpu, _usable_cores(machine)
-    counted = None if cores is None else _count_cores(cores)
+    core_words = None if cores is None else _count_cores(cores)
     return [
         _fact_reason("The processor is {}.", "Which processor it has is unknown.", cpu.model.value, cpu.model),
         _fact_reason(
             "It has {} to use.",
             "How many cores it may use is unknown.",
-            counted,
+            core_words,
             cpu.usable_cores if cpu.usable_cores.source else cpu.physical_cores,
         ),
         _fact_reason(
@@ -180,15 +188,15 @@ def _cpu_reasons(machine: Machine) -> list[Reason]:
 
 def _memory_reason(machine: Machine) -> Reason:
     total, limit = memory_bytes(machine), machine.memory.limit
-    binding = limit if limit.value is not None and limit.value == total else machine.memory.total
+    binding_fact = limit if limit.value is not None and limit.value == total else machine.memory.total
     size = None if total is None else words.format_bytes(total)
-    return _fact_reason("There are {} of memory.", "How much memory there is is unknown.", size, binding)
+    return _fact_reason("There are {} of memory.", "How much memory there is is unknown.", size, binding_fact)
 
 
-def _fact_reason(known: str, unknown: str, value: str | None, fact: _AnyFact) -> Reason:
+def _fact_reason(known_value: str, unknown: str, value: str | None, fact: _AnyFact) -> Reason:
     if value is None:
         return Reason(text=f"{unknown} {fact.note}".strip(), value="unknown", source=fact.source)
-    return Reason(text=known.format(value), value=value, source=fact.source)
+    return Reason(text=known_value.format(value), value=value, source=fact.source)
 
 
 def gpu_name(gpu: Gpu) -> str:

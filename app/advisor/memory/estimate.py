@@ -66,8 +66,8 @@ def setting_fits(facts: ModelFacts, machine: Machine, setting: RunSetting) -> bo
 
     Raises KeyError for a KV type we do not know.
     """
-    adapted = placement.adapt_setting(setting, machine)
-    return _FitCheck(facts, machine, adapted).fits_setting(adapted)
+    adapted_setting = placement.adapt_setting(setting, machine)
+    return _FitCheck(facts, machine, adapted_setting).fits_setting(adapted_setting)
 
 
 def estimate_memory(
@@ -78,19 +78,19 @@ def estimate_memory(
     Where the whole does not fit on the GPU, llama.cpp keeps experts or layers in system memory: the most that fits on
     the GPU is chosen and said. Raises KeyError for a KV type we do not know.
     """
-    fitting = _FitCheck(facts, machine, placement.adapt_setting(setting, machine))
-    chosen = fitting.with_offload()
-    total = sum_components(facts, chosen)
-    pools = placement.pool_uses(total, fitting.rooms)
-    decode, prefill = speed.rates(chosen, speed.depth) if speed else (None, None)
-    is_fitting = fitting.fits_setting(chosen)
+    fit_check = _FitCheck(facts, machine, placement.adapt_setting(setting, machine))
+    offloaded = fit_check.with_offload()
+    total = sum_components(facts, offloaded)
+    pools = placement.pool_uses(total, fit_check.rooms)
+    decode, prefill = speed.rates(offloaded, speed.depth) if speed else (None, None)
+    is_fitting = fit_check.fits_setting(offloaded)
     return Estimate(
         model=facts.name,
-        engine=chosen.engine.id,
-        backend=chosen.backend,
-        context=chosen.context,
-        slots=chosen.slots,
-        kv_type=chosen.kv_type,
+        engine=offloaded.engine.id,
+        backend=offloaded.backend,
+        context=offloaded.context,
+        slots=offloaded.slots,
+        kv_type=offloaded.kv_type,
         weights=total.weights,
         kv=total.kv,
         state=total.state,
@@ -102,14 +102,14 @@ def estimate_memory(
         draft=total.draft,
         pools=pools,
         fits=is_fitting,
-        largest_context=fitting.largest_context(chosen, _floor_test(speed)),
+        largest_context=fit_check.largest_context(offloaded, _floor_test(speed)),
         decode=decode,
         prefill=prefill,
-        offload=_summarize_offload(facts, chosen),
+        offload=_summarize_offload(facts, offloaded),
         sentence=memory_sentence(pools),
         notes=[
-            *fitting.machine_notes(chosen, is_fitting=is_fitting),
-            *memory_notes(facts, chosen, total),
+            *fit_check.machine_notes(offloaded, is_fitting=is_fitting),
+            *memory_notes(facts, offloaded, total),
         ],
         depth=speed.depth if speed else 0,
     )
@@ -121,9 +121,9 @@ def memory_by_pool(facts: ModelFacts, machine: Machine, setting: RunSetting) -> 
     Layers and experts are moved as `estimate_memory` moves them. Caches the system may drop are
     not counted. Raises KeyError for a KV type we do not know.
     """
-    fitting = _FitCheck(facts, machine, placement.adapt_setting(setting, machine))
-    parts = sum_components(facts, fitting.with_offload()).parts
-    by_pool = {room.pool.id: [part for part in parts if part.place in room.places] for room in fitting.rooms}
+    fit_check = _FitCheck(facts, machine, placement.adapt_setting(setting, machine))
+    parts = sum_components(facts, fit_check.with_offload()).parts
+    by_pool = {room.pool.id: [part for part in parts if part.place in room.places] for room in fit_check.rooms}
     return {pool: sum(part.bytes - part.reclaimable for part in mine) for pool, mine in by_pool.items() if mine}
 
 
@@ -150,12 +150,12 @@ class _FitCheck:
         self.setting = setting
         self.rooms: Sequence[placement.PoolRoom] = placement.pool_rooms(machine, setting)
 
-    def fits_setting(self, setting: RunSetting, *, fixed: Sequence[MemoryPart] | None = None) -> bool:
+    def fits_setting(self, setting: RunSetting, *, fixed_parts: Sequence[MemoryPart] | None = None) -> bool:
         """Whether a setting fits. `fixed`: what does not depend on the context, if that is at hand."""
         if isinstance(setting.engine.memory, ReservedMemory):
             return self._reservation_fits(setting)
-        if fixed is not None:
-            return placement.parts_fit([*fixed, *llama_cpp_memory.context_parts(self.facts, setting)], self.rooms)
+        if fixed_parts is not None:
+            return placement.parts_fit([*fixed_parts, *llama_cpp_memory.context_parts(self.facts, setting)], self.rooms)
         return placement.parts_fit(_parts(self.facts, setting), self.rooms)
 
     def with_offload(self) -> RunSetting:
@@ -169,11 +169,11 @@ class _FitCheck:
 
     def largest_context(self, setting: RunSetting, is_fast: Callable[[RunSetting], bool]) -> int:
         """Return the longest context, per conversation, that fits and is fast enough."""
-        fixed = llama_cpp_memory.fixed_parts(self.facts, setting) if setting.engine.is_ggml else None
+        fixed_parts = llama_cpp_memory.fixed_parts(self.facts, setting) if setting.engine.is_ggml else None
 
         def is_usable(context: int) -> bool:
-            tried = msgspec.structs.replace(setting, context=context, cache_tokens=None)
-            return self.fits_setting(tried, fixed=fixed) and is_fast(tried)
+            trial_setting = msgspec.structs.replace(setting, context=context, cache_tokens=None)
+            return self.fits_setting(trial_setting, fixed_parts=fixed_parts) and is_fast(trial_setting)
 
         return largest_fit(is_usable, most=self.facts.trained_context or UNTRAINED_LIMIT, step=kv.CELL_STEP)
 
@@ -205,7 +205,7 @@ class _FitCheck:
         layers = [group.layer for group in self.facts.weights if group.kind is WeightKind.EXPERTS]
         most = max((layer for layer in layers if layer is not None), default=-1) + 1
         count = (
-            smallest_fit(lambda tried: self._gpus_hold(self._with_changes(cpu_moe_layers=tried)), most=most)
+            smallest_fit(lambda aside_count: self._gpus_hold(self._with_changes(cpu_moe_layers=aside_count)), most=most)
             if most
             else None
         )
@@ -213,7 +213,7 @@ class _FitCheck:
 
     def _layers_aside(self) -> RunSetting:
         count = largest_fit(
-            lambda tried: self._gpus_hold(self._with_changes(gpu_layers=tried)), most=len(self.facts.layers)
+            lambda aside_count: self._gpus_hold(self._with_changes(gpu_layers=aside_count)), most=len(self.facts.layers)
         )
         return self._with_changes(gpu_layers=count)
 
@@ -311,16 +311,16 @@ def memory_notes(facts: ModelFacts, setting: RunSetting, total: MemoryComponents
     if kv.is_quantised(setting.value_type or setting.kv_type) and not setting.flash_attention:
         yield "A quantised KV cache needs flash attention."
     tables = sum(part.reclaimable for part in total.parts if part.arithmetic == TABLES_MAPPED)
-    copied = sum(part.reclaimable for part in total.parts) - tables
+    copied_bytes = sum(part.reclaimable for part in total.parts) - tables
     if tables:
         yield (
             f"{words.format_bytes(tables)} of lookup tables stay in system memory or on the disk: they are mapped from "
             "the file, and a token reads a few rows of them."
         )
-    if copied:
+    if copied_bytes:
         yield (
-            f"{words.format_bytes(copied)} of the weights are held twice: in the processor's layout, and mapped from "
-            "the file. The mapped ones are not counted: the system drops them when it needs the memory."
+            f"{words.format_bytes(copied_bytes)} of the weights are held twice: in the processor's layout, and mapped "
+            "from the file. The mapped ones are not counted: the system drops them when it needs the memory."
         )
     yield from expert_notes(facts, setting)
     if setting.engine.is_ggml:

@@ -93,8 +93,8 @@ def cache_cells(layer: Layer, setting: RunSetting) -> int:
 
 def widest_values(facts: ModelFacts) -> int:
     """Return the elements of a token's values in the layer that has most."""
-    keeping = [layer for layer in decode_layers(facts) if layer.attention in _KEEPING]
-    return max((layer.kv_heads * layer.value_dim for layer in keeping), default=0)
+    keeping_layers = [layer for layer in decode_layers(facts) if layer.attention in _KEEPING]
+    return max((layer.kv_heads * layer.value_dim for layer in keeping_layers), default=0)
 
 
 def layer_kv(layer: Layer, setting: RunSetting, *, widest: int = 0) -> int:
@@ -116,19 +116,21 @@ def decode_layers(facts: ModelFacts) -> list[Layer]:
 
 def kv_arithmetic(facts: ModelFacts, setting: RunSetting) -> str:
     """Show the KV sum: "28 x 8192 x 4 x (128 + 128) x f16 + ..."."""
-    kept = [layer for layer in decode_layers(facts) if row_bytes(layer, setting)]
-    counted = _count_equal(_describe_layer(layer, setting) for layer in kept)
+    cache_layers = [layer for layer in decode_layers(facts) if row_bytes(layer, setting)]
+    layer_counts = _count_equal(_describe_layer(layer, setting) for layer in cache_layers)
     times = f" x {cache_streams(setting)} slots" if cache_streams(setting) > 1 else ""
-    return " + ".join(f"{count} layers x {shape}{times}" for shape, count in counted)
+    return " + ".join(f"{count} layers x {shape}{times}" for shape, count in layer_counts)
 
 
 def state_arithmetic(facts: ModelFacts, setting: RunSetting) -> str:
     """Show the sum of the recurrent state."""
-    kept = [layer for layer in decode_layers(facts) if layer_state(layer, setting)]
-    counted = _count_equal(f"({layer.conv_elements} + {layer.state_elements}) x {STATE_BYTES} B" for layer in kept)
+    state_layers = [layer for layer in decode_layers(facts) if layer_state(layer, setting)]
+    layer_counts = _count_equal(
+        f"({layer.conv_elements} + {layer.state_elements}) x {STATE_BYTES} B" for layer in state_layers
+    )
     copies = setting.slots * (1 + setting.rollback_copies)
     times = f" x {copies}" if copies > 1 else ""
-    return " + ".join(f"{count} layers x {shape}{times}" for shape, count in counted)
+    return " + ".join(f"{count} layers x {shape}{times}" for shape, count in layer_counts)
 
 
 def _describe_layer(layer: Layer, setting: RunSetting) -> str:
@@ -150,6 +152,6 @@ def _describe_width(layer: Layer, setting: RunSetting) -> str:
 
 
 def _count_equal(shapes: Iterable[str]) -> Iterator[tuple[str, int]]:
-    ordered: Sequence[str] = sorted(shapes)
-    for shape, same in groupby(ordered):
+    ordered_shapes: Sequence[str] = sorted(shapes)
+    for shape, same in groupby(ordered_shapes):
         yield shape, len(list(same))

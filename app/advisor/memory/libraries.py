@@ -61,15 +61,17 @@ def compute_places(setting: RunSetting) -> list[int]:
 
 
 def _weight_parts(facts: ModelFacts, setting: RunSetting, library: GrowingMemory) -> Iterator[MemoryPart]:
-    loaded = [group for group in facts.weights if group.kind is not WeightKind.DRAFT]
-    experts = [group for group in loaded if _is_aside(group, setting)]
-    aside = [group for group in loaded if library.embedding_on_host and group.kind in _BY_ROWS]
+    loaded_groups = [group for group in facts.weights if group.kind is not WeightKind.DRAFT]
+    experts = [group for group in loaded_groups if _is_aside(group, setting)]
+    aside = [group for group in loaded_groups if library.embedding_on_host and group.kind in _BY_ROWS]
     on_host = sum(group.bytes for group in aside)
-    total = sum(group.bytes for group in loaded)
+    total = sum(group.bytes for group in loaded_groups)
     matrix = sum(group.bytes for group in aside if group.kind is WeightKind.INPUT_EMBEDDING)
     stays = matrix if facts.tied_embeddings else 0  # a tied matrix is needed on the GPU as well
-    kept = total - on_host + stays - sum(group.bytes for group in experts)
-    yield from _spread_part(setting, MemoryComponent.WEIGHTS, kept, f"{sum(g.tensors for g in loaded)} tensors")
+    on_gpu = total - on_host + stays - sum(group.bytes for group in experts)
+    yield from _spread_part(
+        setting, MemoryComponent.WEIGHTS, on_gpu, f"{sum(g.tensors for g in loaded_groups)} tensors"
+    )
     if on_host:
         yield MemoryPart(place=HOST, component=MemoryComponent.WEIGHTS, bytes=on_host, arithmetic="the embedding")
     if experts:
@@ -154,8 +156,8 @@ def _runtime_parts(setting: RunSetting, library: GrowingMemory) -> Iterator[Memo
         yield _runtime_part(HOST, library.expert_process, "the process that computes experts")
     if setting.uses_gpu and setting.backend == "cuda":
         for place in range(setting.gpus):
-            known = setting.gpu_memory[place] if place < len(setting.gpu_memory) else None
-            size = cuda_context(known) + _device_spare(library, known)
+            gpu_memory = setting.gpu_memory[place] if place < len(setting.gpu_memory) else None
+            size = cuda_context(gpu_memory) + _device_spare(library, gpu_memory)
             yield _runtime_part(place, size, "CUDA's context and the allocator's spare")
 
 

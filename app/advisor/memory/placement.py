@@ -47,8 +47,8 @@ def gpus_for(machine: Machine, backend: str) -> list[Gpu]:
     if backend in {"cpu", "npu"}:
         return []
     vendors = _VENDORS.get(backend)
-    fitting = [gpu for gpu in machine.gpus if vendors is None or gpu.vendor in vendors]
-    return sorted(fitting, key=lambda gpu: (gpu.integrated.value is True, -(gpu.memory_total.value or 0)))
+    fitting_gpus = [gpu for gpu in machine.gpus if vendors is None or gpu.vendor in vendors]
+    return sorted(fitting_gpus, key=lambda gpu: (gpu.integrated.value is True, -(gpu.memory_total.value or 0)))
 
 
 def adapt_setting(setting: RunSetting, machine: Machine) -> RunSetting:
@@ -78,7 +78,7 @@ def pool_rooms(machine: Machine, setting: RunSetting) -> list[PoolRoom]:
 
 def pool_uses(components: MemoryComponents, in_use: Sequence[PoolRoom]) -> list[PoolUse]:
     """Return what each pool would hold."""
-    held = [(room, [part for part in components.parts if part.place in room.places]) for room in in_use]
+    room_parts = [(room, [part for part in components.parts if part.place in room.places]) for room in in_use]
     return [
         PoolUse(
             id=room.pool.id,
@@ -89,7 +89,7 @@ def pool_uses(components: MemoryComponents, in_use: Sequence[PoolRoom]) -> list[
             margin=MARGIN,
             parts=by_component(parts, is_needed=True),
         )
-        for room, parts in held
+        for room, parts in room_parts
         if parts
     ]
 
@@ -99,17 +99,17 @@ def parts_fit(parts: Iterable[MemoryPart], in_use: Sequence[PoolRoom], *, margin
 
     Weights that lie in a copy besides the mapped file are not counted twice here: the system drops the mapped pages.
     """
-    kept = list(parts)
-    return all(_room_holds(room, kept, margin) for room in in_use)
+    remaining_parts = list(parts)
+    return all(_room_holds(room, remaining_parts, margin) for room in in_use)
 
 
 def _room_holds(room: PoolRoom, parts: Sequence[MemoryPart], margin: int) -> bool:
     mine = [part for part in parts if part.place in room.places]
     if not mine:
         return True
-    needed = sum(part.bytes - part.reclaimable for part in mine)
+    needed_bytes = sum(part.bytes - part.reclaimable for part in mine)
     on_gpu = sum(part.bytes for part in mine if part.place != HOST)
-    is_within = room.free is not None and needed + margin <= room.free
+    is_within = room.free is not None and needed_bytes + margin <= room.free
     return is_within and (room.addressable is None or on_gpu <= room.addressable)
 
 
@@ -121,10 +121,10 @@ def _system_pool(machine: Machine) -> Pool:
 
 
 def _build_room(pool: Pool, places: tuple[int, ...], gpus: Sequence[Gpu], setting: RunSetting) -> PoolRoom:
-    computing = [gpus[place] for place in places if place != HOST]
-    limits = [_addressable_bytes(gpu, setting.backend, pool) for gpu in computing]
-    known = [limit for limit in limits if limit is not None]
-    return PoolRoom(pool=pool, places=places, free=_free_bytes(pool), addressable=min(known, default=None))
+    computing_gpus = [gpus[place] for place in places if place != HOST]
+    limits = [_addressable_bytes(gpu, setting.backend, pool) for gpu in computing_gpus]
+    known_limits = [limit for limit in limits if limit is not None]
+    return PoolRoom(pool=pool, places=places, free=_free_bytes(pool), addressable=min(known_limits, default=None))
 
 
 def free_on(machine: Machine, gpu: Gpu) -> int | None:
@@ -140,9 +140,9 @@ def _free_bytes(pool: Pool) -> int | None:
 
 
 def _addressable_bytes(gpu: Gpu, backend: str, pool: Pool) -> int | None:
-    reported: Fact[int] | None = gpu.addressable.get(backend)
-    if reported is not None and reported.value is not None:
-        return reported.value
+    reported_bytes: Fact[int] | None = gpu.addressable.get(backend)
+    if reported_bytes is not None and reported_bytes.value is not None:
+        return reported_bytes.value
     return pool.addressable.value
 
 

@@ -64,11 +64,11 @@ def cache_capacity(facts: ModelFacts, setting: RunSetting) -> CacheCapacity:
 def cache_demand(facts: ModelFacts, setting: RunSetting) -> int:
     """Return the bytes per GPU that `slots` conversations of `context` tokens need."""
     tokens = -(-setting.context // BLOCK) * BLOCK
-    held = sum(
+    held_bytes = sum(
         count * _row_bytes(layer, setting) * _tokens_in_window(layer, setting, tokens)
         for layer, count in _group_alike(facts, setting)
     )
-    return held * setting.slots
+    return held_bytes * setting.slots
 
 
 def weight_share(facts: ModelFacts, setting: RunSetting) -> int:
@@ -94,22 +94,26 @@ def activation_bytes(facts: ModelFacts, setting: RunSetting) -> int:
 
 def _cache_sizes(facts: ModelFacts, setting: RunSetting) -> dict[int, int]:
     """Return the bytes left for the cache by the size of the GPU: cards are mostly alike, and there may be many."""
-    taken = weight_share(facts, setting) + draft_share(facts, setting) + _state_bytes(facts, setting)
+    taken_bytes = weight_share(facts, setting) + draft_share(facts, setting) + _state_bytes(facts, setting)
     beside = activation_bytes(facts, setting)
     if _is_told_tokens(setting):
         return dict.fromkeys(_gpu_sizes(setting), cache_demand(facts, setting))
     return {
-        memory: _cache_bytes(setting, memory, taken=taken, beside=beside + _context_bytes(setting, memory))
+        memory: _cache_bytes(setting, memory, taken_bytes=taken_bytes, beside=beside + _context_bytes(setting, memory))
         for memory in set(_gpu_sizes(setting))
     }
 
 
-def _cache_bytes(setting: RunSetting, memory: int, *, taken: int, beside: int) -> int:
+def _cache_bytes(setting: RunSetting, memory: int, *, taken_bytes: int, beside: int) -> int:
     reserve = _reserve(setting)
     if reserve.is_of_rest:
-        return int((memory - taken - beside) * _share_of_gpu(setting))
+        return int((memory - taken_bytes - beside) * _share_of_gpu(setting))
     share = int(memory * _share_of_gpu(setting))
-    return share - taken - beside if reserve.holds_activations else min(share - taken, memory - taken - beside)
+    return (
+        share - taken_bytes - beside
+        if reserve.holds_activations
+        else min(share - taken_bytes, memory - taken_bytes - beside)
+    )
 
 
 def _reserve(setting: RunSetting) -> ReservedMemory:
@@ -166,8 +170,8 @@ def _row_bytes(layer: Layer, setting: RunSetting) -> int:
 def _group_alike(facts: ModelFacts, setting: RunSetting) -> Iterator[tuple[Layer, int]]:
     """Yield each layer that keeps a cache with how many equal ones follow: models have hundreds, of a few kinds."""
     head = [layer for layer in facts.layers if setting.has_own_draft and layer.is_draft]
-    drafting = kv.decode_layers(setting.draft) if setting.draft is not None else []
-    return ((layer, sum(1 for _ in run)) for layer, run in groupby([*kv.decode_layers(facts), *head, *drafting]))
+    draft_layers = kv.decode_layers(setting.draft) if setting.draft is not None else []
+    return ((layer, sum(1 for _ in run)) for layer, run in groupby([*kv.decode_layers(facts), *head, *draft_layers]))
 
 
 def _tokens_in_window(layer: Layer, setting: RunSetting, tokens: int) -> int:
@@ -183,9 +187,9 @@ def reserve_notes(facts: ModelFacts, setting: RunSetting) -> Iterator[str]:
     """Yield what the reservation means in words."""
     if _is_told_tokens(setting):
         return
-    remaining = cache_capacity(facts, setting)
+    capacity = cache_capacity(facts, setting)
     whole = "the computer's memory" if _is_on_processor(setting) else "each GPU"
     yield (
-        f"It reserves {_share_of_gpu(setting):.0%} of {whole}. The cache then holds {remaining.tokens:,} tokens: "
-        f"{remaining.conversations:.1f} conversations of {setting.context:,} tokens at once."
+        f"It reserves {_share_of_gpu(setting):.0%} of {whole}. The cache then holds {capacity.tokens:,} tokens: "
+        f"{capacity.conversations:.1f} conversations of {setting.context:,} tokens at once."
     )

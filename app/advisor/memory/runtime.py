@@ -37,13 +37,13 @@ def runtime_parts(facts: ModelFacts, setting: RunSetting) -> Iterator[MemoryPart
     """Yield what llama.cpp's process takes in system memory and on each GPU it uses."""
     process = WORKER + TOKEN * facts.vocabulary
     shift = setting.runtime_shift
-    seen = "" if shift is None else f" {shift / MIB:+.0f} MiB as earlier loads here showed"
+    shift_note = "" if shift is None else f" {shift / MIB:+.0f} MiB as earlier loads here showed"
     yield MemoryPart(
         place=HOST,
         component=MemoryComponent.RUNTIME,
         bytes=max(0, process + (shift or 0)),
         confidence=EstimateConfidence.PREDICTED if shift is None else EstimateConfidence.MEASURED,
-        arithmetic=f"{WORKER // MIB} MiB process + {TOKEN} B x {facts.vocabulary} tokens of vocabulary{seen}",
+        arithmetic=f"{WORKER // MIB} MiB process + {TOKEN} B x {facts.vocabulary} tokens of vocabulary{shift_note}",
     )
     if setting.uses_gpu:
         for place in range(setting.gpus):

@@ -143,8 +143,8 @@ def by_component(parts: Iterable[MemoryPart], *, is_needed: bool = False) -> dic
 
 def assemble_parts(parts: Iterable[MemoryPart]) -> MemoryComponents:
     """Sum parts into components."""
-    kept = [part for part in parts if part.bytes or part.arithmetic]
-    amounts = {component: _sum_amount(kept, component) for component in MemoryComponent}
+    nonempty_parts = [part for part in parts if part.bytes or part.arithmetic]
+    amounts = {component: _sum_amount(nonempty_parts, component) for component in MemoryComponent}
     total = sum(amount.bytes for amount in amounts.values())
     return MemoryComponents(
         weights=amounts[MemoryComponent.WEIGHTS],
@@ -155,8 +155,10 @@ def assemble_parts(parts: Iterable[MemoryPart]) -> MemoryComponents:
         runtime=amounts[MemoryComponent.RUNTIME],
         projector=_optional_amount(amounts, MemoryComponent.PROJECTOR),
         draft=_optional_amount(amounts, MemoryComponent.DRAFT),
-        total=Amount(bytes=total, confidence=_least_confidence(part.confidence for part in kept if part.bytes)),
-        parts=kept,
+        total=Amount(
+            bytes=total, confidence=_least_confidence(part.confidence for part in nonempty_parts if part.bytes)
+        ),
+        parts=nonempty_parts,
     )
 
 

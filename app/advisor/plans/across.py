@@ -64,8 +64,8 @@ def plan_layers(
         outside = _outside_bytes(facts, is_first=number == 0, is_last=is_last)
         layers = range(first, first + count)
         reads = sum((_read_bytes(facts, layer) for layer in layers), float(_output_bytes(facts) if is_last else 0))
-        needed = sum(sizes[layer] for layer in layers) + outside + costs.compute_bytes
-        part = _Part(layers=layers, needed_bytes=needed, read_bytes=reads)
+        needed_bytes = sum(sizes[layer] for layer in layers) + outside + costs.compute_bytes
+        part = _Part(layers=layers, needed_bytes=needed_bytes, read_bytes=reads)
         shares.append(_describe_share(machine, facts, part, costs))
         first += count
     return _describe_plan(facts, setting, shares, costs.step_s)
@@ -79,13 +79,15 @@ def deal_out(costs: Sequence[int], free: Sequence[int]) -> list[int]:
     if len(costs) < len(free):
         raise ValueError("there are fewer layers than machines")
     total, room = sum(costs), max(1, sum(free))
-    counts, layer, spent, allowed = [], 0, 0, 0.0
+    counts, layer, spent_bytes, allowed_bytes = [], 0, 0, 0.0
     for number, machine_free in enumerate(free):
-        allowed += total * machine_free / room
+        allowed_bytes += total * machine_free / room
         after = len(free) - number - 1
         count = 0
-        while layer < len(costs) - after and (count == 0 or after == 0 or spent + costs[layer] / 2 <= allowed):
-            spent += costs[layer]
+        while layer < len(costs) - after and (
+            count == 0 or after == 0 or spent_bytes + costs[layer] / 2 <= allowed_bytes
+        ):
+            spent_bytes += costs[layer]
             layer, count = layer + 1, count + 1
         counts.append(count)
     return counts
@@ -100,8 +102,8 @@ def _layer_bytes(facts: ModelFacts, setting: RunSetting, layer: int) -> int:
 
 
 def _outside_bytes(facts: ModelFacts, *, is_first: bool, is_last: bool) -> int:
-    given = sum(group.padded_bytes for group in facts.weights if group.kind in _GIVEN_HERE) if is_first else 0
-    return given + (_output_bytes(facts) if is_last else 0)
+    given_bytes = sum(group.padded_bytes for group in facts.weights if group.kind in _GIVEN_HERE) if is_first else 0
+    return given_bytes + (_output_bytes(facts) if is_last else 0)
 
 
 def _output_bytes(facts: ModelFacts) -> int:
@@ -182,9 +184,9 @@ def _describe_plan(facts: ModelFacts, setting: RunSetting, shares: Sequence[Laye
 
 
 def _plan_reasons(shares: Sequence[LayerShare], rate: float | None) -> list[str]:
-    needed = sum(share.needed_bytes for share in shares)
+    needed_bytes = sum(share.needed_bytes for share in shares)
     reasons = ["The computers work one after another, so the layers of each add their time to every token."]
-    if needed <= shares[0].free_bytes:
+    if needed_bytes <= shares[0].free_bytes:
         reasons.append(
             "It would fit on this machine alone, where no token waits for the network: that is usually faster."
         )

@@ -27,21 +27,21 @@ _MIB = 1 << 20
 
 
 def find_counterfactuals(
-    ask: EngineQuery, chosen: PlanPick, current: Estimate, others: Sequence[ModelFacts]
+    ask: EngineQuery, pick: PlanPick, current: Estimate, others: Sequence[ModelFacts]
 ) -> list[Counterfactual]:
     """Return what other settings would bring; `others` are the files the same engine loads, the best first."""
-    if chosen.facts is None or not chosen.is_known:
+    if pick.facts is None or not pick.is_known:
         return []
-    tried = _PlanTrial(ask=ask, chosen=chosen, estimate=current, trial=ask.trials.trial_of(chosen.facts))
+    plan_trial = _PlanTrial(ask=ask, chosen=pick, estimate=current, trial=ask.trials.trial_of(pick.facts))
     return [
-        *_try_smaller_file(tried, others),
-        *_try_larger_file(tried, others),
-        *_try_kv_type(tried),
-        *_try_single_slot(tried),
-        *_try_experts_on_host(tried),
-        *_try_wired_limit(tried),
-        *_try_second_gpu(tried),
-        *_try_longer_context(tried),
+        *_try_smaller_file(plan_trial, others),
+        *_try_larger_file(plan_trial, others),
+        *_try_kv_type(plan_trial),
+        *_try_single_slot(plan_trial),
+        *_try_experts_on_host(plan_trial),
+        *_try_wired_limit(plan_trial),
+        *_try_second_gpu(plan_trial),
+        *_try_longer_context(plan_trial),
     ]
 
 
@@ -75,49 +75,49 @@ class _PlanTrial(msgspec.Struct, frozen=True, kw_only=True):
         return self.ask.trials.trial_on(machine, self.trial.facts)
 
 
-def _try_smaller_file(tried: _PlanTrial, others: Sequence[ModelFacts]) -> Iterator[Counterfactual]:
+def _try_smaller_file(plan_trial: _PlanTrial, others: Sequence[ModelFacts]) -> Iterator[Counterfactual]:
     """Where a part is in system memory: the largest file that would not need it; else one size down."""
-    facts = tried.trial.facts
+    facts = plan_trial.trial.facts
     below = sorted((other for other in others if other.file_bytes < facts.file_bytes), key=_file_size, reverse=True)
-    whole = msgspec.structs.replace(tried.setting, gpu_layers=None, cpu_moe_layers=0)
-    fitting = (other for other in below if tried.is_whole or tried.with_facts(other).fits_memory(whole))
-    other = next(fitting, None)
-    if other is None or not tried.with_facts(other).fits_memory(whole):
+    whole = msgspec.structs.replace(plan_trial.setting, gpu_layers=None, cpu_moe_layers=0)
+    fitting_files = (other for other in below if plan_trial.is_whole or plan_trial.with_facts(other).fits_memory(whole))
+    other = next(fitting_files, None)
+    if other is None or not plan_trial.with_facts(other).fits_memory(whole):
         return
-    trial = tried.with_facts(other)
+    trial = plan_trial.with_facts(other)
     rate = trial.tokens_per_second(whole)
-    if tried.is_whole and not tried.is_faster(rate):
+    if plan_trial.is_whole and not plan_trial.is_faster(rate):
         return
-    where = "fits" if tried.is_whole or not tried.ask.gpus else "fits wholly in GPU memory"
+    where = "fits" if plan_trial.is_whole or not plan_trial.ask.gpus else "fits wholly in GPU memory"
     size = "One size lower" if other is below[0] else "A smaller file"
     yield Counterfactual(
-        text=f"{size}, {other.quantization}, {where}: {_compare_rates(rate, tried.rate)}.",
+        text=f"{size}, {other.quantization}, {where}: {_compare_rates(rate, plan_trial.rate)}.",
         change={"quantization": other.quantization},
         tokens_per_second=rate,
         context=whole.context,
     )
 
 
-def _try_larger_file(tried: _PlanTrial, others: Sequence[ModelFacts]) -> Iterator[Counterfactual]:
+def _try_larger_file(plan_trial: _PlanTrial, others: Sequence[ModelFacts]) -> Iterator[Counterfactual]:
     """One size up, if it can be run at all."""
-    facts = tried.trial.facts
+    facts = plan_trial.trial.facts
     least = min(nominal_bits(facts) * NOTICEABLE, FULL)
     larger = (other for other in others if other.file_bytes > facts.file_bytes and nominal_bits(other) >= least)
     above = min(larger, key=_file_size, default=None)
-    if above is None or not tried.is_whole or nominal_bits(facts) >= FULL:
+    if above is None or not plan_trial.is_whole or nominal_bits(facts) >= FULL:
         return
-    trial = tried.with_facts(above)
-    name, fits = above.quantization, trial.fits_memory(tried.setting)
-    if not fits and not tried.ask.can_part(above):
-        room = trial.largest_context(tried.setting)
+    trial = plan_trial.with_facts(above)
+    name, fits = above.quantization, trial.fits_memory(plan_trial.setting)
+    if not fits and not plan_trial.ask.can_part(above):
+        room = trial.largest_context(plan_trial.setting)
         if room:
             text = f"One size higher, {name}, leaves room for {words.format_tokens(room)} of context."
             yield Counterfactual(text=text, change={"quantization": name}, context=room)
         return
-    setting = tried.setting if fits else apply_offload(tried.setting, trial.full_estimate(tried.setting))
+    setting = plan_trial.setting if fits else apply_offload(plan_trial.setting, trial.full_estimate(plan_trial.setting))
     rate = trial.tokens_per_second(setting)
     where = "fits too" if fits else "needs system memory as well"
-    text = f"One size higher, {name}, {where}: {_compare_rates(rate, tried.rate)}."
+    text = f"One size higher, {name}, {where}: {_compare_rates(rate, plan_trial.rate)}."
     yield Counterfactual(text=text, change={"quantization": name}, tokens_per_second=rate, context=setting.context)
 
 
@@ -125,14 +125,14 @@ def _file_size(facts: ModelFacts) -> int:
     return facts.file_bytes
 
 
-def _try_kv_type(tried: _PlanTrial) -> Iterator[Counterfactual]:
+def _try_kv_type(plan_trial: _PlanTrial) -> Iterator[Counterfactual]:
     """Try the other KV type: 8 bits for more context, or 16 for what they cost."""
-    if EngineAbility.KV_QUANT not in tried.ask.engine.abilities:
+    if EngineAbility.KV_QUANT not in plan_trial.ask.engine.abilities:
         return
-    eight = "fp8" if EngineAbility.RESERVES in tried.ask.engine.abilities else "q8_0"
-    other = eight if tried.setting.kv_type == "f16" else "f16"
-    room = tried.trial.largest_context(msgspec.structs.replace(tried.setting, kv_type=other))
-    now = tried.estimate.largest_context
+    eight = "fp8" if EngineAbility.RESERVES in plan_trial.ask.engine.abilities else "q8_0"
+    other = eight if plan_trial.setting.kv_type == "f16" else "f16"
+    room = plan_trial.trial.largest_context(msgspec.structs.replace(plan_trial.setting, kv_type=other))
+    now = plan_trial.estimate.largest_context
     grows = room > now * NOTICEABLE
     if room and (grows or room * NOTICEABLE < now):
         verb = "grows" if grows else "shrinks"
@@ -140,52 +140,57 @@ def _try_kv_type(tried: _PlanTrial) -> Iterator[Counterfactual]:
         yield Counterfactual(text=text, change={"kv_type": other}, context=room)
 
 
-def _try_single_slot(tried: _PlanTrial) -> Iterator[Counterfactual]:
+def _try_single_slot(plan_trial: _PlanTrial) -> Iterator[Counterfactual]:
     """Tell what one conversation at a time frees: each slot has its own KV cache, windows and states."""
-    facts, setting = tried.trial.facts, tried.setting
+    facts, setting = plan_trial.trial.facts, plan_trial.setting
     if not setting.engine.is_ggml or setting.slots == 1:
         return
     single = msgspec.structs.replace(setting, slots=1)
     total = sum_components(facts, setting).total.bytes
-    freed = total - sum_components(facts, single).total.bytes
-    if freed * NOTICEABLE < total * (NOTICEABLE - 1):
+    freed_bytes = total - sum_components(facts, single).total.bytes
+    if freed_bytes * NOTICEABLE < total * (NOTICEABLE - 1):
         return
-    text = f"One conversation at a time frees {words.format_bytes(freed)} against {setting.slots} at once."
+    text = f"One conversation at a time frees {words.format_bytes(freed_bytes)} against {setting.slots} at once."
     yield Counterfactual(text=text, change={"slots": 1}, context=setting.context)
 
 
-def _try_experts_on_host(tried: _PlanTrial) -> Iterator[Counterfactual]:
+def _try_experts_on_host(plan_trial: _PlanTrial) -> Iterator[Counterfactual]:
     """All experts in system memory: room on the card for speed."""
-    layers = [group.layer for group in tried.trial.facts.weights if group.kind is WeightKind.EXPERTS]
+    layers = [group.layer for group in plan_trial.trial.facts.weights if group.kind is WeightKind.EXPERTS]
     count = max((layer for layer in layers if layer is not None), default=-1) + 1
-    is_cut = tried.chosen.spread.tensor > 1 and not tried.ask.engine.is_ggml
-    if not count or is_cut or not tried.ask.can_part(tried.trial.facts) or tried.setting.cpu_moe_layers == count:
+    is_cut = plan_trial.chosen.spread.tensor > 1 and not plan_trial.ask.engine.is_ggml
+    if (
+        not count
+        or is_cut
+        or not plan_trial.ask.can_part(plan_trial.trial.facts)
+        or plan_trial.setting.cpu_moe_layers == count
+    ):
         return
-    setting = msgspec.structs.replace(tried.setting, cpu_moe_layers=count, gpu_layers=None)
-    if not tried.trial.fits_memory(setting):
+    setting = msgspec.structs.replace(plan_trial.setting, cpu_moe_layers=count, gpu_layers=None)
+    if not plan_trial.trial.fits_memory(setting):
         return
-    room, rate = tried.trial.largest_context(setting), tried.trial.tokens_per_second(setting)
-    has_room = room >= tried.estimate.largest_context * NOTICEABLE
-    if not has_room and (tried.is_whole or not tried.is_faster(rate)):
+    room, rate = plan_trial.trial.largest_context(setting), plan_trial.trial.tokens_per_second(setting)
+    has_room = room >= plan_trial.estimate.largest_context * NOTICEABLE
+    if not has_room and (plan_trial.is_whole or not plan_trial.is_faster(rate)):
         return
     text = (
         f"With all experts in system memory there is room for {words.format_tokens(room)} of context, at "
-        f"{_compare_rates(rate, tried.rate)}."
+        f"{_compare_rates(rate, plan_trial.rate)}."
     )
     yield Counterfactual(text=text, change={"cpu_moe_layers": count}, context=room, tokens_per_second=rate)
 
 
-def _try_wired_limit(tried: _PlanTrial) -> Iterator[Counterfactual]:
+def _try_wired_limit(plan_trial: _PlanTrial) -> Iterator[Counterfactual]:
     """On a Mac whose limit, not whose memory, is in the way: the exact command, and its risk."""
-    machine = tried.ask.machine
+    machine = plan_trial.ask.machine
     total = machine.memory.total.value
     if not hardware.is_apple_silicon(machine) or not total or total <= 2 * MAC_RESERVE:
         return
     limit = (total - MAC_RESERVE) // _MIB
     now = max((pool.addressable.value or 0 for pool in machine.pools), default=0)
-    room = tried.on_machine(_with_wired_limit(machine, limit * _MIB)).largest_context(tried.setting)
-    before = tried.estimate.largest_context if tried.chosen.fit is not FitQuality.NONE else 0
-    if limit * _MIB <= now or room <= before * NOTICEABLE or room < tried.setting.context:
+    room = plan_trial.on_machine(_with_wired_limit(machine, limit * _MIB)).largest_context(plan_trial.setting)
+    before = plan_trial.estimate.largest_context if plan_trial.chosen.fit is not FitQuality.NONE else 0
+    if limit * _MIB <= now or room <= before * NOTICEABLE or room < plan_trial.setting.context:
         return
     text = (
         f"`sudo sysctl iogpu.wired_limit_mb={limit}` lets the GPU hold {words.format_bytes(limit * _MIB)}, so "
@@ -204,18 +209,18 @@ def _with_wired_limit(machine: Machine, limit: int) -> Machine:
     return msgspec.structs.replace(machine, pools=pools, gpus=gpus)
 
 
-def _try_second_gpu(tried: _PlanTrial) -> Iterator[Counterfactual]:
+def _try_second_gpu(plan_trial: _PlanTrial) -> Iterator[Counterfactual]:
     """Try a second card of the same kind, where one is short."""
-    gpus = tried.ask.gpus
+    gpus = plan_trial.ask.gpus
     has_short_one = len(gpus) == 1 and not hardware.is_shared(gpus[0]) and not gpus[0].partition_of
-    if not has_short_one or tried.is_whole or EngineAbility.PIPELINE not in tried.ask.engine.abilities:
+    if not has_short_one or plan_trial.is_whole or EngineAbility.PIPELINE not in plan_trial.ask.engine.abilities:
         return
-    trial = tried.on_machine(_with_twin_gpu(tried.ask.machine, gpus[0].id))
-    setting = msgspec.structs.replace(tried.setting, gpus=2, gpu_layers=None, cpu_moe_layers=0)
+    trial = plan_trial.on_machine(_with_twin_gpu(plan_trial.ask.machine, gpus[0].id))
+    setting = msgspec.structs.replace(plan_trial.setting, gpus=2, gpu_layers=None, cpu_moe_layers=0)
     if not trial.fits_memory(setting):
         return
     rate = trial.tokens_per_second(setting)
-    text = f"With a second {short_name(gpus[0])} it fits wholly: {_compare_rates(rate, tried.rate)}."
+    text = f"With a second {short_name(gpus[0])} it fits wholly: {_compare_rates(rate, plan_trial.rate)}."
     yield Counterfactual(text=text, change={"gpus": 2}, tokens_per_second=rate, context=setting.context)
 
 
@@ -228,21 +233,26 @@ def _with_twin_gpu(machine: Machine, gpu_id: str) -> Machine:
     return msgspec.structs.replace(machine, gpus=[*machine.gpus, twin], pools=[*machine.pools, *pools])
 
 
-def _try_longer_context(tried: _PlanTrial) -> Iterator[Counterfactual]:
+def _try_longer_context(plan_trial: _PlanTrial) -> Iterator[Counterfactual]:
     """Twice the context, where it fits: what it takes."""
-    setting = tried.setting
-    doubled = min(2 * setting.context, tried.trial.longest)
-    if doubled <= setting.context or not tried.estimate.fits or EngineAbility.RESERVES in tried.ask.engine.abilities:
+    setting = plan_trial.setting
+    doubled_context = min(2 * setting.context, plan_trial.trial.longest)
+    if (
+        doubled_context <= setting.context
+        or not plan_trial.estimate.fits
+        or EngineAbility.RESERVES in plan_trial.ask.engine.abilities
+    ):
         return
-    longer = msgspec.structs.replace(setting, context=doubled)
-    if doubled < setting.context * NOTICEABLE or not tried.trial.fits_memory(longer):
+    longer = msgspec.structs.replace(setting, context=doubled_context)
+    if doubled_context < setting.context * NOTICEABLE or not plan_trial.trial.fits_memory(longer):
         return
     more = (
-        sum_components(tried.trial.facts, longer).total.bytes - sum_components(tried.trial.facts, setting).total.bytes
+        sum_components(plan_trial.trial.facts, longer).total.bytes
+        - sum_components(plan_trial.trial.facts, setting).total.bytes
     )
-    longer_by = f"{words.format_tokens(doubled)} of context instead of {words.format_tokens(setting.context)}"
+    longer_by = f"{words.format_tokens(doubled_context)} of context instead of {words.format_tokens(setting.context)}"
     text = f"{longer_by} take {words.format_bytes(more)} more, and fit."
-    yield Counterfactual(text=text, change={"context": doubled}, context=doubled)
+    yield Counterfactual(text=text, change={"context": doubled_context}, context=doubled_context)
 
 
 def _compare_rates(rate: float | None, now: float | None) -> str:

@@ -60,9 +60,9 @@ def pick_with_head(ask: EngineQuery, options: Sequence[ModelFacts], *, is_decide
         return pick_best(ask, options)
     template = ask.template or RunSetting(engine=ask.engine)
     with_head = msgspec.structs.replace(template, has_own_draft=True)
-    chosen = pick_best(msgspec.structs.replace(ask, template=with_head), options)
-    verdict = judge_head(chosen.facts, chosen.setting) if chosen.facts is not None else None
-    return chosen if verdict is not None and verdict.pays else pick_best(ask, options)
+    best_pick = pick_best(msgspec.structs.replace(ask, template=with_head), options)
+    verdict = judge_head(best_pick.facts, best_pick.setting) if best_pick.facts is not None else None
+    return best_pick if verdict is not None and verdict.pays else pick_best(ask, options)
 
 
 def _could_draft(engine: EngineTraits, options: Sequence[ModelFacts]) -> bool:

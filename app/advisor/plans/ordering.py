@@ -56,7 +56,7 @@ class PlanDraft(msgspec.Struct, frozen=True, kw_only=True):
         return [*self.ranked.traits.missing, *filter(None, (weights, too_large))]
 
 
-def order_drafts(drafts: Sequence[PlanDraft], *, preferred: Sequence[str], is_named: bool) -> list[PlanDraft]:
+def order_drafts(drafts: Sequence[PlanDraft], *, preferred_engines: Sequence[str], is_named: bool) -> list[PlanDraft]:
     """Return the drafts best first: the guide's order, but what can be had and fits well before what does not.
 
     `preferred` are engines that a person prefers; `is_named` says that there is a certain model to compare them with.
@@ -64,7 +64,7 @@ def order_drafts(drafts: Sequence[PlanDraft], *, preferred: Sequence[str], is_na
     with_weights = [draft for draft in drafts if not draft.no_weights]
     if not with_weights:
         return [*drafts[:1]]
-    places = {engine: place for place, engine in enumerate(preferred)}
+    places = {engine: place for place, engine in enumerate(preferred_engines)}
     if not is_named:
         return sorted(with_weights, key=lambda draft: places.get(draft.engine, len(places)))
     has_gpu = any(draft.ask.gpus for draft in with_weights)
@@ -81,15 +81,17 @@ def order_drafts(drafts: Sequence[PlanDraft], *, preferred: Sequence[str], is_na
     return _fastest_first(_successors_first(sorted(with_weights, key=rank_of), rank_of), rank_of)
 
 
-def _successors_first(ordered: list[PlanDraft], rank_of: Callable[[PlanDraft], tuple[int, ...]]) -> list[PlanDraft]:
+def _successors_first(
+    ordered_drafts: list[PlanDraft], rank_of: Callable[[PlanDraft], tuple[int, ...]]
+) -> list[PlanDraft]:
     """Return the drafts with an engine behind its successor where that fits as well, and it is not the faster."""
-    for draft in list(ordered):
-        behind = ordered[ordered.index(draft) + 1 :]
+    for draft in list(ordered_drafts):
+        behind = ordered_drafts[ordered_drafts.index(draft) + 1 :]
         successor = next((other for other in behind if other.engine == draft.ranked.traits.successor), None)
         if successor is not None and rank_of(successor) == rank_of(draft) and not _is_faster(draft, successor):
-            ordered.remove(successor)
-            ordered.insert(ordered.index(draft), successor)
-    return ordered
+            ordered_drafts.remove(successor)
+            ordered_drafts.insert(ordered_drafts.index(draft), successor)
+    return ordered_drafts
 
 
 def _is_faster(draft: PlanDraft, other: PlanDraft) -> bool:
@@ -106,14 +108,14 @@ def _keeps_bits(facts: ModelFacts, other: ModelFacts) -> bool:
     return comparable_bits(facts) >= min(comparable_bits(other), FULL)
 
 
-def _fastest_first(ordered: list[PlanDraft], rank_of: Callable[[PlanDraft], tuple[int, ...]]) -> list[PlanDraft]:
+def _fastest_first(ordered_drafts: list[PlanDraft], rank_of: Callable[[PlanDraft], tuple[int, ...]]) -> list[PlanDraft]:
     """Return the drafts with the one first that is clearly faster than the first, if there is one that fits as well."""
-    first = ordered[0]
-    equals = [draft for draft in ordered[1:] if rank_of(draft) == rank_of(first)]
+    first = ordered_drafts[0]
+    equals = [draft for draft in ordered_drafts[1:] if rank_of(draft) == rank_of(first)]
     faster = max(equals, key=lambda draft: find_lead(draft, first), default=first)
     if not find_lead(faster, first):
-        return ordered
-    return [faster, *(draft for draft in ordered if draft is not faster)]
+        return ordered_drafts
+    return [faster, *(draft for draft in ordered_drafts if draft is not faster)]
 
 
 def find_lead(draft: PlanDraft, other: PlanDraft) -> float:
@@ -150,12 +152,12 @@ def _cards(draft: PlanDraft) -> list[str]:
     return [gpu.id for gpu in draft.ask.gpus[: draft.chosen.spread.cards]]
 
 
-def _joint_spread(*rated: tuple[PlanDraft, Rate]) -> float:
+def _joint_spread(*rated_draft: tuple[PlanDraft, Rate]) -> float:
     """Return how far the ratio of two predictions may be off; what is known of one alone leaves the device's share."""
-    are_calibrated = {rate.confidence is EstimateConfidence.CALIBRATED for _, rate in rated}
+    are_calibrated = {rate.confidence is EstimateConfidence.CALIBRATED for _, rate in rated_draft}
     if len(are_calibrated) > 1:
-        return hypot(*(rate.high / rate.tokens_per_second - 1 for _, rate in rated))
-    return hypot(*(draft.ask.trials.engine_spread(draft.chosen.setting) for draft, _ in rated))
+        return hypot(*(rate.high / rate.tokens_per_second - 1 for _, rate in rated_draft))
+    return hypot(*(draft.ask.trials.engine_spread(draft.chosen.setting) for draft, _ in rated_draft))
 
 
 def _fit_tier(draft: PlanDraft, *, has_gpu: bool) -> int:

@@ -169,8 +169,8 @@ def bearable_files(candidates: Sequence[ModelFacts]) -> list[ModelFacts]:
 def pick_balanced(candidates: Sequence[ModelFacts]) -> ModelFacts:
     """Return the usual balance: Q4_K_M where there is one, else the smallest of four bits or more, else the largest."""
     good = usual_files(candidates)
-    named = next((facts for facts in good if facts.quantization == BALANCED), None)
-    return named or min(good or candidates, key=lambda facts: facts.file_bytes if good else -facts.file_bytes)
+    balanced_file = next((facts for facts in good if facts.quantization == BALANCED), None)
+    return balanced_file or min(good or candidates, key=lambda facts: facts.file_bytes if good else -facts.file_bytes)
 
 
 def choose_format(engine: EngineTraits, machine: Machine, gpus: Sequence[Gpu]) -> tuple[str, str]:
@@ -180,16 +180,16 @@ def choose_format(engine: EngineTraits, machine: Machine, gpus: Sequence[Gpu]) -
 
 
 def _choose_format_name(engine: EngineTraits, machine: Machine, gpus: Sequence[Gpu]) -> str:
-    known = [name for name in engine.formats if name in _WITHOUT_MODEL]
-    if "awq" not in known and "fp8" not in known:
+    known_formats = [name for name in engine.formats if name in _WITHOUT_MODEL]
+    if "awq" not in known_formats and "fp8" not in known_formats:
         return next(iter(engine.formats), "")
     is_server, least = hardware.machine_kind(machine) in _SERVERS, capability_of(list(gpus))
     preference = ["awq"]
-    if least >= BLACKWELL and "nvfp4" in known:
+    if least >= BLACKWELL and "nvfp4" in known_formats:
         preference = ["nvfp4"]
     elif is_server and (least >= ADA or _has_fp8(gpus)):
         preference = ["fp8"]
-    return next((name for name in preference if name in known), known[-1])
+    return next((name for name in preference if name in known_formats), known_formats[-1])
 
 
 def _has_fp8(gpus: Sequence[Gpu]) -> bool:

@@ -71,23 +71,30 @@ class PlanInputs(msgspec.Struct, frozen=True, kw_only=True):
 def build_advice(inputs: PlanInputs) -> Advice:
     """Return the plans for this machine, model and use, best first and refused ones last. Never empty."""
     work = _build_workload(inputs)
-    ranked = rank_engines(inputs.traits, inputs.machine, work, sees=_needs_vision(inputs.candidates))
+    ranked_engines = rank_engines(inputs.traits, inputs.machine, work, sees=_needs_vision(inputs.candidates))
     trials = SettingTrials(inputs.machine, inputs.calibrations)
     queries = [
-        (candidate, _build_query(inputs, candidate, work, trials)) for candidate in ranked if not candidate.refused
+        (candidate, _build_query(inputs, candidate, work, trials))
+        for candidate in ranked_engines
+        if not candidate.refused
     ]
     candidates = _candidates_to_show(inputs, queries[0][1])
     drafts = [_draft_plan(inputs, candidate, ask, candidates) for candidate, ask in queries]
-    usable = order_drafts(drafts, preferred=inputs.preferred, is_named=bool(inputs.model))
-    refused = [*_without_weights(drafts, usable), *(candidate for candidate in ranked if candidate.refused)]
+    usable = order_drafts(drafts, preferred_engines=inputs.preferred, is_named=bool(inputs.model))
+    refused_engines = [
+        *_without_weights(drafts, usable),
+        *(candidate for candidate in ranked_engines if candidate.refused),
+    ]
     plans = [_build_plan(inputs, draft, place=place) for place, draft in enumerate(usable)]
     row = guide_row(inputs.traits, inputs.machine, work)
-    passed = _reasons_not_first(row, usable, refused)
-    plans[0] = msgspec.structs.replace(plans[0], reasons=[*_preference(inputs, plans[0]), *plans[0].reasons, *passed])
-    preferred = row[: row.index(usable[0].engine)] if usable[0].engine in row else row
-    plans += [_build_refusal(inputs, candidate) for candidate in refused]
+    reasons_by_engine = _reasons_not_first(row, usable, refused_engines)
+    plans[0] = msgspec.structs.replace(
+        plans[0], reasons=[*_preference(inputs, plans[0]), *plans[0].reasons, *reasons_by_engine]
+    )
+    preferred_engines = row[: row.index(usable[0].engine)] if usable[0].engine in row else row
+    plans += [_build_refusal(inputs, candidate) for candidate in refused_engines]
     return Advice(
-        plans=[plans[0], *(_mark_preferred(plan, preferred) for plan in plans[1:])],
+        plans=[plans[0], *(_mark_preferred(plan, preferred_engines) for plan in plans[1:])],
         intent=inputs.intent,
         users=inputs.users,
         machine=wording.machine_summary(inputs.machine),
@@ -124,39 +131,45 @@ def _runs_well(ask: EngineQuery, group: list[ModelFacts]) -> bool:
     options = loadable_files(group, ask.engine, ask.gpus)
     if not options:
         return False
-    chosen = pick_best(ask, options)
-    rate = ask.trials.trial_of(chosen.facts).tokens_per_second(chosen.setting) if chosen.facts else None
-    return chosen.fit is FitQuality.WHOLE and chosen.is_known and (rate is None or rate >= ask.work.needs.floor)
+    best_pick = pick_best(ask, options)
+    rate = ask.trials.trial_of(best_pick.facts).tokens_per_second(best_pick.setting) if best_pick.facts else None
+    return best_pick.fit is FitQuality.WHOLE and best_pick.is_known and (rate is None or rate >= ask.work.needs.floor)
 
 
-def _build_query(inputs: PlanInputs, ranked: RankedEngine, work: Workload, trials: SettingTrials) -> EngineQuery:
+def _build_query(inputs: PlanInputs, ranked_engine: RankedEngine, work: Workload, trials: SettingTrials) -> EngineQuery:
     return EngineQuery(
-        engine=ranked.traits,
-        target=ranked.target,
-        gpus=gpus_for(inputs.machine, ranked.traits),
+        engine=ranked_engine.traits,
+        target=ranked_engine.target,
+        gpus=gpus_for(inputs.machine, ranked_engine.traits),
         machine=inputs.machine,
         work=work,
         kv_type=inputs.kv_type,
         trials=trials,
-        template=inputs.templates.get(ranked.traits.id),
+        template=inputs.templates.get(ranked_engine.traits.id),
     )
 
 
-def _draft_plan(inputs: PlanInputs, ranked: RankedEngine, ask: EngineQuery, candidates: list[ModelFacts]) -> PlanDraft:
+def _draft_plan(
+    inputs: PlanInputs, ranked_engine: RankedEngine, ask: EngineQuery, candidates: list[ModelFacts]
+) -> PlanDraft:
     if candidates and not inputs.model:
         ask = msgspec.structs.replace(ask, model=_model_title(candidates[0]), is_model_named=False)
-    options = loadable_files(candidates, ranked.traits, ask.gpus)
+    options = loadable_files(candidates, ranked_engine.traits, ask.gpus)
     if options:
-        chosen = pick_with_head(ask, options, is_decided=ask.engine.id in inputs.drafts)
-        return PlanDraft(ranked=ranked, ask=ask, options=options, chosen=chosen)
-    draft = PlanDraft(ranked=ranked, ask=ask, chosen=pick_without_model(ask, trained=_training_limit(candidates)))
+        best_pick = pick_with_head(ask, options, is_decided=ask.engine.id in inputs.drafts)
+        return PlanDraft(ranked=ranked_engine, ask=ask, options=options, chosen=best_pick)
+    draft = PlanDraft(
+        ranked=ranked_engine, ask=ask, chosen=pick_without_model(ask, trained_context=_training_limit(candidates))
+    )
     if not candidates or not inputs.model:
         return draft
-    made = MADE_FROM_ORIGINALS.intersection(ranked.traits.formats)
-    if made and not inputs.is_fixed:
-        note = f"No version in {FORMAT_NAMES[min(made)]} was found; it is converted from the original weights."
+    made_formats = MADE_FROM_ORIGINALS.intersection(ranked_engine.traits.formats)
+    if made_formats and not inputs.is_fixed:
+        note = f"No version in {FORMAT_NAMES[min(made_formats)]} was found; it is converted from the original weights."
         return msgspec.structs.replace(draft, to_convert=note)
-    return msgspec.structs.replace(draft, no_weights=_weights_problem(inputs.model, ranked.traits, candidates, ask))
+    return msgspec.structs.replace(
+        draft, no_weights=_weights_problem(inputs.model, ranked_engine.traits, candidates, ask)
+    )
 
 
 def _training_limit(candidates: Sequence[ModelFacts]) -> int | None:
@@ -175,13 +188,13 @@ def _weights_problem(model: str, engine: EngineTraits, candidates: Sequence[Mode
 
 
 def _without_weights(drafts: Sequence[PlanDraft], usable: Sequence[PlanDraft]) -> list[RankedEngine]:
-    lacking = [draft for draft in drafts if draft.no_weights and draft not in usable]
-    return [msgspec.structs.replace(draft.ranked, refused=draft.no_weights) for draft in lacking]
+    without_weights = [draft for draft in drafts if draft.no_weights and draft not in usable]
+    return [msgspec.structs.replace(draft.ranked, refused=draft.no_weights) for draft in without_weights]
 
 
 def _build_plan(inputs: PlanInputs, draft: PlanDraft, *, place: int) -> Plan:
-    ask, chosen, facts = draft.ask, draft.chosen, draft.chosen.facts
-    pick_estimate = _estimate_pick(ask, chosen) if place < ESTIMATED else None
+    ask, pick, facts = draft.ask, draft.chosen, draft.chosen.facts
+    pick_estimate = _estimate_pick(ask, pick) if place < ESTIMATED else None
     preferred_format, preferred_bits = choose_format(ask.engine, ask.machine, ask.gpus)
     format_name, obstacles = facts.format if facts else preferred_format, draft.obstacles
     return Plan(
@@ -193,50 +206,50 @@ def _build_plan(inputs: PlanInputs, draft: PlanDraft, *, place: int) -> Plan:
         backend=ask.target.backend,
         format=format_name,
         quantization=facts.quantization if facts else preferred_bits,
-        context=chosen.setting.context,
-        kv_type=chosen.setting.kv_type,
-        parallelism=_parallelism_of(chosen),
+        context=pick.setting.context,
+        kv_type=pick.setting.kv_type,
+        parallelism=_parallelism_of(pick),
         reasons=[
-            *plan_wording.plan_reasons(ask, chosen, pick_estimate, has_choice=len(draft.options) > 1),
-            *_head_reasons(inputs, chosen),
+            *plan_wording.plan_reasons(ask, pick, pick_estimate, has_choice=len(draft.options) > 1),
+            *_head_reasons(inputs, pick),
         ],
-        sentence=plan_wording.plan_sentence(ask, chosen, format_name=format_name),
+        sentence=plan_wording.plan_sentence(ask, pick, format_name=format_name),
         model=facts.name if facts else inputs.model,
         offload=pick_estimate.offload if pick_estimate and ask.gpus else None,
         estimate=pick_estimate,
-        counterfactuals=find_counterfactuals(ask, chosen, pick_estimate, draft.options)
+        counterfactuals=find_counterfactuals(ask, pick, pick_estimate, draft.options)
         if pick_estimate and not place and inputs.with_changes
         else [],
         warnings=[
             *draft.ranked.warnings,
-            *plan_wording.plan_warnings(ask, chosen, pick_estimate),
+            *plan_wording.plan_warnings(ask, pick, pick_estimate),
         ],
-        draft=inputs.drafts.get(ask.engine.id, OWN_HEAD if chosen.setting.has_own_draft else ""),
+        draft=inputs.drafts.get(ask.engine.id, OWN_HEAD if pick.setting.has_own_draft else ""),
         is_installed=_is_installed(inputs.engines, ask),
     )
 
 
-def _head_reasons(inputs: PlanInputs, chosen: PlanPick) -> list[Reason]:
+def _head_reasons(inputs: PlanInputs, pick: PlanPick) -> list[Reason]:
     """Say whether the model's own head drafts, and why; what is set or was tried says it elsewhere."""
-    engine = chosen.setting.engine.id
-    verdict = judge_head(chosen.facts, chosen.setting) if chosen.facts and engine not in inputs.drafts else None
+    engine = pick.setting.engine.id
+    verdict = judge_head(pick.facts, pick.setting) if pick.facts and engine not in inputs.drafts else None
     return [Reason(text=verdict.reason, value=OWN_HEAD, source="published speeds")] if verdict else []
 
 
-def _estimate_pick(ask: EngineQuery, chosen: PlanPick) -> Estimate | None:
-    if chosen.facts is None or not ask.machine.pools:
+def _estimate_pick(ask: EngineQuery, pick: PlanPick) -> Estimate | None:
+    if pick.facts is None or not ask.machine.pools:
         return None
-    return chosen.estimate or ask.trials.trial_of(chosen.facts).full_estimate(chosen.setting)
+    return pick.estimate or ask.trials.trial_of(pick.facts).full_estimate(pick.setting)
 
 
-def _parallelism_of(chosen: PlanPick) -> Parallelism:
-    spread = chosen.spread
+def _parallelism_of(pick: PlanPick) -> Parallelism:
+    spread = pick.spread
     return Parallelism(
         mode=spread.mode,
         tensor=spread.tensor,
         pipeline=spread.pipeline,
         replicas=spread.replicas,
-        slots=chosen.setting.slots * spread.replicas,
+        slots=pick.setting.slots * spread.replicas,
     )
 
 
@@ -254,22 +267,22 @@ def _preference(inputs: PlanInputs, first: Plan) -> list[Reason]:
     return [Reason(text=f"{first.name} was chosen in the settings.", value=first.engine, source="settings")]
 
 
-def _mark_preferred(plan: Plan, preferred: Sequence[str]) -> Plan:
+def _mark_preferred(plan: Plan, preferred_engines: Sequence[str]) -> Plan:
     """Mark a plan that the guide puts first and that something is missing for. Nothing helps what has no steps."""
-    is_preferred = plan.engine in preferred and not plan.obtainable and bool(plan.steps or not plan.refused)
+    is_preferred = plan.engine in preferred_engines and not plan.obtainable and bool(plan.steps or not plan.refused)
     return msgspec.structs.replace(plan, is_preferred=True) if is_preferred else plan
 
 
 def _reasons_not_first(
-    row: Sequence[str], usable: Sequence[PlanDraft], refused: Sequence[RankedEngine]
+    row: Sequence[str], usable: Sequence[PlanDraft], refused_engines: Sequence[RankedEngine]
 ) -> list[Reason]:
     """Say why engines the guide puts before the first plan's are not first."""
     why: Mapping[str, str] = {
         **{draft.engine: _why_behind(draft, usable[0]) for draft in usable},
-        **{engine_refused.traits.id: engine_refused.refused for engine_refused in refused},
+        **{engine_refused.traits.id: engine_refused.refused for engine_refused in refused_engines},
     }
     names = {draft.engine: draft.ask.engine.name for draft in usable} | {
-        engine_refused.traits.id: engine_refused.traits.name for engine_refused in refused
+        engine_refused.traits.id: engine_refused.traits.name for engine_refused in refused_engines
     }
     before = row[: row.index(usable[0].engine)] if usable[0].engine in row else row
     return [
@@ -293,8 +306,8 @@ def _why_behind(draft: PlanDraft, first: PlanDraft) -> str:
 def _continue_sentence(sentence: str) -> str:
     """Return a sentence to go on with: names keep their capitals."""
     is_plain = sentence.startswith(("There", "Its", "It ", "No version"))
-    lowered = sentence[0].lower() + sentence[1:] if is_plain else sentence
-    return lowered.rstrip(".")
+    lower_sentence = sentence[0].lower() + sentence[1:] if is_plain else sentence
+    return lower_sentence.rstrip(".")
 
 
 def _build_refusal(inputs: PlanInputs, candidate: RankedEngine) -> Plan:

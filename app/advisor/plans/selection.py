@@ -214,20 +214,20 @@ def kv_types(ask: EngineQuery) -> tuple[str, ...]:
     if EngineAbility.RESERVES in ask.engine.abilities:
         on_nvidia = ask.target.backend == "cuda"
         has_eight = not on_nvidia or capability_of(ask.gpus) >= ADA
-        requested = "fp8" if ask.kv_type not in {None, "f16", "f32", "bf16"} else ask.kv_type
+        requested_type = "fp8" if ask.kv_type not in {None, "f16", "f32", "bf16"} else ask.kv_type
     else:
-        requested = ask.kv_type
+        requested_type = ask.kv_type
     eight = "fp8" if EngineAbility.RESERVES in ask.engine.abilities else "q8_0"
-    if requested is None:
+    if requested_type is None:
         return ("f16", eight) if has_eight else ("f16",)
-    return (requested,) if has_eight or requested == "f16" else ("f16",)
+    return (requested_type,) if has_eight or requested_type == "f16" else ("f16",)
 
 
-def pick_without_model(ask: EngineQuery, *, trained: int | None = None) -> PlanPick:
+def pick_without_model(ask: EngineQuery, *, trained_context: int | None = None) -> PlanPick:
     """Return the setting to state where nothing can be computed: the use's own context, all cards."""
     work = ask.work
     spread = spread_without_model(ask.engine, ask.gpus, serves=work.serves_several)
-    context = min(work.target_context, trained or work.target_context)
+    context = min(work.target_context, trained_context or work.target_context)
     setting = _build_setting(ask, spread, kv_type=kv_types(ask)[0], context=context)
     return PlanPick(setting=setting, spread=spread)
 
@@ -250,9 +250,9 @@ class _PickSearch:
         if not first.is_known(self._base_setting(self._possible_spreads(first.facts)[0], self._kv_types[0], first)):
             return self._pick_unknown()
         good, low = usual_files(self._candidates), below_usual(self._candidates)
-        balanced = [facts for facts in good if facts.file_bytes >= pick_balanced(good).file_bytes]
+        balanced_files = [facts for facts in good if facts.file_bytes >= pick_balanced(good).file_bytes]
         return self._with_slots(
-            self._pick_whole(balanced)
+            self._pick_whole(balanced_files)
             or self._pick_whole(good)
             or self._pick_shorter(good, self._least_context)
             or self._pick_parted(good, low)
@@ -269,14 +269,14 @@ class _PickSearch:
         whole = self._pick_small(bearable)
         if not self._ask.engine.is_ggml:
             return whole or self._pick_poor(low) or self._pick_spilled(good)
-        spilled = self._pick_spilled(good)
-        if spilled is None:
+        spill_pick = self._pick_spilled(good)
+        if spill_pick is None:
             return whole or self._pick_poor(low)
         whole = whole or self._pick_tight([*good, *bearable])
         if whole is None:
-            return spilled
-        is_fast = spilled.fit is FitQuality.SPILLED and not self._is_much_faster(whole, spilled)
-        return spilled if is_fast else whole
+            return spill_pick
+        is_fast = spill_pick.fit is FitQuality.SPILLED and not self._is_much_faster(whole, spill_pick)
+        return spill_pick if is_fast else whole
 
     def _pick_tight(self, candidates: Sequence[ModelFacts]) -> PlanPick | None:
         """Return the best that fits with half of the context that is useful: a short conversation."""
@@ -340,9 +340,9 @@ class _PickSearch:
         """Return the usual balance, else the largest below it, with as much context as there is room for."""
         if not candidates:
             return None
-        balanced = pick_balanced(candidates)
-        smaller = [facts for facts in candidates if facts.file_bytes < balanced.file_bytes]
-        return next(filter(None, (self._shorten(facts, least_context) for facts in (balanced, *smaller))), None)
+        balanced_file = pick_balanced(candidates)
+        smaller = [facts for facts in candidates if facts.file_bytes < balanced_file.file_bytes]
+        return next(filter(None, (self._shorten(facts, least_context) for facts in (balanced_file, *smaller))), None)
 
     def _shorten(self, facts: ModelFacts, least_context: Callable[[SettingTrial], int]) -> PlanPick | None:
         """Return one file with as much context as there is room for, if that is enough to be useful."""
@@ -368,10 +368,12 @@ class _PickSearch:
             spill_estimate = trial.full_estimate(msgspec.structs.replace(setting, context=context))
             if spill_estimate.fits:
                 setting = apply_offload(msgspec.structs.replace(setting, context=context), spill_estimate)
-                spilled = PlanPick(setting=setting, spread=spread, facts=facts, is_known=True, estimate=spill_estimate)
+                spill_pick = PlanPick(
+                    setting=setting, spread=spread, facts=facts, is_known=True, estimate=spill_estimate
+                )
                 is_proven = self._ask.engine.is_ggml and self._is_fast(facts, setting)
                 fit = FitQuality.SPILLED if is_proven else FitQuality.SLOW
-                return msgspec.structs.replace(spilled, fit=fit)
+                return msgspec.structs.replace(spill_pick, fit=fit)
         return None
 
     def _spread_to_part(self, facts: ModelFacts) -> Spread:
@@ -491,5 +493,5 @@ def _card_shares(gpus: Sequence[Gpu]) -> tuple[float, ...]:
     sizes = [gpu.memory_total.value or 0 for gpu in gpus]
     if len(set(sizes)) < 2 or not all(sizes):  # noqa: PLR2004 -- all the same
         return ()
-    ordered = sorted(sizes, reverse=True)  # engines are given the largest first
-    return tuple(size / sum(sizes) for size in ordered)
+    sorted_sizes = sorted(sizes, reverse=True)  # engines are given the largest first
+    return tuple(size / sum(sizes) for size in sorted_sizes)

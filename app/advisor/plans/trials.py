@@ -52,11 +52,11 @@ class SettingTrial:
         """Whether it is known how much memory is free where the setting would lie."""
         if not self.machine.pools:
             return False
-        adapted = placement.adapt_setting(setting, self.machine)
-        rooms = placement.pool_rooms(self.machine, adapted)
+        adapted_setting = placement.adapt_setting(setting, self.machine)
+        rooms = placement.pool_rooms(self.machine, adapted_setting)
         free = {place: room.free for room in rooms for place in room.places}
-        computing = range(adapted.gpus) if adapted.uses_gpu else [HOST]
-        return all(free.get(place) is not None for place in computing)
+        computing_places = range(adapted_setting.gpus) if adapted_setting.uses_gpu else [HOST]
+        return all(free.get(place) is not None for place in computing_places)
 
     def decode_rate(self, setting: RunSetting, depth: int | None = None) -> Rate | None:
         """Return the decoding rate with the context half full; None where nothing is known of the device."""
@@ -98,8 +98,8 @@ class SettingTrial:
     def max_conversations(self, setting: RunSetting) -> int:
         """Return how many conversations of the setting's context fit at once."""
         if isinstance(setting.engine.memory, ReservedMemory):
-            adapted = placement.adapt_setting(setting, self.machine)
-            return int(reserved_memory.cache_capacity(self.facts, adapted).conversations)
+            adapted_setting = placement.adapt_setting(setting, self.machine)
+            return int(reserved_memory.cache_capacity(self.facts, adapted_setting).conversations)
         return largest_fit(
             lambda slots: self.fits_memory(msgspec.structs.replace(setting, slots=slots)), most=setting.slots
         )

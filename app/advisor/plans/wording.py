@@ -17,53 +17,51 @@ GUIDE = "decision guide"
 _ESTIMATE = "estimate"
 
 
-def plan_sentence(ask: EngineQuery, chosen: PlanPick, *, format_name: str) -> str:
+def plan_sentence(ask: EngineQuery, pick: PlanPick, *, format_name: str) -> str:
     """Return the plan in one sentence: "ExLlamaV2 with EXL2, because one RTX 4090 is NVIDIA, Ampere or newer, ..."."""
-    clauses = [_machine_clause(ask), _offload_clause(ask, chosen), _need_clause(ask), _fit_clause(ask, chosen)]
+    clauses = [_machine_clause(ask), _offload_clause(ask, pick), _need_clause(ask), _fit_clause(ask, pick)]
     return f"{ask.engine.name} with {format_title(format_name)}, because {_join_clauses(list(filter(None, clauses)))}."
 
 
-def plan_reasons(
-    ask: EngineQuery, chosen: PlanPick, pick_estimate: Estimate | None, *, has_choice: bool
-) -> list[Reason]:
+def plan_reasons(ask: EngineQuery, pick: PlanPick, pick_estimate: Estimate | None, *, has_choice: bool) -> list[Reason]:
     """Return what the plan rests on, one fact each. `has_choice` says that there were several files to choose from."""
     return [
         *_hardware_reasons(ask),
         _need_reason(ask.work),
-        *_quality_reasons(ask, chosen, has_choice=has_choice),
-        *_context_reasons(ask, chosen),
-        *_spread_reasons(ask, chosen),
+        *_quality_reasons(ask, pick, has_choice=has_choice),
+        *_context_reasons(ask, pick),
+        *_spread_reasons(ask, pick),
         *_estimate_reasons(pick_estimate),
     ]
 
 
-def plan_warnings(ask: EngineQuery, chosen: PlanPick, pick_estimate: Estimate | None) -> list[str]:
+def plan_warnings(ask: EngineQuery, pick: PlanPick, pick_estimate: Estimate | None) -> list[str]:
     """Return what a reader should know before following the plan, one sentence each."""
     return [
-        *_fit_warnings(chosen),
-        *(expert_notes(chosen.facts, chosen.setting) if chosen.facts is not None else ()),
-        *_context_warnings(ask, chosen),
+        *_fit_warnings(pick),
+        *(expert_notes(pick.facts, pick.setting) if pick.facts is not None else ()),
+        *_context_warnings(ask, pick),
         *_speed_warnings(ask, pick_estimate),
-        *_people_warnings(ask, chosen),
-        *_machine_warnings(ask, chosen),
+        *_people_warnings(ask, pick),
+        *_machine_warnings(ask, pick),
     ]
 
 
-def memory_lack(ask: EngineQuery, chosen: PlanPick) -> str:
+def memory_lack(ask: EngineQuery, pick: PlanPick) -> str:
     """Return the sum of memory that shows how much too large the best choice of an engine is."""
-    if chosen.facts is None:
+    if pick.facts is None:
         return ""
-    sizes = ask.trials.trial_of(chosen.facts).full_estimate(chosen.setting).sentence
-    return f"{chosen.facts.quantization} does not fit: {sizes}."
+    sizes = ask.trials.trial_of(pick.facts).full_estimate(pick.setting).sentence
+    return f"{pick.facts.quantization} does not fit: {sizes}."
 
 
-def why_behind(chosen: PlanPick) -> str:
+def why_behind(pick: PlanPick) -> str:
     """Say why an engine stands behind others that the guide puts after it; empty when nothing is wrong with it."""
-    if chosen.fit is FitQuality.NONE:
+    if pick.fit is FitQuality.NONE:
         return "the model does not fit into what it can use"
-    if chosen.fit in {FitQuality.SPILLED, FitQuality.SLOW}:
+    if pick.fit in {FitQuality.SPILLED, FitQuality.SLOW}:
         return "part of the model would be in system memory"
-    return "it would only fit with fewer than four bits" if chosen.fit in {FitQuality.SMALL, FitQuality.POOR} else ""
+    return "it would only fit with fewer than four bits" if pick.fit in {FitQuality.SMALL, FitQuality.POOR} else ""
 
 
 def short_name(gpu: Gpu) -> str:
@@ -105,9 +103,9 @@ def _runs_on(ask: EngineQuery) -> str:
 
 
 def _apple_clause(ask: EngineQuery) -> str:
-    memory, known = wording.memory_bytes(ask.machine), ask.machine.memory
+    memory, memory_facts = wording.memory_bytes(ask.machine), ask.machine.memory
     speeds = [gpu.bandwidth_gb_s.value for gpu in ask.machine.gpus if gpu.bandwidth_gb_s.value]
-    speeds += [fact.value for fact in (known.theoretical_gb_s, known.bandwidth_gb_s) if fact.value]
+    speeds += [fact.value for fact in (memory_facts.theoretical_gb_s, memory_facts.bandwidth_gb_s) if fact.value]
     size = f"this Mac's {_round_size(memory)} are one pool" if memory else "this Mac's memory is one pool"
     at = f" at {speeds[0]:.0f} GB/s" if speeds else ""
     return f"{size}{at}" if not ask.engine.runs_everywhere else f"{size}{at}, and it runs on Metal"
@@ -213,10 +211,10 @@ _SAID_OTHERWISE = (MachineKind.APPLE, MachineKind.MIXED, MachineKind.RTX_FEW, Ma
 _PROCESSOR_CLAUSES: dict[MachineKind, Callable[[EngineQuery], str]] = {MachineKind.INTEL_CPU: _intel_processor}
 
 
-def _offload_clause(ask: EngineQuery, chosen: PlanPick) -> str:
+def _offload_clause(ask: EngineQuery, pick: PlanPick) -> str:
     """Return what sets llama.cpp apart on cards, where no model says it better."""
     can_part = ask.may_offload and ask.engine.is_ggml
-    return "it can keep a part of a model in system memory" if can_part and chosen.facts is None else ""
+    return "it can keep a part of a model in system memory" if can_part and pick.facts is None else ""
 
 
 def _need_clause(ask: EngineQuery) -> str:
@@ -250,23 +248,23 @@ def _describe_shape(work: Workload) -> str:
     return "the model is a mixture of experts"
 
 
-def _fit_clause(ask: EngineQuery, chosen: PlanPick) -> str:
-    if chosen.facts is None or not chosen.is_known:
+def _fit_clause(ask: EngineQuery, pick: PlanPick) -> str:
+    if pick.facts is None or not pick.is_known:
         return ""
-    where = _describe_memory(ask, chosen)
+    where = _describe_memory(ask, pick)
     return {
         FitQuality.WHOLE: f"{ask.model} fits in {where}",
         FitQuality.SPILLED: f"the part that does not fit in {where} is fast enough in system memory",
-        FitQuality.SMALL: f"{ask.model} fits in {where} with {chosen.facts.quantization}",
-        FitQuality.POOR: f"{ask.model} fits in {where} with no more than {chosen.facts.quantization}",
+        FitQuality.SMALL: f"{ask.model} fits in {where} with {pick.facts.quantization}",
+        FitQuality.POOR: f"{ask.model} fits in {where} with no more than {pick.facts.quantization}",
         FitQuality.SLOW: f"it can keep what does not fit in {where} in system memory",
         FitQuality.NONE: f"it comes closest, though {ask.model} does not fit in {where}",
-    }[chosen.fit]
+    }[pick.fit]
 
 
-def _describe_memory(ask: EngineQuery, chosen: PlanPick) -> str:
+def _describe_memory(ask: EngineQuery, pick: PlanPick) -> str:
     """Return the memory the model goes to: "its 24 GB", "their 48 GB", "64 GB of memory"."""
-    cards = [gpu for gpu in ask.gpus[: chosen.spread.cards] if not hardware.is_shared(gpu)]
+    cards = [gpu for gpu in ask.gpus[: pick.spread.cards] if not hardware.is_shared(gpu)]
     size = hardware.memory_of(cards)
     if cards and size:
         return (
@@ -320,15 +318,15 @@ def _need_reason(work: Workload) -> Reason:
     return Reason(text=text, value=str(needs.context), source=GUIDE)
 
 
-def _quality_reasons(ask: EngineQuery, chosen: PlanPick, *, has_choice: bool) -> Iterator[Reason]:
-    if chosen.facts is None:
+def _quality_reasons(ask: EngineQuery, pick: PlanPick, *, has_choice: bool) -> Iterator[Reason]:
+    if pick.facts is None:
         return
-    bits, name = nominal_bits(chosen.facts), chosen.facts.quantization
+    bits, name = nominal_bits(pick.facts), pick.facts.quantization
     if not has_choice and not ask.is_model_named:
         text = f"{name} is the usual balance of size and quality; {ask.model} stands for what this machine can hold."
     elif not has_choice and bits >= USUAL:
         text = f"{name} is the only one available for this engine."
-    elif chosen.fit is FitQuality.WHOLE and chosen.is_known:
+    elif pick.fit is FitQuality.WHOLE and pick.is_known:
         better = (
             "more bits would gain less than 1 %" if bits >= FULL else "nothing larger fits wholly and is fast enough"
         )
@@ -337,24 +335,24 @@ def _quality_reasons(ask: EngineQuery, chosen: PlanPick, *, has_choice: bool) ->
         text = f"{name} has fewer than four bits per weight, since nothing larger fits."
     else:
         text = f"{name} is the usual balance of size and quality."
-    yield Reason(text=text, value=name, source=chosen.facts.source or chosen.facts.confidence.value)
+    yield Reason(text=text, value=name, source=pick.facts.source or pick.facts.confidence.value)
 
 
-def _context_reasons(ask: EngineQuery, chosen: PlanPick) -> Iterator[Reason]:
-    trained = chosen.facts.trained_context if chosen.facts else None
-    if trained is not None and trained < ask.work.target_context:
-        text = f"The model was trained for {words.format_tokens(trained)} of context, so it gets no more."
-        yield Reason(text=text, value=str(trained), source="model")
-    if chosen.setting.kv_type != "f16" and ask.kv_type is None:
-        text = f"The KV cache is kept in 8 bits ({chosen.setting.kv_type}), so that this context fits."
-        yield Reason(text=text, value=chosen.setting.kv_type, source=_ESTIMATE)
+def _context_reasons(ask: EngineQuery, pick: PlanPick) -> Iterator[Reason]:
+    trained_context = pick.facts.trained_context if pick.facts else None
+    if trained_context is not None and trained_context < ask.work.target_context:
+        text = f"The model was trained for {words.format_tokens(trained_context)} of context, so it gets no more."
+        yield Reason(text=text, value=str(trained_context), source="model")
+    if pick.setting.kv_type != "f16" and ask.kv_type is None:
+        text = f"The KV cache is kept in 8 bits ({pick.setting.kv_type}), so that this context fits."
+        yield Reason(text=text, value=pick.setting.kv_type, source=_ESTIMATE)
 
 
-def _spread_reasons(ask: EngineQuery, chosen: PlanPick) -> Iterator[Reason]:
-    spread = chosen.spread
+def _spread_reasons(ask: EngineQuery, pick: PlanPick) -> Iterator[Reason]:
+    spread = pick.spread
     if spread.cards > 1 and spread.why:
         yield Reason(text=spread.why, value=f"{spread.mode} over {spread.cards}", source="interconnect")
-    elif spread.cards == 1 and len(ask.gpus) > 1 and chosen.facts is not None and chosen.is_known:
+    elif spread.cards == 1 and len(ask.gpus) > 1 and pick.facts is not None and pick.is_known:
         copies = f", and each of {spread.replicas} holds a copy" if spread.replicas > 1 else "; the others stay free"
         yield Reason(text=f"The model fits on one card{copies}.", value="1", source=_ESTIMATE)
 
@@ -367,37 +365,37 @@ def _estimate_reasons(pick_estimate: Estimate | None) -> Iterator[Reason]:
     )
     if pick_estimate.decode is not None:
         rate = pick_estimate.decode
-        low, high = (words.format_rate(bound).removesuffix(" tok/s") for bound in (rate.low, rate.high))
+        low, high = (words.format_rate(rate_end).removesuffix(" tok/s") for rate_end in (rate.low, rate.high))
         between = f"{low} to {high}"
-        filled = (
+        filled_memory = (
             f" with {words.format_tokens(pick_estimate.depth)} tokens in the context" if pick_estimate.depth else ""
         )
         yield Reason(
-            text=f"Decoding {words.format_rate(rate.tokens_per_second)} ({between}){filled}: {rate.arithmetic}.",
+            text=f"Decoding {words.format_rate(rate.tokens_per_second)} ({between}){filled_memory}: {rate.arithmetic}.",
             value=words.format_rate(rate.tokens_per_second),
             source=rate.confidence.value,
         )
 
 
-def _fit_warnings(chosen: PlanPick) -> Iterator[str]:
-    if chosen.facts is None:
+def _fit_warnings(pick: PlanPick) -> Iterator[str]:
+    if pick.facts is None:
         return
-    if not chosen.is_known:
+    if not pick.is_known:
         yield "How much memory is free is unknown, so there is no guarantee that anything fits."
-    if chosen.fit is FitQuality.NONE:
+    if pick.fit is FitQuality.NONE:
         yield "The model does not fit in the free memory; a smaller one will."
-    if chosen.is_known and nominal_bits(chosen.facts) < USUAL:
-        yield f"{chosen.facts.quantization} has fewer than four bits per weight: answers get noticeably worse."
-    if chosen.fit is FitQuality.SLOW:
+    if pick.is_known and nominal_bits(pick.facts) < USUAL:
+        yield f"{pick.facts.quantization} has fewer than four bits per weight: answers get noticeably worse."
+    if pick.fit is FitQuality.SLOW:
         yield "Part of the model is in system memory, which limits the speed."
 
 
-def _context_warnings(ask: EngineQuery, chosen: PlanPick) -> Iterator[str]:
-    target, context = ask.work.target_context, chosen.setting.context
-    trained = chosen.facts.trained_context if chosen.facts else None
-    if chosen.facts is not None and chosen.fit is FitQuality.NONE:
+def _context_warnings(ask: EngineQuery, pick: PlanPick) -> Iterator[str]:
+    target, context = ask.work.target_context, pick.setting.context
+    trained_context = pick.facts.trained_context if pick.facts else None
+    if pick.facts is not None and pick.fit is FitQuality.NONE:
         return
-    if context < min(target, trained or target):
+    if context < min(target, trained_context or target):
         target_words = words.format_tokens(target)
         yield f"{words.format_tokens(context)} of context fit, {target_words} are wanted for {ask.work.needs.title}."
     elif ask.work.context and context < target:
@@ -416,9 +414,9 @@ def _speed_warnings(ask: EngineQuery, pick_estimate: Estimate | None) -> Iterato
         yield f"{rate} is slower than the {floor:g} wanted for {ask.work.needs.title}: {ask.work.needs.floor_why}."
 
 
-def _people_warnings(ask: EngineQuery, chosen: PlanPick) -> Iterator[str]:
-    at_once = chosen.setting.slots * chosen.spread.replicas
-    if at_once < ask.work.users and ask.work.serves_several and chosen.facts is not None:
+def _people_warnings(ask: EngineQuery, pick: PlanPick) -> Iterator[str]:
+    at_once = pick.setting.slots * pick.spread.replicas
+    if at_once < ask.work.users and ask.work.serves_several and pick.facts is not None:
         run = "conversation runs" if at_once == 1 else "conversations run"
         yield f"{at_once} {run} at a time; the others of {ask.work.users} wait their turn."
 
@@ -426,12 +424,12 @@ def _people_warnings(ask: EngineQuery, chosen: PlanPick) -> Iterator[str]:
 _KNOWN_VENDORS = frozenset({"nvidia", "amd", "intel", "apple", "qualcomm"})
 
 
-def _machine_warnings(ask: EngineQuery, chosen: PlanPick) -> Iterator[str]:
+def _machine_warnings(ask: EngineQuery, pick: PlanPick) -> Iterator[str]:
     idle = [wording.gpu_name(gpu) for gpu in ask.machine.gpus if gpu.vendor not in _KNOWN_VENDORS]
     if idle:
         yield f"No engine that Roundhouse runs computes on {wording.join_words(list(dict.fromkeys(idle)))}."
-    if chosen.spread.warning and chosen.spread.cards > 1:
-        yield chosen.spread.warning
+    if pick.spread.warning and pick.spread.cards > 1:
+        yield pick.spread.warning
     shows = [gpu for gpu in ask.gpus if gpu.drives_display.value is True]
     if EngineAbility.RESERVES in ask.engine.abilities and shows:
         yield f"{ask.engine.name} takes most of the memory at start, and the {short_name(shows[0])} drives a display."

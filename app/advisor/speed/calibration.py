@@ -112,11 +112,11 @@ def refine_calibration(calibration: Calibration, sample: SpeedSample) -> Calibra
         or sample.seconds <= 0
     ):
         return calibration
-    reading, starting = predict_seconds(calibration, sample)
-    surprise = log(sample.seconds / (reading + starting))
+    read_s, start_s = predict_seconds(calibration, sample)
+    surprise = log(sample.seconds / (read_s + start_s))
     if abs(surprise) > _OUTLIER:
         return calibration
-    towards = _kalman_gains(reading / (reading + starting), calibration.samples, surprise)
+    towards = _kalman_gains(read_s / (read_s + start_s), calibration.samples, surprise)
     return msgspec.structs.replace(
         calibration,
         efficiency=_clamp_value(calibration.efficiency * exp(-towards[0]), BOUNDS_EFFICIENCY),
@@ -130,8 +130,8 @@ def refine_calibration(calibration: Calibration, sample: SpeedSample) -> Calibra
 
 def predict_seconds(calibration: Calibration, sample: SpeedSample) -> tuple[float, float]:
     """Return the seconds of one token that the calibration has a sample's reading and its layers take."""
-    reading = sample.bytes / (calibration.efficiency * calibration.bandwidth_gb_s * 1e9)
-    return reading, sample.layers * calibration.layer_seconds
+    read_s = sample.bytes / (calibration.efficiency * calibration.bandwidth_gb_s * 1e9)
+    return read_s, sample.layers * calibration.layer_seconds
 
 
 def is_usable(generation: Generation) -> bool:
@@ -156,13 +156,13 @@ def _fit_scales(
     rr, rl, ll = beliefs[0] / _TRUST_EFFICIENCY**2, 0.0, beliefs[1] / _TRUST_LAYERS**2
     r, ell = rr, ll
     for sample, weight in zip(samples, weights, strict=True):
-        reading, starting = (part / sample.seconds for part in table_seconds(sample))
+        read_share, start_share = (part / sample.seconds for part in table_seconds(sample))
         precision = weight / _RUN_NOISE**2
-        rr += precision * reading * reading
-        rl += precision * reading * starting
-        ll += precision * starting * starting
-        r += precision * reading
-        ell += precision * starting
+        rr += precision * read_share * read_share
+        rl += precision * read_share * start_share
+        ll += precision * start_share * start_share
+        r += precision * read_share
+        ell += precision * start_share
     determinant = rr * ll - rl * rl
     scales = (r * ll - ell * rl) / determinant, (ell * rr - r * rl) / determinant
     if scales[1] > 0 and scales[0] > 0:
@@ -177,8 +177,8 @@ def table_seconds(sample: SpeedSample) -> tuple[float, float]:
 
 
 def _sample_seconds(sample: SpeedSample, scales: tuple[float, float]) -> float:
-    reading, starting = table_seconds(sample)
-    return scales[0] * reading + scales[1] * starting
+    read_s, start_s = table_seconds(sample)
+    return scales[0] * read_s + scales[1] * start_s
 
 
 def _huber_weight(error: float) -> float:
@@ -193,8 +193,8 @@ def _kalman_gains(reading_share: float, samples: int, surprise: float) -> tuple[
     doubts = (_DOUBT_EFFICIENCY * shrink, _DOUBT_LAYERS * shrink)
     shares = (reading_share, 1 - reading_share)
     spread = hypot(shares[0] * doubts[0], shares[1] * doubts[1], _ANSWER_NOISE)
-    clipped = max(-_CLIP * spread, min(_CLIP * spread, surprise))
-    gains = [share * doubt**2 / spread**2 * clipped for share, doubt in zip(shares, doubts, strict=True)]
+    clipped_surprise = max(-_CLIP * spread, min(_CLIP * spread, surprise))
+    gains = [share * doubt**2 / spread**2 * clipped_surprise for share, doubt in zip(shares, doubts, strict=True)]
     return gains[0], gains[1]
 
 
@@ -245,7 +245,7 @@ def sample_from(generation: Generation, facts: ModelFacts, machine: Machine, set
     (device,) = devices
     software = SOFTWARE[software_class(setting, device.kind, device.architecture)]
     read = reads.device_bytes + reads.device_cache_bytes
-    uncached = generation.prompt_tokens if generation.prompt_tokens >= LEAST_PROMPT else 0
+    uncached_tokens = generation.prompt_tokens if generation.prompt_tokens >= LEAST_PROMPT else 0
     return SpeedSample(
         device=device.id,
         engine=generation.engine,
@@ -257,7 +257,7 @@ def sample_from(generation: Generation, facts: ModelFacts, machine: Machine, set
         seconds=generation.decode_s / generation.completion_tokens,
         expected_efficiency=read / (device_read_seconds(reads, device) * device.bandwidth),
         expected_layer_s=software.layer_s,
-        prefill_operations=prefill_operations(facts, tokens=uncached) if uncached else 0.0,
+        prefill_operations=prefill_operations(facts, tokens=uncached_tokens) if uncached_tokens else 0.0,
         prefill_s=generation.prefill_s,
         at=generation.at,
     )
@@ -268,28 +268,30 @@ def depth_of(generation: Generation) -> int:
     return generation.cached_tokens + generation.prompt_tokens + generation.completion_tokens // 2
 
 
-def correct_by_answers(predicted: Rate, expected: Sequence[Rate | None], generations: Sequence[Generation]) -> Rate:
+def correct_by_answers(
+    prediction: Rate, expected_rates: Sequence[Rate | None], generations: Sequence[Generation]
+) -> Rate:
     """Return the prediction corrected by what this very model did here; unchanged when no answer counts.
 
     `expected` holds what would have been predicted for each answer, at its depth: `predict_answers` gives it.
     """
     pairs = [
         generation.completion_tokens / generation.decode_s / rate.tokens_per_second
-        for rate, generation in zip(expected, generations, strict=True)
+        for rate, generation in zip(expected_rates, generations, strict=True)
         if rate and is_usable(generation)
     ][-LATEST:]
     if not pairs:
-        return predicted
+        return prediction
     ratio = median(pairs)
     spread = max(LEAST_SPREAD, 2 * median(abs(pair / ratio - 1) for pair in pairs))
-    rate = predicted.tokens_per_second * ratio
+    rate = prediction.tokens_per_second * ratio
     return msgspec.structs.replace(
-        predicted,
+        prediction,
         tokens_per_second=rate,
         low=rate / (1 + spread),
         high=rate * (1 + spread),
         confidence=EstimateConfidence.MEASURED,
-        arithmetic=f"{predicted.arithmetic}; {len(pairs)} answers on this machine were {ratio:.2f} times as fast",
+        arithmetic=f"{prediction.arithmetic}; {len(pairs)} answers on this machine were {ratio:.2f} times as fast",
     )
 
 

@@ -87,11 +87,11 @@ def find_disturbances(
     `runs` has the rounds of each model, `samples` what the calibration was solved from; `earlier` is an undisturbed
     result of the same device and engine build.
     """
-    reached = calibration.efficiency * calibration.bandwidth_gb_s
+    reached_gb_s = calibration.efficiency * calibration.bandwidth_gb_s
     sentences = list(round_disturbances(runs))
-    if least_gb_s is not None and reached < least_gb_s:
+    if least_gb_s is not None and reached_gb_s < least_gb_s:
         sentences.append(
-            f"It read {reached:.1f} GB/s, where the device table leads to expect at least {least_gb_s:.1f} GB/s."
+            f"It read {reached_gb_s:.1f} GB/s, where the device table leads to expect at least {least_gb_s:.1f} GB/s."
         )
     if earlier is not None:
         factor = min(sample.seconds / sum(predict_seconds(earlier, sample)) for sample in samples)

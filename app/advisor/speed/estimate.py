@@ -111,8 +111,8 @@ def _lookup_seconds(facts: ModelFacts, machine: Machine, setting: RunSetting) ->
         return 0.0
     system = next((pool.physical.value for pool in machine.pools if pool.id == SYSTEM or pool.is_unified), None)
     is_own = any(not pool.is_unified and pool.id != SYSTEM for pool in machine.pools) and setting.uses_gpu
-    mapped = sum(group.bytes for group in tables) if is_own else facts.file_bytes
-    page_s = LOOKUP_PAGE_S if system is None or mapped > _MOST_CACHED * system else 0.0
+    mapped_bytes = sum(group.bytes for group in tables) if is_own else facts.file_bytes
+    page_s = LOOKUP_PAGE_S if system is None or mapped_bytes > _MOST_CACHED * system else 0.0
     return len(facts.layers) * ((HOST_LAYER_S if setting.uses_gpu else 0.0) + page_s)
 
 
@@ -134,12 +134,12 @@ def _terms_from_calibration(
     return _build_terms(reads, (reads.device_bytes + reads.device_cache_bytes) / rate, layers_s, host, text)
 
 
-def _build_terms(reads: TokenReads, read_s: float, layers_s: float, host: SpeedDevice, reading: str) -> _TokenTime:
+def _build_terms(reads: TokenReads, read_s: float, layers_s: float, host: SpeedDevice, read_term: str) -> _TokenTime:
     host_bytes = reads.host_bytes + reads.host_cache_bytes
     efficiency = DEVICES[host.kind].efficiency
     host_s = host_bytes / (efficiency * host.bandwidth) + reads.host_layers * HOST_LAYER_S
     layer_us = layers_s / reads.plain_layers * 1e6 if reads.plain_layers else 0.0
-    text = f"{reading} + {reads.plain_layers:.0f} x {layer_us:.0f} us"
+    text = f"{read_term} + {reads.plain_layers:.0f} x {layer_us:.0f} us"
     if host_bytes:
         text += f" + {host_bytes / 1e9:.2f} GB / ({efficiency:.2f} x {host.bandwidth / 1e9:.0f} GB/s) on the processor"
     total_ms = (read_s + layers_s + host_s) * 1e3
@@ -307,9 +307,9 @@ def _attention_operations(layer: Layer, tokens: int) -> float:
     """Return what attending costs one layer for the whole prompt: scores and sums over half the tokens on average."""
     if layer.attention is AttentionKind.NONE:
         return 0.0
-    seen = min(layer.window, tokens / 2) if layer.window else tokens / 2
+    seen_tokens = min(layer.window, tokens / 2) if layer.window else tokens / 2
     width = 2 * layer.latent_dim if layer.attention is AttentionKind.LATENT else layer.key_dim + layer.value_dim
-    return 2 * layer.heads * width * seen * tokens
+    return 2 * layer.heads * width * seen_tokens * tokens
 
 
 def _arithmetic_rate(

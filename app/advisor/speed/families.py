@@ -195,19 +195,19 @@ def processor_device(machine: Machine) -> SpeedDevice:
     """Return the processor with the bandwidth of its memory: measured, by its parts, or assumed."""
     name = machine.cpu.model.value or "processor"
     cores = machine.cpu.usable_cores.value or machine.cpu.physical_cores.value or 0.0
-    probed, theoretical = machine.memory.bandwidth_gb_s, machine.memory.theoretical_gb_s.value
-    shared = max((gpu.bandwidth_gb_s.value or 0.0 for gpu in machine.gpus if gpu.integrated.value), default=0.0)
-    is_measured = probed.value is not None and probed.confidence is Confidence.MEASURED
-    known = probed.value or theoretical or shared
+    probed_gb_s, theoretical = machine.memory.bandwidth_gb_s, machine.memory.theoretical_gb_s.value
+    shared_gb_s = max((gpu.bandwidth_gb_s.value or 0.0 for gpu in machine.gpus if gpu.integrated.value), default=0.0)
+    is_measured = probed_gb_s.value is not None and probed_gb_s.confidence is Confidence.MEASURED
+    known_gb_s = probed_gb_s.value or theoretical or shared_gb_s
     most = cores * CORE_GB_S if cores and not is_measured else float("inf")
     return SpeedDevice(
         id="cpu",
         name=name,
         vendor="cpu",
         kind="cpu measured" if is_measured else "cpu",
-        bandwidth=min(known or ASSUMED_RAM_GB_S, most) * 1e9,
+        bandwidth=min(known_gb_s or ASSUMED_RAM_GB_S, most) * 1e9,
         flops=cores * _core_flops(machine.cpu.isa.value),
-        is_assumed=not known,
+        is_assumed=not known_gb_s,
     )
 
 

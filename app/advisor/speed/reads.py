@@ -135,9 +135,13 @@ def kernel_count(facts: ModelFacts) -> float:
     formats but GGUF keep scales apart.
     """
     norms = sum(group.tensors for group in facts.weights if group.kind is WeightKind.NORM and group.layer is not None)
-    shared = sum(group.kind is WeightKind.SHARED_EXPERTS for group in facts.weights)
+    shared_count = sum(group.kind is WeightKind.SHARED_EXPERTS for group in facts.weights)
     layers = sum(_matrix_count(layer) + _kernels_besides(layer) for layer in _plain_layers(facts))
-    return norms + layers + (KERNELS_SHARED if shared else 0) * sum(layer.experts > 0 for layer in _plain_layers(facts))
+    return (
+        norms
+        + layers
+        + (KERNELS_SHARED if shared_count else 0) * sum(layer.experts > 0 for layer in _plain_layers(facts))
+    )
 
 
 def _matrix_count(layer: Layer) -> int:

@@ -42,12 +42,12 @@ def _read_message(message: JsonObject, id_: str, parent: str | None) -> SourceMe
         for file in objects_of(message.get("attachments"))
         if text_of(file.get("extracted_content")).strip()
     ]
-    written = "\n\n".join(word for word in words if word.strip()) or text_of(message.get("text"))
+    message_text = "\n\n".join(word for word in words if word.strip()) or text_of(message.get("text"))
     return SourceMessage(
         id=id_,
         parent=parent,
         role=_ROLES.get(text_of(message.get("sender")), ""),
-        content=written,
+        content=message_text,
         reasoning="\n\n".join(thought for thought in thoughts if thought.strip()),
         created_at=time_of(message.get("created_at")),
         files=tuple(files),

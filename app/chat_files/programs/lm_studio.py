@@ -32,9 +32,10 @@ def read_chat(value: JsonObject) -> SourceChat:
     for place, message in enumerate(objects_of(value.get("messages"))):
         versions = objects_of(message.get("versions"))
         chat.messages += [_read_version(version, f"{place}.{at}", before, chat) for at, version in enumerate(versions)]
-        selected = message.get("currentlySelected")
+        selected_version = message.get("currentlySelected")
         if versions:
-            before = f"{place}.{selected if isinstance(selected, int) and 0 <= selected < len(versions) else 0}"
+            is_listed = isinstance(selected_version, int) and 0 <= selected_version < len(versions)
+            before = f"{place}.{selected_version if is_listed else 0}"
     chat.current = before
     return chat
 

@@ -38,12 +38,12 @@ def read_chat(value: JsonObject) -> SourceChat:
 def _read_message(id_: str, message: JsonObject) -> SourceMessage:
     content = message.get("content")
     words = [text_of(part.get("text")) for part in objects_of(content)]
-    written, reasoning = split_thoughts("\n\n".join(words) or text_of(content))
+    answer_text, reasoning = split_thoughts("\n\n".join(words) or text_of(content))
     return SourceMessage(
         id=id_,
         parent=text_of(message.get("parentId")) or None,
         role=text_of(message.get("role")),
-        content=written,
+        content=answer_text,
         reasoning=reasoning,
         model=text_of(message.get("model")),
         created_at=time_of(message.get("timestamp")),
@@ -57,13 +57,13 @@ def _read_message(id_: str, message: JsonObject) -> SourceMessage:
 
 def split_thoughts(text: str) -> tuple[str, str]:
     """Return an answer without the folded thoughts in it, and those."""
-    written, thoughts, at = [], [], 0
+    answer_parts, thoughts, at = [], [], 0
     while (start := text.find(_THOUGHTS, at)) >= 0 and (end := text.find(_END, start)) >= 0:
-        written.append(text[at:start])
+        answer_parts.append(text[at:start])
         thoughts.append(_read_thoughts(text[start:end]))
         at = end + len(_END)
-    written.append(text[at:])
-    return "".join(written).strip() if thoughts else text, "\n\n".join(filter(None, thoughts))
+    answer_parts.append(text[at:])
+    return "".join(answer_parts).strip() if thoughts else text, "\n\n".join(filter(None, thoughts))
 
 
 def _read_thoughts(details: str) -> str:

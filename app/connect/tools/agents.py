@@ -18,23 +18,23 @@ def _folder(home: Home, name: str, variable: str) -> Path:
     return home.variable_folders.get(variable, home.folder / name)
 
 
-def _copilot_environment(wiring: WiringTarget) -> dict[str, str]:
-    served = wiring.models[0]
+def _copilot_environment(target: WiringTarget) -> dict[str, str]:
+    served_model = target.models[0]
     return {
         "COPILOT_OFFLINE": "true",
-        "COPILOT_PROVIDER_BASE_URL": wiring.openai,
-        "COPILOT_PROVIDER_API_KEY": wiring.key,
-        "COPILOT_MODEL": served.name,
-        "COPILOT_PROVIDER_MAX_PROMPT_TOKENS": str(served.context - served.answer),
-        "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS": str(served.answer),
+        "COPILOT_PROVIDER_BASE_URL": target.openai,
+        "COPILOT_PROVIDER_API_KEY": target.key,
+        "COPILOT_MODEL": served_model.name,
+        "COPILOT_PROVIDER_MAX_PROMPT_TOKENS": str(served_model.context - served_model.answer),
+        "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS": str(served_model.answer),
     }
 
 
-def _gemini_environment(wiring: WiringTarget) -> dict[str, str]:
-    return {"GOOGLE_GEMINI_BASE_URL": wiring.base, "GEMINI_API_KEY": wiring.key, "GEMINI_MODEL": wiring.model}
+def _gemini_environment(target: WiringTarget) -> dict[str, str]:
+    return {"GOOGLE_GEMINI_BASE_URL": target.base, "GEMINI_API_KEY": target.key, "GEMINI_MODEL": target.model}
 
 
-def _gemini_settings(_wiring: WiringTarget) -> list[DocumentChange]:
+def _gemini_settings(_target: WiringTarget) -> list[DocumentChange]:
     """Return how it signs in: with an address alone it takes a way that its settings do not accept."""
     return [DocumentChange(("security", "auth", "selectedType"), "gemini-api-key")]
 
@@ -69,24 +69,24 @@ GEMINI_CLI = ClientTool(  # https://geminicli.com/docs/reference/configuration
 )
 
 
-def _qwen_limits(served: WiredModel) -> Plain:
-    return {"contextWindowSize": served.context, "samplingParams": {"max_tokens": served.answer}}
+def _qwen_limits(served_model: WiredModel) -> Plain:
+    return {"contextWindowSize": served_model.context, "samplingParams": {"max_tokens": served_model.answer}}
 
 
-def _qwen_model(wiring: WiringTarget, served: WiredModel) -> DocumentChange:
+def _qwen_model(target: WiringTarget, served_model: WiredModel) -> DocumentChange:
     model: Plain = {
-        "id": served.name,
-        "name": f"{served.name} ({_NAME})",
-        "baseUrl": wiring.openai,
+        "id": served_model.name,
+        "name": f"{served_model.name} ({_NAME})",
+        "baseUrl": target.openai,
         "envKey": "ROUNDHOUSE_API_KEY",
-        "capabilities": {"vision": served.sees},
-        "generationConfig": _qwen_limits(served),
+        "capabilities": {"vision": served_model.sees},
+        "generationConfig": _qwen_limits(served_model),
     }
-    return DocumentChange(("modelProviders", "openai", ListEntry("id", served.name)), model)
+    return DocumentChange(("modelProviders", "openai", ListEntry("id", served_model.name)), model)
 
 
-def _qwen_environment(wiring: WiringTarget) -> dict[str, str]:
-    return {"OPENAI_BASE_URL": wiring.openai, "OPENAI_API_KEY": wiring.key, "OPENAI_MODEL": wiring.model}
+def _qwen_environment(target: WiringTarget) -> dict[str, str]:
+    return {"OPENAI_BASE_URL": target.openai, "OPENAI_API_KEY": target.key, "OPENAI_MODEL": target.model}
 
 
 QWEN_CODE = ClientTool(  # https://qwenlm.github.io/qwen-code-docs
@@ -126,12 +126,12 @@ QWEN_CODE = ClientTool(  # https://qwenlm.github.io/qwen-code-docs
 )
 
 
-def _pi_model(served: WiredModel) -> Plain:
+def _pi_model(served_model: WiredModel) -> Plain:
     return {
-        "id": served.name,
-        "contextWindow": served.context,
-        "maxTokens": served.answer,
-        "input": served.inputs,
+        "id": served_model.name,
+        "contextWindow": served_model.context,
+        "maxTokens": served_model.answer,
+        "input": served_model.inputs,
     }
 
 
@@ -220,23 +220,23 @@ KIMI_CODE = ClientTool(  # https://moonshotai.github.io/kimi-code
 )
 
 
-def _vibe_changes(wiring: WiringTarget) -> list[DocumentChange]:
+def _vibe_changes(target: WiringTarget) -> list[DocumentChange]:
     provider: Plain = {
         "name": _ID,
-        "api_base": wiring.openai,
-        "api_key_env_var": _KEY_VARIABLE if wiring.key == RUN_KEY else "",
+        "api_base": target.openai,
+        "api_key_env_var": _KEY_VARIABLE if target.key == RUN_KEY else "",
     }
     models: list[tuple[str, Plain]] = [
         (
-            f"{_ID}-{served.name}",
+            f"{_ID}-{served_model.name}",
             {
-                "name": served.name,
+                "name": served_model.name,
                 "provider": _ID,
-                "alias": f"{_ID}-{served.name}",
-                "max_context_length": served.context,
+                "alias": f"{_ID}-{served_model.name}",
+                "max_context_length": served_model.context,
             },
         )
-        for served in wiring.models
+        for served_model in target.models
     ]
     return [
         DocumentChange(("active_model",), models[0][0]),
@@ -267,17 +267,17 @@ MISTRAL_VIBE = ClientTool(  # https://docs.mistral.ai/mistral-vibe
 )
 
 
-def _droid_model(wiring: WiringTarget, served: WiredModel) -> DocumentChange:
-    name = f"{served.name} ({_NAME})"
+def _droid_model(target: WiringTarget, served_model: WiredModel) -> DocumentChange:
+    name = f"{served_model.name} ({_NAME})"
     model: Plain = {
-        "model": served.name,
+        "model": served_model.name,
         "displayName": name,
-        "baseUrl": wiring.openai,
-        "apiKey": wiring.key,
+        "baseUrl": target.openai,
+        "apiKey": target.key,
         "provider": "generic-chat-completion-api",
-        "maxContextLimit": served.context,
-        "maxOutputTokens": served.answer,
-        "noImageSupport": not served.sees,
+        "maxContextLimit": served_model.context,
+        "maxOutputTokens": served_model.answer,
+        "noImageSupport": not served_model.sees,
     }
     return DocumentChange(("customModels", ListEntry("displayName", name)), model)
 
@@ -302,8 +302,8 @@ DROID = ClientTool(  # https://docs.factory.ai/cli/byok/overview
 )
 
 
-def _gptme_environment(wiring: WiringTarget) -> dict[str, str]:
-    return {"OPENAI_BASE_URL": wiring.openai, "OPENAI_API_KEY": wiring.key, "MODEL": f"local/{wiring.model}"}
+def _gptme_environment(target: WiringTarget) -> dict[str, str]:
+    return {"OPENAI_BASE_URL": target.openai, "OPENAI_API_KEY": target.key, "MODEL": f"local/{target.model}"}
 
 
 GPTME = ClientTool(  # https://gptme.org/docs/config.html
@@ -325,22 +325,22 @@ GPTME = ClientTool(  # https://gptme.org/docs/config.html
 )
 
 
-def _goose_environment(wiring: WiringTarget) -> dict[str, str]:
+def _goose_environment(target: WiringTarget) -> dict[str, str]:
     """Return Goose's variables. As Ollama's client it shows no key, so where one is needed it is OpenAI's."""
-    settings = _goose_settings(wiring)
-    if wiring.key == RUN_KEY:
+    settings = _goose_settings(target)
+    if target.key == RUN_KEY:
         del settings["OLLAMA_HOST"]
-        openai = {"OPENAI_HOST": wiring.base, "OPENAI_BASE_PATH": "v1/chat/completions", "OPENAI_API_KEY": wiring.key}
+        openai = {"OPENAI_HOST": target.base, "OPENAI_BASE_PATH": "v1/chat/completions", "OPENAI_API_KEY": target.key}
         settings |= {"GOOSE_PROVIDER": "openai", **openai}
     return {name: str(value) for name, value in settings.items()}
 
 
-def _goose_settings(wiring: WiringTarget) -> dict[str, Plain]:
+def _goose_settings(target: WiringTarget) -> dict[str, Plain]:
     return {
         "GOOSE_PROVIDER": "ollama",
-        "GOOSE_MODEL": wiring.model,
-        "GOOSE_CONTEXT_LIMIT": wiring.context,
-        "OLLAMA_HOST": wiring.base,
+        "GOOSE_MODEL": target.model,
+        "GOOSE_CONTEXT_LIMIT": target.context,
+        "OLLAMA_HOST": target.base,
     }
 
 
@@ -365,30 +365,30 @@ GOOSE = ClientTool(  # https://block.github.io/goose/docs/getting-started/provid
 )
 
 
-def _crush_model(served: WiredModel) -> Plain:
+def _crush_model(served_model: WiredModel) -> Plain:
     return {
-        "id": served.name,
-        "name": served.name,
-        "context_window": served.context,
-        "default_max_tokens": served.answer,
-        "supports_attachments": served.sees,
+        "id": served_model.name,
+        "name": served_model.name,
+        "context_window": served_model.context,
+        "default_max_tokens": served_model.answer,
+        "supports_attachments": served_model.sees,
     }
 
 
-def _crush_changes(wiring: WiringTarget) -> list[DocumentChange]:
+def _crush_changes(target: WiringTarget) -> list[DocumentChange]:
     provider: Plain = {
         "name": _NAME,
         "type": "openai-compat",
-        "base_url": f"{wiring.openai}/",
-        "api_key": wiring.key,
-        "models": [_crush_model(served) for served in wiring.models],
+        "base_url": f"{target.openai}/",
+        "api_key": target.key,
+        "models": [_crush_model(served_model) for served_model in target.models],
     }
-    chosen: Plain = {"model": wiring.model, "provider": _ID}
+    chosen_model: Plain = {"model": target.model, "provider": _ID}
     return [
         DocumentChange(("$schema",), "https://charm.land/crush.json", is_default=True),
         DocumentChange(("providers", _ID), provider),
-        DocumentChange(("models", "large"), chosen),
-        DocumentChange(("models", "small"), chosen),
+        DocumentChange(("models", "large"), chosen_model),
+        DocumentChange(("models", "small"), chosen_model),
     ]
 
 
@@ -405,13 +405,13 @@ CRUSH = ClientTool(  # https://github.com/charmbracelet/crush
 )
 
 
-def _openclaw_model(served: WiredModel) -> Plain:
+def _openclaw_model(served_model: WiredModel) -> Plain:
     return {
-        "id": served.name,
-        "name": served.name,
-        "input": served.inputs,
-        "contextWindow": served.context,
-        "maxTokens": served.answer,
+        "id": served_model.name,
+        "name": served_model.name,
+        "input": served_model.inputs,
+        "contextWindow": served_model.context,
+        "maxTokens": served_model.answer,
     }
 
 
@@ -446,14 +446,14 @@ OPENCLAW = ClientTool(  # https://docs.openclaw.ai/gateway/local-models
 )
 
 
-def _cline_changes(wiring: WiringTarget) -> list[DocumentChange]:
-    provider, served = ("providers", "openai-compatible"), wiring.models[0]
+def _cline_changes(target: WiringTarget) -> list[DocumentChange]:
+    provider, served_model = ("providers", "openai-compatible"), target.models[0]
     settings: Plain = {
         "provider": "openai-compatible",
-        "apiKey": wiring.key,
-        "model": served.name,
-        "baseUrl": wiring.openai,
-        "contextWindow": served.context,
+        "apiKey": target.key,
+        "model": served_model.name,
+        "baseUrl": target.openai,
+        "contextWindow": served_model.context,
     }
     return [
         DocumentChange(("version",), 1, is_default=True),

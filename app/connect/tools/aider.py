@@ -10,17 +10,17 @@ from app.connect.documents import YAML
 from app.connect.tool import ClientTool, ToolRoute, ToolRun, WiringTarget
 
 
-def _arguments(wiring: WiringTarget) -> list[str]:
-    limit = str(wiring.models[0].answer)
-    return ["--openai-api-base", wiring.openai, "--model", f"openai/{wiring.model}", "--max-chat-history-tokens", limit]
+def _arguments(target: WiringTarget) -> list[str]:
+    limit = str(target.models[0].answer)
+    return ["--openai-api-base", target.openai, "--model", f"openai/{target.model}", "--max-chat-history-tokens", limit]
 
 
-def _changes(wiring: WiringTarget) -> list[DocumentChange]:
+def _changes(target: WiringTarget) -> list[DocumentChange]:
     return [
-        DocumentChange(("openai-api-base",), wiring.openai),
-        DocumentChange(("openai-api-key",), wiring.key),
-        DocumentChange(("model",), f"openai/{wiring.model}"),
-        DocumentChange(("max-chat-history-tokens",), wiring.models[0].answer),
+        DocumentChange(("openai-api-base",), target.openai),
+        DocumentChange(("openai-api-key",), target.key),
+        DocumentChange(("model",), f"openai/{target.model}"),
+        DocumentChange(("max-chat-history-tokens",), target.models[0].answer),
     ]
 
 

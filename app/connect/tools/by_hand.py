@@ -12,26 +12,26 @@ from app.connect.tool import KEY, ClientTool, ToolRoute, WiringTarget
 from app.core.tools import ToolValue
 
 
-def _ollama_values(wiring: WiringTarget) -> list[ToolValue]:
-    return [ToolValue(name="URL", value=wiring.base), ToolValue(name="Model", value=wiring.model)]
+def _ollama_values(target: WiringTarget) -> list[ToolValue]:
+    return [ToolValue(name="URL", value=target.base), ToolValue(name="Model", value=target.model)]
 
 
-def _limited_values(wiring: WiringTarget) -> list[ToolValue]:
-    limits = {"Context": wiring.context, "Longest answer": wiring.models[0].answer}
-    return [*_endpoint_values(wiring), *(ToolValue(name=name, value=str(limit)) for name, limit in limits.items())]
+def _limited_values(target: WiringTarget) -> list[ToolValue]:
+    limits = {"Context": target.context, "Longest answer": target.models[0].answer}
+    return [*_endpoint_values(target), *(ToolValue(name=name, value=str(limit)) for name, limit in limits.items())]
 
 
-def _endpoint_values(wiring: WiringTarget) -> list[ToolValue]:
+def _endpoint_values(target: WiringTarget) -> list[ToolValue]:
     return [
-        ToolValue(name="Base URL", value=wiring.openai),
+        ToolValue(name="Base URL", value=target.openai),
         ToolValue(name="API key", value=KEY),
-        ToolValue(name="Model", value=wiring.model),
+        ToolValue(name="Model", value=target.model),
     ]
 
 
-def _jetbrains_values(wiring: WiringTarget) -> list[ToolValue]:
-    completion = [] if wiring.completion is None else [ToolValue(name="Completion model", value=wiring.completion.name)]
-    return [*_endpoint_values(wiring), *completion]
+def _jetbrains_values(target: WiringTarget) -> list[ToolValue]:
+    completion = [] if target.completion is None else [ToolValue(name="Completion model", value=target.completion.name)]
+    return [*_endpoint_values(target), *completion]
 
 
 def extension_folders(home: Home, name: str) -> tuple[Path, ...]:
@@ -74,20 +74,20 @@ def _in_container(base: str) -> str:
     return f"http://host.docker.internal:{urlsplit(base).port}"
 
 
-def _web_values(wiring: WiringTarget) -> list[ToolValue]:
-    variables = {"OPENAI_API_BASE_URL": wiring.openai, "OPENAI_API_KEY": KEY, "OLLAMA_BASE_URL": wiring.base}
+def _web_values(target: WiringTarget) -> list[ToolValue]:
+    variables = {"OPENAI_API_BASE_URL": target.openai, "OPENAI_API_KEY": KEY, "OLLAMA_BASE_URL": target.base}
     return [
-        ToolValue(name="URL", value=wiring.openai),
+        ToolValue(name="URL", value=target.openai),
         ToolValue(name="Key", value=KEY),
-        ToolValue(name="Ollama URL", value=wiring.base),
-        ToolValue(name="URL from a container", value=f"{_in_container(wiring.base)}/v1"),
+        ToolValue(name="Ollama URL", value=target.base),
+        ToolValue(name="URL from a container", value=f"{_in_container(target.base)}/v1"),
         ToolValue(name="Key from a container", value="what `roundhouse keys new open-webui` prints"),
         ToolValue(name="Environment", value="\n".join(f"{name}={value}" for name, value in variables.items())),
     ]
 
 
-def _n8n_values(wiring: WiringTarget) -> list[ToolValue]:
-    return [*_endpoint_values(wiring), ToolValue(name="From a container", value=f"{_in_container(wiring.base)}/v1")]
+def _n8n_values(target: WiringTarget) -> list[ToolValue]:
+    return [*_endpoint_values(target), ToolValue(name="From a container", value=f"{_in_container(target.base)}/v1")]
 
 
 _FROM_A_CONTAINER = (

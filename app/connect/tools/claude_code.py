@@ -25,21 +25,21 @@ def _folder(home: Home) -> Path:
     return home.variable_folders.get("CLAUDE_CONFIG_DIR", home.folder / ".claude")
 
 
-def _values(wiring: WiringTarget) -> dict[str, str]:
+def _values(target: WiringTarget) -> dict[str, str]:
     return {
-        "ANTHROPIC_BASE_URL": wiring.base,
-        "ANTHROPIC_AUTH_TOKEN": wiring.key,
+        "ANTHROPIC_BASE_URL": target.base,
+        "ANTHROPIC_AUTH_TOKEN": target.key,
         "ANTHROPIC_API_KEY": "",
-        **dict.fromkeys(_MODELS, wiring.model),
-        **_compaction(wiring.models[0]),
-        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(wiring.models[0].answer),
+        **dict.fromkeys(_MODELS, target.model),
+        **_compaction(target.models[0]),
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(target.models[0].answer),
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
         "CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY": "1",
     }
 
 
-def _changes(wiring: WiringTarget) -> list[DocumentChange]:
-    return [DocumentChange(("env", name), value) for name, value in _values(wiring).items()]
+def _changes(target: WiringTarget) -> list[DocumentChange]:
+    return [DocumentChange(("env", name), value) for name, value in _values(target).items()]
 
 
 _LEAST_WINDOW = 100_000
@@ -49,13 +49,13 @@ _FULL_PERCENT = 90
 """Of what is left beside an answer: what a tool returns comes on top before it looks again."""
 
 
-def _compaction(served: WiredModel) -> dict[str, str]:
+def _compaction(served_model: WiredModel) -> dict[str, str]:
     """Return what has a conversation summed up while an answer still fits: a window, and at what part of it.
 
     The part is of the window without the longest answer.
     """
-    window = max(served.context, _LEAST_WINDOW)
-    percent = _FULL_PERCENT * (served.context - served.answer) // (window - served.answer)
+    window = max(served_model.context, _LEAST_WINDOW)
+    percent = _FULL_PERCENT * (served_model.context - served_model.answer) // (window - served_model.answer)
     return {
         "CLAUDE_CODE_AUTO_COMPACT_WINDOW": str(window),
         "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE": str(max(1, percent)),

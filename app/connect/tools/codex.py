@@ -19,34 +19,34 @@ def _folder(home: Home) -> Path:
     return home.variable_folders.get("CODEX_HOME", home.folder / ".codex")
 
 
-def _arguments(wiring: WiringTarget) -> list[str]:
+def _arguments(target: WiringTarget) -> list[str]:
     settings = {
-        "model": wiring.model,
+        "model": target.model,
         "model_provider": _ID,
-        "model_context_window": wiring.context,
+        "model_context_window": target.context,
         f"model_providers.{_ID}.name": "Roundhouse",
-        f"model_providers.{_ID}.base_url": wiring.openai,
+        f"model_providers.{_ID}.base_url": target.openai,
         f"model_providers.{_ID}.wire_api": "responses",
-        **({f"model_providers.{_ID}.env_key": _KEY_VARIABLE} if wiring.key == RUN_KEY else {}),
+        **({f"model_providers.{_ID}.env_key": _KEY_VARIABLE} if target.key == RUN_KEY else {}),
     }
     return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
 
-def _changes(wiring: WiringTarget) -> list[DocumentChange]:
+def _changes(target: WiringTarget) -> list[DocumentChange]:
     return [
-        DocumentChange(("model",), wiring.model),
+        DocumentChange(("model",), target.model),
         DocumentChange(("model_provider",), _ID),
-        DocumentChange(("model_context_window",), wiring.context),
+        DocumentChange(("model_context_window",), target.context),
         DocumentChange(
-            ("model_providers", _ID), {"name": "Roundhouse", "base_url": wiring.openai, "wire_api": "responses"}
+            ("model_providers", _ID), {"name": "Roundhouse", "base_url": target.openai, "wire_api": "responses"}
         ),
     ]
 
 
-def _agent_changes(wiring: WiringTarget) -> list[DocumentChange]:
+def _agent_changes(target: WiringTarget) -> list[DocumentChange]:
     """Have it ask before each command that is not known to only read, and use what can be nested in our confinement."""
     return [
-        *_changes(wiring),
+        *_changes(target),
         DocumentChange(("model_providers", _ID, "env_key"), _KEY_VARIABLE),
         DocumentChange(("approval_policy",), "untrusted"),
         DocumentChange(("sandbox_mode",), "workspace-write"),

@@ -28,8 +28,8 @@ _TWINNY_TEMPLATES = {
 }
 
 
-def _llama_vscode_changes(wiring: WiringTarget) -> list[DocumentChange]:
-    values = {"endpoint": wiring.base, "ai_model": wiring.model, "api_key": wiring.key}
+def _llama_vscode_changes(target: WiringTarget) -> list[DocumentChange]:
+    values = {"endpoint": target.base, "ai_model": target.model, "api_key": target.key}
     return [DocumentChange((f"llama-vscode.{name}",), value) for name, value in values.items()]
 
 
@@ -46,9 +46,9 @@ LLAMA_VSCODE = ClientTool(
 )
 
 
-def _vim_values(wiring: WiringTarget) -> list[ToolValue]:
-    lines = _VIMRC.replace("<URL>", wiring.base).replace("<MODEL>", wiring.model)
-    return [ToolValue(name="URL", value=wiring.base), ToolValue(name="Lines", value=lines)]
+def _vim_values(target: WiringTarget) -> list[ToolValue]:
+    lines = _VIMRC.replace("<URL>", target.base).replace("<MODEL>", target.model)
+    return [ToolValue(name="URL", value=target.base), ToolValue(name="Lines", value=lines)]
 
 
 def _vim_folders(home: Home) -> tuple[Path, ...]:
@@ -71,18 +71,18 @@ LLAMA_VIM = ClientTool(
 )
 
 
-def _twinny_values(wiring: WiringTarget) -> list[ToolValue]:
-    place = urlsplit(wiring.base)
-    style = wiring.completion.style if wiring.completion is not None else None
+def _twinny_values(target: WiringTarget) -> list[ToolValue]:
+    place = urlsplit(target.base)
+    style = target.completion.style if target.completion is not None else None
     values = {
-        "URL": wiring.base,
+        "URL": target.base,
         "Type": "FIM",
         "Provider": "ollama",
         "Protocol": place.scheme,
         "Hostname": place.hostname or "",
         "Port": str(place.port),
         "Path": "/api/generate",
-        "Model": wiring.model,
+        "Model": target.model,
         "FIM template": "automatic" if style is None else _TWINNY_TEMPLATES.get(style, "automatic"),
     }
     return [ToolValue(name=name, value=value) for name, value in values.items()]
@@ -103,11 +103,11 @@ TWINNY = ClientTool(
 )
 
 
-def _tabby_changes(wiring: WiringTarget) -> list[DocumentChange]:
-    completion = {"kind": "openai/completion", "model_name": wiring.model}
+def _tabby_changes(target: WiringTarget) -> list[DocumentChange]:
+    completion = {"kind": "openai/completion", "model_name": target.model}
     return [
         DocumentChange(
-            ("model", "completion", "http"), {**completion, "api_endpoint": wiring.openai, "api_key": wiring.key}
+            ("model", "completion", "http"), {**completion, "api_endpoint": target.openai, "api_key": target.key}
         ),
     ]
 

@@ -10,47 +10,50 @@ from app.connect.documents import YAML
 from app.connect.tool import FILE, ClientTool, CompletionModel, ToolRoute, ToolRun, WiredModel, WiringTarget
 
 
-def _changes(wiring: WiringTarget) -> list[DocumentChange]:
+def _changes(target: WiringTarget) -> list[DocumentChange]:
     return [
         DocumentChange(("name",), "Local", is_default=True),
         DocumentChange(("version",), "1.0.0", is_default=True),
         DocumentChange(("schema",), "v1", is_default=True),
-        *(_model(wiring, served) for served in wiring.models),
-        *([_completion(wiring, wiring.completion)] if wiring.completion else []),
+        *(_model(target, served_model) for served_model in target.models),
+        *([_completion(target, target.completion)] if target.completion else []),
     ]
 
 
-def _completion(wiring: WiringTarget, served: CompletionModel) -> DocumentChange:
+def _completion(target: WiringTarget, served_model: CompletionModel) -> DocumentChange:
     """Return the model that completes: asked as Ollama, since Continue has only there a gap filled by the server."""
-    name = f"{served.name} completes (Roundhouse)"
+    name = f"{served_model.name} completes (Roundhouse)"
     return DocumentChange(
         ("models", ListEntry("name", name)),
         {
             "name": name,
             "provider": "ollama",
-            "model": served.name,
-            "apiBase": wiring.base,
-            "apiKey": wiring.key,
+            "model": served_model.name,
+            "apiBase": target.base,
+            "apiKey": target.key,
             "roles": ["autocomplete"],
-            "defaultCompletionOptions": {"contextLength": served.context},
+            "defaultCompletionOptions": {"contextLength": served_model.context},
         },
     )
 
 
-def _model(wiring: WiringTarget, served: WiredModel) -> DocumentChange:
-    name = f"{served.name} (Roundhouse)"
-    can: list[Plain] = [*(["tool_use"] if served.calls_tools else []), *(["image_input"] if served.sees else [])]
+def _model(target: WiringTarget, served_model: WiredModel) -> DocumentChange:
+    name = f"{served_model.name} (Roundhouse)"
+    can: list[Plain] = [
+        *(["tool_use"] if served_model.calls_tools else []),
+        *(["image_input"] if served_model.sees else []),
+    ]
     return DocumentChange(
         ("models", ListEntry("name", name)),
         {
             "name": name,
             "provider": "openai",
-            "model": served.name,
-            "apiBase": wiring.openai,
-            "apiKey": wiring.key,
+            "model": served_model.name,
+            "apiBase": target.openai,
+            "apiKey": target.key,
             "roles": ["chat", "edit", "apply"],
             "capabilities": can,
-            "defaultCompletionOptions": {"contextLength": served.context, "maxTokens": served.answer},
+            "defaultCompletionOptions": {"contextLength": served_model.context, "maxTokens": served_model.answer},
         },
     )
 

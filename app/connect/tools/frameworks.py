@@ -4,16 +4,16 @@ from app.connect.tool import KEY, ClientTool, ToolRoute, WiringTarget
 from app.core.tools import ToolValue
 
 
-def _framework(name: str, package: str, code: str, tried: str, route: ToolRoute = ToolRoute.CHAT) -> ClientTool:
+def _framework(name: str, package: str, code: str, tried_version: str, route: ToolRoute = ToolRoute.CHAT) -> ClientTool:
     """Return the framework whose program is `code`, in which URL, OPENAI, KEY and MODEL stand for the values."""
 
-    def values(wiring: WiringTarget) -> list[ToolValue]:
-        texts = {"OPENAI": wiring.openai, "URL": wiring.base, "KEY": KEY, "MODEL": wiring.model}
+    def values(target: WiringTarget) -> list[ToolValue]:
+        texts = {"OPENAI": target.openai, "URL": target.base, "KEY": KEY, "MODEL": target.model}
         filled_in = code
         for mark, text in texts.items():
             filled_in = filled_in.replace(f"<{mark}>", text)
         return [
-            ToolValue(name="Base URL", value=wiring.openai),
+            ToolValue(name="Base URL", value=target.openai),
             ToolValue(name="Package", value=package),
             ToolValue(name="Program", value=filled_in),
         ]
@@ -22,10 +22,10 @@ def _framework(name: str, package: str, code: str, tried: str, route: ToolRoute 
         id=name.casefold().replace(" ", "-"),
         name=name,
         route=route,
-        steps=lambda _wiring: [f"Install the package: python -m pip install {package}.", "Copy the program's lines."],
+        steps=lambda _target: [f"Install the package: python -m pip install {package}.", "Copy the program's lines."],
         values=values,
         afterwards="The next run of the program uses it.",
-        tried=tried,
+        tried=tried_version,
     )
 
 

@@ -15,14 +15,14 @@ def _folder(home: Home) -> Path:
     return home.variable_folders.get("LLM_USER_PATH", home.support / "io.datasette.llm")
 
 
-def _entry(wiring: WiringTarget, served: WiredModel) -> Plain:
-    return {"model_id": f"roundhouse/{served.name}", "model_name": served.name, "api_base": wiring.openai}
+def _entry(target: WiringTarget, served_model: WiredModel) -> Plain:
+    return {"model_id": f"roundhouse/{served_model.name}", "model_name": served_model.name, "api_base": target.openai}
 
 
-def _changes(wiring: WiringTarget) -> list[DocumentChange]:
+def _changes(target: WiringTarget) -> list[DocumentChange]:
     return [
-        DocumentChange((ListEntry("model_id", f"roundhouse/{served.name}"),), _entry(wiring, served))
-        for served in wiring.models
+        DocumentChange((ListEntry("model_id", f"roundhouse/{served_model.name}"),), _entry(target, served_model))
+        for served_model in target.models
     ]
 
 

@@ -19,35 +19,35 @@ def _file(home: Home) -> Path:
     return with_comments if with_comments.exists() else folder / "opencode.json"
 
 
-def _model(served: WiredModel) -> Plain:
+def _model(served_model: WiredModel) -> Plain:
     return {
-        "name": served.name,
-        "limit": {"context": served.context, "output": served.answer},
-        "tool_call": served.calls_tools,
-        "attachment": served.sees,
-        "modalities": {"input": served.inputs, "output": ["text"]},
+        "name": served_model.name,
+        "limit": {"context": served_model.context, "output": served_model.answer},
+        "tool_call": served_model.calls_tools,
+        "attachment": served_model.sees,
+        "modalities": {"input": served_model.inputs, "output": ["text"]},
     }
 
 
-def _changes(wiring: WiringTarget) -> list[DocumentChange]:
+def _changes(target: WiringTarget) -> list[DocumentChange]:
     provider: Plain = {
         "npm": "@ai-sdk/openai-compatible",
         "name": "Roundhouse",
-        "options": {"baseURL": wiring.openai, "apiKey": wiring.key},
-        "models": {served.name: _model(served) for served in wiring.models},
+        "options": {"baseURL": target.openai, "apiKey": target.key},
+        "models": {served_model.name: _model(served_model) for served_model in target.models},
     }
     return [
         DocumentChange(("$schema",), "https://opencode.ai/config.json", is_default=True),
         DocumentChange(("provider", _ID), provider),
-        DocumentChange(("model",), f"{_ID}/{wiring.model}"),
+        DocumentChange(("model",), f"{_ID}/{target.model}"),
     ]
 
 
-def _agent_changes(wiring: WiringTarget) -> list[DocumentChange]:
+def _agent_changes(target: WiringTarget) -> list[DocumentChange]:
     """Return the same, and that it asks before it changes or runs something: by itself it asks about little."""
     asks: Plain = dict.fromkeys(("edit", "bash", "webfetch", "external_directory"), "ask")
     own = {"permission": asks, "autoupdate": False}
-    return [*_changes(wiring), *(DocumentChange((name,), value) for name, value in own.items())]
+    return [*_changes(target), *(DocumentChange((name,), value) for name, value in own.items())]
 
 
 OPENCODE = ClientTool(

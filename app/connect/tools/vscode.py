@@ -19,25 +19,31 @@ def _folder(home: Home) -> Path:
     return home.support / "Code" / "User"
 
 
-def _model(wiring: WiringTarget, served: WiredModel) -> Plain:
-    completes = wiring.completion is not None and wiring.completion.name == served.name
+def _model(target: WiringTarget, served_model: WiredModel) -> Plain:
+    completes = target.completion is not None and target.completion.name == served_model.name
     return {
-        **({"completionsUrl": f"{wiring.openai}/completions"} if completes else {}),
-        "id": served.name,
-        "name": served.name,
-        "url": f"{wiring.openai}/chat/completions",
-        "toolCalling": served.calls_tools,
-        "vision": served.sees,
-        "maxInputTokens": served.context - served.answer,
-        "maxOutputTokens": served.answer,
+        **({"completionsUrl": f"{target.openai}/completions"} if completes else {}),
+        "id": served_model.name,
+        "name": served_model.name,
+        "url": f"{target.openai}/chat/completions",
+        "toolCalling": served_model.calls_tools,
+        "vision": served_model.sees,
+        "maxInputTokens": served_model.context - served_model.answer,
+        "maxOutputTokens": served_model.answer,
     }
 
 
-def _changes(wiring: WiringTarget) -> list[DocumentChange]:
-    completion = wiring.completion
-    only = [] if completion is None or completion.name in {served.name for served in wiring.models} else [completion]
-    completing = [WiredModel(served.name, served.context, calls_tools=False) for served in only]
-    models = [_model(wiring, served) for served in (*wiring.models, *completing)]
+def _changes(target: WiringTarget) -> list[DocumentChange]:
+    completion = target.completion
+    only = (
+        []
+        if completion is None or completion.name in {served_model.name for served_model in target.models}
+        else [completion]
+    )
+    completion_models = [
+        WiredModel(served_model.name, served_model.context, calls_tools=False) for served_model in only
+    ]
+    models = [_model(target, served_model) for served_model in (*target.models, *completion_models)]
     provider: Plain = {"name": _NAME, "vendor": "customendpoint", "apiType": "chat-completions", "models": models}
     return [DocumentChange((ListEntry("name", _NAME),), provider)]
 

@@ -20,28 +20,31 @@ def _folder(home: Home) -> Path:
     return home.support / "Zed" if home.system == "windows" else home.config / "zed"
 
 
-def _model(served: WiredModel) -> Plain:
+def _model(served_model: WiredModel) -> Plain:
     return {
-        "name": served.name,
-        "display_name": served.name,
-        "max_tokens": served.context,
-        "max_output_tokens": served.answer,
+        "name": served_model.name,
+        "display_name": served_model.name,
+        "max_tokens": served_model.context,
+        "max_output_tokens": served_model.answer,
         "capabilities": {
-            "tools": served.calls_tools,
-            "images": served.sees,
+            "tools": served_model.calls_tools,
+            "images": served_model.sees,
             "parallel_tool_calls": False,
             "prompt_cache_key": False,
         },
     }
 
 
-def _changes(wiring: WiringTarget) -> list[DocumentChange]:
-    provider: Plain = {"api_url": wiring.openai, "available_models": [_model(served) for served in wiring.models]}
+def _changes(target: WiringTarget) -> list[DocumentChange]:
+    provider: Plain = {
+        "api_url": target.openai,
+        "available_models": [_model(served_model) for served_model in target.models],
+    }
     return [
         DocumentChange(("language_models", "openai_compatible", _PROVIDER), provider),
         DocumentChange(("agent", "default_model", "provider"), _PROVIDER),
-        DocumentChange(("agent", "default_model", "model"), wiring.model),
-        *(_predictions(wiring, wiring.completion) if wiring.completion else []),
+        DocumentChange(("agent", "default_model", "model"), target.model),
+        *(_predictions(target, target.completion) if target.completion else []),
     ]
 
 
@@ -56,11 +59,11 @@ _PREDICTED_TOKENS = 64
 """Zed's own."""
 
 
-def _predictions(wiring: WiringTarget, served: CompletionModel) -> list[DocumentChange]:
+def _predictions(target: WiringTarget, served_model: CompletionModel) -> list[DocumentChange]:
     api: Plain = {
-        "api_url": f"{wiring.openai}/completions",
-        "model": served.name,
-        "prompt_format": "infer" if served.style is None else _FORMATS.get(served.style, "infer"),
+        "api_url": f"{target.openai}/completions",
+        "model": served_model.name,
+        "prompt_format": "infer" if served_model.style is None else _FORMATS.get(served_model.style, "infer"),
         "max_output_tokens": _PREDICTED_TOKENS,
     }
     return [

@@ -90,9 +90,9 @@ class LayerLender:
 
     def _machine_of(self, writer: asyncio.StreamWriter) -> PairedMachine | None:
         """Return whose certificate the other side has shown; None for a stranger, and for one that was revoked."""
-        shown = fingerprint_of(peer_certificate(writer.get_extra_info("ssl_object")))
-        trusted = self._trusted.list_machines() if shown in self._trusted.fingerprints() else []
-        return next((machine for machine in trusted if machine.fingerprint == shown), None)
+        fingerprint = fingerprint_of(peer_certificate(writer.get_extra_info("ssl_object")))
+        trusted_machines = self._trusted.list_machines() if fingerprint in self._trusted.fingerprints() else []
+        return next((machine for machine in trusted_machines if machine.fingerprint == fingerprint), None)
 
     async def _answer_request(self, machine: PairedMachine, request: TunnelRequest, pipe: Pipe) -> None:
         match request.ask:

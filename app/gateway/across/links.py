@@ -113,9 +113,9 @@ class MachineLink(HeldMachine):
     """One machine's layers of a model that llama.cpp computes here: a port of ours that leads to its worker."""
 
     def __init__(
-        self, trusted: TrustedMachines, machine: PairedMachine, on_loss: Callable[[str], object] | None = None
+        self, trusted_machines: TrustedMachines, machine: PairedMachine, on_loss: Callable[[str], object] | None = None
     ) -> None:
-        super().__init__(trusted, machine, on_loss)
+        super().__init__(trusted_machines, machine, on_loss)
         self.address = ""
         self._server: asyncio.Server | None = None
 

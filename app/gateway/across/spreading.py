@@ -223,9 +223,9 @@ def _pool_of(machine: Machine, pool: str) -> Pool | None:
     return next((each for each in machine.pools if each.id == pool), None)
 
 
-def _find_machines(trusted: TrustedMachines, across: Sequence[str]) -> list[PairedMachine]:
+def _find_machines(trusted_machines: TrustedMachines, across: Sequence[str]) -> list[PairedMachine]:
     """Return the paired machines of these names, each once. Raises NotFound, BadRequest."""
-    machines = list(dict.fromkeys(trusted.find_machine(name) for name in across if name != HERE))
+    machines = list(dict.fromkeys(trusted_machines.find_machine(name) for name in across if name != HERE))
     if not machines:
         raise BadRequest("No other machine was named.", hint="`--across NAME,NAME` names them.", code="invalid_value")
     if len(machines) > _MOST_MACHINES:
@@ -234,10 +234,10 @@ def _find_machines(trusted: TrustedMachines, across: Sequence[str]) -> list[Pair
 
 
 async def _measure_machines(
-    trusted: TrustedMachines, machines: Sequence[PairedMachine], engine: _SpanEngine, own: TunnelReply
+    trusted_machines: TrustedMachines, machines: Sequence[PairedMachine], engine: _SpanEngine, own: TunnelReply
 ) -> list[MachineMemory]:
     """Return what each lends, at the same time; one with another version of the engine says so."""
-    states = await asyncio.gather(*(_measure_memory(trusted, machine, engine.order) for machine in machines))
+    states = await asyncio.gather(*(_measure_memory(trusted_machines, machine, engine.order) for machine in machines))
     return [_compare_engines(state, engine, own) for state in states]
 
 
@@ -253,16 +253,18 @@ def _compare_engines(state: MachineMemory, engine: _SpanEngine, own: TunnelReply
     return msgspec.structs.replace(state, problem=problem, hint=hint)
 
 
-async def _measure_memory(trusted: TrustedMachines, machine: PairedMachine, order: NodeOrder | None) -> MachineMemory:
+async def _measure_memory(
+    trusted_machines: TrustedMachines, machine: PairedMachine, order: NodeOrder | None
+) -> MachineMemory:
     """Ask a machine what it lends, and measure the way to it; not the link to one that lends nothing."""
     blank = MachineMemory(name=machine.name, address=f"{machine.host}:{machine.port}")
     try:
-        reply, pipe = await call_machine(trusted, machine, TunnelRequest(ask="state", node=order))
+        reply, pipe = await call_machine(trusted_machines, machine, TunnelRequest(ask="state", node=order))
         try:
             latency_ms = None if reply.problem else await _measure_latency(pipe)
         finally:
             pipe[1].close()
-        link_mb_s = None if reply.problem else await _measure_link(trusted, machine)
+        link_mb_s = None if reply.problem else await _measure_link(trusted_machines, machine)
     except RoundhouseError as error:
         return msgspec.structs.replace(blank, problem=str(error), hint=error.hint, is_away=error.code == UNREACHABLE)
     except (OSError, EOFError) as error:  # TimeoutError is an OSError
@@ -279,14 +281,14 @@ async def _measure_memory(trusted: TrustedMachines, machine: PairedMachine, orde
     )
 
 
-async def _measure_link(trusted: TrustedMachines, machine: PairedMachine) -> float:
+async def _measure_link(trusted_machines: TrustedMachines, machine: PairedMachine) -> float:
     request = TunnelRequest(ask="receive", count=_MEASURED_BYTES)
-    _reply, (reader, writer) = await call_machine(trusted, machine, request)
+    _reply, (reader, writer) = await call_machine(trusted_machines, machine, request)
     try:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         async with asyncio.timeout(ANSWER_S):
             await reader.readexactly(_MEASURED_BYTES)
-        return _MEASURED_BYTES / max(time.perf_counter() - begun, 1e-6) / 1e6
+        return _MEASURED_BYTES / max(time.perf_counter() - start, 1e-6) / 1e6
     finally:
         writer.close()
 
@@ -295,10 +297,10 @@ async def _measure_latency(pipe: Pipe) -> float:
     times = []
     async with asyncio.timeout(ANSWER_S):
         for _ in range(_PINGS):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             pipe[1].write(b".")
             await pipe[0].readexactly(1)
-            times.append(time.perf_counter() - begun)
+            times.append(time.perf_counter() - start)
     return median(times) * 1e3
 
 

@@ -76,13 +76,13 @@ class TunnelReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def call_machine(
-    trusted: TrustedMachines, machine: PairedMachine, request: TunnelRequest, *, within_s: float = ANSWER_S
+    trusted_machines: TrustedMachines, machine: PairedMachine, request: TunnelRequest, *, within_s: float = ANSWER_S
 ) -> tuple[TunnelReply, Pipe]:
     """Connect to a paired machine and ask for something. Raises Unavailable with why not, or Offline."""
     call = egress_gate.note_call(machine.host, machine.port, Purpose(why=ConnectionReason.MACHINES, about=machine.name))
     try:
         async with asyncio.timeout(within_s):
-            pipe = await _open_pipe(trusted, machine)
+            pipe = await _open_pipe(trusted_machines, machine)
             try:
                 await send_line(pipe[1], request)
                 return await read_line(pipe[0], TunnelReply), pipe
@@ -94,26 +94,28 @@ async def call_machine(
         raise _failure_of(machine, error) from None
 
 
-async def _open_pipe(trusted: TrustedMachines, machine: PairedMachine) -> Pipe:
+async def _open_pipe(trusted_machines: TrustedMachines, machine: PairedMachine) -> Pipe:
     """Return a connection to a machine whose certificate is the paired one. Raises OSError, ValueError."""
-    context = await asyncio.to_thread(make_client_context, trusted.own, machine.certificate_der, protocol=TUNNEL)
+    context = await asyncio.to_thread(
+        make_client_context, trusted_machines.own, machine.certificate_der, protocol=TUNNEL
+    )
     reader, writer = await asyncio.open_connection(
         machine.host, machine.port, ssl=context, server_hostname=machine.id, limit=_PIECE
     )
     try:
-        _check_machine(trusted, machine, writer)
+        _check_machine(trusted_machines, machine, writer)
     except BaseException:
         writer.close()
         raise
-    trusted.tunnels.add_transport(machine.fingerprint, writer.transport)
+    trusted_machines.tunnels.add_transport(machine.fingerprint, writer.transport)
     return reader, writer
 
 
-def _check_machine(trusted: TrustedMachines, machine: PairedMachine, writer: asyncio.StreamWriter) -> None:
+def _check_machine(trusted_machines: TrustedMachines, machine: PairedMachine, writer: asyncio.StreamWriter) -> None:
     """Raise UnpinnedPeerError, Unavailable for one that was revoked meanwhile, ValueError for one without a tunnel."""
     tls = writer.get_extra_info("ssl_object")
     check_peer(tls, {machine.fingerprint})
-    if not trusted.has_machine(machine):
+    if not trusted_machines.has_machine(machine):
         raise Unavailable(f"{machine.name} is not paired with this computer any more.", code=NOT_PAIRED)
     if tls.selected_alpn_protocol() != TUNNEL:
         raise ValueError(_NO_TUNNEL)

@@ -40,8 +40,8 @@ class ReceiptQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 def _check_quiet(call: AdminCall[Any, Any]) -> None:
     """Return if nothing is measured now: two measurements would disturb each other. Raises Conflict."""
-    for measuring in (call.benchmarks, call.races, call.tunings, call.trials):
-        measuring.job.check_idle()
+    for job in (call.benchmarks, call.races, call.tunings, call.trials):
+        job.job.check_idle()
 
 
 @routes.add("GET", "/benchmarks")

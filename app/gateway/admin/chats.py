@@ -209,8 +209,8 @@ async def delete_message(call: AdminCall[None, NoQuery]) -> None:
 @routes.add("POST", "/chats/{id}/messages/{message}/restore")
 async def restore_message(call: AdminCall[None, NoQuery]) -> Chat:
     """Bring a deleted message back where it was."""
-    restored = await call.services.chats.restore_message(call.names["id"], call.names["message"])
-    return call.answers.overlay_live(_publish_change(call, restored))
+    message = await call.services.chats.restore_message(call.names["id"], call.names["message"])
+    return call.answers.overlay_live(_publish_change(call, message))
 
 
 @routes.add("POST", "/chats/{id}/turns")

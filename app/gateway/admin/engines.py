@@ -129,5 +129,5 @@ async def choice(call: AdminCall[None, NoQuery]) -> EngineChoice:
 
     machine, catalogue = await call.services.machine.read(), call.services.catalogue
     engines_here = await asyncio.to_thread(catalogue.list_engines)
-    known = engines_for(machine, catalogue.recipes, engines_here, host_of(machine))
-    return choose_engine(known, machine, engines_here)
+    table = engines_for(machine, catalogue.recipes, engines_here, host_of(machine))
+    return choose_engine(table, machine, engines_here)

@@ -120,20 +120,20 @@ async def change_settings(call: AdminCall[SettingChanges, NoQuery]) -> list[Sett
     changes = dict(call.body)
     if isinstance(name := changes.get(AUTOCOMPLETE), str) and name:
         changes[AUTOCOMPLETE] = (await check_completion_model(services, name)).runs_as
-    changed = services.settings.change_values(changes)
-    if "window.at_login" in changed:
+    change = services.settings.change_values(changes)
+    if "window.at_login" in change:
         await _arrange_login(services.settings, services.home)
     renew_policy(services)
     call.inspector.settings_changed()
     call.traces.apply_settings()
-    await responses_kept.settings_changed(services.chats, services.settings, changed)
+    await responses_kept.settings_changed(services.chats, services.settings, change)
     call.downloads.apply_settings()
     await call.kept_prompts.apply_settings()
-    if "network.offline" in changed and services.settings.get_flag("network.offline"):
+    if "network.offline" in change and services.settings.get_flag("network.offline"):
         egress_gate.cut_connections()
-    for name in changed:
+    for name in change:
         services.events.publish(SettingChanged(name=name))
-    if "models.folders" in changed:
+    if "models.folders" in change:
         services.events.publish(ModelsChanged())
     return services.settings.describe_all()
 
@@ -175,9 +175,9 @@ async def _stream_events(call: AdminCall[None, EventsQuery]) -> AsyncGenerator[E
             yield EngineChanged(status=status)
         if call.services.supervisor.is_paused:
             yield PauseChanged(pause=call.services.supervisor.pausing.pause_state())
-        for measuring in (call.calibrator, call.benchmarks, call.races, call.trials, call.drafts):
-            if measuring.job.last is not None:
-                yield measuring.job.last
+        for job in (call.calibrator, call.benchmarks, call.races, call.trials, call.drafts):
+            if job.job.last is not None:
+                yield job.job.last
         if call.engines.last_job is not None:
             yield EngineJobChanged(job=call.engines.last_job)
         if call.library.job.last is not None:
@@ -208,13 +208,13 @@ async def limit_key(call: AdminCall[KeyLimits, NoQuery]) -> KeyInfo:
 async def rename_key(call: AdminCall[KeyRename, NoQuery]) -> KeyInfo:
     """Call a key otherwise, also where collections name it."""
     keys, name, new_name = call.services.keys, call.names["name"], call.body.name
-    renamed = keys.rename_key(name, new_name)
+    new_record = keys.rename_key(name, new_name)
     try:
         await call.collections.rename_key(name, new_name)
     except StorageFault:
         keys.rename_key(new_name, name)
         raise
-    return renamed
+    return new_record
 
 
 @routes.add("DELETE", "/keys/{name}")

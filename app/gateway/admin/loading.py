@@ -90,9 +90,9 @@ async def load(call: AdminCall[LoadModel, NoQuery]) -> EngineStatus:
         options = msgspec.structs.replace(options, across=None)
     request = await load_request(call.services, body.model, options)
     any_options = body.options == LoadOptions()
-    loading = call.background.spawn(call.services.supervisor.ensure_ready(request, any_options=any_options))
+    load_task = call.background.spawn(call.services.supervisor.ensure_ready(request, any_options=any_options))
     if body.wait:
-        return await asyncio.shield(loading)
+        return await asyncio.shield(load_task)
     await asyncio.sleep(0)  # lets the load begin, so that the status is the new one
     return _find_status(call, request.source.name) or EngineStatus(
         model=request.source.name, engine=request.engine, state=EngineState.STARTING

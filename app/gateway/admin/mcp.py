@@ -39,8 +39,8 @@ async def read_server(call: AdminCall[None, NoQuery]) -> McpServer:
 @routes.add("POST", "/mcp/servers")
 async def save_server(call: AdminCall[NewMcpServer, NoQuery]) -> McpServer:
     """Add an MCP server, or set the one of that name anew."""
-    unconfirmed = bool(call.key_name)
-    settings = replace(call.body.settings, unconfirmed=unconfirmed)
+    is_unconfirmed = bool(call.key_name)
+    settings = replace(call.body.settings, unconfirmed=is_unconfirmed)
     return await _with_lack(call.services, await call.mcp.save_server(call.body.name, settings))
 
 

@@ -284,11 +284,11 @@ def _table_types(endpoints: Iterable[AdminEndpoint]) -> list[Any]:
 def _make_schemas(kinds: Iterable[Any]) -> tuple[list[Document], Document]:
     """Return the schema of each type, and those that they refer to by the names they are published under."""
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
-    published = {kind.__name__: name for kind, name in PUBLISHED_NAMES.items()}
-    references = {_REFERENCE.format(name=own): _REFERENCE.format(name=name) for own, name in published.items()}
-    for own in published.keys() & components.keys():
-        components[own]["title"] = published[own].rpartition(".")[2]
-    components = {published.get(own, own): schema for own, schema in components.items()}
+    published_names = {kind.__name__: name for kind, name in PUBLISHED_NAMES.items()}
+    references = {_REFERENCE.format(name=own): _REFERENCE.format(name=name) for own, name in published_names.items()}
+    for own in published_names.keys() & components.keys():
+        components[own]["title"] = published_names[own].rpartition(".")[2]
+    components = {published_names.get(own, own): schema for own, schema in components.items()}
     for schema in (*schemas, *components.values()):
         _replace_references(schema, references)
     return list(schemas), components
@@ -353,8 +353,8 @@ def _path_parameters(endpoint: AdminEndpoint) -> list[Document]:
 
 
 def _query_parameters(schema: Document) -> list[Document]:
-    required = schema.get("required", [])
+    required_names = schema.get("required", [])
     return [
-        {"name": name, "in": "query", "required": name in required, "schema": value}
+        {"name": name, "in": "query", "required": name in required_names, "schema": value}
         for name, value in schema["properties"].items()
     ]

@@ -193,28 +193,28 @@ class PlanPreferences(msgspec.Struct, frozen=True, kw_only=True):
 
 def _preferences_for(services: Services, request: PlanRequest) -> PlanPreferences:
     """Return what is set for a model of the library; for others, which engines are preferred. Reads disks."""
-    preferred = services.settings.get_list("engines.preferred")
+    preferred_engines = services.settings.get_list("engines.preferred")
     try:
         model = services.library.find_model(request.model.strip())
     except NotFound:
-        return PlanPreferences(engines=preferred)
+        return PlanPreferences(engines=preferred_engines)
     own = services.tuning.settings_of(model.runs_as)
-    chosen = choose_options(services.settings, model, UNCHOSEN, own)
+    unchosen_options = choose_options(services.settings, model, UNCHOSEN, own)
     loads = _loads_of(services, model, own)
-    decided = {engine for engine in loads if choose_draft(services, model, own, engine).is_decided}
+    decided_engines = {engine for engine in loads if choose_draft(services, model, own, engine).is_decided}
     is_usual = request.intent is Intent.CHAT or own.context is not None
     return PlanPreferences(
-        context=chosen.context if is_usual else None,
-        slots=chosen.slots,
-        kv_type=chosen.kv_type,
+        context=unchosen_options.context if is_usual else None,
+        slots=unchosen_options.slots,
+        kv_type=unchosen_options.kv_type,
         gpu=own.gpu,
-        engines=[own.engine] if own.engine else preferred,
-        drafts={engine: options.draft_name for engine, options in loads.items() if engine in decided},
+        engines=[own.engine] if own.engine else preferred_engines,
+        drafts={engine: options.draft_name for engine, options in loads.items() if engine in decided_engines},
         templates={
             engine: add_companions(
                 services.facts,
                 RunSetting(engine=engine_table()[engine]),
-                options if engine in decided else msgspec.structs.replace(options, draft=None),
+                options if engine in decided_engines else msgspec.structs.replace(options, draft=None),
             )
             for engine, options in loads.items()
             if engine in engine_table()
@@ -240,19 +240,21 @@ async def estimate_model(services: Services, request: EstimateRequest) -> Estima
     )
     engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
     setting = setting_for(facts, machine, request, engines)
-    loaded = await asyncio.to_thread(_as_loaded, services, request.model, setting) if is_here else None
-    setting = loaded or _with_head(facts, setting)
+    loaded_setting = await asyncio.to_thread(_as_loaded, services, request.model, setting) if is_here else None
+    setting = loaded_setting or _with_head(facts, setting)
     if is_here:
         shift = runtime_shift(await services.chats.list_loads(), setting.engine.id)
         setting = msgspec.structs.replace(setting, runtime_shift=shift)
-    known = (
+    observed_speeds = (
         await collect_speeds(services.library, services.measuring, request.model, setting)
         if is_here
         else ObservedSpeeds()
     )
-    rates = predict_speed(facts, machine, known, depth=request.depth)
+    rates = predict_speed(facts, machine, observed_speeds, depth=request.depth)
     result = memory.estimate_memory(facts, machine, setting, speed=rates)
-    if result.is_parted and setting.has_own_draft and loaded is None:  # with a part in system memory no head pays
+    if (
+        result.is_parted and setting.has_own_draft and loaded_setting is None
+    ):  # with a part in system memory no head pays
         whole = msgspec.structs.replace(setting, has_own_draft=False)
         result = memory.estimate_memory(facts, machine, whole, speed=rates)
     if not any(engine.id == setting.engine.id and engine.installed for engine in engines):
@@ -308,15 +310,15 @@ def runtime_shift(loads: Sequence[EstimateAccuracy], engine: str) -> int | None:
     return round(median(shifts[:_LOADS_LOOKED_AT])) if shifts else None
 
 
-async def machine_for(machine: MachineReader, described: Mapping[str, msgspec.Raw] | None) -> tuple[Machine, bool]:
+async def machine_for(machine: MachineReader, description: Mapping[str, msgspec.Raw] | None) -> tuple[Machine, bool]:
     """Return the machine described, or this one with what is free now; and whether it is this one."""
-    if described is None:
+    if description is None:
         return await machine.read_free(), True
-    return await asyncio.to_thread(machine_from, msgspec.json.encode(described)), False
+    return await asyncio.to_thread(machine_from, msgspec.json.encode(description)), False
 
 
 async def collect_speeds(
-    library: Library, measuring: SpeedMeasurements, model: str, setting: RunSetting
+    library: Library, measurements: SpeedMeasurements, model: str, setting: RunSetting
 ) -> ObservedSpeeds:
     """Return what was measured of an engine here, and of this model on it."""
     engine, backend = setting.engine.id, setting.backend
@@ -325,20 +327,22 @@ async def collect_speeds(
     except NotFound:
         name = model
     return ObservedSpeeds(
-        calibrations=await measuring.calibrations(),
-        generations=await measuring.generations(name, engine=engine, backend=backend),
+        calibrations=await measurements.calibrations(),
+        generations=await measurements.generations(name, engine=engine, backend=backend),
     )
 
 
-def predict_speed(facts: ModelFacts, machine: Machine, known: ObservedSpeeds, *, depth: int = 0) -> memory.SpeedModel:
+def predict_speed(
+    facts: ModelFacts, machine: Machine, observed_speeds: ObservedSpeeds, *, depth: int = 0
+) -> memory.SpeedModel:
     """Return how to predict the speed of a model: measured beats calibrated beats predicted."""
 
     def rates(setting: RunSetting, at: int) -> tuple[Rate | None, Rate | None]:
-        calibration = best_calibration(known.calibrations, engine=setting.engine.id, backend=setting.backend)
+        calibration = best_calibration(observed_speeds.calibrations, engine=setting.engine.id, backend=setting.backend)
         decode = speed.decode_rate(facts, machine, setting, depth=at, calibration=calibration)
-        if decode is not None and known.generations:
-            expected = speed_seen.predict_answers(known.generations, facts, machine, setting, calibration)
-            decode = speed_seen.correct_by_answers(decode, expected, known.generations)
+        if decode is not None and observed_speeds.generations:
+            answer_rates = speed_seen.predict_answers(observed_speeds.generations, facts, machine, setting, calibration)
+            decode = speed_seen.correct_by_answers(decode, answer_rates, observed_speeds.generations)
         return decode, prefill_rate(facts, machine, setting, depth=at, calibration=calibration)
 
     return memory.SpeedModel(rates=rates, depth=depth)
@@ -348,8 +352,8 @@ def setting_for(
     facts: ModelFacts, machine: Machine, request: EstimateRequest, engines: Sequence[EngineInfo]
 ) -> RunSetting:
     """Return the setting a request stands for. An engine that is installed runs on the backend it was built for."""
-    known = engine_table()
-    engine = known[request.engine] if request.engine else known.reader(facts.format)
+    table = engine_table()
+    engine = table[request.engine] if request.engine else table.reader(facts.format)
     context = request.context or USUAL_CONTEXT
     return RunSetting(
         engine=engine,
@@ -365,11 +369,11 @@ def setting_for(
 
 def backend_of(engine: EngineTraits, machine: Machine, engines: Sequence[EngineInfo]) -> str:
     """Return what an engine computes with: as it is installed here, else the best the machine offers it."""
-    installed = next(
+    installed_engine = next(
         (engine_info for engine_info in engines if engine_info.id == engine.id and engine_info.installed), None
     )
-    if installed is not None and installed.backend:
-        return installed.backend
+    if installed_engine is not None and installed_engine.backend:
+        return installed_engine.backend
     return targets.find_target(machine, engine).backend or "cpu"
 
 
@@ -402,11 +406,11 @@ async def find_candidates(facts: FactsReader, model: str) -> CandidateModels:
     """Return what could be run when `model` is wanted. Raises NotFound or BadRequest."""
     if not model:
         return CandidateModels(candidates=list(reference_models()))
-    known = None if await asyncio.to_thread(facts.is_here, model) else find_well_known(model)
-    if known is None or known.quantization:
+    well_known = None if await asyncio.to_thread(facts.is_here, model) else find_well_known(model)
+    if well_known is None or well_known.quantization:
         facts_found = await facts.find(model)
         return CandidateModels(candidates=[facts_found], model=facts_found.name, is_fixed=True)
-    forms = list(forms_of(known.name, native=known.native))
+    forms = list(forms_of(well_known.name, native=well_known.native))
     return CandidateModels(candidates=forms, model=forms[0].name)
 
 
@@ -422,12 +426,12 @@ def _know_by_catalogue(
         return candidates
     match = hub.catalogue.find_match(name, key=settings.get_text("catalogue.key"))
     unknown = _MADE_NO_MORE - set(match.entry.repositories) if match is not None else frozenset()
-    known = [facts for facts in candidates.candidates if facts.format not in unknown]
+    known_candidates = [facts for facts in candidates.candidates if facts.format not in unknown]
     if match is not None:
         from app.hub.repositories.catalogue_facts import with_head  # noqa: PLC0415 -- the gateway starts without shapes
 
-        known = [with_head(match.entry, facts) for facts in known]
-    return msgspec.structs.replace(candidates, candidates=known)
+        known_candidates = [with_head(match.entry, facts) for facts in known_candidates]
+    return msgspec.structs.replace(candidates, candidates=known_candidates)
 
 
 @cache
@@ -462,13 +466,13 @@ async def watch_loads(services: Services) -> None:
     """Note every load until cancelled. A load that cannot be judged costs a line in the log, nothing else."""
     latest: dict[str, EngineStatus] = {}
     with services.events.watch(EngineChanged) as events:
-        async with asyncio.TaskGroup() as settling:
+        async with asyncio.TaskGroup() as group:
 
             def note_status(status: EngineStatus) -> None:
                 before = latest.get(status.model)
                 latest[status.model] = status
                 if status.loaded_at is not None and (before is None or before.loaded_at != status.loaded_at):
-                    settling.create_task(_record_load(services, latest, status))
+                    group.create_task(_record_load(services, latest, status))
 
             for status in services.supervisor.list_statuses():  # loaded before anybody watched
                 note_status(status)
@@ -477,10 +481,10 @@ async def watch_loads(services: Services) -> None:
                     note_status(event.status)
 
 
-async def _record_load(services: Services, latest: Mapping[str, EngineStatus], loaded: EngineStatus) -> None:
+async def _record_load(services: Services, latest: Mapping[str, EngineStatus], engine_status: EngineStatus) -> None:
     await asyncio.sleep(SETTLES_S)
-    status = latest[loaded.model]
-    if status.loaded_at != loaded.loaded_at:
+    status = latest[engine_status.model]
+    if status.loaded_at != engine_status.loaded_at:
         return  # it has gone again, and what it took was not all heard
     try:
         await services.chats.add_load(await compare_load(services, status))
@@ -500,8 +504,8 @@ async def compare_load(services: Services, status: EngineStatus) -> EstimateAccu
         kv_type=status.kv_type or None,
     )
     shift = runtime_shift(await services.chats.list_loads(), status.engine)
-    predicted = await estimate_model(services, request)
-    amounts: dict[str, Amount] = {name: getattr(predicted, name) for name in _PREDICTED}
+    prediction = await estimate_model(services, request)
+    amounts: dict[str, Amount] = {name: getattr(prediction, name) for name in _PREDICTED}
     return EstimateAccuracy(
         model=status.model,
         engine=status.engine,

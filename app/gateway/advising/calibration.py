@@ -67,7 +67,7 @@ class Calibrator(MeasuringJob[CalibrationChanged]):
                 await self._measure_model(synthetic, "calibration-synthetic", rounds, share=0.6),
             ]
         await self._keep_result(
-            [sample for sample, _ in runs if sample is not None], [timed for sample, timed in runs if sample]
+            [sample for sample, _ in runs if sample is not None], [timing for sample, timing in runs if sample]
         )
 
     async def _keep_result(self, samples: "list[SpeedSample]", runs: "list[list[SpeedRound]]") -> None:
@@ -80,10 +80,10 @@ class Calibrator(MeasuringJob[CalibrationChanged]):
             raise EngineFailed("No measurement succeeded on this machine.", code="calibration_failed")
         result = solve_calibration(samples)
         setting = RunSetting(engine=_engine(), backend=result.backend, context=CONTEXT)
-        expected = expected_gb_s(await self._services.machine.read(), setting)
+        expected_rate = expected_gb_s(await self._services.machine.read(), setting)
         earlier = await self._services.measuring.find_calibration(result)
         disturbances = find_disturbances(
-            runs, samples, result, least_gb_s=expected[1] if expected else None, earlier=earlier
+            runs, samples, result, least_gb_s=expected_rate[1] if expected_rate else None, earlier=earlier
         )
         if disturbances and earlier is not None:
             raise Conflict(
@@ -92,7 +92,9 @@ class Calibrator(MeasuringJob[CalibrationChanged]):
                 hint="Close what is busy and calibrate again; to measure anew whatever was before, forget the results.",
             )
         await self._services.measuring.keep_calibration(
-            msgspec.structs.replace(result, expected_gb_s=expected[0] if expected else None, disturbances=disturbances)
+            msgspec.structs.replace(
+                result, expected_gb_s=expected_rate[0] if expected_rate else None, disturbances=disturbances
+            )
         )
 
     async def _measure_model(
@@ -113,10 +115,10 @@ class Calibrator(MeasuringJob[CalibrationChanged]):
         request = await fit_load(self._services, request, is_fixed=True)
         try:
             async with self._services.supervisor.lease(request) as lease:
-                timed = await rounds.run_rounds(lease.status.pid, stage, partial(self._time_answer, lease))
+                timing = await rounds.run_rounds(lease.status.pid, stage, partial(self._time_answer, lease))
         finally:
             await self._services.supervisor.unload_model(name)
-        return await self._make_sample(fastest_round(timed).generation, path), timed
+        return await self._make_sample(fastest_round(timing).generation, path), timing
 
     async def _make_sample(self, generation: Generation, path: Path) -> "SpeedSample | None":
         from app.advisor.memory.setting import RunSetting  # noqa: PLC0415 -- as above

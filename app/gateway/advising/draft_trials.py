@@ -86,9 +86,9 @@ class DraftTrials(MeasuringJob[DraftTrialChanged]):
 
         rounds = self._make_rounds()
         await rounds.wait_for_quiet()
-        plain, planned = await self._time_load(load, None, rounds, share=0.1)
-        drafted, _ = await self._time_load(load, Draft(kind=kind), rounds, share=0.5)
-        disturbances = list(round_disturbances([plain, drafted]))
+        plain, planned_side = await self._time_load(load, None, rounds, share=0.1)
+        draft_side, _ = await self._time_load(load, Draft(kind=kind), rounds, share=0.5)
+        disturbances = list(round_disturbances([plain, draft_side]))
         if disturbances:
             raise Conflict(
                 f"The trial was disturbed, so nothing was changed. {' '.join(disturbances)}",
@@ -103,8 +103,8 @@ class DraftTrials(MeasuringJob[DraftTrialChanged]):
             backend=first.generation.backend,
             kind=kind,
             plain_tokens_s=1 / first.token_s,
-            drafted_tokens_s=1 / fastest_round(drafted).token_s,
-            has_experts_in_memory=bool(planned.options.cpu_moe_layers),
+            drafted_tokens_s=1 / fastest_round(draft_side).token_s,
+            has_experts_in_memory=bool(planned_side.options.cpu_moe_layers),
             at=time.time(),
         )
 
@@ -121,10 +121,10 @@ class DraftTrials(MeasuringJob[DraftTrialChanged]):
         request = await fit_load(self._services, msgspec.structs.replace(load, source=source, options=options))
         try:
             async with self._services.supervisor.lease(request) as lease:
-                timed = await rounds.run_rounds(lease.status.pid, stage, partial(self._time_round, lease))
+                timing = await rounds.run_rounds(lease.status.pid, stage, partial(self._time_round, lease))
         finally:
             await self._services.supervisor.unload_model(source.name)
-        return timed, request
+        return timing, request
 
     async def _time_round(self, lease: Lease, _number: int) -> Generation:
         """Return the timing of all questions together."""

@@ -64,9 +64,9 @@ def _variant_build(variant: EngineVariant, host: InstallHost) -> EngineBuild:
     )
 
 
-def _list_bundled_builds(bundled: BundledVersion) -> Iterator[EngineBuild]:
+def _list_bundled_builds(bundled_version: BundledVersion) -> Iterator[EngineBuild]:
     """Yield what comes with Roundhouse itself: wheels for processors, on Apple silicon for its GPU too."""
-    for tag in bundled.wheels:
+    for tag in bundled_version.wheels:
         system = next(name for prefix, name in _WHEEL_SYSTEMS.items() if tag.startswith(prefix))
         architecture = ARM if tag.endswith(("arm64", "aarch64")) else X86
         for backend in ("cpu", "metal") if (system, architecture) == (MAC, ARM) else ("cpu",):

@@ -87,8 +87,8 @@ class IdleTrials:
         """Whether the trial fits beside what is loaded, which stays."""
         from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
-        planned = (await fit_load(self._services, load)).needs
-        needs = {} if planned is None else planned.pools
+        planned_needs = (await fit_load(self._services, load)).needs
+        needs = {} if planned_needs is None else planned_needs.pools
         free = {pool.id: pool.free.value or 0 for pool in (await self._services.machine.read_free()).pools}
         return bool(needs) and all(size + HEAD_ROOM <= free.get(pool, 0) for pool, size in needs.items())
 

@@ -109,8 +109,8 @@ class MemoryGauge:
         free, private = await asyncio.to_thread(
             lambda: (_system_free_bytes(machine), {pid: _private_bytes(pid) for pid in pids})
         )
-        known = {} if free is None else {SYSTEM: free}
-        return MemoryReading(free={**await self._own_memory(machine), **known}, private=private)
+        free_by_pool = {} if free is None else {SYSTEM: free}
+        return MemoryReading(free={**await self._own_memory(machine), **free_by_pool}, private=private)
 
     async def close(self) -> None:
         """End the child."""
@@ -152,8 +152,8 @@ def _process_private_bytes(process: psutil.Process) -> int:
         memory = process.memory_info()
     except psutil.Error:
         return 0
-    shared: int = getattr(memory, "shared", 0)  # Linux only; elsewhere all that is resident counts
-    return max(0, int(memory.rss) - shared)
+    shared_bytes: int = getattr(memory, "shared", 0)  # Linux only; elsewhere all that is resident counts
+    return max(0, int(memory.rss) - shared_bytes)
 
 
 def with_capacity(machine: Machine, capacity: dict[str, int]) -> Machine:

@@ -99,18 +99,18 @@ class FactsReader:
         """Return what the hub has; where it does not answer us, what is known of the model by that name."""
         from app.hub.facts.remote import read_remote_facts  # noqa: PLC0415 -- as above
 
-        known = _facts_by_name(name) if "://" not in name else None
-        if known is not None and time.monotonic() < self._unreachable_until:
-            return known
+        well_known = _facts_by_name(name) if "://" not in name else None
+        if well_known is not None and time.monotonic() < self._unreachable_until:
+            return well_known
         endpoint = hub_endpoint()
         try:
             return self._read_cached((f"{endpoint}/{name}", 0, 0), lambda: read_remote_facts(name, endpoint=endpoint))
         except (Unavailable, Unauthorized, Forbidden) as error:
             if isinstance(error, Unavailable):
                 self._unreachable_until = time.monotonic() + ASKED_AGAIN_S
-            if known is None:
+            if well_known is None:
                 raise
-            return known
+            return well_known
 
     def _read_cached(self, stamp: _Stamp, read: Callable[[], ModelFacts]) -> ModelFacts:
         facts = self._known.get(stamp)
@@ -149,11 +149,13 @@ def find_well_known(text: str) -> WellKnownModel | None:
 def _facts_by_name(text: str) -> ModelFacts | None:
     from app.hub.shapes import shape_facts  # noqa: PLC0415 -- as above
 
-    known = find_well_known(text)
-    if known is None:
+    well_known = find_well_known(text)
+    if well_known is None:
         return None
-    kind, quantization = format_and_quantization(text, known.quantization or known.native or USUAL_QUANTIZATION)
-    return shape_facts(known.name, quantization, format=kind)
+    kind, quantization = format_and_quantization(
+        text, well_known.quantization or well_known.native or USUAL_QUANTIZATION
+    )
+    return shape_facts(well_known.name, quantization, format=kind)
 
 
 _FORMS = (
@@ -171,12 +173,12 @@ _FORMS = (
 
 def format_and_quantization(text: str, quantization: str) -> tuple[str, str]:
     """Return the format a name speaks of, and the quantisation as that format writes it."""
-    lowered, lowered_quantization = text.lower(), quantization.lower()
+    lower_text, lowered_quantization = text.lower(), quantization.lower()
     for kind, words, usual in _FORMS:
-        if re.search(words, lowered):
+        if re.search(words, lower_text):
             bits = re.match(r"\d(?:\.\d+)?(?=bpw|-?bit)|(?<=int)[48]", lowered_quantization)
-            ending = usual.lstrip("0123456789.") if usual[0].isdigit() else ""
-            return kind, f"{bits[0]}{ending}" if bits and ending and kind not in {"awq", "gptq"} else usual
+            type_letters = usual.lstrip("0123456789.") if usual[0].isdigit() else ""
+            return kind, f"{bits[0]}{type_letters}" if bits and type_letters and kind not in {"awq", "gptq"} else usual
     return "gguf", quantization
 
 

@@ -82,23 +82,25 @@ class SpeedMeasurements(ExchangeSink):
 
     async def generations(self, model: str, *, engine: str, backend: str) -> list[Generation]:
         """Return how long the last answers of a model took on an engine, oldest first."""
-        stored = await self._store.list_generations()
+        stored_generations = await self._store.list_generations()
         return [
             generation
-            for generation in reversed(stored)
+            for generation in reversed(stored_generations)
             if (generation.model, generation.engine, generation.backend) == (model, engine, backend)
         ]
 
     async def _store_generation(self, generation: Generation) -> None:
         try:
             await self._store.add_generation(generation)
-            known = best_calibration(await self.calibrations(), engine=generation.engine, backend=generation.backend)
-            if known is not None:
-                await self._refine(known, generation)
+            calibration = best_calibration(
+                await self.calibrations(), engine=generation.engine, backend=generation.backend
+            )
+            if calibration is not None:
+                await self._refine(calibration, generation)
         except RoundhouseError as error:  # a full disk, a file that is gone: what was measured before still counts
             log.warning("A measurement was not used: %s", error)
 
-    async def _refine(self, known: Calibration, generation: Generation) -> None:
+    async def _refine(self, calibration: Calibration, generation: Generation) -> None:
         from app.advisor.memory.setting import RunSetting  # noqa: PLC0415 -- the advisor is brought in once it is needed
         from app.advisor.speed.calibration import refine_calibration, sample_from  # noqa: PLC0415 -- as above
         from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
@@ -110,7 +112,7 @@ class SpeedMeasurements(ExchangeSink):
         setting = RunSetting(engine=engine, backend=generation.backend)
         new_sample = sample_from(generation, facts, machine, setting)
         if new_sample is not None:
-            await self.keep_calibration(refine_calibration(known, new_sample))
+            await self.keep_calibration(refine_calibration(calibration, new_sample))
 
     async def _load_calibrations(self) -> dict[tuple[str, ...], Calibration]:
         if self._by_key is None:

@@ -52,12 +52,12 @@ def agent_order(launch: ToolLaunch, folder: Path, home: Path, *, load: str, is_c
     def fill_in(text: str) -> str:
         return launch.fill_in(text, file=str(file), folder=str(own))
 
-    wired = {name: fill_in(value) for name, value in launch.environment.items()}
+    environment = {name: fill_in(value) for name, value in launch.environment.items()}
     places = {name: str(home / place) for name, place in (_XDG | _XDG_STATE).items()}
     return AgentOrder(
         command=find_agent_program(launch),
         args=[fill_in(argument) for argument in launch.arguments],
-        env={**engine_environment(), **home_environment(home), **places, "PWD": str(folder), **wired},
+        env={**engine_environment(), **home_environment(home), **places, "PWD": str(folder), **environment},
         folder=str(folder),
         load=load,
         has_terminals=is_confined,

@@ -257,12 +257,12 @@ class HostedSession:
         self._drop_timer()
         self.end_loan()
         process, self._process = self._process, None
-        reading, self._reading = self._reading, None
+        reader, self._reading = self._reading, None
         if process is not None:
             await process.stop(_CLOSE_S)
-        if reading is not None and reading is not asyncio.current_task():
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+        if reader is not None and reader is not asyncio.current_task():
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
 
     async def close_agent(self) -> None:
         """End the agent, and wait until nothing of it goes on."""

@@ -171,14 +171,14 @@ class AgentSessions:
         target = dataclasses.replace(target, key=services.keys.lend_key(loan))
         session.end_loan = partial(services.keys.end_loan, loan)
         try:
-            prepared = await asyncio.to_thread(self._prepare_launch, session, tool.launch_agent(target))
+            launch = await asyncio.to_thread(self._prepare_launch, session, tool.launch_agent(target))
         except (RoundhouseError, OSError) as error:
             session.end_loan()
             if isinstance(error, OSError):
                 raise StorageFault(f"{tool.name} could not be started: {error}.") from error
             raise
         session.about = replace(session.about, is_confined=can_confine())
-        await session.start_agent(*prepared)
+        await session.start_agent(*launch)
 
     def _prepare_launch(self, session: HostedSession, launch: ToolLaunch) -> tuple[LaunchOrder, AgentOrder]:
         """Return how the agent is started, and what is told the program that talks to it. Raises NotFound, OSError."""
@@ -208,9 +208,10 @@ class AgentSessions:
     async def _all_sessions(self) -> dict[str, HostedSession]:
         async with self._reading:
             if self._sessions is None:
-                kept = await asyncio.to_thread(self._files.read_all)
+                stored_sessions = await asyncio.to_thread(self._files.read_all)
                 self._sessions = {
-                    about.id: HostedSession(about, Transcript(entries), self._note_change) for about, entries in kept
+                    about.id: HostedSession(about, Transcript(entries), self._note_change)
+                    for about, entries in stored_sessions
                 }
             return self._sessions
 
@@ -221,9 +222,9 @@ class AgentSessions:
         if about.id not in self._unsaved:
             self._unsaved.add(about.id)
             self._background.spawn(self._save_soon(about.id))
-        shown = (about.state, about.title)
-        if self._shown.get(about.id) != shown:
-            self._shown[about.id] = shown
+        shown_state = (about.state, about.title)
+        if self._shown.get(about.id) != shown_state:
+            self._shown[about.id] = shown_state
             self._services.events.publish(AgentSessionsChanged())
 
     async def _save_soon(self, number: str) -> None:
@@ -251,7 +252,7 @@ class SessionFiles:
 
     def read_all(self) -> list[tuple[AgentSession, list[AgentEntry]]]:
         """Return what is kept; a session that ran when the service ended did end with it. Unreadable ones are left."""
-        kept = []
+        sessions = []
         for file in sorted(self._folder.glob("*.session.json")):
             try:
                 about = msgspec.json.decode(file.read_bytes(), type=AgentSession)
@@ -261,8 +262,8 @@ class SessionFiles:
                 continue
             if about.state in RUNNING_AGENT_STATES:
                 about = replace(about, state=AgentState.ENDED)
-            kept.append((about, entries))
-        return kept
+            sessions.append((about, entries))
+        return sessions
 
     def save_session(self, about: AgentSession, entries: list[AgentEntry]) -> None:
         """Keep a session. Raises StorageFault."""

@@ -140,10 +140,10 @@ class Transcript:
                 continue
             entry = self._join_text(number)
             if isinstance(entry, (AgentAnswer, AgentThought)):
-                seen = reader.lengths.get(number)
+                length = reader.lengths.get(number)
                 reader.lengths[number] = len(entry.text)
-                if seen is not None:
-                    yield AgentTextAdded(entry=number, offset=seen, text=entry.text[seen:])
+                if length is not None:
+                    yield AgentTextAdded(entry=number, offset=length, text=entry.text[length:])
                     continue
             yield AgentEntryChanged(entry=entry)
         reader.revision, reader.count = self.revision, len(self._entries)
@@ -197,9 +197,9 @@ class Transcript:
             news.pop("diffs", None)  # some tell the change first, and then only that it was made
         self._characters += len(update.text or "") + len(update.arguments or "")
         self._characters += sum(len(diff.diff) for diff in update.diffs or ())
-        changed = replace(call, **news)
-        if changed != call:
-            self._change_entry(changed)
+        changed_call = replace(call, **news)
+        if changed_call != call:
+            self._change_entry(changed_call)
 
     def _take_plan(self, steps: list[AgentPlanStep]) -> None:
         self._characters += sum(len(step.text) for step in steps)

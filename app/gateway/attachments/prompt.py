@@ -41,9 +41,9 @@ async def senses_of(services: Services, model: ModelInfo) -> frozenset[Capabilit
 async def check_senses(services: Services, model: ModelInfo, attachments: Sequence[Attachment]) -> None:
     """Return if a model can be asked with these files. Raises BadRequest that names a model that can."""
     needs = {SENSES[attachment.kind] for attachment in attachments if attachment.kind in SENSES}
-    missing = needs - await senses_of(services, model) if needs else needs
+    missing_senses = needs - await senses_of(services, model) if needs else needs
     for need in _CANNOT:
-        if need in missing:
+        if need in missing_senses:
             names = [attachment.name for attachment in attachments if SENSES.get(attachment.kind) is need]
             raise BadRequest(
                 f"{model.title} {_CANNOT[need][0]}.",

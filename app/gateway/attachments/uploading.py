@@ -64,8 +64,8 @@ def tidy_name(name: str) -> str:
     base = PurePath(name.replace("\\", "/")).name
     plain = " ".join("".join(character if character.isprintable() else " " for character in base).split())
     if len(plain) > _LONGEST_NAME:
-        ending = PurePath(plain).suffix[: _LONGEST_NAME // 4]
-        plain = f"{plain[: _LONGEST_NAME - len(ending) - 1]}…{ending}"
+        suffix = PurePath(plain).suffix[: _LONGEST_NAME // 4]
+        plain = f"{plain[: _LONGEST_NAME - len(suffix) - 1]}…{suffix}"
     return plain if plain.strip(".") else _UNNAMED
 
 

@@ -58,21 +58,21 @@ def find_kept_requests(
     """
     if ids:
         return [_read_request(inspector.show_request(request_id)) for request_id in ids]
-    kept: list[KeptRequest] = []
+    kept_requests: list[KeptRequest] = []
     for info in inspector.list_requests(limit=_MOST_LISTED, model=model):
-        if len(kept) == count:
+        if len(kept_requests) == count:
             break
         try:
-            kept.append(_read_request(inspector.show_request(info.id)))
+            kept_requests.append(_read_request(inspector.show_request(info.id)))
         except (BadRequest, NotFound):
             continue
-    if not kept:
+    if not kept_requests:
         raise BadRequest(
             f"No request to {model or 'any model'} is kept that could be asked again.",
             hint="Turn on the setting inspector.bodies, and ask something first.",
             code="no_kept_requests",
         )
-    return kept[::-1]
+    return kept_requests[::-1]
 
 
 async def with_kept_prompts(services: Services, request: StartBenchmark, inspector: RequestInspector) -> StartBenchmark:
@@ -83,7 +83,7 @@ async def with_kept_prompts(services: Services, request: StartBenchmark, inspect
     if request.url:
         raise BadRequest("Kept requests are asked of models of this computer only.", code="model_unusable")
     await require_own_model(services, request.model)
-    prompts = [kept.prompt for kept in find_kept_requests(inspector, count=request.kept)]
+    prompts = [kept_request.prompt for kept_request in find_kept_requests(inspector, count=request.kept)]
     settings = msgspec.structs.replace(request.settings, workload=Workload.FILE)
     return msgspec.structs.replace(request, settings=settings, prompts=prompts)
 

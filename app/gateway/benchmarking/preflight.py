@@ -29,11 +29,11 @@ async def preflight_tools(services: Services, model_name: str, tool: str = "") -
     """Return how a model would do with one tool, or with all of which prompts were recorded. Raises NotFound."""
     prompts = list(TOOL_PROMPTS)
     if tool:
-        known = find_tool(tool)
-        prompt = find_tool_prompt(known.id)
+        known_tool = find_tool(tool)
+        prompt = find_tool_prompt(known_tool.id)
         if prompt is None:
             raise NotFound(
-                f"Nothing was recorded of what {known.name} sends.",
+                f"Nothing was recorded of what {known_tool.name} sends.",
                 hint=f"There is {', '.join(part.tool for part in TOOL_PROMPTS)}.",
                 code="tool_not_recorded",
             )
@@ -63,10 +63,10 @@ async def _preflight(
         else await asyncio.to_thread(choose_context, services.settings, model, UNCHOSEN, own)
     )
     estimate = None if model.attached else await _estimate(services, model, prompt)
-    measured = next((part.prefix for part in receipts if _is_of(prompt, part)), None)
+    measured_prefix = next((part.prefix for part in receipts if _is_of(prompt, part)), None)
     # Whatever runs beside a model slows it down and makes its calls no worse.
-    checked = [part.correctness for part in receipts if part.settings.tool == prompt.tool]
-    calls = next((part for part in checked if part.tool_tasks), Correctness())
+    correctness = [part.correctness for part in receipts if part.settings.tool == prompt.tool]
+    calls = next((part for part in correctness if part.tool_tasks), Correctness())
     prefill = estimate.prefill if estimate is not None and _fits_prompt(model, prompt.prompt_tokens) else None
     rate = prefill.tokens_per_second if prefill is not None else None
     return ToolPreflight(
@@ -80,9 +80,9 @@ async def _preflight(
         context=context,
         largest_context=_find_largest_context(model, estimate),
         calls_tools=calls_tools,
-        cold_s=measured.cold_ttft_s.value if measured else prompt.prompt_tokens / rate if rate else None,
-        warm_s=measured.warm_ttft_s.value if measured else prompt.turn_tokens / rate if rate else None,
-        is_measured=measured is not None,
+        cold_s=measured_prefix.cold_ttft_s.value if measured_prefix else prompt.prompt_tokens / rate if rate else None,
+        warm_s=measured_prefix.warm_ttft_s.value if measured_prefix else prompt.turn_tokens / rate if rate else None,
+        is_measured=measured_prefix is not None,
         tool_tasks=calls.tool_tasks,
         valid_calls=calls.valid_calls,
         sentence="",
@@ -193,18 +193,18 @@ def _time_words(result: ToolPreflight, model: ModelInfo) -> str:
 
 
 def _context_words(result: ToolPreflight, model: ModelInfo) -> str:
-    needed, largest = f"It needs {result.context_needed:,} tokens of context", result.largest_context
+    context_words, largest = f"It needs {result.context_needed:,} tokens of context", result.largest_context
     if not _fits_prompt(model, result.prompt_tokens):
         return f"That does not fit: {model.name} was trained for {model.trained_context:,} tokens."
     if largest is not None and largest < result.context_needed:
         why = "fit here" if largest != model.trained_context else "are what the model was trained for"
-        return f"{needed} to work well, and {largest:,} {why}."
+        return f"{context_words} to work well, and {largest:,} {why}."
     if result.context is None:
-        return f"{needed}; how much {model.name} has is not known."
+        return f"{context_words}; how much {model.name} has is not known."
     if result.context < result.context_needed:
         how = f"`roundhouse tune {model.name} --context {result.context_needed}` sets it."
-        return f"{needed}, and the model is set to {result.context:,}: {how}"
-    return f"{needed}, which the model has."
+        return f"{context_words}, and the model is set to {result.context:,}: {how}"
+    return f"{context_words}, which the model has."
 
 
 def _thousands(tokens: int) -> str:

@@ -117,23 +117,23 @@ class Races(MeasuringJob[RaceChanged]):
         """Begin. Raises NotFound, BadRequest where there is nobody to race against, Conflict while one runs."""
         self.job.check_idle()
         plan = await plan_race(self._services, request.model, request.settings)
-        known = {candidate.engine: candidate for candidate in plan.candidates}
+        candidate_by_engine = {candidate.engine: candidate for candidate in plan.candidates}
         for name in request.installs:
-            if name not in known:
+            if name not in candidate_by_engine:
                 raise BadRequest(
                     f"{name} cannot be installed here, or does not read this model.", code="engine_unusable"
                 )
-        names = [name for name, part in known.items() if part.is_installed or name in request.installs]
+        names = [name for name, part in candidate_by_engine.items() if part.is_installed or name in request.installs]
         if len(names) < 2:  # noqa: PLR2004 -- a race has two
             raise BadRequest(
                 f"Only {names[0] if names else 'no engine'} is installed that reads {plan.model}.",
                 hint=_install_hint(plan),
                 code="nobody_to_race",
             )
-        missing = [name for name in names if not known[name].is_installed]
+        missing_engines = [name for name in names if not candidate_by_engine[name].is_installed]
         return self.job.start(
             RaceChanged(model=plan.model, stage="Getting ready", fraction=0.0),
-            lambda: self._measure(self._run(request, plan, names, _Installer(install, missing))),
+            lambda: self._measure(self._run(request, plan, names, _Installer(install, missing_engines))),
         )
 
     async def _run(self, request: StartRace, plan: RacePlan, names: list[str], installer: "_Installer") -> None:
@@ -189,16 +189,16 @@ class Races(MeasuringJob[RaceChanged]):
             await services.chats.save_benchmark(receipt)
         entries += [RaceEntry(engine=name, problem=problem) for name, problem in problems.items()]
         winner = pick_winner(entries, before)
-        own = changed = services.tuning.settings_of(model.runs_as)
+        own = changed_settings = services.tuning.settings_of(model.runs_as)
         if winner != before:
-            changed = await asyncio.to_thread(settings_for_engine, services, model, own, winner)
-            await keep_settings(services, model, changed)
+            changed_settings = await asyncio.to_thread(settings_for_engine, services, model, own, winner)
+            await keep_settings(services, model, changed_settings)
         titles = {candidate.engine: candidate.name for candidate in plan.candidates}
         result = RaceResult(
             model=model.name,
             engine_before=before,
             settings_before=own,
-            settings=changed,
+            settings=changed_settings,
             winner=winner,
             is_change=winner != before,
             sentence=describe_race(entries, before, winner, titles),

@@ -178,13 +178,13 @@ class BenchmarkRun:
         rounds: dict[int, list[BenchmarkRound]] = {level: [] for level in sorted(set(settings.concurrency))}
         order = [level for level in rounds for _ in range(settings.rounds)]
         random.Random(settings.seed).shuffle(order)  # noqa: S311 -- drawn so that no level has the cold start
-        queue, done, expected = deque(order), 0, len(order)
+        queue, done_count, expected_count = deque(order), 0, len(order)
         while queue:
             level = queue.popleft()
-            share = _LOAD_SHARE + (1 - _LOAD_SHARE) * done / (expected + 1)
+            share = _LOAD_SHARE + (1 - _LOAD_SHARE) * done_count / (expected_count + 1)
             self._publish(f"Round {len(rounds[level]) + 1} with {level} at once", min(share, 1.0))
             rounds[level].append(await self._run_round(client, target, request, level))
-            done += 1
+            done_count += 1
             if not queue:
                 queue.extend(level for level in rounds if self._needs_round(rounds[level], settings.rounds))
                 if queue:
@@ -202,15 +202,15 @@ class BenchmarkRun:
         self, client: BenchmarkClient, target: OpenTarget, request: StartBenchmark, level: int
     ) -> BenchmarkRound:
         mark = _new_mark()
-        picked = pick_conversations(target.conversations, request.settings, level)
+        conversations = pick_conversations(target.conversations, request.settings, level)
         numbers = itertools.count()
-        places = list(itertools.accumulate(map(len, picked), initial=0))
+        places = list(itertools.accumulate(map(len, conversations), initial=0))
         queue: deque[tuple[int, Conversation]] = deque()
         requests: list[RequestTiming] = []
         failures: list[Exception] = []
 
         def add_pass() -> None:
-            for place, part in zip(places, picked, strict=False):
+            for place, part in zip(places, conversations, strict=False):
                 queue.append((place, mark_conversation(part, f"{mark}-{next(numbers)}")))
 
         async def work() -> None:
@@ -286,14 +286,14 @@ class BenchmarkRun:
         if not prompts or not client.endpoint.is_chat:
             return None
         self._publish("Asking without the schema", 0.98)
-        held: list[RequestTiming] = []
+        schema_timings: list[RequestTiming] = []
         free: list[RequestTiming] = []
         for place, prompt in enumerate(prompts[:SCHEMA_PAIRS]):
-            turns = [(held, prompt), (free, msgspec.structs.replace(prompt, json_schema=None))]
-            for requests, turn in turns if len(held) % 2 else reversed(turns):
-                (marked,) = mark_conversation((turn,), _new_mark())
-                requests.append(await client.send(marked, place=place))
-        return compare_speeds(free, held, seed=seed)
+            turns = [(schema_timings, prompt), (free, msgspec.structs.replace(prompt, json_schema=None))]
+            for requests, turn in turns if len(schema_timings) % 2 else reversed(turns):
+                (marked_turn,) = mark_conversation((turn,), _new_mark())
+                requests.append(await client.send(marked_turn, place=place))
+        return compare_speeds(free, schema_timings, seed=seed)
 
     async def _measure_lora_cost(
         self, request: StartBenchmark, target: OpenTarget, rounds: dict[int, list[BenchmarkRound]]
@@ -310,7 +310,7 @@ class BenchmarkRun:
         except Conflict:
             target.notes.append("Without its LoRA adapters it was not measured: other programs were busy.")
             return None
-        with_loras = [timed for part in rounds[max(rounds)] for timed in part.requests]
+        with_loras = [timing for part in rounds[max(rounds)] for timing in part.requests]
         return compare_speeds(without.requests, with_loras, seed=request.settings.seed)
 
     async def _check_calls(self, target: OpenTarget, request: StartBenchmark) -> tuple[int, int]:
@@ -318,8 +318,8 @@ class BenchmarkRun:
         if request.settings.workload is not Workload.TOOL or target.resolved is None:
             return 0, 0
 
-        def publish(done: int, count: int) -> None:
-            self._publish(f"Asking for tool calls, {done} of {count} done", 0.98 + 0.02 * done / count)
+        def publish(done_count: int, count: int) -> None:
+            self._publish(f"Asking for tool calls, {done_count} of {count} done", 0.98 + 0.02 * done_count / count)
 
         tool = request.settings.tool
         return await count_valid_calls(self._services, target, self._read, tool=tool, publish=publish)
@@ -333,7 +333,7 @@ class BenchmarkRun:
     ) -> BenchmarkReceipt:
         settings = request.settings
         every = [part for level in rounds.values() for part in level]
-        timed = [make_timing for part in every for make_timing in part.requests]
+        timings = [make_timing for part in every for make_timing in part.requests]
         cold, warm = prefix
         machine = await self._services.machine.read()
         return BenchmarkReceipt(
@@ -350,9 +350,9 @@ class BenchmarkRun:
             memory=msgspec.structs.replace(target.memory, peak_bytes=self._peak_bytes or None),
             prediction=target.prediction,
             cost=summarize_cost(every, price_kwh=settings.price_kwh),
-            correctness=check_answers([*timed, *cold, *warm]),
+            correctness=check_answers([*timings, *cold, *warm]),
             notes=target.notes,
-            samples=[part.sample for part in timed],
+            samples=[part.sample for part in timings],
         )
 
     def _teach(self, receipt: BenchmarkReceipt) -> None:

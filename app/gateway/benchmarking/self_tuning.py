@@ -91,7 +91,7 @@ class SelfTuning(MeasuringJob[TuneChanged]):
         choices = await asyncio.to_thread(list_choices, services, model)
         load = await asyncio.to_thread(load_request_for, services, model, own=own)
         machine = await services.machine.read()
-        planned = (await fit_load(services, load)).options if machine.gpus else None
+        planned_options = (await fit_load(services, load)).options if machine.gpus else None
         about = services.adapters[choices.engine].descriptor
         kv_problem = "" if request.most_loss is None or tells_likely_tokens(about) else NO_LIKELY_TOKENS
         return CandidateScope(
@@ -100,8 +100,8 @@ class SelfTuning(MeasuringJob[TuneChanged]):
             threads=load.options.threads,
             logical_cores=machine.cpu.logical_cores.value,
             usable_cores=machine.cpu.usable_cores.value,
-            gpu_layers=planned.gpu_layers if planned is not None else None,
-            cpu_moe_layers=planned.cpu_moe_layers if planned is not None else None,
+            gpu_layers=planned_options.gpu_layers if planned_options is not None else None,
+            cpu_moe_layers=planned_options.cpu_moe_layers if planned_options is not None else None,
             draft=choices.draft,
             draft_candidates=await asyncio.to_thread(_list_drafts, services, model, choices),
             tries_kv=request.most_loss is not None and not kv_problem,
@@ -120,7 +120,7 @@ class SelfTuning(MeasuringJob[TuneChanged]):
             own,
             choice.candidates,
             seed=request.seed,
-            elapsed=lambda: self._clock() - begun_at,
+            elapsed_s=lambda: self._clock() - begun_at,
             duration_s=request.duration_s,
         )
         settings = BenchmarkSettings(
@@ -133,25 +133,25 @@ class SelfTuning(MeasuringJob[TuneChanged]):
         engine = ""
         disturbances: set[str] = set()
 
-        async def visit_model(changed: ModelSettings) -> list[BenchmarkSample]:
+        async def visit_model(changed_settings: ModelSettings) -> list[BenchmarkSample]:
             nonlocal engine
-            slots = changed.slots or self._services.settings.get_int("models.slots")
-            if changed != own:
-                await self._require_room(model, changed, LoadOptions(slots=slots))
+            slots = changed_settings.slots or self._services.settings.get_int("models.slots")
+            if changed_settings != own:
+                await self._require_room(model, changed_settings, LoadOptions(slots=slots))
             start = StartBenchmark(
                 model=request.model,
                 settings=msgspec.structs.replace(settings, load=LoadOptions(slots=slots)),
                 keeps_disturbed=request.keeps_disturbed,
             )
-            timed, engine = await run.time_settings(start, changed)
-            if not timed.is_quiet:
-                disturbances.update(round_disturbances([timed]))
-            return [part.sample for part in timed.requests]
+            timings, engine = await run.time_settings(start, changed_settings)
+            if not timings.is_quiet:
+                disturbances.update(round_disturbances([timings]))
+            return [part.sample for part in timings.requests]
 
         await search.find_survivors(visit_model, self._publish_stage)
         losses = await self._measure_losses(request, search)
-        kept = await search.decide(visit_model, self._publish_stage)
-        result = search.make_result(model.name, engine, kept, losses)
+        kept_candidates = await search.decide(visit_model, self._publish_stage)
+        result = search.make_result(model.name, engine, kept_candidates, losses)
         result = msgspec.structs.replace(result, entries=[*result.entries, *choice.untried])
         if disturbances:
             result = msgspec.structs.replace(result, is_change=False, disturbances=sorted(disturbances)[-1:])
@@ -159,11 +159,11 @@ class SelfTuning(MeasuringJob[TuneChanged]):
             await keep_settings(self._services, model, result.settings)
         self.job.keep(result=result)
 
-    async def _require_room(self, model: "ModelInfo", changed: ModelSettings, options: LoadOptions) -> None:
+    async def _require_room(self, model: "ModelInfo", changed_settings: ModelSettings, options: LoadOptions) -> None:
         """Raise BadRequest where changed settings take more memory than the model can have here."""
         from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- as above
 
-        load = await asyncio.to_thread(load_request_for, self._services, model, options, own=changed)
+        load = await asyncio.to_thread(load_request_for, self._services, model, options, own=changed_settings)
         needs = (await fit_load(self._services, load, is_fixed=True)).needs
         capacity = await self._services.supervisor.model_capacity(model.runs_as)
         if needs is not None and any(size > capacity.get(pool, size) for pool, size in needs.pools.items()):

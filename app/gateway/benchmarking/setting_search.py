@@ -40,10 +40,10 @@ class SettingSearch:
         candidates: Sequence[SettingCandidate],
         *,
         seed: int,
-        elapsed: Callable[[], float],
+        elapsed_s: Callable[[], float],
         duration_s: float,
     ) -> None:
-        self.own, self.candidates, self.elapsed = own, list(candidates), elapsed
+        self.own, self.candidates, self.elapsed = own, list(candidates), elapsed_s
         self.samples: dict[str, list[BenchmarkSample]] = {BEFORE: []}
         self.problems: dict[str, str] = {}
         self.finals: tuple[list[BenchmarkSample], list[BenchmarkSample]] = ([], [])
@@ -78,33 +78,33 @@ class SettingSearch:
 
     async def decide(self, visit: Visit, publish: Callable[[str, float], None]) -> list[SettingCandidate]:
         """Return what is kept: the fastest of each kind together, if the whole is better in turns with what was."""
-        kept = self.faster
-        if not kept:
+        kept_candidates = self.faster
+        if not kept_candidates:
             self.finals = (self.samples[BEFORE], self.samples[BEFORE])
             return []
-        for attempt in (kept, kept[:1]):
+        for attempt in (kept_candidates, kept_candidates[:1]):
             if await self._is_confirmed(attempt, visit, publish):
                 return attempt
-            if len(kept) == 1:
+            if len(kept_candidates) == 1:
                 break
         return []
 
     def make_result(
-        self, model: str, engine: str, kept: Sequence[SettingCandidate], losses: Mapping[str, float]
+        self, model: str, engine: str, kept_candidates: Sequence[SettingCandidate], losses: Mapping[str, float]
     ) -> TuneResult:
         """Return what came of it."""
-        before, after = self.finals if kept else (self.finals[0], self.finals[0])
+        before, after = self.finals if kept_candidates else (self.finals[0], self.finals[0])
         ratios = answer_ratios(before, after)
         return TuneResult(
             model=model,
             engine=engine,
-            is_change=bool(kept),
-            sentence=describe_tuning(kept, ratios),
+            is_change=bool(kept_candidates),
+            sentence=describe_tuning(kept_candidates, ratios),
             entries=[
                 candidate_result(
                     candidate,
                     self.samples,
-                    is_kept=candidate in kept,
+                    is_kept=candidate in kept_candidates,
                     loss=losses.get(candidate.name),
                     problem=self.problems.get(candidate.name, ""),
                 )
@@ -114,41 +114,41 @@ class SettingSearch:
             after=answer_figures(after),
             ratios=ratios,
             settings_before=self.own,
-            settings=self._apply(kept),
+            settings=self._apply(kept_candidates),
             duration_s=self.elapsed(),
         )
 
-    def _apply(self, kept: Sequence[SettingCandidate]) -> ModelSettings:
-        changed = self.own
-        for candidate in kept:
-            changed = candidate.apply_to(changed)
-        return changed
+    def _apply(self, kept_candidates: Sequence[SettingCandidate]) -> ModelSettings:
+        changed_settings = self.own
+        for candidate in kept_candidates:
+            changed_settings = candidate.apply_to(changed_settings)
+        return changed_settings
 
     async def _is_confirmed(
-        self, kept: Sequence[SettingCandidate], visit: Visit, publish: Callable[[str, float], None]
+        self, kept_candidates: Sequence[SettingCandidate], visit: Visit, publish: Callable[[str, float], None]
     ) -> bool:
-        changed = self._apply(kept)
+        changed_settings = self._apply(kept_candidates)
         before: list[BenchmarkSample] = []
         after: list[BenchmarkSample] = []
         for turn in range(FINAL_TURNS):
             share = 1 - FINAL_SHARE + FINAL_SHARE * turn / FINAL_TURNS
-            publish(f"Comparing {', '.join(part.name for part in kept)} with before", share)
+            publish(f"Comparing {', '.join(part.name for part in kept_candidates)} with before", share)
             before += await visit(self.own)
             try:
-                after += await visit(changed)
+                after += await visit(changed_settings)
             except (EngineFailed, UserError) as error:
                 if isinstance(error, Conflict):
                     raise
-                self.drop(kept[0].name, str(error))
+                self.drop(kept_candidates[0].name, str(error))
                 break
         self.finals = (before, after or before)
         return bool(after) and is_better(answer_ratios(before, after).e2e)
 
     async def _visit_one(self, name: str, visit: Visit) -> None:
         """Measure one; an engine that cannot run so is out of it. Raises Conflict where others disturb it."""
-        changed = self.own if name == BEFORE else self._by_name[name].apply_to(self.own)
+        changed_settings = self.own if name == BEFORE else self._by_name[name].apply_to(self.own)
         try:
-            self.samples.setdefault(name, []).extend(await visit(changed))
+            self.samples.setdefault(name, []).extend(await visit(changed_settings))
         except (EngineFailed, UserError) as error:
             if isinstance(error, Conflict) or name == BEFORE:
                 raise

@@ -227,11 +227,11 @@ async def _load_once(
 
 def _options_for(request: StartBenchmark, model: ModelInfo, density: float) -> LoadOptions:
     """Return how to load a model: a slot for each request at once, and a context that its prompts fit in."""
-    settings, chosen = request.settings, request.settings.load
+    settings, load_options = request.settings, request.settings.load
     prompts = _make_conversations(settings, request.prompts, model.trained_context, density)
-    needed = max(_LEAST_CONTEXT, estimate_context(prompts, density))
-    context = chosen.context or min(needed, model.trained_context or needed)
-    return msgspec.structs.replace(chosen, slots=chosen.slots or max(settings.concurrency), context=context)
+    needed_context = max(_LEAST_CONTEXT, estimate_context(prompts, density))
+    context = load_options.context or min(needed_context, model.trained_context or needed_context)
+    return msgspec.structs.replace(load_options, slots=load_options.slots or max(settings.concurrency), context=context)
 
 
 def _load_of(
@@ -325,10 +325,10 @@ def _make_conversations(
 
 def _describe_options(options: LaunchOptions) -> dict[str, str | int | float | bool]:
     """Return what an engine was started with, as far as it differs from nothing; no paths."""
-    named = {
+    named_options = {
         name: value
         for name in ("context", "slots", "threads", "gpu_layers", "cpu_moe_layers", "kv_type", "flash_attention")
         if (value := getattr(options, name)) is not None
     }
     extra = {"extra_args": " ".join(options.extra_args)} if options.extra_args else {}
-    return {**named, **({"draft": options.draft_name} if options.draft is not None else {}), **extra}
+    return {**named_options, **({"draft": options.draft_name} if options.draft is not None else {}), **extra}

@@ -35,15 +35,15 @@ async def count_valid_calls(
     tools = await asyncio.to_thread(list_tools, tool)
     tasks = list_tasks() if tools else []
     asker, begun_at = TrialAsker(services, target, _ANSWER_TOKENS, read), time.monotonic()
-    done = valid = 0
+    done_count = valid = 0
     for task in tasks:
         if time.monotonic() - begun_at > MOST_S:
             break
-        publish(done, len(tasks))
+        publish(done_count, len(tasks))
         about = (await asker.ask(_make_conversation(task, tools))).about
         valid += about.calls > 0 and about.valid_calls == about.calls
-        done += 1
-    return done, valid
+        done_count += 1
+    return done_count, valid
 
 
 def _make_conversation(task: str, tools: Sequence[ToolDefinition]) -> ConversationRequest:

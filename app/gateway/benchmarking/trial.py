@@ -64,13 +64,13 @@ class Trials(MeasuringJob[TrialChanged]):
         models = [await require_own_model(self._services, name) for name in (request.model, _against(request))]
         if models[0].name == models[1].name and not request.engine:
             raise BadRequest("Name another model or an engine to set against.", code="nothing_to_compare")
-        kept = find_kept_requests(inspector, model=models[0].name, count=request.requests, ids=request.ids)
+        kept_requests = find_kept_requests(inspector, model=models[0].name, count=request.requests, ids=request.ids)
         for engine, name in (("", request.model), (request.engine, _against(request))):
-            await check_request(self._services, _load_for(request, kept, engine, name))
+            await check_request(self._services, _load_for(request, kept_requests, engine, name))
         self._words, self._undo, self._request = [], None, None
         return self.job.start(
             TrialChanged(model=models[0].name, stage="Getting ready", fraction=0.0),
-            lambda: self._measure(self._run(request, models[0], kept)),
+            lambda: self._measure(self._run(request, models[0], kept_requests)),
         )
 
     def list_words(self, inspector: "RequestInspector") -> list[TrialWords]:
@@ -128,14 +128,14 @@ class Trials(MeasuringJob[TrialChanged]):
             for name in names:
                 self._services.events.publish(SettingChanged(name=name))
 
-    async def _run(self, request: StartTrial, model: "ModelInfo", kept: "list[KeptRequest]") -> None:
+    async def _run(self, request: StartTrial, model: "ModelInfo", kept_requests: "list[KeptRequest]") -> None:
         from app.benchmark.trials import compare_answers, summarize_side, summarize_trial  # noqa: PLC0415 -- start-up must not pay for it
 
-        first, written_before = await self._ask_side(request, kept, ("", request.model), 0.0)
-        second, written = await self._ask_side(request, kept, (request.engine, _against(request)), 0.5)
+        first, written_before = await self._ask_side(request, kept_requests, ("", request.model), 0.0)
+        second, second_answers = await self._ask_side(request, kept_requests, (request.engine, _against(request)), 0.5)
         comparisons = [
             compare_answers(part.id, _prompt_text(part), before, after)
-            for part, before, after in zip(kept, written_before, written, strict=True)
+            for part, before, after in zip(kept_requests, written_before, second_answers, strict=True)
         ]
         result = TrialResult(
             at=time.time(),
@@ -148,7 +148,7 @@ class Trials(MeasuringJob[TrialChanged]):
         )
         self._words = [
             TrialWords(id=part.id, first=before.text, second=after.text)
-            for part, before, after in zip(kept, written_before, written, strict=True)
+            for part, before, after in zip(kept_requests, written_before, second_answers, strict=True)
         ]
         self._request = request
         summary = summarize_trial(result)
@@ -156,7 +156,7 @@ class Trials(MeasuringJob[TrialChanged]):
         self.job.keep(result=summary)
 
     async def _ask_side(
-        self, request: StartTrial, kept: "list[KeptRequest]", model_on_engine: tuple[str, str], begin: float
+        self, request: StartTrial, kept_requests: "list[KeptRequest]", model_on_engine: tuple[str, str], begin: float
     ) -> "tuple[_AskedSide, list[WrittenAnswer]]":
         """Return what one side came to, and its answers: those that did not come say why."""
         from app.benchmark.trials import WrittenAnswer  # noqa: PLC0415 -- as above
@@ -166,16 +166,16 @@ class Trials(MeasuringJob[TrialChanged]):
         from app.gateway.benchmarking.trial_requests import TrialAsker  # noqa: PLC0415 -- as above
 
         engine, model = model_on_engine
-        start = _load_for(request, kept, engine, model)
+        start = _load_for(request, kept_requests, engine, model)
         self.job.tell(stage=f"{model}: Loading the model", fraction=begin)
         try:
             async with open_target(self._services, start) as target:
                 asker = TrialAsker(self._services, target, request.answer_tokens, self._read or read_counters)
                 await asker.warm_up()
                 answers: list[WrittenAnswer] = []
-                for number, part in enumerate(kept):
-                    share = begin + 0.5 * number / len(kept)
-                    self.job.tell(stage=f"{model}: Request {number + 1} of {len(kept)}", fraction=share)
+                for number, part in enumerate(kept_requests):
+                    share = begin + 0.5 * number / len(kept_requests)
+                    self.job.tell(stage=f"{model}: Request {number + 1} of {len(kept_requests)}", fraction=share)
                     answers.append(await asker.ask(part.conversation))
                 side = TrialSide(target=target.about, load_s=target.load_s, memory=await asker.read_memory())
                 return _AskedSide(side, asker.disturbances), answers
@@ -183,7 +183,7 @@ class Trials(MeasuringJob[TrialChanged]):
             if begin == 0.0:  # without the first there is nothing to set against
                 raise
             side = TrialSide(target=BenchmarkTarget(model=model, engine=engine), error=str(error))
-            return _AskedSide(side, []), [WrittenAnswer(about=TrialAnswer(error=str(error))) for _ in kept]
+            return _AskedSide(side, []), [WrittenAnswer(about=TrialAnswer(error=str(error))) for _ in kept_requests]
 
 
 class _AskedSide(msgspec.Struct, frozen=True):
@@ -197,12 +197,12 @@ def _against(request: StartTrial) -> str:
     return request.against or request.model
 
 
-def _load_for(request: StartTrial, kept: "list[KeptRequest]", engine: str, model: str) -> StartBenchmark:
+def _load_for(request: StartTrial, kept_requests: "list[KeptRequest]", engine: str, model: str) -> StartBenchmark:
     """Return what loads a side as a benchmark would, with room for the requests."""
     settings = BenchmarkSettings(
-        workload=Workload.FILE, requests=len(kept), answer_tokens=max(2, request.answer_tokens), engine=engine
+        workload=Workload.FILE, requests=len(kept_requests), answer_tokens=max(2, request.answer_tokens), engine=engine
     )
-    return StartBenchmark(model=model, settings=settings, prompts=[part.prompt for part in kept])
+    return StartBenchmark(model=model, settings=settings, prompts=[part.prompt for part in kept_requests])
 
 
 def _prompt_text(part: "KeptRequest") -> str:

@@ -106,18 +106,18 @@ class TrialAsker:
         return msgspec.structs.replace(self._target.memory, peak_bytes=counters.engine_bytes or None)
 
     async def _ask_engine(self, conversation: ConversationRequest) -> WrittenAnswer:
-        endpoint, resolved = self._target.endpoint, self._target.resolved or _no_model()
-        plan = await plan_fallbacks(self._services, resolved, conversation)
+        endpoint, resolved_model = self._target.endpoint, self._target.resolved or _no_model()
+        plan = await plan_fallbacks(self._services, resolved_model, conversation)
         body = with_fields(plan.body, {"model": endpoint.model, "temperature": 0})
         # llama-server closes idle connections whenever it likes: each answer gets one of its own.
         headers = {"Content-Type": "application/json", "Connection": "close", "Authorization": f"Bearer {endpoint.key}"}
-        collected = _TimedEvents(plan)
+        collector = _TimedEvents(plan)
         async with self._services.http.post(endpoint.url, data=body, headers=headers, timeout=_TIMEOUT) as response:
             if response.status != HTTPStatus.OK:
                 raise error_from_refusal(await response.content.read(_MOST_REFUSAL), response.status)
             async for piece in response.content.iter_any():
-                collected.feed(piece)
-        return collected.make_answer(conversation)
+                collector.feed(piece)
+        return collector.make_answer(conversation)
 
 
 class _TimedEvents:

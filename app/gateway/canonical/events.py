@@ -184,12 +184,14 @@ class ToolCallAssembler:
 
     def add_delta(self, delta: ToolCallDelta) -> None:
         """Take the next piece."""
-        known = self._calls.get(delta.index)
-        if known is None:
+        known_call = self._calls.get(delta.index)
+        if known_call is None:
             self._calls[delta.index] = ToolCall(id=delta.id, name=delta.name, arguments=delta.arguments)
             return
         self._calls[delta.index] = ToolCall(
-            id=known.id or delta.id, name=known.name or delta.name, arguments=known.arguments + delta.arguments
+            id=known_call.id or delta.id,
+            name=known_call.name or delta.name,
+            arguments=known_call.arguments + delta.arguments,
         )
 
     def all_calls(self) -> tuple[ToolCall, ...]:

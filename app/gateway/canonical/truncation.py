@@ -43,13 +43,13 @@ def truncate_request(request: ConversationRequest, *, prompt_tokens: int, contex
     answer = min(request.limits.max_tokens or _USUAL_ANSWER, context // _LARGEST_ANSWER_SHARE)
     total = sum(map(_letters, request.messages))
     surplus = total * max(0, prompt_tokens - context + answer) / max(1, prompt_tokens)
-    letters_to_keep, kept = sum(map(_letters, rest)) - surplus, None
-    for kept in _shorter_turns(rest):
-        if sum(map(_letters, kept)) <= letters_to_keep:
+    letters_to_keep, kept_letters = sum(map(_letters, rest)) - surplus, None
+    for kept_letters in _shorter_turns(rest):
+        if sum(map(_letters, kept_letters)) <= letters_to_keep:
             break
-    if kept is None:
+    if kept_letters is None:
         return None
-    messages = (*system, *kept)
+    messages = (*system, *kept_letters)
     return TruncatedRequest(msgspec.structs.replace(request, messages=messages), len(request.messages) - len(messages))
 
 

@@ -160,15 +160,15 @@ class AnswerWriter:
         if whole:
             parts = await self._read_documents(job, live, inputs.path, (whole, long))
             try:
-                given = inputs._replace(parts=parts, may_be_cut=False)
-                return parts, await self._write_round(job, live, observation, given)
+                round_inputs = inputs._replace(parts=parts, may_be_cut=False)
+                return parts, await self._write_round(job, live, observation, round_inputs)
             except (ContextOverflow, EngineFailed) as error:
                 if error.code not in _TOO_LONG:
                     raise
             long = [*long, *whole]
         parts = await self._read_documents(job, live, inputs.path, ([], long))
-        with observation.observe_round(1) if whole else nullcontext(observation) as watched:
-            return parts, await self._write_round(job, live, watched, inputs._replace(parts=parts))
+        with observation.observe_round(1) if whole else nullcontext(observation) as watched_round:
+            return parts, await self._write_round(job, live, watched_round, inputs._replace(parts=parts))
 
     async def _write_round(
         self, job: AnswerJob, live: LiveAnswer, observation: Observation, inputs: "_Round"
@@ -181,10 +181,10 @@ class AnswerWriter:
         request = msgspec.structs.replace(request, tools=inputs.tools)
         upstream = await self._make_upstream_request(job, request)
         sink = _LiveAnswerSink(live, observation)
-        trimming = self._make_trimming(job, inputs.path, live).options(request) if inputs.may_be_cut else None
+        trimming_options = self._make_trimming(job, inputs.path, live).options(request) if inputs.may_be_cut else None
         others = find_fallback(self._services, observation, RequestJob(upstream))
         engines = self._engines if others is None else dataclasses.replace(self._engines, others=others)
-        end = await translate_answer(engines, upstream, observation, sink, trimming)
+        end = await translate_answer(engines, upstream, observation, sink, trimming_options)
         if isinstance(end, AnswerFailed):
             raise error_from_engine(end)
         live.note_finish(end, observation.tokens.timings)
@@ -305,17 +305,17 @@ async def _watch_memory(supervisor: Supervisor, model: str, live: LiveAnswer) ->
     """Say which models hold the memory that this one waits for: they answer first, one after another."""
     while not live.content:
         await asyncio.sleep(_LOOK_AT_MEMORY_S)
-        waiting = (await supervisor.read_memory()).waiting
-        others = next((load.waits_for for load in waiting if load.model == model), [])
+        waiting_models = (await supervisor.read_memory()).waiting
+        others = next((load.waits_for for load in waiting_models if load.model == model), [])
         if others:
             live.report_progress(f"Waiting until {', '.join(others)} is done: both do not fit into memory")
 
 
 async def _follow_loading(supervisor: Supervisor, events: EventHub, model: str, live: LiveAnswer) -> None:
-    with events.subscribe() as happening:
+    with events.subscribe() as event_stream:
         for status in supervisor.list_statuses():
             _report_status(status, model, live)
-        async for event in happening:
+        async for event in event_stream:
             if isinstance(event, EngineChanged):
                 _report_status(event.status, model, live)
 

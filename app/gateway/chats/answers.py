@@ -144,9 +144,9 @@ class ChatAnswers:
         live = self._find(chat, message)
         if live is not None:
             return live.follow(offset)
-        stored = await self._load_stored(chat, message)
+        stored_message = await self._load_stored(chat, message)
         live = self._find(chat, message)  # begun since we looked
-        return live.follow(offset) if live is not None else _replay_finished(stored, offset)
+        return live.follow(offset) if live is not None else _replay_finished(stored_message, offset)
 
     async def stop(self, chat: str, message: str) -> Message:
         """End an answer with what is written and return it; one that has ended stays as it is. Raises NotFound."""
@@ -199,18 +199,18 @@ class ChatAnswers:
             job = dataclasses.replace(job, continues=turn.continues)
         observation = Observation(Caller(), self._observers)
         observation.note_model(Route.CHAT, target.model.name)
-        writing = asyncio.create_task(self._writer.write(job, live, observation))
-        live.begin_writing(stored_turn.answer, writing)
-        self._background.spawn(self._conduct(live, writing, observation, target))
+        write_task = asyncio.create_task(self._writer.write(job, live, observation))
+        live.begin_writing(stored_turn.answer, write_task)
+        self._background.spawn(self._conduct(live, write_task, observation, target))
         return stored_turn
 
     async def _conduct(
-        self, live: LiveAnswer, writing: "asyncio.Task[None]", observation: Observation, target: ResolvedModel
+        self, live: LiveAnswer, write_task: "asyncio.Task[None]", observation: Observation, target: ResolvedModel
     ) -> None:
         """See one answer through to its end, whatever that is."""
         services = self._services
         services.events.publish(ChatChanged(chat=live.chat))
-        final = await self._wait_until_written(live, writing)
+        final = await self._wait_until_written(live, write_task)
         observation.outcome = _OUTCOMES.get(final.status, ExchangeOutcome.CLIENT_GONE)
         observation.end()
         try:
@@ -253,11 +253,11 @@ class ChatAnswers:
             live.publish_final(replace(final, status=MessageStatus.FAILED, error=final.error or _error_text(fault)))
             await self._store_later(live.message)
 
-    async def _wait_until_written(self, live: LiveAnswer, writing: "asyncio.Task[None]") -> Message:
+    async def _wait_until_written(self, live: LiveAnswer, write_task: "asyncio.Task[None]") -> Message:
         """Wait until nothing more is written and return the message as it is to be stored."""
         try:
-            await self._save_while(live, writing)
-            await writing
+            await self._save_while(live, write_task)
+            await write_task
         except asyncio.CancelledError:
             return live.final_message(live.ending or MessageStatus.INTERRUPTED)
         except RoundhouseError as error:
@@ -270,17 +270,17 @@ class ChatAnswers:
                 MessageStatus.FAILED, error=_error_text(Bug("There was an error in Roundhouse.", hint="See the log."))
             )
         finally:
-            writing.cancel()
+            write_task.cancel()
         return live.final_message(MessageStatus.COMPLETE)
 
-    async def _save_while(self, live: LiveAnswer, writing: "asyncio.Task[None]") -> None:
+    async def _save_while(self, live: LiveAnswer, write_task: "asyncio.Task[None]") -> None:
         """Save what is written once a second. Raises StorageFault when that fails: writing on would be for nothing."""
-        saved = live.message
-        while not (await asyncio.wait({writing}, timeout=SAVE_EVERY_S))[0]:
+        saved_message = live.message
+        while not (await asyncio.wait({write_task}, timeout=SAVE_EVERY_S))[0]:
             now = live.message
-            if now != saved:
+            if now != saved_message:
                 await self._services.chats.save_answer(now)
-                saved = now
+                saved_message = now
 
     async def _store_later(self, final: Message) -> None:
         """Keep trying to store how an answer ended; the disk may have space again."""
@@ -296,10 +296,10 @@ class ChatAnswers:
         return live if live is not None and live.chat == chat else None
 
     async def _load_stored(self, chat: str, message: str) -> Message:
-        stored = await self._services.chats.read_message(chat, message)
-        if stored.role is not Role.ASSISTANT:
+        stored_message = await self._services.chats.read_message(chat, message)
+        if stored_message.role is not Role.ASSISTANT:
             raise NotFound("That message is a question, not an answer.", code="message_not_found")
-        return stored
+        return stored_message
 
     def _as_now(self, message: Message) -> Message:
         live = self._live.get(message.id)

@@ -128,10 +128,12 @@ def _turns_of_calls(message: Message, calls: Iterable[AnswerToolCall], longest: 
             content.append(canonical.Thinking(message.reasoning[reasoning_at : together[0].reasoning_at].strip()))
             reasoning_at = together[0].reasoning_at
         content += [canonical.Text(words)] if words else []
-        named = [(call, function_name(call.server, call.tool) if call.server else call.tool) for call in together]
-        content += [canonical.ToolCall(id=call.id, name=name, arguments=call.arguments or "{}") for call, name in named]
+        named_calls = [(call, function_name(call.server, call.tool) if call.server else call.tool) for call in together]
+        content += [
+            canonical.ToolCall(id=call.id, name=name, arguments=call.arguments or "{}") for call, name in named_calls
+        ]
         yield canonical.MessageRole.ASSISTANT, content
-        for call, name in named:
+        for call, name in named_calls:
             yield canonical.MessageRole.TOOL, [_result_of(call, name, longest)]
 
 
@@ -143,10 +145,10 @@ def _result_of(call: AnswerToolCall, name: str, longest: int) -> canonical.ToolR
 
 def _join_texts(parts: Iterable[canonical.Part]) -> tuple[canonical.Part, ...]:
     """Return the parts with texts that follow each other made one, a blank line between them: templates put none."""
-    joined: list[canonical.Part] = []
+    joined_parts: list[canonical.Part] = []
     for part in parts:
-        if joined and isinstance(part, canonical.Text) and isinstance(last := joined[-1], canonical.Text):
-            joined[-1] = canonical.Text(f"{last.text}\n\n{part.text}")
+        if joined_parts and isinstance(part, canonical.Text) and isinstance(last := joined_parts[-1], canonical.Text):
+            joined_parts[-1] = canonical.Text(f"{last.text}\n\n{part.text}")
         else:
-            joined.append(part)
-    return tuple(joined)
+            joined_parts.append(part)
+    return tuple(joined_parts)

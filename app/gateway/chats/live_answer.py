@@ -91,13 +91,13 @@ class LiveAnswer:
         """What it has cost so far."""
         return self._cost
 
-    def begin_writing(self, message: Message, writing: "asyncio.Task[None]") -> None:
+    def begin_writing(self, message: Message, write_task: "asyncio.Task[None]") -> None:
         """Take over what the store made of the message, and the task that writes it."""
         self._message = message
         self.attachments = list(message.attachments)
-        self._writing = writing
+        self._writing = write_task
         if self.ending is not None:
-            writing.cancel()
+            write_task.cancel()
 
     def end_early(self, status: MessageStatus) -> None:
         """Have it end now, with what is written. The first who asks decides how that is called."""
@@ -146,14 +146,14 @@ class LiveAnswer:
         """Answer a call that waits. Raises NotFound, and Conflict for one that was decided."""
         if call not in self.calls:
             raise NotFound("There is no such call in this answer.", code="call_not_found")
-        waiting = self._decisions.get(call)
-        if waiting is None or waiting.done():
+        open_decision = self._decisions.get(call)
+        if open_decision is None or open_decision.done():
             raise Conflict("That call was decided already.", code="call_decided")
-        waiting.set_result(decision)
+        open_decision.set_result(decision)
 
-    def note_omitted(self, omitted: Omission) -> None:
+    def note_omitted(self, omission: Omission) -> None:
         """Note what it is made without."""
-        self.omitted = omitted
+        self.omitted = omission
 
     def note_files(self, files: Sequence[WholeFile]) -> None:
         """Note which files it is given whole."""
@@ -254,8 +254,8 @@ class LiveAnswer:
 
 def call_event(call: AnswerToolCall, message: Message) -> AnswerCallChanged:
     """Return what readers are told of a call: how far it is, and the files that it made."""
-    made = [file for file in message.attachments if file.hash in call.files]
-    return AnswerCallChanged(call=call, attachments=made)
+    drawn_files = [file for file in message.attachments if file.hash in call.files]
+    return AnswerCallChanged(call=call, attachments=drawn_files)
 
 
 def _break_after(text: str) -> str:
@@ -324,5 +324,5 @@ class AnswerCost:
         """Return tokens per second after the first one."""
         if tokens is None or tokens <= 1 or self._first is None:
             return None
-        spent = self._last - self._first - self._paused_s
-        return (tokens - 1) / spent if spent > 0 else None
+        spent_s = self._last - self._first - self._paused_s
+        return (tokens - 1) / spent_s if spent_s > 0 else None

@@ -60,9 +60,9 @@ class ModelRequests:
         """Return a summary of these messages, and of what `before` sums up; nothing if the model writes none."""
         summary = before
         for part in _split_text("\n\n".join(map(_quote_message, messages)), self.context_of(target)):
-            known = f"Summary of what was before:\n{summary}\n\n" if summary else ""
+            known_text = f"Summary of what was before:\n{summary}\n\n" if summary else ""
             try:
-                summary = await self._ask_model(target, f"{known}{part}\n\n{_SUMMARY}", SUMMARY_TOKENS) or summary
+                summary = await self._ask_model(target, f"{known_text}{part}\n\n{_SUMMARY}", SUMMARY_TOKENS) or summary
             except ContextOverflow:
                 log.info("A part of a conversation could not be summarised: it is too long")
             except RoundhouseError as error:
@@ -72,9 +72,9 @@ class ModelRequests:
 
     def context_of(self, target: ResolvedModel) -> int:
         """Return how much a model keeps, in tokens; where it is not loaded what it would, if that is known."""
-        running = self._services.supervisor.list_statuses()
-        known = [status.context for status in running if status.model == target.load.source.name]
-        return next(filter(None, known), None) or target.load.options.context or _UNKNOWN_CONTEXT
+        statuses = self._services.supervisor.list_statuses()
+        known_contexts = [status.context for status in statuses if status.model == target.load.source.name]
+        return next(filter(None, known_contexts), None) or target.load.options.context or _UNKNOWN_CONTEXT
 
     async def _ask_model(self, target: ResolvedModel, question: str, most_tokens: int) -> str:
         request = canonical.ConversationRequest(

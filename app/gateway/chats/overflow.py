@@ -60,20 +60,20 @@ class OverflowTrimming(msgspec.Struct, frozen=True, kw_only=True):
     async def _prepare_shorter(self, work: ConversationRequest, shorter: ConversationRequest) -> UpstreamRequest:
         count = messages_in_turns(self.path, len(work.messages) - len(shorter.messages))
         if self.rule is OverflowRule.SUMMARISE:
-            omitted = await self._summarise(count)
-            shorter = with_summary(work, shorter, omitted, self.path)
+            omission = await self._summarise(count)
+            shorter = with_summary(work, shorter, omission, self.path)
         else:
-            omitted = Omission(count)
-        self.note(omitted)
+            omission = Omission(count)
+        self.note(omission)
         return await self.prepare(shorter)
 
     async def _summarise(self, count: int) -> Omission:
-        known = find_summary(self.path)
-        if known.count >= count:
-            return known
+        known_summary = find_summary(self.path)
+        if known_summary.count >= count:
+            return known_summary
         self.report("Summarising what does not fit")
-        new = self.path[known.count : count]
-        return Omission(count, await self.requests.summarise(self.target, new, known.summary))
+        new = self.path[known_summary.count : count]
+        return Omission(count, await self.requests.summarise(self.target, new, known_summary.summary))
 
 
 def find_summary(path: Sequence[Message]) -> Omission:
@@ -95,13 +95,13 @@ def messages_in_turns(path: Sequence[Message], turns: int) -> int:
 
 
 def with_summary(
-    work: ConversationRequest, shorter: ConversationRequest, omitted: Omission, path: Sequence[Message]
+    work: ConversationRequest, shorter: ConversationRequest, omission: Omission, path: Sequence[Message]
 ) -> ConversationRequest:
     """Return the request with what stands for its beginning said by the system."""
-    if not omitted.summary:
+    if not omission.summary:
         return shorter
     systems = [message for message in shorter.messages if message.role is MessageRole.SYSTEM]
     turns = [message for message in work.messages if message.role is not MessageRole.SYSTEM]
-    kept = next((at for at in range(len(turns) + 1) if messages_in_turns(path, at) >= omitted.count), len(turns))
-    summary = ConversationMessage(MessageRole.SYSTEM, (Text(_STANDS_FOR + omitted.summary),))
-    return msgspec.structs.replace(shorter, messages=(*systems, summary, *turns[kept:]))
+    kept_from = next((at for at in range(len(turns) + 1) if messages_in_turns(path, at) >= omission.count), len(turns))
+    summary = ConversationMessage(MessageRole.SYSTEM, (Text(_STANDS_FOR + omission.summary),))
+    return msgspec.structs.replace(shorter, messages=(*systems, summary, *turns[kept_from:]))

@@ -65,8 +65,8 @@ class SourceFinder:
         for file in long_files:
             live.note_source_problem(_NOT_WHOLE.format(name=file.name))
             hits += await self._search_file(file, question, live)
-        ranked = sorted(hits, key=lambda pair: -pair[1].score)
-        return number_sources(ranked, most_tokens=int(min(MOST_PASSAGE_TOKENS, context * PASSAGES_SHARE)))
+        ranked_hits = sorted(hits, key=lambda pair: -pair[1].score)
+        return number_sources(ranked_hits, most_tokens=int(min(MOST_PASSAGE_TOKENS, context * PASSAGES_SHARE)))
 
     async def _search_collection(self, name: str, question: str, live: LiveAnswer) -> list[tuple[str, Passage]]:
         try:
@@ -86,9 +86,9 @@ class SourceFinder:
     async def _search_file(self, file: Attachment, question: str, live: LiveAnswer) -> list[tuple[str, Passage]]:
         text = (await self._chats.read_file(file, AttachmentPart.TEXT)).decode()
 
-        def report(stage: CollectionStage, done: int, total: int) -> None:
+        def report(stage: CollectionStage, done_count: int, total: int) -> None:
             del stage
-            live.report_progress(f"Reading {file.name}", done / total if total else None)
+            live.report_progress(f"Reading {file.name}", done_count / total if total else None)
 
         try:
             await self._indexes.prepare(file, text, report)

@@ -24,9 +24,9 @@ async def keep_chats_tidy(chats: ChatStore, events: EventHub, *, every_s: float 
     while True:
         await asyncio.sleep(every_s)
         try:
-            purged = await chats.tidy()
+            purged_count = await chats.tidy()
         except StorageFault as error:  # such as a full disk; there is time until the next try
             log.info("The trash could not be emptied: %s", error)
             continue
-        for chat in purged:
+        for chat in purged_count:
             events.publish(ChatChanged(chat=chat, deleted=True))

@@ -73,16 +73,16 @@ class ToolSession:
         return here is None or here.permission is not McpPermission.BLOCK
 
     async def _answer_call(self, wish: ToolCall) -> None:
-        offered = self._model_tools.find_tool(wish.name)
-        if offered is None:
+        offered_tool = self._model_tools.find_tool(wish.name)
+        if offered_tool is None:
             failure = f"There is no tool {wish.name!r}."
             call = self._new_call(tool=wish.name, arguments=wish.arguments, state=ToolCallState.FAILED, result=failure)
             self._live.note_call(call)
             return
-        server, name = offered.server, offered.about.name
+        server, name = offered_tool.server, offered_tool.about.name
         call = self._new_call(server=server, tool=name, arguments=wish.arguments)
         try:
-            model_call = self._model_tools.read_call(offered, wish.arguments)
+            model_call = self._model_tools.read_call(offered_tool, wish.arguments)
         except (BadRequest, NotFound) as error:
             self._live.note_call(replace(call, state=ToolCallState.FAILED, result=str(error)))
             return
@@ -110,11 +110,11 @@ class ToolSession:
         decision = await self._live.wait_for_decision(call)
         permission = _LEFT.get(decision)
         if permission is not None:
-            kept = ChatToolPermission(
+            kept_permission = ChatToolPermission(
                 server=call.server, tool=call.tool, permission=permission, fingerprint=tool.about.fingerprint
             )
-            self._tools = self._tools.with_permission(kept)
-            await self._chats.set_tool_permission(self._chat, kept)
+            self._tools = self._tools.with_permission(kept_permission)
+            await self._chats.set_tool_permission(self._chat, kept_permission)
         return decision in _ALLOWING
 
     async def _make_call(self, call: AnswerToolCall, model_call: ModelCall) -> None:

@@ -44,14 +44,14 @@ def _worker(request: DeploymentRequest, container: Container, number: int) -> No
     first = number * request.cards
     cards = [str(card) for card in range(first, first + request.cards)]
     device: Node = {"driver": "nvidia", "device_ids": cards, "capabilities": ["gpu"]}
-    shared: dict[str, Node] = {
+    shared_nodes: dict[str, Node] = {
         "shm_size": Remark("8gb", "The processes of a replica's cards pass tensors through /dev/shm, 64 MiB otherwise.")
     }
     return {
         **_program(request, container),
         "environment": {**container.environment, "HF_HOME": Remark(MODELS, "Where the hub's files are kept.")},
         "volumes": [f"models:{MODELS}"],
-        **(shared if request.cards > 1 else {}),
+        **(shared_nodes if request.cards > 1 else {}),
         "deploy": {
             "resources": {
                 "reservations": {"devices": [Remark(device, "Cards of this replica alone, as nvidia-smi counts.")]}

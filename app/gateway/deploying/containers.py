@@ -47,13 +47,17 @@ def engine_container(request: DeploymentRequest, versions: Mapping[str, str]) ->
     net = ListenOptions(host=_EVERYWHERE, port=ENGINE_PORT, key="")
     plain = adapter.plan(source_of(request), LaunchOptions(), net, installation)
     plan = adapter.plan(source_of(request), options_of(request), net, installation)
-    module, *opening = _server_words(plain.processes[0].argv)
-    more = _server_words(plan.processes[0].argv)[1 + len(opening) :]
+    module, *opening_words = _server_words(plain.processes[0].argv)
+    more = _server_words(plan.processes[0].argv)[1 + len(opening_words) :]
     image = IMAGES[request.engine]
     return Container(
         image=image_of(request.engine, versions),
         command=("python3", "-m", module),
-        arguments=(*explain(opening, _AS_HERE), *explain(more, _AS_REQUESTED), *explain(image.drain_arguments, _DRAIN)),
+        arguments=(
+            *explain(opening_words, _AS_HERE),
+            *explain(more, _AS_REQUESTED),
+            *explain(image.drain_arguments, _DRAIN),
+        ),
         environment={name: text for name, text in plan.processes[0].env.items() if name not in _LOCAL_ONLY},
         key_arguments=image.key_arguments,
         readiness_path=plan.readiness.path,
@@ -85,7 +89,7 @@ def graph_containers(request: DeploymentRequest, versions: Mapping[str, str]) ->
     """Return Dynamo's frontend and one worker of it, which find each other through the cluster."""
     command_line = build_arguments(dynamo.TABLE, options_of(request), _installation("dynamo", versions))
     net = ListenOptions(host=_EVERYWHERE, port=ENGINE_PORT, key="")
-    opening = dynamo.worker_arguments(source_of(request), dynamo.KUBERNETES, ())
+    opening_arguments = dynamo.worker_arguments(source_of(request), dynamo.KUBERNETES, ())
     environment = {**_online(QUIET), **dynamo.PLAIN_LOG}
     image = image_of("dynamo", versions)
     routes = "As Roundhouse starts it itself: it routes by what it sent where; discovery goes through the cluster."
@@ -99,7 +103,7 @@ def graph_containers(request: DeploymentRequest, versions: Mapping[str, str]) ->
         Container(
             image=image,
             command=("python3", "-m", dynamo.WORKER),
-            arguments=(*explain(opening, _AS_HERE), *explain(command_line.args, _AS_REQUESTED)),
+            arguments=(*explain(opening_arguments, _AS_HERE), *explain(command_line.args, _AS_REQUESTED)),
             environment={**environment, "VLLM_NO_USAGE_STATS": "1"},
         ),
     )

@@ -44,11 +44,11 @@ def kubernetes_files(request: DeploymentRequest, versions: Mapping[str, str]) ->
         _disruption_budget(request),
         _network_policy(request),
     ]
-    routing = [*_discovery_rights(request), _router_deployment(request, router), _router_service(request)]
+    router_documents = [*_discovery_rights(request), _router_deployment(request, router), _router_service(request)]
     heading = f"{request.replicas} replicas of {request.model}, written by `roundhouse deploy render`."
     return [
         DeploymentFile(name="workers.yaml", text=write_documents(heading, workers)),
-        DeploymentFile(name="router.yaml", text=write_documents(_WHY_SMG, routing)),
+        DeploymentFile(name="router.yaml", text=write_documents(_WHY_SMG, router_documents)),
     ]
 
 

@@ -102,9 +102,9 @@ class Collections:
     async def find_record(self, name: str, key: str = "") -> CollectionRecord:
         """Return what is set of a collection, by id or name. Raises NotFound."""
         await self._loaded.wait()
-        allowed = [record for record in self._records.values() if not key or key in record.keys]
-        match = next((record for record in allowed if record.id == name), None) or next(
-            (record for record in allowed if record.name.casefold() == name.casefold()), None
+        allowed_records = [record for record in self._records.values() if not key or key in record.keys]
+        match = next((record for record in allowed_records if record.id == name), None) or next(
+            (record for record in allowed_records if record.name.casefold() == name.casefold()), None
         )
         if match is None:
             raise NotFound(
@@ -164,7 +164,7 @@ class Collections:
     async def remove_collection(self, name: str) -> Collection:
         """Remove a collection with its index; the folders stay as they are. Raises NotFound or StorageFault."""
         record = await self.find_record(name)
-        described = self._describe(record)
+        description = self._describe(record)
         del self._records[record.id]
         self._due.pop(record.id, None)
         if self._updating[0] == record.id:
@@ -174,7 +174,7 @@ class Collections:
             await asyncio.to_thread(self.records.remove, record.id)
         finally:
             self._events.publish(CollectionsChanged())
-        return described
+        return description
 
     def have_updated(self, collection: str) -> None:
         """Have a collection's folders looked at now."""
@@ -198,18 +198,20 @@ class Collections:
     async def read_text(self, name: str, file: str) -> DocumentText:
         """Return the text of a file of a collection as it is now. Raises NotFound, BadRequest or StorageFault."""
         record = await self.find_record(name)
-        known = await asyncio.to_thread(self._find_file, record.id, file)
-        if known is None:
+        known_file = await asyncio.to_thread(self._find_file, record.id, file)
+        if known_file is None:
             raise NotFound("There is no such file in that collection.", code="file_not_found")
         try:
-            content = await asyncio.to_thread(Path(known.path).read_bytes)
+            content = await asyncio.to_thread(Path(known_file.path).read_bytes)
         except OSError as error:
-            raise NotFound(f"{known.path} is not there any more.", code="file_not_found", detail=str(error)) from error
-        extraction = await self._files.read(Path(known.path).name, content)
+            raise NotFound(
+                f"{known_file.path} is not there any more.", code="file_not_found", detail=str(error)
+            ) from error
+        extraction = await self._files.read(Path(known_file.path).name, content)
         text = getattr(extraction, "text", "")
         if not text:
-            raise BadRequest(f"{known.path} has no text any more.", code="file_no_text")
-        return DocumentText(path=known.path, text=text)
+            raise BadRequest(f"{known_file.path} has no text any more.", code="file_no_text")
+        return DocumentText(path=known_file.path, text=text)
 
     def index_of(self, collection: str) -> DocumentIndex:
         """Return a collection's index."""
@@ -217,10 +219,10 @@ class Collections:
 
     async def wait_until_ready(self, collection: str) -> None:
         """Wait until nothing is to be done for a collection."""
-        with self._events.subscribe() as happening:
+        with self._events.subscribe() as event_stream:
             if self._is_ready(collection):
                 return
-            async for _ in happening:
+            async for _ in event_stream:
                 if self._is_ready(collection):
                     return
 
@@ -253,8 +255,8 @@ class Collections:
         self._updating = ("", Background())
 
     async def _run_update(self, record: CollectionRecord, work: CollectionWork) -> None:
-        def report(stage: CollectionStage, done: int, total: int) -> None:
-            work.stage, work.done, work.total = stage, done, total
+        def report(stage: CollectionStage, done_count: int, total: int) -> None:
+            work.stage, work.done, work.total = stage, done_count, total
             self._tell_progress()
 
         before = (work.problem, work.missing, work.figures)
@@ -304,8 +306,8 @@ class Collections:
     def _check_name(self, name: str, besides: str = "") -> None:
         if not name.strip():
             raise BadRequest("A collection needs a name.", code="invalid_value")
-        taken = {record.name.casefold() for record in self._records.values() if record.id != besides}
-        if name.strip().casefold() in taken:
+        taken_names = {record.name.casefold() for record in self._records.values() if record.id != besides}
+        if name.strip().casefold() in taken_names:
             raise Conflict(f"There is a collection {quote_value(name)} already.", code="name_taken")
 
     def _check_folders(self, folders: Sequence[str]) -> list[str]:

@@ -63,14 +63,14 @@ class IndexUpdate:
     def __init__(self, index: DocumentIndex, files: FileReader, models: DocumentModels, report: Report) -> None:
         self._index, self._files, self._models, self._report = index, files, models, report
 
-    async def run(self, folders: Sequence[str], excluded: Sequence[Path]) -> FolderChanges:
+    async def run(self, folders: Sequence[str], excluded_folders: Sequence[Path]) -> FolderChanges:
         """Bring the index up to date, and return what differed. Raises StorageFault, and what models raise."""
         async with open_writer(self._index) as writer:
-            changes = await writer.call(_compare, folders, excluded)
+            changes = await writer.call(_compare, folders, excluded_folders)
             for path in changes.gone:
                 await writer.call(IndexWriter.remove_file, path)
-            for done, file in enumerate(changes.to_read):
-                self._report(CollectionStage.READING, done, len(changes.to_read))
+            for done_count, file in enumerate(changes.to_read):
+                self._report(CollectionStage.READING, done_count, len(changes.to_read))
                 await self._read_file(writer, file)
             await embed_all(writer, self._models, self._report)
         return changes
@@ -111,16 +111,16 @@ async def embed_all(writer: WriterThread, models: DocumentModels, report: Report
     if present is not None and present.identity != model.identity:
         await writer.call(IndexWriter.use_model, None)
     figures = await writer.call(IndexWriter.figures)
-    done = figures.embedded
+    done_count = figures.embedded
     while passages := await writer.call(IndexWriter.list_unembedded, _BATCH):
-        report(CollectionStage.EMBEDDING, done, figures.passages)
+        report(CollectionStage.EMBEDDING, done_count, figures.passages)
         vectors = await models.embed_passages(model.name, [passage.text for passage in passages])
         await writer.call(_save_vectors, model, passages, vectors)
-        done += len(passages)
+        done_count += len(passages)
 
 
-def _compare(writer: IndexWriter, folders: Sequence[str], excluded: Sequence[Path]) -> FolderChanges:
-    return compare_folders(folders, writer.list_files(), excluded=excluded)
+def _compare(writer: IndexWriter, folders: Sequence[str], excluded_folders: Sequence[Path]) -> FolderChanges:
+    return compare_folders(folders, writer.list_files(), excluded_folders=excluded_folders)
 
 
 def _read_plain(file: DocumentFile) -> Extraction | ExtractionProblem | bytes:

@@ -60,14 +60,14 @@ class DocumentModels:
     async def find_embedder(self, present: str = "") -> DocumentModel | None:
         """Return the model that embeds: the one set, else that whose vectors are there (`present`), else any here."""
         models = await self._list_able(Route.EMBEDDINGS, EMBEDDING_SETTING)
-        kept = next((model for model in models if _identity_of(model) == present), None)
-        chosen = kept or self._in_use(models, Route.EMBEDDINGS)
-        return DocumentModel(chosen.name, _identity_of(chosen)) if chosen else None
+        present_model = next((model for model in models if _identity_of(model) == present), None)
+        chosen_model = present_model or self._in_use(models, Route.EMBEDDINGS)
+        return DocumentModel(chosen_model.name, _identity_of(chosen_model)) if chosen_model else None
 
     async def find_reranker(self) -> str:
         """Return the name of the model that reranks; nothing where there is none."""
-        chosen = self._in_use(await self._list_able(Route.RERANK, RERANKER_SETTING), Route.RERANK)
-        return chosen.name if chosen else ""
+        chosen_model = self._in_use(await self._list_able(Route.RERANK, RERANKER_SETTING), Route.RERANK)
+        return chosen_model.name if chosen_model else ""
 
     async def embed_question(self, model: str, text: str) -> list[float]:
         """Return the vector of a question. Raises RoundhouseError."""
@@ -153,8 +153,8 @@ class DocumentModels:
 
     async def _resolve(self, model: str, route: Route) -> ResolvedModel:
         services = self._services
-        resolved = await resolve_model(services, model, route=route)
-        return await with_probes(services.library, services.shared, services.events, resolved, route)
+        resolved_model = await resolve_model(services, model, route=route)
+        return await with_probes(services.library, services.shared, services.events, resolved_model, route)
 
 
 _SETTINGS = {Route.EMBEDDINGS: EMBEDDING_SETTING, Route.RERANK: RERANKER_SETTING}

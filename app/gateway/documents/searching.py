@@ -93,8 +93,8 @@ class PassageSearch:
     async def _rerank(self, model: str, question: str, passages: Sequence[Passage]) -> list[Passage]:
         texts = [f"{item.heading}\n{item.text}" if item.heading else item.text for item in passages]
         scores = await self._models.rerank(model, question, texts)
-        ranked = sorted(zip(scores, passages, strict=True), key=lambda pair: -pair[0])
-        return [replace(passage, score=score) for score, passage in ranked]
+        ranked_passages = sorted(zip(scores, passages, strict=True), key=lambda pair: -pair[0])
+        return [replace(passage, score=score) for score, passage in ranked_passages]
 
 
 def _figures_of(index: DocumentIndex) -> IndexFigures:

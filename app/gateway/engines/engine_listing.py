@@ -20,26 +20,26 @@ from engines.api import EngineFamily, EngineInstallation, Failure, FailureKind
 
 
 def list_engines(
-    catalogue: EngineCatalogue, machine: Machine, host: InstallHost, preferred: Sequence[str]
+    catalogue: EngineCatalogue, machine: Machine, host: InstallHost, preferred_engines: Sequence[str]
 ) -> list[EngineListing]:
     """Return every engine, those that suit this machine first. Looks at the disk."""
-    known = engines_for(machine, catalogue.recipes, catalogue.list_engines(), host)
-    ranked = rank_engines(known, machine, build_workload(Intent.CHAT))
+    table = engines_for(machine, catalogue.recipes, catalogue.list_engines(), host)
+    ranked_engines = rank_engines(table, machine, build_workload(Intent.CHAT))
     order = {
         engine_entry.traits.id: number
         for number, engine_entry in enumerate(
-            (engine_entry for engine_entry in ranked if not engine_entry.refused), start=1
+            (engine_entry for engine_entry in ranked_engines if not engine_entry.refused), start=1
         )
     }
-    ranked_by_id = {engine_entry.traits.id: engine_entry for engine_entry in ranked}
+    ranked_by_id = {engine_entry.traits.id: engine_entry for engine_entry in ranked_engines}
     engines = [
         _describe_engine(
             catalogue,
             engine,
             host,
             rank=order.get(engine),
-            ranked=ranked_by_id.get(engine),
-            is_preferred=engine in preferred,
+            ranked_engine=ranked_by_id.get(engine),
+            is_preferred=engine in preferred_engines,
         )
         for engine, adapter in catalogue.adapters.items()
         if adapter.descriptor.family is not EngineFamily.EXTERNAL
@@ -61,7 +61,7 @@ def _describe_engine(  # noqa: PLR0913 -- every one of them is a different thing
     host: InstallHost,
     *,
     rank: int | None,
-    ranked: RankedEngine | None,
+    ranked_engine: RankedEngine | None,
     is_preferred: bool,
 ) -> EngineListing:
     adapter, recipe = catalogue.adapters[engine], catalogue.recipes.get(engine)
@@ -70,8 +70,8 @@ def _describe_engine(  # noqa: PLR0913 -- every one of them is a different thing
     role = _ROUTER if about.family is EngineFamily.ROUTER else about.legacy
     way = "" if versions or (rank is None and not about.legacy) else about.obtained
     offers = offers_of(recipe, host, manifests, catalogue.shelf.read_state(engine)) if recipe else []
-    tried = {entry.variant for entry in versions} | {offer.variant for offer in offers if offer.problem}
-    gains = _gains(recipe, host, tried) if recipe and rank is not None else ""
+    tried_variants = {entry.variant for entry in versions} | {offer.variant for offer in offers if offer.problem}
+    gains = _gains(recipe, host, tried_variants) if recipe and rank is not None else ""
     order = order_reason(recipe, host) if recipe and rank is not None else ""
     return EngineListing(
         id=engine,
@@ -80,8 +80,8 @@ def _describe_engine(  # noqa: PLR0913 -- every one of them is a different thing
         homepage=about.homepage,
         formats=sorted(kind.value for kind in about.formats),
         rank=rank,
-        is_redundant=ranked is None and not role,
-        advice=" ".join(filter(None, (role or _advice(about.name, rank, ranked, versions), way, gains, order))),
+        is_redundant=ranked_engine is None and not role,
+        advice=" ".join(filter(None, (role or _advice(about.name, rank, ranked_engine, versions), way, gains, order))),
         is_preferred=is_preferred,
         versions=versions,
         offers=offers,
@@ -95,22 +95,24 @@ def _describe_engine(  # noqa: PLR0913 -- every one of them is a different thing
 _ROUTER = "It shares requests out over endpoints that serve one model alike: `roundhouse fleet`."
 
 
-def _advice(name: str, rank: int | None, ranked: RankedEngine | None, versions: Sequence[EngineVersion]) -> str:
-    if ranked is None:
+def _advice(name: str, rank: int | None, ranked_engine: RankedEngine | None, versions: Sequence[EngineVersion]) -> str:
+    if ranked_engine is None:
         return "Another engine does the same with less effort."
-    if ranked.refused:
+    if ranked_engine.refused:
         works = any(version.is_working for version in versions)
         return (
-            f"It passed its test on this machine, but is not recommended: {ranked.refused}" if works else ranked.refused
+            f"It passed its test on this machine, but is not recommended: {ranked_engine.refused}"
+            if works
+            else ranked_engine.refused
         )
     best = "The best choice for this machine" if rank == 1 else "It can run on this machine"
-    return " ".join((f"{best}: {name} {ranked.traits.strength}.", *ranked.warnings))
+    return " ".join((f"{best}: {name} {ranked_engine.traits.strength}.", *ranked_engine.warnings))
 
 
-def _gains(recipe: InstallRecipe, host: InstallHost, tried: Container[str]) -> str:
+def _gains(recipe: InstallRecipe, host: InstallHost, tried_variants: Container[str]) -> str:
     """Return what builds that were not tried here would make of this very processor."""
     return " ".join(
-        filter(None, (variant_gain(variant, host) for variant in recipe.variants if variant.name not in tried))
+        filter(None, (variant_gain(variant, host) for variant in recipe.variants if variant.name not in tried_variants))
     )
 
 
@@ -121,9 +123,9 @@ def versions_of(catalogue: EngineCatalogue, engine: str) -> list[EngineVersion]:
         _version_from_manifest(catalogue, state, manifest)
         for manifest in reversed(catalogue.shelf.list_manifests(engine))
     ]
-    bundled = adapter.probe()
-    if isinstance(bundled, EngineInstallation):
-        versions.append(_version_with_app(state, bundled))
+    bundled_version = adapter.probe()
+    if isinstance(bundled_version, EngineInstallation):
+        versions.append(_version_with_app(state, bundled_version))
     if state.own:
         versions.append(_own_version(catalogue, engine, state))
     program = catalogue.own_programs.find_on_path(engine)
@@ -197,8 +199,8 @@ def offers_of(
 ) -> list[EngineOffer]:
     """Return what could be installed on this kind of system, what this very machine can run first."""
     here = {(manifest.variant, manifest.version) for manifest in manifests}
-    ordered = order_variants(recipe, host)
-    mine = [variant for variant in ordered if is_built_for(variant, host)] or ordered
+    ordered_variants = order_variants(recipe, host)
+    mine = [variant for variant in ordered_variants if is_built_for(variant, host)] or ordered_variants
     offers = [
         EngineOffer(
             variant=variant.name,

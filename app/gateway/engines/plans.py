@@ -67,7 +67,7 @@ def _plan_alone(
         steps=[_describe_step(HERE, process) for process in plan.processes],
         base_url=plan.base_url,
         files=[file.name for file in plan.files],
-        notes=[omitted.sentence for omitted in plan.left_out],
+        notes=[omission.sentence for omission in plan.left_out],
     )
 
 

@@ -49,9 +49,9 @@ class VersionMove(NamedTuple):
 class VersionMoves:
     """Remembers what was tried. `bundled` are the engines that come with Roundhouse."""
 
-    def __init__(self, shelf: VersionStore, bundled: Collection[str], may_move: Callable[[], bool]) -> None:
+    def __init__(self, shelf: VersionStore, bundled_engines: Collection[str], may_move: Callable[[], bool]) -> None:
         self._shelf = shelf
-        self._bundled = bundled
+        self._bundled = bundled_engines
         self._may_move = may_move
         self._tried: dict[tuple[str, str], list[str]] = {}
         self._hopeless: set[tuple[str, str]] = set()
@@ -64,18 +64,18 @@ class VersionMoves:
     def choose_move(self, status: EngineStatus, state: VersionState) -> VersionMove | None:
         """Return where to go from a failure; None where there is nowhere. Touches the disk."""
         key = (status.engine, status.model)
-        tried = self._tried.setdefault(key, [])
-        if state.current not in tried:
-            tried.append(state.current)
+        tried_versions = self._tried.setdefault(key, [])
+        if state.current not in tried_versions:
+            tried_versions.append(state.current)
         names = [manifest.name for manifest in self._shelf.list_manifests(status.engine)]
         if status.engine in self._bundled or state.previous == BUNDLED:
             names.append(BUNDLED)
-        to = alternative_version(state, names, tried)
+        to = alternative_version(state, names, tried_versions)
         if to:
             return VersionMove(to, is_hope=True)
         del self._tried[key]
         self._hopeless.add(key)
-        return VersionMove(tried[0], is_hope=False) if tried[0] != state.current else None
+        return VersionMove(tried_versions[0], is_hope=False) if tried_versions[0] != state.current else None
 
     def note_loaded(self, status: EngineStatus) -> None:
         """Forget what was tried for a model that runs."""
@@ -83,14 +83,14 @@ class VersionMoves:
         self._hopeless.discard((status.engine, status.model))
 
 
-def move_notice(engine: str, model: str, left: str, move: VersionMove, why: str) -> Notice:
+def move_notice(engine: str, model: str, former: str, move: VersionMove, why: str) -> Notice:
     """Return what people are told of a move."""
     sentence = (
-        f"{engine} {left} cannot run {model}, so {move.to} is used. {why}"
+        f"{engine} {former} cannot run {model}, so {move.to} is used. {why}"
         if move.is_hope
         else f"No version of {engine} that is installed can run {model}, so {move.to} is used again. {why}"
     )
-    hint = f"To go back, use the Engines page or `roundhouse engines use {engine} {left}`." if move.is_hope else ""
+    hint = f"To go back, use the Engines page or `roundhouse engines use {engine} {former}`." if move.is_hope else ""
     return Notice(level="warn", code="engine_moved", sentence=sentence, hint=hint)
 
 
@@ -126,10 +126,10 @@ class EngineRecovery:
 
     async def recover_load(self, request: LoadRequest, status: EngineStatus, error: EngineFailed) -> bool:
         """Tell whether to load again, because another version of the engine is used from now on."""
-        used = self._shelf.read_state(request.engine).current
+        used_version = self._shelf.read_state(request.engine).current
         if await self._roll_back(request.engine, error.code, str(error), was_ready=False):
             return True
-        if self._moves is not None and await self._move_on(self._moves, status, used):
+        if self._moves is not None and await self._move_on(self._moves, status, used_version):
             return True
         is_recent = time.monotonic() - self._switched_s.get(request.engine, -RECENT_S) < RECENT_S
         return is_recent and status.engine == request.engine
@@ -160,47 +160,49 @@ class EngineRecovery:
     async def _roll_back(self, engine: str, code: str, why: str, *, was_ready: bool) -> bool:
         async with self._one_at_a_time:  # several requests and the events tell of the same failure
             state = await asyncio.to_thread(self._shelf.read_state, engine)
-            failed = state.current
+            failed_version = state.current
             if not is_to_blame(state, code, was_ready=was_ready):
                 if code in CERTAIN and not was_ready:  # it may be installed again then, and lists say what is wrong
-                    await self._change(engine, lambda now: mark_broken(now, failed, why))
+                    await self._change(engine, lambda now: mark_broken(now, failed_version, why))
                 return False
-            after = await self._change(engine, lambda now: roll_back(now, why) if now.current == failed else now)
-        if after is None or after.current == failed:
+            after = await self._change(
+                engine, lambda now: roll_back(now, why) if now.current == failed_version else now
+            )
+        if after is None or after.current == failed_version:
             return False
         self._switched_s[engine] = time.monotonic()
         self._publish(
             Notice(
                 level="warn",
                 code="engine_rolled_back",
-                sentence=f"{engine} {failed} failed, so {after.current} is used again. {why}",
+                sentence=f"{engine} {failed_version} failed, so {after.current} is used again. {why}",
                 hint=f"`roundhouse engines list {engine}` shows both; `roundhouse engines use` tests it again.",
             )
         )
         return True
 
-    async def _move_on(self, moves: VersionMoves, status: EngineStatus, used: str) -> bool:
+    async def _move_on(self, moves: VersionMoves, status: EngineStatus, used_version: str) -> bool:
         """Tell whether another version is used than the one that failed; `used` is which that was."""
         if status.failure is None or not moves.may_help(status):
             return False
         async with self._one_at_a_time:
             state = await asyncio.to_thread(self._shelf.read_state, status.engine)
-            failed = status.version, status.failure
-            if state.current != used or self._moved_for.get(status.engine) == failed:
+            failed_version = status.version, status.failure
+            if state.current != used_version or self._moved_for.get(status.engine) == failed_version:
                 return True  # of several requests that failed together, the first has seen to it
             move = await asyncio.to_thread(moves.choose_move, status, state)
             if move is None:
                 return False
             to = move.to
             after = await self._change(
-                status.engine, lambda now: switch_version(now, to) if now.current == used else now
+                status.engine, lambda now: switch_version(now, to) if now.current == used_version else now
             )
         if after is None or after.current != to:
             return False
         if move.is_hope:
             self._switched_s[status.engine] = time.monotonic()
-            self._moved_for[status.engine] = failed
-        self._publish(move_notice(status.engine, status.model, used, move, status.failure.sentence))
+            self._moved_for[status.engine] = failed_version
+        self._publish(move_notice(status.engine, status.model, used_version, move, status.failure.sentence))
         return move.is_hope
 
     async def _change(self, engine: str, make: Callable[[VersionState], VersionState]) -> VersionState | None:

@@ -186,9 +186,9 @@ class _WatchedAdapter(VersionedAdapter):
         return events
 
 
-def judge_proof(proof: Proof, expected: str) -> Proof:
+def judge_proof(proof: Proof, expected_text: str) -> Proof:
     """Return the proof with what is wrong about it, if anything."""
-    if is_nonsense(proof.text) or (expected and not is_alike(proof.text, expected)):
+    if is_nonsense(proof.text) or (expected_text and not is_alike(proof.text, expected_text)):
         excerpt = " ".join(proof.text.split())[:80]
         problem = f"It wrote nonsense: “{excerpt}”." if excerpt else "It wrote nothing."
         return msgspec.structs.replace(proof, code="gibberish", problem=problem)
@@ -209,9 +209,12 @@ _OF_PROCESSOR = re.compile(r"CPU|BLAS|AMX|.*_Host$", re.IGNORECASE)
 """How llama.cpp calls memory of the system, also where a GPU's driver hands it out (CUDA_Host)."""
 
 
-def is_alike(text: str, expected: str) -> bool:
+def is_alike(text: str, expected_text: str) -> bool:
     """Tell whether a text begins about as expected."""
-    return difflib.SequenceMatcher(None, text.strip()[: len(expected)], expected, autojunk=False).ratio() >= ALIKE
+    return (
+        difflib.SequenceMatcher(None, text.strip()[: len(expected_text)], expected_text, autojunk=False).ratio()
+        >= ALIKE
+    )
 
 
 def is_nonsense(text: str) -> bool:

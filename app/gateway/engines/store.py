@@ -65,11 +65,11 @@ class EngineStore:
     async def list_stock(self) -> list[EngineListing]:
         """Return every engine: how it suits this machine, what is here, what could be."""
         machine = await self._services.machine.read()
-        preferred = self._services.settings.get_list("engines.preferred")
+        preferred_engines = self._services.settings.get_list("engines.preferred")
         host, settings = await self._host(), self._services.settings
 
         def list_all() -> list[EngineListing]:
-            listings = list_engines(self._catalogue, machine, host, preferred)
+            listings = list_engines(self._catalogue, machine, host, preferred_engines)
             return [
                 msgspec.structs.replace(
                     listing, confinement=confinement_of(self._catalogue.adapters[listing.id].descriptor, settings)
@@ -106,11 +106,11 @@ class EngineStore:
             )
 
         async def work(progress: Progress) -> JobOutcome:
-            done = await self._installer.install_version(recipe, variant, install_options, progress)
+            result = await self._installer.install_version(recipe, variant, install_options, progress)
             if request.use:
                 await self._switches.restart(engine)
                 await asyncio.to_thread(self._services.support.read_engine, engine)
-            return JobOutcome(version=done.manifest.name, proofs=done.proofs)
+            return JobOutcome(version=result.manifest.name, proofs=result.proofs)
 
         note = "" if bundle or request.variant else order_reason(recipe, await self._host())
         return self.jobs.begin(engine, verb, work, version=version, note=note)
@@ -122,14 +122,16 @@ class EngineStore:
 
     def _find_present(self, engine: str, variant: EngineVariant, version: str) -> str:
         """Return what a version that is here and works is called; one that is broken may be installed beside it."""
-        state, placed = self._shelf.read_state(engine), self._catalogue.versioned[engine]
+        state, adapter = self._shelf.read_state(engine), self._catalogue.versioned[engine]
         same = [
             manifest.name
             for manifest in self._shelf.list_manifests(engine)
             if (manifest.variant, manifest.version) == (variant.name, version) and manifest.name not in state.bad
         ]
-        working = (name for name in same if not isinstance(placed.probe(self._shelf.find_place(engine, name)), Failure))
-        return next(working, "")
+        working_names = (
+            name for name in same if not isinstance(adapter.probe(self._shelf.find_place(engine, name)), Failure)
+        )
+        return next(working_names, "")
 
     async def check_update(self, engine: str, channel: str) -> EngineUpdate:
         """Return what an update would change. Asks the network on the latest channel only."""
@@ -169,12 +171,14 @@ class EngineStore:
         statuses = [
             status for status in self._services.supervisor.list_statuses() if status.engine == engine and status.pid
         ]
-        running = await asyncio.to_thread(
+        running_models = await asyncio.to_thread(
             _models_running_in, self._shelf.version_folder(engine, version.name), statuses
         )
-        if running:
+        if running_models:
             raise Conflict(
-                f"{', '.join(running)} is using it.", hint="Unload it first: `roundhouse unload`.", code="engine_in_use"
+                f"{', '.join(running_models)} is using it.",
+                hint="Unload it first: `roundhouse unload`.",
+                code="engine_in_use",
             )
         await asyncio.to_thread(self._shelf.remove_version, engine, version.name)
 
@@ -236,10 +240,10 @@ class EngineStore:
         self._require_known(engine)
         recipe = self._catalogue.recipes.get(engine)
         if recipe is None:
-            obtained = self._catalogue.adapters[engine].descriptor.obtained
+            source = self._catalogue.adapters[engine].descriptor.obtained
             raise BadRequest(
                 f"{engine} cannot be installed by Roundhouse.",
-                hint=f"{obtained} To use one that runs elsewhere: `roundhouse attach`.".lstrip(),
+                hint=f"{source} To use one that runs elsewhere: `roundhouse attach`.".lstrip(),
                 code="not_installable",
             )
         return recipe

@@ -53,16 +53,16 @@ class SupportReader:
         except EngineFailed:
             return None
         identity = _identity_of(installation)
-        known = self._known.get(engine)
-        if known is None or known.identity != identity:
-            known = self._known[engine] = self._read_kept(engine, installation, identity)
-        return known.support
+        known_support = self._known.get(engine)
+        if known_support is None or known_support.identity != identity:
+            known_support = self._known[engine] = self._read_kept(engine, installation, identity)
+        return known_support.support
 
     def _read_kept(self, engine: str, installation: EngineInstallation, identity: str) -> _SupportRecord:
         json_file = JsonFile(self._place(engine), _SupportRecord, "what an engine loads")
-        kept = json_file.read_value()
-        if kept is not None and kept.identity == identity:
-            return kept
+        kept_support = json_file.read_value()
+        if kept_support is not None and kept_support.identity == identity:
+            return kept_support
         sources = self._catalogue.adapters[engine].descriptor.support
         fresh = _SupportRecord(identity=identity, support=read_support(sources, installation))
         if fresh.support is None:

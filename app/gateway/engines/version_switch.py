@@ -141,15 +141,15 @@ class VersionSwitch:
         versions = await run_cancellable(partial(versions_of, self._catalogue, engine))
         name = version_name or self._shelf.read_state(engine).current
         exact = [version for version in versions if version.name == name]
-        fitting = exact or [version for version in versions if _is_called(version, name)]
-        if not (fitting or version_name):  # several may be here without one in use: the newest comes first
-            fitting = versions[:1]
-        if len(fitting) > 1:
-            names = " and ".join(version.name for version in fitting)
+        fitting_versions = exact or [version for version in versions if _is_called(version, name)]
+        if not (fitting_versions or version_name):  # several may be here without one in use: the newest comes first
+            fitting_versions = versions[:1]
+        if len(fitting_versions) > 1:
+            names = " and ".join(version.name for version in fitting_versions)
             raise BadRequest(f"{name} is the version of {names}: choose one of them.", code="ambiguous_version")
-        if not fitting:
+        if not fitting_versions:
             raise self._absence_error(engine, name) if not versions else version_not_found(engine, name)
-        return fitting[0]
+        return fitting_versions[0]
 
     def _absence_error(self, engine: str, name: str) -> NotFound | EngineFailed:
         failure = self._catalogue.versioned[engine].probe()
@@ -192,11 +192,13 @@ def _first_failure(proofs: Sequence[Proof]) -> Proof | None:
 
 def _failure_error(introduction: str, proofs: Sequence[Proof], hint: str = "") -> EngineFailed | None:
     """Return the error for a proof that failed, if one did."""
-    failed = _first_failure(proofs)
-    if failed is None:
+    failed_proof = _first_failure(proofs)
+    if failed_proof is None:
         return None
-    hints = " ".join(filter(None, (failed.hint, hint)))
-    return EngineFailed(f"{introduction}: {failed.problem}", hint=hints, code=failed.code, detail=failed.log)
+    hints = " ".join(filter(None, (failed_proof.hint, hint)))
+    return EngineFailed(
+        f"{introduction}: {failed_proof.problem}", hint=hints, code=failed_proof.code, detail=failed_proof.log
+    )
 
 
 def _refuse_failed(what: str, proofs: Sequence[Proof], hint: str = "") -> None:

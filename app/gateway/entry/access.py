@@ -113,9 +113,9 @@ class Access:
             raise self._refusal_error(credentials, request.remote or "", is_own=is_own and is_here)
         CLIENT.set(key.name)
         request[KEY_NAME], request[KEY_ID] = key.name, key.id
-        if (observed := request.get(OBSERVATION)) is not None:
-            observed.key_name, observed.key_id = key.name, key.id
-            observed.key_use = self._keys.use_of(key.id)
+        if (observation := request.get(OBSERVATION)) is not None:
+            observation.key_name, observation.key_id = key.name, key.id
+            observation.key_use = self._keys.use_of(key.id)
         if key.limits is not None:
             self._limit_request(request, key)
         request[MAY_MANAGE] = Scope.MANAGE in key.scopes
@@ -205,15 +205,15 @@ def _is_loopback(peer: str) -> bool:
         address = ipaddress.ip_address(peer.partition("%")[0])
     except ValueError:
         return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return bool((mapped or address).is_loopback)
+    mapped_address = getattr(address, "ipv4_mapped", None)
+    return bool((mapped_address or address).is_loopback)
 
 
 def keys_shown(headers: CIMultiDictProxy[str]) -> Iterator[str]:
     """Yield the keys a request shows; each header may be there more than once."""
     values = [
-        given
-        for scheme, _, given in map(_split_authorization, headers.getall(hdrs.AUTHORIZATION, ()))
+        credentials
+        for scheme, _, credentials in map(_split_authorization, headers.getall(hdrs.AUTHORIZATION, ()))
         if scheme == "bearer"
     ]
     for name in _KEY_HEADERS:
@@ -222,8 +222,8 @@ def keys_shown(headers: CIMultiDictProxy[str]) -> Iterator[str]:
 
 
 def _split_authorization(authorization: str) -> tuple[str, str, str]:
-    scheme, separator, given = authorization.partition(" ")
-    return scheme.lower(), separator, given
+    scheme, separator, credentials = authorization.partition(" ")
+    return scheme.lower(), separator, credentials
 
 
 def _to_bytes(text: str) -> bytes:
@@ -281,6 +281,6 @@ def _network_of(peer: str) -> str:
     except ValueError:
         return peer
     if isinstance(address, ipaddress.IPv6Address):
-        mapped = address.ipv4_mapped
-        return str(mapped or ipaddress.ip_network((address, _V6_PREFIX), strict=False))
+        mapped_address = address.ipv4_mapped
+        return str(mapped_address or ipaddress.ip_network((address, _V6_PREFIX), strict=False))
     return str(address)

@@ -40,9 +40,9 @@ async def read_body(request: web.Request) -> bytes:
     body = await read_upload(request)
     if len(body) >= LARGE_BYTES:
         await asyncio.to_thread(refuse_crowded, body)
-    observed = request.get(OBSERVATION)
-    if observed is not None and observed.caller.keeps_bodies:
-        observed.kept_request = body[:BODY_BYTES]
+    observation = request.get(OBSERVATION)
+    if observation is not None and observation.caller.keeps_bodies:
+        observation.kept_request = body[:BODY_BYTES]
     return body
 
 
@@ -204,50 +204,50 @@ class Decompressor(Protocol):
         """What was given after the end."""
 
 
-def unpack_body(packed: bytes, encoding: str, limit_bytes: int) -> bytes:
+def unpack_body(packed_body: bytes, encoding: str, limit_bytes: int) -> bytes:
     """Return the body as its client wrote it. Raises UnsupportedEncoding, BadRequest or TooLarge."""
-    coding = encoding.strip().lower()
-    if coding in {"", "identity"} or not packed:
-        return packed
-    open_member = _decompressor_for(coding, packed)
+    coding_name = encoding.strip().lower()
+    if coding_name in {"", "identity"} or not packed_body:
+        return packed_body
+    open_member = _decompressor_for(coding_name, packed_body)
     try:
-        return _iter_members(open_member, packed, limit_bytes)
+        return _iter_members(open_member, packed_body, limit_bytes)
     except (zlib.error, ZstdError, EOFError):
         raise BadRequest(
-            f"The request's body is not a complete {coding} stream, as its Content-Encoding says.",
+            f"The request's body is not a complete {coding_name} stream, as its Content-Encoding says.",
             code="invalid_encoding",
         ) from None
 
 
-def _decompressor_for(coding: str, packed: bytes) -> Callable[[], Decompressor]:
-    match coding:
+def _decompressor_for(coding_name: str, packed_body: bytes) -> Callable[[], Decompressor]:
+    match coding_name:
         case "gzip" | "x-gzip":  # the same, by RFC 9110
             return lambda: zlib.decompressobj(_GZIP)
         case "deflate":
-            has_header = packed[0] & 0xF == _DEFLATE_MARK
+            has_header = packed_body[0] & 0xF == _DEFLATE_MARK
             return lambda: zlib.decompressobj(zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS)
         case "zstd":
             return lambda: ZstdDecompressor(options={DecompressionParameter.window_log_max: _WINDOW_LOG})
         case _:
             raise UnsupportedEncoding(
-                f"The Content-Encoding {quote_value(coding)} is not read here.",
+                f"The Content-Encoding {quote_value(coding_name)} is not read here.",
                 hint=f"Send the body as it is, or in one of {ACCEPTED_ENCODINGS}.",
             )
 
 
-def _iter_members(open_member: Callable[[], Decompressor], packed: bytes, limit_bytes: int) -> bytes:
+def _iter_members(open_member: Callable[[], Decompressor], packed_body: bytes, limit_bytes: int) -> bytes:
     """Return the bytes of all streams. Raises EOFError where one is not whole, TooLarge, or as the library does."""
     parts, room = [], limit_bytes
     for _ in range(_MOST_MEMBERS):
         member = open_member()
-        part = member.decompress(packed, room + 1)
+        part = member.decompress(packed_body, room + 1)
         room -= len(part)
         if room < 0:
             raise too_large(limit_bytes)
         if not member.eof:
             raise EOFError
         parts.append(part)
-        packed = member.unused_data
-        if not packed:
+        packed_body = member.unused_data
+        if not packed_body:
             return b"".join(parts)
     raise EOFError

@@ -94,9 +94,9 @@ def from_http(error: web.HTTPException, request: web.Request) -> RoundhouseError
     match error:
         case web.HTTPNotFound():
             return _nothing_at(request)
-        case web.HTTPMethodNotAllowed(method=method, allowed_methods=allowed):
+        case web.HTTPMethodNotAllowed(method=method, allowed_methods=allowed_methods):
             return MethodNotAllowed(
-                f"This address does not accept {method}.", hint=f"Use {' or '.join(sorted(allowed))}."
+                f"This address does not accept {method}.", hint=f"Use {' or '.join(sorted(allowed_methods))}."
             )
         case web.HTTPRequestEntityTooLarge():
             return TooLarge("The request is larger than this endpoint accepts.")
@@ -109,13 +109,13 @@ def from_http(error: web.HTTPException, request: web.Request) -> RoundhouseError
 def _nothing_at(request: web.Request) -> NotFound:
     path = request.path.encode(errors="backslashreplace").decode()
     is_own = path.startswith(PREFIX)
-    known = {
+    known_paths = {
         resource.canonical
         for resource in request.app.router.resources()
         if isinstance(resource, web.PlainResource) and resource.canonical.startswith(PREFIX) == is_own
     }
-    meant = nearest_route(path, known - UNVERSIONED)
-    hint = f"Did you mean {meant}?" if meant else ""
+    meant_path = nearest_route(path, known_paths - UNVERSIONED)
+    hint = f"Did you mean {meant_path}?" if meant_path else ""
     return NotFound(f"There is nothing at {path[:_LONGEST_PATH]}.", hint=hint, code="route_not_found")
 
 
@@ -125,15 +125,19 @@ _LONGEST = 200
 """Characters; no address of ours is half as long, and comparing takes time by the square."""
 
 
-def nearest_route(path: str, known: Collection[str]) -> str:
+def nearest_route(path: str, known_paths: Collection[str]) -> str:
     """Return the known address that was most likely meant; "" if none is like it."""
     path = path.rstrip("/")
     if not path or len(path) > _LONGEST:
         return ""
-    begun = [address for address in known if path.count("/") > 1 and address.startswith(f"{path}/")]
-    ending = [address for address in known if address.endswith(path) or path.endswith(address)]
-    best = max(begun or ending or known, key=lambda address: (_route_likeness(path, address), address), default="")
-    return best if begun or ending or _route_likeness(path, best) >= _ALIKE else ""
+    longer_paths = [address for address in known_paths if path.count("/") > 1 and address.startswith(f"{path}/")]
+    nested_paths = [address for address in known_paths if address.endswith(path) or path.endswith(address)]
+    best = max(
+        longer_paths or nested_paths or known_paths,
+        key=lambda address: (_route_likeness(path, address), address),
+        default="",
+    )
+    return best if longer_paths or nested_paths or _route_likeness(path, best) >= _ALIKE else ""
 
 
 def _route_likeness(path: str, address: str) -> float:

@@ -61,10 +61,13 @@ class Guard:
     `bound` is the address listened on, `extra` the user's own origins, `names` what this endpoint is called besides.
     """
 
-    def __init__(self, bound: str, extra: Collection[str], names: Collection[str] = ()) -> None:
-        self._is_wide = is_wide(bound)
+    def __init__(self, bound_host: str, extra: Collection[str], names: Collection[str] = ()) -> None:
+        self._is_wide = is_wide(bound_host)
         self._names = (
-            _LOCAL_NAMES | _FROM_CONTAINERS | {bound.lower(), f"[{bound.lower()}]"} | {name.lower() for name in names}
+            _LOCAL_NAMES
+            | _FROM_CONTAINERS
+            | {bound_host.lower(), f"[{bound_host.lower()}]"}
+            | {name.lower() for name in names}
         )
         self._extra = frozenset(origin.rstrip("/").lower() for origin in extra)
 
@@ -91,9 +94,9 @@ class Guard:
                 code="origin_not_allowed",
             )
 
-    def _check_names(self, hosts: Sequence[str], named: Sequence[str]) -> None:
+    def _check_names(self, hosts: Sequence[str], header_names: Sequence[str]) -> None:
         """Return if all names are ours, and the header at most one; raise Forbidden otherwise."""
-        foreign = [host for host in (*hosts, *named) if not self.is_our_name(host)]
+        foreign = [host for host in (*hosts, *header_names) if not self.is_our_name(host)]
         if foreign or len(hosts) > 1:
             raise Forbidden(
                 f"This endpoint is not called {quote_value(foreign[0] if foreign else ' and '.join(hosts))}.",
@@ -112,20 +115,20 @@ class Guard:
         """Tell whether pages of that origin may call. The opaque origin "null" may not: any page can have it."""
         if len(origin) > _LONGEST_ORIGIN:
             return False
-        lowered = origin.lower()
-        scheme, separator, _ = lowered.partition("://")
+        lower_origin = origin.lower()
+        scheme, separator, _ = lower_origin.partition("://")
         is_app = bool(separator) and scheme in _APP_SCHEMES
-        return is_app or lowered.rstrip("/") in self._extra or bool(_LOCAL_PAGE.fullmatch(lowered))
+        return is_app or lower_origin.rstrip("/") in self._extra or bool(_LOCAL_PAGE.fullmatch(lower_origin))
 
 
-def asks_for_keys(bound: str, settings: SettingsStore) -> bool:
+def asks_for_keys(bound_host: str, settings: SettingsStore) -> bool:
     """Return whether every program needs a key, also one on this computer."""
-    return is_wide(bound) or settings.get_flag("gateway.require_key")
+    return is_wide(bound_host) or settings.get_flag("gateway.require_key")
 
 
-def is_wide(bound: str) -> bool:
+def is_wide(bound_host: str) -> bool:
     """Tell whether listening at `bound` lets other computers in."""
-    return not names_loopback(f"[{bound}]" if ":" in bound else bound)
+    return not names_loopback(f"[{bound_host}]" if ":" in bound_host else bound_host)
 
 
 @lru_cache(maxsize=256)

@@ -48,10 +48,10 @@ class KeyHolders:
 
     def _end_request(self, number: int, request: web.Request) -> None:
         self._ending[number] = request
-        observed = request.get(OBSERVATION)
-        if observed is not None:
-            observed.stop()
-        grace_s = 0.0 if observed is None else GRACE_S
+        observation = request.get(OBSERVATION)
+        if observation is not None:
+            observation.stop()
+        grace_s = 0.0 if observation is None else GRACE_S
         asyncio.get_running_loop().call_later(grace_s, self._break_off, number)
 
     def _break_off(self, number: int) -> None:

@@ -70,13 +70,13 @@ class SlidingWindow:
 
     def wait_s(self, limit: int, at: float) -> float:
         """Return in how many seconds the sum is below the limit, if nothing is added."""
-        left = self.total(at)
+        surplus = self.total(at)
         for step, amount in self._steps:
-            if left < limit:
+            if surplus < limit:
                 break
-            left -= amount
+            surplus -= amount
             wait_s = self._end_of(step) - at
-            if left < limit:
+            if surplus < limit:
                 return wait_s
         return 0.0
 
@@ -102,9 +102,9 @@ class KeyUse:
     def __enter__(self) -> None:
         """Count a request. Raises RateLimitExceeded for one over a limit, which does not count."""
         now = self._clock()
-        if (reached := self._find_reached(now)) is not None:
+        if (reached_limit := self._find_reached(now)) is not None:
             self._refusals.add(1, now)
-            raise self._refusal_error(*reached)
+            raise self._refusal_error(*reached_limit)
         self._requests.add(1, now)
         self._in_flight += 1
 
@@ -127,14 +127,14 @@ class KeyUse:
     def usage(self) -> KeyUsage:
         """Return what was used lately."""
         now = self._clock()
-        reached, wait_s = self._find_reached(now) or (None, None)
+        reached_limit, wait_s = self._find_reached(now) or (None, None)
         return KeyUsage(
             requests_last_minute=self._requests.total(now),
             tokens_last_minute=self._tokens.total(now),
             tokens_last_day=self._day_tokens.total(now),
             requests_in_flight=self._in_flight,
             refused_last_hour=self._refusals.total(now),
-            limit_reached=reached,
+            limit_reached=reached_limit,
             wait_s=wait_s,
         )
 
@@ -166,9 +166,9 @@ class KeyUse:
             return RateLimitExceeded(
                 f"This key may have {limit} requests answered at once, and has that many.", _BUSY_RETRY_S
             )
-        used = next(window.total(self._clock()) for other, _, window in self._windows() if other is name)
+        used_count = next(window.total(self._clock()) for other, _, window in self._windows() if other is name)
         words = name.replace("_", " ")
-        return RateLimitExceeded(f"The limit of this key is {limit} {words}, and {used} were used.", wait_s)
+        return RateLimitExceeded(f"The limit of this key is {limit} {words}, and {used_count} were used.", wait_s)
 
     def _windows(self) -> Iterator[tuple[LimitName, int | None, SlidingWindow]]:
         limits = self.limits

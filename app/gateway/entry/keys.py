@@ -100,23 +100,23 @@ class KeyStore:
 
     def __len__(self) -> int:
         """Return how many keys open something now."""
-        return sum(not self._has_expired(kept) for kept in self._kept.values())
+        return sum(not self._has_expired(key) for key in self._kept.values())
 
     def list_keys(self) -> list[KeyInfo]:
         """Return every key, expired ones too, oldest first."""
-        return [self._describe_use(kept) for kept in self._kept.values()]
+        return [self._describe_use(key) for key in self._kept.values()]
 
     def read_creation(self, key_id: str) -> float | None:
         """Return when a key was made, in Unix seconds; None without one."""
-        stored = self._kept.get(key_id)
-        return None if stored is None else stored.created_at
+        stored_key = self._kept.get(key_id)
+        return None if stored_key is None else stored_key.created_at
 
     def resume_uses(self, earlier: Iterable[KeyTokens]) -> None:
         """Begin with what keys were used for before this process, oldest first; of others than these nothing counts."""
         now = self._clock()
         for tokens in earlier:
-            if (stored := self._kept.get(tokens.key_id)) is not None:
-                self._use_of(stored).note_tokens(tokens.tokens, min(tokens.at, now))
+            if (stored_key := self._kept.get(tokens.key_id)) is not None:
+                self._use_of(stored_key).note_tokens(tokens.tokens, min(tokens.at, now))
 
     def make_key(self, new: NewKey) -> KeyWithSecret:
         """Make a key and return it, the only time it is told. Raises Conflict for a name that is taken, BadRequest."""
@@ -127,7 +127,7 @@ class KeyStore:
         if new.expires_at is not None and new.expires_at <= now:
             raise BadRequest("The key would have expired already.", code="invalid_value")
         key = PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
-        kept = _StoredKey(
+        new_key = _StoredKey(
             name=new.name,
             id=secrets.token_hex(_ID_BYTES),
             sha256=_hash_key(key),
@@ -136,55 +136,55 @@ class KeyStore:
             expires_at=new.expires_at,
             limits=_effective_limits(new.limits, new.scopes),
         )
-        self._save({**self._kept, kept.id: kept})
-        return KeyWithSecret(**msgspec.structs.asdict(self._describe_use(kept)), key=key)
+        self._save({**self._kept, new_key.id: new_key})
+        return KeyWithSecret(**msgspec.structs.asdict(self._describe_use(new_key)), key=key)
 
     def limit_key(self, name: str, limits: KeyLimits) -> KeyInfo:
         """Have these limits count for a key, and no others, from the next request on. Raises NotFound, BadRequest."""
-        kept = self._find_stored(name)
-        limited = msgspec.structs.replace(kept, limits=_effective_limits(limits, kept.scopes))
-        self._save({**self._kept, kept.id: limited})
-        self._use_of(limited).limits = limited.limits or NO_LIMITS
-        return self._describe_use(limited)
+        stored_key = self._find_stored(name)
+        limited_key = msgspec.structs.replace(stored_key, limits=_effective_limits(limits, stored_key.scopes))
+        self._save({**self._kept, stored_key.id: limited_key})
+        self._use_of(limited_key).limits = limited_key.limits or NO_LIMITS
+        return self._describe_use(limited_key)
 
     def rename_key(self, name: str, new_name: str) -> KeyInfo:
         """Call a key otherwise; nothing else about it changes. Raises NotFound, or Conflict when the name is taken."""
-        kept = self._find_stored(name)
+        stored_key = self._find_stored(name)
         if new_name != name:
             self._check_name(new_name)
-            kept = msgspec.structs.replace(kept, name=new_name)
-            self._save({**self._kept, kept.id: kept})
-        return self._describe_use(kept)
+            stored_key = msgspec.structs.replace(stored_key, name=new_name)
+            self._save({**self._kept, stored_key.id: stored_key})
+        return self._describe_use(stored_key)
 
     def use_of(self, key_id: str) -> KeyUse | None:
         """Return what a key is used for; None for one that is lent, which has no limits."""
-        stored = self._kept.get(key_id)
-        return None if stored is None else self._use_of(stored)
+        stored_key = self._kept.get(key_id)
+        return None if stored_key is None else self._use_of(stored_key)
 
     def revoke_key(self, name: str) -> None:
         """End a key: from the next request on it opens nothing. Raises NotFound."""
-        kept = self._find_stored(name)
-        self._save({other: value for other, value in self._kept.items() if other != kept.id})
+        stored_key = self._find_stored(name)
+        self._save({other: value for other, value in self._kept.items() if other != stored_key.id})
         self._revoked.pop(name, None)
-        self._revoked[name] = kept
+        self._revoked[name] = stored_key
         while len(self._revoked) > _KEPT_REVOKED:
             self._revoked.popitem(last=False)
-        listed = self._kept.keys() | {revoked.id for revoked in self._revoked.values()}
-        self._uses = {key_id: use for key_id, use in self._uses.items() if key_id in listed}
+        listed_ids = self._kept.keys() | {revoked_key.id for revoked_key in self._revoked.values()}
+        self._uses = {key_id: use for key_id, use in self._uses.items() if key_id in listed_ids}
         self.on_revoke()
 
     def restore_key(self, name: str) -> KeyInfo:
         """Bring back a key that this process revoked. Raises NotFound, or Conflict when its name is taken again."""
         self._check_name(name)
-        kept = self._revoked.get(name)
-        if kept is None:
+        revoked_key = self._revoked.get(name)
+        if revoked_key is None:
             raise NotFound(
                 f"No key called {quote_value(name)} was revoked since the service started.",
                 hint="Create a new one instead.",
             )
-        self._save({**self._kept, kept.id: kept})
+        self._save({**self._kept, revoked_key.id: revoked_key})
         del self._revoked[name]
-        return self._describe_use(kept)
+        return self._describe_use(revoked_key)
 
     def lend_key(self, name: str) -> str:
         """Return a key that may ask models, for a program of ours. It is on no disk, and ends with this process.
@@ -208,9 +208,9 @@ class KeyStore:
         Hashes are compared in constant time and all of them, so that the time taken says nothing about any.
         """
         digest, match = _hash_key(key), None
-        for kept in (*self._kept.values(), *self._lent.values()):
-            if secrets.compare_digest(kept.sha256, digest):
-                match = kept
+        for stored_key in (*self._kept.values(), *self._lent.values()):
+            if secrets.compare_digest(stored_key.sha256, digest):
+                match = stored_key
         if match is None or self._has_expired(match):
             return None
         self._note_use(match)
@@ -218,10 +218,10 @@ class KeyStore:
 
     def seconds_left(self, key_id: str) -> float:
         """Return for how long a key still opens something: infinity without an end, less than 0 if it does not."""
-        kept = self._kept.get(key_id) or self._lent.get(key_id)
-        if kept is None or self._has_expired(kept):
+        stored_key = self._kept.get(key_id) or self._lent.get(key_id)
+        if stored_key is None or self._has_expired(stored_key):
             return -math.inf
-        return math.inf if kept.expires_at is None else kept.expires_at - self._clock()
+        return math.inf if stored_key.expires_at is None else stored_key.expires_at - self._clock()
 
     def close(self) -> None:
         """Write down when keys were last used. What the disk refuses then is lost, and only that."""
@@ -231,33 +231,33 @@ class KeyStore:
         except StorageFault as error:
             log.warning(str(error), extra={"code": error.code})
 
-    def _describe_use(self, kept: _StoredKey) -> KeyInfo:
-        return msgspec.structs.replace(kept.describe, usage=self._use_of(kept).usage())
+    def _describe_use(self, stored_key: _StoredKey) -> KeyInfo:
+        return msgspec.structs.replace(stored_key.describe, usage=self._use_of(stored_key).usage())
 
-    def _use_of(self, kept: _StoredKey) -> KeyUse:
-        use = self._uses.get(kept.id)
+    def _use_of(self, stored_key: _StoredKey) -> KeyUse:
+        use = self._uses.get(stored_key.id)
         if use is None:
-            use = self._uses[kept.id] = KeyUse(kept.limits or NO_LIMITS, self._clock)
+            use = self._uses[stored_key.id] = KeyUse(stored_key.limits or NO_LIMITS, self._clock)
         return use
 
     def _find_stored(self, name: str) -> _StoredKey:
-        stored = next((kept for kept in self._kept.values() if kept.name == name), None)
-        if stored is None:
+        stored_key = next((key for key in self._kept.values() if key.name == name), None)
+        if stored_key is None:
             raise NotFound(f"There is no key called {quote_value(name)}.", hint="`roundhouse keys` lists them.")
-        return stored
+        return stored_key
 
     def _check_name(self, name: str) -> None:
         """Raise Conflict for a name that is taken."""
-        if any(kept.name == name for kept in self._kept.values()):
+        if any(key.name == name for key in self._kept.values()):
             raise Conflict(
                 f"There is a key called {quote_value(name)}.", hint="Choose another name, or revoke that one."
             )
 
-    def _note_use(self, kept: _StoredKey) -> None:
-        if kept.id in self._lent:
+    def _note_use(self, stored_key: _StoredKey) -> None:
+        if stored_key.id in self._lent:
             return
         now = self._clock()
-        self._kept[kept.id] = msgspec.structs.replace(kept, last_used_at=now)
+        self._kept[stored_key.id] = msgspec.structs.replace(stored_key, last_used_at=now)
         if now - self._saved_at >= _USE_SAVED_S:
             self._saved_at = now
             try:
@@ -265,14 +265,14 @@ class KeyStore:
             except StorageFault as error:  # the request is right all the same
                 log.warning(str(error), extra={"code": error.code})
 
-    def _has_expired(self, kept: _StoredKey) -> bool:
-        return kept.expires_at is not None and kept.expires_at <= self._clock()
+    def _has_expired(self, stored_key: _StoredKey) -> bool:
+        return stored_key.expires_at is not None and stored_key.expires_at <= self._clock()
 
-    def _save(self, kept: dict[str, _StoredKey]) -> None:
+    def _save(self, stored_keys: dict[str, _StoredKey]) -> None:
         """Write the file, then take `kept` as what there is: what is not on the disk does not count."""
-        content = msgspec.json.format(msgspec.json.encode(_KeyFile(keys=list(kept.values()))))
+        content = msgspec.json.format(msgspec.json.encode(_KeyFile(keys=list(stored_keys.values()))))
         save_private(self._file, content, "the keys")
-        self._kept = kept
+        self._kept = stored_keys
 
 
 def _effective_limits(limits: KeyLimits, scopes: Iterable[Scope]) -> KeyLimits | None:

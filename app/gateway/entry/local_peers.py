@@ -50,10 +50,10 @@ def _ask_kernel(peer: tuple[str, int], own: tuple[str, int]) -> int:
         *(socket.htons(peer[1]), socket.htons(own[1]), addresses[0].packed, addresses[1].packed),
         *(0, _ANY_COOKIE),
     )
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as asking:
-        asking.settimeout(0)  # the answer is there when the request has been sent
-        asking.sendto(request, (0, 0))
-        answer = asking.recv(_LONGEST_ANSWER)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:
+        kernel.settimeout(0)  # the answer is there when the request has been sent
+        kernel.sendto(request, (0, 0))
+        answer = kernel.recv(_LONGEST_ANSWER)
     (kind,) = struct.unpack_from("=H", answer, 4)
     if kind != _BY_FAMILY:
         number = -struct.unpack_from("=i", answer, _HEADER_BYTES)[0]
@@ -85,7 +85,7 @@ def _find_uid(table: Path, local: str, remote: str) -> int | None:
 
 def _table_address(host: str, port: int) -> str:
     """Return an address as the table has it: words of four bytes in the machine's order, in capitals."""
-    packed = ipaddress.ip_address(host.partition("%")[0]).packed
-    words = (packed[at : at + 4] for at in range(0, len(packed), 4))
+    packed_address = ipaddress.ip_address(host.partition("%")[0]).packed
+    words = (packed_address[at : at + 4] for at in range(0, len(packed_address), 4))
     text = "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)
     return f"{text}:{port:04X}"

@@ -74,21 +74,21 @@ class Entry:
             return await self._call_handler(request, handler, path)
         keeps_bodies = self._observers.keep_bodies() or self._observers.traces_contents
         caller = caller_of(request, request_id, keeps_bodies=keeps_bodies)
-        request[OBSERVATION] = observed = Observation(caller, self._observers, request.task)
+        request[OBSERVATION] = observation = Observation(caller, self._observers, request.task)
         if self._observers.begin_trace is not None:
-            observed.trace = self._observers.begin_trace(request.headers)
+            observation.trace = self._observers.begin_trace(request.headers)
         CLIENT.set(f"{caller.client} {request.remote}")
         try:
             response = await self._call_handler(request, handler, path)
-            observed.status = status = response.status
+            observation.status = status = response.status
             if not isinstance(response, web.Response):
                 return response
             if status >= _CLIENT_ERROR and isinstance(response.body, bytes):
-                observed.error = observed.error or parse_refusal(response.body, status).text
-                observed.kept_answer = response.body[:BODY_BYTES] if caller.keeps_bodies else b""
+                observation.error = observation.error or parse_refusal(response.body, status).text
+                observation.kept_answer = response.body[:BODY_BYTES] if caller.keeps_bodies else b""
             return await send_response(request, response)
         finally:
-            observed.end()
+            observation.end()
 
     async def _call_handler(self, request: web.Request, handler: Handler, path: str) -> web.StreamResponse:
         has_key = False
@@ -142,10 +142,10 @@ def _is_preflight(headers: Mapping[str, str]) -> bool:
 
 
 def _refusal_response(request: web.Request, error: RoundhouseError) -> web.Response:
-    if (observed := request.get(OBSERVATION)) is not None:
-        if observed.outcome is ExchangeOutcome.CLIENT_GONE:
-            observed.note_failure(error)
-        observed.error = error.body.text
+    if (observation := request.get(OBSERVATION)) is not None:
+        if observation.outcome is ExchangeOutcome.CLIENT_GONE:
+            observation.note_failure(error)
+        observation.error = error.body.text
     if isinstance(error, EnvironmentFault):
         log.error(str(error), extra={"code": error.code, "request": request[REQUEST_ID], "path": request.path})
     response = error_response(request.path, error, headers=request.headers, request_id=request[REQUEST_ID])

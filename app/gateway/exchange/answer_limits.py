@@ -47,10 +47,10 @@ def limit_changes(body: bytes, most: int) -> Mapping[str, object]:
 
 def _room_in(refusal: bytes, status: int) -> int | None:
     """Return how long an answer may be, as an engine's refusal tells; None where it tells of something else."""
-    parsed = parse_refusal(refusal, status)
-    if parsed.overflow is None:
-        return parsed.most_answer
-    context, prompt = parsed.overflow.context, parsed.overflow.prompt
+    parsed_refusal = parse_refusal(refusal, status)
+    if parsed_refusal.overflow is None:
+        return parsed_refusal.most_answer
+    context, prompt = parsed_refusal.overflow.context, parsed_refusal.overflow.prompt
     if context is None:
         return None
     return context // _UNCOUNTED_SHARE if prompt is None else context - prompt

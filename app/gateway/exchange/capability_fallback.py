@@ -109,8 +109,8 @@ def running_descriptor(adapters: Mapping[str, EngineAdapter], supervisor: Superv
     about, model = adapters[load.engine].descriptor, load.source.name
     if Feature.TOOL_PARSER not in about.features:
         return about
-    running = supervisor.request_of(model) if is_ready(supervisor, model) else None
-    return with_parser_features(about, (running or load).options)
+    running_request = supervisor.request_of(model) if is_ready(supervisor, model) else None
+    return with_parser_features(about, (running_request or load).options)
 
 
 def can_hear(target: ResolvedModel, descriptor: Descriptor) -> bool:
@@ -172,20 +172,22 @@ async def can_pass_bytes(services: Services, target: ResolvedModel, *, has_tools
     return facts is not None and "thinking" not in facts.capabilities
 
 
-async def renders_tools(facts: FactsReader, tuning: ModelSettingsFile, model: ModelInfo) -> bool:
+async def renders_tools(facts: FactsReader, tuning_file: ModelSettingsFile, model: ModelInfo) -> bool:
     """Tell whether the model's chat template tells it of tools, as far as is known: engines leave out the others'."""
-    known = await facts.of_model(model)
-    return known is None or _family_of(tuning, model, known).renders_tools
+    known_facts = await facts.of_model(model)
+    return known_facts is None or _family_of(tuning_file, model, known_facts).renders_tools
 
 
-async def family_for(facts: FactsReader, tuning: ModelSettingsFile, model: ModelInfo) -> ModelFamily:
+async def family_for(facts: FactsReader, tuning_file: ModelSettingsFile, model: ModelInfo) -> ModelFamily:
     """Return how the model writes, by its chat template; by its architecture if its files cannot be read."""
-    return _family_of(tuning, model, await facts.of_model(model))
+    return _family_of(tuning_file, model, await facts.of_model(model))
 
 
-def _family_of(tuning: ModelSettingsFile, model: ModelInfo, facts: ModelFacts | None) -> ModelFamily:
+def _family_of(tuning_file: ModelSettingsFile, model: ModelInfo, facts: ModelFacts | None) -> ModelFamily:
     architecture = facts.architecture if facts else model.architecture
-    set_for_it = (model.preset.chat_template if model.preset else "") or tuning.settings_of(model.runs_as).chat_template
+    set_for_it = (model.preset.chat_template if model.preset else "") or tuning_file.settings_of(
+        model.runs_as
+    ).chat_template
     template = set_for_it or (facts.chat_template + facts.tool_template if facts else "")
     family = _FAMILIES.get((template, architecture))
     if family is None:

@@ -156,11 +156,11 @@ class EngineConnection(asyncio.Protocol):
         A `relay` is asked first, wherever a chunk begins.
         """
         self._take, self._relay = take, relay
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        waiting_bytes, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if self.is_paused:
             self.resume_reading()
-        if waiting:
-            self._pass_payload(b"".join(waiting), take)
+        if waiting_bytes:
+            self._pass_payload(b"".join(waiting_bytes), take)
         if self._is_whole:
             self.is_over = True
 
@@ -169,8 +169,8 @@ class EngineConnection(asyncio.Protocol):
         if not self._is_whole or self.is_paused or self._take is not None or self._error is not None:
             return None
         self._take, self.is_over = _discard_payload, True
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        return waiting[0] if len(waiting) == 1 else b"".join(waiting)
+        waiting_bytes, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        return waiting_bytes[0] if len(waiting_bytes) == 1 else b"".join(waiting_bytes)
 
     async def wait_for_change(self) -> None:
         """Wait until the answer is over, or paused."""
@@ -394,9 +394,9 @@ class EngineConnections:
         address = address_of(engine.base_url)
         if address.is_ours and not self._idle.get(address) and address not in self._dialed:
             with contextlib.suppress(OSError):  # whoever asks hears of it
-                dialed = dial_loopback(address.host)
-                if dialed is not None:
-                    self._dialed[address] = dialed
+                open_socket = dial_loopback(address.host)
+                if open_socket is not None:
+                    self._dialed[address] = open_socket
                     self._sweep = self._sweep or asyncio.get_running_loop().call_later(_KEPT_S, self._close_idle)
 
     def cut_connections(self) -> None:
@@ -427,9 +427,9 @@ class EngineConnections:
         protocol = partial(EngineConnection, address, self._keep_idle, self._open)
         if address.is_ours:  # connected to or refused at once, and nobody's business
             loop = asyncio.get_running_loop()
-            dialed = (self._dialed.pop(address, None) or dial_loopback(address.host)) if request else None
-            if dialed is not None and send_at_once(dialed, request):
-                return (await loop.create_connection(partial(protocol, is_asked=True), sock=dialed))[1]
+            open_socket = (self._dialed.pop(address, None) or dial_loopback(address.host)) if request else None
+            if open_socket is not None and send_at_once(open_socket, request):
+                return (await loop.create_connection(partial(protocol, is_asked=True), sock=open_socket))[1]
             return (await loop.create_connection(protocol, address.host.name, address.host.port))[1]
         async with asyncio.timeout(self._connect_s):
             return (await dial_host(address.host, protocol))[1]
@@ -443,12 +443,14 @@ class EngineConnections:
     def _close_idle(self) -> None:
         self._sweep, oldest = None, time.monotonic() - _KEPT_S
         for address, idle in list(self._idle.items()):
-            kept = [connection for connection in idle if connection.is_open and connection.idle_since > oldest]
+            open_connections = [
+                connection for connection in idle if connection.is_open and connection.idle_since > oldest
+            ]
             for connection in idle:
-                if connection not in kept:
+                if connection not in open_connections:
                     connection.abort()
-            if kept:
-                self._idle[address] = kept
+            if open_connections:
+                self._idle[address] = open_connections
             else:
                 del self._idle[address]
         self._close_dialed()
@@ -456,6 +458,6 @@ class EngineConnections:
             self._sweep = asyncio.get_running_loop().call_later(_KEPT_S, self._close_idle)
 
     def _close_dialed(self) -> None:
-        for dialed in self._dialed.values():
-            dialed.close()
+        for dialed_socket in self._dialed.values():
+            dialed_socket.close()
         self._dialed.clear()

@@ -71,8 +71,8 @@ def refuse_large_constraints(body: bytes) -> None:
     for grammar in (fields.grammar, fields.ebnf):
         if isinstance(grammar, str):
             _check_grammar(grammar, chains)
-    held = [fields.tools, fields.response_format, fields.json_schema, fields.output_config, fields.output_format]
-    for node in _iter_objects([*held, fields.structured_outputs]):
+    held_fields = [fields.tools, fields.response_format, fields.json_schema, fields.output_config, fields.output_format]
+    for node in _iter_objects([*held_fields, fields.structured_outputs]):
         _check_node(node, chains)
 
 
@@ -89,19 +89,19 @@ def _check_grammar(grammar: str, chains: ChainReader) -> None:
 
 def strip_literals(grammar: str) -> str:
     """Return a grammar with `_` for each text, set of characters and comment, in one pass."""
-    kept, closing, skips = [], "", False
+    kept_parts, closing_quote, skips = [], "", False
     for char in grammar:
         if skips:
             skips = False
-        elif closing:
+        elif closing_quote:
             skips = char == "\\"
-            closing = "" if char == closing else closing
+            closing_quote = "" if char == closing_quote else closing_quote
         elif char in _CLOSING:
-            closing = _CLOSING[char]
-            kept.append("_")
+            closing_quote = _CLOSING[char]
+            kept_parts.append("_")
         else:
-            kept.append(char)
-    return "".join(kept)
+            kept_parts.append(char)
+    return "".join(kept_parts)
 
 
 _CLOSING = {'"': '"', "[": "]", "#": "\n"}
@@ -123,25 +123,25 @@ def _check_chains(chains: ChainReader, text: str, place: str, *, has_rules: bool
 
 def _iter_objects(value: object) -> Iterator[dict[str, Any]]:
     """Yield every object in it. Raises BadRequest for more values than a schema may have."""
-    left, count = [value], 0
-    while left:
-        node = left.pop()
+    values_left, count = [value], 0
+    while values_left:
+        node = values_left.pop()
         if isinstance(node, dict):
             yield node
         values = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
         count += len(values)
         if count > MOST_SCHEMA_PARTS:
             raise _limit_error("The schemas have", MOST_SCHEMA_PARTS, "parts")
-        left += values
+        values_left += values
 
 
 def _check_node(node: dict[str, Any], chains: ChainReader) -> None:
     for name in _LISTS_OF_VALUES:
         if isinstance(values := node.get(name), list) and len(values) > MOST_VALUES:
             raise _limit_error(f"`{name}` of a schema has", MOST_VALUES, "values")
-    properties, required = node.get("properties"), node.get("required")
+    properties, required_names = node.get("properties"), node.get("required")
     if isinstance(properties, dict):
-        count = len(properties) - (len(required) if isinstance(required, list) else 0)
+        count = len(properties) - (len(required_names) if isinstance(required_names, list) else 0)
         if count > MOST_OPTIONAL_PROPERTIES:
             raise _limit_error("An object of a schema has", MOST_OPTIONAL_PROPERTIES, "optional properties")
     if isinstance(pattern := node.get("pattern"), str):

@@ -168,9 +168,9 @@ def _refuse_impossible(body: bytes) -> None:
         if len(fields.grammar) > _LONGEST_GRAMMAR:
             raise _constraint_error(f"the grammar has more than {_LONGEST_GRAMMAR:,} characters.")
         _check_repetitions(_LITERAL.sub("", fields.grammar))
-    held = [fields.tools, fields.response_format, fields.json_schema, fields.output_config, fields.output_format]
+    held_fields = [fields.tools, fields.response_format, fields.json_schema, fields.output_config, fields.output_format]
     patterns: dict[str, None] = {}
-    for schema in _iter_objects(held):
+    for schema in _iter_objects(held_fields):
         _check_bounds(schema)
         if isinstance(pattern := schema.get("pattern"), str):
             patterns[pattern] = None
@@ -189,14 +189,14 @@ def _may_be_impossible(body: bytes) -> bool:
 
 def _iter_objects(value: object) -> Iterator[dict[str, Any]]:
     """Yield every object in it."""
-    left = [value]
-    while left:
-        value_at = left.pop()
+    values_left = [value]
+    while values_left:
+        value_at = values_left.pop()
         if isinstance(value_at, dict):
             yield value_at
-            left += value_at.values()
+            values_left += value_at.values()
         elif isinstance(value_at, list):
-            left += value_at
+            values_left += value_at
 
 
 def _check_bounds(schema: dict[str, Any]) -> None:

@@ -84,9 +84,9 @@ def body_of(head: AnswerHead) -> Body:
     """Return what reads the body that follows a head (RFC 9112, 6.3). Raises ValueError."""
     if head.status in _NO_BODY:
         return CountedBody(0)
-    if coding := head.headers.get("transfer-encoding", ""):
-        if coding.lower() != "chunked":
-            raise ValueError(f"an unknown transfer coding {coding[:40]!r}")
+    if transfer_coding := head.headers.get("transfer-encoding", ""):
+        if transfer_coding.lower() != "chunked":
+            raise ValueError(f"an unknown transfer coding {transfer_coding[:40]!r}")
         return ChunkedBody()
     length = head.headers.get("content-length")
     if length is None:

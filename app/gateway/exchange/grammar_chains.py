@@ -132,12 +132,12 @@ def _join_row(pieces: Sequence[_Chain]) -> _Chain:
     """Return pieces one after the other: chains that meet are one."""
     row = _NOTHING
     for piece in pieces:
-        meeting = row.last + piece.first
+        meeting_text = row.last + piece.first
         row = _Chain(
             is_optional=row.is_optional and piece.is_optional,
             first=row.first + piece.first if row.is_optional else row.first,
             last=row.last + piece.last if piece.is_optional else piece.last,
-            longest=max(row.longest, piece.longest, meeting),
+            longest=max(row.longest, piece.longest, meeting_text),
         )
     return row
 

@@ -80,31 +80,31 @@ ROUTE_VERBS = {
 
 async def answer_request(request: web.Request, route: str, understand: Understand) -> web.StreamResponse:
     """Return the answer to a request. Raises what `understand` and engines raise, as long as nothing was sent."""
-    observed = request[OBSERVATION]
-    observed.route = route  # a request that is not understood is counted under it too
-    with observed, observed.key_use or _UNLIMITED:
+    observation = request[OBSERVATION]
+    observation.route = route  # a request that is not understood is counted under it too
+    with observation, observation.key_use or _UNLIMITED:
         engines = request.app[ENGINE_ACCESS]
         job = await understand(request)
         others = None
         if job.upstream.load.source.remote is not None:
-            others = find_fallback(request.app[SERVICES], observed, job, partial(understand, request))
+            others = find_fallback(request.app[SERVICES], observation, job, partial(understand, request))
             engines = dataclasses.replace(engines, others=others)
         while True:
-            observed.note_model(route, job.upstream.load.source.name)
-            observed.request_body = job.upstream.body
+            observation.note_model(route, job.upstream.load.source.name)
+            observation.request_body = job.upstream.body
             try:
                 if job.answer is None:
-                    return await pass_on(request, engines, job.upstream, observed)
-                return await job.answer(request, engines, observed)
+                    return await pass_on(request, engines, job.upstream, observation)
+                return await job.answer(request, engines, observation)
             except CacheFieldDroppedError:
                 if job.detour is None:
                     raise
-                observed.note_event("detour", why="prompt cache")
+                observation.note_event("detour", why="prompt cache")
                 job = await job.detour()
             except UnreadableAnswerError as error:
                 if job.detour is None:
                     return error.refusal
-                observed.note_event("detour", why="unreadable answer")
+                observation.note_event("detour", why="unreadable answer")
                 job = await job.detour()
             except EngineFailed as error:
                 other = None if others is None else await others.find_job(job.upstream, error)
@@ -204,8 +204,10 @@ def _is_fleet(upstream: UpstreamRequest) -> bool:
 
 def client_header_lines(request: web.Request) -> bytes:
     """Return the header lines of a client's that an engine may see."""
-    headers, lines, observed = request.headers, "", request.get(OBSERVATION)
-    names = _PASSED_ON if TRACEPARENT not in headers or (observed and observed.trace) else (*_PASSED_ON, *_OF_TRACES)
+    headers, lines, observation = request.headers, "", request.get(OBSERVATION)
+    names = (
+        _PASSED_ON if TRACEPARENT not in headers or (observation and observation.trace) else (*_PASSED_ON, *_OF_TRACES)
+    )
     for name in names:
         if name in headers:
             lines += f"{name}: {headers[name]}\r\n"

@@ -193,10 +193,10 @@ class _InfillEngine:
         return _KNOWN[launch]
 
     async def tokenize(
-        self, written: Sequence[str | int], *, reads_marks: bool = False, adds_first: bool = False
+        self, written_parts: Sequence[str | int], *, reads_marks: bool = False, adds_first: bool = False
     ) -> list[int]:
         """Return the tokens of texts, one after another; tokens among them stay what they are."""
-        question = {"content": written, "parse_special": reads_marks, "add_special": adds_first}
+        question = {"content": written_parts, "parse_special": reads_marks, "add_special": adds_first}
         reply = await self.ask(Route.TOKENIZE, question, TokenizeReply)
         if reply is None:
             raise EngineFailed("The engine does not tell the tokens of a text.", code="engine_error")

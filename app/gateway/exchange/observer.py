@@ -497,12 +497,12 @@ def _parse_tokens(tail: bytes) -> TokenCounts:
     if read is None and (b"input_tokens" in counts or b"cache_read_input_tokens" in counts):
         # Anthropic's dialect: what the cache had is no part of the first.
         read = int(counts.get(b"input_tokens", 0)) + int(counts.get(b"cache_read_input_tokens", 0))
-    cached = counts.get(b"cached_tokens", counts.get(b"cache_read_input_tokens", counts.get(b"cache_n")))
+    cached_match = counts.get(b"cached_tokens", counts.get(b"cache_read_input_tokens", counts.get(b"cache_n")))
     completion = counts.get(b"completion_tokens", counts.get(b"output_tokens"))
     clock = _CLOCK & counts.keys() or None
     return TokenCounts(
         prompt=None if read is None else int(read),
-        cached=None if cached is None else int(cached),
+        cached=None if cached_match is None else int(cached_match),
         completion=None if completion is None else int(completion),
         timings=_NO_TIMES if clock is None else {name.decode(): float(counts[name]) for name in clock},
     )
@@ -533,9 +533,9 @@ def _split_waiting(exchange: Observation, now: float, loading_since: float | Non
     if leased_at is None:
         load_s = 0.0 if loading_since is None else now - loading_since
         return max(0.0, now - exchange.started_at - load_s), load_s
-    waited = leased_at - exchange.started_at
-    load_s = min(exchange.load_s, waited)
-    return max(0.0, waited - load_s), load_s
+    waited_s = leased_at - exchange.started_at
+    load_s = min(exchange.load_s, waited_s)
+    return max(0.0, waited_s - load_s), load_s
 
 
 def figures_of(exchange: Observation) -> ExchangeFigures:
@@ -546,11 +546,11 @@ def figures_of(exchange: Observation) -> ExchangeFigures:
 
 
 def _compute_final(exchange: Observation) -> ExchangeFigures:
-    ended = exchange.last_at if exchange.ended_at is None else exchange.ended_at
+    end_at = exchange.last_at if exchange.ended_at is None else exchange.ended_at
     tokens, first = exchange.tokens, exchange.first_at
     timings = tokens.timings
-    queue_s, load_s = _split_waiting(exchange, ended)
-    prefill_s, decode_s = _split_times(exchange, ended, timings)
+    queue_s, load_s = _split_waiting(exchange, end_at)
+    prefill_s, decode_s = _split_times(exchange, end_at, timings)
     rate: float | None
     if timings.get("predicted_ms") and timings.get("predicted_n", 0) >= _TWO:
         rate = timings["predicted_n"] * _MS / timings["predicted_ms"]
@@ -558,7 +558,7 @@ def _compute_final(exchange: Observation) -> ExchangeFigures:
         tpot_s = exchange.tpot_s
         rate = 1 / tpot_s if tpot_s else None
     return ExchangeFigures(
-        total_s=ended - exchange.started_at,
+        total_s=end_at - exchange.started_at,
         queue_s=queue_s,
         load_s=load_s,
         prefill_s=prefill_s,
@@ -573,13 +573,13 @@ def _compute_final(exchange: Observation) -> ExchangeFigures:
 
 
 def _split_times(
-    exchange: Observation, ended: float, timings: Mapping[str, float]
+    exchange: Observation, end_at: float, timings: Mapping[str, float]
 ) -> tuple[float | None, float | None]:
     if exchange.leased_at is None:
         return None, None
     if exchange.first_at is not None:
         return exchange.first_at - exchange.leased_at, exchange.last_at - exchange.first_at
-    work_s = ended - exchange.leased_at
+    work_s = end_at - exchange.leased_at
     predicted_ms = timings.get("predicted_ms")
     if not predicted_ms:
         return None, work_s

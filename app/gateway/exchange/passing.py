@@ -58,21 +58,21 @@ class LineLimit:
 
 
 async def pass_on(
-    request: web.Request, engines: EngineAccess, upstream: UpstreamRequest, observed: Observation
+    request: web.Request, engines: EngineAccess, upstream: UpstreamRequest, observation: Observation
 ) -> web.StreamResponse:
     """Return the engine's answer. Raises EngineFailed or Unavailable while nothing has been sent to the client."""
     waits, others = upstream.streams and upstream.gather is None, engines.others
     client = ClientStream(request, SSE_HEADERS, KeepAlivePlan(alive=upstream.form.ping)) if waits else None
     try:
-        async with EngineAnswer(engines, upstream, observed) as answer:
+        async with EngineAnswer(engines, upstream, observation) as answer:
             if upstream.is_media:
-                observed.keep_no_answer()
+                observation.keep_no_answer()
                 if not answer.is_refusal and answer.content_type not in {EVENT_STREAM, _JSON}:
-                    return await _pass_media(request, answer, observed)
+                    return await _pass_media(request, answer, observation)
             if answer.content_type == EVENT_STREAM and upstream.gather is None and not answer.is_refusal:
                 client = client or ClientStream(request, SSE_HEADERS, KeepAlivePlan(alive=upstream.form.ping))
-                return await _pass_stream(client, answer, upstream.form, observed, opens_late=others is not None)
-            whole = await (_read_refusal if answer.is_refusal else _read_whole)(answer, upstream, observed)
+                return await _pass_stream(client, answer, upstream.form, observation, opens_late=others is not None)
+            whole = await (_read_refusal if answer.is_refusal else _read_whole)(answer, upstream, observation)
         if client is not None and await client.stop_keep_alive():  # it was kept waiting in a stream, and gets it there
             return await client.close(upstream.form.event(whole.body))
         if answer.is_refusal:
@@ -86,7 +86,7 @@ async def pass_on(
         may_go_on = others is not None and await others.has_other(upstream, error)
         if may_go_on or client is None or not await client.stop_keep_alive():
             raise
-        observed.note_stream_failure(str(error), error.code, is_engines=not isinstance(error, UserError))
+        observation.note_stream_failure(str(error), error.code, is_engines=not isinstance(error, UserError))
         return await client.close(upstream.form.in_band(error))
     finally:
         if client is not None:
@@ -94,20 +94,22 @@ async def pass_on(
 
 
 async def _pass_stream(
-    client: ClientStream, answer: EngineAnswer, form: AnswerForm, observed: Observation, *, opens_late: bool
+    client: ClientStream, answer: EngineAnswer, form: AnswerForm, observation: Observation, *, opens_late: bool
 ) -> web.StreamResponse:
     """Pass a stream on. With `opens_late` it begins with the first content; raises EngineFailed if none came."""
     client.headers = {**client.headers, hdrs.CONTENT_TYPE: answer.head.headers["content-type"]}
-    bound, edit = LineLimit(), form.editor()
+    line_limit, edit = LineLimit(), form.editor()
 
     def take_piece(piece: bytes) -> ReadFlow:
-        if bound.is_open or not piece.endswith(b"\n"):
-            bound.check_piece(piece)
-        mended = edit(piece)
-        if not mended:
+        if line_limit.is_open or not piece.endswith(b"\n"):
+            line_limit.check_piece(piece)
+        edited_piece = edit(piece)
+        if not edited_piece:
             return ReadFlow.MORE
-        flow = client.write(mended)
-        observed.note_piece(mended)  # after it was sent on: who is told of the first piece keeps no client waiting
+        flow = client.write(edited_piece)
+        observation.note_piece(
+            edited_piece
+        )  # after it was sent on: who is told of the first piece keeps no client waiting
         return flow
 
     late = _LateBeginning(client, take_piece) if opens_late else None
@@ -116,11 +118,11 @@ async def _pass_stream(
     take, drain = (take_piece, client.drain) if late is None else (late.take_piece, late.drain)
     error: RoundhouseError | None = None
     try:
-        relay = _make_relay(client, bound, form.edit_marks, observed) if client.is_chunked else None
+        relay = _make_relay(client, line_limit, form.edit_marks, observation) if client.is_chunked else None
         is_whole = await answer.hand_on(take, drain, relay)
         if late is not None and (is_whole or late.has_content):
             await late.release()
-        tail = observed.tail
+        tail = observation.tail
         if not is_whole or not form.is_complete(tail):
             error = await answer.why_broken()
         elif _UNPARSED.search(tail):
@@ -128,8 +130,8 @@ async def _pass_stream(
     except EngineFailed as nonsense:
         error = nonsense
     if error is not None:
-        return await _end_broken(client, form, observed, error, has_begun=late is None or not late.is_held)
-    observed.note_answer(answer.lease)
+        return await _end_broken(client, form, observation, error, has_begun=late is None or not late.is_held)
+    observation.note_answer(answer.lease)
     return await client.close()
 
 
@@ -178,7 +180,9 @@ class _LateBeginning:
         await self._client.drain()
 
 
-def _make_relay(client: ClientStream, bound: LineLimit, marks: Sequence[bytes], observed: Observation) -> Relay | None:
+def _make_relay(
+    client: ClientStream, line_limit: LineLimit, marks: Sequence[bytes], observation: Observation
+) -> Relay | None:
     """Return what passes whole lines on in the frame they came in, from the second piece on; None if all are edited."""
     if not marks:
         return None
@@ -187,20 +191,20 @@ def _make_relay(client: ClientStream, bound: LineLimit, marks: Sequence[bytes], 
         line = size_line(len(chunk))
         if not chunk.startswith(line) or not chunk.endswith(_END_OF_CHUNK):
             return False
-        if bound.is_open or observed.first_at is None:
+        if line_limit.is_open or observation.first_at is None:
             return False
         for mark in marks:
             if chunk.find(mark) >= 0:  # `in` takes twice as long: it tries for a number first
                 return False
         if not client.relay(chunk):
             return False
-        observed.note_piece(chunk[len(line) : -2])
+        observation.note_piece(chunk[len(line) : -2])
         return True
 
     return relay_chunk
 
 
-async def _pass_media(request: web.Request, answer: EngineAnswer, observed: Observation) -> web.StreamResponse:
+async def _pass_media(request: web.Request, answer: EngineAnswer, observation: Observation) -> web.StreamResponse:
     """Pass sound on as it comes. One that breaks off ends with the connection: there is no event to say it in."""
     kind = answer.head.headers.get("content-type", "application/octet-stream")
     client = ClientStream(request, {hdrs.CONTENT_TYPE: kind, hdrs.CACHE_CONTROL: "no-store"}, KeepAlivePlan())
@@ -209,15 +213,15 @@ async def _pass_media(request: web.Request, answer: EngineAnswer, observed: Obse
 
         def take_piece(piece: bytes) -> ReadFlow:
             flow = client.write(piece)
-            observed.note_piece(b"")  # its time, and none of it
+            observation.note_piece(b"")  # its time, and none of it
             return flow
 
         is_whole = await answer.hand_on(take_piece, client.drain)
         if is_whole:
-            observed.note_answer(answer.lease)
+            observation.note_answer(answer.lease)
             return await client.close()
         error = await answer.why_broken()
-        observed.note_stream_failure(str(error), error.code)
+        observation.note_stream_failure(str(error), error.code)
         raise ConnectionResetError from error
     finally:
         client.cancel()
@@ -231,22 +235,22 @@ class WholeAnswer(NamedTuple):
     body: bytes
 
 
-async def _read_whole(answer: EngineAnswer, upstream: UpstreamRequest, observed: Observation) -> WholeAnswer:
+async def _read_whole(answer: EngineAnswer, upstream: UpstreamRequest, observation: Observation) -> WholeAnswer:
     body, content_type = await answer.read(), answer.head.headers.get("content-type", _JSON)
     if upstream.gather is not None and answer.content_type == EVENT_STREAM:
         if not upstream.form.is_complete(body):
             raise await answer.why_broken()
         body, content_type = upstream.gather(body), _JSON
     body = upstream.form.whole(body)
-    observed.note_body(body)
-    observed.note_answer(answer.lease)
+    observation.note_body(body)
+    observation.note_answer(answer.lease)
     headers = [(hdrs.CACHE_CONTROL, "no-store"), (hdrs.CONTENT_TYPE, upstream.answers_as or content_type)]
     return WholeAnswer(answer.head.status, headers, body)
 
 
-async def _read_refusal(answer: EngineAnswer, upstream: UpstreamRequest, observed: Observation) -> WholeAnswer:
+async def _read_refusal(answer: EngineAnswer, upstream: UpstreamRequest, observation: Observation) -> WholeAnswer:
     refusal = upstream.form.refusal(await answer.read(), answer.head.status)
-    observed.outcome = ExchangeOutcome.REFUSED
+    observation.outcome = ExchangeOutcome.REFUSED
     # Engines of ours say nothing of when to come back; an endpoint that counts its callers does.
     retry = answer.head.headers.get("retry-after")
     headers = [(hdrs.CONTENT_TYPE, _JSON), *([] if retry is None else [(hdrs.RETRY_AFTER, retry)])]

@@ -101,8 +101,10 @@ def _into_responses(fields: _Fields, preset: Preset) -> None:
 
 
 def _add_parameters(fields: _Fields, preset: Preset, names: Mapping[str, str]) -> None:
-    for ours, given in preset.parameters.items():
-        value = look_back_tokens(given) if ours == "repeat_last_n" and isinstance(given, int) else given
+    for ours, given_value in preset.parameters.items():
+        value = (
+            look_back_tokens(given_value) if ours == "repeat_last_n" and isinstance(given_value, int) else given_value
+        )
         theirs = ours if ours in _SAMPLING else names.get(ours)
         if theirs is None or (ours == "num_predict" and isinstance(value, int) and value < 0):
             continue
@@ -126,8 +128,8 @@ def _thinking_level(preset: Preset | None) -> ThinkingLevel | None:
 
 def _add_thinking(fields: _Fields, preset: Preset, route: Route) -> None:
     """Say how much is thought, unless the request says otherwise in any way."""
-    level, given = _thinking_level(preset) or ThinkingLevel.DEFAULT, fields.get("chat_template_kwargs")
-    arguments = dict(given) if isinstance(given, dict) else {}
+    level, given_fields = _thinking_level(preset) or ThinkingLevel.DEFAULT, fields.get("chat_template_kwargs")
+    arguments = dict(given_fields) if isinstance(given_fields, dict) else {}
     defaults = thinking_arguments(level)
     differ = [key for key in _THINKING_ARGUMENTS & arguments.keys() if defaults.get(key) != arguments[key]]
     if differ or _says_thinking(fields):

@@ -95,8 +95,8 @@ class CallGuard:
 
     def take_events(self, events: Sequence[Event]) -> ReadFlow:
         """Hand on what need not wait."""
-        kept = [event for event in events if self._may_pass(event)]
-        return self._receiver.take_events(kept) if kept else ReadFlow.MORE
+        passing_events = [event for event in events if self._may_pass(event)]
+        return self._receiver.take_events(passing_events) if passing_events else ReadFlow.MORE
 
     def find_calls(self) -> tuple[ToolCall, ...]:
         """Return the calls that wait; if there are none and nothing was said, those that the reasoning holds."""
@@ -174,72 +174,72 @@ async def repair_answer(
     once: AskOnce,
     engines: EngineAccess,
     upstream: UpstreamRequest,
-    observed: Observation,
+    observation: Observation,
     receiver: EventReceiver,
 ) -> End:
     """Hand on an answer that can be used, by asking once or twice with `once`. Raises as that does."""
     repairs = upstream.plan.repairs if upstream.plan is not None else None
     if repairs is None:
-        return await once(engines, upstream, observed, receiver)
+        return await once(engines, upstream, observation, receiver)
     guard = CallGuard(receiver, repairs)
-    end = await _ask_readable(once, engines, upstream, observed, guard)
+    end = await _ask_readable(once, engines, upstream, observation, guard)
     if isinstance(end, AnswerFailed):
         return end
-    checked = [check_call(call, repairs.tools) for call in guard.find_calls()]
-    body = _body_to_repeat(repairs, guard, checked, end)
+    verdicts = [check_call(call, repairs.tools) for call in guard.find_calls()]
+    body = _body_to_repeat(repairs, guard, verdicts, end)
     if body is None:
-        return _release(guard, checked, end)
+        return _release(guard, verdicts, end)
     guard.drop_calls()
     log.info("Asking once more for an answer that cannot be used", extra={"model": upstream.model})
-    observed.note_event("repeat", why="the answer cannot be used")
-    second = await _ask_again(once, engines, msgspec.structs.replace(upstream, body=body), observed, guard)
-    if isinstance(second, AnswerFailed) and not checked:
+    observation.note_event("repeat", why="the answer cannot be used")
+    second = await _ask_again(once, engines, msgspec.structs.replace(upstream, body=body), observation, guard)
+    if isinstance(second, AnswerFailed) and not verdicts:
         return second
     if isinstance(second, AnswerFinished):
-        checked, end = [check_call(call, repairs.tools) for call in guard.find_calls()], second
-    if end.reason is FinishReason.STOP and not (checked or guard.text.strip() or guard.has_called):
-        observed.note_stream_failure(EMPTY_ANSWER.error.sentence, EMPTY_ANSWER.error.code)
+        verdicts, end = [check_call(call, repairs.tools) for call in guard.find_calls()], second
+    if end.reason is FinishReason.STOP and not (verdicts or guard.text.strip() or guard.has_called):
+        observation.note_stream_failure(EMPTY_ANSWER.error.sentence, EMPTY_ANSWER.error.code)
         return EMPTY_ANSWER
-    return _release(guard, checked, end)
+    return _release(guard, verdicts, end)
 
 
-def _release(guard: CallGuard, checked: Sequence[CallVerdict], end: AnswerFinished) -> AnswerFinished:
-    guard.release_calls([each.call for each in checked])
+def _release(guard: CallGuard, verdicts: Sequence[CallVerdict], end: AnswerFinished) -> AnswerFinished:
+    guard.release_calls([each.call for each in verdicts])
     if guard.has_called and end.reason is FinishReason.STOP:
         return msgspec.structs.replace(end, reason=FinishReason.TOOL_CALLS)
     return end
 
 
 def _body_to_repeat(
-    repairs: AnswerRepairs, guard: CallGuard, checked: Sequence[CallVerdict], end: AnswerFinished
+    repairs: AnswerRepairs, guard: CallGuard, verdicts: Sequence[CallVerdict], end: AnswerFinished
 ) -> bytes | None:
     """Return what asks again, None for an answer that can be used, or that only its limit ended."""
     if not repairs.checks_calls or end.reason in {FinishReason.LENGTH, FinishReason.CONTENT_FILTER}:
         return None
-    if any(each.faults for each in checked):
-        return repairs.correction_body([each.call for each in checked], [each.faults for each in checked])
-    is_empty = not checked and not guard.text.strip() and not guard.has_called
+    if any(each.faults for each in verdicts):
+        return repairs.correction_body([each.call for each in verdicts], [each.faults for each in verdicts])
+    is_empty = not verdicts and not guard.text.strip() and not guard.has_called
     return repairs.retry_body if is_empty and repairs.tools else None
 
 
 async def _ask_again(
-    once: AskOnce, engines: EngineAccess, upstream: UpstreamRequest, observed: Observation, guard: CallGuard
+    once: AskOnce, engines: EngineAccess, upstream: UpstreamRequest, observation: Observation, guard: CallGuard
 ) -> End | None:
     """Return how the second answer ended; None where it was refused, as a template may a turn that it does not know."""
     try:
-        return await _ask_readable(once, engines, upstream, observed, guard)
+        return await _ask_readable(once, engines, upstream, observation, guard)
     except RoundhouseError as error:
         log.info("Asking once more was refused: %s", error.code, extra={"model": upstream.model})
         return None
 
 
 async def _ask_readable(
-    once: AskOnce, engines: EngineAccess, upstream: UpstreamRequest, observed: Observation, guard: CallGuard
+    once: AskOnce, engines: EngineAccess, upstream: UpstreamRequest, observation: Observation, guard: CallGuard
 ) -> End:
     """Return how an answer ended that the engine could read, or that was read here where it could not."""
     error: RoundhouseError | None = None
     try:
-        end = await once(engines, upstream, observed, guard)
+        end = await once(engines, upstream, observation, guard)
         if not isinstance(end, AnswerFailed) or end.error.code != UNPARSED:
             return end
     except EngineFailed as refusal:
@@ -249,15 +249,15 @@ async def _ask_readable(
     raw = _raw_request(engines, upstream)
     if raw is not None and not guard.has_called:
         log.info("The engine could not read an answer, which is asked for unread", extra={"model": upstream.model})
-        observed.forget_failure()
+        observation.forget_failure()
         guard.drop_calls()
         try:
-            return await _read_raw(once, engines, raw, observed, guard)
+            return await _read_raw(once, engines, raw, observation, guard)
         except RoundhouseError as again:
             log.info("The text of an answer could not be had: %s", again.code, extra={"model": upstream.model})
     if error is not None:
         raise error
-    observed.note_stream_failure(end.error.sentence, end.error.code)
+    observation.note_stream_failure(end.error.sentence, end.error.code)
     return end
 
 
@@ -295,14 +295,14 @@ def _marks_of(repairs: AnswerRepairs) -> list[str]:
 
 
 async def _read_raw(
-    once: AskOnce, engines: EngineAccess, raw: UpstreamRequest, observed: Observation, guard: CallGuard
+    once: AskOnce, engines: EngineAccess, raw: UpstreamRequest, observation: Observation, guard: CallGuard
 ) -> End:
     """Hand on the answer as it is read here: what goes on after what was said, if something was."""
     if not guard.has_begun:
-        return await once(engines, raw, observed, guard)
-    collected = CollectingReceiver()
-    end = await once(engines, raw, observed, collected)
-    guard.take_events(_events_after(guard.text, aggregate_events(collected.events)))
+        return await once(engines, raw, observation, guard)
+    collector = CollectingReceiver()
+    end = await once(engines, raw, observation, collector)
+    guard.take_events(_events_after(guard.text, aggregate_events(collector.events)))
     return end
 
 

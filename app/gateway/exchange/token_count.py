@@ -63,16 +63,16 @@ class PromptTokenCounter(msgspec.Struct, frozen=True, kw_only=True):
     tokenize: str = ""
     estimate: int | None = None
 
-    async def count(self, engines: EngineAccess, observed: Observation) -> RequestTokenCount:
+    async def count(self, engines: EngineAccess, observation: Observation) -> RequestTokenCount:
         """Return the count. Raises as `fetch_body` does, and EngineFailed for answers that are not as expected."""
         if self.estimate is not None:
-            observed.outcome = ExchangeOutcome.OK
+            observation.outcome = ExchangeOutcome.OK
             return RequestTokenCount(self.estimate, is_estimate=True)
-        prompt = decode_reply(await fetch_body(engines, self.upstream, observed), TemplateReply).prompt
+        prompt = decode_reply(await fetch_body(engines, self.upstream, observation), TemplateReply).prompt
         question = {"model": self.upstream.model, "content": prompt, "add_special": True, "parse_special": True}
         body = msgspec.json.encode(question)
         upstream = msgspec.structs.replace(self.upstream, path=self.tokenize, body=body)
-        tokens = decode_reply(await fetch_body(engines, upstream, observed), TokenizeReply).tokens
+        tokens = decode_reply(await fetch_body(engines, upstream, observation), TokenizeReply).tokens
         return RequestTokenCount(len(tokens), is_estimate=False)
 
 
@@ -145,8 +145,8 @@ def _messages_to_count(messages: Sequence[ConversationMessage]) -> Iterator[Conv
     last = max((at for at, message in enumerate(messages) if message.role is MessageRole.USER), default=0)
     for at, message in enumerate(messages):
         if at < last:
-            kept = tuple(part for part in message.parts if not isinstance(part, Thinking))
-            yield ConversationMessage(message.role, kept)
+            counted_parts = tuple(part for part in message.parts if not isinstance(part, Thinking))
+            yield ConversationMessage(message.role, counted_parts)
         else:
             yield message
 

@@ -62,9 +62,9 @@ class TrimOptions(msgspec.Struct, frozen=True, kw_only=True):
 async def translate_answer(
     engines: EngineAccess,
     upstream: UpstreamRequest,
-    observed: Observation,
+    observation: Observation,
     receiver: EventReceiver,
-    trimming: TrimOptions | None = None,
+    trim_options: TrimOptions | None = None,
 ) -> End:
     """Hand on what an engine answers, and return how it ended.
 
@@ -72,60 +72,60 @@ async def translate_answer(
     end. A machine that goes away before it is replaced, where there is another. Be cancelled to stop the engine's work.
     """
     if upstream.plan is not None and upstream.plan.question and engines.look_up is not None:
-        return await _look_up(engines.look_up(upstream.plan.question), observed, receiver)
-    work, dropped = None if trimming is None else trimming.work, 0
+        return await _look_up(engines.look_up(upstream.plan.question), observation, receiver)
+    work, dropped_count = None if trim_options is None else trim_options.work, 0
     while True:
         must_call = upstream.plan is not None and upstream.plan.reading is not None and upstream.plan.reading.must_call
         once = _retry_until_tool_call if must_call else _translate_once
         ask = once if upstream.plan is None or upstream.plan.repairs is None else partial(repair_answer, once)
         try:
-            return await ask(engines, upstream, observed, receiver)
+            return await ask(engines, upstream, observation, receiver)
         except ContextOverflow as error:
-            if trimming is None or work is None:
+            if trim_options is None or work is None:
                 raise
             trim = truncate_request(work, prompt_tokens=error.prompt_tokens or 0, context=error.context or 0)
             if trim is None:
                 raise
-            work, dropped = trim.request, dropped + trim.dropped
-            log.info("%d messages did not fit and are left out", dropped, extra={"model": upstream.model})
-            trimming.dropped(dropped)
-            upstream = await trimming.prepare(work)
+            work, dropped_count = trim.request, dropped_count + trim.dropped
+            log.info("%d messages did not fit and are left out", dropped_count, extra={"model": upstream.model})
+            trim_options.dropped(dropped_count)
+            upstream = await trim_options.prepare(work)
         except EngineFailed as error:
             other = None if engines.others is None else await engines.others.find_other(upstream, error)
             if other is None:
                 raise
             if other is not upstream:
-                trimming = None  # it shortens for the machine that was lost
+                trim_options = None  # it shortens for the machine that was lost
             upstream = other
 
 
 async def translate_whole(
-    engines: EngineAccess, upstream: UpstreamRequest, observed: Observation, trimming: TrimOptions | None = None
+    engines: EngineAccess, upstream: UpstreamRequest, observation: Observation, trim_options: TrimOptions | None = None
 ) -> list[Event]:
     """Return all events of an answer, its end last. Raises as `translate_answer` does."""
-    collected = CollectingReceiver()
-    end = await translate_answer(engines, upstream, observed, collected, trimming)
-    return [*collected.events, end]
+    collector = CollectingReceiver()
+    end = await translate_answer(engines, upstream, observation, collector, trim_options)
+    return [*collector.events, end]
 
 
-async def fetch_body(engines: EngineAccess, upstream: UpstreamRequest, observed: Observation) -> bytes:
+async def fetch_body(engines: EngineAccess, upstream: UpstreamRequest, observation: Observation) -> bytes:
     """Return an answer that comes in one piece. Raises as `translate_answer`, and EngineFailed if it breaks off."""
-    async with EngineAnswer(engines, upstream, observed) as answer:
+    async with EngineAnswer(engines, upstream, observation) as answer:
         body = await answer.read()
         if answer.is_refusal:
             raise _refusal_error(answer, body)
-        observed.note_body(body)
-        observed.note_answer(answer.lease)
+        observation.note_body(body)
+        observation.note_answer(answer.lease)
         return body
 
 
-async def _look_up(answer: Awaitable[str], observed: Observation, receiver: EventReceiver) -> End:
+async def _look_up(answer: Awaitable[str], observation: Observation, receiver: EventReceiver) -> End:
     """Hand on what the Guide found, as a model's answer would be: no engine is asked, and no token counted."""
     text = await answer
     await receiver.open()
     receiver.take_events([AnswerStarted(), TextDelta(text)])
-    observed.outcome = ExchangeOutcome.OK
-    return AnswerFinished(timings=AnswerTimings(total_s=time.perf_counter() - observed.started_at))
+    observation.outcome = ExchangeOutcome.OK
+    return AnswerFinished(timings=AnswerTimings(total_s=time.perf_counter() - observation.started_at))
 
 
 def _refusal_error(answer: EngineAnswer, body: bytes) -> RoundhouseError:
@@ -136,14 +136,14 @@ def _refusal_error(answer: EngineAnswer, body: bytes) -> RoundhouseError:
 
 
 async def _translate_once(
-    engines: EngineAccess, upstream: UpstreamRequest, observed: Observation, receiver: EventReceiver
+    engines: EngineAccess, upstream: UpstreamRequest, observation: Observation, receiver: EventReceiver
 ) -> End:
-    async with EngineAnswer(engines, upstream, observed) as answer:
+    async with EngineAnswer(engines, upstream, observation) as answer:
         if answer.is_refusal:
             raise _refusal_error(answer, await answer.read())
         started = AnswerStarted(load_s=answer.lease.load_s, context=answer.lease.context)
-        reading = upstream.plan.reading if upstream.plan is not None else None
-        events = _EventPipe(receiver, observed, reading)
+        reading_options = upstream.plan.reading if upstream.plan is not None else None
+        events = _EventPipe(receiver, observation, reading_options)
         if engines.others is None:
             await receiver.open()
             receiver.take_events([started])
@@ -162,12 +162,12 @@ async def _translate_once(
             await events.release()
         end = failure_event(error) if error is not None else events.end or BROKE_OFF
         if isinstance(end, AnswerFailed):
-            _note_failed_end(end, answer, observed)
+            _note_failed_end(end, answer, observation)
             return end
         if upstream.plan is not None and upstream.plan.counts_tokens:
             end = await AnswerTokenCounter(engines, answer.lease, upstream).count_tokens(end, events.text)
-        observed.note_answer(answer.lease)
-        return _with_timings(end, observed, answer.lease)
+        observation.note_answer(answer.lease)
+        return _with_timings(end, observation, answer.lease)
 
 
 def _note_failed_end(end: AnswerFailed, answer: EngineAnswer, observed: Observation) -> None:
@@ -184,10 +184,12 @@ class _EventPipe:
 
     __slots__ = ("_bound", "_held", "_observed", "_reader", "_receiver", "_splitter", "_written", "end")
 
-    def __init__(self, receiver: EventReceiver, observed: Observation, reading: ReadingOptions | None) -> None:
-        self._receiver, self._observed = receiver, observed
+    def __init__(
+        self, receiver: EventReceiver, observation: Observation, reading_options: ReadingOptions | None
+    ) -> None:
+        self._receiver, self._observed = receiver, observation
         self._bound, self._reader = LineLimit(), StreamReader()
-        self._splitter = None if reading is None else AnswerReader(reading)
+        self._splitter = None if reading_options is None else AnswerReader(reading_options)
         self._written: list[str] = []
         self._held: list[Event] | None = None
         """What waits until the receiver is open; None once it is."""
@@ -251,7 +253,7 @@ class _EventPipe:
 
 
 async def _retry_until_tool_call(
-    engines: EngineAccess, upstream: UpstreamRequest, observed: Observation, receiver: EventReceiver
+    engines: EngineAccess, upstream: UpstreamRequest, observation: Observation, receiver: EventReceiver
 ) -> End:
     """Hand on an answer that calls a tool, once it is whole: the second, if the first calls none.
 
@@ -259,11 +261,11 @@ async def _retry_until_tool_call(
     """
     again = upstream.plan.again if upstream.plan is not None else None
     for body in (upstream.body, *([] if again is None else [again])):
-        collected = CollectingReceiver()
-        end = await _translate_once(engines, msgspec.structs.replace(upstream, body=body), observed, collected)
-        if isinstance(end, AnswerFailed) or any(isinstance(event, ToolCallDelta) for event in collected.events):
+        collector = CollectingReceiver()
+        end = await _translate_once(engines, msgspec.structs.replace(upstream, body=body), observation, collector)
+        if isinstance(end, AnswerFailed) or any(isinstance(event, ToolCallDelta) for event in collector.events):
             await receiver.open()
-            receiver.take_events(collected.events)
+            receiver.take_events(collector.events)
             return end
         if end.reason is FinishReason.LENGTH:
             raise _not_called_error(hint="The answer reached the token limit first: allow more.")
@@ -274,17 +276,17 @@ def _not_called_error(*, hint: str) -> BadRequest:
     return BadRequest("The model was required to call a tool, but did not.", hint=hint, code="tool_not_called")
 
 
-def _with_timings(end: AnswerFinished, observed: Observation, lease: Lease) -> AnswerFinished:
+def _with_timings(end: AnswerFinished, observation: Observation, lease: Lease) -> AnswerFinished:
     """Fill in what only the gateway knows about time; the engine's own clock goes before ours."""
-    now, first = time.perf_counter(), observed.first_at
-    started, clock = observed.started_at, end.timings
+    now, first = time.perf_counter(), observation.first_at
+    started_at, clock = observation.started_at, end.timings
     first = now if first is None else first
     timings = AnswerTimings(
         load_s=lease.load_s,
-        ready_s=(now if observed.leased_at is None else observed.leased_at) - started,
-        prefill_s=clock.prefill_s or max(0.0, first - started - lease.load_s),
-        decode_s=clock.decode_s or observed.last_at - first,
-        total_s=now - started,
+        ready_s=(now if observation.leased_at is None else observation.leased_at) - started_at,
+        prefill_s=clock.prefill_s or max(0.0, first - started_at - lease.load_s),
+        decode_s=clock.decode_s or observation.last_at - first,
+        total_s=now - started_at,
     )
     return msgspec.structs.replace(end, timings=timings)
 
@@ -355,7 +357,7 @@ async def stream_parts(
     request: web.Request,
     engines: EngineAccess,
     parts: Sequence[StreamPart],
-    observed: Observation,
+    observation: Observation,
     course: StreamCourse,
 ) -> web.StreamResponse:
     """Return an answer streamed in a dialect. Raises as `translate_answer` does as long as no head has been sent."""
@@ -365,24 +367,24 @@ async def stream_parts(
             encoder = part.encoder
             receiver = _EncodingReceiver(client, encoder, is_first=number == 0)
             if part.answer is None:
-                end = await translate_answer(engines, part.upstream, observed, receiver, course.trimming)
+                end = await translate_answer(engines, part.upstream, observation, receiver, course.trimming)
             else:
                 end = await part.answer(receiver)
-            ending = encoder.feed([end])
+            last_pieces = encoder.feed([end])
             if course.before_end is not None:
                 await course.before_end(end)
             if number == len(parts) - 1 or isinstance(end, AnswerFailed):
                 rest = course.last() if course.last is not None and isinstance(end, AnswerFinished) else b""
-                return await client.close(ending + rest)
-            client.write(ending)
+                return await client.close(last_pieces + rest)
+            client.write(last_pieces)
     except asyncio.CancelledError:
-        if not client.is_open or not observed.take_back_cancellation():
+        if not client.is_open or not observation.take_back_cancellation():
             raise
         return await _send_error(RequestStopped(), client, encoder, course)
     except RoundhouseError as error:
         if not await client.stop_keep_alive() and not course.has_begun:
             raise
-        observed.note_stream_failure(str(error), error.code, is_engines=not isinstance(error, UserError))
+        observation.note_stream_failure(str(error), error.code, is_engines=not isinstance(error, UserError))
         return await _send_error(error, client, encoder, course)
     finally:
         client.cancel()
@@ -394,7 +396,7 @@ async def _send_error(
 ) -> web.StreamResponse:
     await client.send_head()
     end = failure_event(error)
-    ending = encoder.feed([end])
+    last_pieces = encoder.feed([end])
     if course.before_end is not None:
         await course.before_end(end)
-    return await client.close(ending)
+    return await client.close(last_pieces)

@@ -117,13 +117,13 @@ class StuckChecks:
 
     async def _check_engine(self, supervisor: Supervisor, lease: Lease, progress: "ConnectionProgress") -> None:
         probe = asyncio.ensure_future(supervisor.is_answering(lease))
-        made = asyncio.ensure_future(progress.made.wait())
+        made_task = asyncio.ensure_future(progress.made.wait())
         try:
-            await asyncio.wait([probe, made], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([probe, made_task], return_when=asyncio.FIRST_COMPLETED)
             is_stuck = probe.done() and probe.result() is False and not progress.made.is_set()
         finally:
             probe.cancel()
-            made.cancel()
+            made_task.cancel()
             progress.stop_watching()
             del self.running[lease.base_url]
         if is_stuck:
@@ -280,8 +280,8 @@ class EngineAnswer:
         *("_limit", "_refusal", "_turn"),
     )
 
-    def __init__(self, engines: EngineAccess, request: UpstreamRequest, observed: Observation) -> None:
-        self._engines, self.request, self.observed = engines, request, observed
+    def __init__(self, engines: EngineAccess, request: UpstreamRequest, observation: Observation) -> None:
+        self._engines, self.request, self.observed = engines, request, observation
         self._limit: int | None = None
         """Tokens that the answer may have at most, once the engine refused what was asked for."""
         self._turn: PromptTurn | None = None
@@ -296,15 +296,15 @@ class EngineAnswer:
     async def __aenter__(self) -> Self:
         try:
             await self._open_connection()
-        except EngineLostError as lost:
-            await self._open_again(lost)
+        except EngineLostError as loss:
+            await self._open_again(loss)
         if self.is_refusal and not self.request.keeps_limit:
             await self._shorten_answer()
         return self
 
-    async def _open_again(self, lost: EngineLostError) -> None:
-        if not lost.may_repeat:
-            raise broke_off_error(lost.cause) from lost
+    async def _open_again(self, loss: EngineLostError) -> None:
+        if not loss.may_repeat:
+            raise broke_off_error(loss.cause) from loss
         log.info("Repeating a request whose engine had gone", extra={"model": self.request.model})
         self.observed.note_event("repeat", why="the engine had gone")
         try:
@@ -324,8 +324,8 @@ class EngineAnswer:
             self._limit, self._refusal = limit, None
             try:
                 await self._open_connection()
-            except EngineLostError as lost:
-                await self._open_again(lost)
+            except EngineLostError as loss:
+                await self._open_again(loss)
 
     async def _read_fitting_limit(self) -> int | None:
         """Return the limit with which the engine would not have refused; None where it refused for something else."""
@@ -415,16 +415,16 @@ class EngineAnswer:
                 _refuse_redirect()
         except BaseException as error:
             engines.stuck_checks.leave_answer(self)
-            lost = await self._classify_loss(error) if isinstance(error, OSError) else None
+            loss = await self._classify_loss(error) if isinstance(error, OSError) else None
             if connection is not None:
                 connection.abort()
             supervisor.release_lease(lease)
             if connection is not None and (
-                isinstance(error, asyncio.CancelledError) or isinstance(lost, RequestStopped)
+                isinstance(error, asyncio.CancelledError) or isinstance(loss, RequestStopped)
             ):
                 self.check_engine()
-            if lost is not None:
-                raise lost from None
+            if loss is not None:
+                raise loss from None
             raise
         self._connection = connection
         self.is_refusal = answer.status >= _ERROR_STATUS

@@ -148,13 +148,13 @@ class WarmResume:
         self._load_bytes_s = LOAD_BYTES_S
 
     async def begin_turn(
-        self, lease: Lease, body: bytes, observed: Observation, *, skips_cache: bool
+        self, lease: Lease, body: bytes, observation: Observation, *, skips_cache: bool
     ) -> PromptTurn | None:
         """Have the engine of a lease know as much of a request's prompt as is kept. Raises nothing but cancellation.
 
         `skips_cache`: several keys use this run, whose prompts are read each time; nothing more of it is kept.
         """
-        owner, states = self._owner_of(observed), lease.states
+        owner, states = self._owner_of(observation), lease.states
         if owner is None or states is None:
             return None
         if skips_cache:
@@ -170,13 +170,13 @@ class WarmResume:
                     await self._load_best(run, owner, chain)
         return PromptTurn(run, owner, chain)
 
-    def end_turn(self, turn: PromptTurn, observed: Observation) -> None:
+    def end_turn(self, turn: PromptTurn, observation: Observation) -> None:
         """Note what the engine has read for a request, which is over."""
-        run, read, written = turn.run, observed.tokens.all_prompt, observed.tokens.all_completion
-        if observed.outcome is ExchangeOutcome.OK and read is not None and written is not None:
-            run.counts.append((turn.owner, read + written))
+        run, read, written_tokens = turn.run, observation.tokens.all_prompt, observation.tokens.all_completion
+        if observation.outcome is ExchangeOutcome.OK and read is not None and written_tokens is not None:
+            run.counts.append((turn.owner, read + written_tokens))
             if read >= LEAST_TOKENS and turn.chain:
-                self._note_prompt(run, SlotPrompt(turn.owner, turn.chain, read, read + written))
+                self._note_prompt(run, SlotPrompt(turn.owner, turn.chain, read, read + written_tokens))
         if any(not prompt.is_kept for prompt in run.prompts):
             run.stop_timer()
             run.timer = asyncio.get_running_loop().call_later(IDLE_S, self._keep_soon, run)
@@ -255,8 +255,8 @@ class WarmResume:
             return
         if prompt.owner not in self._owners():  # its key was revoked meanwhile
             return
-        kept = await asyncio.to_thread(self.store.entries_of, prompt.owner, run.identity)
-        if not is_kept_already(kept, prompt.chain, prompt.prompt_tokens):
+        kept_entries = await asyncio.to_thread(self.store.entries_of, prompt.owner, run.identity)
+        if not is_kept_already(kept_entries, prompt.chain, prompt.prompt_tokens):
             await self._save_slot(run, slot, prompt, state_bytes)
         prompt.is_kept = True
 
@@ -295,7 +295,9 @@ class WarmResume:
                 return
             async with asyncio.timeout(LOOK_S):
                 entries = await asyncio.to_thread(self.store.entries_of, owner, run.identity)
-            has = max((count_shared_tokens(held.chain, held.prompt_tokens, chain) for held in run.prompts), default=0)
+            has = max(
+                (count_shared_tokens(prompt.chain, prompt.prompt_tokens, chain) for prompt in run.prompts), default=0
+            )
             entry = choose_prompt(entries, chain, has, load_bytes_s=self._load_bytes_s)
             if entry is not None:
                 await self._load_entry(run, entry)
@@ -330,14 +332,16 @@ class WarmResume:
 
     async def _have_read(self, run: RunPrompts, slot: _Slot, name: str, entry: PromptEntry) -> None:
         """Have the engine read a state; one that it does not take is removed, for it may be what ends it."""
-        record, restored = entry.record, -1
+        record, restored_tokens = entry.record, -1
         try:
-            restored = (await self._post(run, run.launch.routes.restore, slot, name, timeout_s=LOAD_S)).n_restored
+            restored_tokens = (
+                await self._post(run, run.launch.routes.restore, slot, name, timeout_s=LOAD_S)
+            ).n_restored
         finally:
-            if restored != record.tokens:
+            if restored_tokens != record.tokens:
                 log.warning("An engine did not take a kept prompt, which is removed", extra={"model": record.model})
                 await asyncio.shield(asyncio.to_thread(self.store.remove_prompt, entry.id))
-        if restored == record.tokens:
+        if restored_tokens == record.tokens:
             run.counts.append((record.owner, record.tokens))
             run.prompts.append(
                 SlotPrompt(record.owner, record.chain, record.prompt_tokens, record.tokens, is_kept=True)

@@ -88,8 +88,8 @@ def check_router(router: str) -> None:
 
 def check_addresses(replicas: Sequence[str], *, own: str) -> tuple[str, ...]:
     """Return the addresses without `/v1`, as routers want them. Raises BadRequest."""
-    checked = [check_url(url, own=own).removesuffix(VERSION) for url in replicas]
-    for url in checked:
-        if checked.count(url) > 1:
+    checked_urls = [check_url(url, own=own).removesuffix(VERSION) for url in replicas]
+    for url in checked_urls:
+        if checked_urls.count(url) > 1:
             raise BadRequest(f"The replica {url} is listed more than once.", code="invalid_value")
-    return tuple(checked)
+    return tuple(checked_urls)

@@ -179,7 +179,7 @@ class FleetKeeper:
 
     async def _describe(self, fleet: Attachment) -> Fleet:
         key = await asyncio.to_thread(self._services.library.attachments.read_key, fleet.name)
-        described = await describe_fleet(self._services.supervisor, fleet, key, self._workers.get(fleet.name, []))
+        description = await describe_fleet(self._services.supervisor, fleet, key, self._workers.get(fleet.name, []))
         replicas = [
             self._engines.with_news(
                 msgspec.structs.replace(
@@ -188,10 +188,10 @@ class FleetKeeper:
                 seat,
                 is_draining=seat in self._draining or seat in self._resting,
             )
-            for replica, member in zip(described.replicas, fleet.all_members, strict=True)
+            for replica, member in zip(description.replicas, fleet.all_members, strict=True)
             for seat in [seat_name(fleet.name, member.name)]
         ]
-        return msgspec.structs.replace(described, replicas=replicas, rolling=self._rolling.get(fleet.name, ""))
+        return msgspec.structs.replace(description, replicas=replicas, rolling=self._rolling.get(fleet.name, ""))
 
     # The watch
 
@@ -297,13 +297,13 @@ class FleetKeeper:
         local = [entry for entry in file.entries if isinstance(entry, LocalReplica)]
         served_as = (file.serves if addresses else "") or file.model
         weights = (await find_weights(self._services, file.serves or file.model, file.model)).name if local else ""
-        known = await self._find_knowledge(addresses, key, served_as, weights=weights, local=local)
+        knowledge = await self._find_knowledge(addresses, key, served_as, weights=weights, local=local)
         members = self._plan_members(addresses, local, weights, before)
         return Attachment(
             name=file.model,
             url=members[0].url + VERSION,
             served_as=served_as,
-            known=known,
+            known=knowledge,
             attached_at=time.time(),
             router=file.router,
             policy=file.policy,
@@ -321,21 +321,21 @@ class FleetKeeper:
         self, addresses: Sequence[str], local: Sequence[LocalReplica], weights: str, before: Attachment | None
     ) -> list[ReplicaRecord]:
         """Return the replicas; engines that run already, and are meant to run like that, stay as they are."""
-        running = [
+        running_members = [
             member for member in (before.all_members if before is not None else ()) if member.weights == weights != ""
         ]
-        kept: list[ReplicaRecord] = []
+        kept_members: list[ReplicaRecord] = []
         new: list[LocalReplica] = []
         for entry in local:
-            same = next((member for member in running if member.local == entry), None)
+            same = next((member for member in running_members if member.local == entry), None)
             if same is None:
                 new.append(entry)
             else:
-                running.remove(same)
-                kept.append(msgspec.structs.replace(same, is_drained=False))
-        names = iter(free_names(kept, len(new) + len(addresses)))
+                running_members.remove(same)
+                kept_members.append(msgspec.structs.replace(same, is_drained=False))
+        names = iter(free_names(kept_members, len(new) + len(addresses)))
         elsewhere = [ReplicaRecord(name=next(names), url=url) for url in addresses]
-        return [*elsewhere, *kept, *(self._seat_entry(next(names), weights, entry) for entry in new)]
+        return [*elsewhere, *kept_members, *(self._seat_entry(next(names), weights, entry) for entry in new)]
 
     def _seat_entry(self, name: str, weights: str, entry: LocalReplica) -> ReplicaRecord:
         url = local_url(self._services.supervisor.pick_port())
@@ -421,9 +421,9 @@ class FleetKeeper:
             await self._services.supervisor.wait_for_holders(name)
             await self._engines.stop_seats(fleet, [member])
             self._health.forget(name, member)
-            changed = msgspec.structs.replace(member, weights=weights or member.weights)
-            problem = await self._load_changed(name, changed)
-            if problem and changed != member:
+            changed_member = msgspec.structs.replace(member, weights=weights or member.weights)
+            problem = await self._load_changed(name, changed_member)
+            if problem and changed_member != member:
                 await self._load_changed(name, member)
         except RoundhouseError as error:
             problem = error.body.sentence

@@ -41,7 +41,7 @@ def read_weights(services: Services, model: ModelInfo, local: LocalReplica) -> E
 
 async def _find_served(replicas: Sequence[str], key: str, served_as: str) -> tuple[str, RemoteModel]:
     lists = await asyncio.gather(*(_list_models(url, key) for url in replicas))
-    serving: list[tuple[str, RemoteModel]] = []
+    served_models: list[tuple[str, RemoteModel]] = []
     for url, answer in zip(replicas, lists, strict=True):
         if isinstance(answer, StartFailed):
             continue
@@ -53,17 +53,17 @@ async def _find_served(replicas: Sequence[str], key: str, served_as: str) -> tup
                 hint=f"It has {names}. `serves` in the fleet file says what the replicas call it.",
                 code="model_not_found",
             )
-        serving.append((url, model))
-    if not serving:
+        served_models.append((url, model))
+    if not served_models:
         raise Unavailable(f"No replica answers. {_first_sentence(lists)}", code="unreachable")
-    return serving[0]
+    return served_models[0]
 
 
 async def _list_models(url: str, key: str) -> list[RemoteModel] | StartFailed:
     try:
         return await list_remote_models(EngineEndpoint(base_url=url + VERSION, key=key, served_name=""), MODELS)
-    except StartFailed as failed:
-        return failed
+    except StartFailed as failure:
+        return failure
 
 
 def _first_sentence(answers: Iterable[object]) -> str:

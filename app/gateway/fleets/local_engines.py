@@ -35,8 +35,8 @@ class _Attempts(msgspec.Struct, kw_only=True):
 class LocalEngines:
     """The engines. Belongs to the event loop; `changed` is called when one stands otherwise."""
 
-    def __init__(self, services: Services, background: Background, changed: Callable[[], None]) -> None:
-        self._services, self._background, self._changed = services, background, changed
+    def __init__(self, services: Services, background: Background, on_change: Callable[[], None]) -> None:
+        self._services, self._background, self._changed = services, background, on_change
         self._loads: dict[str, asyncio.Task[str]] = {}
         self._attempts: dict[str, _Attempts] = {}
         self._strangers: set[str] = set()
@@ -85,12 +85,12 @@ class LocalEngines:
     async def _at_free_port(self, fleet: Attachment, member: ReplicaRecord) -> ReplicaRecord:
         if (status := self._status_of(seat_name(fleet.name, member.name))) is not None and status.state not in _ENDED:
             return member
-        moved = with_free_port(member, self._services.supervisor)
-        if moved != member:
+        moved_member = with_free_port(member, self._services.supervisor)
+        if moved_member != member:
             await asyncio.to_thread(
-                self._services.library.correct_attachment, fleet.name, lambda record: with_member(record, moved)
+                self._services.library.correct_attachment, fleet.name, lambda record: with_member(record, moved_member)
             )
-        return moved
+        return moved_member
 
     async def stop_seats(self, fleet: Attachment, members: Sequence[ReplicaRecord]) -> None:
         """End engines, and forget what failed about them."""

@@ -45,8 +45,8 @@ def with_member(attachment: Attachment, member: ReplicaRecord) -> Attachment:
 
 def free_names(members: Sequence[ReplicaRecord], count: int) -> list[str]:
     """Return the lowest numbers that no replica has."""
-    taken = {member.name for member in members}
-    return [name for name in map(str, range(1, len(members) + count + 1)) if name not in taken][:count]
+    taken_names = {member.name for member in members}
+    return [name for name in map(str, range(1, len(members) + count + 1)) if name not in taken_names][:count]
 
 
 def with_free_port(member: ReplicaRecord, supervisor: Supervisor) -> ReplicaRecord:

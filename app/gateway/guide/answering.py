@@ -177,19 +177,21 @@ class Guide:
                 return wording.say_recommended(search)
             case GuideTool.ESTIMATE:
                 context = find_context(inquiry.question.replace(name, ""))
-                given: dict[str, object] = {"model": name} | ({} if context is None else {"context": context})
-                estimate = await call_lookup(calls, entry.tool, given, partial(self._lookups.estimate, name, context))
+                arguments: dict[str, object] = {"model": name} | ({} if context is None else {"context": context})
+                estimate = await call_lookup(
+                    calls, entry.tool, arguments, partial(self._lookups.estimate, name, context)
+                )
                 return wording.say_estimate(estimate, name, is_here=inquiry.is_here)
             case GuideTool.PLAN:
-                named = name if entry.needs else ""
-                look_up = partial(self._lookups.plan, PlanRequest(model=named))
-                plan = await call_lookup(calls, entry.tool, {"model": named} if named else {}, look_up)
-                if named:
+                named_model = name if entry.needs else ""
+                look_up = partial(self._lookups.plan, PlanRequest(model=named_model))
+                plan = await call_lookup(calls, entry.tool, {"model": named_model} if named_model else {}, look_up)
+                if named_model:
                     return wording.say_plan(plan, name, is_here=inquiry.is_here)
                 return wording.say_machine(plan) if entry.id == "machine" else wording.say_engine(plan)
             case GuideTool.LIST_MODELS:
-                installed = await call_lookup(calls, entry.tool, {}, self._lookups.list_models)
-                return wording.say_installed(installed, name)
+                installed_models = await call_lookup(calls, entry.tool, {}, self._lookups.list_models)
+                return wording.say_installed(installed_models, name)
             case _:
                 status = await call_lookup(calls, GuideTool.STATUS, {}, self._lookups.status)
                 text, actions = _STATUS_WORDS.get(entry.id, wording.say_loaded)(status)

@@ -152,31 +152,33 @@ class LookupSession:
         """Return what a call of a model's looks up, or the sentence that says why it cannot."""
         try:
             tool = GuideTool(call.name)
-            given = msgspec.json.decode(call.arguments or "{}", type=LOOKUPS[tool].arguments)
+            arguments = msgspec.json.decode(call.arguments or "{}", type=LOOKUPS[tool].arguments)
         except (ValueError, msgspec.DecodeError) as error:
             return LookupResult(f"There is no such tool, or its arguments are not right: {error}", is_error=True)
-        noted = msgspec.to_builtins(given)
+        noted_arguments = msgspec.to_builtins(arguments)
         try:
-            result = await call_lookup(self.calls, tool, noted, partial(self._look_up, given))
+            result = await call_lookup(self.calls, tool, noted_arguments, partial(self._look_up, arguments))
         except RoundhouseError as error:
             return LookupResult(f"{error} {error.hint}".strip(), is_error=True)
         return LookupResult(msgspec.json.encode(result).decode())
 
-    async def _look_up(self, given: msgspec.Struct) -> msgspec.Struct:
+    async def _look_up(self, arguments: msgspec.Struct) -> msgspec.Struct:
         lookups = self._lookups
         result: msgspec.Struct
         actions: list[AnswerAction] = []
-        match given:
+        match arguments:
             case SearchArguments(best=None):
-                result = await lookups.search_hub(given)
+                result = await lookups.search_hub(arguments)
             case SearchArguments(best=HubUse() as use):
                 result = search = await lookups.search(use)
                 actions = wording.say_recommended(search)[1]
             case EstimateArguments(model=model):
-                result = estimate = await lookups.estimate(model, given.context, given.slots)
+                result = estimate = await lookups.estimate(model, arguments.context, arguments.slots)
                 actions = wording.say_estimate(estimate, model, is_here=await self._is_here(model))[1]
             case PlanArguments(model=model):
-                request = PlanRequest(model=model, intent=given.use, users=given.users, context=given.context)
+                request = PlanRequest(
+                    model=model, intent=arguments.use, users=arguments.users, context=arguments.context
+                )
                 result = plan = await lookups.plan(request)
                 actions = wording.say_plan(plan, model, is_here=await self._is_here(model))[1] if model else []
             case ManualArguments(text=text):
@@ -190,7 +192,7 @@ class LookupSession:
         return result
 
     async def _is_here(self, model: str) -> bool:
-        return any(installed.name == model for installed in (await self._lookups.list_models()).models)
+        return any(model_info.name == model for model_info in (await self._lookups.list_models()).models)
 
     async def _search_manual(self, text: str) -> ManualAnswer:
         passages = await asyncio.to_thread(self._manual.search, text, count=_MANUAL_PASSAGES)

@@ -62,10 +62,10 @@ def _packages_beside(program: Path | None) -> Iterator[str]:
 
 def home_environment(home: Path) -> Mapping[str, str]:
     """Return what has a program keep its things in a folder of its own."""
-    temporary, roaming = str(home / "tmp"), home / "AppData"
+    temporary, roaming_folder = str(home / "tmp"), home / "AppData"
     own = {"HOME": str(home), "TMPDIR": temporary, "TEMP": temporary, "TMP": temporary}
     if sys.platform == "win32":
-        own |= {"USERPROFILE": str(home), "APPDATA": str(roaming), "LOCALAPPDATA": str(roaming)}
+        own |= {"USERPROFILE": str(home), "APPDATA": str(roaming_folder), "LOCALAPPDATA": str(roaming_folder)}
     return own
 
 

@@ -38,13 +38,13 @@ def with_fit(card: HubCard, ground: FitContext, entry: CatalogueEntry | None = N
         return card
     kind, quantization = form
     try:
-        judged = _facts_of(card, entry, kind, quantization)
-        estimate = estimate_on(judged.facts, ground) if judged is not None else None
+        fit_facts = _facts_of(card, entry, kind, quantization)
+        estimate = estimate_on(fit_facts.facts, ground) if fit_facts is not None else None
     except RoundhouseError:  # this quantisation is none of this architecture's
         return card
-    if judged is None or estimate is None:
+    if fit_facts is None or estimate is None:
         return card
-    facts = judged.facts
+    facts = fit_facts.facts
     card = msgspec.structs.replace(
         card,
         format=kind,
@@ -53,7 +53,7 @@ def with_fit(card: HubCard, ground: FitContext, entry: CatalogueEntry | None = N
         parameters=card.parameters or facts.parameters,
         download_bytes=round(facts.file_bytes * (card.parameters or facts.parameters) / facts.parameters),
     )
-    return _exact_fit(card, estimate, judged.basis) if judged.basis else _scale_fit(card, estimate, facts)
+    return _exact_fit(card, estimate, fit_facts.basis) if fit_facts.basis else _scale_fit(card, estimate, facts)
 
 
 class _CardFacts(NamedTuple):
@@ -80,12 +80,12 @@ def _form(card: HubCard, machine: Machine) -> tuple[str, str] | None:
     """Return the format and quantisation to judge by: of the formats there are, the first that runs here."""
     formats = {kind for repository in card.repositories for kind in repository.formats}
     order = ["mlx", *USUAL_QUANTIZATIONS] if machine.os.name.value == "macOS" else list(USUAL_QUANTIZATIONS)
-    known = [kind for kind in order if kind in formats]
-    if not known:
+    known_kinds = [kind for kind in order if kind in formats]
+    if not known_kinds:
         return None
-    runs = (kind for kind in known if not targets.explain_lack(machine, engine_table().reader(kind)))
-    chosen = next(runs, known[0])
-    return chosen, _quantization(card, chosen)
+    runs = (kind for kind in known_kinds if not targets.explain_lack(machine, engine_table().reader(kind)))
+    chosen_kind = next(runs, known_kinds[0])
+    return chosen_kind, _quantization(card, chosen_kind)
 
 
 def _quantization(card: HubCard, kind: str) -> str:
@@ -95,8 +95,8 @@ def _quantization(card: HubCard, kind: str) -> str:
     labels = {
         label for repository in card.repositories if kind in repository.formats for label in repository.quantizations
     }
-    known = find_well_known(card.base)
-    native = known.native if known else ""
+    well_known = find_well_known(card.base)
+    native = well_known.native if well_known else ""
     if not labels:
         return native or usual
     return next((label for label in (native, usual, *_NEXT_BEST) if label in labels), usual)

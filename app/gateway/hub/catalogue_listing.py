@@ -36,14 +36,14 @@ _VERDICT_ORDER = (FitVerdict.FITS, FitVerdict.SLOW, None, FitVerdict.TOO_LARGE)
 
 
 async def list_best(
-    services: Services, use: HubUse, described: Mapping[str, msgspec.Raw] | None = None
+    services: Services, use: HubUse, description: Mapping[str, msgspec.Raw] | None = None
 ) -> list[HubPick]:
     """Return the models whose quality for a use is known, the best first: here, or on the machine described."""
     content = await asyncio.to_thread(_read_content, services.hub, services.settings)
-    ground = await fit_context(services, described)
+    ground = await fit_context(services, description)
     pick = _pick_for_completion if use is HubUse.AUTOCOMPLETE else _pick_ranked
     picks = await asyncio.to_thread(pick, services, content, use, ground)
-    return await _complete_picks(services, content, picks, ground if described is None else None)
+    return await _complete_picks(services, content, picks, ground if description is None else None)
 
 
 async def plan_machine(services: Services, request: PlanRequest) -> MachineAdvice:
@@ -58,13 +58,15 @@ async def plan_machine(services: Services, request: PlanRequest) -> MachineAdvic
         return _with_picks(await advice.make_plan(services, request), [])
     advice.check_plan(request)
     picks = await list_best(services, _USES.get(request.intent, HubUse.CHAT), request.machine)
-    recommended = [pick for pick in picks if pick.is_recommended]
-    if recommended and recommended[0].installed:  # planned as when it is named: with its own files and settings
-        plans = await advice.make_plan(services, replace(request, model=recommended[0].installed))
+    recommended_picks = [pick for pick in picks if pick.is_recommended]
+    if (
+        recommended_picks and recommended_picks[0].installed
+    ):  # planned as when it is named: with its own files and settings
+        plans = await advice.make_plan(services, replace(request, model=recommended_picks[0].installed))
     else:
-        forms = await asyncio.to_thread(_forms_of, services.hub, services.settings, recommended[:1])
-        plans = _put_first(await advice.make_plan(services, request, forms), recommended[:1])
-    return replace(_with_picks(plans, recommended), note=explain_absence(picks))
+        forms = await asyncio.to_thread(_forms_of, services.hub, services.settings, recommended_picks[:1])
+        plans = _put_first(await advice.make_plan(services, request, forms), recommended_picks[:1])
+    return replace(_with_picks(plans, recommended_picks), note=explain_absence(picks))
 
 
 def _put_first(plans: Advice, first: list[HubPick]) -> Advice:
@@ -76,7 +78,7 @@ def _put_first(plans: Advice, first: list[HubPick]) -> Advice:
     return replace(plans, plans=sorted(plans.plans, key=is_other)) if first else plans
 
 
-def _with_picks(plans: Advice, recommended: list[HubPick]) -> MachineAdvice:
+def _with_picks(plans: Advice, recommended_picks: list[HubPick]) -> MachineAdvice:
     return MachineAdvice(
         plans=plans.plans,
         intent=plans.intent,
@@ -84,7 +86,7 @@ def _with_picks(plans: Advice, recommended: list[HubPick]) -> MachineAdvice:
         machine=plans.machine,
         model=plans.model,
         service=plans.service,
-        recommended=recommended,
+        recommended=recommended_picks,
     )
 
 
@@ -108,8 +110,8 @@ async def list_catalogue(services: Services, query: CatalogueQuery) -> list[HubP
     elif query.use is HubUse.AUTOCOMPLETE:
         picks = await asyncio.to_thread(_pick_for_completion, services, content, query.use, ground)
     else:
-        ranked = await asyncio.to_thread(_pick_ranked, services, content, query.use, ground)
-        picks = [*ranked, *await asyncio.to_thread(_judge_rest, services, content, query.use, ground)]
+        ranked_picks = await asyncio.to_thread(_pick_ranked, services, content, query.use, ground)
+        picks = [*ranked_picks, *await asyncio.to_thread(_judge_rest, services, content, query.use, ground)]
     return await _complete_picks(services, content, picks, ground)
 
 
@@ -199,7 +201,7 @@ def _list_complete(
 ) -> Iterator[HubPick]:
     """Yield picks with what the catalogue says of them, and what is so here."""
     cache = paths.hub_cache
-    seen = hub.looks.read_seen()
+    seen_names = hub.looks.read_seen()
     for pick in picks:
         entry = entries[pick.pull]
         places = [place.partition("@")[0] for repository in entry.repositories.values() for place in repository]
@@ -212,7 +214,7 @@ def _list_complete(
             released=entry.released,
             draft_repositories=entry.draft_repositories,
             needs=_explain_needs(entry, pick, inputs),
-            is_new=seen is not None and entry.base not in seen,
+            is_new=seen_names is not None and entry.base not in seen_names,
             is_here=any(RepositoryCache(cache, place).is_there for place in places),
         )
 

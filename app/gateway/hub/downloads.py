@@ -134,9 +134,13 @@ class DownloadQueue:
         """Queue files of a repository, or go on with the download that fetches just these."""
         paths = sorted(file.path for file in files)
         same = (entry for entry in self._entries.values() if _is_same(entry.shown, repository, paths))
-        known = next(same, None)
-        if known is not None:
-            return known.shown if known.shown.state in {_S.QUEUED, _S.RUNNING} else self.resume(known.shown.id)
+        same_download = next(same, None)
+        if same_download is not None:
+            return (
+                same_download.shown
+                if same_download.shown.state in {_S.QUEUED, _S.RUNNING}
+                else self.resume(same_download.shown.id)
+            )
         download = Download(
             id=f"dl_{uuid4().hex[:12]}",
             title=title,
@@ -208,7 +212,7 @@ class DownloadQueue:
     async def wait(self, download_id: str) -> Download:
         """Return a download once it is over. Raises NotFound when it is taken off the list."""
         async with aclosing(self.follow(download_id)) as states:
-            async for _shown in states:
+            async for _state in states:
                 pass
         return self.find(download_id)
 
@@ -244,23 +248,23 @@ class DownloadQueue:
 
     def _begin_more(self) -> None:
         free = self._target().at_once - len(self._running)
-        waiting = [key for key, entry in self._entries.items() if entry.shown.state is _S.QUEUED]
-        for download_id in waiting[: max(0, free)] if not self._is_closed else ():
+        waiting_ids = [key for key, entry in self._entries.items() if entry.shown.state is _S.QUEUED]
+        for download_id in waiting_ids[: max(0, free)] if not self._is_closed else ():
             self._running[download_id] = self._background.spawn(self._run(download_id))
             self._change_state(download_id, state=_S.RUNNING)
 
     async def _run(self, download_id: str) -> None:
-        ended = await self._carry_out(download_id)
+        end_report = await self._carry_out(download_id)
         self._running.pop(download_id, None)
-        if ended is None or download_id not in self._entries:
+        if end_report is None or download_id not in self._entries:
             return
-        if isinstance(ended, DownloadDone):
-            self._change_state(download_id, **_fields_at_end(self._entries[download_id].shown, ended))
+        if isinstance(end_report, DownloadDone):
+            self._change_state(download_id, **_fields_at_end(self._entries[download_id].shown, end_report))
             self._publish(ModelsChanged())
         else:
-            log.warning("A download failed: %s", ended.sentence, extra={"code": ended.code})
+            log.warning("A download failed: %s", end_report.sentence, extra={"code": end_report.code})
             self._change_state(
-                download_id, state=_S.FAILED, error=ended, ended_at=time.time(), bytes_per_s=None, eta_s=None
+                download_id, state=_S.FAILED, error=end_report, ended_at=time.time(), bytes_per_s=None, eta_s=None
             )
 
     async def _carry_out(self, download_id: str) -> DownloadDone | ErrorBody | None:
@@ -268,13 +272,13 @@ class DownloadQueue:
         while download_id in self._entries:
             before = self._entries[download_id].shown.present_bytes
             try:
-                ended = await self._one_process(download_id)
-                return ended.error if isinstance(ended, DownloadFailed) else ended
-            except DownloadDied as died:
+                end_report = await self._one_process(download_id)
+                return end_report.error if isinstance(end_report, DownloadFailed) else end_report
+            except DownloadDied as death:
                 has_moved = self._entries[download_id].shown.present_bytes > before
                 deaths = 1 if has_moved else deaths + 1
                 if deaths >= DEATHS:
-                    return died.body
+                    return death.body
             except RoundhouseError as error:
                 return error.body
             except OSError as error:
@@ -323,7 +327,7 @@ class DownloadQueue:
             return
         rate = pace.note_reading(report.present_bytes, time.monotonic())
         download = self._entries[download_id].shown
-        left = download.total_bytes - report.present_bytes
+        bytes_left = download.total_bytes - report.present_bytes
         self._publish_changes(
             download_id,
             present_bytes=max(0, report.present_bytes),
@@ -331,18 +335,18 @@ class DownloadQueue:
             machine=report.machine if isinstance(report, DownloadProgress) else "",
             note=download.note if isinstance(report, DownloadProgress) else "",  # another process, another try
             bytes_per_s=rate,
-            eta_s=left / rate if rate else None,
+            eta_s=bytes_left / rate if rate else None,
         )
 
-    def _change_state(self, download_id: str, **changed: object) -> Download:
+    def _change_state(self, download_id: str, **new_values: object) -> Download:
         """Change a download's state: kept over a restart, and a reason to look at the queue."""
-        download = self._publish_changes(download_id, **changed)
+        download = self._publish_changes(download_id, **new_values)
         self._save()
         self._begin_more()
         return self._entries[download_id].shown if download_id in self._entries else download
 
-    def _publish_changes(self, download_id: str, **changed: object) -> Download:
-        entry = self._entries[download_id] = _with_changes(self._entries[download_id], **changed)
+    def _publish_changes(self, download_id: str, **new_values: object) -> Download:
+        entry = self._entries[download_id] = _with_changes(self._entries[download_id], **new_values)
         self._publish(DownloadChanged(download=entry.shown))
         self._background.spawn(self._notify_followers())
         return entry.shown
@@ -372,7 +376,7 @@ class DownloadQueue:
                     cache.part_path(file).unlink(missing_ok=True)
                     cache.part_path(file).with_suffix(".map").unlink(missing_ok=True)
         except OSError as error:
-            log.warning("%s", write_fault("what was left of a download", error, done="deleted"))
+            log.warning("%s", write_fault("what was left of a download", error, action="deleted"))
 
 
 async def _find_no_sources() -> None:
@@ -397,15 +401,15 @@ class _TransferRate:
         return max(0.0, (last - first) / (now - began)) if now > began else None
 
 
-def _with_changes(entry: _QueueEntry, **changed: object) -> _QueueEntry:
-    return msgspec.structs.replace(entry, shown=msgspec.structs.replace(entry.shown, **changed))
+def _with_changes(entry: _QueueEntry, **new_values: object) -> _QueueEntry:
+    return msgspec.structs.replace(entry, shown=msgspec.structs.replace(entry.shown, **new_values))
 
 
-def _fields_at_end(download: Download, ended: DownloadDone) -> dict[str, object]:
+def _fields_at_end(download: Download, end_report: DownloadDone) -> dict[str, object]:
     return {
         "state": _S.DONE,
         "present_bytes": download.total_bytes,
-        "folder": ended.folder,
+        "folder": end_report.folder,
         "ended_at": time.time(),
         "bytes_per_s": None,
         "eta_s": None,

@@ -55,10 +55,10 @@ def _list_within(entry: CatalogueEntry, bounds: FormBounds) -> Iterator[tuple[st
     for kind, name in _list_quantizations(entry):
         if kind in bounds.formats:
             by_format.setdefault(kind, []).append((nominal_rate(name, USUAL), name))
-    for kind, named in by_format.items():
-        least_rate_there = min(least_rate, max(rate for rate, _ in named))
-        smallest = min(named)
-        for rate, name in named:
+    for kind, named_repositories in by_format.items():
+        least_rate_there = min(least_rate, max(rate for rate, _ in named_repositories))
+        smallest = min(named_repositories)
+        for rate, name in named_repositories:
             is_too_large = _SURELY_LESS * elements * rate / 8 > bounds.most_bytes
             if (rate >= least_rate_there and not is_too_large) or (is_too_large and (rate, name) == smallest):
                 yield kind, name
@@ -66,8 +66,8 @@ def _list_within(entry: CatalogueEntry, bounds: FormBounds) -> Iterator[tuple[st
 
 def estimate_download(entry: CatalogueEntry, facts: ModelFacts) -> int:
     """Return what a form weighs in the preferred repository, with what it carries beside the text model."""
-    preferred = entry.repositories.get(facts.format, [""])[0].partition("@")[0]
-    return download_bytes(entry, facts, has_vision=True, has_draft=preferred in entry.draft_repositories)
+    preferred_repository = entry.repositories.get(facts.format, [""])[0].partition("@")[0]
+    return download_bytes(entry, facts, has_vision=True, has_draft=preferred_repository in entry.draft_repositories)
 
 
 @lru_cache(maxsize=4096)
@@ -81,14 +81,14 @@ def _build_form(key: IdentityKey[CatalogueEntry], kind: str, quantization: str) 
 
 
 def _list_quantizations(entry: CatalogueEntry) -> Iterator[tuple[str, str]]:
-    known = find_well_known(entry.base)
-    native = NATIVE_FORMS.get(known.native if known else "")
+    well_known = find_well_known(entry.base)
+    native = NATIVE_FORMS.get(well_known.native if well_known else "")
     for kind, repositories in entry.repositories.items():
         if kind not in FORMATS:
             continue
-        named = entry.list_rates(kind) or _rates_in_names(kind, repositories)
+        named_rates = entry.list_rates(kind) or _rates_in_names(kind, repositories)
         usual = native.get(kind, ()) if native else _usual_rates(kind, repositories)
-        yield from ((kind, quantization) for quantization in named or usual)
+        yield from ((kind, quantization) for quantization in named_rates or usual)
     if "safetensors" not in entry.repositories and not native:
         yield "safetensors", "BF16"
 

@@ -37,17 +37,17 @@ class BestVariant(NamedTuple):
 
 
 def pick_best(
-    plans: Iterable[Plan], offered: Iterable[ModelVariant], facts: Mapping[str, ModelFacts]
+    plans: Iterable[Plan], offered_variants: Iterable[ModelVariant], facts: Mapping[str, ModelFacts]
 ) -> BestVariant | None:
     """Return the first plan's variant that is offered and fits."""
-    known: dict[tuple[str, str], ModelVariant] = {}
-    for variant in offered:
+    variant_by_form: dict[tuple[str, str], ModelVariant] = {}
+    for variant in offered_variants:
         if (variant_facts := facts.get(variant_label(variant))) is not None:
-            known.setdefault((variant_facts.format, variant_facts.quantization), variant)
+            variant_by_form.setdefault((variant_facts.format, variant_facts.quantization), variant)
     for plan in plans:
-        chosen = known.get((plan.format, plan.quantization))
-        if chosen is not None and (plan.estimate is None or plan.estimate.fits):
-            return BestVariant(chosen, plan.sentence or next((reason.text for reason in plan.reasons), ""))
+        chosen_variant = variant_by_form.get((plan.format, plan.quantization))
+        if chosen_variant is not None and (plan.estimate is None or plan.estimate.fits):
+            return BestVariant(chosen_variant, plan.sentence or next((reason.text for reason in plan.reasons), ""))
     return None
 
 

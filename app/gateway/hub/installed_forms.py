@@ -58,7 +58,10 @@ def list_installed(
         facts = read_facts(model)
         if facts is not None:
             forms[entry.base].append(InstalledForm(model, facts))
-    return {base: sorted(known, key=lambda form: -nominal_bits(form.facts)) for base, known in forms.items()}
+    return {
+        base: sorted(installed_forms, key=lambda form: -nominal_bits(form.facts))
+        for base, installed_forms in forms.items()
+    }
 
 
 def prefer_installed(pick: HubPick, forms: Iterable[InstalledForm], ground: FitContext) -> HubPick:
@@ -70,22 +73,22 @@ def prefer_installed(pick: HubPick, forms: Iterable[InstalledForm], ground: FitC
             continue
         if not estimate.fits:
             continue
-        chosen, installed = pick.card, form.model.quantization or form.model.format
+        chosen_card, installed_form = pick.card, form.model.quantization or form.model.format
         card = replace(
-            chosen,
+            chosen_card,
             format=form.model.format,
             quantization=form.model.quantization,
             engine_name=ground.traits[estimate.engine].name,
             fits=True,
             memory_bytes=estimate.needed_bytes,
             largest_context=estimate.largest_context,
-            decode=estimate.decode if chosen.decode is not None else None,
+            decode=estimate.decode if chosen_card.decode is not None else None,
             download_bytes=None,
             basis=f"As it is installed: {form.model.name}.",
         )
-        is_same = (chosen.format, chosen.quantization) == (card.format, card.quantization)
-        other = "" if is_same or not pick.reason else f", not in {chosen.quantization}: nothing need be downloaded"
+        is_same = (chosen_card.format, chosen_card.quantization) == (card.format, card.quantization)
+        other = "" if is_same or not pick.reason else f", not in {chosen_card.quantization}: nothing need be downloaded"
         rate = f" at about {words.format_rate(card.decode.tokens_per_second)}" if card.decode else ""
-        reason = f"{pick.reason} It is installed in {installed}{other}; that runs{rate}." if pick.reason else ""
+        reason = f"{pick.reason} It is installed in {installed_form}{other}; that runs{rate}." if pick.reason else ""
         return replace(pick, card=card, installed=form.model.name, reason=reason)
     return pick

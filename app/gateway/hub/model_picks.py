@@ -116,15 +116,15 @@ def pick_models(
 
     A derived rank is recommended only where no model with a published one runs well.
     """
-    judged = _judge_entries(entries, use, ground, least_speed)
-    judged.sort(key=lambda model: (-model.rank, model.entry.active_parameters or model.entry.parameters))
-    ranking = _rank_models(judged, use, least_speed if use in WRITING_USES else 0.0)
-    good, fast = ranking.good, ranking.fast
-    usable = [model for model in judged if model.card.fits and model not in good]
-    rest = [model for model in judged if not model.card.fits]
+    judged_models = _judge_entries(entries, use, ground, least_speed)
+    judged_models.sort(key=lambda model: (-model.rank, model.entry.active_parameters or model.entry.parameters))
+    ranked_models = _rank_models(judged_models, use, least_speed if use in WRITING_USES else 0.0)
+    good, fast = ranked_models.good, ranked_models.fast
+    usable = [model for model in judged_models if model.card.fits and model not in good]
+    rest = [model for model in judged_models if not model.card.fits]
     usable.sort(key=lambda model: -model.speed)
     order = [*good[:1], *([fast] if fast else []), *(model for model in good[1:] if model is not fast), *usable, *rest]
-    return list(_list_picks(order, use, ranking, _reasons(ranking, usable, use)))
+    return list(_list_picks(order, use, ranked_models, _reasons(ranked_models, usable, use)))
 
 
 _COMPLETES_AT = 40.0
@@ -163,15 +163,17 @@ def _judge_entries(
     entries: Sequence[CatalogueEntry], use: HubUse, ground: FitContext, least_speed: float
 ) -> list[_PickCandidate]:
     """Plan the models by rank until there are enough that run well; the others' usual quantisation is estimated."""
-    ranked = sorted((entry for entry in entries if use.value in entry.ranks), key=lambda entry: -entry.ranks[use.value])
-    judged: list[_PickCandidate] = []
+    ranked_entries = sorted(
+        (entry for entry in entries if use.value in entry.ranks), key=lambda entry: -entry.ranks[use.value]
+    )
+    judged_models: list[_PickCandidate] = []
     count = 0
-    for entry in ranked:
+    for entry in ranked_entries:
         is_planned = use in WRITING_USES and count < _PLANNED and _might_fit(entry, ground)
         model = _judge_entry(entry, use, ground, is_planned=is_planned)
         count += is_planned and use.value not in entry.derived and _runs_well(model, use, least_speed)
-        judged.append(model)
-    return judged
+        judged_models.append(model)
+    return judged_models
 
 
 def _judge_entry(entry: CatalogueEntry, use: HubUse, ground: FitContext, *, is_planned: bool) -> _PickCandidate:
@@ -213,10 +215,10 @@ def _bounds_of(ground: FitContext) -> FormBounds:
     """Return which forms can be run on the machine at all."""
     engines = (engine for engine in ground.traits.values() if not explain_lack(ground.machine, engine))
     formats = frozenset(kind for engine in engines for kind in engine.formats)
-    known = [size for size in _pool_sizes(ground.machine) if size is not None]
-    if len(known) < len(ground.machine.pools) or not known:
+    known_sizes = [size for size in _pool_sizes(ground.machine) if size is not None]
+    if len(known_sizes) < len(ground.machine.pools) or not known_sizes:
         return FormBounds(formats, math.inf, 0)
-    return FormBounds(formats, sum(known), min(known))
+    return FormBounds(formats, sum(known_sizes), min(known_sizes))
 
 
 def _pool_sizes(machine: Machine) -> list[int | None]:
@@ -226,11 +228,11 @@ def _pool_sizes(machine: Machine) -> list[int | None]:
 def _crowds(plan: Plan, machine: Machine) -> bool:
     pool = next((pool for pool in machine.pools if pool.id == SYSTEM), None)
     system = pool.physical.value if pool is not None else None
-    taken = sum(pool.needed_bytes for pool in plan.estimate.pools if pool.id == SYSTEM) if plan.estimate else 0
+    taken_bytes = sum(pool.needed_bytes for pool in plan.estimate.pools if pool.id == SYSTEM) if plan.estimate else 0
     if pool is None or system is None:
         return False
     most = _MOST_WIRED if pool.is_unified and plan.offload is not None else _MOST_OF_SYSTEM
-    return taken > min(most * system, system - min(_LEFT_BYTES, _LEFT_SHARE * system))
+    return taken_bytes > min(most * system, system - min(_LEFT_BYTES, _LEFT_SHARE * system))
 
 
 def _might_fit(entry: CatalogueEntry, ground: FitContext) -> bool:
@@ -258,20 +260,20 @@ def _plan_forms(entry: CatalogueEntry, forms: Sequence[ModelFacts], intent: Inte
             with_changes=False,
         )
     )
-    known = [
+    known_forms = [
         plan for plan in advice.plans if plan.estimate is not None and any(_is_planned(facts, plan) for facts in forms)
     ]
-    return next((plan for plan in known if plan.obtainable), known[0] if known else None)
+    return next((plan for plan in known_forms if plan.obtainable), known_forms[0] if known_forms else None)
 
 
 def _card_of_plan(card: HubCard, plan: Plan) -> HubCard:
     """Return a card with what the plan says of the model."""
-    planned = replace(card, format=plan.format, quantization=plan.quantization, engine_name=plan.name)
+    planned_card = replace(card, format=plan.format, quantization=plan.quantization, engine_name=plan.name)
     estimate = plan.estimate
     if estimate is None:
-        return planned
+        return planned_card
     return replace(
-        planned,
+        planned_card,
         fits=estimate.fits and plan.obtainable,
         memory_bytes=estimate.needed_bytes,
         largest_context=estimate.largest_context if estimate.fits else None,
@@ -298,18 +300,18 @@ def catalogue_card(entry: CatalogueEntry) -> HubCard:
     )
 
 
-def _rank_models(judged: list[_PickCandidate], use: HubUse, least: float) -> _Ranking:
+def _rank_models(judged_models: list[_PickCandidate], use: HubUse, least: float) -> _Ranking:
     """Find those that run well; where none with a published rank writes fast enough, those one can talk to."""
     for floor in dict.fromkeys((least, min(least, TALK_TOKENS_PER_SECOND))):
-        good = [model for model in judged if _runs_well(model, use, floor)]
+        good = [model for model in judged_models if _runs_well(model, use, floor)]
         good.sort(key=lambda model: use.value in model.entry.derived)  # stable: a published rank comes first
         if good and use.value not in good[0].entry.derived:
             break
     else:
-        floor, good = least, [model for model in judged if _runs_well(model, use, least)]
+        floor, good = least, [model for model in judged_models if _runs_well(model, use, least)]
     if floor:
         good = _whole_before_parted(_fastest_of_equals(good, use), use)
-    return _Ranking(judged, good, _find_fast(good, use) if floor else None, floor)
+    return _Ranking(judged_models, good, _find_fast(good, use) if floor else None, floor)
 
 
 def _runs_well(model: _PickCandidate, use: HubUse, least: float) -> bool:
@@ -331,8 +333,8 @@ def _fastest_of_equals(good: list[_PickCandidate], use: HubUse) -> list[_PickCan
         and _is_much_faster(model, first)
         and (use.value in model.entry.derived) == (use.value in first.entry.derived)
     ]
-    chosen = max(equals, key=lambda model: model.speed, default=first)
-    return [chosen, *(model for model in good if model is not chosen)]
+    chosen_model = max(equals, key=lambda model: model.speed, default=first)
+    return [chosen_model, *(model for model in good if model is not chosen_model)]
 
 
 def _is_much_faster(model: _PickCandidate, other: _PickCandidate) -> bool:
@@ -354,8 +356,8 @@ def _whole_before_parted(good: list[_PickCandidate], use: HubUse) -> list[_PickC
         and model.drafted_speed > first.drafted_speed
         and (use.value in model.entry.derived) == (use.value in first.entry.derived)
     )
-    chosen = next(whole, first)
-    return [chosen, *(model for model in good if model is not chosen)]
+    chosen_model = next(whole, first)
+    return [chosen_model, *(model for model in good if model is not chosen_model)]
 
 
 def _find_fast(good: Sequence[_PickCandidate], use: HubUse) -> _PickCandidate | None:
@@ -376,11 +378,11 @@ def _find_fast(good: Sequence[_PickCandidate], use: HubUse) -> _PickCandidate | 
 
 
 def _list_picks(
-    order: Sequence[_PickCandidate], use: HubUse, ranking: _Ranking, reasons: tuple[str, str]
+    order: Sequence[_PickCandidate], use: HubUse, ranked_models: _Ranking, reasons: tuple[str, str]
 ) -> Iterator[HubPick]:
     for place, model in enumerate(order):
         is_first = place == 0 and bool(reasons[0])
-        is_recommended = model in ranking.good and (use not in WRITING_USES or model.speed > 0)
+        is_recommended = model in ranked_models.good and (use not in WRITING_USES or model.speed > 0)
         yield HubPick(
             name=model.entry.title,
             pull=model.entry.name,
@@ -391,20 +393,22 @@ def _list_picks(
             is_quality_derived=use.value in model.entry.derived,
             is_best=is_first and is_recommended,
             is_recommended=is_recommended,
-            is_fast=model is ranking.fast,
-            reason=reasons[0] if is_first else reasons[1] if model is ranking.fast else "",
+            is_fast=model is ranked_models.fast,
+            reason=reasons[0] if is_first else reasons[1] if model is ranked_models.fast else "",
         )
 
 
 def _source(card: HubCard) -> str:
     """Return the repository that has the planned format."""
-    matching = (repository.repository for repository in card.repositories if card.format in repository.formats)
-    return next(matching, card.repositories[0].repository)
+    matching_repositories = (
+        repository.repository for repository in card.repositories if card.format in repository.formats
+    )
+    return next(matching_repositories, card.repositories[0].repository)
 
 
-def _reasons(ranking: _Ranking, usable: Sequence[_PickCandidate], use: HubUse) -> tuple[str, str]:
+def _reasons(ranked_models: _Ranking, usable: Sequence[_PickCandidate], use: HubUse) -> tuple[str, str]:
     """Return the sentences beside the best and beside the fast one."""
-    good, least = ranking.good, ranking.least
+    good, least = ranked_models.good, ranked_models.least
     if not good:
         if usable and usable[0].speed:
             return f"The fastest for {use.value} that fits this machine.", ""
@@ -417,7 +421,7 @@ def _reasons(ranking: _Ranking, usable: Sequence[_PickCandidate], use: HubUse) -
     fast = f"Writes faster, and is the best for {use.value} of those that write {_MUCH_FASTER} times as fast."
     better = [
         model
-        for model in ranking.judged
+        for model in ranked_models.judged
         if model.rank > best.rank and model not in good and use.value not in model.entry.derived
     ]
     equal = next((model for model in good if model.rank > best.rank and use.value not in model.entry.derived), None)
@@ -441,8 +445,8 @@ def _explain_next(better: Sequence[_PickCandidate], least: float) -> str:
     for model in better:
         card, title = model.card, model.entry.title
         if card.fits is False and card.memory_bytes:
-            needed = words.format_bytes(card.memory_bytes)
-            return f"The next better, {title}, needs {needed}, more than there is; with that much it would come first."
+            needs = words.format_bytes(card.memory_bytes)
+            return f"The next better, {title}, needs {needs}, more than there is; with that much it would come first."
         if card.fits and model.speed and model.speed < least:
             floor = max(1, int(model.speed))
             return (

@@ -99,10 +99,10 @@ def _files(choice: PullChoice, request: Pull) -> list[RepoFile]:
                 else "It has neither draft models nor LoRA adapters.",
                 code="companion_not_found",
             )
-    named = dict.fromkeys(request.companions)
+    companion_names = dict.fromkeys(request.companions)
     return [
         *(file for file in choice.variant.files_to_fetch if file is not left_out),
-        *(companions_offered[path] for path in named),
+        *(companions_offered[path] for path in companion_names),
     ]
 
 
@@ -136,35 +136,35 @@ async def _note_recommended(hub: HubMemory, choice: PullChoice, token: str) -> N
         await asyncio.wait_for(asyncio.to_thread(keep_recommendation), _RECOMMENDED_WITHIN_S)
 
 
-async def choose(services: Services, typed: str, *, quantization: str = "", model_format: str = "") -> PullChoice:
+async def choose(services: Services, typed_name: str, *, quantization: str = "", model_format: str = "") -> PullChoice:
     """Return what a name means for this machine."""
     model_format = check_format(model_format)
-    reference = parse_reference(typed, endpoint=hub_endpoint())
+    reference = parse_reference(typed_name, endpoint=hub_endpoint())
     if not (quantization or reference.file or reference.quantization):
         services.measuring.look_ahead()  # what the advisor asks for in the end takes as long as the hub
-    named = await _find_offer(services, reference, model_format)
-    reference, offer = named.reference, named.answer.value
+    named_offer = await _find_offer(services, reference, model_format)
+    reference, offer = named_offer.reference, named_offer.answer.value
     tag = quantization or reference.file or reference.quantization
     facts: dict[str, ModelFacts] = {}
     with contextlib.suppress(RoundhouseError):  # what cannot be read is not judged
-        facts = await asyncio.to_thread(read_variant_facts, services.hub, named)
+        facts = await asyncio.to_thread(read_variant_facts, services.hub, named_offer)
     if tag:
         choice = _choose_by_tag(offer, reference, tag)
     else:
         choice = await _choose_variant(services, offer, facts, model_format)
-    known = None if choice.file else facts.get(variant_label(choice.variant))
-    return choice._replace(reason=f"{named.reason} {choice.reason}".strip(), facts=known)
+    known_facts = None if choice.file else facts.get(variant_label(choice.variant))
+    return choice._replace(reason=f"{named_offer.reason} {choice.reason}".strip(), facts=known_facts)
 
 
 async def _choose_variant(
     services: Services, offer: RepositoryOffer, facts: dict[str, ModelFacts], model_format: str
 ) -> PullChoice:
-    offered = [variant for variant in offer.list_variants() if _is_in_format(variant, model_format)]
-    if not offered:
+    offered_variants = [variant for variant in offer.list_variants() if _is_in_format(variant, model_format)]
+    if not offered_variants:
         raise NotFound(f"{offer.repository.name} has nothing in {model_format}.", code="format_not_found")
-    if len(offered) == 1:
-        return PullChoice(offer.home_of(offered[0]), offered[0])
-    return await _choose_by_advice(services, offer, offered, facts)
+    if len(offered_variants) == 1:
+        return PullChoice(offer.home_of(offered_variants[0]), offered_variants[0])
+    return await _choose_by_advice(services, offer, offered_variants, facts)
 
 
 def _is_in_format(variant: ModelVariant, model_format: str) -> bool:
@@ -181,9 +181,9 @@ def _choose_by_tag(offer: RepositoryOffer, reference: ModelReference, tag: str) 
     return PullChoice(offer.home_of(variant), variant)
 
 
-async def offer_of(services: Services, typed: str) -> OfferSource:
+async def offer_of(services: Services, typed_name: str) -> OfferSource:
     """Return what a name offers and, where it is older than it might be, why. Raises what naming and the hub raise."""
-    return await _find_offer(services, parse_reference(typed, endpoint=hub_endpoint()), may_be_old=True)
+    return await _find_offer(services, parse_reference(typed_name, endpoint=hub_endpoint()), may_be_old=True)
 
 
 async def _find_offer(
@@ -192,8 +192,8 @@ async def _find_offer(
     """Return what the first repository that a name means and the hub has offers."""
     references, reason = [reference], ""
     if reference.catalogue:
-        named = await find_named(services, reference, model_format)
-        references, reason = named.references, named.reason
+        named_repository = await find_named(services, reference, model_format)
+        references, reason = named_repository.references, named_repository.reason
     ask = _offer_with_note if may_be_old else _fresh_offer
     for place, candidate in enumerate(references):
         try:
@@ -211,20 +211,20 @@ def _fresh_offer(hub: HubMemory, reference: ModelReference) -> tuple[HubAnswer[R
 
 
 def _offer_with_note(hub: HubMemory, reference: ModelReference) -> tuple[HubAnswer[RepositoryOffer], str]:
-    cached = hub.offers.find_answer(_question(reference))
-    if cached is not None and cached.is_fresh:
-        return cached, ""
+    cached_answer = hub.offers.find_answer(_question(reference))
+    if cached_answer is not None and cached_answer.is_fresh:
+        return cached_answer, ""
     try:
         return _fetch_offer(hub, reference), ""
     except (Unavailable, Offline) as error:
-        return older_answer(cached, error)
+        return older_answer(cached_answer, error)
 
 
-def older_answer(cached: HubAnswer[T] | None, error: RoundhouseError) -> tuple[HubAnswer[T], str]:
+def older_answer(cached_answer: HubAnswer[T] | None, error: RoundhouseError) -> tuple[HubAnswer[T], str]:
     """Return what was told before, and why it is not what is so now. Raises the error where nothing was."""
-    if cached is None:
+    if cached_answer is None:
         raise error
-    return cached, f"{error} This is the hub's answer from {words.format_duration(cached.age_s)} ago."
+    return cached_answer, f"{error} This is the hub's answer from {words.format_duration(cached_answer.age_s)} ago."
 
 
 def _question(reference: ModelReference) -> str:
@@ -238,31 +238,34 @@ def _fetch_offer(hub: HubMemory, reference: ModelReference) -> HubAnswer[Reposit
             reference.repository,
             revision=reference.revision,
             token=hub.token.read_token(),
-            preferred=hub.catalogue.list_branches(reference.repository),
+            preferred_names=hub.catalogue.list_branches(reference.repository),
         )
     except Unauthorized as error:  # of the hub, which does not answer who asks us
         raise NotFound(str(error), hint=error.hint, code=error.code) from None
     return hub.offers.keep_answer(_question(reference), offer)
 
 
-def read_variant_facts(hub: HubMemory, named: OfferSource) -> dict[str, ModelFacts]:
+def read_variant_facts(hub: HubMemory, source: OfferSource) -> dict[str, ModelFacts]:
     """Return facts of the variants; what had to be read for them is kept. Blocks. Raises what reading raises."""
-    offer = named.answer.value
+    offer = source.answer.value
     read, facts = facts_of(offer, hub_endpoint(), hub.token.read_token())
     if read is not offer:
-        hub.offers.keep_answer(_question(named.reference), read, at=named.answer.at)
+        hub.offers.keep_answer(_question(source.reference), read, at=source.answer.at)
     return facts
 
 
 async def _choose_by_advice(
-    services: Services, offer: RepositoryOffer, offered: list[ModelVariant], facts: dict[str, ModelFacts]
+    services: Services, offer: RepositoryOffer, offered_variants: list[ModelVariant], facts: dict[str, ModelFacts]
 ) -> PullChoice:
     """Let the advisor choose; where it cannot tell, take the usual balance of size and quality."""
     try:
-        best = pick_best(await plans_for(services, facts), offered, facts) if facts else None
+        best = pick_best(await plans_for(services, facts), offered_variants, facts) if facts else None
     except RoundhouseError:
         best = None
     if best is not None:
         return PullChoice(offer.home_of(best.variant), best.variant, best.reason)
-    usual = next((variant for variant in offered if variant.quantization == USUAL), None) or offered[len(offered) // 2]
+    usual = (
+        next((variant for variant in offered_variants if variant.quantization == USUAL), None)
+        or offered_variants[len(offered_variants) // 2]
+    )
     return PullChoice(offer.home_of(usual), usual, "It is the usual balance of size and quality.")

@@ -65,13 +65,13 @@ def key_of(settings: SettingsStore) -> str:
 def _listing_with_note(hub: HubMemory, query: HubQuery) -> tuple[HubAnswer[SearchPage], str]:
     endpoint, searches = hub_endpoint(), hub.searches
     question = f"{endpoint} {msgspec.json.encode(query).decode()}"
-    cached = searches.find_answer(question)
-    if cached is not None and cached.is_fresh:
-        return cached, ""
+    cached_answer = searches.find_answer(question)
+    if cached_answer is not None and cached_answer.is_fresh:
+        return cached_answer, ""
     try:
         return searches.keep_answer(question, search_hub(endpoint, query, token=hub.token.read_token())), ""
     except (Unavailable, Offline) as error:
-        return older_answer(cached, error)
+        return older_answer(cached_answer, error)
 
 
 def _judge_cards(
@@ -119,7 +119,7 @@ async def updates_of_models(library: Library, hub: HubMemory) -> list[ModelUpdat
     Raises Conflict (offline).
     """
     models = await asyncio.to_thread(library.list_models)
-    known = await asyncio.to_thread(_by_repository, models)
+    models_by_repository = await asyncio.to_thread(_by_repository, models)
     token = await asyncio.to_thread(hub.token.read_token)
     room = asyncio.Semaphore(_REPOSITORIES_AT_ONCE)
 
@@ -127,7 +127,7 @@ async def updates_of_models(library: Library, hub: HubMemory) -> list[ModelUpdat
         async with room:
             return await asyncio.to_thread(_compare_models, place, here, token)
 
-    parts = await asyncio.gather(*(compare_one(place, here) for place, here in known.items()))
+    parts = await asyncio.gather(*(compare_one(place, here) for place, here in models_by_repository.items()))
     return sorted((update for part in parts for update in part), key=lambda update: update.model.casefold())
 
 

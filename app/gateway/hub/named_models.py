@@ -93,12 +93,14 @@ def _in_format(
             hint=f"It knows {', '.join(match.entry.repositories)}." if match.entry.repositories else "",
             code="format_not_found",
         )
-    known = match.entry.branches
-    ordered = sorted(  # those last that are known to have other bit rates than the one named
+    known_branches = match.entry.branches
+    ordered_matches = sorted(  # those last that are known to have other bit rates than the one named
         prefer_drafts(match.entry, repositories) if drafts else repositories,
-        key=lambda place: bool(match.quantization and known.get(place)) and match.quantization not in known[place],
+        key=lambda place: (
+            bool(match.quantization and known_branches.get(place)) and match.quantization not in known_branches[place]
+        ),
     )
-    places = [repository.partition("@") for repository in ordered]
+    places = [repository.partition("@") for repository in ordered_matches]
     references = [
         ModelReference(repository=name, revision=branch or reference.revision, quantization=match.quantization)
         for name, _, branch in places

@@ -49,50 +49,52 @@ class FitContext(NamedTuple):
     """The engines as they can be had for the machine."""
 
 
-async def fit_context(services: Services, described: Mapping[str, msgspec.Raw] | None = None) -> FitContext:
+async def fit_context(services: Services, description: Mapping[str, msgspec.Raw] | None = None) -> FitContext:
     """Return what there is to run models with, here or on the machine that is described."""
     from app.engine_store.host import described_host, host_of  # noqa: PLC0415 -- the gateway starts without the advisor
     from app.gateway.advising import advice  # noqa: PLC0415 -- as above
     from app.gateway.advising.engine_table import engines_for  # noqa: PLC0415 -- as above
 
-    machine, is_here = await advice.machine_for(services.machine, described)
+    machine, is_here = await advice.machine_for(services.machine, description)
     engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
-    known = advice.ObservedSpeeds(calibrations=await services.measuring.calibrations() if is_here else [])
+    observed_speeds = advice.ObservedSpeeds(calibrations=await services.measuring.calibrations() if is_here else [])
     host = host_of(machine) if is_here else described_host(machine)
-    return FitContext(machine, engines, known, engines_for(machine, services.catalogue.recipes, engines, host))
+    return FitContext(
+        machine, engines, observed_speeds, engines_for(machine, services.catalogue.recipes, engines, host)
+    )
 
 
-async def describe(services: Services, typed: str) -> HubModel:
+async def describe(services: Services, typed_name: str) -> HubModel:
     """Return what a name or address offers. Raises what naming and the hub raise; pickles only are BadRequest."""
-    named = await model_pull.offer_of(services, typed)
-    answer, offer = named.answer, named.answer.value
-    offered = offer.list_variants()
+    named_offer = await model_pull.offer_of(services, typed_name)
+    answer, offer = named_offer.answer, named_offer.answer.value
+    offered_variants = offer.list_variants()
     facts: dict[str, ModelFacts] = {}
-    notes, plans = [named.note], list[Plan]()
+    notes, plans = [named_offer.note], list[Plan]()
     token = await asyncio.to_thread(services.hub.token.read_token)
     gate = what_to_do(hub_endpoint(), offer.repository.name, has_token=bool(token)) if offer.repository.gated else ""
     try:
-        facts = await asyncio.to_thread(model_pull.read_variant_facts, services.hub, named)
+        facts = await asyncio.to_thread(model_pull.read_variant_facts, services.hub, named_offer)
         plans = await hub_plans.plans_for(services, facts)
     except (Unauthorized, Forbidden) as error:
         notes.append("Its memory use can be estimated once its terms are accepted." if gate else str(error))
     except RoundhouseError as error:
         notes.append(f"Its memory use could not be estimated: {error}")
     ground = await fit_context(services)
-    best = hub_plans.pick_best(plans, offered, facts)
+    best = hub_plans.pick_best(plans, offered_variants, facts)
     cache = RepositoryCache(services.paths.hub_cache, offer.repository.name)
     rows = await asyncio.to_thread(
         lambda: [
             _describe_variant(offered_variant, facts.get(variant_label(offered_variant)), ground)
-            for offered_variant in offered
+            for offered_variant in offered_variants
         ]
     )
     marked_rows = [
         _mark_choice(variant, offered_variant, best, cache, offer)
-        for variant, offered_variant in zip(rows, offered, strict=True)
+        for variant, offered_variant in zip(rows, offered_variants, strict=True)
     ]
-    described = _describe_model(offer.repository, marked_rows, facts, " ".join(filter(None, notes)))
-    return msgspec.structs.replace(described, companions=_list_companions(offer, cache), as_of=answer.at, gate=gate)
+    description = _describe_model(offer.repository, marked_rows, facts, " ".join(filter(None, notes)))
+    return msgspec.structs.replace(description, companions=_list_companions(offer, cache), as_of=answer.at, gate=gate)
 
 
 def _list_companions(offer: RepositoryOffer, cache: RepositoryCache) -> list[HubCompanion]:
@@ -170,22 +172,22 @@ def _mark_choice(
 def _describe_model(
     repository: Repository, variants: list[HubVariant], facts: Mapping[str, ModelFacts], note: str
 ) -> HubModel:
-    known = next(iter(facts.values()), None)
+    known_facts = next(iter(facts.values()), None)
     return HubModel(
         repository=repository.name,
         revision=repository.revision,
         commit=repository.commit,
         page=repository_page(hub_endpoint(), repository.name),
         variants=variants,
-        architecture=known.architecture if known else "",
-        parameters=known.parameters if known else None,
-        active_parameters=known.active_parameters if known else None,
-        trained_context=known.trained_context if known else None,
-        capabilities=known.capabilities if known else [],
+        architecture=known_facts.architecture if known_facts else "",
+        parameters=known_facts.parameters if known_facts else None,
+        active_parameters=known_facts.active_parameters if known_facts else None,
+        trained_context=known_facts.trained_context if known_facts else None,
+        capabilities=known_facts.capabilities if known_facts else [],
         licence=repository.licence,
         base_models=repository.base_models,
         gated=repository.gated,
-        needs_remote_code=known.needs_remote_code if known else False,
+        needs_remote_code=known_facts.needs_remote_code if known_facts else False,
         downloads=repository.downloads,
         likes=repository.likes,
         modified=repository.modified,

@@ -54,8 +54,8 @@ async def read_gap_inputs(catalogue: EngineCatalogue, machine: MachineReader, su
     host = host_of(await machine.read_free())
     best = {engine: best_variant(recipe, host) for engine, recipe in catalogue.recipes.items()}
     variants = {engine: variant for engine, variant in best.items() if variant is not None}
-    installed = [engine for engine in engines if engine.installed]
-    return GapInputs(installed, await asyncio.to_thread(support.read_all), variants)
+    installed_engines = [engine for engine in engines if engine.installed]
+    return GapInputs(installed_engines, await asyncio.to_thread(support.read_all), variants)
 
 
 def name_facts(architecture: str, model_format: str, quantization: str) -> ModelFacts:
@@ -89,8 +89,8 @@ def find_gap(facts: ModelFacts, inputs: GapInputs) -> SupportGap | None:
     engine = readers[0]
     from engines.failures import find_knowing_version  # noqa: PLC0415 -- the gateway starts without it
 
-    knowing = find_knowing_version(engine.name, lacks[0].rpartition(" ")[2])
-    knows = f" {engine.name} {knowing} does." if knowing else ""
+    knowing_version = find_knowing_version(engine.name, lacks[0].rpartition(" ")[2])
+    knows = f" {engine.name} {knowing_version} does." if knowing_version else ""
     sentence, variant = f"{engine.name} {engine.version} {lacks[0]}.{knows}", inputs.variants.get(engine.id)
     return SupportGap(engine, sentence, _update_hint(engine, variant), _short(engine, variant))
 

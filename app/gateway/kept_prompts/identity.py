@@ -40,8 +40,8 @@ class WeightHashes:
     def find_hashes(self, path: Path) -> tuple[str, ...] | None:
         """Return the hashes of a model's files if all of them are known. Raises OSError."""
         with self._lock:
-            known = self._read_known()
-        hashes = [known.get(str(part)) for part in candidate_at(path).parts]
+            known_hashes = self._read_known()
+        hashes = [known_hashes.get(str(part)) for part in candidate_at(path).parts]
         stats = [_stat_of(part) for part in candidate_at(path).parts]
         if not all(each is not None and each.stat == stat for each, stat in zip(hashes, stats, strict=True)):
             return None
@@ -49,8 +49,8 @@ class WeightHashes:
 
     def compute_hashes(self, path: Path) -> tuple[str, ...]:
         """Return the hashes of a model's files, reading those that are not known. Raises OSError."""
-        if (known := self.find_hashes(path)) is not None:
-            return known
+        if (known_hashes := self.find_hashes(path)) is not None:
+            return known_hashes
         hashes = {}
         for part in candidate_at(path).parts:
             before = _stat_of(part)
@@ -70,12 +70,12 @@ class WeightHashes:
 
     def _add_known(self, hashes: dict[str, _FileHash]) -> None:
         with self._lock:
-            known = self._read_known()
-            known.update(hashes)
-            for name in [name for name in known if not Path(name).exists()]:
-                del known[name]
+            known_hashes = self._read_known()
+            known_hashes.update(hashes)
+            for name in [name for name in known_hashes if not Path(name).exists()]:
+                del known_hashes[name]
             try:
-                write_private(self._file, msgspec.json.encode(known))
+                write_private(self._file, msgspec.json.encode(known_hashes))
             except OSError as error:  # it is computed again after the next start
                 log.info("The hashes of weights were not kept: %s", error)
 

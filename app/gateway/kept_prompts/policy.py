@@ -121,13 +121,13 @@ def _list_texts(value: object) -> Iterator[str]:
             yield repr(value)
 
 
-def count_shared_blocks(left: bytes, right: bytes) -> int:
+def count_shared_blocks(left_chain: bytes, right: bytes) -> int:
     """Return how many blocks two chains have in common from their beginning."""
-    least, most = 0, min(len(left), len(right)) // DIGEST_BYTES
+    least, most = 0, min(len(left_chain), len(right)) // DIGEST_BYTES
     while least < most:  # a hash holds all before it, so the last one that agrees says it for the others
         middle = (least + most + 1) // 2
         end = middle * DIGEST_BYTES
-        if left[end - DIGEST_BYTES : end] == right[end - DIGEST_BYTES : end]:
+        if left_chain[end - DIGEST_BYTES : end] == right[end - DIGEST_BYTES : end]:
             least = middle
         else:
             most = middle - 1

@@ -94,8 +94,8 @@ def open_state(master: bytes, file: BinaryIO, owner: str, into: BinaryIO) -> Non
 
 
 def _open_description(master: bytes, file: BinaryIO, head: FileHead) -> PromptRecord:
-    sealed = file.read(head.description_bytes)
-    plain = _decrypt(_cipher(master, head.salt, _DESCRIPTION), _nonce(0, is_last=True), sealed, head.raw)
+    sealed_text = file.read(head.description_bytes)
+    plain = _decrypt(_cipher(master, head.salt, _DESCRIPTION), _nonce(0, is_last=True), sealed_text, head.raw)
     try:
         return msgspec.msgpack.decode(plain, type=PromptRecord)
     except msgspec.DecodeError as error:  # of another version
@@ -106,11 +106,11 @@ def _read_frames(file: BinaryIO, size: int) -> Iterator[tuple[bytes, bool]]:
     """Yield the rest of a file in pieces of `size`, each with whether it is the last; an empty file is one piece."""
     frame = file.read(size)
     while True:
-        following = file.read(size) if len(frame) == size else b""
-        yield frame, not following
-        if not following:
+        next_bytes = file.read(size) if len(frame) == size else b""
+        yield frame, not next_bytes
+        if not next_bytes:
             return
-        frame = following
+        frame = next_bytes
 
 
 def _cipher(master: bytes, salt: bytes, purpose: bytes) -> "AESGCM":
@@ -125,12 +125,12 @@ def _nonce(number: int, *, is_last: bool) -> bytes:
     return struct.pack(">3xQ?", number, is_last)
 
 
-def _decrypt(cipher: "AESGCM", nonce: bytes, sealed: bytes, head: bytes) -> bytes:
+def _decrypt(cipher: "AESGCM", nonce: bytes, sealed_bytes: bytes, head: bytes) -> bytes:
     from cryptography.exceptions import InvalidTag  # noqa: PLC0415 -- as above
 
-    if len(sealed) < _SEAL_BYTES:
+    if len(sealed_bytes) < _SEAL_BYTES:
         raise PromptDamageError
     try:
-        return cipher.decrypt(nonce, sealed, head)
+        return cipher.decrypt(nonce, sealed_bytes, head)
     except InvalidTag as error:
         raise PromptDamageError from error

@@ -117,11 +117,11 @@ class WarmPromptService:
         settings = self._services.settings
         return PromptLimits(disk=settings.get_int(DISK_SETTING) * _MIB, memory=settings.get_int(MEMORY_SETTING) * _MIB)
 
-    def _owner_of(self, observed: Observation) -> str | None:
-        if not observed.key_id:
-            return _PROGRAMS if observed.caller.path else _CHATS
-        made_at = self._services.keys.read_creation(observed.key_id)
-        return None if made_at is None else _key_owner(observed.key_id, made_at)
+    def _owner_of(self, observation: Observation) -> str | None:
+        if not observation.key_id:
+            return _PROGRAMS if observation.caller.path else _CHATS
+        made_at = self._services.keys.read_creation(observation.key_id)
+        return None if made_at is None else _key_owner(observation.key_id, made_at)
 
     def _owners(self) -> set[str]:
         return {_CHATS, _PROGRAMS, *self._key_names()}

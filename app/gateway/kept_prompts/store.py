@@ -88,12 +88,12 @@ class SealKey:
 
     def _find_or_make(self) -> bytes | None:
         try:
-            stored = read_secret(self._name)
+            stored_secret = read_secret(self._name)
         except SecretStoreError as error:
             log.info("Prompts are not kept on the disk: the keyring refused (%s).", error)
             return None
         with contextlib.suppress(ValueError):
-            if len(key := b64decode(stored, validate=True)) == MASTER_BYTES:
+            if len(key := b64decode(stored_secret, validate=True)) == MASTER_BYTES:
                 return key
         key = secrets.token_bytes(MASTER_BYTES)
         return key if store_secret(self._name, b64encode(key).decode()) else None
@@ -187,8 +187,8 @@ class PromptStore:
 
     def remove_where(self, is_unwanted: Callable[[PromptEntry], bool]) -> int:
         """Remove those a person wants gone; return how many that were."""
-        unwanted = [entry.id for entry in self.list_entries() if is_unwanted(entry)]
-        return sum(map(self.remove_prompt, unwanted))
+        unwanted_ids = [entry.id for entry in self.list_entries() if is_unwanted(entry)]
+        return sum(map(self.remove_prompt, unwanted_ids))
 
     def remove_all(self) -> int:
         """Remove everything, what cannot be opened too, without opening the keyring; return how many that were."""
@@ -248,8 +248,8 @@ class PromptStore:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if shutil.disk_usage(self._folder).free - record.state_bytes < SPARE_BYTES:
                 return None
-            with state.open("rb") as source, open_new(draft) as sealed:
-                seal_prompt(key, record, source, sealed)
+            with state.open("rb") as source, open_new(draft) as sealed_file:
+                seal_prompt(key, record, source, sealed_file)
             draft.replace(file)
             return _entry(name, record, PromptPlace.DISK, file.stat().st_size, self._clock())
         except OSError as error:
@@ -262,15 +262,15 @@ class PromptStore:
     def _add_to_memory(self, record: PromptRecord, state: Path) -> PromptEntry | None:
         if record.state_bytes > self._limits().memory:
             return None
-        sealed = io.BytesIO()
+        sealed_file = io.BytesIO()
         try:
             with state.open("rb") as source:
-                seal_prompt(self._memory_key, record, source, sealed)
+                seal_prompt(self._memory_key, record, source, sealed_file)
         except (OSError, MemoryError) as error:
             log.warning("A prompt could not be kept in memory: %s", error)
             return None
         name = secrets.token_hex(16)
-        self._in_memory[name] = sealed.getvalue()
+        self._in_memory[name] = sealed_file.getvalue()
         return _entry(name, record, PromptPlace.MEMORY, len(self._in_memory[name]), self._clock())
 
     def _evict(self, place: PromptPlace) -> None:
@@ -310,8 +310,8 @@ class PromptStore:
                     yield file.stem, read_head(source)
             except (OSError, PromptDamageError):
                 yield file.stem, None
-        for name, sealed in list(self._in_memory.items()):
-            yield name, read_head(io.BytesIO(sealed))
+        for name, sealed_file in list(self._in_memory.items()):
+            yield name, read_head(io.BytesIO(sealed_file))
 
     def _files(self) -> Iterator[Path]:
         return self._folder.glob(f"*{SUFFIX}")

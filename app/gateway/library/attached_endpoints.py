@@ -49,9 +49,9 @@ async def attach(services: Services, request: AttachEndpoint) -> list[ModelInfo]
     url, key = check_url(request.url, own=services.identity.url), check_key(request.key)
     request = msgspec.structs.replace(request, can=_complete_capabilities(request.can))
     base, remote_models = await find_endpoint_models(url, key)
-    chosen = _choose_models(remote_models, request.models)
-    cards = await cards_of(EngineEndpoint(base_url=base, key=key, served_name=""), chosen)
-    records = _records(base, request, [(model, cards[model.id]) for model in chosen])
+    chosen_models = _choose_models(remote_models, request.models)
+    cards = await cards_of(EngineEndpoint(base_url=base, key=key, served_name=""), chosen_models)
+    records = _records(base, request, [(model, cards[model.id]) for model in chosen_models])
     models = await asyncio.to_thread(services.library.attach_models, records, key)
     for model in models:
         await services.supervisor.expire_model(model.name)  # one that runs under this name has the old key
@@ -75,18 +75,18 @@ async def correct(library: Library, events: EventHub, name: str, request: Correc
     Raises NotFound; where nobody says anything, Unavailable for an endpoint that does not answer.
     """
     model = await _find_attached(library, name)
-    stated: dict[str, object] = {}
+    stated_fields: dict[str, object] = {}
     if request.can is not msgspec.UNSET:
-        stated["can"] = _complete_capabilities(request.can)
+        stated_fields["can"] = _complete_capabilities(request.can)
     if request.context is not msgspec.UNSET:
-        stated["stated_context"] = request.context
+        stated_fields["stated_context"] = request.context
     await asyncio.to_thread(
-        library.correct_attachment, name, lambda attachment: msgspec.structs.replace(attachment, **stated)
+        library.correct_attachment, name, lambda attachment: msgspec.structs.replace(attachment, **stated_fields)
     )
     try:
         await refresh_card(library, model)
     except (StartFailed, RoundhouseError) as error:
-        if not stated:
+        if not stated_fields:
             raise (_refusal(error.failure) if isinstance(error, StartFailed) else error) from error
     events.publish(ModelsChanged())
     return await asyncio.to_thread(library.find_model, name)
@@ -173,16 +173,16 @@ def _choose_models(remote_models: list[RemoteModel], names: list[str]) -> list[R
             raise NotFound(
                 f"The endpoint has no model {quote_value(name)}.", hint=f"It has {some}.", code="model_not_found"
             )
-    chosen = [by_id[name] for name in names] if names else list(by_id.values())
-    if not chosen:
+    chosen_models = [by_id[name] for name in names] if names else list(by_id.values())
+    if not chosen_models:
         raise NotFound("The endpoint lists no models.", hint="Load one there first.", code="model_not_found")
-    if len(chosen) > _MOST_MODELS:
+    if len(chosen_models) > _MOST_MODELS:
         raise BadRequest(
-            f"The endpoint has {len(chosen)} models.",
+            f"The endpoint has {len(chosen_models)} models.",
             hint="Choose those you want, for example with --model.",
             code="too_many",
         )
-    return chosen
+    return chosen_models
 
 
 def _records(base: str, request: AttachEndpoint, cards: Sequence[tuple[RemoteModel, EndpointCard]]) -> list[Attachment]:
@@ -252,16 +252,16 @@ async def refresh_card(library: Library, model: ModelInfo, *, only_if_changed: b
 
 async def watch_endpoints(library: Library, events: EventHub) -> None:
     """Compare an endpoint's list with what it was each time it is taken into use, until cancelled."""
-    loaded: dict[str, float | None] = {}
+    loaded_contexts: dict[str, float | None] = {}
     with events.watch(EngineChanged) as subscription:
-        async with asyncio.TaskGroup() as looking:
+        async with asyncio.TaskGroup() as group:
             async for event in subscription:
                 if not isinstance(event, EngineChanged) or event.status.engine != ATTACHED:
                     continue
                 status = event.status
-                if status.state is EngineState.READY and loaded.get(status.model) != status.loaded_at:
-                    looking.create_task(_look_again(library, events, status))
-                loaded[status.model] = status.loaded_at
+                if status.state is EngineState.READY and loaded_contexts.get(status.model) != status.loaded_at:
+                    group.create_task(_look_again(library, events, status))
+                loaded_contexts[status.model] = status.loaded_at
 
 
 async def _look_again(library: Library, events: EventHub, status: EngineStatus) -> None:

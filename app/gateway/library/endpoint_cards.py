@@ -81,8 +81,8 @@ def root_of(base: str) -> str:
 
 def digest_of(model: RemoteModel) -> str:
     """Return what changes when an endpoint says something else of a model; whether it is loaded does not count."""
-    fixed = msgspec.structs.replace(model, loaded_context_length=None)
-    return hashlib.sha256(msgspec.json.encode(fixed)).hexdigest()
+    fixed_model = msgspec.structs.replace(model, loaded_context_length=None)
+    return hashlib.sha256(msgspec.json.encode(fixed_model)).hexdigest()
 
 
 async def cards_of(endpoint: EngineEndpoint, models: Sequence[RemoteModel]) -> dict[str, EndpointCard]:
@@ -121,8 +121,8 @@ def answers_in(capabilities: object, *, is_whole: bool = False) -> Answers:
     A list that names a kind of model names them all; one that names an ability besides, or `is_whole`, all abilities.
     """
     if isinstance(capabilities, Mapping):
-        named = ((parse_capability(str(name)), value) for name, value in capabilities.items())
-        return {capability: bool(value) for capability, value in named if capability is not None}
+        named_answers = ((parse_capability(str(name)), value) for name, value in capabilities.items())
+        return {capability: bool(value) for capability, value in named_answers if capability is not None}
     present = {capability for word in _words(capabilities) if (capability := parse_capability(word)) is not None}
     if Capability.COMPLETION in present:  # nobody says so of one that cannot chat
         present.add(Capability.CHAT)
@@ -167,14 +167,14 @@ async def _details(root: EngineEndpoint, names: Sequence[str], *, has_tabby: boo
     """Return what the routes beside the list say; those that answer in time."""
     cards: dict[str, EndpointCard] = {}
     with suppress(TimeoutError):
-        async with asyncio.timeout(DETAILS_S), asyncio.TaskGroup() as asking:
-            asking.create_task(_add_lm_studio_cards(root, cards))
-            asking.create_task(_add_ollama_cards(root, names, cards))
-            asking.create_task(_add_foundry_cards(root, names, cards))
+        async with asyncio.timeout(DETAILS_S), asyncio.TaskGroup() as group:
+            group.create_task(_add_lm_studio_cards(root, cards))
+            group.create_task(_add_ollama_cards(root, names, cards))
+            group.create_task(_add_foundry_cards(root, names, cards))
             if has_tabby:
-                asking.create_task(_add_tabby_card(root, cards))
+                group.create_task(_add_tabby_card(root, cards))
             if len(names) == 1:  # which of several is meant it cannot be asked
-                asking.create_task(_add_llama_server_card(root, names[0], cards))
+                group.create_task(_add_llama_server_card(root, names[0], cards))
     return cards
 
 
@@ -279,14 +279,14 @@ class _TabbyModel(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _add_tabby_card(root: EngineEndpoint, cards: dict[str, EndpointCard]) -> None:
     """Add what TabbyAPI says of the one model that it has loaded; the others of its list are folders."""
-    loaded = await _request_json(root, "GET", "/v1/model", _TabbyModel)
-    if loaded is None:
+    loaded_model = await _request_json(root, "GET", "/v1/model", _TabbyModel)
+    if loaded_model is None:
         return
-    parameters = loaded.parameters
+    parameters = loaded_model.parameters
     answers = _kind(Capability.CHAT) | {Capability.VISION: parameters.use_vision}
     if parameters.prompt_template_content:
         answers |= _answers_of_template(parameters.prompt_template_content)
-    _add(cards, loaded.id, EndpointCard(answers, parameters.max_seq_len, _TABBY))
+    _add(cards, loaded_model.id, EndpointCard(answers, parameters.max_seq_len, _TABBY))
 
 
 def _answers_of_template(template: str) -> Answers:

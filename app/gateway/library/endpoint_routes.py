@@ -123,19 +123,19 @@ _ROUTE_PROBES: Mapping[Route, tuple[_RouteProbe, ...]] = {
 
 
 async def with_probes(
-    library: Library, shared: SharedWork, events: EventHub, target: ResolvedModel, *routes: Route
+    library: Library, shared_work: SharedWork, events: EventHub, target: ResolvedModel, *routes: Route
 ) -> ResolvedModel:
     """Return the model with what its endpoint says of these routes, asked now where nobody knows."""
     if not target.model.attached:
         return target
     open_routes = [route for route in routes if _is_open(library.find_attachment(target.model), route)]
     for route in open_routes:  # many requests at once ask once
-        await shared.run_once((target.model.path, route), partial(_learn, library, events, target.model, route))
+        await shared_work.run_once((target.model.path, route), partial(_learn, library, events, target.model, route))
     if not open_routes:
         return target
     now = await asyncio.to_thread(library.find_model, target.model.name)
-    changed = {name: getattr(now, name) for name in ("capabilities", "chats", "embeds")}
-    return target._replace(model=msgspec.structs.replace(target.model, **changed))
+    changed_fields = {name: getattr(now, name) for name in ("capabilities", "chats", "embeds")}
+    return target._replace(model=msgspec.structs.replace(target.model, **changed_fields))
 
 
 async def _learn(library: Library, events: EventHub, model: ModelInfo, route: Route) -> None:
@@ -158,8 +158,8 @@ def routes_of(
 
 def endpoint_routes(attachment: Attachment) -> dict[Route, str]:
     """Return where an endpoint has what, below its base; what nobody knows is where it usually is."""
-    probed = {route: probe.path for route, probe in attachment.known.probes.items() if probe.path}
-    routes = {**_USUAL, **probed}
+    probed_paths = {route: probe.path for route, probe in attachment.known.probes.items() if probe.path}
+    routes = {**_USUAL, **probed_paths}
     tokenizer = routes.get(Route.TOKENIZE)
     if tokenizer is not None:
         routes[Route.DETOKENIZE] = tokenizer.replace("tokenize", "detokenize")
@@ -180,8 +180,8 @@ def text_field(adapters: Mapping[str, EngineAdapter], library: Library, engine: 
 
 def capabilities_to_try(library: Library, model: ModelInfo) -> list[Capability]:
     """Return what an attached model may be asked for: what it can do, and what nobody knows."""
-    refused = library.find_attachment(model).impossible_capabilities
-    return [capability for capability in Capability if capability not in refused]
+    refused_capabilities = library.find_attachment(model).impossible_capabilities
+    return [capability for capability in Capability if capability not in refused_capabilities]
 
 
 def _is_open(attachment: Attachment, route: Route) -> bool:
@@ -196,8 +196,8 @@ def _is_open(attachment: Attachment, route: Route) -> bool:
 
 
 def _with_probe(attachment: Attachment, route: Route, probe: RouteProbe) -> Attachment:
-    known = msgspec.structs.replace(attachment.known, probes={**attachment.known.probes, route: probe})
-    return msgspec.structs.replace(attachment, known=known)
+    known_card = msgspec.structs.replace(attachment.known, probes={**attachment.known.probes, route: probe})
+    return msgspec.structs.replace(attachment, known=known_card)
 
 
 async def _probe(library: Library, model: ModelInfo, route: Route) -> RouteProbe | None:

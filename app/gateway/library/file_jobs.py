@@ -55,15 +55,15 @@ class DuplicateReclaimer:
         """Return what finds equal files among those of equal size, and with `reclaim` lets them share at once."""
 
         def work(report: ReadProgress, publish: Callable[..., None]) -> None:
-            self._groups, freed = [], 0
+            self._groups, freed_bytes = [], 0
             for group in groups:
                 for digest, copies in duplicates.find_equal(group, report):
                     duplicate_group = _DuplicateGroup(*duplicates.describe_duplicate(digest, copies))
                     self._groups.append(duplicate_group)
-                    freed += self._share_copies(duplicate_group) if reclaim else 0
+                    freed_bytes += self._share_copies(duplicate_group) if reclaim else 0
                     publish(
                         duplicates=[group_found.duplicate for group_found in self._groups],
-                        reclaimed_bytes=freed,
+                        reclaimed_bytes=freed_bytes,
                         can_undo=self._can_undo,
                     )
             if reclaim:
@@ -77,29 +77,31 @@ class DuplicateReclaimer:
         Raises NotFound (not_found_before) for a hash that the last search did not come to.
         """
         wanted_hashes = frozenset(hashes)
-        chosen = [group for group in self._groups if not wanted_hashes or group.duplicate.sha256 in wanted_hashes]
-        if not chosen or wanted_hashes - {group.duplicate.sha256 for group in chosen}:
+        chosen_groups = [
+            group for group in self._groups if not wanted_hashes or group.duplicate.sha256 in wanted_hashes
+        ]
+        if not chosen_groups or wanted_hashes - {group.duplicate.sha256 for group in chosen_groups}:
             raise NotFound(
                 "No such duplicate files were found.", hint="Search for duplicates first.", code="not_found_before"
             )
 
         def work(report: ReadProgress, publish: Callable[..., None]) -> None:
-            freed = 0
-            for group in chosen:
+            freed_bytes = 0
+            for group in chosen_groups:
                 report(group.kept.path, group.duplicate.reclaims_bytes)
-                freed += self._share_copies(group)
+                freed_bytes += self._share_copies(group)
                 self._groups.remove(group)
-                left = [other_group.duplicate for other_group in self._groups]
-                publish(reclaimed_bytes=freed, duplicates=left, can_undo=self._can_undo)
+                groups_left = [other_group.duplicate for other_group in self._groups]
+                publish(reclaimed_bytes=freed_bytes, duplicates=groups_left, can_undo=self._can_undo)
 
-        return sum(group.duplicate.reclaims_bytes for group in chosen), work
+        return sum(group.duplicate.reclaims_bytes for group in chosen_groups), work
 
     def plan_separation(self) -> tuple[int, Work]:
         """Return how much is to be copied, and what does it: each file that was shared has space of its own again.
 
         Raises NotFound (nothing_reclaimed), StorageFault (disk_full).
         """
-        self._shared = [shared for shared in self._shared if shared.is_as_it_was()]
+        self._shared = [shared_copy for shared_copy in self._shared if shared_copy.is_as_it_was()]
         if not self._shared:
             raise NotFound(
                 "No files have been made to share disk space since Roundhouse started.", code="nothing_reclaimed"
@@ -107,23 +109,25 @@ class DuplicateReclaimer:
         duplicates.check_room(self._shared)
 
         def work(report: ReadProgress, publish: Callable[..., None]) -> None:
-            taken = 0
+            taken_bytes = 0
             while self._shared:
                 if duplicates.separate_copy(self._shared[-1], report):
-                    taken += self._shared[-1].size
+                    taken_bytes += self._shared[-1].size
                 self._shared.pop()
-                publish(reclaimed_bytes=-taken, can_undo=self._can_undo)
+                publish(reclaimed_bytes=-taken_bytes, can_undo=self._can_undo)
 
-        return sum(shared.size for shared in self._shared), work
+        return sum(shared_copy.size for shared_copy in self._shared), work
 
     @property
     def _can_undo(self) -> bool:
         return bool(self._shared)
 
     def _share_copies(self, group: _DuplicateGroup) -> int:
-        done = [shared for copy in group.free if (shared := duplicates.share_space(group.kept, copy)) is not None]
-        self._shared += [shared for shared in done if not shared.is_clone]
-        return sum(shared.size for shared in done)
+        shared_copies = [
+            shared_copy for copy in group.free if (shared_copy := duplicates.share_space(group.kept, copy)) is not None
+        ]
+        self._shared += [shared_copy for shared_copy in shared_copies if not shared_copy.is_clone]
+        return sum(shared_copy.size for shared_copy in shared_copies)
 
 
 class FileJobs:
@@ -201,33 +205,33 @@ class FileJobs:
         model, plan = await asyncio.to_thread(self._plan_removal, name)
         self._check_unused(model, plan)
         trash = None if for_good else self.trash
-        registered, undo = await asyncio.to_thread(self._remove, model, trash)
-        done = msgspec.structs.replace(plan, goes_to_trash=not for_good)
+        registered_name, undo = await asyncio.to_thread(self._remove, model, trash)
+        removal = msgspec.structs.replace(plan, goes_to_trash=not for_good)
         if trash is not None and trash.can_restore:
-            done = msgspec.structs.replace(done, id=job_id())
-            self._removed[done.id] = (done, undo, registered)
+            removal = msgspec.structs.replace(removal, id=job_id())
+            self._removed[removal.id] = (removal, undo, registered_name)
             while len(self._removed) > _KEPT:
                 del self._removed[next(iter(self._removed))]
         self._services.events.publish(ModelsChanged())
-        return done
+        return removal
 
-    async def undo(self, removed: str) -> ModelInfo:
+    async def undo(self, removal_id: str) -> ModelInfo:
         """Bring back what was removed since the gateway started.
 
         Raises NotFound, also once a file is no longer in the trash (not_in_trash), and StorageFault.
         """
-        if removed not in self._removed:
+        if removal_id not in self._removed:
             raise NotFound(
                 "There has been no such removal since Roundhouse started.", hint="Check the trash.", code="not_removed"
             )
-        done, undo, registered = self._removed[removed]
+        model_removal, undo, registered_name = self._removed[removal_id]
         await asyncio.to_thread(removal.restore_files, undo, self.trash)
-        del self._removed[removed]
+        del self._removed[removal_id]
         library = self._services.library
-        if registered is not None:
-            await asyncio.to_thread(library.register_path, registered)
+        if registered_name is not None:
+            await asyncio.to_thread(library.register_path, registered_name)
         self._services.events.publish(ModelsChanged())
-        return await asyncio.to_thread(library.find_model, done.model)
+        return await asyncio.to_thread(library.find_model, model_removal.model)
 
     async def close(self) -> None:
         """End what goes on."""
@@ -239,7 +243,7 @@ class FileJobs:
         model = library.find_model(name)
         aliases = self._services.settings.get_list("models.aliases")
         return model, removal.plan_removal(
-            model, library.list_models(), aliases=aliases, chosen=self._projectors_in_use()
+            model, library.list_models(), aliases=aliases, chosen_projectors=self._projectors_in_use()
         )
 
     def _projectors_in_use(self) -> dict[str, str]:
@@ -249,18 +253,20 @@ class FileJobs:
 
     def _check_unused(self, model: ModelInfo, plan: Removal) -> None:
         names = {model.name, *plan.made_models}
-        loaded = [status.model for status in self._services.supervisor.list_statuses() if status.state not in _IDLE]
-        if names & set(loaded):
+        loaded_models = [
+            status.model for status in self._services.supervisor.list_statuses() if status.state not in _IDLE
+        ]
+        if names & set(loaded_models):
             raise Conflict(f"{model.name} is loaded.", hint=f"Unload it first: roundhouse unload {model.name}")
 
     def _remove(self, model: ModelInfo, trash: Trash | None) -> tuple[Path | None, removal.RemovalUndo]:
         others = removal.OtherModels.from_models(model, self._services.library.list_models(), self._projectors_in_use())
         undo = removal.remove_files(removal.collect_files(model, others), trash)
-        registered = None
+        registered_name = None
         with contextlib.suppress(UserError):  # it was found in a folder, and is no longer
             self._services.library.forget_model(model.name)
-            registered = Path(model.path)
-        return registered, undo
+            registered_name = Path(model.path)
+        return registered_name, undo
 
     def _start(self, job: LibraryJob, work: Work) -> LibraryJob:
         return self.job.start(job, lambda: self._run(work))
@@ -320,24 +326,24 @@ def _in_trash(services: Services, trash: Trash, digests: Sequence[str]) -> tuple
     """
     trash.check_ours()
     trash_contents = [find_in_trash(trash, Path(drive.path)) for drive in _disk_use(services, trash).drives]
-    known = {
+    trashed_models = {
         item.contents.digest: (item.entries, item.contents.size_bytes)
         for item in trash_contents
         if item.contents is not None
     }
-    if not digests or not known.keys() >= set(digests):
+    if not digests or not trashed_models.keys() >= set(digests):
         raise Conflict(
             "The models in the trash have changed.",
             hint="Check them again with roundhouse disk.",
             code="trash_changed",
         )
-    chosen = [known[digest] for digest in dict.fromkeys(digests)]
-    return [entry for entries, _ in chosen for entry in entries], sum(size for _, size in chosen)
+    chosen_models = [trashed_models[digest] for digest in dict.fromkeys(digests)]
+    return [entry for entries, _ in chosen_models for entry in entries], sum(size for _, size in chosen_models)
 
 
 def _list_folders(services: Services) -> Iterator[SearchFolder]:
     paths = services.paths
-    known = {
+    known_folders = {
         paths.models: (FolderKind.OWN, "Roundhouse's folder"),
         paths.hub_cache: (FolderKind.HUB, "Hugging Face cache"),
     }
@@ -345,7 +351,8 @@ def _list_folders(services: Services) -> Iterator[SearchFolder]:
     names = Counter(folder.name for folder in folders)
     for folder in folders:
         yield SearchFolder(
-            folder, *known.get(folder, (FolderKind.NAMED, _folder_title(folder, is_only=names[folder.name] == 1)))
+            folder,
+            *known_folders.get(folder, (FolderKind.NAMED, _folder_title(folder, is_only=names[folder.name] == 1))),
         )
     if services.settings.get_flag("models.other_programs"):
         yield from (SearchFolder(store.folder, FolderKind.OTHER, store.title) for store in find_stores(services.home))

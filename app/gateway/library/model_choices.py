@@ -81,20 +81,22 @@ def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
     """Return what is set for a model, what it says of itself, and what could be set."""
     from app.gateway.library.template_reading import read_template  # noqa: PLC0415 -- start-up must not pay for Jinja
 
-    own, recommended = (
+    own, recommended_settings = (
         in_force(model, services.tuning.own_settings(model.runs_as)),
         find_recommendation(services.hub, model),
     )
-    running = next((status for status in services.supervisor.list_statuses() if status.model == model.runs_as), None)
-    is_loaded = running is not None and running.state is EngineState.READY
+    running_status = next(
+        (status for status in services.supervisor.list_statuses() if status.model == model.runs_as), None
+    )
+    is_loaded = running_status is not None and running_status.state is EngineState.READY
     facts, maker = services.facts.read_model(model), find_maker_entry(services.hub, model)
     engine = _engine(services, model, own)
     return ModelChoices(
         model=model.runs_as,
         settings=own,
-        sampling=recommended.sampling,
-        sampling_source=recommended.source if recommended != NOTHING else "",
-        is_sampling_unchecked=recommended.is_unchecked,
+        sampling=recommended_settings.sampling,
+        sampling_source=recommended_settings.source if recommended_settings != NOTHING else "",
+        is_sampling_unchecked=recommended_settings.is_unchecked,
         maker_note=maker.maker_note if maker is not None else "",
         maker_thinking=maker.thinking if maker is not None else ThinkingDefault(),
         thinking=effective_thinking(services.hub, model, own),
@@ -190,19 +192,21 @@ def _engine_to_be(services: Services, model: ModelInfo, settings: ModelSettings)
     except EngineFailed:
         readers = services.catalogue.readers_of(model.format)
     could_run = [engine for engine in readers if settings.engine in {None, engine.id}]
-    preferred = services.settings.get_list("engines.preferred")
-    return best_reader(could_run, preferred, services.machine.last).id if could_run else ""
+    preferred_engines = services.settings.get_list("engines.preferred")
+    return best_reader(could_run, preferred_engines, services.machine.last).id if could_run else ""
 
 
-def _engine_takes(services: Services, model: ModelInfo, own: ModelSettings, tried: dict[str, object]) -> bool:
+def _engine_takes(services: Services, model: ModelInfo, own: ModelSettings, tried_settings: dict[str, object]) -> bool:
     """Tell whether the engine of a model has an option for these settings."""
     if model.attached:
         return False
     try:
-        omitted = _check_plan(services, model, msgspec.structs.replace(ModelSettings(engine=own.engine), **tried))
+        omitted = _check_plan(
+            services, model, msgspec.structs.replace(ModelSettings(engine=own.engine), **tried_settings)
+        )
     except RoundhouseError:
         return False
-    is_taken = omitted.isdisjoint(_LAUNCH_NAMES.get(name, name) for name in tried)
+    is_taken = omitted.isdisjoint(_LAUNCH_NAMES.get(name, name) for name in tried_settings)
     return is_taken and bool(_engine(services, model, own))
 
 
@@ -246,14 +250,14 @@ def _engine_independent(settings: ModelSettings) -> ModelSettings:
 def _check_engine(catalogue: EngineCatalogue, model: ModelInfo, settings: ModelSettings) -> None:
     if settings.engine is None:
         return
-    known = {engine.id: engine for engine in catalogue.list_engines()}
-    if settings.engine not in known:
+    engines_by_id = {engine.id: engine for engine in catalogue.list_engines()}
+    if settings.engine not in engines_by_id:
         sentence = ", ".join(engine_option.id for engine_option in _engines(catalogue, model))
         raise BadRequest(
             f"There is no engine {quote_value(settings.engine)}.", hint=f"There are {sentence}.", code="invalid_value"
         )
-    if model.format not in known[settings.engine].formats:
-        sentence = f"{known[settings.engine].name} does not read {model.format}."
+    if model.format not in engines_by_id[settings.engine].formats:
+        sentence = f"{engines_by_id[settings.engine].name} does not read {model.format}."
         raise BadRequest(
             sentence, hint="Choose another engine, or leave the choice to Roundhouse.", code="invalid_value"
         )
@@ -265,10 +269,10 @@ def _check_file(model: ModelInfo, what: str, problem: str) -> None:
     _raise_if(problem)
 
 
-def _require_path(named: str) -> Path:
-    path = expand_path(named)
-    if not path.is_absolute() or "\0" in named or not path.exists():
-        raise NotFound(f"There is no file {named}.", hint="Give its full path.", code="companion_not_found")
+def _require_path(path_text: str) -> Path:
+    path = expand_path(path_text)
+    if not path.is_absolute() or "\0" in path_text or not path.exists():
+        raise NotFound(f"There is no file {path_text}.", hint="Give its full path.", code="companion_not_found")
     return path
 
 
@@ -316,8 +320,8 @@ def _engines(catalogue: EngineCatalogue, model: ModelInfo) -> list[EngineOption]
 
 def _differs_from_loaded(services: Services, model: ModelInfo) -> bool:
     """Whether the model runs otherwise than it would if it were loaded now. Sizes count where they were set."""
-    running = services.supervisor.request_of(model.runs_as)
-    if running is None:
+    running_request = services.supervisor.request_of(model.runs_as)
+    if running_request is None:
         return False
     try:
         load_now = load_request_for(services, model)
@@ -325,8 +329,8 @@ def _differs_from_loaded(services: Services, model: ModelInfo) -> bool:
         return True
     own = services.tuning.settings_of(model.runs_as)
     sizes = [name for name in ("context", "slots") if getattr(own, name) is not None]
-    return running.engine != load_now.engine or any(
-        getattr(running.options, name) != getattr(load_now.options, name) for name in (*_STARTED_WITH, *sizes)
+    return running_request.engine != load_now.engine or any(
+        getattr(running_request.options, name) != getattr(load_now.options, name) for name in (*_STARTED_WITH, *sizes)
     )
 
 
@@ -335,12 +339,16 @@ def _projectors(library: Library, model: ModelInfo, own: ModelSettings) -> Itera
         return
     folders, beside = set(projector_folders(Path(model.path))), projector_beside(Path(model.path))
     sizes_by_path = {path: facts.file_bytes for path, facts in library.list_companions() if path.parent in folders}
-    used = str(beside or "") if own.projector is None else own.projector
+    used_projector = str(beside or "") if own.projector is None else own.projector
     for path, size in sizes_by_path.items():
         if companions.why_no_projector(path):
             continue
         yield Companion(
-            kind=CompanionKind.PROJECTOR, name=str(path), title=path.name, size_bytes=size, is_used=str(path) == used
+            kind=CompanionKind.PROJECTOR,
+            name=str(path),
+            title=path.name,
+            size_bytes=size,
+            is_used=str(path) == used_projector,
         )
 
 
@@ -388,8 +396,8 @@ def _drafts(library: Library, model: ModelInfo, own: ModelSettings) -> Iterator[
     for candidate in _smaller(library, model)[:_MOST_DRAFTS]:
         if not _why_no_draft(model, Path(candidate.path)) or candidate.name == own.draft:
             yield _as_draft(candidate.name, candidate.title, candidate.size_bytes, own)
-    known = {candidate.name for candidate in library.list_models()}
-    if own.draft and own.draft not in {*known, DRAFT_OFF, *OWN_DRAFTS}:
+    known_names = {candidate.name for candidate in library.list_models()}
+    if own.draft and own.draft not in {*known_names, DRAFT_OFF, *OWN_DRAFTS}:
         yield _as_draft(own.draft, Path(own.draft).stem, 0, own)
 
 

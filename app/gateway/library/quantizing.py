@@ -84,8 +84,8 @@ class Quantizer:
         plan = await asyncio.to_thread(self._plan, request, model, facts, await self._services.machine.read())
         if plan.problems:
             raise BadRequest(plan.problems[0], hint=" ".join(plan.problems[1:]), code="cannot_quantize")
-        begun = QuantizeChanged(model=model.name, stage="Getting ready", fraction=0.0)
-        return self.job.start(begun, lambda: self._run(model, plan))
+        first_change = QuantizeChanged(model=model.name, stage="Getting ready", fraction=0.0)
+        return self.job.start(first_change, lambda: self._run(model, plan))
 
     async def stop_run(self) -> None:
         """Stop it; harmless when none runs."""
@@ -161,7 +161,7 @@ class Quantizer:
         try:
             launch = await asyncio.to_thread(self._prepare_launch, model, plan, work)
         except OSError as error:
-            raise write_fault("the working folder", error, done="made", place=str(work.parent)) from error
+            raise write_fault("the working folder", error, action="made", place=str(work.parent)) from error
         process, tail = LineProcess(), deque[str](maxlen=_TAIL)
         await process.start(launch)
         try:
@@ -170,12 +170,12 @@ class Quantizer:
         finally:
             await process.stop(_END_WITHIN_S)
         tail.extend(process.last_words.splitlines())
-        made = work / "out"
-        if not (made / "config.json").is_file() or not (made / "quantization_config.json").is_file():
+        output = work / "out"
+        if not (output / "config.json").is_file() or not (output / "quantization_config.json").is_file():
             return self._explain(list(tail))
         self.job.tell(stage="Putting the model in its place", fraction=0.99)
         try:
-            size = await asyncio.to_thread(_publish, made, Path(plan.folder), work)
+            size = await asyncio.to_thread(_publish, output, Path(plan.folder), work)
         except OSError as error:
             raise write_fault("the model", error, place=plan.folder) from error
         self._services.events.publish(ModelsChanged())
@@ -229,7 +229,7 @@ class Quantizer:
             installation,
             plan=LaunchPlan(processes=(spec,), base_url="", served_name=plan.name, readiness=Readiness()),
             places=LaunchPlaces(scratch=scratch, short=scratch, port=1),
-            inherited=child_environment(),
+            inherited_environment=child_environment(),
         )
         own: dict[str, str] = {} if confinement is None else dict(confinement.environment)
         rules = None if confinement is None else confinement.rules
@@ -286,9 +286,9 @@ def _free_bytes(folder: Path) -> int | None:
     return None if place is None else shutil.disk_usage(place).free
 
 
-def _publish(made: Path, folder: Path, work: Path) -> int:
+def _publish(output: Path, folder: Path, work: Path) -> int:
     """Put the result in its place, throw the rest away, and return its size."""
-    made.rename(folder)
+    output.rename(folder)
     shutil.rmtree(work, ignore_errors=True)
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 

@@ -52,9 +52,9 @@ def compare_templates(text: str, base_text: str, *, base: str) -> TemplateReadin
     notes, base_notes = _notes_of(text), _notes_of(base_text) if base_text else ()
     if notes is None:
         return TemplateReading(base=base, is_changed=bool(base), notes=["It cannot be read as Jinja."])
-    added = [note for note in notes if note not in (base_notes or ())]
+    added_notes = [note for note in notes if note not in (base_notes or ())]
     is_changed = bool(base_text) and _shape_of(text) != _shape_of(base_text)
-    return TemplateReading(base=base, is_changed=is_changed, notes=added[:_MOST_NOTES])
+    return TemplateReading(base=base, is_changed=is_changed, notes=added_notes[:_MOST_NOTES])
 
 
 def _base_template(path: Path, facts: ModelFacts | None, hub_cache: Path) -> tuple[str, str]:
@@ -173,11 +173,11 @@ def _iter_words(test: nodes.Node, names: frozenset[str]) -> Iterator[str]:
 
 def _iter_texts(tree: nodes.Template) -> Iterator[str]:
     """Yield the texts a template has, which it may write: all but what it says when it refuses a conversation."""
-    raised = {id(constant) for call in _iter_refusals(tree) for constant in call.find_all(nodes.Const)}
+    raised_ids = {id(constant) for call in _iter_refusals(tree) for constant in call.find_all(nodes.Const)}
     for data in tree.find_all(nodes.TemplateData):
         yield data.data
     for constant in tree.find_all(nodes.Const):
-        if isinstance(constant.value, str) and id(constant) not in raised:
+        if isinstance(constant.value, str) and id(constant) not in raised_ids:
             yield constant.value
 
 

@@ -22,7 +22,7 @@ SHARE = 0.02
 
 async def watch_library(library: Library, events: EventHub, *, every_s: float = EVERY_S) -> None:
     """Publish `ModelsChanged` whenever the list is another one; ends when it is cancelled."""
-    known = await asyncio.to_thread(library.list_models)
+    known_models = await asyncio.to_thread(library.list_models)
     pause_s = every_s
     while True:
         await asyncio.sleep(pause_s)
@@ -35,6 +35,6 @@ async def watch_library(library: Library, events: EventHub, *, every_s: float = 
             log.info("The model folders could not be looked through: %s", error)
             continue
         pause_s = max(every_s, (time.monotonic() - began) / SHARE)
-        if models != known:
-            known = models
+        if models != known_models:
+            known_models = models
             events.publish(ModelsChanged())

@@ -69,10 +69,10 @@ async def _find_able_model(services: Services, route: Route) -> ModelInfo:
     of_profile = models_of_profile(models, services.profiles.effective_profile())
     model = model_in_use(of_profile, statuses, "", route) or model_in_use(models, statuses, "", route)
     if model is None:
-        attached = sorted((model for model in models if model.attached), key=lambda model: -model.modified_at)
-        probes = (_has_route(services, model, route) for model in attached[:_MOST_PROBES])
-        probed = zip(attached, await asyncio.gather(*probes), strict=False)
-        model = next((model for model, has_route in probed if has_route), None)
+        attached_models = sorted((model for model in models if model.attached), key=lambda model: -model.modified_at)
+        probes = (_has_route(services, model, route) for model in attached_models[:_MOST_PROBES])
+        probed_models = zip(attached_models, await asyncio.gather(*probes), strict=False)
+        model = next((model for model, has_route in probed_models if has_route), None)
     if model is None:
         raise none_able_error(route)
     return model

@@ -30,14 +30,14 @@ async def read_autocomplete(services: Services) -> Autocomplete:
         model=services.settings.get_text(AUTOCOMPLETE),
         choices=[model.name for model in sorted(choices, key=lambda model: model.size_bytes)],
     )
-    chosen = chosen_for_completion(services.settings, models)
-    beside = _chat_model(services, models, chosen)
+    chosen_model = chosen_for_completion(services.settings, models)
+    beside = _chat_model(services, models, chosen_model)
     if beside is not None:
         state = msgspec.structs.replace(state, beside=beside.name)
-    if chosen is None:
+    if chosen_model is None:
         return await _with_offer(services, msgspec.structs.replace(state, problem=_UNSEEN if state.model else ""))
-    loaded = is_ready(services.supervisor, chosen.runs_as)
-    return await _with_room(services, msgspec.structs.replace(state, is_loaded=loaded), chosen, beside)
+    is_loaded = is_ready(services.supervisor, chosen_model.runs_as)
+    return await _with_room(services, msgspec.structs.replace(state, is_loaded=is_loaded), chosen_model, beside)
 
 
 async def check_completion_model(services: Services, name: str) -> ModelInfo:
@@ -62,9 +62,9 @@ def _completes(model: ModelInfo) -> bool:
 def _chat_model(services: Services, models: Sequence[ModelInfo], completion: ModelInfo | None) -> ModelInfo | None:
     settings = services.settings
     others = [model for model in models if completion is None or model.runs_as != completion.runs_as]
-    chosen = settings.get_text("models.default") if settings.is_chosen("models.default") else ""
-    named = next((model for model in others if chosen and model.name == chosen), None)
-    return named or model_in_use(others, services.supervisor.list_statuses(), chosen)
+    chosen_name = settings.get_text("models.default") if settings.is_chosen("models.default") else ""
+    named_model = next((model for model in others if chosen_name and model.name == chosen_name), None)
+    return named_model or model_in_use(others, services.supervisor.list_statuses(), chosen_name)
 
 
 async def _with_room(
@@ -78,15 +78,15 @@ async def _with_room(
     if own is None or others is None or not (own and others):
         return state
     room = await _room_for(services, completion)
-    needed = {pool: own.get(pool, 0) + others.get(pool, 0) for pool in room if pool in own or pool in others}
-    if not needed:
+    needed_bytes = {pool: own.get(pool, 0) + others.get(pool, 0) for pool in room if pool in own or pool in others}
+    if not needed_bytes:
         return state
-    tightest = min(needed, key=lambda pool: room[pool] - needed[pool])
+    tightest = min(needed_bytes, key=lambda pool: room[pool] - needed_bytes[pool])
     return msgspec.structs.replace(
         state,
-        fits=needed[tightest] <= room[tightest],
+        fits=needed_bytes[tightest] <= room[tightest],
         pool=tightest,
-        needed=needed[tightest],
+        needed=needed_bytes[tightest],
         room=max(0, room[tightest]),
     )
 

@@ -40,13 +40,13 @@ def _add_capabilities(services: Services, models: Sequence[ModelInfo]) -> list[M
     ]
 
 
-def _capabilities_here(tuning: ModelSettingsFile, model: ModelInfo, readers: "_FormatReaders") -> list[Capability]:
+def _capabilities_here(tuning_file: ModelSettingsFile, model: ModelInfo, readers: "_FormatReaders") -> list[Capability]:
     present = {*model.capabilities} - {Capability.CHAT}
     if model.chats:  # also without a template of its own: engines have one for such a model
         present.add(Capability.CHAT)
     if model.embeds:
         present.add(Capability.EMBEDDING)
-    projector = loaded_projector(tuning, model)
+    projector = loaded_projector(tuning_file, model)
     if projector is not None:
         present |= projector_senses(projector)
     absent = readers.absent_capabilities(model)

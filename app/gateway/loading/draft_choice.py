@@ -57,15 +57,15 @@ def _predict_draft(services: Services, model: ModelInfo, own: ModelSettings, eng
     from app.advisor.plans.drafting import judge_head  # noqa: PLC0415 -- as above
     from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
 
-    untried = f"No trial was made with {engine} on this machine yet."
+    untried_reason = f"No trial was made with {engine} on this machine yet."
     facts, traits = services.facts.read_model(model), engine_table().get(engine)
     if facts is None or traits is None or not facts.has_draft_head:
-        return DraftChoice(reason=untried, is_decided=False)
+        return DraftChoice(reason=untried_reason, is_decided=False)
     backend = services.catalogue.backend_of(engine) or "cpu"
     slots = own.slots or services.settings.get_int("models.slots")
     verdict = judge_head(facts, RunSetting(engine=traits, backend=backend, slots=slots))
     if verdict is None or not verdict.pays or own_draft_of(services, model, engine) != OWN_HEAD:
-        return DraftChoice(reason=f"{verdict.reason if verdict else ''} {untried}".strip(), is_decided=False)
+        return DraftChoice(reason=f"{verdict.reason if verdict else ''} {untried_reason}".strip(), is_decided=False)
     return DraftChoice(draft=Draft(kind=OWN_HEAD), reason=verdict.reason, is_decided=False)
 
 
@@ -75,13 +75,13 @@ def find_trial(drafts: DraftTrialFile, catalogue: EngineCatalogue, path: Path, e
 
 
 def keep_proven_draft(
-    tuning: ModelSettingsFile, drafts: DraftTrialFile, catalogue: EngineCatalogue, load: LoadRequest
+    tuning_file: ModelSettingsFile, drafts: DraftTrialFile, catalogue: EngineCatalogue, load: LoadRequest
 ) -> LoadRequest:
     """Return the planned load without a draft that nobody set, where experts lie in system memory and did not before.
 
     There a draft mostly has more experts read, and is slower; so it is with other layers where none was tried at all.
     """
-    draft, own = load.options.draft, tuning.settings_of(load.source.name)
+    draft, own = load.options.draft, tuning_file.settings_of(load.source.name)
     is_parted = load.options.cpu_moe_layers or load.options.gpu_layers is not None
     if draft is None or own.draft is not None or not is_parted:
         return load
@@ -127,8 +127,8 @@ def _takes_draft(catalogue: EngineCatalogue, model: ModelInfo, adapter: EngineAd
 
 def has_draft_head(facts: FactsReader, model: ModelInfo) -> bool:
     """Whether a model's file carries a head for multi-token prediction (`nextn_predict_layers`)."""
-    known = facts.read_model(model)
-    return known is not None and known.has_draft_head
+    known_facts = facts.read_model(model)
+    return known_facts is not None and known_facts.has_draft_head
 
 
 def _require_head(facts: FactsReader, model: ModelInfo) -> None:

@@ -7,12 +7,12 @@ from app.core.models import ModelInfo
 from app.hub.library.library import Library
 
 
-def draft_path(library: Library, model: ModelInfo, named: str) -> Path:
+def draft_path(library: Library, model: ModelInfo, draft_name: str) -> Path:
     """Return the files of a draft that was named. Raises NotFound, or BadRequest for a model that cannot draft."""
-    path = Path(named)
+    path = Path(draft_name)
     if path.is_absolute():
         return require_file(path)
-    draft_model = library.find_model(named)
+    draft_model = library.find_model(draft_name)
     if draft_model.attached:
         raise BadRequest(f"{draft_model.name} runs elsewhere and cannot be a draft model.", code="invalid_value")
     if draft_model.format != model.format:

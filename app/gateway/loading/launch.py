@@ -89,7 +89,9 @@ async def resolve_model(
         model_name = _route_name(services, model_name)
     names = _names_now(services)
     key = (model_name, options, names.profile.name, names.is_for_request, of_key, services.events.revision)
-    resolved_model = services.recent.get(key, lambda known: is_ready(services.supervisor, known.load.source.name))
+    resolved_model = services.recent.get(
+        key, lambda resolution: is_ready(services.supervisor, resolution.load.source.name)
+    )
     if resolved_model is None:
         names = names._replace(statuses=services.supervisor.list_statuses())
         search = partial(_usable, names, model_name, route)
@@ -166,11 +168,11 @@ def _request_over_machines(
 ) -> LoadRequest:
     """Return what loads a model of which other machines hold layers: the plan that was made over them counts."""
     engine = services.spreads.engine_of(model.runs_as)
-    chosen = launch_options(services, model, options, own, engine=engine)
+    chosen_options = launch_options(services, model, options, own, engine=engine)
     return LoadRequest(
         engine=engine,
         source=ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format)),
-        options=services.spreads.options_for(model.runs_as, chosen),
+        options=services.spreads.options_for(model.runs_as, chosen_options),
         needs=MemoryNeeds(pools={services.spreads.pool_of(model.runs_as): services.spreads.bytes_here(model.runs_as)}),
         placement=services.spreads.placement_of(model.runs_as),
     )
@@ -259,7 +261,7 @@ def _usable(names: _ModelNames, model_name: str, route: Route = Route.CHAT) -> M
 def _find_or_stand_in(names: _ModelNames, model_name: str, route: Route) -> ModelInfo:
     try:
         return names.library.find_model(model_name)
-    except NotFound as missing:
+    except NotFound as missing_error:
         with suppress(NotFound):
             if model_name.casefold().startswith(requested_model.PICKER_PREFIX):
                 return names.library.find_model(model_name[len(requested_model.PICKER_PREFIX) :])
@@ -275,7 +277,7 @@ def _find_or_stand_in(names: _ModelNames, model_name: str, route: Route) -> Mode
         fallback = names.settings.get_text("models.fallback")
         if fallback and fold_name(fallback) != fold_name(model_name):
             return _find_or_stand_in(names, fallback, route)
-        raise requested_model.unknown_model_error(model_name, missing) from None
+        raise requested_model.unknown_model_error(model_name, missing_error) from None
 
 
 def aliases_of(settings: SettingsStore, profile: Profile) -> list[str]:
@@ -285,14 +287,14 @@ def aliases_of(settings: SettingsStore, profile: Profile) -> list[str]:
 
 def _in_use(names: _ModelNames, route: Route) -> ModelInfo:
     """Return what `auto` means: the profile's model for it, else one of the profile's models, else any."""
-    settings, listed = names.settings, requested_model.models_of_key(names.library.list_models())
-    if route is Route.INFILL and (kept := requested_model.chosen_for_completion(settings, listed)):
-        return kept
-    models = requested_model.without_completion(settings, listed)
-    chosen = settings.get_text("models.default") if settings.is_chosen("models.default") else ""
+    settings, listed_models = names.settings, requested_model.models_of_key(names.library.list_models())
+    if route is Route.INFILL and (kept_model := requested_model.chosen_for_completion(settings, listed_models)):
+        return kept_model
+    models = requested_model.without_completion(settings, listed_models)
+    chosen_name = settings.get_text("models.default") if settings.is_chosen("models.default") else ""
     of_profile = requested_model.models_of_profile(models, names.profile)
-    model = requested_model.model_in_use(of_profile, names.statuses, names.profile.default or chosen, route)
-    model = model or requested_model.model_in_use(models, names.statuses, chosen, route)
+    model = requested_model.model_in_use(of_profile, names.statuses, names.profile.default or chosen_name, route)
+    model = model or requested_model.model_in_use(models, names.statuses, chosen_name, route)
     if model is None:
         raise requested_model.none_able_error(route)
     return model
@@ -311,14 +313,14 @@ def engine_for(
         readers = [engine for engine in engines if model.format in engine.formats]
     if own.engine is not None:
         readers = [engine for engine in readers if engine.id == own.engine]
-    installed = [engine for engine in readers if engine.installed]
-    if installed:
-        return best_reader(installed, services.settings.get_list("engines.preferred"), services.machine.last)
-    broken = next((engine for engine in readers if engine.is_broken), None)
-    if broken is not None:
+    installed_engines = [engine for engine in readers if engine.installed]
+    if installed_engines:
+        return best_reader(installed_engines, services.settings.get_list("engines.preferred"), services.machine.last)
+    broken_engine = next((engine for engine in readers if engine.is_broken), None)
+    if broken_engine is not None:
         raise EngineFailed(
-            broken.problem,
-            hint=f"`roundhouse engines install {broken.id}` installs it again.",
+            broken_engine.problem,
+            hint=f"`roundhouse engines install {broken_engine.id}` installs it again.",
             code=FailureKind.NOT_INSTALLED,
         )
     raise EngineFailed(
@@ -332,8 +334,8 @@ def _install_hint(catalogue: EngineCatalogue, machine: Machine | None, readers: 
     """Name the engines to install: those that this computer can run; or the way out where there are none."""
     from app.engine_store.host import host_of, installable_engines  # noqa: PLC0415 -- start-up must not pay for it
 
-    known = None if machine is None else installable_engines(catalogue.recipes, host_of(machine))
-    names = _join_names([engine for engine in readers if known is None or engine.id in known])
+    known_engines = None if machine is None else installable_engines(catalogue.recipes, host_of(machine))
+    names = _join_names([engine for engine in readers if known_engines is None or engine.id in known_engines])
     if names:
         return f"Install {names}, on the Engines page or by `roundhouse engines install`."
     if readers:
@@ -348,18 +350,21 @@ def _join_names(engines: Sequence[EngineInfo]) -> str:
 
 
 def launch_options(
-    services: Services, model: ModelInfo, requested: LoadOptions, own: ModelSettings, *, engine: str
+    services: Services, model: ModelInfo, requested_options: LoadOptions, own: ModelSettings, *, engine: str
 ) -> LaunchOptions:
     """Return what an engine is told to load `model`: what was asked for, else what is set for it, else for all.
 
     Raises NotFound or BadRequest for files that go with it. Reads disks: for a thread.
     """
-    chosen, about = choose_options(services.settings, model, requested, own), services.adapters[engine].descriptor
+    chosen_options, about = (
+        choose_options(services.settings, model, requested_options, own),
+        services.adapters[engine].descriptor,
+    )
     if about.chooses_threads:
-        chosen = msgspec.structs.replace(chosen, threads=None)
+        chosen_options = msgspec.structs.replace(chosen_options, threads=None)
     if about.traces_flag:
-        chosen = msgspec.structs.replace(chosen, traces_url=_collector_here(services))
-    return with_tuning(services, model, own, engine=engine, options=chosen)
+        chosen_options = msgspec.structs.replace(chosen_options, traces_url=_collector_here(services))
+    return with_tuning(services, model, own, engine=engine, options=chosen_options)
 
 
 def _collector_here(services: Services) -> str:
@@ -370,36 +375,38 @@ def _collector_here(services: Services) -> str:
 
 
 def choose_options(
-    settings: SettingsStore, model: ModelInfo, requested: LoadOptions, own: ModelSettings
+    settings: SettingsStore, model: ModelInfo, requested_options: LoadOptions, own: ModelSettings
 ) -> LaunchOptions:
     """Return what an engine would be given if there were room for everything: what was asked for, else what is set."""
     from app.hardware.cpu import engine_threads  # noqa: PLC0415 -- start-up must not pay for the probes
 
     preset = model.preset or _NO_PRESET
     return LaunchOptions(
-        context=choose_context(settings, model, requested, own),
-        slots=requested.slots or own.slots or settings.get_int("models.slots"),
-        threads=requested.threads or own.threads or engine_threads(),
-        gpu_layers=own.gpu_layers if requested.gpu_layers is None else requested.gpu_layers,
+        context=choose_context(settings, model, requested_options, own),
+        slots=requested_options.slots or own.slots or settings.get_int("models.slots"),
+        threads=requested_options.threads or own.threads or engine_threads(),
+        gpu_layers=own.gpu_layers if requested_options.gpu_layers is None else requested_options.gpu_layers,
         cpu_moe_layers=own.cpu_moe_layers,
         max_batch_tokens=own.batch_tokens,
         flash_attention=None if own.flash_attention is None else own.flash_attention == "on",
-        kv_type=requested.kv_type or own.kv_type,
-        gpu_memory_fraction=requested.gpu_memory_fraction or own.gpu_memory_fraction,
+        kv_type=requested_options.kv_type or own.kv_type,
+        gpu_memory_fraction=requested_options.gpu_memory_fraction or own.gpu_memory_fraction,
         chat_template=preset.chat_template or None,
         task="rerank" if model.is_reranker else "chat" if model.chats else "embed",
     )
 
 
-def choose_context(settings: SettingsStore, model: ModelInfo, requested: LoadOptions, own: ModelSettings) -> int:
+def choose_context(
+    settings: SettingsStore, model: ModelInfo, requested_options: LoadOptions, own: ModelSettings
+) -> int:
     """Return how many tokens a model would keep if there were room: as asked for or set, at most as it was trained."""
     preset = model.preset or _NO_PRESET
-    context = requested.context or own.context or preset.context or settings.get_int("models.context")
+    context = requested_options.context or own.context or preset.context or settings.get_int("models.context")
     return min(context, model.trained_context or context)
 
 
 def context_of(
-    settings: SettingsStore, tuning: ModelSettingsFile, model: ModelInfo, status: EngineStatus | None
+    settings: SettingsStore, tuning_file: ModelSettingsFile, model: ModelInfo, status: EngineStatus | None
 ) -> int | None:
     """Return how many tokens of conversation a model keeps: as it is loaded, else as the settings would have it loaded.
 
@@ -409,7 +416,7 @@ def context_of(
         return status.context
     if model.attached:
         return model.trained_context
-    return choose_context(settings, model, UNCHOSEN, tuning.settings_of(model.runs_as))
+    return choose_context(settings, model, UNCHOSEN, tuning_file.settings_of(model.runs_as))
 
 
 def devices_of(catalogue: EngineCatalogue) -> tuple[str, ...]:
@@ -428,15 +435,17 @@ def renew_policy(services: Services) -> None:
 
 
 def policy_from(
-    settings: SettingsStore, tuning: ModelSettingsFile | None = None, profile: Profile = NO_PROFILE
+    settings: SettingsStore, tuning_file: ModelSettingsFile | None = None, profile: Profile = NO_PROFILE
 ) -> SupervisorPolicy:
     """Return what the supervisor keeps to; see `renew_policy`."""
     # Engines differ in how long they are rightly silent; the adapter's own time counts unless a person set one.
     is_chosen = settings.is_chosen("engine.stall_seconds")
     keep_free = settings.get_int("models.yield_below_mib") * _MIB
-    models = {} if tuning is None else {name: _policy_of(own) for name, own in tuning.all_with(profile).items()}
-    if kept := settings.get_text(requested_model.AUTOCOMPLETE):
-        models[kept] = msgspec.structs.replace(models.get(kept, ModelPolicy()), is_kept=True)
+    models = (
+        {} if tuning_file is None else {name: _policy_of(own) for name, own in tuning_file.all_with(profile).items()}
+    )
+    if kept_model := settings.get_text(requested_model.AUTOCOMPLETE):
+        models[kept_model] = msgspec.structs.replace(models.get(kept_model, ModelPolicy()), is_kept=True)
     return SupervisorPolicy(
         stall_s=settings.get_int("engine.stall_seconds") if is_chosen else None,
         drain_s=settings.get_int("engine.drain_seconds"),
@@ -460,14 +469,14 @@ def model_folders(paths: Paths, settings: SettingsStore) -> list[Path]:
     return [paths.models, paths.hub_cache, *(expand_path(folder) for folder in settings.get_list("models.folders"))]
 
 
-def best_reader(readers: Sequence[EngineInfo], preferred: Sequence[str], machine: Machine | None) -> EngineInfo:
+def best_reader(readers: Sequence[EngineInfo], preferred_engines: Sequence[str], machine: Machine | None) -> EngineInfo:
     """Return one of the installed engines that read a format. One that is known to fail comes last.
 
     Without a machine, which is not known in the first second, the registry's order counts.
     """
     if len(readers) == 1:
         return readers[0]
-    order = [*preferred, *_advice_order(readers, machine)]
+    order = [*preferred_engines, *_advice_order(readers, machine)]
     places = {engine: place for place, engine in reversed(list(enumerate(order)))}
     return min(readers, key=lambda engine: (bool(engine.problem), places.get(engine.id, len(order))))
 
@@ -481,6 +490,6 @@ def _advice_order(readers: Sequence[EngineInfo], machine: Machine | None) -> lis
     from app.engine_store.host import host_of  # noqa: PLC0415 -- as above
     from app.gateway.advising.engine_table import engines_for  # noqa: PLC0415 -- as above
 
-    known = engines_for(machine, {}, readers, host_of(machine))
-    ranked = rank_engines(known, machine, build_workload(Intent.CHAT))
-    return [candidate.traits.id for candidate in ranked if not candidate.refused]
+    table = engines_for(machine, {}, readers, host_of(machine))
+    ranked_engines = rank_engines(table, machine, build_workload(Intent.CHAT))
+    return [candidate.traits.id for candidate in ranked_engines if not candidate.refused]

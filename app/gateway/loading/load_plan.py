@@ -50,19 +50,19 @@ def plan_setting(
     return pick
 
 
-def _is_smaller(planned: RunSetting, target: RunSetting) -> bool:
-    return planned.context < target.context or planned.slots < target.slots
+def _is_smaller(planned_setting: RunSetting, target: RunSetting) -> bool:
+    return planned_setting.context < target.context or planned_setting.slots < target.slots
 
 
 def options_from_plan(options: LaunchOptions, pick: PlanPick, machine: Machine) -> LaunchOptions:
     """Return the options with what is planned, in the terms in which this engine is told; what was set stays."""
     setting = pick.setting
-    planned = {"context": setting.context, "slots": setting.slots, **_spread_options(pick, machine)}
+    planned_options = {"context": setting.context, "slots": setting.slots, **_spread_options(pick, machine)}
     if options.kv_type is None and setting.kv_type != "f16":
-        planned["kv_type"] = setting.kv_type
+        planned_options["kv_type"] = setting.kv_type
     if options.gpu_layers is None and options.cpu_moe_layers is None:
-        planned |= {"gpu_layers": setting.gpu_layers, "cpu_moe_layers": setting.cpu_moe_layers or None}
-    return msgspec.structs.replace(options, **planned)
+        planned_options |= {"gpu_layers": setting.gpu_layers, "cpu_moe_layers": setting.cpu_moe_layers or None}
+    return msgspec.structs.replace(options, **planned_options)
 
 
 def _spread_options(pick: PlanPick, machine: Machine) -> dict[str, object]:
@@ -82,9 +82,9 @@ def _card_budgets(pick: PlanPick, machine: Machine) -> dict[str, object]:
     Nothing where there is only one card, or where it is not known which is which or what is free there.
     """
     gpus = placement.gpus_for(machine, pick.setting.backend)
-    used = gpus[: pick.spread.cards]
-    free = [placement.free_on(machine, gpu) for gpu in used]
-    if len(gpus) < 2 or not all(gpu.uuid for gpu in used) or None in free:  # noqa: PLR2004 -- one is no choice
+    used_gpus = gpus[: pick.spread.cards]
+    free = [placement.free_on(machine, gpu) for gpu in used_gpus]
+    if len(gpus) < 2 or not all(gpu.uuid for gpu in used_gpus) or None in free:  # noqa: PLR2004 -- one is no choice
         return {}
     room = tuple(max(0, size - placement.MARGIN) for size in free if size is not None)
-    return {"device_ids": tuple(gpu.uuid for gpu in used), "device_bytes": room}
+    return {"device_ids": tuple(gpu.uuid for gpu in used_gpus), "device_bytes": room}

@@ -76,14 +76,14 @@ async def fit_load(
     Context and slots stay as they are if they are fixed: somebody asked for them. `capacity` is what it may have of
     each pool, where that is not what the pinned models leave.
     """
-    known = await _compute_load(services.catalogue, services.facts, services.machine.last, request)
-    if known is None:
+    computed_load = await _compute_load(services.catalogue, services.facts, services.machine.last, request)
+    if computed_load is None:
         return await _by_size(services.catalogue, request)
-    if capacity is None and (_is_ample(known) or (known.setting.backend == "cpu" and is_fixed)):
-        return _with_needs(known, None)
+    if capacity is None and (_is_ample(computed_load) or (computed_load.setting.backend == "cpu" and is_fixed)):
+        return _with_needs(computed_load, None)
     machine = await _with_capacity_for(services.supervisor, services.machine, request.runs_as, capacity)
     engines = await asyncio.to_thread(services.catalogue.readers_of, request.source.format)
-    return await asyncio.to_thread(_fit_within, known, machine, engines, is_fixed=is_fixed)
+    return await asyncio.to_thread(_fit_within, computed_load, machine, engines, is_fixed=is_fixed)
 
 
 async def _with_capacity_for(
@@ -114,51 +114,53 @@ async def _compute_load(
     return _ComputedLoad(request, facts, setting, await asyncio.to_thread(memory.sum_components, facts, setting))
 
 
-def _is_ample(known: _ComputedLoad) -> bool:
-    is_cpu = known.setting.backend == "cpu"
-    return is_cpu and known.components.total.bytes * _AMPLE < psutil.virtual_memory().available
+def _is_ample(computed_load: _ComputedLoad) -> bool:
+    is_cpu = computed_load.setting.backend == "cpu"
+    return is_cpu and computed_load.components.total.bytes * _AMPLE < psutil.virtual_memory().available
 
 
 def _fit_within(
-    known: _ComputedLoad, machine: Machine, engines: Sequence[EngineInfo], *, is_fixed: bool
+    computed_load: _ComputedLoad, machine: Machine, engines: Sequence[EngineInfo], *, is_fixed: bool
 ) -> LoadRequest:
-    setting, facts, options = known.setting, known.facts, known.request.options
+    setting, facts, options = computed_load.setting, computed_load.facts, computed_load.request.options
     machine = machine_with_gpu(machine, gpu_of(options))
     engine = engines_for(machine, {}, engines, host_of(machine))[setting.engine.id]
     setting = msgspec.structs.replace(setting, engine=engine)
     pick = plan_setting(facts, machine, setting, kv_type=options.kv_type, is_fixed=is_fixed)
     if pick is not None:
-        planned = known.with_setting(placement.adapt_setting(pick.setting, machine))
-        return msgspec.structs.replace(_with_needs(planned, machine), options=options_from_plan(options, pick, machine))
+        planned_load = computed_load.with_setting(placement.adapt_setting(pick.setting, machine))
+        return msgspec.structs.replace(
+            _with_needs(planned_load, machine), options=options_from_plan(options, pick, machine)
+        )
     if is_fixed:
-        return _with_needs(known, machine)
+        return _with_needs(computed_load, machine)
     for slots in dict.fromkeys((setting.slots, 1)):
         estimate = memory.estimate_memory(facts, machine, msgspec.structs.replace(setting, slots=slots))
         if estimate.fits:
-            return _with_size(known, machine, context=setting.context, slots=slots)
+            return _with_size(computed_load, machine, context=setting.context, slots=slots)
     most = max(estimate.largest_context, LEAST_CONTEXT)
-    return _with_size(known, machine, context=min(setting.context, most), slots=1)
+    return _with_size(computed_load, machine, context=min(setting.context, most), slots=1)
 
 
-def _with_size(known: _ComputedLoad, machine: Machine, *, context: int, slots: int) -> LoadRequest:
-    setting = msgspec.structs.replace(known.setting, context=context, slots=slots)
-    resized = known if setting == known.setting else known.with_setting(setting)
-    options = msgspec.structs.replace(known.request.options, context=context, slots=slots)
-    return msgspec.structs.replace(_with_needs(resized, machine), options=options)
+def _with_size(computed_load: _ComputedLoad, machine: Machine, *, context: int, slots: int) -> LoadRequest:
+    setting = msgspec.structs.replace(computed_load.setting, context=context, slots=slots)
+    resized_load = computed_load if setting == computed_load.setting else computed_load.with_setting(setting)
+    options = msgspec.structs.replace(computed_load.request.options, context=context, slots=slots)
+    return msgspec.structs.replace(_with_needs(resized_load, machine), options=options)
 
 
-def _with_needs(known: _ComputedLoad, machine: Machine | None) -> LoadRequest:
-    if known.setting.backend == "cpu" or machine is None:
-        pools = {SYSTEM: sum(part.bytes - part.reclaimable for part in known.components.parts)}
+def _with_needs(computed_load: _ComputedLoad, machine: Machine | None) -> LoadRequest:
+    if computed_load.setting.backend == "cpu" or machine is None:
+        pools = {SYSTEM: sum(part.bytes - part.reclaimable for part in computed_load.components.parts)}
     else:
-        pools = memory.memory_by_pool(known.facts, machine, known.setting)
+        pools = memory.memory_by_pool(computed_load.facts, machine, computed_load.setting)
     # Without the processor's extensions the copies are not known which the engine will report besides the file.
-    buffers = memory.engine_reported_bytes(known.components) if known.setting.isa else 0
+    buffers = memory.engine_reported_bytes(computed_load.components) if computed_load.setting.isa else 0
     private_limit = 0
-    if known.setting.backend == "cpu":  # weights that cannot be mapped are read
-        private_limit = _MOST_SHARE * sum(pools.values()) + known.components.total.bytes
+    if computed_load.setting.backend == "cpu":  # weights that cannot be mapped are read
+        private_limit = _MOST_SHARE * sum(pools.values()) + computed_load.components.total.bytes
     needs = MemoryNeeds(pools=pools, buffers=buffers, private_limit=private_limit)
-    return msgspec.structs.replace(known.request, needs=needs)
+    return msgspec.structs.replace(computed_load.request, needs=needs)
 
 
 async def _by_size(catalogue: EngineCatalogue, request: LoadRequest) -> LoadRequest:
@@ -209,8 +211,8 @@ async def with_context(services: Services, target_model: ResolvedModel, requeste
     if usual is None or target <= usual:
         return load
     fits = await _fit_context(services, load, target)
-    fitting = fits.options.context or target
-    context = max(usual, target if fitting >= target else round_down(fitting))
+    fitting_context = fits.options.context or target
+    context = max(usual, target if fitting_context >= target else round_down(fitting_context))
     if context < min(requested_context, most):
         log.warning(
             "%s keeps %d tokens of context, not the %d asked for", target_model.model.name, context, requested_context
@@ -229,8 +231,14 @@ def round_down(tokens: int) -> int:
 
 
 async def _fit_context(services: Services, load: LoadRequest, context: int) -> LoadRequest:
-    running = next((status for status in services.supervisor.list_statuses() if status.model == load.source.name), None)
-    if running is not None and running.state is EngineState.READY and (running.context or 0) >= context:
+    running_status = next(
+        (status for status in services.supervisor.list_statuses() if status.model == load.source.name), None
+    )
+    if (
+        running_status is not None
+        and running_status.state is EngineState.READY
+        and (running_status.context or 0) >= context
+    ):
         return _with_tokens(load, context)
     return await fit_load(services, _with_tokens(load, context))
 

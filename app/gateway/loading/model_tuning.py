@@ -41,9 +41,9 @@ def find_recommendation(hub: HubMemory, model: ModelInfo) -> SamplingRecommendat
     own_recommendation, origin = read_recommendation(path), origin_of(path)
     if own_recommendation != NOTHING or origin is None:
         return own_recommendation
-    cached = hub.generation.find_answer(origin.repository)
-    if cached is not None and cached.value != NOTHING:
-        return cached.value
+    cached_answer = hub.generation.find_answer(origin.repository)
+    if cached_answer is not None and cached_answer.value != NOTHING:
+        return cached_answer.value
     entry = hub.catalogue.find_repository(origin.repository)
     if entry is None or entry.sampling == ModelSampling():
         return NOTHING
@@ -58,9 +58,9 @@ def find_maker_entry(hub: HubMemory, model: ModelInfo) -> CatalogueEntry | None:
 
 def effective_thinking(hub: HubMemory, model: ModelInfo, own: ModelSettings) -> ThinkingDefault:
     """Return how much a model thinks for a request that does not say."""
-    chosen = ThinkingDefault(level=own.thinking, budget=own.thinking_budget)
+    chosen_thinking = ThinkingDefault(level=own.thinking, budget=own.thinking_budget)
     entry = find_maker_entry(hub, model) if own.uses_model_sampling else None
-    return chosen if entry is None else chosen.fill_gaps_from(entry.thinking)
+    return chosen_thinking if entry is None else chosen_thinking.fill_gaps_from(entry.thinking)
 
 
 def effective_sampling(hub: HubMemory, model: ModelInfo, own: ModelSettings) -> ModelSampling:
@@ -120,17 +120,17 @@ def _tool_parser(
     parsers = adapters[engine].descriptor.tool_parsers
     if not parsers:
         return None
-    known = facts.read_model(model)
-    return parser_for(parsers, own.chat_template or (known.chat_template if known is not None else ""))
+    known_facts = facts.read_model(model)
+    return parser_for(parsers, own.chat_template or (known_facts.chat_template if known_facts is not None else ""))
 
 
 def with_defaults(
-    tuning: ModelSettingsFile, adapters: Mapping[str, EngineAdapter], hub: HubMemory, model: ModelInfo, engine: str
+    tuning_file: ModelSettingsFile, adapters: Mapping[str, EngineAdapter], hub: HubMemory, model: ModelInfo, engine: str
 ) -> ModelInfo:
     """Return the model with what its engine is not told at its start as parameters that requests are filled up with."""
     if not model.chats:
         return model
-    own = tuning.settings_of(model.runs_as)
+    own = tuning_file.settings_of(model.runs_as)
     values_by_name: dict[str, bool | int | float | str | list[str]] = {}
     if not _takes_sampling(adapters, engine):
         values = _sampling_at_start(hub, model, own).explicit_values
@@ -152,10 +152,10 @@ _OTHERS_NAMES = {"repeat_penalty": "repetition_penalty"}
 """What engines other than llama.cpp call it."""
 
 
-def loaded_projector(tuning: ModelSettingsFile, model: ModelInfo) -> Path | None:
+def loaded_projector(tuning_file: ModelSettingsFile, model: ModelInfo) -> Path | None:
     """Return the projector that is loaded with a model, which lets it see or hear."""
     try:
-        return _projector(model, tuning.settings_of(model.runs_as), takes_one=True) if model.chats else None
+        return _projector(model, tuning_file.settings_of(model.runs_as), takes_one=True) if model.chats else None
     except NotFound:
         return None
 

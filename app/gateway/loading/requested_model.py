@@ -81,7 +81,7 @@ def find_stand_in(name: str, aliases: Iterable[str]) -> str:
     for alias in aliases:
         pattern, _, model = alias.rpartition("=")
         shape = pattern.strip().lower()
-        if shape and any(fnmatchcase(spelling, shape) for spelling in spellings):
+        if shape and any(fnmatchcase(candidate_spelling, shape) for candidate_spelling in spellings):
             return AUTO if is_auto(model) else model.strip()
     return ""
 
@@ -124,7 +124,7 @@ def media_hint(route: Route) -> str:
 
 
 def model_in_use(
-    models: Sequence[ModelInfo], statuses: Sequence[EngineStatus], chosen: str, route: Route = Route.CHAT
+    models: Sequence[ModelInfo], statuses: Sequence[EngineStatus], chosen_name: str, route: Route = Route.CHAT
 ) -> ModelInfo | None:
     """Return the model that `AUTO` means now on a route, None if none is here that can do what it is for.
 
@@ -133,11 +133,17 @@ def model_in_use(
     able = _able_models(models, route)
     by_engine = {model.runs_as: model for model in reversed(able)}  # of those that share an engine the first listed
     by_engine |= {model.name: model for model in able if model.runs_as == model.name}
-    used = [status for status in statuses if status.model in by_engine and status.state is not EngineState.FAILED]
-    if used:
-        return by_engine[max(used, key=lambda status: status.last_used_at or status.loaded_at or 0.0).model]
-    named = next((model for model in able if chosen and fold_name(model.name) == fold_name(chosen)), None)
-    return named or max((model for model in able if by_engine[model.runs_as] == model), key=_preference, default=None)
+    used_statuses = [
+        status for status in statuses if status.model in by_engine and status.state is not EngineState.FAILED
+    ]
+    if used_statuses:
+        return by_engine[max(used_statuses, key=lambda status: status.last_used_at or status.loaded_at or 0.0).model]
+    named_model = next(
+        (model for model in able if chosen_name and fold_name(model.name) == fold_name(chosen_name)), None
+    )
+    return named_model or max(
+        (model for model in able if by_engine[model.runs_as] == model), key=_preference, default=None
+    )
 
 
 def models_of_profile(models: Sequence[ModelInfo], profile: Profile) -> list[ModelInfo]:
@@ -158,12 +164,12 @@ def without_completion(settings: SettingsStore, models: Sequence[ModelInfo]) -> 
     The one for code completion is used with every key, and would be the one in use for everything. It chats only where
     it can and there is no other model of one's own.
     """
-    kept = chosen_for_completion(settings, models)
-    if kept is None:
+    kept_model = chosen_for_completion(settings, models)
+    if kept_model is None:
         return models
-    others = [model for model in models if model.name != kept.name]
+    others = [model for model in models if model.name != kept_model.name]
     has_other = any(model.chats and not model.is_builtin and not model.problem for model in others)
-    return others if has_other or Capability.CHAT not in kept.capabilities else models
+    return others if has_other or Capability.CHAT not in kept_model.capabilities else models
 
 
 def _able_models(models: Sequence[ModelInfo], route: Route) -> list[ModelInfo]:
@@ -172,8 +178,8 @@ def _able_models(models: Sequence[ModelInfo], route: Route) -> list[ModelInfo]:
     For embeddings those that write nothing, for the middle of a text those that know the marks of a gap.
     """
     able = [model for model in models if is_able(model, route) and not model.problem]
-    dedicated = [model for model in able if _is_dedicated(model, route)]
-    return dedicated or able
+    dedicated_models = [model for model in able if _is_dedicated(model, route)]
+    return dedicated_models or able
 
 
 def _is_dedicated(model: ModelInfo, route: Route) -> bool:
@@ -187,11 +193,11 @@ def _preference(model: ModelInfo) -> tuple[bool, bool, float]:
     return not model.is_builtin, not model.attached, model.modified_at
 
 
-def name_in_answer(requested: str | None, model: ModelInfo) -> str:
+def name_in_answer(requested_name: str | None, model: ModelInfo) -> str:
     """Return what an answer calls its model: as the request does, if that is the model's own name."""
-    if not requested or requested == model.name:
+    if not requested_name or requested_name == model.name:
         return model.name
-    return requested if fold_name(requested) == fold_name(model.name) else model.name
+    return requested_name if fold_name(requested_name) == fold_name(model.name) else model.name
 
 
 def none_able_error(route: Route) -> NotFound | BadRequest:
@@ -205,13 +211,13 @@ def none_able_error(route: Route) -> NotFound | BadRequest:
     )
 
 
-def unknown_model_error(name: str, missing: NotFound) -> NotFound:
+def unknown_model_error(name: str, missing_error: NotFound) -> NotFound:
     """Return the error for a name that neither is a model's nor stands for one, with what to do about it."""
-    hint = missing.hint
+    hint = missing_error.hint
     if len(name) <= LONGEST_ECHO:
         plain = shlex.quote(name.removesuffix(":latest"))
         hint = f"{hint} To let another model answer: `roundhouse alias {plain} MODEL`.".strip()
-    return NotFound(missing.body.sentence, hint=hint, code=missing.code)
+    return NotFound(missing_error.body.sentence, hint=hint, code=missing_error.code)
 
 
 class ResolvedModel(NamedTuple):

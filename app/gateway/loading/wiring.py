@@ -61,7 +61,7 @@ async def wiring(services: Services, model: str = "") -> WiringTarget:
     others = [info for info in usable if info.name != first.name]
     most = services.settings.get_int("models.context")
     able = await with_capabilities(services, [first, *others])
-    served = tuple(
+    served_models = tuple(
         WiredModel(
             info.name,
             _context(info, most),
@@ -70,7 +70,7 @@ async def wiring(services: Services, model: str = "") -> WiringTarget:
         )
         for info in able
     )
-    return WiringTarget(services.identity.url, served)
+    return WiringTarget(services.identity.url, served_models)
 
 
 def _usual(usable: Sequence[ModelInfo]) -> ModelInfo:

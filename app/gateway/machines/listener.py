@@ -159,9 +159,9 @@ class MachineListener:
         loop = asyncio.get_running_loop()
         self._servers = [
             await loop.create_server(
-                self._make_entrance, sock=listening, ssl=context, ssl_handshake_timeout=HANDSHAKE_S
+                self._make_entrance, sock=listening_socket, ssl=context, ssl_handshake_timeout=HANDSHAKE_S
             )
-            for listening in sockets
+            for listening_socket in sockets
         ]
 
     def _make_entrance(self) -> asyncio.Protocol:
@@ -216,8 +216,8 @@ class MachineListener:
             raise MachineNotPaired
 
     async def _answer_opening(self, request: web.Request) -> web.Response:
-        opening = await _read_message(request, PairOpening)
-        return _json_response(self._host.answer_opening(opening))
+        pair_opening = await _read_message(request, PairOpening)
+        return _json_response(self._host.answer_opening(pair_opening))
 
     async def _check_proof(self, request: web.Request) -> web.Response:
         card, verdict = self._host.check_proof(await _read_message(request, PairProof))
@@ -236,8 +236,12 @@ class MachineListener:
         elsewhere = {model.name for model in models if model.attached or model.is_builtin}
         async with services.http.get(services.identity.url + _MODELS, headers=self._headers(request)) as reply:
             listing = msgspec.json.decode(await reply.read(), type=_ModelList)
-        kept = [entry for entry in listing.data if msgspec.json.decode(entry, type=_ModelEntry).id not in elsewhere]
-        return web.Response(body=msgspec.json.encode({"object": "list", "data": kept}), content_type="application/json")
+        kept_entries = [
+            entry for entry in listing.data if msgspec.json.decode(entry, type=_ModelEntry).id not in elsewhere
+        ]
+        return web.Response(
+            body=msgspec.json.encode({"object": "list", "data": kept_entries}), content_type="application/json"
+        )
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -276,9 +280,9 @@ class MachineListener:
         name = self._trusted.fingerprints().get(fingerprint)
         if name is None:
             raise MachineNotPaired
-        kept = {header: request.headers[header] for header in _HEADERS if header in request.headers}
+        kept_headers = {header: request.headers[header] for header in _HEADERS if header in request.headers}
         key = self._lend_key(fingerprint, f"machine/{name}")
-        return kept | {hdrs.AUTHORIZATION: f"Bearer {key}", hdrs.USER_AGENT: name, hdrs.VIA: _VIA}
+        return kept_headers | {hdrs.AUTHORIZATION: f"Bearer {key}", hdrs.USER_AGENT: name, hdrs.VIA: _VIA}
 
     def _lend_key(self, fingerprint: str, name: str) -> str:
         loan = self._loans.get(fingerprint)

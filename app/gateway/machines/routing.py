@@ -39,9 +39,9 @@ def expected_s(model: MachineModel, sent_from_here: int = 0) -> float:
     `sent_from_here`: requests of ours that it has now, which it may not have counted yet when it was looked at.
     """
     answer_s = _TOKENS / (model.tokens_per_s or _SPEED_UNKNOWN)
-    waiting = max(model.in_flight, sent_from_here) // max(model.slots, 1)
+    waiting_rounds = max(model.in_flight, sent_from_here) // max(model.slots, 1)
     load_s = 0.0 if model.is_loaded else _LOAD_S if model.load_s is None else model.load_s
-    return load_s + (waiting + 1) * answer_s
+    return load_s + (waiting_rounds + 1) * answer_s
 
 
 async def _wake_nobody(_machine: str) -> None:
@@ -88,13 +88,13 @@ class MachineRoutes:
 
     def find_sleeping(self, name: str) -> str:
         """Return the machine that has to be woken for a model; empty where one answers, or none has it."""
-        folded = fold_name(name)
-        if folded in self._here or folded in self._models:
+        folded_name = fold_name(name)
+        if folded_name in self._here or folded_name in self._models:
             return ""
         machines = (
             machine
-            for known, (shared_name, machine) in self._known.items()
-            if machine in self.asleep and folded in {shared_name, fold_name(known)}
+            for known_name, (shared_name, machine) in self._known.items()
+            if machine in self.asleep and folded_name in {shared_name, fold_name(known_name)}
         )
         return next(machines, "")
 

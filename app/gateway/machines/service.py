@@ -310,8 +310,12 @@ class Machines:
         await self._discovery.announce(own)
 
     def _list_nearby(self) -> list[NearbyMachine]:
-        known = {machine.fingerprint for machine in self._trusted.list_machines()} | {self._trusted.own.fingerprint}
-        return [nearby for nearby in self._discovery.nearby.list_machines() if nearby.fingerprint not in known]
+        known_fingerprints = {machine.fingerprint for machine in self._trusted.list_machines()} | {
+            self._trusted.own.fingerprint
+        }
+        return [
+            nearby for nearby in self._discovery.nearby.list_machines() if nearby.fingerprint not in known_fingerprints
+        ]
 
     async def _find_again(self) -> None:
         """Look for machines that do not answer where others of their certificate's hash say they are.
@@ -328,16 +332,20 @@ class Machines:
                 ):
                     await self._try_address(machine, replace(machine, host=nearby.host, port=nearby.port))
 
-    async def _try_address(self, machine: PairedMachine, moved: PairedMachine) -> None:
-        await self._trusted.pin_machine(moved)
-        await self._look_at(moved)
+    async def _try_address(self, machine: PairedMachine, moved_machine: PairedMachine) -> None:
+        await self._trusted.pin_machine(moved_machine)
+        await self._look_at(moved_machine)
         if not self._trusted.has_machine(machine):  # it was revoked meanwhile
             machine_addresses.remove_host(host_of(machine))
         elif self._states.get(machine.fingerprint) is None:
             await self._trusted.pin_machine(machine)
         else:
-            known = self._trusted.find_machine(machine.fingerprint)  # what it is allowed may be other than before
-            await self._trusted.change_machine(replace(known, host=moved.host, port=moved.port, is_confirmed=True))
+            known_machine = self._trusted.find_machine(
+                machine.fingerprint
+            )  # what it is allowed may be other than before
+            await self._trusted.change_machine(
+                replace(known_machine, host=moved_machine.host, port=moved_machine.port, is_confirmed=True)
+            )
             log.info("A paired machine has another address", extra={"machine": machine.name})
 
     # trust
@@ -365,15 +373,15 @@ class Machines:
             paired_at=time.time(),
             is_confirmed=is_confirmed,
         )
-        kept = await self._trusted.trust_machine(machine)
+        kept_machine = await self._trusted.trust_machine(machine)
         self._problem = ""
-        return kept
+        return kept_machine
 
     async def _confirm(self, machine: PairedMachine) -> None:
         """Note that a machine knows that it is paired, unless it was revoked meanwhile."""
         if self._trusted.has_machine(machine):
-            known = self._trusted.find_machine(machine.fingerprint)
-            await self._trusted.change_machine(replace(known, is_confirmed=True))
+            known_machine = self._trusted.find_machine(machine.fingerprint)
+            await self._trusted.change_machine(replace(known_machine, is_confirmed=True))
 
     async def _undo_pairing(self, machine: PairedMachine) -> None:
         """Forget a machine that has never answered and does not know this one: it lost the other half."""
@@ -464,8 +472,8 @@ class Machines:
             base, models = await find_endpoint_models(base, "")
             models = models[:MOST_MODELS]
         cards = await cards_of(EngineEndpoint(base_url=base, key="", served_name=""), models)
-        known = await self._models_of(machine)
-        served = {model.id for model in models}
+        models_there = await self._models_of(machine)
+        served_ids = {model.id for model in models}
         records = [
             Attachment(
                 name=model.id,
@@ -476,12 +484,12 @@ class Machines:
                 machine=machine.name,
             )
             for model in models
-            if model.id not in known.values()
+            if model.id not in models_there.values()
         ]
         if self._trusted.has_machine(machine):  # it may have been revoked meanwhile
             await asyncio.to_thread(self._services.library.attach_models, records, "")
-            for name, served_as in known.items():
-                if served_as not in served:
+            for name, served_as in models_there.items():
+                if served_as not in served_ids:
                     await self._forget_model(name)
             self._services.events.publish(ModelsChanged())
 

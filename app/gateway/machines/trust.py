@@ -50,11 +50,11 @@ class TrustedMachines:
             if self._paired is not None:
                 return
             self._identity = await asyncio.to_thread(load_identity, self._paths.machine_identity_file)
-            paired = await asyncio.to_thread(PairedMachines, self._paths.machines_file, self.own.fingerprint)
-            await asyncio.to_thread(self._take_older_list, paired)
-            for machine in paired.list_machines():
+            paired_machines = await asyncio.to_thread(PairedMachines, self._paths.machines_file, self.own.fingerprint)
+            await asyncio.to_thread(self._take_older_list, paired_machines)
+            for machine in paired_machines.list_machines():
                 await self.pin_machine(machine)
-            self._paired = paired
+            self._paired = paired_machines
 
     def close_list(self) -> None:
         """Let nobody in and call nobody, until the list is opened again."""
@@ -102,10 +102,10 @@ class TrustedMachines:
         lenient = {each.certificate for each in self.list_machines() if each.lends_memory}
         machine = replace(machine, lends_memory=machine.certificate in lenient)
         self._accept_certificate(machine)
-        kept = await asyncio.to_thread(self._list().put_machine, machine)
-        await self.pin_machine(kept)
-        log.info("A machine was paired", extra={"machine": kept.name, "fingerprint": kept.fingerprint})
-        return kept
+        kept_machine = await asyncio.to_thread(self._list().put_machine, machine)
+        await self.pin_machine(kept_machine)
+        log.info("A machine was paired", extra={"machine": kept_machine.name, "fingerprint": kept_machine.fingerprint})
+        return kept_machine
 
     async def expect_machine(self, machine: PairedMachine) -> None:
         """Have one that proved the code let in by TLS, to be trusted when it comes. Raises BadRequest, StorageFault.
@@ -127,9 +127,9 @@ class TrustedMachines:
 
     async def change_machine(self, machine: PairedMachine) -> PairedMachine:
         """Keep another address, or what it is allowed, of a machine that is trusted. Raises StorageFault."""
-        kept = await asyncio.to_thread(self._list().put_machine, machine)
-        await self.pin_machine(kept)
-        return kept
+        kept_machine = await asyncio.to_thread(self._list().put_machine, machine)
+        await self.pin_machine(kept_machine)
+        return kept_machine
 
     async def distrust_machine(self, machine: PairedMachine) -> None:
         """Trust a machine no longer, and end its connections, both ways. Raises StorageFault."""
@@ -148,15 +148,17 @@ class TrustedMachines:
         assert self._paired is not None  # noqa: S101 -- for the type checker: `open_list` came first
         return self._paired
 
-    def _take_older_list(self, paired: PairedMachines) -> None:
+    def _take_older_list(self, paired_machines: PairedMachines) -> None:
         """Move what `tunnel.toml` names into the list, once; the file stays beside it under another name."""
         file = self._paths.tunnel_file
         try:
             older = read_older_list(file)
-            known = {machine.fingerprint for machine in paired.list_machines()} | {self.own.fingerprint}
+            known_fingerprints = {machine.fingerprint for machine in paired_machines.list_machines()} | {
+                self.own.fingerprint
+            }
             for machine in older:
-                if machine.fingerprint not in known:
-                    paired.put_machine(machine)
+                if machine.fingerprint not in known_fingerprints:
+                    paired_machines.put_machine(machine)
                     log.warning("%s of tunnel.toml is paired now, for memory only", machine.name)
             if file.exists():
                 file.replace(file.with_suffix(".toml.moved"))

@@ -169,8 +169,8 @@ class McpHost:
         except (ValueError, msgspec.MsgspecError):  # a line that is too long, or none of ours
             failure = f"{self._name} answered more than can be taken, or nonsense."
         await process.wait_for_words()
-        ending = "was stopped" if self._is_stopped else "ended"
-        self._fail(McpServerFailed(failure or f"{self._name} {ending}.", hint=process.last_words))
+        end_words = "was stopped" if self._is_stopped else "ended"
+        self._fail(McpServerFailed(failure or f"{self._name} {end_words}.", hint=process.last_words))
 
     def _take_reply(self, reply: HostReply) -> str:
         """Pass on what came; return why the server failed, if it did."""
@@ -196,9 +196,9 @@ class McpHost:
 
     def _fail(self, error: RoundhouseError) -> None:
         everyone: list[asyncio.Future[Any]] = [self._ready, *self._calls.values()]
-        for waiting in everyone:
-            if not waiting.done():
-                waiting.set_exception(error)
+        for waiter in everyone:
+            if not waiter.done():
+                waiter.set_exception(error)
         self._has_news.set()
         if self._ready.done() and not self._ready.cancelled():
             self._ready.exception()  # somebody may have stopped waiting: it is no surprise to the loop

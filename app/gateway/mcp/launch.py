@@ -105,9 +105,9 @@ def script_folders(settings: McpServerSettings) -> Iterator[Path]:
     for path in map(Path, settings.args):
         if path.suffix in _SCRIPTS and path.is_absolute() and path.is_file():
             folders = [folder for folder in path.resolve().parents if not Path.home().is_relative_to(folder)]
-            installed = [folder for folder in folders if folder.name == _PACKAGES]
-            marked = [folder for folder in folders if any((folder / mark).exists() for mark in _PROJECT_MARKS)]
-            yield from (installed[-1:] or marked[:1] or folders[:1])
+            package_folders = [folder for folder in folders if folder.name == _PACKAGES]
+            marked_folders = [folder for folder in folders if any((folder / mark).exists() for mark in _PROJECT_MARKS)]
+            yield from (package_folders[-1:] or marked_folders[:1] or folders[:1])
 
 
 def server_folders(settings: McpServerSettings) -> Iterator[Path]:
@@ -115,8 +115,8 @@ def server_folders(settings: McpServerSettings) -> Iterator[Path]:
 
     A script that it consists of is none of them.
     """
-    named = (word for argument in settings.args for word in (argument, argument.partition("=")[2]))
-    for path in (Path(word).expanduser() for word in (*settings.folders, *named)):
+    named_words = (word for argument in settings.args for word in (argument, argument.partition("=")[2]))
+    for path in (Path(word).expanduser() for word in (*settings.folders, *named_words)):
         is_whole_home = Path.home().is_relative_to(path)  # or all there is
         if path.is_absolute() and path.exists() and not is_whole_home and path.suffix not in _SCRIPTS:
             yield path.resolve()

@@ -27,8 +27,8 @@ class ModelCall(msgspec.Struct, frozen=True):
 class ModelTools:
     """The tools that a model is offered. `taken` are names of other functions of the same request."""
 
-    def __init__(self, mcp: McpServers, taken: Collection[str] = ()) -> None:
-        self._mcp, self._taken = mcp, taken
+    def __init__(self, mcp: McpServers, taken_names: Collection[str] = ()) -> None:
+        self._mcp, self._taken = mcp, taken_names
         self._functions: dict[str, McpTool] = {}
 
     def offer_tools(self, tools: Iterable[McpTool]) -> tuple[ToolDefinition, ...]:
@@ -47,13 +47,13 @@ class ModelTools:
         """Return the tool that a model means by the name of a function."""
         return self._functions.get(function)
 
-    def read_call(self, offered: McpTool, arguments: str) -> ModelCall:
+    def read_call(self, offered_tool: McpTool, arguments: str) -> ModelCall:
         """Return a call that a model asked for. Raises NotFound, and BadRequest for arguments that are no object."""
         try:
             values = msgspec.json.decode(arguments or "{}", type=dict[str, object])
         except (msgspec.MsgspecError, RecursionError) as error:
             raise BadRequest(f"The arguments are no JSON object: {error}", code="invalid_value") from None
-        return ModelCall(self._mcp.read_tool(offered.server, offered.about.name), values)
+        return ModelCall(self._mcp.read_tool(offered_tool.server, offered_tool.about.name), values)
 
     async def make_call(self, call: ModelCall) -> McpResult:
         """Return what comes of a call; of one that fails, why."""

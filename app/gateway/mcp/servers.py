@@ -93,7 +93,7 @@ class McpServers:
 
     async def read_server(self, name: str) -> McpServer:
         """Return one server. Raises NotFound."""
-        settings, running = self._settings_of(name), self._running.get(name)
+        settings, running_server = self._settings_of(name), self._running.get(name)
         can_be_confined = await asyncio.to_thread(can_confine)
         return McpServer(
             name=name,
@@ -108,10 +108,10 @@ class McpServers:
             is_enabled=not settings.disabled,
             is_confirmed=not settings.unconfirmed,
             is_confined=can_be_confined and not settings.url,
-            state=running.state if running else McpServerState.STOPPED,
-            sign_in_url=running.host.sign_in_url if running and running.host else "",
-            problem=running.problem if running else "",
-            tools=[self._judge_tool(name, tool) for tool in running.tools] if running else [],
+            state=running_server.state if running_server else McpServerState.STOPPED,
+            sign_in_url=running_server.host.sign_in_url if running_server and running_server.host else "",
+            problem=running_server.problem if running_server else "",
+            tools=[self._judge_tool(name, tool) for tool in running_server.tools] if running_server else [],
         )
 
     async def save_server(self, name: str, settings: McpServerSettings) -> McpServer:
@@ -162,8 +162,8 @@ class McpServers:
     async def set_permission(self, name: str, tool: str, permission: McpPermission) -> McpTool:
         """Allow a tool as it is described now, block it, or ask. Raises NotFound or StorageFault."""
         about = self._find_tool(name, tool)
-        kept = KeptPermission(permission, about.fingerprint)
-        await asyncio.to_thread(self._file.save_permission, name, tool, kept)
+        permission_record = KeptPermission(permission, about.fingerprint)
+        await asyncio.to_thread(self._file.save_permission, name, tool, permission_record)
         self._events.publish(McpServersChanged())
         return self._judge_tool(name, about)
 
@@ -188,8 +188,8 @@ class McpServers:
 
     def is_ready(self, name: str) -> bool:
         """Tell whether a server runs and has listed its tools."""
-        running = self._running.get(name)
-        return running is not None and running.state is McpServerState.READY
+        running_server = self._running.get(name)
+        return running_server is not None and running_server.state is McpServerState.READY
 
     def read_tool(self, name: str, tool: str) -> McpTool:
         """Return a tool as it is described now. Raises NotFound."""
@@ -201,12 +201,12 @@ class McpServers:
         """Return what a tool returns; whether it may be called is for the caller to know. Raises McpServerFailed."""
         host = await self._host_of(name)
         self._find_tool(name, tool)
-        running = self._running[name]
-        running.used_at = self._clock()
+        running_server = self._running[name]
+        running_server.used_at = self._clock()
         try:
             return await host.call(tool, arguments, limit_s)
         finally:
-            running.used_at = self._clock()
+            running_server.used_at = self._clock()
 
     def cut_connections(self) -> None:
         """End the servers that may reach other computers: nothing is to go out any more."""
@@ -232,19 +232,19 @@ class McpServers:
             ) from None  # fmt: skip
 
     def _find_tool(self, name: str, tool: str) -> McpToolDescription:
-        running = self._running.get(name)
-        for about in running.tools if running else ():
+        running_server = self._running.get(name)
+        for about in running_server.tools if running_server else ():
             if about.name == tool:
                 return about
         raise NotFound(f"{name} has no tool {quote_value(tool)}.", code="mcp_tool_not_found")
 
     def _judge_tool(self, name: str, about: McpToolDescription) -> McpTool:
-        kept = self._file.permission_of(name, about.name)
-        if kept is None:
+        kept_permission = self._file.permission_of(name, about.name)
+        if kept_permission is None:
             return McpTool(server=name, about=about)
-        if kept.permission is McpPermission.ALLOW and kept.fingerprint != about.fingerprint:
+        if kept_permission.permission is McpPermission.ALLOW and kept_permission.fingerprint != about.fingerprint:
             return McpTool(server=name, about=about, has_changed=True)
-        return McpTool(server=name, about=about, permission=kept.permission)
+        return McpTool(server=name, about=about, permission=kept_permission.permission)
 
     async def _host_of(self, name: str) -> McpHost:
         """Return a server that runs, starting it. Raises NotFound, Forbidden, Conflict, Offline or McpServerFailed."""
@@ -263,84 +263,89 @@ class McpServers:
                 hint="A Linux kernel with Landlock can.",
                 code="mcp_not_confined",
             )
-        running = self._running.setdefault(name, _RunningServer())
-        async with running.starting:
-            if running.host is not None and running.host.is_running:
-                return running.host
-            host = running.host
+        running_server = self._running.setdefault(name, _RunningServer())
+        async with running_server.starting:
+            if running_server.host is not None and running_server.host.is_running:
+                return running_server.host
+            host = running_server.host
             if host is None or not host.sign_in_url:
-                host = await self._start(name, settings, running)
+                host = await self._start(name, settings, running_server)
             if host.sign_in_url:
                 raise SignInNeeded(name)
             return host
 
-    async def _start(self, name: str, settings: McpServerSettings, running: _RunningServer) -> McpHost:
-        self._note_state(running, McpServerState.STARTING)
-        host = running.host = McpHost(name, _ServerListener(self, name, settings.url, running))
+    async def _start(self, name: str, settings: McpServerSettings, running_server: _RunningServer) -> McpHost:
+        self._note_state(running_server, McpServerState.STARTING)
+        host = running_server.host = McpHost(name, _ServerListener(self, name, settings.url, running_server))
         home = self._homes / folder_name(name)
         try:
             order = host_order(name, settings, home, self._file.sign_in_of(name, settings.url))
             is_ready = await host.start(await asyncio.to_thread(_launch, settings, order, home), order)
         except (RoundhouseError, OSError) as error:
-            self._note_state(running, McpServerState.FAILED, str(error))
+            self._note_state(running_server, McpServerState.FAILED, str(error))
             if isinstance(error, OSError):
                 raise McpServerFailed(f"{name} could not be started: {error}.") from error
             raise
         if self._idle_watch is None:
             self._idle_watch = asyncio.create_task(self._end_idle_servers())
         if is_ready:
-            self._note_ready(running)
+            self._note_ready(running_server)
         else:
-            self._note_state(running, McpServerState.SIGN_IN)
-            self._background.spawn(self._wait_for_sign_in(host, running))
+            self._note_state(running_server, McpServerState.SIGN_IN)
+            self._background.spawn(self._wait_for_sign_in(host, running_server))
         return host
 
-    async def _wait_for_sign_in(self, host: McpHost, running: _RunningServer) -> None:
+    async def _wait_for_sign_in(self, host: McpHost, running_server: _RunningServer) -> None:
         try:
             await host.wait_until_ready()
         except RoundhouseError as error:
-            if running.host is host:
-                running.host = None
-                self._note_state(running, McpServerState.FAILED, str(error))
+            if running_server.host is host:
+                running_server.host = None
+                self._note_state(running_server, McpServerState.FAILED, str(error))
             return
-        self._note_ready(running)
+        self._note_ready(running_server)
 
-    def _note_ready(self, running: _RunningServer) -> None:
-        running.used_at = self._clock()
-        self._note_state(running, McpServerState.READY)
+    def _note_ready(self, running_server: _RunningServer) -> None:
+        running_server.used_at = self._clock()
+        self._note_state(running_server, McpServerState.READY)
 
-    def _note_state(self, running: _RunningServer, state: McpServerState, problem: str = "") -> None:
-        running.state, running.problem = state, problem
+    def _note_state(self, running_server: _RunningServer, state: McpServerState, problem: str = "") -> None:
+        running_server.state, running_server.problem = state, problem
         self._events.publish(McpServersChanged())
 
-    def note_tools(self, running: _RunningServer, tools: list[McpToolDescription]) -> None:
+    def note_tools(self, running_server: _RunningServer, tools: list[McpToolDescription]) -> None:
         """Take the tools that a server lists now."""
-        running.tools = tools
+        running_server.tools = tools
         self._events.publish(McpServersChanged())
 
-    def keep_sign_in(self, name: str, kept: KeptSignIn) -> None:
+    def keep_sign_in(self, name: str, sign_in: KeptSignIn) -> None:
         """Keep what a server trusts us with, for its next start."""
-        self._background.spawn(self._keep_sign_in(name, kept))
+        self._background.spawn(self._keep_sign_in(name, sign_in))
 
-    async def _keep_sign_in(self, name: str, kept: KeptSignIn) -> None:
+    async def _keep_sign_in(self, name: str, sign_in: KeptSignIn) -> None:
         try:
-            await asyncio.to_thread(self._file.save_sign_in, name, kept)
+            await asyncio.to_thread(self._file.save_sign_in, name, sign_in)
         except StorageFault as fault:
             log.warning("%s has to be signed in to again: %s", name, fault)
 
     async def _stop_server(self, name: str) -> None:
-        running = self._running.get(name)
-        if running is not None and running.host is not None:
-            host, running.host = running.host, None
+        running_server = self._running.get(name)
+        if running_server is not None and running_server.host is not None:
+            host, running_server.host = running_server.host, None
             await host.stop()
-            self._note_state(running, McpServerState.STOPPED)
+            self._note_state(running_server, McpServerState.STOPPED)
 
     async def _end_idle_servers(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_S)
-            for name, running in list(self._running.items()):
-                host = running.host
-                if host is None or not host.is_running or host.is_busy or self._clock() - running.used_at < IDLE_S:
+            for name, running_server in list(self._running.items()):
+                host = running_server.host
+                if (
+                    host is None
+                    or not host.is_running
+                    or host.is_busy
+                    or self._clock() - running_server.used_at < IDLE_S
+                ):
                     continue
                 with contextlib.suppress(OSError):
                     await self._stop_server(name)
@@ -349,8 +354,8 @@ class McpServers:
 class _ServerListener:
     """Notes what one server says by itself."""
 
-    def __init__(self, servers: McpServers, name: str, url: str, running: _RunningServer) -> None:
-        self._servers, self._name, self._url, self._running = servers, name, url, running
+    def __init__(self, servers: McpServers, name: str, url: str, running_server: _RunningServer) -> None:
+        self._servers, self._name, self._url, self._running = servers, name, url, running_server
 
     def take_tools(self, tools: list[McpToolDescription]) -> None:
         self._servers.note_tools(self._running, tools)

@@ -65,26 +65,26 @@ class McpSettingsFile:
         """Forget a server and what was allowed of it. Raises StorageFault."""
         self._write_entries({key: entry for key, entry in self._entries.items() if key != name})
         if name in self._sign_ins:
-            self._write_sign_ins({key: kept for key, kept in self._sign_ins.items() if key != name})
+            self._write_sign_ins({key: sign_in for key, sign_in in self._sign_ins.items() if key != name})
         if name in self._permissions:
-            self._write_permissions({key: kept for key, kept in self._permissions.items() if key != name})
+            self._write_permissions({key: sign_in for key, sign_in in self._permissions.items() if key != name})
 
     def sign_in_of(self, server: str, url: str) -> str:
         """Return what a server trusts us with; nothing where it was given for another address."""
-        kept = self._sign_ins.get(server)
-        return kept.state if kept is not None and kept.url == url else ""
+        sign_in = self._sign_ins.get(server)
+        return sign_in.state if sign_in is not None and sign_in.url == url else ""
 
-    def save_sign_in(self, server: str, kept: "KeptSignIn") -> None:
+    def save_sign_in(self, server: str, sign_in: "KeptSignIn") -> None:
         """Keep what a server trusts us with. Raises StorageFault."""
-        self._write_sign_ins({**self._sign_ins, server: kept})
+        self._write_sign_ins({**self._sign_ins, server: sign_in})
 
     def permission_of(self, server: str, tool: str) -> KeptPermission | None:
         """Return what was decided of a tool."""
         return self._permissions.get(server, {}).get(tool)
 
-    def save_permission(self, server: str, tool: str, kept: KeptPermission) -> None:
+    def save_permission(self, server: str, tool: str, permission: KeptPermission) -> None:
         """Keep what was decided of a tool. Raises StorageFault."""
-        self._write_permissions({**self._permissions, server: {**self._permissions.get(server, {}), tool: kept}})
+        self._write_permissions({**self._permissions, server: {**self._permissions.get(server, {}), tool: permission}})
 
     def _read_entries(self) -> dict[str, _Entry]:
         try:

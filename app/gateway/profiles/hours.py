@@ -59,8 +59,8 @@ class HoursWatch:
         state = self._services.profiles.state
         before = state.before if state.before in {p.name for p in self._services.profiles.list_profiles()} else ""
         if state.cause is ProfileCause.HOURS:
-            ended = state.hours.profile if state.hours is not None else state.active
-            await self._switch(before, f"The hours of {ended} are over.", cause=ProfileCause.PERSON)
+            ended_profile = state.hours.profile if state.hours is not None else state.active
+            await self._switch(before, f"The hours of {ended_profile} are over.", cause=ProfileCause.PERSON)
         self._switcher.note_hours(None, before="")
 
     async def _switch(self, name: str, sentence: str, *, cause: ProfileCause = ProfileCause.HOURS) -> None:
@@ -69,7 +69,7 @@ class HoursWatch:
         self._services.events.publish(Notice(level="info", code="profile_switched", sentence=f"{sentence} {now}"))
 
 
-def _is_same(present: OpenHours | None, seen: OpenHours | None) -> bool:
-    if present is None or seen is None:
-        return present is seen
-    return (present.profile, present.began_at) == (seen.profile, seen.began_at)
+def _is_same(present: OpenHours | None, seen_hours: OpenHours | None) -> bool:
+    if present is None or seen_hours is None:
+        return present is seen_hours
+    return (present.profile, present.began_at) == (seen_hours.profile, seen_hours.began_at)

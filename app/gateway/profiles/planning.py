@@ -57,11 +57,11 @@ async def plan_switch(services: Services, profile: Profile) -> SwitchWork:
     with request_profile(profile.name):
         for name in names:
             try:
-                resolved = await resolve_model(services, name)
+                resolved_model = await resolve_model(services, name)
             except RoundhouseError as error:
                 problems[name] = error.body.sentence
             else:
-                requests.append(resolved.load)
+                requests.append(resolved_model.load)
     work = await _plan_loads(services, profile, requests, is_whole=bool(names))
     left_out = [
         ProfileStep(model=name, action=ProfileAction.LEAVE_OUT, reason=reason) for name, reason in problems.items()
@@ -143,24 +143,24 @@ class _SwitchDraft:
         if not request.takes_memory:
             self._note_step(name, ProfileAction.KEEP, reason="It runs elsewhere.")
             return
-        held = self.services.supervisor.request_of(name) if name in self.running else None
-        if held is not None and not self._differs(held, request):
+        held_request = self.services.supervisor.request_of(name) if name in self.running else None
+        if held_request is not None and not self._differs(held_request, request):
             self._note_step(name, ProfileAction.KEEP)
             return
         before = self.holds.pop(name, None)
-        fitting = await self._fit(request)
-        if fitting is None:
+        fitting_load = await self._fit(request)
+        if fitting_load is None:
             if before is not None:
                 self.holds[name] = before
             self._note_step(name, ProfileAction.LEAVE_OUT, reason=self._why_no_room(request))
             return
-        self.holds[name] = {} if fitting.needs is None else fitting.needs.pools
-        self.loads.append(LoadStep(fitting, is_again=held is not None))
+        self.holds[name] = {} if fitting_load.needs is None else fitting_load.needs.pools
+        self.loads.append(LoadStep(fitting_load, is_again=held_request is not None))
         self._note_step(
             name,
-            ProfileAction.LOAD if held is None else ProfileAction.RELOAD,
-            context=fitting.options.context,
-            is_sized=fitting.needs is not None,
+            ProfileAction.LOAD if held_request is None else ProfileAction.RELOAD,
+            context=fitting_load.options.context,
+            is_sized=fitting_load.needs is not None,
         )
 
     def finish(self) -> SwitchWork:
@@ -173,7 +173,7 @@ class _SwitchDraft:
                 name=names[pool.id],
                 limit=max(0, pool.limit),
                 before_bytes=pool.bytes_in_use,
-                after_bytes=sum(held.get(pool.id, 0) for held in self.holds.values()),
+                after_bytes=sum(held_bytes.get(pool.id, 0) for held_bytes in self.holds.values()),
             )
             for pool in self.memory.pools
         ]
@@ -181,12 +181,12 @@ class _SwitchDraft:
             ProfilePlan(profile=self.profile.name, steps=self.steps, pools=pools), self.loads, self.unloads
         )
 
-    def _differs(self, held: LoadRequest, request: LoadRequest) -> bool:
+    def _differs(self, held_request: LoadRequest, request: LoadRequest) -> bool:
         """Tell whether a model runs otherwise than the profile says: its context counts where the profile has one."""
         entry = self.profile.find_model(request.source.name)
         has_context = self.is_exact or (entry is not None and entry.context is not None)
-        return (held.engine, held.source) != (request.engine, request.source) or (
-            has_context and held.options.context != request.options.context
+        return (held_request.engine, held_request.source) != (request.engine, request.source) or (
+            has_context and held_request.options.context != request.options.context
         )
 
     async def _fit(self, request: LoadRequest) -> LoadRequest | None:
@@ -194,20 +194,22 @@ class _SwitchDraft:
         if self.memory.max_loaded and len(self.holds) >= self.memory.max_loaded:
             return None
         free = {
-            pool.id: pool.limit - sum(held.get(pool.id, 0) for held in self.holds.values())
+            pool.id: pool.limit - sum(held_bytes.get(pool.id, 0) for held_bytes in self.holds.values())
             for pool in self.memory.pools
         }
         if self._fits(request, free):
             return request
         from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
-        smaller = await fit_load(self.services, request, capacity={pool: max(0, left) for pool, left in free.items()})
+        smaller = await fit_load(
+            self.services, request, capacity={pool: max(0, bytes_left) for pool, bytes_left in free.items()}
+        )
         return smaller if self._fits(smaller, free) else None
 
     def _fits(self, request: LoadRequest, free: Mapping[str, int]) -> bool:
         needs = {} if request.needs is None else request.needs.pools
         alone = self.memory.pools[0].head_room if self.memory.pools and not self.holds else 0
-        return all(needs.get(pool, 0) <= left + alone for pool, left in free.items())
+        return all(needs.get(pool, 0) <= bytes_left + alone for pool, bytes_left in free.items())
 
     def _why_no_room(self, request: LoadRequest) -> str:
         if self.memory.max_loaded and len(self.holds) >= self.memory.max_loaded:
@@ -226,13 +228,17 @@ class _SwitchDraft:
         is_sized: bool = True,
     ) -> None:
         status = self.running.get(name)
-        held = self.holds.get(name)
-        known = sum(held.values()) if held is not None and is_sized and action is not ProfileAction.LEAVE_OUT else None
+        held_bytes = self.holds.get(name)
+        known_bytes = (
+            sum(held_bytes.values())
+            if held_bytes is not None and is_sized and action is not ProfileAction.LEAVE_OUT
+            else None
+        )
         self.steps.append(
             ProfileStep(
                 model=name,
                 action=action,
-                memory_bytes=known,
+                memory_bytes=known_bytes,
                 context=context or (status.context if status is not None else None),
                 is_busy=status is not None and status.in_flight > 0,
                 reason=reason,

@@ -71,13 +71,13 @@ class ProfileSwitcher:
         models = [await asyncio.to_thread(library.find_model, entry.model) for entry in profile.models]
         if profile.default:
             await asyncio.to_thread(library.find_model, profile.default)
-        kept = self._services.profiles.save_profile(
+        saved_profile = self._services.profiles.save_profile(
             msgspec.structs.replace(
                 request, profile=msgspec.structs.replace(profile, models=_with_run_names(profile, models))
             )
         )
         self._note_change()
-        return kept
+        return saved_profile
 
     def remove_profile(self, name: str) -> None:
         """Forget a profile; where it is active, none is. What is loaded stays. Raises NotFound."""
@@ -167,7 +167,7 @@ class ProfileSwitcher:
 
     async def _carry_out(self, work: SwitchWork) -> None:
         supervisor = self._services.supervisor
-        going = [self._background.spawn(supervisor.let_go(model)) for model in work.unloads]
+        unload_tasks = [self._background.spawn(supervisor.let_go(model)) for model in work.unloads]
         try:
             await asyncio.sleep(0)  # whoever is idle begins to go before anything asks for room
             again = [self._load(step.request) for step in work.loads if step.is_again]
@@ -176,7 +176,7 @@ class ProfileSwitcher:
             if asyncio.current_task() is self._work:
                 self._loading = []
                 self._services.events.publish(ProfilesChanged())
-        await asyncio.gather(*going, return_exceptions=True)
+        await asyncio.gather(*unload_tasks, return_exceptions=True)
 
     async def _load_in_turn(self, steps: Sequence[LoadStep]) -> None:
         for step in steps:

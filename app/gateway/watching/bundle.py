@@ -92,8 +92,8 @@ class Scrubber:
 
     def scrub_text(self, text: str) -> str:
         """Return what a program of ours wrote, without what is private."""
-        cleaned: str = self._names.redact_value(self._scrub_match(text))
-        return cleaned
+        cleaned_text: str = self._names.redact_value(self._scrub_match(text))
+        return cleaned_text
 
     def engine_line(self, line: str) -> str:
         """Return what an engine wrote: some put what they were asked into their logs."""
@@ -178,8 +178,10 @@ async def collect_bundle(
         ),
         *await asyncio.to_thread(_logs, services.paths.logs, scrubber),
     ]
-    cleaned = [_clean_log(file, scrubber) for file in files]
-    return DiagnosticBundle(made_at=time.time(), application=_APPLICATION, files=[_manifest_text(cleaned), *cleaned])
+    cleaned_logs = [_clean_log(file, scrubber) for file in files]
+    return DiagnosticBundle(
+        made_at=time.time(), application=_APPLICATION, files=[_manifest_text(cleaned_logs), *cleaned_logs]
+    )
 
 
 async def _report_section(catalogue: EngineCatalogue, settings: SettingsStore) -> DoctorReport | ErrorBody:
@@ -192,13 +194,13 @@ async def _report_section(catalogue: EngineCatalogue, settings: SettingsStore) -
 
 def _make_scrubber(services: Services, private: PrivateNames | None) -> Scrubber:
     paths, folders = services.paths, services.settings.get_list("models.folders")
-    named = {str(expand_path(folder)): f"<models {n}>" for n, folder in enumerate(folders, 1)}
-    named |= {folder: f"<models {n}>" for n, folder in enumerate(folders, 1)}
-    named |= {str(paths.config): "<config>", str(paths.data): "<data>"}
-    named |= {str(paths.state): "<state>", str(paths.logs): "<logs>"}
-    named |= {str(services.home.folder): "~", str(Path.home()): "~"}
-    named |= dict.fromkeys(_program_folders(), "<program>")
-    return Scrubber(secrets=[services.identity.token], folders=named, private=private or names_here())
+    named_folders = {str(expand_path(folder)): f"<models {n}>" for n, folder in enumerate(folders, 1)}
+    named_folders |= {folder: f"<models {n}>" for n, folder in enumerate(folders, 1)}
+    named_folders |= {str(paths.config): "<config>", str(paths.data): "<data>"}
+    named_folders |= {str(paths.state): "<state>", str(paths.logs): "<logs>"}
+    named_folders |= {str(services.home.folder): "~", str(Path.home()): "~"}
+    named_folders |= dict.fromkeys(_program_folders(), "<program>")
+    return Scrubber(secrets=[services.identity.token], folders=named_folders, private=private or names_here())
 
 
 def _program_folders() -> list[str]:

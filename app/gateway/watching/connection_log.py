@@ -47,12 +47,12 @@ class ConnectionLog:
         """Keep this process's door meanwhile."""
         loop = asyncio.get_running_loop()
         with egress_gate.apply_policy(is_closed=self.is_closed, news=lambda: self._on_connection(loop)):
-            following = asyncio.create_task(self._follow_settings())
+            settings_task = asyncio.create_task(self._follow_settings())
             try:
                 yield
             finally:
-                following.cancel()
-                await asyncio.gather(following, return_exceptions=True)
+                settings_task.cancel()
+                await asyncio.gather(settings_task, return_exceptions=True)
                 with contextlib.suppress(StorageFault):
                     await self.save()
 
@@ -76,15 +76,15 @@ class ConnectionLog:
 
     async def save(self) -> None:
         """Write down what was noted until now. Raises StorageFault."""
-        for noted in egress_gate.take_connections():
-            self._add_entry(noted)
+        for connection in egress_gate.take_connections():
+            self._add_entry(connection)
         async with self._saving:
-            unsaved, self._unsaved = self._unsaved, {}
+            unsaved_entries, self._unsaved = self._unsaved, {}
             try:
-                if unsaved:
-                    await self._chats.save_connections(list(unsaved.values()))
+                if unsaved_entries:
+                    await self._chats.save_connections(list(unsaved_entries.values()))
             except BaseException:
-                self._unsaved = {**unsaved, **self._unsaved}
+                self._unsaved = {**unsaved_entries, **self._unsaved}
                 raise
 
     async def list_connections(self, limit: int) -> ConnectionList:
@@ -99,11 +99,17 @@ class ConnectionLog:
         self._recent.clear()
         self._events.publish(ConnectionsForgotten())
 
-    def _add_entry(self, noted: Connection) -> None:
+    def _add_entry(self, connection: Connection) -> None:
         now = time.monotonic()
-        self._recent = {key: kept for key, kept in self._recent.items() if now - kept[0] < APART_S}
-        _, known = self._recent.get(noted.key, (now, None))
-        row = merge_connections(known, noted) if known else replace(noted, id=f"cn_{uuid4().hex[:12]}")
+        self._recent = {
+            key: recent_entry for key, recent_entry in self._recent.items() if now - recent_entry[0] < APART_S
+        }
+        _, known_entry = self._recent.get(connection.key, (now, None))
+        row = (
+            merge_connections(known_entry, connection)
+            if known_entry
+            else replace(connection, id=f"cn_{uuid4().hex[:12]}")
+        )
         self._recent[row.key] = (now, row)
         self._unsaved[row.id] = row
         self._events.publish(ConnectionChanged(connection=row))

@@ -85,10 +85,12 @@ class InspectedRequest:
             return RequestState.DECODING
         if exchange.leased_at is not None:
             return RequestState.PREFILL
-        loading = next((each for each in engines if each.model == exchange.model and each.state in _LOADING), None)
-        if loading is None:
+        loading_engine = next(
+            (each for each in engines if each.model == exchange.model and each.state in _LOADING), None
+        )
+        if loading_engine is None:
             return RequestState.QUEUED
-        exchange.engine = loading.engine
+        exchange.engine = loading_engine.engine
         self._loading_since = self._loading_since or time.perf_counter()
         return RequestState.LOADING
 
@@ -148,8 +150,8 @@ class RequestInspector(ExchangeSink):
         """Return requests, newest first; with `outcome` only those that ended so."""
         engines = self._supervisor.list_statuses()
         infos = (request.describe(engines) for request in reversed(self._kept.values()))
-        matching = (info for info in infos if model in ("", info.model) and outcome in ("", info.outcome))
-        return list(islice(matching, limit))
+        matching_infos = (info for info in infos if model in ("", info.model) and outcome in ("", info.outcome))
+        return list(islice(matching_infos, limit))
 
     def list_running(self) -> Iterator[RequestInfo]:
         """Yield the requests that go on."""
@@ -304,11 +306,11 @@ class UsageRecorder(ExchangeSink):
         self._background.spawn(self._save_usage())
 
     async def _save_usage(self) -> None:
-        used, self._used = self._used, []
-        if not used:
+        used_tokens, self._used = self._used, []
+        if not used_tokens:
             return
         try:
-            await self._store.add_usage(used)
+            await self._store.add_usage(used_tokens)
         except RoundhouseError as error:  # a full disk: requests are answered all the same
             log.warning("What clients used was not kept: %s", error)
 

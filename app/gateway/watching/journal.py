@@ -86,14 +86,14 @@ def is_ours_to_mend(record: logging.LogRecord) -> bool:
 
 def open_journal(file: Path) -> logging.Handler:
     """Send records from INFO on to `file`, warnings to stderr too. Return the file's handler, to be closed."""
-    written = LossyFile(file, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8", delay=True)
-    written.setFormatter(JsonLines())
+    handler = LossyFile(file, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8", delay=True)
+    handler.setFormatter(JsonLines())
     stderr_handler = logging.StreamHandler(sys.stderr)
     stderr_handler.setLevel(logging.WARNING)
     stderr_handler.setFormatter(PlainText())
     logging.getLogger("aiohttp.server").addFilter(is_ours_to_mend)
-    logging.basicConfig(level=logging.INFO, handlers=[written, stderr_handler])
-    return written
+    logging.basicConfig(level=logging.INFO, handlers=[handler, stderr_handler])
+    return handler
 
 
 class JournalSink(ExchangeSink):

@@ -97,9 +97,9 @@ class MetricHistogram:
             if not any(series.counts):
                 continue
             total = 0
-            for bound, count in zip((*map(str, self._bounds), "+Inf"), series.counts, strict=True):
+            for bound_text, count in zip((*map(str, self._bounds), "+Inf"), series.counts, strict=True):
                 total += count
-                yield f"{self._name}_bucket{_format_labels((*self._labels, 'le'), (*labels, bound))} {total}"
+                yield f"{self._name}_bucket{_format_labels((*self._labels, 'le'), (*labels, bound_text))} {total}"
             plain = _format_labels(self._labels, labels)
             yield f"{self._name}_sum{plain} {series.sum:g}"
             yield f"{self._name}_count{plain} {total}"
@@ -168,9 +168,9 @@ class GatewayMetrics(ExchangeSink):
 
         `gauges` is what engines tell of themselves.
         """
-        counted: Families = (self.requests, self.in_flight, self.tokens, *self._histograms)
+        counted_families: Families = (self.requests, self.in_flight, self.tokens, *self._histograms)
         there: Families = (*_request_gauges(live), *_engine_gauges(engines), *_fleet_gauges(fleets))
-        families: Families = (*counted, *there, *_build_own_gauges(gauges))
+        families: Families = (*counted_families, *there, *_build_own_gauges(gauges))
         return "".join(f"{line}\n" for family in families for line in family.format_lines())
 
 
@@ -200,14 +200,16 @@ _WAITING = frozenset({RequestState.QUEUED, RequestState.LOADING})
 
 
 def _request_gauges(live: Iterable[RequestInfo]) -> tuple[MetricCounter, MetricCounter]:
-    running = MetricCounter("roundhouse_requests_running", "Requests an engine works on.", ("model",), kind="gauge")
-    waiting = MetricCounter(
+    running_gauge = MetricCounter(
+        "roundhouse_requests_running", "Requests an engine works on.", ("model",), kind="gauge"
+    )
+    waiting_gauge = MetricCounter(
         "roundhouse_requests_waiting", "Requests that wait for an engine.", ("model",), kind="gauge"
     )
     for (model, is_waiting), count in Tally((request.model, request.state in _WAITING) for request in live).items():
-        (waiting if is_waiting else running).add(model, amount=count)
-        (running if is_waiting else waiting).add(model, amount=0)
-    return running, waiting
+        (waiting_gauge if is_waiting else running_gauge).add(model, amount=count)
+        (running_gauge if is_waiting else waiting_gauge).add(model, amount=0)
+    return running_gauge, waiting_gauge
 
 
 def _engine_gauges(engines: Iterable[EngineStatus]) -> tuple[MetricCounter, ...]:

@@ -84,8 +84,8 @@ async def _gauges_of(engines: EngineAccess, engine: ReadyEndpoint) -> Mapping[Ga
         _read_gauges(engines, engine, about.metrics_path), _read_gauges(engines, engine, about.slots_path)
     )
     gauges = in_series(series.decode(errors="replace"), about)
-    held = in_slots(slots)
-    return gauges if held is None else {**gauges, Gauge.KV_USAGE: held}
+    held_slots = in_slots(slots)
+    return gauges if held_slots is None else {**gauges, Gauge.KV_USAGE: held_slots}
 
 
 async def _read_gauges(engines: EngineAccess, engine: ReadyEndpoint, path: str) -> bytes:

@@ -99,12 +99,12 @@ def _make_call_span(exchange: Observation, trace: RequestTrace, *, has_contents:
     operation = _OPERATIONS.get(exchange.route, exchange.route)
     parameters = _read_parameters(trace.request_body)
     model = parameters.model if isinstance(parameters.model, str) else exchange.model
-    requested = model[:_LONGEST_NAME]
+    requested_model = model[:_LONGEST_NAME]
     is_error = exchange.outcome not in _FINE
     attributes: Attributes = {
         "gen_ai.operation.name": operation,
         "gen_ai.provider.name": exchange.engine or "unknown",
-        "gen_ai.request.model": requested,
+        "gen_ai.request.model": requested_model,
         "gen_ai.response.model": exchange.model,
         **_parameter_attributes(parameters),
         **_answer_attributes(exchange, trace),
@@ -118,7 +118,7 @@ def _make_call_span(exchange: Observation, trace: RequestTrace, *, has_contents:
     return _make_span(
         exchange,
         trace,
-        (f"{operation} {requested}", CLIENT, trace.call_id, trace.span_id),
+        (f"{operation} {requested_model}", CLIENT, trace.call_id, trace.span_id),
         attributes,
         (trace.called_at or exchange.started_at, end),
         is_error=is_error,

@@ -153,11 +153,11 @@ def table_of(piece: MarkdownPiece) -> RichTable:
 
 def close_open_marks(source: str) -> str:
     """Close the emphasis and code that the end of a text still arriving leaves open, so that it does not flicker."""
-    written = source
+    closed_source = source
     for formula in find_formulas(source):
-        written = written.replace(source[formula.start : formula.end], "")
+        closed_source = closed_source.replace(source[formula.start : formula.end], "")
     for mark in _MARKS:
-        if written.count(mark) % 2:
+        if closed_source.count(mark) % 2:
             rest = source.rpartition(mark)[2]
             source = source + mark if rest.strip() else source.rpartition(mark)[0]
     return source
@@ -216,11 +216,11 @@ class _RichTextWriter:
 
     def _write_formula(self, token: Token) -> None:
         """Keep a place for a formula; the source of one that cannot be drawn stands there as code."""
-        drawing = draw_formula(token.content, is_display=token.meta["is_display"])
-        if drawing is None:
+        formula_drawing = draw_formula(token.content, is_display=token.meta["is_display"])
+        if formula_drawing is None:
             self._write_text(token.markup.replace("\n", " "), TextStyle.CODE)
             return
-        self.formulas.append(FormulaPlace(self._at, token.markup, drawing))
+        self.formulas.append(FormulaPlace(self._at, token.markup, formula_drawing))
         self._write_text(PLACEHOLDER, TextStyle.PLAIN)
 
     def _write_image(self, token: Token) -> None:

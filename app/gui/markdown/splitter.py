@@ -178,8 +178,8 @@ class MarkdownSplitter:
         return copy
 
     def _drain_pieces(self) -> list[MarkdownPiece]:
-        done, self._out = self._out, []
-        return done
+        pieces, self._out = self._out, []
+        return pieces
 
     def _take_whole(self, line: str) -> None:
         while len(line) > LONG_TEXT * 2:
@@ -315,23 +315,23 @@ class MarkdownSplitter:
 
     def _start_formula(self, line: str, text: str) -> bool:
         """Open a formula that stands by itself, or take all of it; one that a sentence goes on after is in a line."""
-        closing = None if self._ignores_formulas else block_closing(text)
-        if closing is None:
+        closing_mark = None if self._ignores_formulas else block_closing(text)
+        if closing_mark is None:
             return False
-        end = ends_block(text, closing, start=2)
+        end = ends_block(text, closing_mark, start=2)
         if 0 < end < len(text):
             return False
         self._close_block()
         self._leave_lists(line)
-        self._block = _OpenBlock(PieceKind.MATH, fence=closing)
+        self._block = _OpenBlock(PieceKind.MATH, fence=closing_mark)
         self._open_lines, self._open_size = [text], len(text)
         if end:
             self._close_block()
         return True
 
     def _take_formula(self, line: str) -> None:
-        text, closing = line.strip(), self._block.fence
-        end = ends_block(text, closing)
+        text, closing_mark = line.strip(), self._block.fence
+        end = ends_block(text, closing_mark)
         if not end and (self._open_size > LONGEST or fence_of(text) is not None):
             self._abandon_formula()
             self._take_line(line)

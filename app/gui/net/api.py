@@ -91,26 +91,38 @@ class GatewayApi(QObject):
         return self.gateway.url if self.gateway else ""
 
     def get(
-        self, path: str, kind: type[T], then: Callable[[T], object], failed: ErrorHandler | None = None
+        self, path: str, kind: type[T], then: Callable[[T], object], on_error: ErrorHandler | None = None
     ) -> GatewayCall:
         """Read what `path` (below the API prefix) names."""
-        return self.send_request("GET", path, None, kind=kind, then=then, failed=failed)
+        return self.send_request("GET", path, None, kind=kind, then=then, on_error=on_error)
 
     def post(
-        self, path: str, body: object, *, kind: type[T], then: Callable[[T], object], failed: ErrorHandler | None = None
+        self,
+        path: str,
+        body: object,
+        *,
+        kind: type[T],
+        then: Callable[[T], object],
+        on_error: ErrorHandler | None = None,
     ) -> GatewayCall:
         """Send `body` as JSON, bytes and forms as they are. What answers with nothing has the kind `NoneType`."""
-        return self.send_request("POST", path, body, kind=kind, then=then, failed=failed)
+        return self.send_request("POST", path, body, kind=kind, then=then, on_error=on_error)
 
     def patch(
-        self, path: str, body: object, *, kind: type[T], then: Callable[[T], object], failed: ErrorHandler | None = None
+        self,
+        path: str,
+        body: object,
+        *,
+        kind: type[T],
+        then: Callable[[T], object],
+        on_error: ErrorHandler | None = None,
     ) -> GatewayCall:
         """Send a partial change as JSON."""
-        return self.send_request("PATCH", path, body, kind=kind, then=then, failed=failed)
+        return self.send_request("PATCH", path, body, kind=kind, then=then, on_error=on_error)
 
-    def delete(self, path: str, then: Callable[[], object], failed: ErrorHandler | None = None) -> GatewayCall:
+    def delete(self, path: str, then: Callable[[], object], on_error: ErrorHandler | None = None) -> GatewayCall:
         """Delete what `path` names."""
-        return self.send_request("DELETE", path, None, kind=type(None), then=lambda _: then(), failed=failed)
+        return self.send_request("DELETE", path, None, kind=type(None), then=lambda _: then(), on_error=on_error)
 
     def send_request(  # noqa: PLR0913 -- the one place all five kinds of call meet
         self,
@@ -120,7 +132,7 @@ class GatewayApi(QObject):
         *,
         kind: type[T],
         then: Callable[[T], object],
-        failed: ErrorHandler | None,
+        on_error: ErrorHandler | None,
     ) -> GatewayCall:
         """Make one request and answer with `then` or `failed`, never before this returns."""
         call = GatewayCall()
@@ -134,7 +146,7 @@ class GatewayApi(QObject):
             call.drop_reply()
             reply.deleteLater()
             if not call.is_cancelled:
-                _answer_call(reply, kind, then, failed or _log_failure)
+                _answer_call(reply, kind, then, on_error or _log_failure)
             self._open_calls.discard(call)
             if not self._open_calls:
                 self.idle.emit()
@@ -208,15 +220,15 @@ def _deliver_event(
     on_event(event)
 
 
-def _answer_call(reply: QNetworkReply, kind: type[T], then: Callable[[T], object], failed: ErrorHandler) -> None:
+def _answer_call(reply: QNetworkReply, kind: type[T], then: Callable[[T], object], on_error: ErrorHandler) -> None:
     error = _error_of(reply)
     if error is not None:
-        failed(error)
+        on_error(error)
         return
     try:
         value = decode_reply(_read_bytes(reply), kind)
     except msgspec.MsgspecError as wrong:
-        failed(ErrorBody(code="internal", sentence=tr("The service's answer could not be read."), detail=str(wrong)))
+        on_error(ErrorBody(code="internal", sentence=tr("The service's answer could not be read."), detail=str(wrong)))
         return
     then(value)
 

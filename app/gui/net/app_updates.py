@@ -61,7 +61,7 @@ class UpdateStore(RemoteStore[UpdateState]):
             return
         self.is_looking, self.is_newest, self.refusal = True, False, None
         self.changed.emit()
-        self.api.post("/update/check", None, kind=UpdateState, then=self._take_state, failed=self._show_error)
+        self.api.post("/update/check", None, kind=UpdateState, then=self._take_state, on_error=self._show_error)
 
     def install(self, *, now: bool = False) -> None:
         """Install what is newer; with `now` without waiting for answers in progress."""
@@ -90,11 +90,11 @@ class UpdateStore(RemoteStore[UpdateState]):
 
     def _skip(self, version: str) -> None:
         body = SkipUpdate(version=version)
-        self.api.post("/update/skip", body, kind=UpdateState, then=self.replace, failed=self._show_error)
+        self.api.post("/update/skip", body, kind=UpdateState, then=self.replace, on_error=self._show_error)
 
     def _begin(self, path: str, body: object) -> None:
         self.refusal = None
-        self.api.post(path, body, kind=UpdateJob, then=self._track_job, failed=self._show_error)
+        self.api.post(path, body, kind=UpdateJob, then=self._track_job, on_error=self._show_error)
 
     def _track_job(self, job: UpdateJob) -> None:
         self._job_id = job.id

@@ -10,12 +10,14 @@ SETTING_PREFIX = "engine.mend_"
 """What begins the name of the setting for each kind of remedy."""
 
 
-def undo_remedy(status: EngineStatus, settings: PreferenceStore, running: RunningStore, failed: ErrorHandler) -> None:
+def undo_remedy(
+    status: EngineStatus, settings: PreferenceStore, running_store: RunningStore, on_error: ErrorHandler
+) -> None:
     """Have it done no longer, and load the model as it was asked for."""
 
     def reload_model() -> None:
-        running.unload(status.model, partial(running.load, status.model, failed), failed)
+        running_store.unload(status.model, partial(running_store.load, status.model, on_error), on_error)
 
     settings.change_all(
-        {SETTING_PREFIX + applied.kind: False for applied in status.mended}, then=reload_model, failed=failed
+        {SETTING_PREFIX + remedy.kind: False for remedy in status.mended}, then=reload_model, on_error=on_error
     )

@@ -125,7 +125,7 @@ class GatewayLink(QObject):
         """Ask the running gateway to end and start another when it has."""
         if self.state is LinkState.LINKED:
             self._drop_events()
-            self._api.post("/shutdown", None, kind=NoneType, then=lambda _: None, failed=lambda _: None)
+            self._api.post("/shutdown", None, kind=NoneType, then=lambda _: None, on_error=lambda _: None)
             self._leaving = self._api.gateway.pid if self._api.gateway else None
         self._starts.clear()
         self.state = LinkState.STARTING

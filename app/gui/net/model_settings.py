@@ -18,15 +18,15 @@ def change_model_settings(
     change: SettingsChange,
     *,
     then: Callable[[ModelSettings], object],
-    failed: ErrorHandler,
+    on_error: ErrorHandler,
 ) -> None:
     """Set what `change` makes of a model's settings; `then` gets what they were before."""
 
     def send_change(choices: ModelChoices) -> None:
         body = SetModel(model=model, settings=change(choices.settings))
-        api.post("/model-settings", body, kind=ModelSettings, then=lambda _: then(choices.settings), failed=failed)
+        api.post("/model-settings", body, kind=ModelSettings, then=lambda _: then(choices.settings), on_error=on_error)
 
-    api.get(f"/model-settings/{quote_segment(model)}", ModelChoices, send_change, failed)
+    api.get(f"/model-settings/{quote_segment(model)}", ModelChoices, send_change, on_error)
 
 
 def ask_to_allow(shell: Shell, title: str, allow: Callable[[], object]) -> None:

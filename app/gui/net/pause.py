@@ -25,7 +25,7 @@ class PauseStore(RemoteStore[Pause]):
 
     def pause(self) -> None:
         """Have all memory given back."""
-        self.api.post("/pause", None, kind=Pause, then=self.replace, failed=self._show_error)
+        self.api.post("/pause", None, kind=Pause, then=self.replace, on_error=self._show_error)
 
     def resume(self) -> None:
         """Go on; what was loaded comes back."""

@@ -30,12 +30,14 @@ class ProfileListStore(RemoteStore[ProfileList]):
     def use_profile(self, name: str) -> None:
         """Make a profile the active one, or with an empty name none."""
         self.api.post(
-            "/profile/use", UseProfile(name=name), kind=ProfilePlan, then=self._finish_switch, failed=self._show_error
+            "/profile/use", UseProfile(name=name), kind=ProfilePlan, then=self._finish_switch, on_error=self._show_error
         )
 
     def undo_switch(self) -> None:
         """Take the last switch back."""
-        self.api.post("/profile/undo", None, kind=ProfilePlan, then=lambda _plan: self.read(), failed=self._show_error)
+        self.api.post(
+            "/profile/undo", None, kind=ProfilePlan, then=lambda _plan: self.read(), on_error=self._show_error
+        )
 
     def _finish_switch(self, plan: ProfilePlan) -> None:
         self.read()

@@ -99,9 +99,9 @@ class RemoteStore(QObject, Generic[T]):
 
     def _take_answer(self, value: T) -> None:
         self._call = None
-        overtaking, self._overtaking = self._overtaking, []
+        overtaking_items, self._overtaking = self._overtaking, []
         self.replace(value)
-        for event in overtaking:
+        for event in overtaking_items:
             self.apply(event)
         self._read_if_due()
 

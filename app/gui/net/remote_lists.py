@@ -63,19 +63,19 @@ class RunningStore(RemoteList[EngineStatus]):
         """Return every process that is there or should be."""
         return [item for item in self.items if item.state not in IDLE_STATES]
 
-    def load(self, model: str, failed: ErrorHandler | None = None, options: LoadOptions = _UNCHOSEN) -> None:
+    def load(self, model: str, on_error: ErrorHandler | None = None, options: LoadOptions = _UNCHOSEN) -> None:
         """Ask for a model; how it goes comes as events."""
         body = LoadModel(model=model, options=options, wait=False)
-        self.api.post("/load", body, kind=EngineStatus, then=self._merge, failed=failed)
+        self.api.post("/load", body, kind=EngineStatus, then=self._merge, on_error=on_error)
 
-    def unload(self, model: str, then: Callable[[], object], failed: ErrorHandler | None = None) -> None:
+    def unload(self, model: str, then: Callable[[], object], on_error: ErrorHandler | None = None) -> None:
         """Ask for a model to be unloaded once its answers are done."""
 
         def finish_unload(status: EngineStatus) -> None:
             self._merge(status)
             then()
 
-        self.api.post("/unload", UnloadModel(model=model), kind=EngineStatus, then=finish_unload, failed=failed)
+        self.api.post("/unload", UnloadModel(model=model), kind=EngineStatus, then=finish_unload, on_error=on_error)
 
     def _merge(self, status: EngineStatus) -> None:
         self.take(EngineChanged(status=status))
@@ -113,8 +113,8 @@ class DownloadStore(RemoteList[Download]):
 
     def _put(self, download: Download) -> None:
         before = next((item for item in self.items if item.id == download.id), None)
-        kept = [download if item.id == download.id else item for item in self.items]
-        self.replace(kept if before is not None else [*kept, download])
+        kept_downloads = [download if item.id == download.id else item for item in self.items]
+        self.replace(kept_downloads if before is not None else [*kept_downloads, download])
         was_coming = before is not None and before.state in COMING_STATES
         if was_coming and download.state in {DownloadState.DONE, DownloadState.FAILED}:
             self.ended.emit(download)
@@ -138,16 +138,16 @@ class PreferenceStore(RemoteList[SettingInfo]):
         """Return the value that somebody set; None for a setting as it came, or while nothing is known."""
         return next((item.value for item in self.items if item.name == name and item.source != "default"), None)
 
-    def change(self, name: str, value: SettingValue | None, failed: ErrorHandler | None = None) -> None:
+    def change(self, name: str, value: SettingValue | None, on_error: ErrorHandler | None = None) -> None:
         """Set, or with None reset, one setting."""
-        self.change_all({name: value}, failed=failed)
+        self.change_all({name: value}, on_error=on_error)
 
     def change_all(
         self,
         values: Mapping[str, SettingValue | None],
         *,
         then: Callable[[], object] | None = None,
-        failed: ErrorHandler | None = None,
+        on_error: ErrorHandler | None = None,
     ) -> None:
         """Set several at once: all of them or none."""
 
@@ -156,7 +156,7 @@ class PreferenceStore(RemoteList[SettingInfo]):
             if then is not None:
                 then()
 
-        self.api.patch("/settings", dict(values), kind=list[SettingInfo], then=finish_change, failed=failed)
+        self.api.patch("/settings", dict(values), kind=list[SettingInfo], then=finish_change, on_error=on_error)
 
     def _take_answer(self, value: list[SettingInfo]) -> None:
         super()._take_answer([_translate_setting(item) for item in value])
@@ -164,9 +164,9 @@ class PreferenceStore(RemoteList[SettingInfo]):
     def _merge(self, items: list[SettingInfo]) -> None:
         # The reply may hold only what changed: what it lacks stays as it was.
         new = {item.name: item for item in items}
-        known = {item.name for item in self.items}
-        merged = [new.get(item.name, item) for item in self.items]
-        self.replace([*merged, *(item for item in items if item.name not in known)])
+        known_names = {item.name for item in self.items}
+        merged_items = [new.get(item.name, item) for item in self.items]
+        self.replace([*merged_items, *(item for item in items if item.name not in known_names)])
 
 
 def _translate_setting(info: SettingInfo) -> SettingInfo:

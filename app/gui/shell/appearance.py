@@ -47,9 +47,9 @@ def save_memory(file: Path, memory: WindowMemory) -> None:
     """Write it down. Failing costs only the memory, so it is logged and no more."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        staged = file.with_suffix(".new")
-        staged.write_bytes(msgspec.json.encode(memory))
-        staged.replace(file)
+        staged_file = file.with_suffix(".new")
+        staged_file.write_bytes(msgspec.json.encode(memory))
+        staged_file.replace(file)
     except OSError as error:
         _log.warning("The window's state could not be kept: %s", error)
 

@@ -77,8 +77,8 @@ class PauseBanner(Banner):
 
     def _show_state(self) -> None:
         self.setVisible(self._paused.state.is_paused)
-        paused = tr("Paused: the memory is free for other programs.")
-        self.sentence.setText(f"{paused} {busy_sentence(self._running.active())}".strip())
+        pause_words = tr("Paused: the memory is free for other programs.")
+        self.sentence.setText(f"{pause_words} {busy_sentence(self._running.active())}".strip())
 
 
 def busy_sentence(active: Sequence[EngineStatus]) -> str:

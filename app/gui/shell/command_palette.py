@@ -70,8 +70,8 @@ class _CommandDelegate(QStyledItemDelegate):
         painter.setFont(theme.font("meta"))
         painter.setPen(theme.color("ink-2"))
         painter.drawText(inner, end | Qt.AlignmentFlag.AlignVCenter, command.hint)
-        taken = painter.fontMetrics().horizontalAdvance(command.hint) + theme.px(12)
-        room = inner.adjusted(taken, 0, -gap, 0) if is_rtl else inner.adjusted(gap, 0, -taken, 0)
+        taken_width = painter.fontMetrics().horizontalAdvance(command.hint) + theme.px(12)
+        room = inner.adjusted(taken_width, 0, -gap, 0) if is_rtl else inner.adjusted(gap, 0, -taken_width, 0)
         painter.setFont(theme.font("body", 500))
         painter.setPen(theme.color("ink"))
         title = painter.fontMetrics().elidedText(command.title, Qt.TextElideMode.ElideMiddle, room.width())
@@ -265,9 +265,9 @@ def rank_commands(query: str, commands: Iterable[Command]) -> list[Command]:
     """Return the commands that fit, best first; all of them in their order when nothing was typed."""
     if not query.strip():
         return list(commands)
-    scored = [(score_match(query, command.title), command) for command in commands]
-    fitting = [(points, command) for points, command in scored if points is not None]
-    return [command for _, command in sorted(fitting, key=lambda pair: -pair[0])]
+    scored_commands = [(score_match(query, command.title), command) for command in commands]
+    fitting_commands = [(points, command) for points, command in scored_commands if points is not None]
+    return [command for _, command in sorted(fitting_commands, key=lambda pair: -pair[0])]
 
 
 def _score_walk(letters: list[str], text: str, *, jump: bool) -> int | None:

@@ -96,12 +96,12 @@ class WindowCommands:
         ]
 
     def _server_actions(self, actions: WindowActions) -> list[MenuAction]:
-        menu, paused = tr("Server"), self._stores.paused
+        menu, pause_store = tr("Server"), self._stores.paused
         connections = partial(self._shell.show_page, PageId.CONNECTIONS)
         return [
             MenuAction(menu, tr("Copy the endpoint's address"), self._copy_endpoint, "copy", "Ctrl+Shift+C"),
-            MenuAction(menu, tr("Pause and free all memory"), paused.pause, "pause"),
-            MenuAction(menu, tr("Resume after a pause"), paused.resume, "play"),
+            MenuAction(menu, tr("Pause and free all memory"), pause_store.pause, "pause"),
+            MenuAction(menu, tr("Resume after a pause"), pause_store.resume, "play"),
             MenuAction(menu, tr("Connections to other computers"), connections, "globe"),
             MenuAction(menu, tr("Other computers"), partial(self._shell.show_page, PageId.MACHINES), "monitor"),
             MenuAction(menu, tr("Tools for models"), partial(self._shell.show_page, PageId.MCP), "wrench"),
@@ -186,7 +186,7 @@ class WindowCommands:
 
     def _stop_service(self) -> None:
         """Stop it; the link notices, and the window offers to start it again."""
-        self._stores.api.post("/shutdown", None, kind=NoneType, then=lambda _: None, failed=self._show_error)
+        self._stores.api.post("/shutdown", None, kind=NoneType, then=lambda _: None, on_error=self._show_error)
 
     def _show_error(self, error: ErrorBody) -> None:
         self._shell.show_toast(error.sentence)

@@ -36,14 +36,18 @@ class NoticeToaster(QObject):
             self._shell.show_toast(f"{event.sentence} {event.hint}".strip())
 
     def _show_remedies(self) -> None:
-        mended = [engine for engine in self._running.items if engine.mended and engine.state is EngineState.READY]
+        mended_engines = [
+            engine for engine in self._running.items if engine.mended and engine.state is EngineState.READY
+        ]
         if self._shown_loads is not None:
-            for status in mended:
+            for status in mended_engines:
                 if (status.model, status.loaded_at) not in self._shown_loads:
                     self._shell.show_toast(
                         f"{status.model}: {status.mended[-1].sentence}", partial(self._undo_remedy, status)
                     )
-        self._shown_loads = (self._shown_loads or set()) | {(engine.model, engine.loaded_at) for engine in mended}
+        self._shown_loads = (self._shown_loads or set()) | {
+            (engine.model, engine.loaded_at) for engine in mended_engines
+        }
 
     def _undo_remedy(self, status: EngineStatus) -> None:
         undo_remedy(status, self._preferences, self._running, self._show_error)

@@ -123,9 +123,9 @@ class Rail(QWidget):
         """Move the focus with the arrows."""
         step = {Qt.Key.Key_Up: -1, Qt.Key.Key_Down: 1}.get(Qt.Key(event.key()), 0)
         places = list(self.buttons.values())
-        focused = next((at for at, button in enumerate(places) if button.hasFocus()), None)
-        if step and focused is not None:
-            places[(focused + step) % len(places)].setFocus(Qt.FocusReason.TabFocusReason)
+        focused_place = next((at for at, button in enumerate(places) if button.hasFocus()), None)
+        if step and focused_place is not None:
+            places[(focused_place + step) % len(places)].setFocus(Qt.FocusReason.TabFocusReason)
             return
         super().keyPressEvent(event)
 

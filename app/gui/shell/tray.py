@@ -55,8 +55,8 @@ class Tray(QObject):
         self._looks_left = _LOOKS
         self._timer = QTimer(self, interval=_LOOK_AGAIN_MS)
         self._timer.timeout.connect(self._look_again)
-        for changed in (stores.running.changed, stores.paused.changed, shell.connected):
-            changed.connect(self._show_look)
+        for signal in (stores.running.changed, stores.paused.changed, shell.connected):
+            signal.connect(self._show_look)
         shell.disconnected.connect(self._show_disconnected)
         stores.preferences.changed.connect(self.apply_setting)
 
@@ -65,14 +65,14 @@ class Tray(QObject):
         """Whether a person can see it, and so find the way back to a hidden window."""
         return self._icon is not None and self._is_wanted and QSystemTrayIcon.isSystemTrayAvailable()
 
-    def show_message(self, title: str, text: str, pressed: Callable[[], object] | None = None) -> bool:
+    def show_message(self, title: str, text: str, on_press: Callable[[], object] | None = None) -> bool:
         """Have the system show a message; return whether it can. Without the setting the icon is there just for it.
 
         `pressed` is what pressing the message does; otherwise it opens the window.
         """
         if not (QSystemTrayIcon.isSystemTrayAvailable() and QSystemTrayIcon.supportsMessages()):
             return False
-        self._after = pressed or self.window_requested.emit
+        self._after = on_press or self.window_requested.emit
         icon = self._ensure_icon()
         icon.show()
         icon.showMessage(title, text, tray_icon(TraySign.IDLE), _SHOWN_MS)
@@ -117,7 +117,7 @@ class Tray(QObject):
 
     def _add_action(self, text: str, action: Callable[[], object]) -> QAction:
         entry = self.menu.addAction(text)
-        entry.triggered.connect(lambda _checked=False: action())
+        entry.triggered.connect(lambda _is_checked=False: action())
         return entry
 
     def _handle_activation(self, reason: QSystemTrayIcon.ActivationReason) -> None:
@@ -135,7 +135,7 @@ class Tray(QObject):
     def _show_look(self) -> None:
         stores = self._stores
         look = tray_look(
-            is_connected=self._shell.is_connected, running=stores.running.active(), pause=stores.paused.state
+            is_connected=self._shell.is_connected, statuses=stores.running.active(), pause=stores.paused.state
         )
         self.pause_action.setText(tr("Resume") if stores.paused.state.is_paused else tr("Pause and free all memory"))
         self.pause_action.setEnabled(self._shell.is_connected)
@@ -165,7 +165,7 @@ class ProfileMenu:
         self.actions = [self._add_action(at) for at in range(MOST_LINES)]
         self.none_action = self.menu.addAction(tr("None"))
         self.none_action.setCheckable(True)
-        self.none_action.triggered.connect(lambda _checked=False: self._store.use_profile(""))
+        self.none_action.triggered.connect(lambda _is_checked=False: self._store.use_profile(""))
         self._store.changed.connect(self.show_profiles)
         self.show_profiles()
 
@@ -184,7 +184,7 @@ class ProfileMenu:
     def _add_action(self, at: int) -> QAction:
         action = self.menu.addAction("")
         action.setCheckable(True)
-        action.triggered.connect(lambda _checked=False: self._use(at))
+        action.triggered.connect(lambda _is_checked=False: self._use(at))
         return action
 
     def _use(self, at: int) -> None:

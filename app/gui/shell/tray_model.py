@@ -41,18 +41,18 @@ class TrayLook:
         return f"Roundhouse: {self.line}"
 
 
-def tray_look(*, is_connected: bool, running: Sequence[EngineStatus], pause: Pause) -> TrayLook:
+def tray_look(*, is_connected: bool, statuses: Sequence[EngineStatus], pause: Pause) -> TrayLook:
     """Return what to show for the engines there are."""
     if not is_connected:
         return TrayLook(sign=TraySign.OFF, line=tr("The service is not running"))
-    models = tuple(_model_line(engine) for engine in running)
+    models = tuple(_model_line(engine) for engine in statuses)
     if len(models) > MOST_LINES:
         models = (*models[: MOST_LINES - 1], tr("and {count} more", count=len(models) - MOST_LINES + 1))
-    return TrayLook(sign=_choose_sign(running, pause), line=_summary_line(running, pause), models=models)
+    return TrayLook(sign=_choose_sign(statuses, pause), line=_summary_line(statuses, pause), models=models)
 
 
-def _choose_sign(running: Sequence[EngineStatus], pause: Pause) -> TraySign:
-    states = {engine.state for engine in running}
+def _choose_sign(statuses: Sequence[EngineStatus], pause: Pause) -> TraySign:
+    states = {engine.state for engine in statuses}
     if pause.is_paused:
         return TraySign.PAUSED
     if states & BUSY_STATES:
@@ -62,8 +62,8 @@ def _choose_sign(running: Sequence[EngineStatus], pause: Pause) -> TraySign:
     return TraySign.FAILED if EngineState.FAILED in states else TraySign.IDLE
 
 
-def _summary_line(running: Sequence[EngineStatus], pause: Pause) -> str:
-    here = [engine for engine in running if engine.state is not EngineState.FAILED]
+def _summary_line(statuses: Sequence[EngineStatus], pause: Pause) -> str:
+    here = [engine for engine in statuses if engine.state is not EngineState.FAILED]
     held_bytes = sum(engine.memory_bytes or 0 for engine in here)
     if not here:
         return tr("Paused") if pause.is_paused else tr("No model is loaded")

@@ -274,7 +274,7 @@ class MainWindow(QMainWindow):
             keys = [QKeySequence(menu_action.keys)]
             action.setShortcuts([*keys, QKeySequence("Ctrl+=")] if menu_action.keys == "Ctrl++" else keys)
         action.setMenuRole(menu_action.role)
-        action.triggered.connect(lambda _checked=False: menu_action.run())
+        action.triggered.connect(lambda _is_checked=False: menu_action.run())
         return action
 
     def _open_palette(self) -> None:
@@ -284,16 +284,16 @@ class MainWindow(QMainWindow):
             self.palette_view.open()
 
     def _all_commands(self) -> list[Command]:
-        seen: set[str] = set()
+        seen_titles: set[str] = set()
         commands: list[Command] = []
         menu_commands = [
             Command(menu_action.title, menu_action.run, menu_action.icon, menu_action.keys)
             for menu_action in self._menu_actions
         ]
-        offered = [command for source in self.shell.sources for command in source()]
-        for command in [*menu_commands, *offered, *self._commands.own_commands()]:
-            if command.title not in seen and command.run != self._open_palette:
-                seen.add(command.title)
+        offered_commands = [command for source in self.shell.sources for command in source()]
+        for command in [*menu_commands, *offered_commands, *self._commands.own_commands()]:
+            if command.title not in seen_titles and command.run != self._open_palette:
+                seen_titles.add(command.title)
                 commands.append(command)
         return commands
 
@@ -350,7 +350,7 @@ class MainWindow(QMainWindow):
         self.show_page(PageId(self._memory.page) if is_known else PageId.CHAT)
 
 
-def model_files(dragged: QMimeData) -> list[Path]:
+def model_files(mime_data: QMimeData) -> list[Path]:
     """Return the model files among what is dragged."""
-    paths = [Path(url.toLocalFile()) for url in dragged.urls() if url.isLocalFile()]
+    paths = [Path(url.toLocalFile()) for url in mime_data.urls() if url.isLocalFile()]
     return [path for path in paths if path.suffix.lower() == ".gguf"]

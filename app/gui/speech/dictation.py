@@ -114,7 +114,7 @@ class Dictation(QObject):
         self._enter(DictationState.TRANSCRIBING)
         form = write_form([("model", self.model.name), ("response_format", "json")], SoundFile(wav))
         self._call = self._api.post(
-            "/v1/audio/transcriptions", form, kind=_Transcript, then=self._take_text, failed=self._refuse_error
+            "/v1/audio/transcriptions", form, kind=_Transcript, then=self._take_text, on_error=self._refuse_error
         )
 
     def _take_text(self, transcript: _Transcript) -> None:

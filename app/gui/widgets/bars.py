@@ -90,19 +90,19 @@ class PartsBar(QWidget):
         self._paint_marks(painter, area)
 
     def _paint_parts(self, painter: QPainter, area: QRectF) -> None:
-        done, gap = 0.0, self._theme.px(1)
+        painted_share, gap = 0.0, self._theme.px(1)
         for part in self._parts:
             width = area.width() * part.amount / self._total
             seam = gap if width > 3 * gap else 0
-            piece = QRectF(area.left() + done, area.top(), max(0.0, width - seam), area.height())
+            piece = QRectF(area.left() + painted_share, area.top(), max(0.0, width - seam), area.height())
             painter.fillRect(piece, self._theme.color(part.color))
-            done += width
+            painted_share += width
 
     def _paint_excess(self, painter: QPainter, area: QRectF) -> None:
-        taken = sum(part.amount for part in self._parts)
-        if self._limit is None or taken <= self._limit:
+        taken_amount = sum(part.amount for part in self._parts)
+        if self._limit is None or taken_amount <= self._limit:
             return
-        left, right = (self._x_at(area, amount) for amount in (self._limit, min(taken, self._total)))
+        left, right = (self._x_at(area, amount) for amount in (self._limit, min(taken_amount, self._total)))
         beyond = QRectF(left, area.top(), right - left, area.height())
         painter.fillRect(beyond, self._theme.color("bad-soft"))
         painter.fillRect(beyond, QBrush(self._theme.color("bad"), Qt.BrushStyle.BDiagPattern))

@@ -129,8 +129,8 @@ class DiffView(Surface):
         self._view.add_lines([(line, _DIFF_COLOURS.get(line[:1], "ink-2")) for line in lines])
         # The layout knows how tall a line is; the font's own figure is less where a letter comes from another font.
         document = self._view.document()
-        spacing = document.documentLayout().blockBoundingRect(document.firstBlock()).height()
-        self._view.setFixedHeight(round(spacing * min(len(lines), _MOST_DIFF_LINES)) + self._theme.px(16))
+        line_height = document.documentLayout().blockBoundingRect(document.firstBlock()).height()
+        self._view.setFixedHeight(round(line_height * min(len(lines), _MOST_DIFF_LINES)) + self._theme.px(16))
         self.updateGeometry()
         self._view.verticalScrollBar().setValue(0)
         is_cut = len(lines) > _MOST_DIFF_LINES

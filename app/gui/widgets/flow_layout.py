@@ -179,14 +179,14 @@ class PairLayout(_ItemLayout):
             return [QRect(0, 0, width, _item_height(item, width)) for item in items]
         first, second = items
         gap = self._theme.px(self._gap)
-        taken = second.sizeHint().width()
-        left = width - taken - gap
+        taken_width = second.sizeHint().width()
+        left = width - taken_width - gap
         if left >= self._theme.px(self._room):
             top = QRect(0, 0, left, _item_height(first, left))
-            return [top, QRect(left + gap, 0, taken, _item_height(second, taken))]
+            return [top, QRect(left + gap, 0, taken_width, _item_height(second, taken_width))]
         above = _item_height(first, width)
-        taken = min(taken, width)
-        return [QRect(0, 0, width, above), QRect(0, above + gap // 2, taken, _item_height(second, taken))]
+        taken_width = min(taken_width, width)
+        return [QRect(0, 0, width, above), QRect(0, above + gap // 2, taken_width, _item_height(second, taken_width))]
 
 
 def _item_height(item: QLayoutItem, width: int) -> int:

@@ -32,7 +32,7 @@ class Menu(QMenu):
         if icon:
             entry.setIcon(self._theme.icon(icon))
         entry.setEnabled(is_enabled)
-        entry.triggered.connect(lambda _checked=False: action())
+        entry.triggered.connect(lambda _is_checked=False: action())
 
 
 class DropDown(Pressable):
@@ -104,11 +104,11 @@ class DropDown(Pressable):
         painter.setFont(self.theme.font("body"))
         room = arrow + px(12)
         words = QRectF(self.rect()).adjusted(room if right_to_left else text, 0, -(text if right_to_left else room), 0)
-        elided = painter.fontMetrics().elidedText(
+        elided_text = painter.fontMetrics().elidedText(
             self._value_words(), Qt.TextElideMode.ElideMiddle, int(words.width()) + 1
         )
         align = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter  # Qt mirrors it with the layout
-        painter.drawText(words, align, elided)
+        painter.drawText(words, align, elided_text)
 
     def _open_menu(self) -> None:
         menu = Menu(self.theme, self, self._name)

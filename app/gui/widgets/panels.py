@@ -167,9 +167,9 @@ class PageFrame(QWidget):
 
     def _follow_focus(self) -> None:
         """Keep what the keyboard is on in view when everything changes its size."""
-        focused: QWidget | None = QApplication.focusWidget()
-        if focused is not None and self.scroller.isAncestorOf(focused):
-            self.scroller.ensureWidgetVisible(focused)
+        focus_widget: QWidget | None = QApplication.focusWidget()
+        if focus_widget is not None and self.scroller.isAncestorOf(focus_widget):
+            self.scroller.ensureWidgetVisible(focus_widget)
 
 
 class Section(QWidget):

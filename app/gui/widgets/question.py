@@ -106,8 +106,8 @@ class QuestionDialog(QWidget):
     def focusNextPrevChild(self, forwards: bool) -> bool:  # noqa: FBT001, N802 -- Qt's name and signature
         """Keep Tab within the sheet."""
         stops: list[QWidget] = [*([self.remembers] if self.remembers.isVisible() else []), *self.buttons]
-        focused = self._window.focusWidget()
-        at = next((number for number, stop in enumerate(stops) if stop is focused), -1)
+        focus_widget = self._window.focusWidget()
+        at = next((number for number, stop in enumerate(stops) if stop is focus_widget), -1)
         step = 1 if forwards else -1
         stops[(at + step) % len(stops)].setFocus(
             Qt.FocusReason.TabFocusReason if forwards else Qt.FocusReason.BacktabFocusReason

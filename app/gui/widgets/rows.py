@@ -132,8 +132,8 @@ class KeyedWidgets:
             update(cast("R", self.rows[key]), item)
 
     def _arrange_rows(self, rows: dict[str, QWidget]) -> None:
-        while (placed := self._box.takeAt(0)) is not None:
-            widget = placed.widget()
+        while (row_item := self._box.takeAt(0)) is not None:
+            widget = row_item.widget()
             if widget is not None and widget not in rows.values():
                 widget.hide()
                 widget.deleteLater()

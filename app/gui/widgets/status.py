@@ -76,10 +76,10 @@ class ProgressBar(QWidget):
         painter.setBrush(self._theme.color("line" if self._fraction is not None else "accent-soft"))
         painter.drawRoundedRect(area, radius, radius)
         if self._fraction:
-            filled = max(area.height(), area.width() * self._fraction)
-            left = area.width() - filled if self.layoutDirection() == Qt.LayoutDirection.RightToLeft else 0.0
+            filled_width = max(area.height(), area.width() * self._fraction)
+            left = area.width() - filled_width if self.layoutDirection() == Qt.LayoutDirection.RightToLeft else 0.0
             painter.setBrush(self._theme.color("accent"))
-            painter.drawRoundedRect(QRectF(left, 0, filled, area.height()), radius, radius)
+            painter.drawRoundedRect(QRectF(left, 0, filled_width, area.height()), radius, radius)
 
 
 class Skeleton(QWidget):

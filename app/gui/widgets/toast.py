@@ -110,8 +110,8 @@ class Toast(Surface):
         self._rise.start()
 
     def _time_is_up(self) -> None:
-        focused: QWidget | None = QApplication.focusWidget()
-        if self.underMouse() or (focused is not None and self.isAncestorOf(focused)):
+        focus_widget: QWidget | None = QApplication.focusWidget()
+        if self.underMouse() or (focus_widget is not None and self.isAncestorOf(focus_widget)):
             self._timer.start()
             return
         self.hide()

@@ -188,8 +188,8 @@ class Treemap(QWidget):
         side = Qt.AlignmentFlag.AlignRight if is_mirrored else Qt.AlignmentFlag.AlignLeft
         align = side | Qt.AlignmentFlag.AlignAbsolute | Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine
         painter.setLayoutDirection(Qt.LayoutDirection.RightToLeft if is_rtl else Qt.LayoutDirection.LeftToRight)
-        elided = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, int(place.width()))
-        painter.drawText(place, align, elided)
+        elided_text = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, int(place.width()))
+        painter.drawText(place, align, elided_text)
 
     def _lay_out(self) -> None:
         self._heads, self._places = [], []
@@ -267,14 +267,14 @@ def _cut_strip(area: QRectF, size: float) -> tuple[QRectF, QRectF]:
 
 def _slice_strip(strip: QRectF, amounts: Sequence[float]) -> list[QRectF]:
     """Return a strip's rectangles, side by side along its longer side."""
-    total, done, places = sum(amounts), 0.0, []
+    total, done_amount, places = sum(amounts), 0.0, []
     is_column = strip.height() >= strip.width()
     for amount in amounts:
         share = amount / total if total else 0.0
         if is_column:
-            places.append(QRectF(strip.left(), strip.top() + done, strip.width(), strip.height() * share))
-            done += strip.height() * share
+            places.append(QRectF(strip.left(), strip.top() + done_amount, strip.width(), strip.height() * share))
+            done_amount += strip.height() * share
         else:
-            places.append(QRectF(strip.left() + done, strip.top(), strip.width() * share, strip.height()))
-            done += strip.width() * share
+            places.append(QRectF(strip.left() + done_amount, strip.top(), strip.width() * share, strip.height()))
+            done_amount += strip.width() * share
     return places

@@ -161,9 +161,9 @@ def _free_memory(root: Path, memories: AmdMemory, *, is_apu: bool) -> Fact[int]:
         return derived_fact(own, "mem_info_vram_used", unit="B", note="total - used")
     mappable = max(0, memories.mappable - (memories.gtt_used or 0))
     available = meminfo_bytes(read_pairs(root / "proc/meminfo"), "MemAvailable").value
-    shared = mappable if available is None else min(mappable, available)
+    shared_bytes = mappable if available is None else min(mappable, available)
     note = "set aside and unused + what it may map of what the system has left"
-    return derived_fact(own + shared, "mem_info_vram_used + mem_info_gtt_used", unit="B", note=note)
+    return derived_fact(own + shared_bytes, "mem_info_vram_used + mem_info_gtt_used", unit="B", note=note)
 
 
 def _apu_addressable(memories: AmdMemory) -> dict[str, Fact[int]]:

@@ -352,10 +352,12 @@ def _driver_limits(state: NvmlState) -> list[Fact[str]]:
     major = parse_decimal(state.driver.partition(".")[0])
     if major is None or any(_JETSON in device.name for device in state.devices):
         return []  # Jetson's drivers count differently, and come with their own CUDA
-    needed = _driver_floor(state.devices)
-    if major >= needed:
+    needed_driver = _driver_floor(state.devices)
+    if major >= needed_driver:
         return []
-    sentence = f"NVIDIA driver {state.driver} is too old for current CUDA engines, which need {needed} or later here."
+    sentence = (
+        f"NVIDIA driver {state.driver} is too old for current CUDA engines, which need {needed_driver} or later here."
+    )
     return [measured_fact(sentence, _SOURCE)]
 
 

@@ -80,12 +80,12 @@ class NvmlMeter:
 
     def read_counters(self) -> EnergyCounters:
         """Return what each card has used so far."""
-        counted: EnergyCounters = {}
+        counters: EnergyCounters = {}
         for card in self._counting:
             millijoules = self._read_millijoules(self._cards[card])
             if millijoules is not None:
-                counted[card] = EnergyCounter(value_uj=millijoules * 1000, source=NVML)
-        return {**counted, **self._power.counters(NVML_POWER)}
+                counters[card] = EnergyCounter(value_uj=millijoules * 1000, source=NVML)
+        return {**counters, **self._power.counters(NVML_POWER)}
 
     def sample_power(self, cards: Mapping[str, Any]) -> bool:
         """Add one reading of each card that tells its power; return whether any does."""

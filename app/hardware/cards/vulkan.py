@@ -258,8 +258,8 @@ def _new_struct(kind: type[Structure]) -> Any:  # noqa: ANN401 -- a Structure ha
 
 def _chain_structs(first: Any, *others: Any) -> None:  # noqa: ANN401 -- as above
     """Link structures by their `next`, as Vulkan wants to be asked for more than one at once."""
-    for current, following in zip((first, *others), others, strict=False):
-        current.next = ctypes.addressof(following)
+    for current, next_struct in zip((first, *others), others, strict=False):
+        current.next = ctypes.addressof(next_struct)
 
 
 def _check_result(result: int, call: str) -> None:

@@ -33,8 +33,8 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
     """Return the lowest number of processors any group above us allows, or None."""
     quotas = []
     for folder in _v2_folders(root):
-        allowed, _, each = (read_text(folder / "cpu.max") or "").partition(" ")
-        amount, period = parse_decimal(allowed), parse_decimal(each)
+        allowed_quota, _, each = (read_text(folder / "cpu.max") or "").partition(" ")
+        amount, period = parse_decimal(allowed_quota), parse_decimal(each)
         if amount and period:
             quotas.append(amount / period)
     for folder in _v1_folders(root, "cpu"):
@@ -47,26 +47,26 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
 
 def _v2_limits(root: Path) -> Iterator[MemoryLimit]:
     for folder in _v2_folders(root):
-        used = _unreclaimable_bytes(folder, "memory.current", "inactive_file")
+        used_bytes = _unreclaimable_bytes(folder, "memory.current", "inactive_file")
         for name in ("memory.max", "memory.high"):
             limit = read_bytes(folder / name)
             if limit is not None:
-                yield MemoryLimit(limit=limit, used=used, source="/" + str((folder / name).relative_to(root)))
+                yield MemoryLimit(limit=limit, used=used_bytes, source="/" + str((folder / name).relative_to(root)))
 
 
 def _v1_limits(root: Path) -> Iterator[MemoryLimit]:
     for folder in _v1_folders(root, "memory"):
         limit = read_int(folder / "memory.limit_in_bytes")
         if limit is not None and limit < _V1_NO_LIMIT:
-            used = _unreclaimable_bytes(folder, "memory.usage_in_bytes", "total_inactive_file")
+            used_bytes = _unreclaimable_bytes(folder, "memory.usage_in_bytes", "total_inactive_file")
             source = "/" + str((folder / "memory.limit_in_bytes").relative_to(root))
-            yield MemoryLimit(limit=limit, used=used, source=source)
+            yield MemoryLimit(limit=limit, used=used_bytes, source=source)
 
 
 def _unreclaimable_bytes(folder: Path, usage: str, cache: str) -> int:
-    used = read_int(folder / usage) or 0
-    cached = read_pairs(folder / "memory.stat", " ").get(cache, "0")
-    return max(0, used - (parse_decimal(cached) or 0))
+    used_bytes = read_int(folder / usage) or 0
+    cached_bytes = read_pairs(folder / "memory.stat", " ").get(cache, "0")
+    return max(0, used_bytes - (parse_decimal(cached_bytes) or 0))
 
 
 def _v2_folders(root: Path) -> Iterator[Path]:

@@ -101,12 +101,12 @@ def _isa_fact(info: dict[str, str]) -> Fact[list[str]]:
 
 def _physical_cores(root: Path, logical: int) -> Fact[int]:
     source = f"/{_CPUS}/cpu*/topology"
-    known = _count_cores((root / _CPUS).glob("cpu[0-9]*/topology"))
-    if not known:
+    known_cores = _count_cores((root / _CPUS).glob("cpu[0-9]*/topology"))
+    if not known_cores:
         return unknown_fact(source, "The kernel shows no core topology.")
-    if logical and known > logical:
+    if logical and known_cores > logical:
         return derived_fact(logical, source, note="More cores than processors were listed; some are offline.")
-    return measured_fact(known, source)
+    return measured_fact(known_cores, source)
 
 
 def _count_cores(topologies: Iterable[Path]) -> int:
@@ -134,11 +134,15 @@ def _distinct_cores(root: Path, cpus: set[int]) -> int:
 
 
 def _usable_cores(evidence: Evidence, logical: int) -> Fact[float]:
-    allowed = read_affinity(evidence) or logical
+    allowed_cores = read_affinity(evidence) or logical
     quota = cpu_quota(evidence.root)
-    if quota is not None and (not allowed or quota < allowed):
-        return measured_fact(quota, "cgroup cpu.max", note=f"A control group allows {quota:g} of {allowed} processors.")
-    return measured_fact(float(allowed), "sched_getaffinity") if allowed else _not_stated("sched_getaffinity")
+    if quota is not None and (not allowed_cores or quota < allowed_cores):
+        return measured_fact(
+            quota, "cgroup cpu.max", note=f"A control group allows {quota:g} of {allowed_cores} processors."
+        )
+    return (
+        measured_fact(float(allowed_cores), "sched_getaffinity") if allowed_cores else _not_stated("sched_getaffinity")
+    )
 
 
 def read_affinity(evidence: Evidence) -> int | None:
@@ -160,7 +164,7 @@ def _cache_fact(root: Path, info: dict[str, str]) -> Fact[int]:
     source = f"/{_CPUS}/cpu*/cache"
     caches = [cache for index in (root / _CPUS).glob("cpu[0-9]*/cache/index[0-9]*") if (cache := _cache_at(index))]
     last = max((level for level, _, _ in caches), default=0)
-    distinct = {(shared, size) for level, shared, size in caches if level == last}
+    distinct = {(sharing_cpus, size) for level, sharing_cpus, size in caches if level == last}
     if distinct:
         return derived_fact(sum(size for _, size in distinct), source, unit="B", note=f"all caches of level {last}")
     size = _parse_size(info.get("cache size", "").removesuffix("B").replace(" ", ""))

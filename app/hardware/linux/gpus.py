@@ -135,8 +135,8 @@ def _not_given(what: str) -> Fact[str]:
 
 def _no_rocm(evidence: Evidence, *, is_container: bool) -> list[Fact[str]]:
     if not is_there(evidence.root / _KFD):
-        missing = "ROCm cannot be used: there is no /dev/kfd."
-        return [measured_fact(missing, "/dev/kfd")] if is_container else []
+        missing_device = "ROCm cannot be used: there is no /dev/kfd."
+        return [measured_fact(missing_device, "/dev/kfd")] if is_container else []
     try:
         may_open = evidence.read_table("may_open_kfd", bool, lambda: os.access("/dev/kfd", os.R_OK | os.W_OK))
     except NoAnswer:

@@ -51,8 +51,8 @@ def _apple_family(evidence: Evidence) -> ProbePart:
     if not cards:
         return ProbePart(absent="system_profiler lists no graphics.")
     available = mac_memory(values, read_vm_stat(evidence)).available.value
-    wired = (parse_integer(values, "iogpu.wired_limit_mb") or 0) * _MIB
-    memory = MacMemory(total=parse_integer(values, "hw.memsize"), available=available, wired_limit=wired)
+    wired_limit = (parse_integer(values, "iogpu.wired_limit_mb") or 0) * _MIB
+    memory = MacMemory(total=parse_integer(values, "hw.memsize"), available=available, wired_limit=wired_limit)
     return ProbePart(gpus=mac_gpus(cards, _ask_metal(evidence), memory))
 
 
@@ -70,9 +70,9 @@ def _limit_facts(values: dict[str, str], cards: Sequence[dict[str, Any]]) -> Ite
             "translated, and llama.cpp loses the GPU.",
             "sysctl sysctl.proc_translated",
         )
-    if wired := parse_integer(values, "iogpu.wired_limit_mb"):
+    if wired_limit_mb := parse_integer(values, "iogpu.wired_limit_mb"):
         yield measured_fact(
-            f"The GPU may use {wired / 1024:.1f} GiB: somebody set this.", "sysctl iogpu.wired_limit_mb"
+            f"The GPU may use {wired_limit_mb / 1024:.1f} GiB: somebody set this.", "sysctl iogpu.wired_limit_mb"
         )
     if has_only_virtual(cards):
         yield measured_fact("This virtual machine's graphics cannot run models: the processor does.", "system_profiler")

@@ -109,10 +109,10 @@ class MacMemory(msgspec.Struct, frozen=True, kw_only=True):
 def cards_of(report: str) -> list[dict[str, Any]]:
     """Return the cards of `system_profiler SPDisplaysDataType -json`; empty when it is not what it should be."""
     try:
-        decoded = msgspec.json.decode(report or "{}")
+        decoded_report = msgspec.json.decode(report or "{}")
     except msgspec.DecodeError:
         return []
-    cards = decoded.get("SPDisplaysDataType", []) if isinstance(decoded, dict) else []
+    cards = decoded_report.get("SPDisplaysDataType", []) if isinstance(decoded_report, dict) else []
     return [card for card in cards if isinstance(card, dict)] if isinstance(cards, list) else []
 
 
@@ -184,8 +184,8 @@ _RECOMMENDED = "Metal recommendedMaxWorkingSetSize"
 
 def _read_working_set(device: MetalDevice | None, memory: MacMemory) -> Fact[int]:
     if memory.wired_limit:
-        allowed = min(memory.wired_limit, memory.total or memory.wired_limit)
-        return measured_fact(allowed, "sysctl iogpu.wired_limit_mb", unit="B", note="This limit was set by hand.")
+        allowed_bytes = min(memory.wired_limit, memory.total or memory.wired_limit)
+        return measured_fact(allowed_bytes, "sysctl iogpu.wired_limit_mb", unit="B", note="This limit was set by hand.")
     if device and device.working_set:
         return measured_fact(device.working_set, _RECOMMENDED, unit="B")
     if memory.total is None:

@@ -108,14 +108,14 @@ def read_windows_memory() -> WindowsMemory:
     status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
     if not kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
         raise NoAnswer("GlobalMemoryStatusEx failed.")
-    installed = ctypes.c_uint64()
-    is_known = kernel32.GetPhysicallyInstalledSystemMemory(ctypes.byref(installed))
+    installed_kib = ctypes.c_uint64()
+    is_known = kernel32.GetPhysicallyInstalledSystemMemory(ctypes.byref(installed_kib))
     return WindowsMemory(
         total=status.total,
         available=status.available,
         commit_limit=status.commit_limit,
         commit_available=status.commit_available,
-        installed=installed.value * 1024 if is_known else None,
+        installed=installed_kib.value * 1024 if is_known else None,
         job_limit=_job_limit(kernel32),
     )
 

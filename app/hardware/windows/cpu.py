@@ -110,8 +110,8 @@ def _usable_cores(affinity: int, threads: int) -> Fact[float]:
 
 
 def _isa_fact(features: list[int]) -> Fact[list[str]]:
-    known = _X86 | _ARM
-    flags = [name for number, name in known.items() if number in features]
+    known_extensions = _X86 | _ARM
+    flags = [name for number, name in known_extensions.items() if number in features]
     if not flags:
         return unknown_fact("IsProcessorFeaturePresent", "Windows names no extension engines use.")
     if _AVX2 not in features:

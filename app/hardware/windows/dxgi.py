@@ -226,8 +226,8 @@ def sum_usage(readings: Mapping[str, Iterable[tuple[str, int]]]) -> list[Adapter
                 of_adapter = totals.setdefault(match[1].lower(), {})
                 of_adapter[kind] = of_adapter.get(kind, 0) + value
     return [
-        AdapterUsage(luid=luid, dedicated=used.get("dedicated", 0), shared=used.get("shared", 0))
-        for luid, used in totals.items()
+        AdapterUsage(luid=luid, dedicated=used_bytes.get("dedicated", 0), shared=used_bytes.get("shared", 0))
+        for luid, used_bytes in totals.items()
     ]
 
 

@@ -43,16 +43,16 @@ def windows_gpus(
     memory: WindowsMemory | None,
 ) -> list[Gpu]:
     """Return the GPUs engines may use, each once. `memory` tells carve-outs and what an integrated GPU can borrow."""
-    used = {entry.luid: entry for entry in usage}
-    known = _gpus_by_id(adapters)
-    carved = _find_carve_out(list(known.values()), memory)
+    used_by_luid = {entry.luid: entry for entry in usage}
+    known_adapters = _gpus_by_id(adapters)
+    carved_adapter = _find_carve_out(list(known_adapters.values()), memory)
     return [
         _build_gpu(
-            _AdapterRecord(identity, adapter, _driver_of(adapter, display), used.get(adapter.luid)),
-            _find_integration(adapter, carved, memory),
+            _AdapterRecord(identity, adapter, _driver_of(adapter, display), used_by_luid.get(adapter.luid)),
+            _find_integration(adapter, carved_adapter, memory),
             memory=memory,
         )
-        for identity, adapter in known.items()
+        for identity, adapter in known_adapters.items()
     ]
 
 
@@ -77,12 +77,12 @@ class _AdapterRecord(msgspec.Struct, frozen=True):
 
 def _gpus_by_id(adapters: Sequence[DxgiAdapter]) -> dict[str, DxgiAdapter]:
     """Return each GPU by its id. One PCI address is one GPU, however often remote sessions and displays list it."""
-    known: dict[str, DxgiAdapter] = {}
+    known_adapters: dict[str, DxgiAdapter] = {}
     for number, adapter in enumerate(filter(_is_real, adapters)):
         identity = _adapter_id(adapter, number)
-        if identity not in known or adapter.has_output:
-            known[identity] = adapter
-    return known
+        if identity not in known_adapters or adapter.has_output:
+            known_adapters[identity] = adapter
+    return known_adapters
 
 
 def _adapter_id(adapter: DxgiAdapter, number: int) -> str:
@@ -110,33 +110,35 @@ def _driver_of(adapter: DxgiAdapter, display: DeviceClass) -> DeviceDriver | Non
     return None
 
 
-def _build_gpu(record: _AdapterRecord, integrated: Fact[bool], *, memory: WindowsMemory | None) -> Gpu:
+def _build_gpu(record: _AdapterRecord, integration: Fact[bool], *, memory: WindowsMemory | None) -> Gpu:
     adapter, driver = record.adapter, record.driver
-    total = _total_memory(record, is_integrated=bool(integrated.value))
+    total = _total_memory(record, is_integrated=bool(integration.value))
     return Gpu(
         id=record.identity,
         vendor=_VENDORS[adapter.vendor_id],
         name=measured_fact(adapter.name, _DXGI),
         memory_total=total,
-        memory_free=_free_memory(record, total, available=memory.available if memory and integrated.value else None),
+        memory_free=_free_memory(record, total, available=memory.available if memory and integration.value else None),
         driver=_driver_version(driver),
         compute=unknown_fact(_DXGI, "Windows does not say; the device table or the driver's library may."),
-        integrated=integrated,
-        addressable={"vulkan": total} if integrated.value else {},
+        integrated=integration,
+        addressable={"vulkan": total} if integration.value else {},
         drives_display=measured_fact(adapter.has_output, f"{_DXGI} EnumOutputs"),
-        carve_out=_carve_out_fact(adapter) if integrated.value else Fact(unit="B"),
+        carve_out=_carve_out_fact(adapter) if integration.value else Fact(unit="B"),
     )
 
 
-def _find_integration(adapter: DxgiAdapter, carved: DxgiAdapter | None, memory: WindowsMemory | None) -> Fact[bool]:
+def _find_integration(
+    adapter: DxgiAdapter, carved_adapter: DxgiAdapter | None, memory: WindowsMemory | None
+) -> Fact[bool]:
     """Tell by what is certain first, then by which GPU's memory is missing from the system's."""
     certain = _certain_integration(adapter)
     if certain is not None:
         return certain
     if memory is None or not memory.installed:
         return _guess_integration(adapter)
-    note = "Its memory is missing from the system's." if adapter is carved else "Its memory is its own."
-    return derived_fact(adapter is carved, "GetPhysicallyInstalledSystemMemory", note=note)
+    note = "Its memory is missing from the system's." if adapter is carved_adapter else "Its memory is its own."
+    return derived_fact(adapter is carved_adapter, "GetPhysicallyInstalledSystemMemory", note=note)
 
 
 def _certain_integration(adapter: DxgiAdapter) -> Fact[bool] | None:
@@ -159,10 +161,10 @@ def _find_carve_out(adapters: Sequence[DxgiAdapter], memory: WindowsMemory | Non
     certain = [_certain_integration(adapter) for adapter in adapters]
     if memory is None or any(fact and fact.value for fact in certain):
         return None
-    missing = carve_out_bytes(memory) + _FIRMWARE_SLACK
+    missing_bytes = carve_out_bytes(memory) + _FIRMWARE_SLACK
     open_ones = [adapter for adapter, fact in zip(adapters, certain, strict=True) if fact is None]
-    fitting = [adapter for adapter in open_ones if 0 < adapter.dedicated_video <= missing]
-    return max(fitting, key=lambda adapter: adapter.dedicated_video, default=None)
+    fitting_adapters = [adapter for adapter in open_ones if 0 < adapter.dedicated_video <= missing_bytes]
+    return max(fitting_adapters, key=lambda adapter: adapter.dedicated_video, default=None)
 
 
 def _guess_integration(adapter: DxgiAdapter) -> Fact[bool]:
@@ -202,10 +204,10 @@ def _free_memory(record: _AdapterRecord, total: Fact[int], *, available: int | N
     own = _own_free(adapter, usage)
     if own is None:
         return unknown_fact(f"{_DXGI} QueryVideoMemoryInfo", "Windows does not say how much is in use.", unit="B")
-    lent = 0
+    lent_bytes = 0
     if available is not None:
-        lent = min(max(0, adapter.shared_system - (usage.shared if usage else 0)), available)
-    free = own + lent if total.value is None else min(own + lent, total.value)
+        lent_bytes = min(max(0, adapter.shared_system - (usage.shared if usage else 0)), available)
+    free = own + lent_bytes if total.value is None else min(own + lent_bytes, total.value)
     source = "GPU Adapter Memory counters" if usage else f"{_DXGI} QueryVideoMemoryInfo"
     return derived_fact(free, source, unit="B", note="total - used by all programs" if usage else "budget - used by us")
 

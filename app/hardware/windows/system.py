@@ -78,9 +78,9 @@ def _architecture_fact(values: WindowsSystem) -> Fact[str]:
 
 
 def _environment_fact(values: WindowsSystem) -> Fact[str]:
-    called = f"{values.maker} {values.model}".lower()
-    if any(name in called for name in _VIRTUAL):
-        return measured_fact("vm", "registry SystemManufacturer, SystemProductName", note=called)
+    system_name = f"{values.maker} {values.model}".lower()
+    if any(name in system_name for name in _VIRTUAL):
+        return measured_fact("vm", "registry SystemManufacturer, SystemProductName", note=system_name)
     return derived_fact("bare", "registry SystemProductName", note="The firmware is not that of a virtual machine.")
 
 
@@ -100,8 +100,8 @@ def _emulation_limits(values: WindowsSystem) -> Iterator[Fact[str]]:
 
 def _job_limits(memory: Memory) -> Iterator[Fact[str]]:
     if memory.limit.value is not None:
-        allowed = memory.limit.value / _GIB
-        yield measured_fact(f"A job object allows this process {allowed:.1f} GiB of memory.", memory.limit.source)
+        allowed_gib = memory.limit.value / _GIB
+        yield measured_fact(f"A job object allows this process {allowed_gib:.1f} GiB of memory.", memory.limit.source)
 
 
 def _affinity_limits(cpu: Cpu) -> Iterator[Fact[str]]:
@@ -129,12 +129,12 @@ def _wsl_limits(values: WindowsSystem, memory: Memory) -> Iterator[Fact[str]]:
 
 
 def _mapping_limits(gpu: Gpu, memory_total: int) -> Iterator[Fact[str]]:
-    carved = gpu.carve_out.value or 0
-    if carved < _MAPPED_LIMIT_CARVE_OUT or carved <= memory_total // 2:
+    carved_bytes = gpu.carve_out.value or 0
+    if carved_bytes < _MAPPED_LIMIT_CARVE_OUT or carved_bytes <= memory_total // 2:
         return
     text = (
-        f"{carved / _GIB:.0f} GiB are set aside for graphics and {memory_total / _GIB:.0f} GiB are left to Windows: "
-        "turn memory mapping off for models, or large ones fail to load while graphics memory is free."
+        f"{carved_bytes / _GIB:.0f} GiB are set aside for graphics and {memory_total / _GIB:.0f} GiB are left to "
+        "Windows: turn memory mapping off for models, or large ones fail to load while graphics memory is free."
     )
     yield derived_fact(text, "DXGI DedicatedVideoMemory", note="Mapped files take system memory as well.")
 

@@ -34,8 +34,8 @@ def hex_of(digest: str) -> str:
 class BlobStore:
     """The uploaded files, and what models were made of them. Reads and writes disks."""
 
-    def __init__(self, folder: Path, made: Path) -> None:
-        self._folder, self._made = folder, made
+    def __init__(self, folder: Path, made_models_file: Path) -> None:
+        self._folder, self._made = folder, made_models_file
 
     def blob_path(self, digest: str) -> Path:
         """Return where a blob is, or would be. Raises BadRequest."""
@@ -60,14 +60,14 @@ class BlobStore:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             return {name: _link_or_copy(self.blob_path(digest), folder / name) for name, digest in files.items()}
         except OSError as error:
-            raise write_fault("the uploaded files", error, done="put together") from error
+            raise write_fault("the uploaded files", error, action="put together") from error
 
-    def remove_unused(self, used: set[str], now: float | None = None) -> None:
+    def remove_unused(self, used_paths: set[str], now: float | None = None) -> None:
         """Remove weights whose models are gone (`used`: the paths of those that are not), and blobs left unused."""
         before = (time.time() if now is None else now) - KEPT_S
         with contextlib.suppress(OSError):
             for folder in self._made.iterdir() if self._made.is_dir() else ():
-                if not any(str(file) in used for file in folder.iterdir()):
+                if not any(str(file) in used_paths for file in folder.iterdir()):
                     shutil.rmtree(folder, ignore_errors=True)
             for blob in self._folder.iterdir() if self._folder.is_dir() else ():
                 status = blob.stat()
@@ -89,10 +89,10 @@ class BlobUpload:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._check_room(self._expected_bytes)
-            handle, staged = tempfile.mkstemp(dir=self._path.parent, prefix=_STAGED)
+            handle, staged_path = tempfile.mkstemp(dir=self._path.parent, prefix=_STAGED)
         except OSError as error:
             raise write_fault("the file", error) from error
-        self._out, self._staged = os.fdopen(handle, "wb"), Path(staged)
+        self._out, self._staged = os.fdopen(handle, "wb"), Path(staged_path)
 
     def close_and_clean(self) -> None:
         """Close, and remove what is left of it."""
@@ -147,7 +147,7 @@ def _link_or_copy(blob: Path, target: Path) -> Path:
     try:
         os.link(blob, target)
     except OSError:
-        staged = target.with_name(_STAGED + target.name)
-        shutil.copyfile(blob, staged)
-        staged.replace(target)
+        staged_link = target.with_name(_STAGED + target.name)
+        shutil.copyfile(blob, staged_link)
+        staged_link.replace(target)
     return target

@@ -55,12 +55,12 @@ class FileCopy(NamedTuple):
 
 def find_suspects(models: Iterable[ModelInfo]) -> list[list[FileCopy]]:
     """Return files that have the size of another, largest first."""
-    seen: dict[tuple[int, int], FileCopy] = {}
+    seen_copies: dict[tuple[int, int], FileCopy] = {}
     for model in models:
         for copy in () if model.attached or model.is_builtin else _copies_of(model):
-            seen.setdefault((copy.device, copy.inode), copy)
+            seen_copies.setdefault((copy.device, copy.inode), copy)
     by_size: dict[int, list[FileCopy]] = defaultdict(list)
-    for copy in seen.values():
+    for copy in seen_copies.values():
         by_size[copy.size].append(copy)
     return [by_size[size] for size in sorted(by_size, reverse=True) if len(by_size[size]) > 1]
 
@@ -84,19 +84,19 @@ def find_equal(group: Sequence[FileCopy], report: ReadProgress) -> Iterator[tupl
 
 def describe_duplicate(digest: str, copies: Sequence[FileCopy]) -> tuple[Duplicate, FileCopy, list[FileCopy]]:
     """Return what is said of equal files, the one to keep, and those that may share its space."""
-    kept = min(copies, key=lambda copy: (not copy.store, str(copy.path)))
-    rest = [copy for copy in copies if copy is not kept]
-    why = {copy.path: _obstacle_to_sharing(copy, kept) for copy in rest}
+    kept_copy = min(copies, key=lambda copy: (not copy.store, str(copy.path)))
+    rest = [copy for copy in copies if copy is not kept_copy]
+    why = {copy.path: _obstacle_to_sharing(copy, kept_copy) for copy in rest}
     free = [copy for copy in rest if not why[copy.path]]
     duplicate = Duplicate(
         sha256=digest,
-        size_bytes=kept.size,
-        paths=[str(copy.path) for copy in (kept, *rest)],
+        size_bytes=kept_copy.size,
+        paths=[str(copy.path) for copy in (kept_copy, *rest)],
         models=sorted({copy.model for copy in copies}),
         reclaimable=[str(copy.path) for copy in free],
         notes=[f"{path}: {reason}" for path, reason in why.items() if reason],
     )
-    return duplicate, kept, free
+    return duplicate, kept_copy, free
 
 
 def _copies_of(model: ModelInfo) -> Iterator[FileCopy]:
@@ -116,13 +116,13 @@ def _read_ends(copy: FileCopy) -> bytes:
         return first + file.read(_END_BYTES)
 
 
-def _obstacle_to_sharing(copy: FileCopy, kept: FileCopy) -> str:
+def _obstacle_to_sharing(copy: FileCopy, kept_copy: FileCopy) -> str:
     """Return why a copy cannot share the space of the one that is kept; empty if it can."""
     if copy.store:
         return f"it belongs to {copy.store}, whose files are not changed."
-    if copy.device != kept.device:
+    if copy.device != kept_copy.device:
         return "it is on another disk."
-    if hasattr(os, "getuid") and not copy.owner == kept.owner == os.getuid():
+    if hasattr(os, "getuid") and not copy.owner == kept_copy.owner == os.getuid():
         return "it belongs to another user."
     if not os.access(copy.path.resolve().parent, os.W_OK):
         return "its folder is not writable."
@@ -154,31 +154,31 @@ class SharedFile(NamedTuple):
             return False
 
 
-def share_space(kept: FileCopy, copy: FileCopy) -> SharedFile | None:
+def share_space(kept_copy: FileCopy, copy: FileCopy) -> SharedFile | None:
     """Let a copy share the space of the one kept; None if it cannot be done, and nothing is changed then."""
-    if not (kept.is_as_it_was() and copy.is_as_it_was()):
+    if not (kept_copy.is_as_it_was() and copy.is_as_it_was()):
         return None
     place = copy.path.resolve()  # a link of the hub's cache stays; its blob is what is replaced
     try:
         before = place.stat()
-        with _temporary_name(place) as staged:
-            is_clone = _clone_blocks(kept.path, staged)
+        with _temporary_name(place) as staged_path:
+            is_clone = _clone_blocks(kept_copy.path, staged_path)
             if is_clone:
-                os.utime(staged, ns=(before.st_atime_ns, before.st_mtime_ns))
+                os.utime(staged_path, ns=(before.st_atime_ns, before.st_mtime_ns))
             else:
-                os.link(kept.path.resolve(), staged)
+                os.link(kept_copy.path.resolve(), staged_path)
             if not copy.is_as_it_was():
                 return None
-            staged.replace(place)
+            staged_path.replace(place)
     except OSError:
         return None
-    return SharedFile(place, kept.path.resolve(), copy.size, is_clone, before.st_atime_ns, before.st_mtime_ns)
+    return SharedFile(place, kept_copy.path.resolve(), copy.size, is_clone, before.st_atime_ns, before.st_mtime_ns)
 
 
-def check_room(shared: list[SharedFile]) -> None:
+def check_room(shared_files: list[SharedFile]) -> None:
     """Raise StorageFault (disk_full) if there is no room for files to have space of their own again."""
-    for device, size in _bytes_by_device(shared).items():
-        folder = next(file.place.parent for file in shared if file.place.parent.stat().st_dev == device)
+    for device, size in _bytes_by_device(shared_files).items():
+        folder = next(file.place.parent for file in shared_files if file.place.parent.stat().st_dev == device)
         free = shutil.disk_usage(folder).free
         if free < size + _HEAD_ROOM_BYTES:
             raise StorageFault(
@@ -188,28 +188,28 @@ def check_room(shared: list[SharedFile]) -> None:
             )
 
 
-def separate_copy(shared: SharedFile, report: ReadProgress) -> bool:
+def separate_copy(shared_file: SharedFile, report: ReadProgress) -> bool:
     """Give a file space of its own again, by copying; False if it is no longer what it was made.
 
     Raises StorageFault, and what `report` raises; nothing is changed then.
     """
-    if not shared.is_as_it_was():
+    if not shared_file.is_as_it_was():
         return False
     try:
-        with _temporary_name(shared.place) as staged:
-            _copy_file(shared.kept, staged, shared.place, report)
-            os.utime(staged, ns=(shared.accessed_ns, shared.changed_ns))
-            shutil.copymode(shared.place, staged)
-            staged.replace(shared.place)
+        with _temporary_name(shared_file.place) as staged_path:
+            _copy_file(shared_file.kept, staged_path, shared_file.place, report)
+            os.utime(staged_path, ns=(shared_file.accessed_ns, shared_file.changed_ns))
+            shutil.copymode(shared_file.place, staged_path)
+            staged_path.replace(shared_file.place)
     except OSError as error:
-        raise write_fault(shared.place.name, error, done="copied") from error
+        raise write_fault(shared_file.place.name, error, action="copied") from error
     return True
 
 
-def _bytes_by_device(shared: list[SharedFile]) -> dict[int, int]:
+def _bytes_by_device(shared_files: list[SharedFile]) -> dict[int, int]:
     """Return the bytes that copies need, by disk."""
     sizes: dict[int, int] = {}
-    for file in shared:
+    for file in shared_files:
         if file.is_as_it_was():
             device = file.place.parent.stat().st_dev
             sizes[device] = sizes.get(device, 0) + file.size
@@ -228,11 +228,11 @@ def _copy_file(source: Path, target: Path, shown_path: Path, report: ReadProgres
 def _temporary_name(place: Path) -> Iterator[Path]:
     """Give a name beside a file for what is to replace it; what is left there is taken away."""
     folder = Path(tempfile.mkdtemp(prefix=".share-", dir=place.parent))
-    staged = folder / place.name
+    staged_path = folder / place.name
     try:
-        yield staged
+        yield staged_path
     finally:
-        staged.unlink(missing_ok=True)
+        staged_path.unlink(missing_ok=True)
         folder.rmdir()
 
 

@@ -50,10 +50,10 @@ class OtherModels(msgspec.Struct, frozen=True, kw_only=True):
     def from_models(cls, model: ModelInfo, models: Iterable[ModelInfo], projectors: Mapping[str, str]) -> "OtherModels":
         """Return them, of all models here and the projectors that are set, by the names that models run under."""
         others = [other for other in models if other.path != model.path]
-        running = {other.runs_as: other.name for other in others}
+        running_models = {other.runs_as: other.name for other in others}
         return cls(
             names={os.path.realpath(other.path): other.name for other in others},
-            chosen={path: running[name] for name, path in projectors.items() if name in running},
+            chosen={path: running_models[name] for name, path in projectors.items() if name in running_models},
         )
 
     def users_of(self, projector: Path, own: Iterable[Path]) -> list[str]:
@@ -121,13 +121,13 @@ def collect_files(model: ModelInfo, others: OtherModels = _ALONE) -> RemovableFi
 
 
 def plan_removal(
-    model: ModelInfo, models: Sequence[ModelInfo], *, aliases: Iterable[str], chosen: Mapping[str, str]
+    model: ModelInfo, models: Sequence[ModelInfo], *, aliases: Iterable[str], chosen_projectors: Mapping[str, str]
 ) -> Removal:
     """Return what removing a model takes away, and whom it concerns. Raises as `collect_files`.
 
     `chosen` is as for `OtherModels.from_models`.
     """
-    model_files = collect_files(model, OtherModels.from_models(model, models, chosen))
+    model_files = collect_files(model, OtherModels.from_models(model, models, chosen_projectors))
     return Removal(
         model=model.name,
         files=[str(file) for file in (*model_files.contents, *model_files.links)],
@@ -149,8 +149,8 @@ def remove_files(model_files: RemovableFiles, trash: Trash | None) -> RemovalUnd
         for file in model_files.contents:
             if trash is None:
                 file.unlink()
-            elif (kept := trash.put_file(file)) is not None:
-                undo.kept.append(FileInTrash(kept, file, stamp_of(kept)))
+            elif (trash_path := trash.put_file(file)) is not None:
+                undo.kept.append(FileInTrash(trash_path, file, stamp_of(trash_path)))
         for folder in model_files.tidied:
             _remove_if_empty(folder, undo)
     except (OSError, StorageFault) as error:
@@ -213,8 +213,8 @@ def _plain_files(path: Path, others: OtherModels) -> RemovableFiles:
         )
     files = _own_files(path)
     rest = sorted(file.name for file in path.iterdir() if file not in files)
-    left = [f"{', '.join(rest)} in {path.name} stays: it is not part of this model."] if rest else []
-    return RemovableFiles(contents=files, tidied=[path], left=left)
+    left_notes = [f"{', '.join(rest)} in {path.name} stays: it is not part of this model."] if rest else []
+    return RemovableFiles(contents=files, tidied=[path], left=left_notes)
 
 
 def _files_in_cache(repository: Path, path: Path, others: OtherModels) -> RemovableFiles:
@@ -230,19 +230,23 @@ def _files_in_cache(repository: Path, path: Path, others: OtherModels) -> Remova
     if not path.is_dir():  # the same file in several snapshots is the same model, and is listed once
         links = sorted({*links, *(link for link in all_links if link.resolve() in own_targets)})
         split = _split_projectors(_projectors_in_cache(links, all_links), links, others)
-    going = [*links, *split.going]
-    needed = {link.resolve() for link in all_links if link not in going}
-    contents = sorted(file for file in {name.resolve() for name in going} - needed if file.is_relative_to(own))
-    shared = len(own_targets & needed)
-    left = [f"{shared} of its files stay: other versions in the hub's cache need them."] if shared else []
+    going_paths = [*links, *split.going]
+    needed_targets = {link.resolve() for link in all_links if link not in going_paths}
+    contents = sorted(
+        file for file in {name.resolve() for name in going_paths} - needed_targets if file.is_relative_to(own)
+    )
+    shared_count = len(own_targets & needed_targets)
+    left_notes = (
+        [f"{shared_count} of its files stay: other versions in the hub's cache need them."] if shared_count else []
+    )
     return RemovableFiles(
         contents=[file for file in contents if file.is_file()],
-        links=[link for link in going if link.is_symlink()],
+        links=[link for link in going_paths if link.is_symlink()],
         tidied=sorted(
-            {parent for item in going for parent in _folders_within(item, repository)},
+            {parent for item in going_paths for parent in _folders_within(item, repository)},
             key=lambda item: -len(item.parts),
         ),
-        left=[*left, *split.left],
+        left=[*left_notes, *split.left],
         projectors=sorted({item.name for item in split.going if item.resolve() in contents}),
     )
 
@@ -256,15 +260,17 @@ def _projectors_in_cache(links: Iterable[Path], all_links: Iterable[Path]) -> li
 
 def _split_projectors(projectors: Iterable[Path], own: Sequence[Path], others: OtherModels) -> _ProjectorSplit:
     """Tell projectors that only a model of these files needs from those that others need too."""
-    going, left = [], {}
+    going_projectors, kept_projectors = [], {}
     for file in projectors:
         if why_no_projector(file):
             continue
         if users := others.users_of(file, own):
-            left[file.name] = f"{file.name} stays: {' and '.join(users)} {'needs' if len(users) == 1 else 'need'} it."
+            kept_projectors[file.name] = (
+                f"{file.name} stays: {' and '.join(users)} {'needs' if len(users) == 1 else 'need'} it."
+            )
         else:
-            going.append(file)
-    return _ProjectorSplit(going, list(left.values()))
+            going_projectors.append(file)
+    return _ProjectorSplit(going_projectors, list(kept_projectors.values()))
 
 
 def _own_files(path: Path) -> list[Path]:

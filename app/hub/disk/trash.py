@@ -78,14 +78,14 @@ class Trash:
             ) from error
         return None
 
-    def restore_file(self, kept: Path, original: Path) -> None:
+    def restore_file(self, trash_path: Path, original: Path) -> None:
         """Move a file back to where it was. Raises StorageFault, also if something else is there by now."""
         try:
             original.parent.mkdir(parents=True, exist_ok=True)
-            _move_back(kept, original)
+            _move_back(trash_path, original)
         except OSError as error:
-            raise write_fault(original.name, error, done="restored", hint=f"It is in {kept}.") from error
-        _info_of(kept).unlink(missing_ok=True)
+            raise write_fault(original.name, error, action="restored", hint=f"It is in {trash_path}.") from error
+        _info_of(trash_path).unlink(missing_ok=True)
 
     def size_on(self, top: Path) -> int | None:
         """Return what the trash of the disk that begins there holds; None where that cannot be looked into."""
@@ -148,16 +148,16 @@ def _user_number() -> int:
     return os.getuid()
 
 
-def _move_back(kept: Path, original: Path) -> None:
+def _move_back(trash_path: Path, original: Path) -> None:
     """Move a file back, never over another. Raises OSError."""
     try:
-        os.link(kept, original, follow_symlinks=False)  # a rename would overwrite what came in the meantime
+        os.link(trash_path, original, follow_symlinks=False)  # a rename would overwrite what came in the meantime
     except OSError as error:
         if error.errno not in _NO_LINKS or os.path.lexists(original):
             raise
-        kept.rename(original)
+        trash_path.rename(original)
     else:
-        kept.unlink()
+        trash_path.unlink()
 
 
 def _reserve_name(root: Path, name: str) -> tuple[Path, Path]:
@@ -176,16 +176,16 @@ def _reserve_name(root: Path, name: str) -> tuple[Path, Path]:
 
 def _size_of(folder: Path) -> int:
     """Return what lies below a folder; what cannot be looked into counts nothing."""
-    total, waiting = 0, [folder]
-    while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+    total, folders_to_visit = 0, [folder]
+    while folders_to_visit:
+        with contextlib.suppress(OSError), os.scandir(folders_to_visit.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(Path(entry.path))
+                    folders_to_visit.append(Path(entry.path))
                 else:
                     total += entry.stat(follow_symlinks=False).st_size
     return total
 
 
-def _info_of(kept: Path) -> Path:
-    return kept.parent.parent / "info" / f"{kept.name}{NOTE_ENDING}"
+def _info_of(trash_path: Path) -> Path:
+    return trash_path.parent.parent / "info" / f"{trash_path.name}{NOTE_ENDING}"

@@ -64,21 +64,21 @@ def delete_entries(
 
     Raises what `report` raises before the next, and at the end StorageFault (trash_kept) with what remains.
     """
-    files = freed = 0
-    remaining: list[tuple[TrashEntry, OSError]] = []
+    files = freed_bytes = 0
+    failed_entries: list[tuple[TrashEntry, OSError]] = []
     for entry in entries:
         report(entry.original, 0)
         before = _measure_entries([entry])
         try:
             _delete_entry(trash, entry)
         except OSError as error:
-            remaining.append((entry, error))
+            failed_entries.append((entry, error))
         after = _measure_entries([entry])
-        files, freed = files + before[0] - after[0], freed + before[1] - after[1]
-        report_result(deleted_files=files, reclaimed_bytes=freed)
+        files, freed_bytes = files + before[0] - after[0], freed_bytes + before[1] - after[1]
+        report_result(deleted_files=files, reclaimed_bytes=freed_bytes)
         report(entry.original, before[1])
-    if remaining:
-        raise _make_trash_fault(remaining)
+    if failed_entries:
+        raise _make_trash_fault(failed_entries)
 
 
 def _delete_entry(trash: Trash, entry: TrashEntry) -> None:
@@ -89,14 +89,14 @@ def _delete_entry(trash: Trash, entry: TrashEntry) -> None:
         entry.note.unlink(missing_ok=True)
 
 
-def _make_trash_fault(remaining: Sequence[tuple[TrashEntry, OSError]]) -> StorageFault:
-    names = [entry.original.name for entry, _ in remaining]
+def _make_trash_fault(failed_entries: Sequence[tuple[TrashEntry, OSError]]) -> StorageFault:
+    names = [entry.original.name for entry, _ in failed_entries]
     listed_names = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    why = remaining[0][1]
+    why = failed_entries[0][1]
     return StorageFault(
         f"{listed_names} could not be deleted and {'are' if len(names) > 1 else 'is'} still in the trash: "
         f"{why.strerror or why}.",
-        hint=f"Check the permissions of {remaining[0][0].file}.",
+        hint=f"Check the permissions of {failed_entries[0][0].file}.",
         code="trash_kept",
     )
 

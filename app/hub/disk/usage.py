@@ -116,13 +116,13 @@ def _innermost_folder(path: Path, folders: Sequence[SearchFolder]) -> SearchFold
 
 
 def _build_folder(searched: SearchFolder, holdings: Iterable[ModelHolding]) -> Folder:
-    inside = [holding for holding in holdings if holding.folder == str(searched.path)]
+    inside = [held_model for held_model in holdings if held_model.folder == str(searched.path)]
     return Folder(
         path=str(searched.path),
         kind=searched.kind,
         title=searched.title,
         models=len(inside),
-        size_bytes=sum(holding.size_bytes for holding in inside),
+        size_bytes=sum(held_model.size_bytes for held_model in inside),
         problem=problem_of(searched.path)
         if inside or searched.kind is FolderKind.NAMED or searched.path.exists()
         else "",

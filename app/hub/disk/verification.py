@@ -78,10 +78,10 @@ def _check_file(file: Path, report: ReadProgress) -> FileCheck:
     return FileCheck(path=str(file), verdict=Verdict.WHOLE, note="Its hash is not known.")
 
 
-def _compare_hashes(file: Path, expected: str, actual: str) -> FileCheck:
-    if expected == actual:
-        return FileCheck(path=str(file), verdict=Verdict.RIGHT, note=f"Its hash is {expected[:12]}….")
-    note = f"Its hash is {actual[:12]}… and should be {expected[:12]}…: download it again."
+def _compare_hashes(file: Path, expected_hash: str, actual: str) -> FileCheck:
+    if expected_hash == actual:
+        return FileCheck(path=str(file), verdict=Verdict.RIGHT, note=f"Its hash is {expected_hash[:12]}….")
+    note = f"Its hash is {actual[:12]}… and should be {expected_hash[:12]}…: download it again."
     return FileCheck(path=str(file), verdict=Verdict.WRONG, note=note)
 
 
@@ -90,7 +90,7 @@ def _structure_problem(file: Path) -> str:
     if file.suffix.lower() != ".gguf":
         return "" if file.stat().st_size else "It is empty."
     try:
-        missing = read_gguf(file).missing_bytes
+        missing_bytes = read_gguf(file).missing_bytes
     except UserError as error:
         return str(error)
-    return f"{missing:,} bytes are missing at its end." if missing else ""
+    return f"{missing_bytes:,} bytes are missing at its end." if missing_bytes else ""

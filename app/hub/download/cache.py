@@ -77,9 +77,9 @@ class RepositoryCache:
             return
         try:
             reference.parent.mkdir(parents=True, exist_ok=True)
-            staged = reference.with_name(reference.name + ".tmp")
-            staged.write_text(commit, encoding="ascii")
-            staged.replace(reference)
+            staged_reference = reference.with_name(reference.name + ".tmp")
+            staged_reference.write_text(commit, encoding="ascii")
+            staged_reference.replace(reference)
         except OSError as error:
             raise write_fault("the download", error) from error
 
@@ -88,11 +88,13 @@ class RepositoryCache:
         self.root.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(self.root).free - reserved_bytes
         if missing_bytes and missing_bytes + HEAD_ROOM_BYTES > free:
-            missing, present = words.format_bytes(missing_bytes), words.format_bytes(max(free, 0))
-            others = f" beside the {words.format_bytes(reserved_bytes)} that other downloads still take"
+            missing_words, present = words.format_bytes(missing_bytes), words.format_bytes(max(free, 0))
+            others = ""
+            if reserved_bytes:
+                others = f" beside the {words.format_bytes(reserved_bytes)} that other downloads still take"
             more = words.format_bytes(missing_bytes + HEAD_ROOM_BYTES - free)
             raise StorageFault(
-                f"The download needs {missing}, and {present} are free on its disk{others if reserved_bytes else ''}.",
+                f"The download needs {missing_words}, and {present} are free on its disk{others}.",
                 hint=f"Free {more}, or move the cache with HF_HOME.",
                 code="disk_full",
             )

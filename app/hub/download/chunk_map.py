@@ -65,7 +65,7 @@ class ChunkMap:
         """Tell whether a chunk has been written."""
         return self._marks[index] != _MISSING
 
-    def mark_chunk(self, index: int, written: int) -> None:
+    def mark_chunk(self, index: int, file_handle: int) -> None:
         """Note that a chunk was written through the file handle `written`. Raises StorageFault."""
         try:
             with self._lock:
@@ -73,10 +73,10 @@ class ChunkMap:
                 self._unsynced.append(index)
                 if time.monotonic() - self._synced_at < SYNC_S:
                     return
-                settled, self._unsynced, self._synced_at = self._unsynced, [], time.monotonic()
-            os.fsync(written)
+                settled_chunks, self._unsynced, self._synced_at = self._unsynced, [], time.monotonic()
+            os.fsync(file_handle)
             with self._lock:
-                for synced_index in settled:
+                for synced_index in settled_chunks:
                     self._set_mark(synced_index, _ON_DISK)
         except OSError as error:
             raise write_fault("the download", error) from error
@@ -127,22 +127,22 @@ class ChunkMap:
     def _take_over(self) -> None:
         """Take the marks an earlier run left, as far as they can be trusted."""
         try:
-            kept, written_at = self._file.read_bytes(), self._file.stat().st_mtime
+            kept_content, written_at = self._file.read_bytes(), self._file.stat().st_mtime
         except FileNotFoundError:
             return
         import psutil  # noqa: PLC0415 -- a tenth of what a download imports, and most begin anew
 
         is_older = written_at < psutil.boot_time() - _SLACK_S
-        marks = kept[len(self._head) :]
+        marks = kept_content[len(self._head) :]
         if (
-            not kept.startswith(self._head)
+            not kept_content.startswith(self._head)
             or len(marks) != self.content.chunk_count
             or max(marks, default=0) > _ON_DISK
         ):
             self._file.unlink()
             return
-        trusted = {_ON_DISK} if is_older else {_WRITTEN, _ON_DISK}
-        self._marks = bytearray(mark if mark in trusted else _MISSING for mark in marks)
+        trusted_marks = {_ON_DISK} if is_older else {_WRITTEN, _ON_DISK}
+        self._marks = bytearray(mark if mark in trusted_marks else _MISSING for mark in marks)
 
     def _write_map(self) -> None:
         self._handle.seek(0)

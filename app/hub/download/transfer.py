@@ -41,8 +41,8 @@ from app.hub.repositories.repository import RepoFile
 class Regions:
     """The chunks that are missing, given out one at a time. Thread-safe."""
 
-    def __init__(self, missing: Iterable[int]) -> None:
-        self._free = set(missing)
+    def __init__(self, missing_chunks: Iterable[int]) -> None:
+        self._free = set(missing_chunks)
         self._taken: set[int] = set()
         self._lock = threading.Lock()
 
@@ -245,12 +245,12 @@ class _FileStreams:
     def _write_chunk(self, index: int, answer: ByteStream, out: FileIO) -> None:
         """Write the rest of a chunk. What came of it before the stream broke is not asked for again."""
         span = self._chunks.chunk_span(index)
-        begun = self._begun.get(index, 0)
-        out.seek(span.start + begun)
-        for piece in answer.read_pieces(len(span) - begun, self._deps.stop):
+        begun_bytes = self._begun.get(index, 0)
+        out.seek(span.start + begun_bytes)
+        for piece in answer.read_pieces(len(span) - begun_bytes, self._deps.stop):
             _write_all(out, piece)
-            begun += len(piece)
-            self._begun[index], self._fruitless = begun, 0
+            begun_bytes += len(piece)
+            self._begun[index], self._fruitless = begun_bytes, 0
             self._received += len(piece)
             self._deps.progress(len(piece))
             self._deps.throttle.wait_for_share(len(piece), self._deps.stop)
@@ -340,10 +340,10 @@ class HashFollower:
                 for index in range(self._chunks.content.chunk_count):
                     if not self._wait_for(index):
                         return
-                    left = len(self._chunks.chunk_span(index))
-                    while left and (count := file.readinto(buffer[: min(left, len(buffer))])):
+                    bytes_left = len(self._chunks.chunk_span(index))
+                    while bytes_left and (count := file.readinto(buffer[: min(bytes_left, len(buffer))])):
                         self._hash.update(buffer[:count])
-                        left -= count
+                        bytes_left -= count
         except OSError as error:
             self._error = error
 

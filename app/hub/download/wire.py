@@ -166,20 +166,20 @@ class _AnswerBody:
     def read_pieces(self, count: int, stop: Event) -> Iterator[memoryview]:
         """Yield `count` bytes, each piece valid until the next. Raises StreamInterrupted or DownloadStopped."""
         buffer = memoryview(bytearray(min(PIECE_BYTES, count)))
-        waited_s, received = 0.0, 0
-        while received < count:
+        waited_s, received_bytes = 0.0, 0
+        while received_bytes < count:
             if stop.is_set():
                 raise DownloadStopped
             before = time.monotonic()
             try:
-                count_read = _read_into(self._answer, buffer[: min(len(buffer), count - received)])
+                count_read = _read_into(self._answer, buffer[: min(len(buffer), count - received_bytes)])
             except (OSError, HTTPException) as error:
                 raise StreamInterrupted(connection_fault()) from error
-            waited_s, received = waited_s + time.monotonic() - before, received + count_read
+            waited_s, received_bytes = waited_s + time.monotonic() - before, received_bytes + count_read
             if not count_read:
                 raise StreamInterrupted(connection_fault())
             yield buffer[:count_read]
-            if waited_s > SLOW_AFTER_S and received < min(count, self._pace.bytes_per_s * waited_s):
+            if waited_s > SLOW_AFTER_S and received_bytes < min(count, self._pace.bytes_per_s * waited_s):
                 slow = Unavailable("The server is sending almost no data.", hint="Try again.", code="hub_slow")
                 raise slow if self._pace.is_final else StreamInterrupted(slow)
 

@@ -69,10 +69,10 @@ def template_of(values: Mapping[str, Value], variant: str = "") -> str:
 
 def metadata_capabilities(metadata: Metadata, template: str) -> list[str]:
     """Return what GGUF metadata says a model can do."""
-    pooling = metadata.read_number("pooling_type")
-    if pooling == POOLING_RANK:
+    pooling_type = metadata.read_number("pooling_type")
+    if pooling_type == POOLING_RANK:
         return ["rerank"]
-    if pooling or rule_for(metadata.architecture).is_encoder:
+    if pooling_type or rule_for(metadata.architecture).is_encoder:
         return ["embedding"]
     capabilities = template_capabilities(template)
     capabilities += [name for name in ("vision", "audio") if metadata.read_flag(f"has_{name}_encoder")]

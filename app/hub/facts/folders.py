@@ -64,10 +64,10 @@ def shards_of(folder: Path) -> list[Path]:
     if not index.is_file():
         return [folder / name for name in select_shards([path.name for path in folder.iterdir()], folder.name)]
     names = shard_names(read_text(index, MAX_INDEX_BYTES))
-    missing = [name for name in names if not (folder / name).is_file()]
-    if missing:
+    missing_names = [name for name in names if not (folder / name).is_file()]
+    if missing_names:
         raise NotFound(
-            f"{missing[0]} is missing; the model has {len(names)} parts.",
+            f"{missing_names[0]} is missing; the model has {len(names)} parts.",
             hint="Download the missing part.",
             code="model_not_found",
         )

@@ -54,13 +54,13 @@ class WeightStorage(msgspec.Struct, frozen=True, kw_only=True):
 def storage_of(config: Object, *, header_format: str = "") -> WeightStorage:
     """Return how a model is stored. `header_format` is what its safetensors files say ("mlx"), if they were read."""
     dtype = _find_dtype(config)
-    mlx, stated = config.get("quantization"), config.get("quantization_config")
-    if isinstance(stated, dict) and "quant_method" not in stated and "bits" in stated:
-        mlx = mlx if isinstance(mlx, dict) else stated
+    mlx, stated_config = config.get("quantization"), config.get("quantization_config")
+    if isinstance(stated_config, dict) and "quant_method" not in stated_config and "bits" in stated_config:
+        mlx = mlx if isinstance(mlx, dict) else stated_config
     if isinstance(mlx, dict) and "bits" in mlx:
         return _mlx_storage(mlx, dtype)
-    if isinstance(stated, dict):
-        return _storage_from_config(stated, dtype)
+    if isinstance(stated_config, dict):
+        return _storage_from_config(stated_config, dtype)
     return WeightStorage(format="mlx" if header_format == "mlx" else "safetensors", quantization=dtype, dtype=dtype)
 
 
@@ -91,32 +91,35 @@ def _mlx_storage(quantization: Object, dtype: str) -> WeightStorage:
     )
 
 
-def _storage_from_config(stated: Object, dtype: str) -> WeightStorage:
-    method = str(stated.get("quant_method", "")).lower()
+def _storage_from_config(stated_config: Object, dtype: str) -> WeightStorage:
+    method = str(stated_config.get("quant_method", "")).lower()
     if method in ("exl2", "exl3"):
-        return _exllama_storage(method, stated)
+        return _exllama_storage(method, stated_config)
     if method in ("awq", "gptq", "auto-round"):
-        return _integer_storage(method, stated, dtype)
+        return _integer_storage(method, stated_config, dtype)
     if method == "compressed-tensors":
-        return _storage_of_compressed(stated, dtype)
+        return _storage_of_compressed(stated_config, dtype)
     if method in ("fp8", "fbgemm_fp8", "modelopt", "mxfp4", "modelopt_fp4"):
-        return _float_storage(method, stated, dtype)
+        return _float_storage(method, stated_config, dtype)
     if method == "bitsandbytes":
-        bits = 4 if stated.get("load_in_4bit") is True else 8
+        bits = 4 if stated_config.get("load_in_4bit") is True else 8
         return _block_storage("safetensors", f"bnb-{bits}bit", WeightPacking(bits), dtype, bits + 0.5)
     return WeightStorage(format="safetensors", quantization=method or dtype, dtype=dtype)
 
 
-def _block_storage(name: str, label: str, packing: WeightPacking, dtype: str, bits: float) -> WeightStorage:
+def _block_storage(name: str, label: str, weight_packing: WeightPacking, dtype: str, bits: float) -> WeightStorage:
     """Return a scheme that packs the blocks and leaves embedding, output and router alone."""
     return WeightStorage(
-        format=name, quantization=label, packing=packing, dtype=dtype, bits=dict.fromkeys(_BLOCK_KINDS, bits)
+        format=name, quantization=label, packing=weight_packing, dtype=dtype, bits=dict.fromkeys(_BLOCK_KINDS, bits)
     )
 
 
-def _exllama_storage(method: str, stated: Object) -> WeightStorage:
+def _exllama_storage(method: str, stated_config: Object) -> WeightStorage:
     """Read bits per weight, which need not be whole, and those of the output matrix; the embedding stays F16."""
-    bits, head = _parse_float(stated, "bits", 4.0), _parse_float(stated, "head_bits", EXL_DEFAULT_HEAD_BITS)
+    bits, head = (
+        _parse_float(stated_config, "bits", 4.0),
+        _parse_float(stated_config, "head_bits", EXL_DEFAULT_HEAD_BITS),
+    )
     kinds = {**dict.fromkeys(_BLOCK_KINDS, bits), WeightKind.OUTPUT: head}
     if method == "exl3":
         kinds |= {WeightKind.LOOKUP_TABLE: _exl3_table_bits(bits), WeightKind.DRAFT: max(bits, EXL3_DRAFT_BITS)}
@@ -137,21 +140,21 @@ def _exl3_table_bits(bits: float) -> float:
     return min(EXL3_MOST_TABLE_BITS, int(bits) + 2) + EXL3_ROW_SCALE_BITS
 
 
-def _integer_storage(method: str, stated: Object, dtype: str) -> WeightStorage:
+def _integer_storage(method: str, stated_config: Object, dtype: str) -> WeightStorage:
     """AWQ and GPTQ: each group has a half-float scale and a packed zero point."""
-    bits, group = max(1, read_count(stated, "bits", 4)), read_count(stated, "group_size", 128) or 128
+    bits, group = max(1, read_count(stated_config, "bits", 4)), read_count(stated_config, "group_size", 128) or 128
     each = bits + (SCALE_BITS + bits) / group
-    name = "awq" if method == "awq" or "awq" in str(stated.get("packing_format", "")) else "gptq"
+    name = "awq" if method == "awq" or "awq" in str(stated_config.get("packing_format", "")) else "gptq"
     return _block_storage(name, f"{bits}bit", WeightPacking(bits, group), dtype, each)
 
 
-def _storage_of_compressed(stated: Object, dtype: str) -> WeightStorage:
-    groups = stated.get("config_groups")
+def _storage_of_compressed(stated_config: Object, dtype: str) -> WeightStorage:
+    groups = stated_config.get("config_groups")
     group: object = next(iter(groups.values()), {}) if isinstance(groups, dict) else {}
     weights = group.get("weights") if isinstance(group, dict) else {}
     weights = weights if isinstance(weights, dict) else {}
     bits, size = max(1, read_count(weights, "num_bits", 8)), read_count(weights, "group_size") or 128
-    label = str(stated.get("format", ""))
+    label = str(stated_config.get("format", ""))
     if "nvfp4" in label:
         return _block_storage("nvfp4", "NVFP4", WeightPacking(4, 16), dtype, 4.5)
     if "mxfp4" in label:
@@ -161,9 +164,9 @@ def _storage_of_compressed(stated: Object, dtype: str) -> WeightStorage:
     return _block_storage("compressed-tensors", f"{kind}{bits}", WeightPacking(bits, size), dtype, each)
 
 
-def _float_storage(method: str, stated: Object, dtype: str) -> WeightStorage:
+def _float_storage(method: str, stated_config: Object, dtype: str) -> WeightStorage:
     """FP8, and the four-bit floats of NVIDIA (a scale per 16) and of the OCP (a shared exponent per 32)."""
-    algorithm = str(stated.get("quant_algo", "")).upper()
+    algorithm = str(stated_config.get("quant_algo", "")).upper()
     if method == "mxfp4":
         return WeightStorage(
             format="mxfp4",
@@ -177,8 +180,8 @@ def _float_storage(method: str, stated: Object, dtype: str) -> WeightStorage:
     return _block_storage("fp8", "FP8", WeightPacking(8), dtype, 8 + 32 / (128 * 128))
 
 
-def _parse_float(stated: Object, name: str, default: float) -> float:
-    value = stated.get(name)
+def _parse_float(stated_config: Object, name: str, default: float) -> float:
+    value = stated_config.get(name)
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MAX_BITS:
         return default
     return float(value)

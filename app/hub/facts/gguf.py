@@ -62,7 +62,7 @@ def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, na
     groups = weight_groups(tensors, layers, alignment)
     template, tool_template = template_of(values), template_of(values, ".tool_use")
     is_tied = _is_tied(metadata, tensors)
-    hidden, vocabulary = metadata.read_number("embedding_length"), _vocabulary_rows(metadata, tensors)
+    hidden_size, vocabulary = metadata.read_number("embedding_length"), _vocabulary_rows(metadata, tensors)
     return ModelFacts(
         name=name,
         format="gguf",
@@ -71,11 +71,13 @@ def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, na
         tokenizer=_tokenizer_name(values),
         layers=layers,
         weights=groups,
-        hidden=hidden,
+        hidden=hidden_size,
         vocabulary=vocabulary,
         file_bytes=sum(group.padded_bytes for group in groups),
         parameters=sum(group.elements for group in groups),
-        active_parameters=active_parameters(groups, layers, rows=vocabulary, tied=hidden * vocabulary * is_tied),
+        active_parameters=active_parameters(
+            groups, layers, rows=vocabulary, tied_elements=hidden_size * vocabulary * is_tied
+        ),
         tied_embeddings=is_tied,
         trained_context=metadata.read_number("context_length") or None,
         chat_template=template,
@@ -121,9 +123,9 @@ def _vocabulary_rows(metadata: Metadata, tensors: Sequence[TensorInfo]) -> int:
 
 def _quantization_name(values: Mapping[str, Value], groups: Sequence[WeightGroup]) -> str:
     """Return the name the file gives its mix; without one, the type most bytes are in."""
-    stated = values.get("general.file_type")
-    if isinstance(stated, int) and stated in FILE_TYPES:
-        return FILE_TYPES[stated]
+    file_type = values.get("general.file_type")
+    if isinstance(file_type, int) and file_type in FILE_TYPES:
+        return FILE_TYPES[file_type]
     inside = [group for group in groups if group.kind not in {WeightKind.INPUT_EMBEDDING, WeightKind.LOOKUP_TABLE}]
     by_type: dict[str, int] = {}
     for group in inside:

@@ -60,7 +60,10 @@ def model_types_of(architecture: str) -> list[str]:
     """Return what configurations may call an architecture of llama.cpp, also where it is a part of another model."""
     if not architecture:
         return []
-    names = [*(name for name, known in ARCHITECTURES.items() if known == architecture), architecture]
+    names = [
+        *(name for name, known_architecture in ARCHITECTURES.items() if known_architecture == architecture),
+        architecture,
+    ]
     parts = [name.removesuffix("_text").removesuffix("_moe") for name in names]
     return list(dict.fromkeys([*names, *parts]))
 
@@ -172,9 +175,9 @@ def _apply_full_heads(model: _ConfigModel) -> None:
     if model.architecture not in ("minicpm3", "plm"):
         return
     nope, rope = model.read_count("qk_nope_head_dim"), model.read_count("qk_rope_head_dim")
-    hidden, heads = model.read_count("hidden_size"), model.read_count("num_attention_heads", 1)
+    hidden_size, heads = model.read_count("hidden_size"), model.read_count("num_attention_heads", 1)
     model.keys["attention.key_length"] = nope + rope
-    model.keys["attention.value_length"] = model.read_count("v_head_dim") or hidden // max(1, heads)
+    model.keys["attention.value_length"] = model.read_count("v_head_dim") or hidden_size // max(1, heads)
 
 
 def _two_head_sizes(model: _ConfigModel) -> None:
@@ -199,14 +202,14 @@ def _inner_width(model: _ConfigModel) -> None:
     """Find the width inside a recurrent layer: stated, a multiple of the hidden width, or heads times their width."""
     if "ssm.state_size" not in model.keys:
         return
-    hidden = model.read_count("hidden_size") or model.read_count("d_model")
+    hidden_size = model.read_count("hidden_size") or model.read_count("d_model")
     by_heads = model.read_count("linear_num_value_heads") * model.read_count("linear_value_head_dim")
     by_heads = by_heads or model.read_count("mamba_num_heads") * model.read_count("mamba_head_dim")
     by_heads = by_heads or model.read_count("mamba_n_heads") * model.read_count("mamba_d_head")
-    expanded = hidden * (model.read_count("mamba_expand") or model.read_count("expand", 2))
+    expanded_size = hidden_size * (model.read_count("mamba_expand") or model.read_count("expand", 2))
     is_mamba = model.architecture in ("mamba", "mamba2")
     own = model.read_count("intermediate_size") if is_mamba else model.read_count("mamba_d_ssm")
-    model.keys["ssm.inner_size"] = by_heads or own or expanded
+    model.keys["ssm.inner_size"] = by_heads or own or expanded_size
     if is_mamba:
         model.keys["attention.head_count"] = 0
     if model.architecture in ("mamba", "jamba"):

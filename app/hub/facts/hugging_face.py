@@ -62,7 +62,7 @@ def facts_of(files: FolderContent, *, name: str, source: str) -> ModelFacts:
         is_tied = _is_said_to_be_tied(files.config)
         layers = layers_of(metadata)
         groups = _from_shapes(metadata, storage, layers, is_tied=is_tied)
-    hidden, vocabulary = metadata.read_number("embedding_length"), metadata.read_number("vocab_size")
+    hidden_size, vocabulary = metadata.read_number("embedding_length"), metadata.read_number("vocab_size")
     return ModelFacts(
         name=name,
         format=storage.format,
@@ -72,11 +72,13 @@ def facts_of(files: FolderContent, *, name: str, source: str) -> ModelFacts:
         class_names=_class_names(files.config),
         layers=layers,
         weights=groups,
-        hidden=hidden,
+        hidden=hidden_size,
         vocabulary=vocabulary,
         file_bytes=files.file_bytes or sum(group.bytes for group in groups),
         parameters=sum(group.elements for group in groups),
-        active_parameters=active_parameters(groups, layers, rows=vocabulary, tied=hidden * vocabulary * is_tied),
+        active_parameters=active_parameters(
+            groups, layers, rows=vocabulary, tied_elements=hidden_size * vocabulary * is_tied
+        ),
         tied_embeddings=is_tied,
         trained_context=metadata.read_number("context_length") or None,
         chat_template=files.chat_template[:MAX_TEMPLATE_CHARACTERS],
@@ -101,15 +103,17 @@ def _generates_text(metadata: Metadata) -> bool:
 
 def _is_said_to_be_tied(config: Object) -> bool:
     text = text_part(config)
-    stated = text.get("tie_word_embeddings", config.get("tie_word_embeddings"))
-    return stated if isinstance(stated, bool) else text.get("model_type") in _TIED
+    stated_tie = text.get("tie_word_embeddings", config.get("tie_word_embeddings"))
+    return stated_tie if isinstance(stated_tie, bool) else text.get("model_type") in _TIED
 
 
 def _from_headers(metadata: Metadata, weights: Sequence[ModuleWeight]) -> tuple[list[Layer], list[WeightGroup]]:
-    placed = [(*kind_of(weight.module), weight) for weight in weights]
-    expert_blocks = frozenset(block for kind, block, _ in placed if kind is WeightKind.EXPERTS and block is not None)
+    placed_weights = [(*kind_of(weight.module), weight) for weight in weights]
+    expert_blocks = frozenset(
+        block for kind, block, _ in placed_weights if kind is WeightKind.EXPERTS and block is not None
+    )
     layers = layers_of(metadata, expert_blocks)
-    groups = _sum_groups((*_in_its_layer(kind, block, layers), weight) for kind, block, weight in placed)
+    groups = _sum_groups((*_in_its_layer(kind, block, layers), weight) for kind, block, weight in placed_weights)
     if not any(group.kind is WeightKind.DRAFT for group in groups):
         layers = [layer for layer in layers if not layer.is_draft]
     return layers, groups
@@ -127,9 +131,9 @@ def _in_its_layer(kind: WeightKind, block: int | None, layers: Sequence[Layer]) 
     return WeightKind.RECURRENT if keeps_state and kind is WeightKind.ATTENTION else kind, block
 
 
-def _sum_groups(placed: Iterable[tuple[WeightKind, int | None, ModuleWeight]]) -> list[WeightGroup]:
+def _sum_groups(placed_weights: Iterable[tuple[WeightKind, int | None, ModuleWeight]]) -> list[WeightGroup]:
     sums: dict[tuple[WeightKind, int | None, str], list[int]] = {}
-    for kind, block, weight in placed:
+    for kind, block, weight in placed_weights:
         sum_so_far = sums.setdefault((kind, block, weight.type), [0, 0, 0])
         for place, value in enumerate((weight.tensors, weight.elements, weight.bytes)):
             sum_so_far[place] += value

@@ -59,7 +59,7 @@ class _LayerReader:
         kind = self._attention_kind(index, recurs=recurs, is_draft=is_draft)
         attends = kind is not AttentionKind.NONE or not self.rule.is_cached
         key, value = self.widths if self.is_full[index] or is_draft else self.widths_sliding
-        feed_forward, experts, used = self.experts[index]
+        feed_forward, experts, used_experts = self.experts[index]
         return Layer(
             attention=kind,
             heads=self.heads[index],
@@ -73,7 +73,7 @@ class _LayerReader:
             state_elements=self.state if recurs else 0,
             feed_forward=feed_forward,
             experts=experts,
-            experts_used=used,
+            experts_used=used_experts,
             is_draft=is_draft,
         )
 
@@ -109,8 +109,8 @@ def _read_windows(metadata: Metadata, rule: ArchitectureRule) -> tuple[int, list
 def _window_tokens(metadata: Metadata, rule: ArchitectureRule) -> int:
     """Return the window, or 0 for none. A file that states 0 has none."""
     usual = 0 if rule.window is WindowRule.IF_STATED else rule.window_tokens
-    stated = metadata.read_number("attention.sliding_window", usual)
-    return rule.window_tokens if stated and rule.is_window_fixed else stated
+    stated_window = metadata.read_number("attention.sliding_window", usual)
+    return rule.window_tokens if stated_window and rule.is_window_fixed else stated_window
 
 
 def _head_widths(metadata: Metadata, heads: int) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -118,11 +118,11 @@ def _head_widths(metadata: Metadata, heads: int) -> tuple[tuple[int, int], tuple
     usual = metadata.read_number("embedding_length") // heads if heads else 0
     key = metadata.read_number("attention.key_length", usual)
     value = metadata.read_number("attention.value_length", usual)
-    sliding = (
+    sliding_layers = (
         metadata.read_number("attention.key_length_swa", key),
         metadata.read_number("attention.value_length_swa", value),
     )
-    return (key, value), sliding
+    return (key, value), sliding_layers
 
 
 def _recurrent_flags(
@@ -145,11 +145,11 @@ def _recurrent_flags(
 
 def _state_sizes(metadata: Metadata) -> tuple[int, int]:
     """Return elements of the convolution's tail and of the state, per recurrent layer and sequence."""
-    hidden = metadata.read_number("embedding_length")
+    hidden_size = metadata.read_number("embedding_length")
     if head := metadata.read_number("wkv.head_size"):
-        return metadata.read_number("token_shift_count", 2) * hidden, hidden * head
+        return metadata.read_number("token_shift_count", 2) * hidden_size, hidden_size * head
     if length := metadata.read_number("shortconv.l_cache"):
-        return hidden * (length - 1), 0
+        return hidden_size * (length - 1), 0
     tail = max(0, metadata.read_number("ssm.conv_kernel") - 1)
     if head := metadata.read_number("kda.head_dim"):
         inner = head * metadata.read_number("attention.head_count")
@@ -169,12 +169,12 @@ def _read_experts(
     metadata: Metadata, feed_forward: list[int], blocks: frozenset[int] | None
 ) -> list[tuple[int, int, int]]:
     """Return per layer the feed-forward width, the experts and how many of them a token uses."""
-    count, used = metadata.read_number("expert_count"), metadata.read_number("expert_used_count")
-    chosen = blocks if blocks is not None else _expert_blocks(metadata)
+    count, used_experts = metadata.read_number("expert_count"), metadata.read_number("expert_used_count")
+    expert_blocks = blocks if blocks is not None else _expert_blocks(metadata)
     widths = metadata.per_layer("expert_feed_forward_length", feed_forward)
     return [
-        (widths[index] or feed_forward[index], count, min(used, count))
-        if count and index in chosen
+        (widths[index] or feed_forward[index], count, min(used_experts, count))
+        if count and index in expert_blocks
         else (feed_forward[index], 0, 0)
         for index in range(metadata.block_count)
     ]
@@ -190,13 +190,15 @@ _NOT_READ = frozenset({WeightKind.DRAFT, WeightKind.PROJECTOR})
 """Plain decoding of text touches neither."""
 
 
-def active_parameters(groups: Sequence[WeightGroup], layers: Sequence[Layer], *, rows: int, tied: int = 0) -> int:
+def active_parameters(
+    groups: Sequence[WeightGroup], layers: Sequence[Layer], *, rows: int, tied_elements: int = 0
+) -> int:
     """Return the parameters read for one token.
 
     All but the experts not chosen and the input embedding, of which one row of `rows` is read; `tied` is the size of
     the part of it that is read again, whole, as the output matrix. Raises BadRequest (model_corrupt).
     """
-    total = tied + sum(_read_share(group, layers, rows) for group in groups)
+    total = tied_elements + sum(_read_share(group, layers, rows) for group in groups)
     if total > MAX_NUMBER:
         raise corrupt_error("it claims more parameters than any model has")
     return total

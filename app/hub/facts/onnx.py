@@ -195,9 +195,9 @@ class _ProtobufReader:
 def _name_weight(name: str, label: str, elements: int, size: int) -> ModuleWeight:
     """Return a weight under its module's name; of a packed one, the scales count bytes and no parameters."""
     module = name.replace(".MatMul.", ".")
-    for ending in ("_scales", "_zp", "_zero_points"):
-        if module.endswith(ending):
-            return ModuleWeight(module.removesuffix(ending), label, 0, size, 1)
+    for suffix in ("_scales", "_zp", "_zero_points"):
+        if module.endswith(suffix):
+            return ModuleWeight(module.removesuffix(suffix), label, 0, size, 1)
     base, mark, bits = module.rpartition("_Q")
     if mark and bits.isdigit() and 0 < int(bits) <= 8:  # noqa: PLR2004 -- packed into bytes
         return ModuleWeight(base, f"{int(bits)}-bit", size * 8 // int(bits), size, 1)

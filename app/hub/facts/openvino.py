@@ -117,8 +117,8 @@ def _build_weight(name: str, data: dict[str, str], data_bytes: int) -> ModuleWei
         raise corrupt_error("a constant lies outside the weights file")
     module = name.removeprefix("self.").removeprefix("__module.")
     is_companion = module.endswith(_COMPANIONS)
-    for ending in _COMPANIONS:
-        module = module.removesuffix(ending)
+    for suffix in _COMPANIONS:
+        module = module.removesuffix(suffix)
     return ModuleWeight(module, data.get("element_type", ""), 0 if is_companion else elements, size, 1)
 
 

@@ -42,13 +42,13 @@ class WeightPacking(msgspec.Struct, frozen=True):
         return max(1, self.groups.get(module, self.group_size))
 
 
-def weights_of(tensors: Iterable[FileTensor], packing: WeightPacking) -> list[ModuleWeight]:
+def weights_of(tensors: Iterable[FileTensor], weight_packing: WeightPacking) -> list[ModuleWeight]:
     """Return the weights in the order of the file."""
     modules: dict[str, dict[str, FileTensor]] = {}
     for tensor in tensors:
         module, _, part = _with_dots(tensor.name).rpartition(".")
         modules.setdefault(module, {})[part] = tensor
-    return [weight for module, parts in modules.items() for weight in _module_weights(module, parts, packing)]
+    return [weight for module, parts in modules.items() for weight in _module_weights(module, parts, weight_packing)]
 
 
 def _with_dots(name: str) -> str:
@@ -60,11 +60,11 @@ def _with_dots(name: str) -> str:
     return f"{module}.weight_{below.replace('.', '_')}" if marker else name
 
 
-def _module_weights(module: str, parts: Parts, packing: WeightPacking) -> list[ModuleWeight]:
+def _module_weights(module: str, parts: Parts, weight_packing: WeightPacking) -> list[ModuleWeight]:
     """Return one weight for a packed module, or each tensor of a plain one by itself."""
     for key, read in _SCHEMES:
         if key in parts:
-            result = read(parts, max(1, packing.bits), packing.group_of(module))
+            result = read(parts, max(1, weight_packing.bits), weight_packing.group_of(module))
             if result is not None:
                 elements, kind = result
                 return [_whole_weight(module, parts.values(), elements=elements, kind=kind)]
@@ -93,22 +93,22 @@ def _row_count(tensor: FileTensor) -> int:
 
 def _gptq_or_awq(parts: Parts, bits: int, group_size: int) -> _SchemeResult:
     """GPTQ packs along the inputs, AWQ along the outputs; both keep scales as (groups, outputs)."""
-    packed, scales = parts["qweight"], parts.get("scales")
-    if scales is None or len(packed.shape) != 2 or not all(scales.shape):  # noqa: PLR2004 -- a matrix
-        return packed.elements * 32 // bits, f"{bits}-bit"
+    packed_weight, scales = parts["qweight"], parts.get("scales")
+    if scales is None or len(packed_weight.shape) != 2 or not all(scales.shape):  # noqa: PLR2004 -- a matrix
+        return packed_weight.elements * 32 // bits, f"{bits}-bit"
     outputs = _column_count(scales)
     if "qzeros" in parts:
         bits = _column_count(parts["qzeros"]) * 32 // outputs or bits
-    inputs = packed.shape[0] * 32 // bits if _column_count(packed) == outputs else packed.shape[0]
+    inputs = packed_weight.shape[0] * 32 // bits if _column_count(packed_weight) == outputs else packed_weight.shape[0]
     return inputs * outputs, f"{bits}-bit g{inputs // scales.shape[0] or group_size}"
 
 
 def _read_exl2(parts: Parts, _bits: int, _group_size: int) -> _SchemeResult:
-    packed, order = parts["q_weight"], parts.get("q_invperm") or parts.get("q_perm")
+    packed_weight, order = parts["q_weight"], parts.get("q_invperm") or parts.get("q_perm")
     if order is None:
         return None
-    elements = order.elements * _column_count(packed)
-    return elements, f"EXL2 {packed.bytes * 8 / elements:.1f}-bit" if elements else "EXL2"
+    elements = order.elements * _column_count(packed_weight)
+    return elements, f"EXL2 {packed_weight.bytes * 8 / elements:.1f}-bit" if elements else "EXL2"
 
 
 def _read_exl3(parts: Parts, _bits: int, _group_size: int) -> _SchemeResult:
@@ -125,11 +125,11 @@ def _four_bit_blocks(parts: Parts, _bits: int, _group_size: int) -> _SchemeResul
 
 
 def _read_compressed(parts: Parts, bits: int, _group_size: int) -> _SchemeResult:
-    packed = parts["weight_packed"]
-    if packed.dtype == "U8":
-        is_nvidia = parts.get("weight_scale", packed).dtype == "F8_E4M3"
-        return packed.elements * 2, "NVFP4" if is_nvidia else "MXFP4"
-    return packed.elements * 32 // bits, f"{bits}-bit"
+    packed_weight = parts["weight_packed"]
+    if packed_weight.dtype == "U8":
+        is_nvidia = parts.get("weight_scale", packed_weight).dtype == "F8_E4M3"
+        return packed_weight.elements * 2, "NVFP4" if is_nvidia else "MXFP4"
+    return packed_weight.elements * 32 // bits, f"{bits}-bit"
 
 
 def _read_weight(parts: Parts, _bits: int, group_size: int) -> _SchemeResult:

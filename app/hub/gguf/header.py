@@ -53,9 +53,9 @@ class Cursor:
         """Return the next `count` bytes; the caller has bounded `count`."""
         if len(self._window) - self._at < count:
             self._fill_window(count)
-        taken = self._window[self._at : self._at + count]
+        taken_bytes = self._window[self._at : self._at + count]
         self._at += count
-        return taken
+        return taken_bytes
 
     def look_ahead(self, count: int) -> tuple[bytes, int]:
         """Return the window and where in it we are: `count` bytes follow, or all that the file has left."""
@@ -96,9 +96,9 @@ class Cursor:
         """Return at most `limit` bytes of the next length-prefixed text, line ends and all, and step over it."""
         length = self.read_number("Q")
         end = self.position + length
-        taken = self.take_bytes(min(length, limit)).decode("utf-8", errors="replace")
+        beginning_text = self.take_bytes(min(length, limit)).decode("utf-8", errors="replace")
         self.skip_bytes(end - self.position)
-        return taken
+        return beginning_text
 
     def skip_texts(self, count: int, marks: Sequence[bytes] = ()) -> bool:
         """Step over `count` length-prefixed texts: a vocabulary has hundreds of thousands.
@@ -106,11 +106,11 @@ class Cursor:
         Returns whether one of `marks` was seen on the way (one cut by the edge of the window is missed).
         """
         self.spend_items(count)
-        left, has_mark = count, False
-        while left:
+        texts_left, has_mark = count, False
+        while texts_left:
             self._fill_window(8)
             window, start = self._window, self._at
-            left -= self._skip_texts_in_window(left)
+            texts_left -= self._skip_texts_in_window(texts_left)
             end = self._at if self._window is window else len(window)
             has_mark = has_mark or any(window.find(mark, start, end) >= 0 for mark in marks)
         return has_mark
@@ -124,12 +124,12 @@ class Cursor:
     def _skip_texts_in_window(self, limit: int) -> int:
         window, at, last = self._window, self._at, len(self._window) - 8
         unpack = _U64.unpack_from
-        done = 0
-        while done < limit and at <= last:
+        done_count = 0
+        while done_count < limit and at <= last:
             at += 8 + unpack(window, at)[0]
-            done += 1
+            done_count += 1
         self.skip_bytes(at - self._at)
-        return done
+        return done_count
 
     def _fill_window(self, count: int) -> None:
         """Have `count` bytes in the window from here on. Raises if the file has not as many."""
@@ -390,12 +390,12 @@ class TensorSums(NamedTuple):
     end: int | None
 
 
-def read_tensors(cursor: Cursor, count: int, kept: list[TensorInfo] | None = None) -> TensorSums:
+def read_tensors(cursor: Cursor, count: int, kept_tensors: list[TensorInfo] | None = None) -> TensorSums:
     """Step over a table and return its sums; its entries are added to `kept`, if they are wanted."""
     total, end, is_known = 0, 0, True
     for name, shape, kind, offset in _iter_entries(cursor, count):
-        if kept is not None:
-            kept.append(TensorInfo(drop_unprintable(str(name, "utf-8", "replace")), tuple(shape), kind))
+        if kept_tensors is not None:
+            kept_tensors.append(TensorInfo(drop_unprintable(str(name, "utf-8", "replace")), tuple(shape), kind))
         elements = prod(shape)
         total += elements
         if total > MAX_NUMBER or offset > MAX_NUMBER:

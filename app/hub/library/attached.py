@@ -52,8 +52,10 @@ class EndpointKnowledge(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def answers(self) -> dict[Capability, bool]:
         """What is known; a route that was tried counts more than a card."""
-        tried = {_SHOWS[route]: bool(probe.path) for route, probe in self.probes.items() if route in _SHOWS}
-        return {**self.cards, **tried}
+        tried_capabilities = {
+            _SHOWS[route]: bool(probe.path) for route, probe in self.probes.items() if route in _SHOWS
+        }
+        return {**self.cards, **tried_capabilities}
 
 
 _SHOWS = {
@@ -182,8 +184,8 @@ class AttachmentStore:
 
     def attachment_at(self, record: Path) -> Attachment | None:
         """Return one by its record, as it was read last; None if it is gone. May be asked from any thread."""
-        known = self._records.get(record)
-        return known if known is not None else _record_file(record).read_value()
+        known_record = self._records.get(record)
+        return known_record if known_record is not None else _record_file(record).read_value()
 
     def read_key(self, name: str) -> str:
         """Return the key of one; empty where it has none."""
@@ -215,17 +217,17 @@ def with_free_name(attachment: Attachment, others: Mapping[str, ModelInfo]) -> A
         f"{name}@{urlsplit(attachment.url).hostname}",
         f"{name}@{urlsplit(attachment.url).netloc.replace(':', '-')}",
     ):
-        taken = others.get(naming.fold_name(candidate_name))
-        if taken is None or (taken.preset is None and _is_same(taken, attachment)):
+        other_model = others.get(naming.fold_name(candidate_name))
+        if other_model is None or (other_model.preset is None and _is_same(other_model, attachment)):
             return msgspec.structs.replace(attachment, name=candidate_name)
     raise Conflict(f"There is a model called {name} already.", hint="Attach it under another name.")
 
 
-def _is_same(taken: ModelInfo, attachment: Attachment) -> bool:
+def _is_same(other_model: ModelInfo, attachment: Attachment) -> bool:
     """Tell whether a model is attached anew: of the same endpoint, or a fleet whose replicas may be others."""
-    if taken.router or attachment.router:
-        return bool(taken.router and attachment.router)
-    return (taken.attached, taken.served_as) == (attachment.url, attachment.served_as)
+    if other_model.router or attachment.router:
+        return bool(other_model.router and attachment.router)
+    return (other_model.attached, other_model.served_as) == (attachment.url, attachment.served_as)
 
 
 def _record_file(path: Path) -> JsonFile[Attachment]:

@@ -43,9 +43,13 @@ class FolderListings:
             status = os.stat(folder)  # noqa: PTH116 -- thousands of times; a Path takes longer than the question
             identity = (status.st_dev, status.st_ino)
             self._used.add(folder)
-            known = self._known.get(folder)
-            if known is not None and known[0] == status.st_mtime_ns and known[1].identity == identity:
-                return known[1]
+            known_listing = self._known.get(folder)
+            if (
+                known_listing is not None
+                and known_listing[0] == status.st_mtime_ns
+                and known_listing[1].identity == identity
+            ):
+                return known_listing[1]
             listing, is_sure = _list_folder(folder, identity)
         except OSError:
             return None
@@ -103,17 +107,17 @@ def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
 
 
 def walk_folders(
-    listings: FolderListings, folder: str, depth: int, seen: set[tuple[int, int]]
+    listings: FolderListings, folder: str, depth: int, seen_folders: set[tuple[int, int]]
 ) -> Iterator[tuple[str, FolderListing]]:
     """Yield a folder and those below it, hidden ones left out. `seen` has those visited: a link back ends there."""
     listing = listings.listing_of(folder)
-    if listing is None or listing.identity in seen:
+    if listing is None or listing.identity in seen_folders:
         return
-    seen.add(listing.identity)
+    seen_folders.add(listing.identity)
     yield folder, listing
     for name in listing.folders if depth > 0 else ():
         if not name.startswith("."):
-            yield from walk_folders(listings, f"{folder}{os.sep}{name}", depth - 1, seen)
+            yield from walk_folders(listings, f"{folder}{os.sep}{name}", depth - 1, seen_folders)
 
 
 MAX_DEPTH = 8
@@ -204,8 +208,8 @@ def split_parts(name: str) -> list[str]:
     split = _match_split(name)
     if split is None:
         return [name]
-    stem, count, ending = split["stem"], split["count"], name[len(split[0]) :]
-    return [f"{stem}-{part:05d}-of-{count}{ending}" for part in range(1, int(count) + 1)]
+    stem, count, extension = split["stem"], split["count"], name[len(split[0]) :]
+    return [f"{stem}-{part:05d}-of-{count}{extension}" for part in range(1, int(count) + 1)]
 
 
 def split_stem(name: str) -> str:
@@ -240,9 +244,9 @@ def _limit_count(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
 
 
 def _iter_candidates(folders: Sequence[Path], listings: FolderListings) -> Iterator[Candidate]:
-    seen: set[tuple[int, int]] = set()
+    seen_folders: set[tuple[int, int]] = set()
     for folder in folders:
-        for place, listing in walk_folders(listings, str(folder), MAX_DEPTH, seen):
+        for place, listing in walk_folders(listings, str(folder), MAX_DEPTH, seen_folders):
             yield from _candidates_in(place, listing)
 
 

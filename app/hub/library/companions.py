@@ -78,13 +78,13 @@ def why_no_lora(model: Path, adapter: Path) -> str:
 def _why_other_shape(mine: GgufHeader, theirs: GgufHeader, name: str) -> str:
     shapes = {tensor.name: tensor.shape for tensor in mine.tensors}
     for tensor in theirs.tensors:
-        changed, _, side = tensor.name.rpartition(".")
+        changed_part, _, side = tensor.name.rpartition(".")
         at = {"lora_a": 0, "lora_b": 1}.get(side)
-        if at is None or changed in _UNCHANGED_NAMES or len(tensor.shape) <= at:
+        if at is None or changed_part in _UNCHANGED_NAMES or len(tensor.shape) <= at:
             continue
-        shape = shapes.get(changed, ())
+        shape = shapes.get(changed_part, ())
         if len(shape) <= at or shape[at] != tensor.shape[at]:
-            return f"{name} was made for another model: {changed} has another shape here, or is not there."
+            return f"{name} was made for another model: {changed_part} has another shape here, or is not there."
     return ""
 
 
@@ -124,12 +124,12 @@ def why_no_draft(model: Path, draft: Path) -> str:
     if draft_kind(draft) != "model":
         return ""
     mine, other = _read_vocabulary(model), _read_vocabulary(draft)
-    shared = min(len(mine), len(other))
-    if not shared or abs(len(mine) - len(other)) > _SPARE_TOKENS:
+    shared_count = min(len(mine), len(other))
+    if not shared_count or abs(len(mine) - len(other)) > _SPARE_TOKENS:
         return (
             f"{draft.stem} cannot be its draft model: it has {len(other):,} tokens, and this model has {len(mine):,}."
         )
-    if mine[_FIRST_COMPARED:shared] != other[_FIRST_COMPARED:shared]:
+    if mine[_FIRST_COMPARED:shared_count] != other[_FIRST_COMPARED:shared_count]:
         return f"{draft.stem} cannot be its draft model: its tokens differ from this model's."
     return ""
 
@@ -204,9 +204,9 @@ def projector_folders(model: Path) -> Iterator[Path]:
 def _folder_models_at(place: Path) -> "_FolderModels":
     """Return the files of a folder, looked at again once it changed: lists ask for those of each model in it."""
     changed_ns = place.stat().st_mtime_ns
-    known = _KNOWN.get(place)
-    if known is not None and known[0] == changed_ns:
-        return known[1]
+    known_models = _KNOWN.get(place)
+    if known_models is not None and known_models[0] == changed_ns:
+        return known_models[1]
     folder_models = _FolderModels(place)
     # In the hub's cache folders below count too, whose changes do not show here; each model has its own place there.
     if origin_of(place) is None and time.time_ns() - changed_ns > _SETTLED_NS:

@@ -26,9 +26,9 @@ class FolderInspector:
         self.has_new = False
         """Whether anything was read since it was last kept."""
 
-    def recall_folders(self, kept: Mapping[str, FolderRecord]) -> None:
+    def recall_folders(self, folder_records: Mapping[str, FolderRecord]) -> None:
         """Remember what was read before the last restart."""
-        self._known = {Path(path): (read.stamp, read.model) for path, read in kept.items()} | self._known
+        self._known = {Path(path): (read.stamp, read.model) for path, read in folder_records.items()} | self._known
 
     def export_folders(self) -> dict[str, FolderRecord]:
         """Return what is to be kept over the next restart."""
@@ -37,27 +37,27 @@ class FolderInspector:
     def describe_folder(self, candidate: Candidate) -> ModelInfo | None:
         """Return the model, with its problem if it has one; None for a folder that holds none of ours."""
         stamp = _folder_stamp(candidate.first)
-        known = self._known.get(candidate.first)
-        if known is None or known[0] != stamp:
-            known = (stamp, _describe_folder(candidate, stamp))
-            self._known[candidate.first], self.has_new = known, True
-        return known[1]
+        known_folder = self._known.get(candidate.first)
+        if known_folder is None or known_folder[0] != stamp:
+            known_folder = (stamp, _describe_folder(candidate, stamp))
+            self._known[candidate.first], self.has_new = known_folder, True
+        return known_folder[1]
 
     def is_as_it_was(self, path: Path) -> bool:
         """Whether a folder that was read is still the same."""
-        known = self._known.get(path)
-        return known is not None and known[0] == _folder_stamp(path)
+        known_folder = self._known.get(path)
+        return known_folder is not None and known_folder[0] == _folder_stamp(path)
 
     def keep_only(self, folders: Iterable[Path]) -> None:
         """Forget folders that are no longer there."""
         present = frozenset(folders)
-        self._known = {path: known for path, known in self._known.items() if path in present}
+        self._known = {path: known_folder for path, known_folder in self._known.items() if path in present}
 
 
 def _describe_folder(candidate: Candidate, stamp: FolderStamp) -> ModelInfo | None:
     from app.hub.facts import read_facts  # noqa: PLC0415 -- the gateway starts without it
 
-    modified_at = max((changed for _, _, changed in stamp), default=0) / 1e9
+    modified_at = max((changed_ns for _, _, changed_ns in stamp), default=0) / 1e9
     try:
         facts = read_facts(candidate.first)
     except UserError as error:

@@ -66,16 +66,16 @@ class HeaderInspector:
 
     def is_as_it_was(self, path: Path) -> bool:
         """Whether a file that was read is still the same one. May be asked from any thread."""
-        known = self._known.get(path)
-        if known is None:
+        known_file = self._known.get(path)
+        if known_file is None:
             return self._folders.is_as_it_was(path)
-        return known[0] == _file_stamp(path)
+        return known_file[0] == _file_stamp(path)
 
     def recall_index(self) -> None:
         """Remember what was read before the last restart."""
         records = self._index.read_index()
-        known = {Path(path): (read.stamp, read.facts) for path, read in records.files.items()}
-        self._known = {**known, **self._known}
+        known_files = {Path(path): (read.stamp, read.facts) for path, read in records.files.items()}
+        self._known = {**known_files, **self._known}
         self._folders.recall_folders(records.folders)
 
     def keep_only(self, files: Iterable[Path]) -> None:
@@ -84,14 +84,18 @@ class HeaderInspector:
         folders = frozenset(file.parent for file in present)
         self._folders.keep_only(present)
         self._records = {path: record for path, record in self._records.items() if path in present}
-        self._known = {path: known for path, known in self._known.items() if path in present or path.parent in folders}
+        self._known = {
+            path: known_file for path, known_file in self._known.items() if path in present or path.parent in folders
+        }
 
     def store_index(self) -> None:
         """Keep what was read over the next restart, if anything was read anew."""
         if self._has_new or self._folders.has_new:
             self._has_new = self._folders.has_new = False
-            known = self._known.items()
-            files = {str(path): FileRecord(at, facts) for path, (at, facts) in known if isinstance(facts, GgufFacts)}
+            known_items = self._known.items()
+            files = {
+                str(path): FileRecord(at, facts) for path, (at, facts) in known_items if isinstance(facts, GgufFacts)
+            }
             self._index.write_index(files, self._folders.export_folders())
 
     def _describe_files(self, candidate: Candidate, stamps: tuple[Stamp, ...]) -> ModelInfo | None:
@@ -104,13 +108,13 @@ class HeaderInspector:
         return _build_model(candidate, stamps, facts)
 
     def _read_once(self, path: Path, stamp: Stamp) -> GgufFacts:
-        known = self._known.get(path)
-        if known is None or known[0] != stamp:
-            known = (stamp, _read_or_error(path))
-            self._known[path], self._has_new = known, True
-        if isinstance(known[1], RoundhouseError):
-            raise known[1]
-        return known[1]
+        known_file = self._known.get(path)
+        if known_file is None or known_file[0] != stamp:
+            known_file = (stamp, _read_or_error(path))
+            self._known[path], self._has_new = known_file, True
+        if isinstance(known_file[1], RoundhouseError):
+            raise known_file[1]
+        return known_file[1]
 
 
 def _read_or_error(path: Path) -> GgufFacts | UserError:
@@ -129,14 +133,14 @@ def _file_stamp(path: Path) -> Stamp:
 
 
 def _first_problem(candidate: Candidate, error: UserError) -> str:
-    missing = [number for number, part in enumerate(candidate.parts, start=1) if not part.exists()]
-    if not missing:
+    missing_numbers = [number for number, part in enumerate(candidate.parts, start=1) if not part.exists()]
+    if not missing_numbers:
         return str(error)
     if not candidate.first.parent.exists():
         return "Its folder is unavailable: connect its drive."
     if len(candidate.parts) == 1:
         return "The file is no longer there."
-    return f"Part {missing[0]} of {len(candidate.parts)} is missing."
+    return f"Part {missing_numbers[0]} of {len(candidate.parts)} is missing."
 
 
 def _unusable_model(candidate: Candidate, stamps: Sequence[Stamp], problem: str) -> ModelInfo:
@@ -174,10 +178,10 @@ def _build_model(candidate: Candidate, stamps: Sequence[Stamp], facts: Sequence[
 
 
 def _find_problem(facts: Sequence[GgufFacts]) -> str:
-    missing = sum(part.missing_bytes for part in facts)
-    if missing:
-        whole = sum(part.file_bytes for part in facts) + missing
-        percent = 100 * (whole - missing) // whole
+    missing_bytes = sum(part.missing_bytes for part in facts)
+    if missing_bytes:
+        whole = sum(part.file_bytes for part in facts) + missing_bytes
+        percent = 100 * (whole - missing_bytes) // whole
         return f"The download is incomplete: {percent} % of the file is there."
     if not any(part.tensor_count for part in facts):
         return "The file contains a vocabulary but no weights."
@@ -189,4 +193,4 @@ def _total_size(stamps: Iterable[Stamp]) -> int:
 
 
 def _newest_mtime(stamps: Iterable[Stamp]) -> float:
-    return max(0, *(changed for _, changed in stamps)) / 1e9
+    return max(0, *(changed_at for _, changed_at in stamps)) / 1e9

@@ -79,18 +79,18 @@ class Library:
         Raises NotFound (model_not_found) with the names that exist.
         """
         folded_name = naming.fold_name(name)
-        known = self._known.get(
+        known_model = self._known.get(
             folded_name
         )  # without the lock: a long look through the folders must not hold up requests
-        if known is not None and self._is_as_it_was(known):
-            return known
+        if known_model is not None and self._is_as_it_was(known_model):
+            return known_model
         with self._lock:
             models = self._refresh_models()
             match = self._known.get(folded_name) or find_by_pull_name(models, name)
             if match is not None:
                 return match
-        pulled = (find_by_pull_name(models, longer) for longer in self.expand_short_name(name))
-        match = next((model for model in pulled if model is not None), None)
+        pulled_models = (find_by_pull_name(models, longer) for longer in self.expand_short_name(name))
+        match = next((model for model in pulled_models if model is not None), None)
         if match is not None:
             return match
         raise NotFound(
@@ -113,11 +113,11 @@ class Library:
         """
         plain = check_name(name)
         with self._lock:
-            taken = {naming.fold_name(model.name): model for model in self._refresh_models()}.get(
+            taken_model = {naming.fold_name(model.name): model for model in self._refresh_models()}.get(
                 naming.fold_name(plain)
             )
-            if taken is not None and taken.preset is None:
-                raise Conflict(f"There is a model called {taken.name} already.", hint="Choose another name.")
+            if taken_model is not None and taken_model.preset is None:
+                raise Conflict(f"There is a model called {taken_model.name} already.", hint="Choose another name.")
             self._made_models.put_model(MadeModel(name=plain, path=str(path), preset=preset, made_at=time.time()))
             return next(model for model in self._refresh_models() if model.name == plain)
 
@@ -128,10 +128,10 @@ class Library:
         """
         with self._lock:
             others = {naming.fold_name(model.name): model for model in self._refresh_models()}
-            placed = [with_free_name(attachment, others) for attachment in attachments]
-            for attachment in placed:
+            placed_attachments = [with_free_name(attachment, others) for attachment in attachments]
+            for attachment in placed_attachments:
                 self.attachments.put_attachment(attachment, key)
-            names = {attachment.name for attachment in placed}
+            names = {attachment.name for attachment in placed_attachments}
             return [model for model in self._refresh_models() if model.name in names]
 
     def find_attachment(self, model: ModelInfo) -> Attachment:
@@ -151,9 +151,9 @@ class Library:
 
     def check_file(self, path: Path) -> None:
         """Return if a file is a whole model that can be loaded by itself. Raises NotFound or BadRequest."""
-        described = self._inspector.describe_model(self._check_candidate(path))
-        if described is not None and described.problem:
-            raise BadRequest(f"{path.name} cannot be used: {described.problem}", code="model_unusable")
+        described_model = self._inspector.describe_model(self._check_candidate(path))
+        if described_model is not None and described_model.problem:
+            raise BadRequest(f"{path.name} cannot be used: {described_model.problem}", code="model_unusable")
 
     def list_companions(self) -> list[tuple[Path, GgufFacts]]:
         """Return the files that go with models and are none by themselves: projectors and LoRA adapters."""
@@ -207,15 +207,19 @@ class Library:
         return candidate
 
     def _check_folder(self, candidate: Candidate) -> Candidate:
-        described = self._inspector.describe_model(candidate)
-        if described is not None and described.format == "gguf":
+        described_model = self._inspector.describe_model(candidate)
+        if described_model is not None and described_model.format == "gguf":
             raise BadRequest(
                 f"{candidate.first.name} is a folder with GGUF files.",
                 hint="Choose one of them, or add the folder to the setting models.folders.",
                 code="model_unusable",
             )
-        if described is None or described.problem:
-            why = described.problem if described is not None else "it contains no model that Roundhouse supports."
+        if described_model is None or described_model.problem:
+            why = (
+                described_model.problem
+                if described_model is not None
+                else "it contains no model that Roundhouse supports."
+            )
             raise BadRequest(f"{candidate.first.name} cannot be used: {why}", code="model_unusable")
         return candidate
 
@@ -223,26 +227,28 @@ class Library:
         if not self._is_recalled:
             self._inspector.recall_index()
             self._is_recalled = True
-        registered = self._registry.list_paths()
+        registered_paths = self._registry.list_paths()
         self._known_folders = tuple(self._folders())
         guide = self._describe_guide()
         if not self._known:
             self._known = {GUIDE_NAME: guide}  # who asks for it need not wait for all the others
         candidates = find_candidates(self._known_folders, self._listings)
         self._listings.forget_unused()
-        unique = _without_repeats([*(candidate_at(path) for path in registered), *candidates, *self._others()])
-        made = self._made_models.list_models()
-        uploaded = self._upload_candidates(made, unique)
-        self._inspector.keep_only(candidate.first for candidate in [*unique, candidate_for(self._guide), *uploaded])
+        unique = _without_repeats([*(candidate_at(path) for path in registered_paths), *candidates, *self._others()])
+        made_models = self._made_models.list_models()
+        uploaded_candidates = self._upload_candidates(made_models, unique)
+        self._inspector.keep_only(
+            candidate.first for candidate in [*unique, candidate_for(self._guide), *uploaded_candidates]
+        )
         here = _LibraryContent(
             described=[
                 model for candidate in unique if (model := self._inspector.describe_model(candidate)) is not None
             ],
             attached=self.attachments.list_models(),
-            made=made,
+            made=made_models,
             alone={
                 str(candidate.first): model
-                for candidate in uploaded
+                for candidate in uploaded_candidates
                 if (model := self._inspector.describe_model(candidate)) is not None
             },
             guide=guide,
@@ -260,16 +266,16 @@ class Library:
             return False
         return bool(model.attached) or self._inspector.is_as_it_was(Path(model.path))
 
-    def _upload_candidates(self, made: Iterable[MadeModel], others: Iterable[Candidate]) -> list[Candidate]:
+    def _upload_candidates(self, made_models: Iterable[MadeModel], others: Iterable[Candidate]) -> list[Candidate]:
         """Return the weights that only made models have: those that were uploaded for them."""
         path_list = {str(candidate.first) for candidate in others} | {str(self._guide)}
         paths = dict.fromkeys(
             made_model.path
-            for made_model in made
+            for made_model in made_models
             if made_model.path not in path_list and Path(made_model.path).is_file()
         )
-        attached = self.attachments.folder
-        return [candidate_for(Path(path)) for path in paths if Path(path).parent != attached]
+        attached_folder = self.attachments.folder
+        return [candidate_for(Path(path)) for path in paths if Path(path).parent != attached_folder]
 
     def _describe_guide(self) -> ModelInfo:
         model = self._inspector.describe_model(candidate_for(self._guide))
@@ -291,8 +297,12 @@ class _LibraryContent(NamedTuple):
 def _name_models(content: _LibraryContent) -> list[ModelInfo]:
     """Return what is here under names that are unique, the Guide first."""
     usable = sorted(content.described, key=lambda model: model.path)
-    taken = {GUIDE_NAME, *(made_model.name for made_model in content.made), *(model.name for model in content.attached)}
-    with_names = [*naming.with_unique_names(usable, taken=taken), *content.attached]
+    taken_names = {
+        GUIDE_NAME,
+        *(made_model.name for made_model in content.made),
+        *(model.name for model in content.attached),
+    }
+    with_names = [*naming.with_unique_names(usable, taken_names=taken_names), *content.attached]
     others = add_made_models([content.guide, *with_names], content.made, content.alone)[1:]
     return [content.guide, *sorted(others, key=lambda model: model.name.casefold())]
 
@@ -311,10 +321,10 @@ def _absent_guide(path: Path, problem: str) -> ModelInfo:
 
 def _without_repeats(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Keep the first of several paths to the same file: links, or a registered file inside a model folder."""
-    seen: dict[object, Candidate] = {}
+    seen_files: dict[object, Candidate] = {}
     for candidate in candidates:
-        seen.setdefault(candidate.identity, candidate)
-    return list(seen.values())
+        seen_files.setdefault(candidate.identity, candidate)
+    return list(seen_files.values())
 
 
 def _absolute_path(path: Path) -> Path:
@@ -328,10 +338,10 @@ def _is_same(first: Path, second: Path) -> bool:
 _NO_TAG = frozenset({"", "latest"})
 
 
-def find_by_pull_name(models: Iterable[ModelInfo], typed: str) -> ModelInfo | None:
+def find_by_pull_name(models: Iterable[ModelInfo], typed_name: str) -> ModelInfo | None:
     """Return the model that was pulled by that name, the newest of several; None if there is none."""
     try:
-        reference = parse_reference(typed)
+        reference = parse_reference(typed_name)
     except BadRequest:
         return None
     if not reference.repository:
@@ -345,5 +355,5 @@ def _is_of(model: ModelInfo, repository: str, file: str, quantization: str) -> b
     origin = origin_of(Path(model.path))
     if origin is None or origin.repository.casefold() != repository.casefold() or model.preset is not None:
         return False
-    named = quantization_of(split_stem(PurePath(origin.path).name)) or model.quantization
-    return file in {"", origin.path} and quantization in {"", named.casefold()}
+    named_quantization = quantization_of(split_stem(PurePath(origin.path).name)) or model.quantization
+    return file in {"", origin.path} and quantization in {"", named_quantization.casefold()}

@@ -46,21 +46,30 @@ class MadeModelStore:
         content = self._json_file.read_value()
         return content.models if content else []
 
-    def put_model(self, made: MadeModel) -> None:
+    def put_model(self, made_model: MadeModel) -> None:
         """Keep one, in place of the one that had its name. Raises StorageFault."""
-        self._write_models([*self._all_but(made.name), made])
+        self._write_models([*self._all_but(made_model.name), made_model])
 
     def remove_model(self, name: str) -> MadeModel | None:
         """Forget one; return it, or None if there was none of that name. Raises StorageFault."""
         model = next(
-            (made for made in self.list_models() if naming.fold_name(made.name) == naming.fold_name(name)), None
+            (
+                made_model
+                for made_model in self.list_models()
+                if naming.fold_name(made_model.name) == naming.fold_name(name)
+            ),
+            None,
         )
         if model is not None:
             self._write_models(self._all_but(name))
         return model
 
     def _all_but(self, name: str) -> list[MadeModel]:
-        return [made for made in self.list_models() if naming.fold_name(made.name) != naming.fold_name(name)]
+        return [
+            made_model
+            for made_model in self.list_models()
+            if naming.fold_name(made_model.name) != naming.fold_name(name)
+        ]
 
     def _write_models(self, models: list[MadeModel]) -> None:
         self._json_file.write_value(_MadeContent(version=VERSION, models=models))
@@ -79,15 +88,15 @@ def check_name(name: str) -> str:
 
 
 def add_made_models(
-    models: Sequence[ModelInfo], made: Iterable[MadeModel], uploaded: dict[str, ModelInfo]
+    models: Sequence[ModelInfo], made_models: Iterable[MadeModel], uploaded_models: dict[str, ModelInfo]
 ) -> list[ModelInfo]:
     """Return the models with the made ones. `uploaded` are those whose weights are nobody else's, by path."""
     listing, bases = list(models), {model.path: model for model in models}
-    for made_model in made:
+    for made_model in made_models:
         base = bases.get(made_model.path)
-        if base is None and made_model.path in uploaded:
-            listing.append(_apply_preset(uploaded[made_model.path], made_model, base=""))
-            bases[made_model.path] = msgspec.structs.replace(uploaded[made_model.path], name=made_model.name)
+        if base is None and made_model.path in uploaded_models:
+            listing.append(_apply_preset(uploaded_models[made_model.path], made_model, base=""))
+            bases[made_model.path] = msgspec.structs.replace(uploaded_models[made_model.path], name=made_model.name)
         elif base is not None:
             listing.append(_apply_preset(base, made_model, base=base.name))
         else:
@@ -95,25 +104,26 @@ def add_made_models(
     return listing
 
 
-def _apply_preset(model: ModelInfo, made: MadeModel, *, base: str) -> ModelInfo:
+def _apply_preset(model: ModelInfo, made_model: MadeModel, *, base: str) -> ModelInfo:
     return msgspec.structs.replace(
         model,
-        name=made.name,
-        title=made.name,
+        name=made_model.name,
+        title=made_model.name,
         is_builtin=False,
-        modified_at=made.made_at,
-        preset=msgspec.structs.replace(made.preset, base=base),
+        modified_at=made_model.made_at,
+        preset=msgspec.structs.replace(made_model.preset, base=base),
     )
 
 
-def _orphan_model(made: MadeModel) -> ModelInfo:
+def _orphan_model(made_model: MadeModel) -> ModelInfo:
+    base = made_model.preset.base or Path(made_model.path).name
     return ModelInfo(
-        name=made.name,
-        title=made.name,
-        path=made.path,
+        name=made_model.name,
+        title=made_model.name,
+        path=made_model.path,
         format="gguf",
         size_bytes=0,
-        preset=made.preset,
-        modified_at=made.made_at,
-        problem=f"The model it was made from, {made.preset.base or Path(made.path).name}, is no longer here.",
+        preset=made_model.preset,
+        modified_at=made_model.made_at,
+        problem=f"The model it was made from, {base}, is no longer here.",
     )

@@ -41,13 +41,13 @@ def rename_model(model: ModelInfo, name: str, *, title: str = "", is_builtin: bo
     return msgspec.structs.replace(model, name=name, title=title or model.title, is_builtin=is_builtin)
 
 
-def with_unique_names(models: Iterable[ModelInfo], *, taken: Iterable[str]) -> list[ModelInfo]:
+def with_unique_names(models: Iterable[ModelInfo], *, taken_names: Iterable[str]) -> list[ModelInfo]:
     """Give each model a name of its own: a second of a name gets its quantisation or folder added, then a number."""
-    used = {fold_name(name) for name in taken}
+    used_names = {fold_name(name) for name in taken_names}
     with_names: list[ModelInfo] = []
     for model in models:
-        name = next(name for name in _possible_names(model) if fold_name(name) not in used)
-        used.add(fold_name(name))
+        name = next(name for name in _possible_names(model) if fold_name(name) not in used_names)
+        used_names.add(fold_name(name))
         with_names.append(rename_model(model, name))
     return with_names
 

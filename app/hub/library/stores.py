@@ -71,21 +71,25 @@ def find_stores(home: Home) -> list[ModelStore]:
 
 def other_models(home: Home, listings: FolderListings | None = None) -> list[Candidate]:
     """Return the models in them. `listings` is what is remembered of their folders from the last time."""
-    known = FolderListings() if listings is None else listings
+    known_listings = FolderListings() if listings is None else listings
     candidates: list[Candidate] = []
     for store in find_stores(home):
         is_ollama = store.title == OLLAMA
-        store_candidates = ollama_models(store.folder, known) if is_ollama else find_candidates([store.folder], known)
+        store_candidates = (
+            ollama_models(store.folder, known_listings)
+            if is_ollama
+            else find_candidates([store.folder], known_listings)
+        )
         candidates += [_mark_store(store.title, candidate) for candidate in store_candidates]
-    known.forget_unused()
+    known_listings.forget_unused()
     return candidates
 
 
 def ollama_models(folder: Path, listings: FolderListings | None = None) -> list[Candidate]:
     """Return the models of an Ollama folder by the names Ollama has for them; what is broken is left out."""
-    known = FolderListings() if listings is None else listings
+    known_listings = FolderListings() if listings is None else listings
     candidates = (
-        _blob_candidate(folder, manifest) for manifest in _iter_manifests(known, f"{folder}{os.sep}manifests")
+        _blob_candidate(folder, manifest) for manifest in _iter_manifests(known_listings, f"{folder}{os.sep}manifests")
     )
     return [candidate for candidate in candidates if candidate is not None]
 
@@ -121,7 +125,7 @@ def _weights_digest(manifest: str) -> str:
 
 
 @lru_cache(maxsize=MAX_MANIFESTS)
-def _weights_of(manifest: str, _size: int, _changed: int) -> str:
+def _weights_of(manifest: str, _size: int, _changed_at: int) -> str:
     """Return the digest a manifest names, read again once it changed."""
     try:
         with Path(manifest).open("rb") as file:
@@ -148,18 +152,18 @@ def _mark_store(title: str, candidate: Candidate) -> Candidate:
 
 def _lm_studio_stores(home: Home) -> Iterator[ModelStore]:
     usual = (home.folder / ".lmstudio/models", home.folder / ".cache/lm-studio/models")
-    chosen = _lm_studio_folder(home)
-    for folder in usual if chosen is None else (chosen,):
+    chosen_folder = _lm_studio_folder(home)
+    for folder in usual if chosen_folder is None else (chosen_folder,):
         yield ModelStore("LM Studio", folder)
 
 
 def _lm_studio_folder(home: Home) -> Path | None:
     try:
         with (home.folder / ".lmstudio/settings.json").open("rb") as file:
-            chosen = msgspec.json.decode(file.read(_SETTINGS_BYTES), type=_LmStudioSettings).downloadsFolder
+            chosen_folder = msgspec.json.decode(file.read(_SETTINGS_BYTES), type=_LmStudioSettings).downloadsFolder
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return Path(chosen) if chosen and Path(chosen).is_absolute() else None
+    return Path(chosen_folder) if chosen_folder and Path(chosen_folder).is_absolute() else None
 
 
 def _llama_cpp_stores(home: Home) -> Iterator[ModelStore]:
@@ -182,9 +186,9 @@ def _gpt4all_stores(home: Home) -> Iterator[ModelStore]:
 
 
 def _ollama_stores(home: Home) -> Iterator[ModelStore]:
-    named = home.variable_folders.get("OLLAMA_MODELS")
-    yield ModelStore(OLLAMA, named or home.folder / ".ollama/models")
-    if home.system == "linux" and not named:
+    named_folder = home.variable_folders.get("OLLAMA_MODELS")
+    yield ModelStore(OLLAMA, named_folder or home.folder / ".ollama/models")
+    if home.system == "linux" and not named_folder:
         yield ModelStore(OLLAMA, Path("/usr/share/ollama/.ollama/models"))
 
 

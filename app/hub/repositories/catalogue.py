@@ -61,9 +61,9 @@ class CatalogueRefused(Conflict):
 class ModelCatalogue:
     """The list in force: the one that was fetched, where there is one whose signature holds, else the shipped one."""
 
-    def __init__(self, file: Path, shipped: Path = SHIPPED) -> None:
+    def __init__(self, file: Path, shipped_file: Path = SHIPPED) -> None:
         self._json_file = JsonFile(file, _SignedCatalogue, "the catalogue")
-        self._shipped = shipped
+        self._shipped = shipped_file
         self._lock = threading.Lock()
         self._content: CatalogueContent | None = None
         self._key = ""
@@ -77,13 +77,13 @@ class ModelCatalogue:
                 self._content, self._key = self._newest_content(key), key
             return self._content
 
-    def find_match(self, typed: str, *, key: str = "") -> "CatalogueMatch | None":
+    def find_match(self, typed_name: str, *, key: str = "") -> "CatalogueMatch | None":
         """Return what a short name means: "qwen3:8b", "qwen3-8b", "qwen3:8b-q8_0", or the usual size without a tag."""
-        return self._read_names(key).find_match(typed)
+        return self._read_names(key).find_match(typed_name)
 
-    def list_pull_names(self, typed: str, *, key: str = "") -> list[str]:
+    def list_pull_names(self, typed_name: str, *, key: str = "") -> list[str]:
         """Return by which names a short one may have been pulled: "owner/name:Q8_0", in every format it can mean."""
-        match = self.find_match(typed, key=key)
+        match = self.find_match(typed_name, key=key)
         if match is None:
             return []
         tag = f":{match.quantization}" if match.quantization else ""
@@ -102,9 +102,9 @@ class ModelCatalogue:
         entry = self.find_repository(repository)
         return entry.list_branches(repository) if entry is not None else []
 
-    def list_nearest(self, typed: str, *, key: str = "") -> list[str]:
+    def list_nearest(self, typed_name: str, *, key: str = "") -> list[str]:
         """Return the three names that are written most like one that is unknown."""
-        return self._read_names(key).list_nearest(typed)
+        return self._read_names(key).list_nearest(typed_name)
 
     def fetch_newest(self, url: str, key: str) -> CatalogueContent:
         """Fetch the list anew. Raises CatalogueRefused, BadRequest without address and key, or what fetching does."""
@@ -118,13 +118,15 @@ class ModelCatalogue:
             remote.read_small_file(url, MAX_BYTES),
             remote.read_small_file(f"{url}.sig", MAX_BYTES).decode("latin-1"),
         )
-        signed = _SignedCatalogue(content=content, signature=_decode_base64(signature))
+        signed_catalogue = _SignedCatalogue(content=content, signature=_decode_base64(signature))
         with self._lock:
-            fresh, known = _check_signature(signed, key), self._newest_content(key)
-            if fresh.issued < known.issued:
-                sentence = f"The catalogue from {fresh.issued} is older than the current one, from {known.issued}."
+            fresh, known_content = _check_signature(signed_catalogue, key), self._newest_content(key)
+            if fresh.issued < known_content.issued:
+                sentence = (
+                    f"The catalogue from {fresh.issued} is older than the current one, from {known_content.issued}."
+                )
                 raise CatalogueRefused(sentence)
-            self._json_file.write_value(signed)
+            self._json_file.write_value(signed_catalogue)
             self._content, self._key = fresh, key
             return fresh
 
@@ -137,14 +139,18 @@ class ModelCatalogue:
         return self._names[1]
 
     def _newest_content(self, key: str) -> CatalogueContent:
-        shipped = parse_catalogue(self._shipped.read_bytes())
-        fetched = self._read_fetched(key) if key else None
-        return fetched if fetched is not None and fetched.issued >= shipped.issued else shipped
+        shipped_content = parse_catalogue(self._shipped.read_bytes())
+        fetched_content = self._read_fetched(key) if key else None
+        return (
+            fetched_content
+            if fetched_content is not None and fetched_content.issued >= shipped_content.issued
+            else shipped_content
+        )
 
     def _read_fetched(self, key: str) -> CatalogueContent | None:
-        signed = self._json_file.read_value()
+        signed_catalogue = self._json_file.read_value()
         try:
-            return _check_signature(signed, key) if signed else None
+            return _check_signature(signed_catalogue, key) if signed_catalogue else None
         except (CatalogueRefused, StorageFault):
             return None
 
@@ -175,10 +181,10 @@ def parse_catalogue(content: bytes) -> CatalogueContent:
     return content_read
 
 
-def _check_signature(signed: _SignedCatalogue, key: str) -> CatalogueContent:
-    if not is_signed(signed.content, signed.signature, _decode_base64(key)):
+def _check_signature(signed_catalogue: _SignedCatalogue, key: str) -> CatalogueContent:
+    if not is_signed(signed_catalogue.content, signed_catalogue.signature, _decode_base64(key)):
         raise CatalogueRefused("The catalogue's signature is not valid.", hint="The current one stays in use.")
-    return parse_catalogue(signed.content)
+    return parse_catalogue(signed_catalogue.content)
 
 
 def _decode_base64(text: str) -> bytes:

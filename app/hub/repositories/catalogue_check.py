@@ -80,7 +80,7 @@ def _list_differences(entry: CatalogueEntry, kind: str, place: str, hub: _HubPla
         )
         if kind.startswith("exl") and not branch:
             variants = read_offer(
-                hub.endpoint, name, token=hub.token, preferred=entry.list_branches(name)
+                hub.endpoint, name, token=hub.token, preferred_names=entry.list_branches(name)
             ).list_variants()
         else:
             variants = [] if kind == _BROWSER_FORMAT else variants_of(repository)
@@ -95,9 +95,9 @@ def _list_differences(entry: CatalogueEntry, kind: str, place: str, hub: _HubPla
         return
     if kind != _BROWSER_FORMAT and (sentence := _compare_files(entry, kind, variants)):
         yield CatalogueDifference(entry.title, kind, place, sentence)
-    for rate, known in entry.branches.get(place, {}).items():
-        if sentence := _compare_branch(entry, kind, rate, known, variants):
-            yield CatalogueDifference(entry.title, kind, f"{name}@{known or rate}", sentence)
+    for rate, known_branch in entry.branches.get(place, {}).items():
+        if sentence := _compare_branch(entry, kind, rate, known_branch, variants):
+            yield CatalogueDifference(entry.title, kind, f"{name}@{known_branch or rate}", sentence)
 
 
 def _compare_branch(entry: CatalogueEntry, kind: str, rate: str, branch: str, variants: Sequence[ModelVariant]) -> str:
@@ -108,29 +108,33 @@ def _compare_branch(entry: CatalogueEntry, kind: str, rate: str, branch: str, va
         if there:
             return f"is the branch {there[0].revision}, which the catalogue does not name"
     if not there:
-        known = ", ".join(variant.revision for variant in variants if variant.revision)
-        return f"is not there; the branches with weights are {known}" if known else "is not there, nor any other branch"
+        known_branches = ", ".join(variant.revision for variant in variants if variant.revision)
+        return (
+            f"is not there; the branches with weights are {known_branches}"
+            if known_branches
+            else "is not there, nor any other branch"
+        )
     facts = catalogue_facts(entry, rate, format=kind)
     if facts is None:
         return ""
-    expected = download_bytes(entry, facts, has_vision=True, has_draft=True)
+    expected_bytes = download_bytes(entry, facts, has_vision=True, has_draft=True)
     weight = there[0].size_bytes
-    if abs(weight - expected) <= _SIZE_TOLERANCE * expected:
+    if abs(weight - expected_bytes) <= _SIZE_TOLERANCE * expected_bytes:
         return ""
-    return f"weighs {words.format_bytes(weight)}, where {words.format_bytes(expected)} are expected of {rate}"
+    return f"weighs {words.format_bytes(weight)}, where {words.format_bytes(expected_bytes)} are expected of {rate}"
 
 
 def _compare_files(entry: CatalogueEntry, kind: str, variants: Sequence[ModelVariant]) -> str:
-    fitting = [
+    fitting_files = [
         variant
         for variant in variants
         if variant.format == kind or (variant.format == "safetensors" and kind not in _OWN_FILES)
     ]
-    if not fitting:
+    if not fitting_files:
         return f"has nothing in {kind}, but {', '.join(dict.fromkeys(variant.format for variant in variants))}"
     if entry.parameters < _FEWEST_PARAMETERS:
         return ""
-    bits = [variant.size_bytes * 8 / entry.parameters for variant in fitting]
+    bits = [variant.size_bytes * 8 / entry.parameters for variant in fitting_files]
     if max(bits) < _LEAST_BITS or min(bits) > _MOST_BITS:
         return f"has {max(bits):.2g} bits for each parameter that the catalogue counts"
     return ""

@@ -115,8 +115,12 @@ class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     def list_branches(self, repository: str) -> list[str]:
         """Return the branches of a repository that are known by name."""
-        named = (known for place, known in self.branches.items() if place.casefold() == repository.casefold())
-        return [branch for known in named for branch in known.values() if branch]
+        named_branches = (
+            known_branches
+            for place, known_branches in self.branches.items()
+            if place.casefold() == repository.casefold()
+        )
+        return [branch for known_branches in named_branches for branch in known_branches.values() if branch]
 
     @property
     def problem(self) -> str:

@@ -60,17 +60,17 @@ def with_head(entry: CatalogueEntry, facts: ModelFacts) -> ModelFacts:
     The head is a layer that attends like the others; publishers store it in more bits than the model.
     """
     has_head = any(place in entry.draft_repositories for place in entry.repositories.get(facts.format, []))
-    attending = next((layer for layer in facts.layers if layer.attention is not AttentionKind.NONE), None)
-    if not has_head or not entry.draft_parameters or attending is None or facts.has_draft_head:
+    attention_layer = next((layer for layer in facts.layers if layer.attention is not AttentionKind.NONE), None)
+    if not has_head or not entry.draft_parameters or attention_layer is None or facts.has_draft_head:
         return facts
-    layer = msgspec.structs.replace(attending, is_draft=True, window=0, experts=0, experts_used=0)
-    drafting = msgspec.structs.replace(facts, layers=[*facts.layers, layer])
+    layer = msgspec.structs.replace(attention_layer, is_draft=True, window=0, experts=0, experts_used=0)
+    drafting_facts = msgspec.structs.replace(facts, layers=[*facts.layers, layer])
     size = round(entry.draft_parameters * _DRAFT_BITS.get(facts.format, _PLAIN_BITS) / 8)
     head = msgspec.structs.replace(
         _group(WeightKind.DRAFT, None, entry.draft_parameters), type="draft", bytes=size, padded_bytes=size
     )
     return msgspec.structs.replace(
-        drafting,
+        drafting_facts,
         weights=[*facts.weights, head],
         parameters=facts.parameters + entry.draft_parameters,
         file_bytes=facts.file_bytes + size,
@@ -82,9 +82,9 @@ def download_bytes(entry: CatalogueEntry, facts: ModelFacts, *, has_vision: bool
 
     GGUF keeps what lets a model see in a file of its own.
     """
-    stated = entry.build_bytes.get(f"{facts.format} {facts.quantization}")
-    if stated:
-        return stated
+    stated_bytes = entry.build_bytes.get(f"{facts.format} {facts.quantization}")
+    if stated_bytes:
+        return stated_bytes
     in_facts = sum(group.elements for group in facts.weights if group.kind is WeightKind.DRAFT)
     draft = entry.draft_parameters if has_draft and not in_facts else 0
     text = facts.parameters - in_facts
@@ -154,17 +154,17 @@ def _layer_sizes(entry: CatalogueEntry) -> _LayerSizes:
     body, column = _body_elements(entry) // entry.layers, 3 * entry.hidden
     if entry.experts:
         return _stated_sizes(entry, body, column)
-    mixing = min(entry.hidden * (2 * entry.hidden + 2 * entry.kv_heads * entry.head_dim), body // 2)
+    mixing_elements = min(entry.hidden * (2 * entry.hidden + 2 * entry.kv_heads * entry.head_dim), body // 2)
     active = (entry.active_parameters - _embedding_elements(entry)) // entry.layers
     if not entry.active_parameters or active >= body:
-        width = (body - mixing) // (column * _BLOCK) * _BLOCK
+        width = (body - mixing_elements) // (column * _BLOCK) * _BLOCK
         dense = column * width
         return _LayerSizes(mixing=body - dense, routed=0, dense=dense, width=width)
-    mixing = min(mixing, max(entry.hidden, active // 2))
-    share = min(_EXPERT_SHARE, (active - mixing) / (body - mixing))
+    mixing_elements = min(mixing_elements, max(entry.hidden, active // 2))
+    share = min(_EXPERT_SHARE, (active - mixing_elements) / (body - mixing_elements))
     expert = column * _EXPERT_WIDTH
     experts = max(1, int((body - active) / (1 - share) / expert))
-    dense = max(0, body - mixing - experts * expert) // (column * _BLOCK) * column * _BLOCK
+    dense = max(0, body - mixing_elements - experts * expert) // (column * _BLOCK) * column * _BLOCK
     return _LayerSizes(
         mixing=body - experts * expert - dense,
         routed=experts * expert,
@@ -177,10 +177,10 @@ def _layer_sizes(entry: CatalogueEntry) -> _LayerSizes:
 
 def _stated_sizes(entry: CatalogueEntry, body: int, column: int) -> _LayerSizes:
     """Return the division that the entry's experts leave: the rest is read for every token."""
-    routed = min(body, entry.experts * entry.expert_width * column)
+    routed_elements = min(body, entry.experts * entry.expert_width * column)
     return _LayerSizes(
-        mixing=body - routed,
-        routed=routed,
+        mixing=body - routed_elements,
+        routed=routed_elements,
         dense=0,
         width=entry.expert_width,
         experts=entry.experts,
@@ -189,12 +189,12 @@ def _stated_sizes(entry: CatalogueEntry, body: int, column: int) -> _LayerSizes:
 
 
 def _list_layers(entry: CatalogueEntry) -> Iterator[Layer]:
-    sizes, attending = _layer_sizes(entry), _full_layer(entry)
-    other = _other_layer(entry, attending)
+    sizes, attention_layer = _layer_sizes(entry), _full_layer(entry)
+    other = _other_layer(entry, attention_layer)
     for index in range(entry.layers):
         is_full = not entry.full_every or (index + 1) % entry.full_every == 0
         yield msgspec.structs.replace(
-            attending if is_full else other,
+            attention_layer if is_full else other,
             feed_forward=sizes.width,
             experts=sizes.experts,
             experts_used=sizes.experts_used,
@@ -210,7 +210,7 @@ def _full_layer(entry: CatalogueEntry) -> Layer:
     return Layer(heads=heads, kv_heads=entry.kv_heads, key_dim=width, value_dim=width)
 
 
-def _other_layer(entry: CatalogueEntry, attending: Layer) -> Layer:
+def _other_layer(entry: CatalogueEntry, attention_layer: Layer) -> Layer:
     """Return one of the layers between them."""
     if entry.attention in _STATEFUL:
         is_conv = entry.attention is CatalogueAttention.HYBRID_CONV
@@ -219,8 +219,8 @@ def _other_layer(entry: CatalogueEntry, attending: Layer) -> Layer:
     if entry.window:
         is_chunked = entry.attention is CatalogueAttention.CHUNKED
         kind = AttentionKind.CHUNKED if is_chunked else AttentionKind.SLIDING
-        return msgspec.structs.replace(attending, attention=kind, window=entry.window)
-    return attending
+        return msgspec.structs.replace(attention_layer, attention=kind, window=entry.window)
+    return attention_layer
 
 
 def _list_weights(entry: CatalogueEntry, layers: list[Layer]) -> Iterator[WeightGroup]:

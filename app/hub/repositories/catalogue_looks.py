@@ -22,8 +22,8 @@ class CatalogueLooks:
 
     def read_seen(self) -> frozenset[str] | None:
         """Return the models of the last look; None before the first, when nothing can be new."""
-        seen = self._json_file.read_value()
-        return None if seen is None else frozenset(seen.bases)
+        seen_ids = self._json_file.read_value()
+        return None if seen_ids is None else frozenset(seen_ids.bases)
 
     def note_look(self, bases: Iterable[str]) -> None:
         """Remember what somebody has seen now. Raises StorageFault."""

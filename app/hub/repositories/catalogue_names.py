@@ -66,9 +66,9 @@ class NameIndex:
             for head in dict.fromkeys(name.partition(":")[0] for name in entry.names):
                 self._by_head[head].append(entry)
 
-    def find_match(self, typed: str) -> CatalogueMatch | None:
+    def find_match(self, typed_name: str) -> CatalogueMatch | None:
         """Return the model that a name means; None where it means none, or might mean several."""
-        text = typed.strip().casefold()
+        text = typed_name.strip().casefold()
         if len(text) > _LONGEST:
             return None
         entry = self._find_name(text)
@@ -83,9 +83,9 @@ class NameIndex:
         match = CatalogueMatch(entry=entry, format=weights.format, quantization=weights.quantization, bits=weights.bits)
         return match if not match.format or match.list_repositories(match.format) else None
 
-    def list_nearest(self, typed: str) -> list[str]:
+    def list_nearest(self, typed_name: str) -> list[str]:
         """Return the names of the three models that are written most like this."""
-        text = typed.strip().casefold()[:_LONGEST]
+        text = typed_name.strip().casefold()[:_LONGEST]
         likeness = {
             entry.name: max(difflib.SequenceMatcher(None, text, name).ratio() for name in entry.names)
             for entry in self._entries
@@ -109,13 +109,13 @@ class NameIndex:
         """Return the size whose names say all that a tag says: "14b-qwen-distill", "30b-a3b-instruct-2507"."""
         head, _, tag = name.partition(":")
         words = name_words(tag)
-        fitting = {
-            entry.name: (sum(word in spoken for word in words), entry)
+        fitting_entries = {
+            entry.name: (sum(word in name_tokens for word in words), entry)
             for entry in self._by_head.get(head, [])
-            if (spoken := _words_of(entry)).issuperset(set(words) - _EMPTY_WORDS)
+            if (name_tokens := _words_of(entry)).issuperset(set(words) - _EMPTY_WORDS)
         }
-        most = max((score for score, _ in fitting.values()), default=0)
-        best = [entry for score, entry in fitting.values() if score == most and most]
+        most = max((score for score, _ in fitting_entries.values()), default=0)
+        best = [entry for score, entry in fitting_entries.values() if score == most and most]
         usual = self._by_name.get(f"{head}:{words[0]}") if words else None
         return best[0] if len(best) == 1 else next((entry for entry in best if entry is usual), None)
 
@@ -125,15 +125,15 @@ def _index_words(entries: Iterable[CatalogueEntry], *, skip: frozenset[str]) -> 
     by_words: dict[tuple[str, ...], CatalogueEntry] = {}
     for spellings in (lambda entry: entry.names, lambda entry: [entry.title], lambda entry: [entry.base]):
         level: dict[tuple[str, ...], set[str]] = defaultdict(set)
-        named: dict[tuple[str, ...], CatalogueEntry] = {}
+        entry_by_words: dict[tuple[str, ...], CatalogueEntry] = {}
         for entry in entries:
-            for spelling in spellings(entry):
-                key = _without(name_words(spelling), skip)
+            for name_spelling in spellings(entry):
+                key = _without(name_words(name_spelling), skip)
                 level[key].add(entry.name)
-                named[key] = entry
+                entry_by_words[key] = entry
         for key, owners in level.items():
             if len(owners) == 1:
-                by_words.setdefault(key, named[key])
+                by_words.setdefault(key, entry_by_words[key])
     return by_words
 
 
@@ -152,12 +152,12 @@ def _split_weights(text: str) -> _WeightWords | None:
     words = [part for part in parts if part in _FORMAT_WORDS]
     if "qat" in re.split(r"[-_.:]", text) or len(words) > 1:
         return None
-    kept = re.sub(r"[-_.:]+$", "", re.sub(r"([-_.:])[-_.]+", r"\1", "".join(p for p in parts if p not in words)))
-    weights = _weights_of(kept, label)
-    named = words[0] if words else ""
-    if not named or weights.format in {"", named}:
-        return weights._replace(format=weights.format or named)
-    return None if weights.format != "gguf" else weights._replace(format=named)
+    kept_name = re.sub(r"[-_.:]+$", "", re.sub(r"([-_.:])[-_.]+", r"\1", "".join(p for p in parts if p not in words)))
+    weights = _weights_of(kept_name, label)
+    first_word = words[0] if words else ""
+    if not first_word or weights.format in {"", first_word}:
+        return weights._replace(format=weights.format or first_word)
+    return None if weights.format != "gguf" else weights._replace(format=first_word)
 
 
 def _weights_of(name: str, label: str) -> _WeightWords:

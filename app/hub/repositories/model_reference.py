@@ -53,72 +53,72 @@ def parse_reference(text: str, *, endpoint: str = "") -> ModelReference:
 
     Raises BadRequest (bad_model_name) with what would be understood.
     """
-    typed = text.strip()
-    if not typed or len(typed) > _LONGEST or not typed.isprintable():
+    typed_text = text.strip()
+    if not typed_text or len(typed_text) > _LONGEST or not typed_text.isprintable():
         raise _bad_reference(text)
-    library = _LIBRARY.match(typed)
-    if library is not None and "/" not in typed[library.end() :]:
-        return _parse_name(typed[library.end() :], typed)
-    scheme, separator, rest = typed.partition("://")
+    library = _LIBRARY.match(typed_text)
+    if library is not None and "/" not in typed_text[library.end() :]:
+        return _parse_name(typed_text[library.end() :], typed_text)
+    scheme, separator, rest = typed_text.partition("://")
     if separator:
-        return _parse_address(scheme.lower(), rest, typed, endpoint)
-    host, slash, path = typed.partition("/")
+        return _parse_address(scheme.lower(), rest, typed_text, endpoint)
+    host, slash, path = typed_text.partition("/")
     if slash and host.lower() in _HOSTS:
-        return _parse_name(path, typed)
-    return _parse_name(typed, typed)
+        return _parse_name(path, typed_text)
+    return _parse_name(typed_text, typed_text)
 
 
-def _parse_address(scheme: str, rest: str, typed: str, endpoint: str) -> ModelReference:
+def _parse_address(scheme: str, rest: str, typed_text: str, endpoint: str) -> ModelReference:
     if scheme in {"hf", "huggingface"}:
-        return _parse_name(rest, typed)
+        return _parse_name(rest, typed_text)
     own = urlsplit(endpoint).netloc.lower()
     try:
-        parts = urlsplit(typed)
+        parts = urlsplit(typed_text)
         host = (parts.hostname or "").lower()
         is_hub = host in _HOSTS or (own and parts.netloc.lower() == own)
     except ValueError:
-        raise _bad_reference(typed) from None
+        raise _bad_reference(typed_text) from None
     if scheme not in {"http", "https"} or not is_hub or parts.username:
         raise BadRequest(
-            f"Models are downloaded from the hub, not from {quote_value(host or typed)}.",
+            f"Models are downloaded from the hub, not from {quote_value(host or typed_text)}.",
             hint="Write owner/name, or download the file yourself and use `roundhouse import`.",
             code="bad_model_name",
         )
-    return _parse_page([unquote(step) for step in parts.path.split("/") if step], typed)
+    return _parse_page([unquote(step) for step in parts.path.split("/") if step], typed_text)
 
 
-def _parse_page(steps: list[str], typed: str) -> ModelReference:
+def _parse_page(steps: list[str], typed_text: str) -> ModelReference:
     """Read the path of one of the hub's pages: owner/name[/tree|blob|resolve/revision[/file]]."""
     if len(steps) <= 2 or steps[2] not in _PAGES:  # noqa: PLR2004 -- owner and name
-        return _parse_name("/".join(steps), typed)
+        return _parse_name("/".join(steps), typed_text)
     owner, name, page, *more = steps
     if not more:
-        raise _bad_reference(typed)
-    reference = _parse_name(f"{owner}/{name}", typed)
+        raise _bad_reference(typed_text)
+    reference = _parse_name(f"{owner}/{name}", typed_text)
     file = "/".join(more[1:]) if page != "tree" else ""
-    return _check_reference(msgspec.structs.replace(reference, revision=more[0], file=file), typed)
+    return _check_reference(msgspec.structs.replace(reference, revision=more[0], file=file), typed_text)
 
 
-def _parse_name(text: str, typed: str) -> ModelReference:
+def _parse_name(text: str, typed_text: str) -> ModelReference:
     rest, _, tag = text.rstrip("/").partition(":")
     name, _, revision = rest.partition("@")
     steps = name.split("/")
     if any(not _PART.fullmatch(step) for step in steps[:2]) or (tag and not _TAG.fullmatch(tag)):
-        raise _bad_reference(typed)
+        raise _bad_reference(typed_text)
     if len(steps) == 1:
         return ModelReference(catalogue=name, revision=revision, quantization=tag)
     repository, file = "/".join(steps[:2]), "/".join(steps[2:])
     return _check_reference(
-        ModelReference(repository=repository, revision=revision, quantization=tag, file=file), typed
+        ModelReference(repository=repository, revision=revision, quantization=tag, file=file), typed_text
     )
 
 
-def _check_reference(reference: ModelReference, typed: str) -> ModelReference:
+def _check_reference(reference: ModelReference, typed_text: str) -> ModelReference:
     steps = reference.file.split("/") if reference.file else []
     if any(step in {"", ".", ".."} or "\\" in step for step in steps):
-        raise _bad_reference(typed)
+        raise _bad_reference(typed_text)
     if reference.revision and (not _REVISION.fullmatch(reference.revision) or ".." in reference.revision):
-        raise _bad_reference(typed)
+        raise _bad_reference(typed_text)
     return reference
 
 

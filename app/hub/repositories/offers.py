@@ -54,7 +54,7 @@ class RepositoryOffer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_offer(
-    endpoint: str, name: str, *, revision: str = "", token: str = "", preferred: Collection[str] = ()
+    endpoint: str, name: str, *, revision: str = "", token: str = "", preferred_names: Collection[str] = ()
 ) -> RepositoryOffer:
     """Return what a repository offers; of a revision that was named, that alone. Raises as `read_repository` does.
 
@@ -68,7 +68,7 @@ def read_offer(
         names = [branch for branch in read_branches(endpoint, name, token=token) if _rate_name(branch)]
     except RoundhouseError:  # what is known already can still be shown
         names = []
-    names.sort(key=lambda branch: (branch not in preferred, len(branch)))
+    names.sort(key=lambda branch: (branch not in preferred_names, len(branch)))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         read = pool.map(lambda branch: _read_branch(endpoint, name, branch, token), names[:_MOST_BRANCHES])
         return RepositoryOffer(repository=repository, branches=[answer for answer in read if answer is not None])
@@ -81,20 +81,24 @@ def facts_of(offer: RepositoryOffer, endpoint: str, token: str = "") -> tuple[Re
     """
     from app.hub.facts.remote import read_remote_facts  # noqa: PLC0415 -- the gateway starts without it
 
-    offered = offer.list_variants()
-    read = next((variant for variant in offered if variant_label(variant) == offer.read), None) if offer.facts else None
+    offered_variants = offer.list_variants()
+    read = (
+        next((variant for variant in offered_variants if variant_label(variant) == offer.read), None)
+        if offer.facts
+        else None
+    )
     if read is None:
-        read = _middle_variant(offered)
-        known = read_remote_facts(
+        read = _middle_variant(offered_variants)
+        known_facts = read_remote_facts(
             offer.repository.name,
             filename=read.first if read.format == "gguf" else "",
             revision=offer.home_of(read).commit,
             endpoint=endpoint,
             token=token,
         )
-        offer = msgspec.structs.replace(offer, read=variant_label(read), facts=known)
+        offer = msgspec.structs.replace(offer, read=variant_label(read), facts=known_facts)
     assert offer.facts is not None  # noqa: S101 -- for the type checker: read just now, or before
-    return offer, _derive_facts(offer.facts, read, offered)
+    return offer, _derive_facts(offer.facts, read, offered_variants)
 
 
 def variant_label(variant: ModelVariant) -> str:
@@ -102,31 +106,35 @@ def variant_label(variant: ModelVariant) -> str:
     return f"{variant.format}:{variant.quantization}:{variant.first}:{variant.revision}"
 
 
-def _derive_facts(known: ModelFacts, read: ModelVariant, offered: list[ModelVariant]) -> dict[str, ModelFacts]:
+def _derive_facts(
+    known_facts: ModelFacts, read: ModelVariant, offered_variants: list[ModelVariant]
+) -> dict[str, ModelFacts]:
     from app.hub.shapes import requantize  # noqa: PLC0415 -- as above
 
-    by_label = {variant_label(read): msgspec.structs.replace(known, file_bytes=read.size_bytes)}
+    by_label = {variant_label(read): msgspec.structs.replace(known_facts, file_bytes=read.size_bytes)}
     if read.revision:
         by_label[variant_label(read)] = msgspec.structs.replace(
             by_label[variant_label(read)], quantization=read.quantization
         )
-    for other in offered:
+    for other in offered_variants:
         if other is read or not other.quantization or other.format != read.format:
             continue
         try:
-            changed = requantize(known, _plain_quantization(other))
+            changed_facts = requantize(known_facts, _plain_quantization(other))
         except RoundhouseError:  # a mixture nobody wrote down: it can still be named
             continue
         by_label[variant_label(other)] = msgspec.structs.replace(
-            changed, quantization=other.quantization, file_bytes=other.size_bytes
+            changed_facts, quantization=other.quantization, file_bytes=other.size_bytes
         )
     return by_label
 
 
-def _middle_variant(offered: list[ModelVariant]) -> ModelVariant:
+def _middle_variant(offered_variants: list[ModelVariant]) -> ModelVariant:
     """Return the variant to read: the usual one, or one that every reader knows."""
-    ggufs = [variant for variant in offered if variant.format == "gguf"]
-    return next((variant for variant in ggufs if variant.quantization == USUAL), ggufs[-1] if ggufs else offered[0])
+    ggufs = [variant for variant in offered_variants if variant.format == "gguf"]
+    return next(
+        (variant for variant in ggufs if variant.quantization == USUAL), ggufs[-1] if ggufs else offered_variants[0]
+    )
 
 
 def _exl_format(repository: Repository) -> str:

@@ -115,7 +115,7 @@ def search_hub(endpoint: str, query: HubQuery, *, token: str = "") -> SearchPage
     address = f"{remote.endpoint}/api/models?{urlencode(list(_query_parameters(query)))}"
     with remote.open_address(address, {}) as answer:
         content = remote.read_answer(answer, MAX_ANSWER_BYTES)
-        following = _next_cursor(answer.headers.get("Link", ""))
+        next_cursor = _next_cursor(answer.headers.get("Link", ""))
     try:
         items = msgspec.json.decode(content, type=list[_Item], strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -123,7 +123,7 @@ def search_hub(endpoint: str, query: HubQuery, *, token: str = "") -> SearchPage
             "The hub's answer could not be understood.", hint="Try again later.", code="hub_unreachable"
         ) from None
     hits = (_build_hit(item) for item in items if REPOSITORY.fullmatch(item.id))
-    return SearchPage(listed=[hit for hit in hits if _fits_query(hit.found, query)], next=following)
+    return SearchPage(listed=[hit for hit in hits if _fits_query(hit.found, query)], next=next_cursor)
 
 
 def _query_parameters(query: HubQuery) -> Iterator[tuple[str, str]]:
@@ -173,9 +173,9 @@ def _fits_query(repository: HubSearchHit, query: HubQuery) -> bool:
     return query.days is None or _is_since(repository.modified, datetime.now(UTC) - timedelta(days=query.days))
 
 
-def _is_since(modified: str, then: datetime) -> bool:
+def _is_since(modified_at: str, then: datetime) -> bool:
     try:
-        return datetime.fromisoformat(modified) >= then
+        return datetime.fromisoformat(modified_at) >= then
     except (TypeError, ValueError):  # nothing said, or without a zone
         return False
 
@@ -217,11 +217,11 @@ def _guess_formats(item: _Item, files: Iterable[str], tags: set[str]) -> Iterato
     if "mlc-chat-config.json" in names:
         yield "mlc"
     words = tags | {(item.library_name or "").casefold()} | set(re.split(r"[-_/. ]", item.id.casefold()))
-    packed = next((kind for kind in _PACKED if kind in words), "")
-    if packed in {"exl2", "exl3"}:  # the main branch often holds a description only
-        yield packed
+    packed_format = next((kind for kind in _PACKED if kind in words), "")
+    if packed_format in {"exl2", "exl3"}:  # the main branch often holds a description only
+        yield packed_format
     elif ".safetensors" in suffixes and "config.json" in names:
-        yield packed or "safetensors"
+        yield packed_format or "safetensors"
 
 
 def _list_quantizations(repository: str, files: Iterable[str]) -> list[str]:
@@ -246,9 +246,10 @@ def _count_parameters(item: _Item) -> int | None:
 def _find_base(tags: Iterable[str]) -> tuple[str, str]:
     """Return the relation to the repository it was made from, and that; the first that says how."""
     relations = [tag.removeprefix("base_model:").rpartition(":") for tag in tags if tag.startswith("base_model:")]
-    known = [(relation, base) for relation, _, base in relations if REPOSITORY.fullmatch(base)]
+    known_relations = [(relation, base) for relation, _, base in relations if REPOSITORY.fullmatch(base)]
     return next(
-        (relation_and_base for relation_and_base in known if relation_and_base[0]), known[0] if known else ("", "")
+        (relation_and_base for relation_and_base in known_relations if relation_and_base[0]),
+        known_relations[0] if known_relations else ("", ""),
     )
 
 
@@ -266,11 +267,13 @@ def group_cards(hits: Sequence[RepositoryHit]) -> list[HubCard]:
     """Return one card per model, in the order in which the models were found first."""
     by_name = {hit.found.repository: hit for hit in hits}
     bases = {hit.found.repository: _find_origin(hit, by_name) for hit in hits}
-    known = {fold_repository(base): base for base in bases.values() if base}
+    known_bases = {fold_repository(base): base for base in bases.values() if base}
     groups: dict[str, list[HubSearchHit]] = {}
     titles: dict[str, str] = {}
     for hit in hits:
-        base = bases[hit.found.repository] or known.get(fold_repository(hit.found.repository), hit.found.repository)
+        base = bases[hit.found.repository] or known_bases.get(
+            fold_repository(hit.found.repository), hit.found.repository
+        )
         key = fold_repository(base) if base == hit.found.repository and not _is_original(hit.found) else base.casefold()
         groups.setdefault(key, []).append(hit.found)
         titles.setdefault(key, base)
@@ -311,17 +314,19 @@ def _is_same_model(hit: RepositoryHit) -> bool:
 
 
 def _build_card(base: str, repositories: Sequence[HubSearchHit]) -> HubCard:
-    ordered = sorted(
+    ordered_repositories = sorted(
         repositories, key=lambda repository: (bool(repository.problem), -repository.downloads, repository.repository)
     )
-    original = next((repository for repository in ordered if repository.repository == base), None)
-    known = [repository for repository in ([original] if original else []) + ordered if repository.parameters]
+    original = next((repository for repository in ordered_repositories if repository.repository == base), None)
+    known_parameters = [
+        repository for repository in ([original] if original else []) + ordered_repositories if repository.parameters
+    ]
     return HubCard(
         base=base,
         title=_card_title(base),
-        repositories=ordered,
-        parameters=known[0].parameters if known else None,
-        downloads=sum(repository.downloads for repository in ordered),
+        repositories=ordered_repositories,
+        parameters=known_parameters[0].parameters if known_parameters else None,
+        downloads=sum(repository.downloads for repository in ordered_repositories),
     )
 
 

@@ -99,8 +99,8 @@ def companions_of(repository: Repository) -> list[tuple[CompanionKind, RepoFile]
     kinds = [(kind_by_name(file.path), file) for file in ggufs]
     if all(kind is not None for kind, _ in kinds):
         return []
-    offered = {CompanionKind.DRAFT, CompanionKind.LORA}
-    return [(kind, file) for kind, file in kinds if kind is not None and kind in offered]
+    offered_kinds = {CompanionKind.DRAFT, CompanionKind.LORA}
+    return [(kind, file) for kind, file in kinds if kind is not None and kind in offered_kinds]
 
 
 def quantization_of(stem: str) -> str:
@@ -112,11 +112,11 @@ def quantization_of(stem: str) -> str:
 def find_variant(variants: Iterable[ModelVariant], query: str) -> ModelVariant:
     """Return the variant of a quantisation or a file's path. Raises NotFound (variant_not_found) with what there is."""
     available = list(variants)
-    folded = query.casefold()
+    folded_query = query.casefold()
     for variant in available:
         name = PurePosixPath(variant.first).name
         names = {variant.quantization, variant.revision, variant.first, name, split_stem(name)}
-        if folded in {name.casefold() for name in names if name}:
+        if folded_query in {name.casefold() for name in names if name}:
             return variant
     variants_text = ", ".join(variant.quantization or variant.first or variant.format for variant in available)
     raise NotFound(f"There is no {query}.", hint=f"There are {variants_text}.", code="variant_not_found")
@@ -232,18 +232,20 @@ def initial_update(model: ModelInfo, origin: Origin, note: str = "") -> ModelUpd
 def compare_with_hub(model: ModelInfo, origin: Origin, there: Repository) -> ModelUpdate:
     """Return how what is here compares with a revision of its repository."""
     snapshot = _snapshot_folder(Path(model.path), origin)
-    known = replace(initial_update(model, origin), modified=there.modified)
+    known_update = replace(initial_update(model, origin), modified=there.modified)
     pairs = [(file, there.find_file(file.relative_to(snapshot).as_posix())) for file in files_of(model)]
     matched_pairs = [(file, hub_file) for file, hub_file in pairs if hub_file is not None]
     if not matched_pairs:
-        return replace(known, state=Freshness.GONE, note="The hub no longer has these files.")
+        return replace(known_update, state=Freshness.GONE, note="The hub no longer has these files.")
     others = [hub_file for file, hub_file in matched_pairs if _is_other(file, hub_file)]
     if others:
         size = sum(hub_file.size for hub_file in others)
-        return replace(known, state=Freshness.NEWER, files=[hub_file.path for hub_file in others], download_bytes=size)
+        return replace(
+            known_update, state=Freshness.NEWER, files=[hub_file.path for hub_file in others], download_bytes=size
+        )
     if not all(_HASH.fullmatch(file.resolve().name) for file, _ in matched_pairs):
-        return replace(known, note="Only its size could be compared, which is the same.")
-    return replace(known, state=Freshness.CURRENT)
+        return replace(known_update, note="Only its size could be compared, which is the same.")
+    return replace(known_update, state=Freshness.CURRENT)
 
 
 def _is_other(file: Path, there: RepoFile) -> bool:

@@ -30,11 +30,11 @@ class LayerWidths:
     def size_of(self, expression: str) -> int:
         """Return the value of "embd", "12", "2*q" or "rope/2"."""
         if "*" in expression:
-            left, right = expression.split("*")
-            return self.size_of(left) * self.size_of(right)
+            left_factor, right = expression.split("*")
+            return self.size_of(left_factor) * self.size_of(right)
         if "/" in expression:
-            left, right = expression.split("/")
-            return self.size_of(left) // self.size_of(right)
+            left_factor, right = expression.split("/")
+            return self.size_of(left_factor) // self.size_of(right)
         return int(expression) if expression.isdigit() else self._word_value(expression)
 
     def all_hold(self, conditions: str) -> bool:
@@ -107,8 +107,8 @@ def _expert_ff(at: LayerWidths) -> int:
 
 
 def _shared_ff(at: LayerWidths) -> int:
-    stated = at.layer_number("expert_shared_feed_forward_length")
-    return stated or _expert_ff(at) * max(1, at.metadata.read_number("expert_shared_count"))
+    stated_width = at.layer_number("expert_shared_feed_forward_length")
+    return stated_width or _expert_ff(at) * max(1, at.metadata.read_number("expert_shared_count"))
 
 
 def _value_rank(at: LayerWidths) -> int:

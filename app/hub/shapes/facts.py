@@ -67,11 +67,11 @@ def _plain_facts(key: IdentityKey[ModelShape]) -> ModelFacts:
 def store_as(plain: ModelFacts, model_format: str, quantization: str) -> ModelFacts:
     """Return a model whose weights are in F16 as a format stores it. Raises BadRequest (quantization_unknown)."""
     if model_format == GGUF:
-        changed = _with_weights(plain, remix_weights(plain, quantization))
+        changed_facts = _with_weights(plain, remix_weights(plain, quantization))
     else:
-        changed = _with_storage(plain, storage_for(model_format, quantization))
+        changed_facts = _with_storage(plain, storage_for(model_format, quantization))
     return msgspec.structs.replace(
-        changed, format=model_format, quantization=quantization, model_types=model_types_of(plain.architecture)
+        changed_facts, format=model_format, quantization=quantization, model_types=model_types_of(plain.architecture)
     )
 
 
@@ -81,13 +81,13 @@ def requantize(facts: ModelFacts, quantization: str) -> ModelFacts:
     Raises BadRequest (quantization_unknown) for one that the format has not.
     """
     if facts.format != GGUF:
-        changed = _with_storage(facts, storage_for(facts.format, quantization))
+        changed_facts = _with_storage(facts, storage_for(facts.format, quantization))
     else:
         shape = _same_shape(facts)
         weights = _shape_weights(shape, quantization) if shape else remix_weights(facts, quantization)
-        changed = _with_weights(facts, weights)
+        changed_facts = _with_weights(facts, weights)
     return msgspec.structs.replace(
-        changed, quantization=quantization, confidence=Confidence.DERIVED, source=f"{facts.source}, requantised"
+        changed_facts, quantization=quantization, confidence=Confidence.DERIVED, source=f"{facts.source}, requantised"
     )
 
 
@@ -107,8 +107,8 @@ def _same_shape(facts: ModelFacts) -> ModelShape | None:
     shape = find_shape(facts.name)
     if shape is None or shape.architecture != facts.architecture:
         return None
-    counted = _plain_facts(IdentityKey(shape)).parameters
-    return shape if abs(counted - facts.parameters) <= SAME_MODEL * counted else None
+    counted_parameters = _plain_facts(IdentityKey(shape)).parameters
+    return shape if abs(counted_parameters - facts.parameters) <= SAME_MODEL * counted_parameters else None
 
 
 def _shape_weights(shape: ModelShape, quantization: str) -> list[WeightGroup]:
@@ -215,9 +215,9 @@ def _build_config(model_format: str, quantization: str) -> Object | None:
     if model_format in {"exl2", "exl3"}:
         return {"quantization_config": {"quant_method": model_format, "bits": bits[0]}} if bits else None
     name = quantization.upper()
-    for label, stated in _FLOATS.items():
+    for label, stated_bits in _FLOATS.items():
         if label in name or model_format == label.casefold():
-            return {"quantization_config": stated}
+            return {"quantization_config": stated_bits}
     if bits is None and name not in {"AWQ", "GPTQ"}:
         return None
     method = "awq" if "awq" in {model_format, quantization.casefold()} else "gptq"
@@ -278,11 +278,11 @@ _FEED_FORWARD = {WeightKind.FEED_FORWARD: "", WeightKind.EXPERTS: "_exps", Weigh
 
 def remix_weights(facts: ModelFacts, quantization: str) -> list[WeightGroup]:
     """Return the weights in another mix. Raises BadRequest (quantization_unknown)."""
-    kept = [group for group in facts.weights if _stays_as_is(group, facts)]
-    outlines = [outline for group in _sum_by_purpose(facts, kept) for outline in _outline_group(group, facts)]
+    kept_groups = [group for group in facts.weights if _stays_as_is(group, facts)]
+    outlines = [outline for group in _sum_by_purpose(facts, kept_groups) for outline in _outline_group(group, facts)]
     types = choose_types(quantization, outlines, _build_metadata(facts)).types
     tensors = [TensorInfo(outline.name, outline.shape, kind) for outline, kind in zip(outlines, types, strict=True)]
-    return [*weight_groups(tensors, facts.layers, facts.alignment), *kept]
+    return [*weight_groups(tensors, facts.layers, facts.alignment), *kept_groups]
 
 
 def _stays_as_is(group: WeightGroup, facts: ModelFacts) -> bool:
@@ -292,11 +292,11 @@ def _stays_as_is(group: WeightGroup, facts: ModelFacts) -> bool:
     return group.type == "F32" or (group.type in _FULL_PRECISION and facts.quantization not in _FULL_PRECISION)
 
 
-def _sum_by_purpose(facts: ModelFacts, kept: list[WeightGroup]) -> Iterator[WeightGroup]:
+def _sum_by_purpose(facts: ModelFacts, kept_groups: list[WeightGroup]) -> Iterator[WeightGroup]:
     """Yield one group per purpose and layer, whatever types it was in."""
     sums: dict[tuple[WeightKind, int | None], list[WeightGroup]] = {}
     for group in facts.weights:
-        if group not in kept:
+        if group not in kept_groups:
             sums.setdefault((group.kind, group.layer), []).append(group)
     for (kind, layer), groups in sums.items():
         yield WeightGroup(
@@ -331,36 +331,36 @@ def _outline_ends(group: WeightGroup, facts: ModelFacts) -> Iterator[TensorOutli
     yield _outline_matrix(f"{_END_NAMES.get(group.kind, 'other')}.weight", row, group.elements)
 
 
-def _outline_attention(group: WeightGroup, layer: Layer, block: str, hidden: int) -> Iterator[TensorOutline]:
+def _outline_attention(group: WeightGroup, layer: Layer, block: str, hidden_size: int) -> Iterator[TensorOutline]:
     """Yield queries, keys, values and output; what they do not account for (MLA, gates) counts as queries."""
-    key, value = hidden * layer.kv_heads * layer.key_dim, hidden * layer.kv_heads * layer.value_dim
-    out = hidden * layer.heads * layer.value_dim
+    key, value = hidden_size * layer.kv_heads * layer.key_dim, hidden_size * layer.kv_heads * layer.value_dim
+    out = hidden_size * layer.heads * layer.value_dim
     if layer.latent_dim or key + value + out >= group.elements:
         key = value = out = 0
     rest = group.elements - key - value - out
     for name, row, elements in (
-        ("attn_q", hidden, rest),
-        ("attn_k", hidden, key),
-        ("attn_v", hidden, value),
+        ("attn_q", hidden_size, rest),
+        ("attn_k", hidden_size, key),
+        ("attn_v", hidden_size, value),
         ("attn_output", layer.heads * layer.value_dim, out),
     ):
         if elements:
             yield _outline_matrix(f"{block}.{name}.weight", row, elements)
 
 
-def _outline_feed_forward(group: WeightGroup, layer: Layer, block: str, hidden: int) -> Iterator[TensorOutline]:
+def _outline_feed_forward(group: WeightGroup, layer: Layer, block: str, hidden_size: int) -> Iterator[TensorOutline]:
     """Yield gate, up and down, or only up and down; what they do not account for counts as neither."""
     experts = layer.experts if group.kind is WeightKind.EXPERTS else 1
-    part = hidden * layer.feed_forward * experts
+    part = hidden_size * layer.feed_forward * experts
     count = 2 if group.tensors == 2 else 3  # noqa: PLR2004 -- two tensors have no gate
     if group.kind is WeightKind.SHARED_EXPERTS or not part or group.elements < 2 * part:
         part = group.elements // count
     names = ("ffn_up", "ffn_down", "ffn_gate")[: min(count, group.elements // part)]
     for name in names:
-        row = layer.feed_forward if name == "ffn_down" and layer.feed_forward else hidden
+        row = layer.feed_forward if name == "ffn_down" and layer.feed_forward else hidden_size
         yield _outline_matrix(f"{block}.{name}{_FEED_FORWARD[group.kind]}.weight", row, part, experts)
     if rest := group.elements - part * len(names):
-        yield _outline_matrix(f"{block}.proj.weight", hidden, rest)
+        yield _outline_matrix(f"{block}.proj.weight", hidden_size, rest)
 
 
 def _outline_matrix(name: str, row: int, elements: int, experts: int = 1) -> TensorOutline:
@@ -372,11 +372,11 @@ def _outline_matrix(name: str, row: int, elements: int, experts: int = 1) -> Ten
 
 def _build_metadata(facts: ModelFacts) -> Mapping[str, Value]:
     name = facts.architecture
-    attending = next((layer for layer in facts.layers if layer.kv_heads), Layer())
+    attention_layer = next((layer for layer in facts.layers if layer.kv_heads), Layer())
     return {
         "general.architecture": name,
         f"{name}.block_count": len(facts.layers),
-        f"{name}.attention.head_count": attending.heads,
-        f"{name}.attention.head_count_kv": attending.kv_heads,
+        f"{name}.attention.head_count": attention_layer.heads,
+        f"{name}.attention.head_count_kv": attention_layer.kv_heads,
         f"{name}.expert_count": max((layer.experts for layer in facts.layers), default=0),
     }

@@ -185,8 +185,8 @@ def _dynamic_recipe(plain: str, *, has_experts: bool) -> _MixRecipe | None:
         return _MixRecipe(usual, is_exact=False)
     if not has_experts:
         return _MixRecipe(usual, always_read="Q8_0" if usual[:2] in {"Q4", "Q5", "Q6"} else "", is_exact=False)
-    kept = "Q8_0" if plain in DYNAMIC or usual.startswith("IQ4") else "Q6_K"
-    return _MixRecipe(usual, always_read=kept, has_larger_down=plain in DYNAMIC, is_exact=False)
+    kept_type = "Q8_0" if plain in DYNAMIC or usual.startswith("IQ4") else "Q6_K"
+    return _MixRecipe(usual, always_read=kept_type, has_larger_down=plain in DYNAMIC, is_exact=False)
 
 
 def _build_context(recipe: _MixRecipe, tensors: Sequence[TensorOutline], metadata: Metadata) -> _MixContext:
@@ -245,11 +245,11 @@ def _unquantised_type(tensor: TensorOutline, context: _MixContext) -> str:
     return context.base if context.base in {"F32", "F16"} else "BF16"
 
 
-def fit_type(chosen: str, row: int) -> str:
+def fit_type(chosen_type: str, row: int) -> str:
     """Return the type, or the one that llama.cpp takes for rows that do not fit its blocks."""
-    if row % TYPE_SIZES[TYPE_IDS[chosen]][0] == 0:
-        return chosen
-    fallback = FALLBACKS.get(chosen, "F16")
+    if row % TYPE_SIZES[TYPE_IDS[chosen_type]][0] == 0:
+        return chosen_type
+    fallback = FALLBACKS.get(chosen_type, "F16")
     return fallback if row % TYPE_SIZES[TYPE_IDS[fallback]][0] == 0 else "F16"
 
 
@@ -278,12 +278,12 @@ def _number_tensor(tensor: TensorOutline, role: str, context: _MixContext) -> _M
     return _MixTensor(role=role, index=count, layers=context.values if role == "attn_v" else context.blocks)
 
 
-def _output_type(mixing: _MixContext, row: int) -> str:
-    if mixing.mix == "MXFP4_MOE" or mixing.architecture == "falcon" or row % TYPE_SIZES[TYPE_IDS[mixing.base]][0]:
+def _output_type(mix: _MixContext, row: int) -> str:
+    if mix.mix == "MXFP4_MOE" or mix.architecture == "falcon" or row % TYPE_SIZES[TYPE_IDS[mix.base]][0]:
         return "Q8_0"
-    if mixing.mix in IMPORTANCE:
+    if mix.mix in IMPORTANCE:
         return "Q5_K"
-    return "Q8_0" if mixing.base == "Q8_0" else "Q6_K"
+    return "Q8_0" if mix.base == "Q8_0" else "Q6_K"
 
 
 _EMBEDDING = {
@@ -298,42 +298,42 @@ def _wants_more(index: int, layers: int) -> bool:
     return index < layers // 8 or index >= 7 * layers // 8 or (index - layers // 8) % 3 == 2  # noqa: PLR2004 -- as above
 
 
-def _low_bit_type(mixing: _MixContext, tensor: _MixTensor) -> str | None:
+def _low_bit_type(mix: _MixContext, tensor: _MixTensor) -> str | None:
     """Return the type in mixes of two bits and less; None where the usual rule holds."""
-    if mixing.mix not in IMPORTANCE - {"IQ3_XXS"}:
+    if mix.mix not in IMPORTANCE - {"IQ3_XXS"}:
         return None
-    is_larger = mixing.mix in {"IQ2_S", "IQ2_M"}
+    is_larger = mix.mix in {"IQ2_S", "IQ2_M"}
     better = "IQ3_S" if is_larger else "Q2_K"
     if tensor.role == "attn_v":
-        return "Q4_K" if mixing.is_shared or mixing.experts >= 4 else better  # noqa: PLR2004 -- llama.cpp's limit
-    if tensor.role == "attn_k" and mixing.is_eight_experts:
+        return "Q4_K" if mix.is_shared or mix.experts >= 4 else better  # noqa: PLR2004 -- llama.cpp's limit
+    if tensor.role == "attn_k" and mix.is_eight_experts:
         return "Q4_K"
-    if tensor.role == "ffn_down" and tensor.index < mixing.blocks // 8:
+    if tensor.role == "ffn_down" and tensor.index < mix.blocks // 8:
         return better
     if tensor.role == "attn_output":
-        return "Q5_K" if mixing.is_eight_experts else _low_output(mixing.mix, mixing.base)
-    return mixing.base
+        return "Q5_K" if mix.is_eight_experts else _low_output(mix.mix, mix.base)
+    return mix.base
 
 
 def _low_output(name: str, base: str) -> str:
     return {"IQ1_S": "IQ2_XXS", "IQ1_M": "IQ2_XXS", "IQ2_S": "IQ3_S", "IQ2_M": "IQ3_S"}.get(name, base)
 
 
-def _value_type(mixing: _MixContext, tensor: _MixTensor) -> str:
-    if low := _low_bit_type(mixing, tensor):
+def _value_type(mix: _MixContext, tensor: _MixTensor) -> str:
+    if low := _low_bit_type(mix, tensor):
         return low
-    if mixing.is_eight_experts:
+    if mix.is_eight_experts:
         return "Q8_0"
-    chosen = _VALUE.get(mixing.mix, _as_base)(mixing, tensor)
-    return "Q5_K" if mixing.is_70b and chosen in {"Q3_K", "Q4_K"} else chosen
+    chosen_type = _VALUE.get(mix.mix, _as_base)(mix, tensor)
+    return "Q5_K" if mix.is_70b and chosen_type in {"Q3_K", "Q4_K"} else chosen_type
 
 
-def _as_base(mixing: _MixContext, _tensor: _MixTensor) -> str:
-    return mixing.base
+def _as_base(mix: _MixContext, _tensor: _MixTensor) -> str:
+    return mix.base
 
 
-def _q6_for_some(mixing: _MixContext, tensor: _MixTensor) -> str:
-    return "Q6_K" if _wants_more(tensor.index, tensor.layers) else mixing.base
+def _q6_for_some(mix: _MixContext, tensor: _MixTensor) -> str:
+    return "Q6_K" if _wants_more(tensor.index, tensor.layers) else mix.base
 
 
 _VALUE: dict[str, Callable[[_MixContext, _MixTensor], str]] = {
@@ -351,20 +351,20 @@ _VALUE: dict[str, Callable[[_MixContext, _MixTensor], str]] = {
 }
 
 
-def _query_or_key(mixing: _MixContext, tensor: _MixTensor) -> str:
-    if low := _low_bit_type(mixing, tensor):
+def _query_or_key(mix: _MixContext, tensor: _MixTensor) -> str:
+    if low := _low_bit_type(mix, tensor):
         return low
-    if tensor.role == "attn_k" and mixing.is_eight_experts:
+    if tensor.role == "attn_k" and mix.is_eight_experts:
         return "Q8_0"
-    return {"IQ3_XS": "IQ3_XXS", "IQ3_XXS": "IQ2_S"}.get(mixing.mix, mixing.base)
+    return {"IQ3_XS": "IQ3_XXS", "IQ3_XXS": "IQ2_S"}.get(mix.mix, mix.base)
 
 
-def _down_type(mixing: _MixContext, tensor: _MixTensor) -> str:
-    if low := _low_bit_type(mixing, tensor):
+def _down_type(mix: _MixContext, tensor: _MixTensor) -> str:
+    if low := _low_bit_type(mix, tensor):
         return low
-    if mixing.architecture == "falcon":
-        return _down_falcon(mixing, tensor)
-    return _DOWN.get(mixing.mix, _as_base)(mixing, tensor)
+    if mix.architecture == "falcon":
+        return _down_falcon(mix, tensor)
+    return _DOWN.get(mix.mix, _as_base)(mix, tensor)
 
 
 _DOWN: dict[str, Callable[[_MixContext, _MixTensor], str]] = {
@@ -383,27 +383,27 @@ _DOWN: dict[str, Callable[[_MixContext, _MixTensor], str]] = {
 }
 
 
-def _down_falcon(mixing: _MixContext, tensor: _MixTensor) -> str:
+def _down_falcon(mix: _MixContext, tensor: _MixTensor) -> str:
     more = _wants_more(tensor.index, tensor.layers)
     is_first = tensor.index < tensor.layers // 16
-    if mixing.mix == "Q4_K_M":
+    if mix.mix == "Q4_K_M":
         return "Q6_K" if is_first else ("Q5_K" if more else "Q4_K")
-    if mixing.mix == "Q3_K_M":
+    if mix.mix == "Q3_K_M":
         return "Q5_K" if is_first else ("Q4_K" if more else "Q3_K")
-    if mixing.mix in {"Q3_K_L", "Q2_K"}:
-        return {"Q3_K_L": "Q4_K", "Q2_K": "Q3_K"}[mixing.mix]
-    return _q6_for_some(mixing, tensor) if mixing.mix == "Q5_K_M" else mixing.base
+    if mix.mix in {"Q3_K_L", "Q2_K"}:
+        return {"Q3_K_L": "Q4_K", "Q2_K": "Q3_K"}[mix.mix]
+    return _q6_for_some(mix, tensor) if mix.mix == "Q5_K_M" else mix.base
 
 
-def _attention_output(mixing: _MixContext, tensor: _MixTensor) -> str:
-    if low := _low_bit_type(mixing, tensor):
+def _attention_output(mix: _MixContext, tensor: _MixTensor) -> str:
+    if low := _low_bit_type(mix, tensor):
         return low
-    if mixing.architecture == "falcon":
-        return "Q4_K" if mixing.mix == "Q3_K_L" else mixing.base
-    if mixing.is_eight_experts:
-        return "Q5_K" if mixing.mix in _OUTPUT_Q5 else mixing.base
+    if mix.architecture == "falcon":
+        return "Q4_K" if mix.mix == "Q3_K_L" else mix.base
+    if mix.is_eight_experts:
+        return "Q5_K" if mix.mix in _OUTPUT_Q5 else mix.base
     return {"Q2_K": "Q3_K", "IQ3_XXS": "IQ3_S", "Q3_K_M": "Q4_K", "Q3_K_L": "Q5_K", "IQ3_M": "Q4_K"}.get(
-        mixing.mix, mixing.base
+        mix.mix, mix.base
     )
 
 
@@ -413,9 +413,9 @@ _OUTPUT_Q5 = frozenset(
 """Mixes that give the attention output of eight-expert models more bits."""
 
 
-def _gate_or_up(mixing: _MixContext, tensor: _MixTensor) -> str:
+def _gate_or_up(mix: _MixContext, tensor: _MixTensor) -> str:
     is_middle = tensor.layers // 8 <= tensor.index < 7 * tensor.layers // 8
-    return "IQ3_XXS" if mixing.mix == "IQ3_XS" and is_middle else mixing.base
+    return "IQ3_XXS" if mix.mix == "IQ3_XS" and is_middle else mix.base
 
 
 _RULES: dict[str, Callable[[_MixContext, _MixTensor], str]] = {

@@ -218,9 +218,9 @@ def split_name(text: str) -> tuple[str, str]:
 def name_words(name: str) -> list[str]:
     """Return a name's words: "Llama-3.2-1B_Instruct" and "llama3.2:1b-instruct" are the same."""
     last = name.casefold().rstrip("/").rpartition("/")[2]
-    joined = re.sub(r"(?<=\d)_(?=\d)", ".", last)  # InternLM writes 2_5 for 2.5
+    joined_name = re.sub(r"(?<=\d)_(?=\d)", ".", last)  # InternLM writes 2_5 for 2.5
     pieces: list[str] = []
-    for part in re.split(r"[^a-z0-9.]+", joined):
+    for part in re.split(r"[^a-z0-9.]+", joined_name):
         pieces += [part] if _SIZE.fullmatch(part) else _PIECES.findall(part)
     return pieces
 
@@ -236,23 +236,23 @@ def count_matches(pattern: str, name: Sequence[str]) -> int:
     A pattern that says no size fits only a name that says none: "llama 3.2" is what a chat program calls its 3B, but
     never an 11B.
     """
-    expected, excluded, says_size = _split_pattern(pattern)
-    if not excluded.isdisjoint(name) or not _occur_in_order(expected, name):
+    expected_words, excluded_words, says_size = _split_pattern(pattern)
+    if not excluded_words.isdisjoint(name) or not _occur_in_order(expected_words, name):
         return 0
     if not says_size and any(map(_TOTAL.fullmatch, name)):
         return 0
-    return len(expected)
+    return len(expected_words)
 
 
 @cache
 def _split_pattern(pattern: str) -> tuple[Sequence[str], frozenset[str], bool]:
     """Return a pattern's words, those that must not occur, and whether it says a size: each name meets all patterns."""
     words = pattern.split()
-    expected = [word for word in words if not word.startswith("!")]
-    excluded = frozenset(word[1:] for word in words if word.startswith("!"))
-    return expected, excluded, any(map(_TOTAL.fullmatch, expected))
+    expected_words = [word for word in words if not word.startswith("!")]
+    excluded_words = frozenset(word[1:] for word in words if word.startswith("!"))
+    return expected_words, excluded_words, any(map(_TOTAL.fullmatch, expected_words))
 
 
-def _occur_in_order(expected: Sequence[str], name: Sequence[str]) -> bool:
+def _occur_in_order(expected_words: Sequence[str], name: Sequence[str]) -> bool:
     rest = iter(name)
-    return all(word in rest for word in expected)
+    return all(word in rest for word in expected_words)

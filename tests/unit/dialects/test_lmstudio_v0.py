@@ -60,7 +60,7 @@ WITH_USAGE = [*TEXTS, chunk("{}", '"stop"'), chunk("", more=USAGE + "," + TIMING
 
 
 def form(now: float = 10.0) -> LmStudioV0Form:
-    return LmStudioV0Form(lambda: ABOUT, started=8.0, clock=lambda: now)
+    return LmStudioV0Form(lambda: ABOUT, started_at=8.0, clock=lambda: now)
 
 
 def edited(chunks: Sequence[bytes]) -> bytes:

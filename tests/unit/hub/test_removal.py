@@ -198,7 +198,7 @@ def test_a_plan_says_whom_it_concerns(tmp_path: Path) -> None:
     model = info(file, "Base")
     made = info(file, "terse", preset=Preset(base="Base"))
     others = [model, made, info(tmp_path / "x.gguf", "x")]
-    plan = plan_removal(model, others, aliases=["gpt-*=base", "claude=x"], chosen={})
+    plan = plan_removal(model, others, aliases=["gpt-*=base", "claude=x"], chosen_projectors={})
     assert (plan.files, plan.frees_bytes) == ([str(file)], 7)
     assert (plan.made_models, plan.aliases) == (["terse"], ["gpt-*=base"])
 
@@ -215,7 +215,7 @@ def test_a_projector_goes_with_the_only_model_that_needs_it(tmp_path: Path, tras
     parts = ("big-Q4_0-00001-of-00002.gguf", "big-Q4_0-00002-of-00002.gguf")
     models = in_folder(tmp_path, *parts, "mmproj-F16.gguf")
     before = everything(tmp_path)
-    plan = plan_removal(models[0], models[:1], aliases=[], chosen={})
+    plan = plan_removal(models[0], models[:1], aliases=[], chosen_projectors={})
     assert [Path(file).name for file in plan.files] == [*parts, "mmproj-F16.gguf"]
     assert (plan.projectors, plan.left) == (["mmproj-F16.gguf"], [])
     assert plan.frees_bytes == len("".join(parts)) + len(PROJECTOR)
@@ -227,7 +227,7 @@ def test_a_projector_goes_with_the_only_model_that_needs_it(tmp_path: Path, tras
 
 def test_a_projector_stays_until_the_last_quantisation_goes(tmp_path: Path, trash: Trash) -> None:
     small, large = in_folder(tmp_path, "tiny-Q4_0.gguf", "tiny-Q8_0.gguf", "mmproj.gguf")
-    plan = plan_removal(small, [small, large], aliases=[], chosen={})
+    plan = plan_removal(small, [small, large], aliases=[], chosen_projectors={})
     assert [Path(file).name for file in plan.files] == ["tiny-Q4_0.gguf"]
     assert (plan.projectors, plan.left) == ([], ["mmproj.gguf stays: tiny-Q8_0 needs it."])
     remove_files(collect_files(small), trash)
@@ -241,14 +241,14 @@ def test_a_projector_that_was_chosen_for_another_model_stays(tmp_path: Path) -> 
     (far,) = in_folder(tmp_path / "two", "far-Q4_0.gguf")
     made = info(Path(model.path), "terse", preset=Preset(base=model.name, template="x", chat_template="x"))
     chosen = {name: str(tmp_path / "one" / "mmproj.gguf") for name in (model.name, "terse", "forgotten")}
-    assert plan_removal(model, [model, far, made], aliases=[], chosen=chosen).projectors == ["mmproj.gguf"]
-    plan = plan_removal(model, [model, far, made], aliases=[], chosen=chosen | {far.name: chosen["terse"]})
+    assert plan_removal(model, [model, far, made], aliases=[], chosen_projectors=chosen).projectors == ["mmproj.gguf"]
+    plan = plan_removal(model, [model, far, made], aliases=[], chosen_projectors=chosen | {far.name: chosen["terse"]})
     assert (plan.projectors, plan.left) == ([], ["mmproj.gguf stays: far-Q4_0 needs it."])
 
 
 def test_nobodys_projector_and_what_only_bears_the_name_stay(tmp_path: Path) -> None:
     first, two = in_folder(tmp_path, "one-Q4_0.gguf", "two-Q4_0.gguf", "mmproj.gguf")
-    assert plan_removal(first, [first, two], aliases=[], chosen={}).projectors == []
+    assert plan_removal(first, [first, two], aliases=[], chosen_projectors={}).projectors == []
     (tmp_path / "one-mmproj.gguf").write_text("no such thing")
     assert [file.name for file in collect_files(first).contents] == ["one-Q4_0.gguf"]
 
@@ -289,7 +289,7 @@ def test_in_the_cache_a_projector_goes_with_every_link_to_it_and_comes_back(pull
     for commit in (OLD, NEW):  # the model of the old version is gone, and its projector was left behind
         linked(pulled, commit, "mmproj-F16.gguf", PROJECTOR)
     before = everything(pulled)
-    plan = plan_removal(model, [model], aliases=[], chosen={})
+    plan = plan_removal(model, [model], aliases=[], chosen_projectors={})
     assert (plan.projectors, plan.left, plan.frees_bytes) == (["mmproj-F16.gguf"], [], 18 + len(PROJECTOR))
     undo = remove_files(collect_files(model), trash)
     assert everything(pulled) == {}
@@ -302,11 +302,11 @@ def test_in_the_cache_a_projector_stays_for_another_quantisation(pulled: Path, t
     small = linked(pulled, NEW, "tiny-Q4_0.gguf", b"4 bits of")
     large = linked(pulled, NEW, "Q8_0/tiny-Q8_0.gguf", b"8 bits of")
     linked(pulled, NEW, "mmproj-F16.gguf", PROJECTOR)
-    plan = plan_removal(small, [small, large], aliases=[], chosen={})
+    plan = plan_removal(small, [small, large], aliases=[], chosen_projectors={})
     assert (plan.projectors, plan.left) == ([], ["mmproj-F16.gguf stays: tiny-Q8_0@1 needs it."])
     remove_files(collect_files(small), trash)
     assert {Path(name).name for name in everything(pulled / "snapshots")} == {"tiny-Q8_0.gguf", "mmproj-F16.gguf"}
-    assert plan_removal(large, [large], aliases=[], chosen={}).projectors == ["mmproj-F16.gguf"]
+    assert plan_removal(large, [large], aliases=[], chosen_projectors={}).projectors == ["mmproj-F16.gguf"]
 
 
 def test_in_the_cache_a_projector_of_two_versions_stays_for_the_newer(pulled: Path, trash: Trash) -> None:
@@ -315,7 +315,7 @@ def test_in_the_cache_a_projector_of_two_versions_stays_for_the_newer(pulled: Pa
     for commit in (OLD, NEW):
         linked(pulled, commit, "mmproj-F16.gguf", PROJECTOR)
     before = everything(pulled)
-    plan = plan_removal(old, [old, new], aliases=[], chosen={})
+    plan = plan_removal(old, [old, new], aliases=[], chosen_projectors={})
     assert (plan.projectors, plan.left) == ([], ["mmproj-F16.gguf stays: tiny-Q4_0@1 needs it."])
     assert plan.frees_bytes == 9
     undo = remove_files(collect_files(old, OtherModels.from_models(old, [old, new], {})), trash)

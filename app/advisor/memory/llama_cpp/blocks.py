@@ -47,14 +47,14 @@ def build_blocks(facts: ModelFacts, setting: RunSetting, tokens: int) -> list[Gr
         index: _build_block(_Context(facts, setting, tokens, facts.layers[index], sums.layers[index].elements))
         for index in set(sums.alike)
     }
-    kept = [by_index[sums.alike[index]] for index, layer in enumerate(facts.layers) if not layer.is_draft]
-    return _with_layer_inputs(facts, kept, tokens)
+    layer_blocks = [by_index[sums.alike[index]] for index, layer in enumerate(facts.layers) if not layer.is_draft]
+    return _with_layer_inputs(facts, layer_blocks, tokens)
 
 
 def layer_inputs(facts: ModelFacts) -> int:
     """Return the elements of all layers' own inputs per token (Gemma 3n and 4): from the rows besides the embedding."""
-    held = sum(group.elements for group in facts.weights if group.kind is WeightKind.LOOKUP_TABLE)
-    rows = held // max(1, facts.vocabulary)
+    table_elements = sum(group.elements for group in facts.weights if group.kind is WeightKind.LOOKUP_TABLE)
+    rows = table_elements // max(1, facts.vocabulary)
     return rows if rows >= len(facts.layers) and facts.architecture in LAYER_INPUTS else 0
 
 
@@ -69,8 +69,8 @@ def _with_layer_inputs(facts: ModelFacts, sequence: Sequence[GraphBlock], tokens
             _four_stream_block(first, is_first=True),
             *(_four_stream_block(block, is_first=False) for block in others),
         ]
-    made = f"{first.recipe}; {recipes.PER_LAYER_FIRST}; {recipes.PER_LAYER}"
-    return [first._replace(recipe=made), *(_append_recipe(block, recipes.PER_LAYER) for block in others)]
+    recipe = f"{first.recipe}; {recipes.PER_LAYER_FIRST}; {recipes.PER_LAYER}"
+    return [first._replace(recipe=recipe), *(_append_recipe(block, recipes.PER_LAYER) for block in others)]
 
 
 def _append_recipe(block: GraphBlock, recipe: str) -> GraphBlock:
@@ -88,11 +88,11 @@ def _four_stream_block(block: GraphBlock, *, is_first: bool) -> GraphBlock:
 
 def shorten_runs(sequence: Sequence[GraphBlock]) -> list[GraphBlock]:
     """Return the blocks with long runs of the same cut: more of them change nothing."""
-    kept: list[GraphBlock] = []
+    blocks: list[GraphBlock] = []
     for block in sequence:
-        if len(kept) < REPEATS or any(before is not block for before in kept[-REPEATS:]):
-            kept.append(block)
-    return kept
+        if len(blocks) < REPEATS or any(before is not block for before in blocks[-REPEATS:]):
+            blocks.append(block)
+    return blocks
 
 
 class _Context(NamedTuple):
@@ -149,14 +149,14 @@ def _feed_forward_steps(context: _Context) -> Iterator[str]:
 
 
 def _parallel_steps(context: _Context) -> Iterator[str]:
-    attention, undone = _attention_parts(context)
+    attention, undone_parts = _attention_parts(context)
     yield recipes.NORM
     yield attention
     yield "a = o"
     if has_trait(context.facts.architecture, GraphTrait.TWO_NORMS):
         yield recipes.NORM
     yield _feed_forward(context)
-    yield undone.replace("o O o", "a O a")
+    yield undone_parts.replace("o O o", "a O a")
     yield recipes.ADD_BOTH
 
 
@@ -171,10 +171,10 @@ def _attention_parts(context: _Context) -> tuple[str, str]:
         return _latent_attention(context), ""
     is_fused = has_trait(name, GraphTrait.FUSED_QKV)
     turns = bool(rotation_width(layer, setting))
-    made = _fused_recipe(name, setting, turns=turns) if is_fused else _separate_recipe(name, turns=turns)
-    stored = recipes.STORED_FUSED if is_fused and setting.flash_attention and not turns else recipes.STORED
+    recipe = _fused_recipe(name, setting, turns=turns) if is_fused else _separate_recipe(name, turns=turns)
+    store_recipe = recipes.STORED_FUSED if is_fused and setting.flash_attention and not turns else recipes.STORED
     result = recipes.FLASH if setting.flash_attention else recipes.SCORES
-    return f"{made}; {stored}; {result}", recipes.UNROTATED if turns else ""
+    return f"{recipe}; {store_recipe}; {result}", recipes.UNROTATED if turns else ""
 
 
 def _fused_recipe(name: str, setting: RunSetting, *, turns: bool) -> str:
@@ -199,8 +199,8 @@ def _separate_recipe(name: str, *, turns: bool) -> str:
 
 def _latent_attention(context: _Context) -> str:
     query = recipes.LATENT_Q if _query_rank(context) else recipes.LATENT_Q_FULL
-    made = recipes.LATENT_FLASH if context.setting.flash_attention else recipes.LATENT_SCORES
-    return f"{query}; {recipes.LATENT_KEYS}; {made}"
+    recipe = recipes.LATENT_FLASH if context.setting.flash_attention else recipes.LATENT_SCORES
+    return f"{query}; {recipes.LATENT_KEYS}; {recipe}"
 
 
 def rotation_width(layer: Layer, setting: RunSetting) -> int:
@@ -270,26 +270,26 @@ def _expert_width(context: _Context) -> int:
 
 def _query_rank(context: _Context) -> int:
     """Return the low rank of a latent attention's queries; 0 where they are full. From its weights."""
-    layer, hidden = context.layer, context.facts.hidden
-    latent, turned = layer.value_dim, layer.latent_dim - layer.value_dim
-    own = 2 * turned
-    rest = hidden * (latent + turned) + layer.heads * own * (2 * latent + hidden)
-    left = context.elements.get(WeightKind.ATTENTION, 0) - rest
-    rank = left // max(1, hidden + layer.heads * (own + turned))
-    return rank if 0 < rank < hidden else 0
+    layer, hidden_size = context.layer, context.facts.hidden
+    latent, rotated_dim = layer.value_dim, layer.latent_dim - layer.value_dim
+    own = 2 * rotated_dim
+    rest = hidden_size * (latent + rotated_dim) + layer.heads * own * (2 * latent + hidden_size)
+    rest_elements = context.elements.get(WeightKind.ATTENTION, 0) - rest
+    rank = rest_elements // max(1, hidden_size + layer.heads * (own + rotated_dim))
+    return rank if 0 < rank < hidden_size else 0
 
 
 def _block_widths(context: _Context) -> dict[str, int]:
     """Return elements per token by word."""
-    layer, hidden = context.layer, context.facts.hidden
+    layer, hidden_size = context.layer, context.facts.hidden
     query, key, value = layer.heads * layer.key_dim, layer.kv_heads * layer.key_dim, layer.kv_heads * layer.value_dim
     wide = layer.feed_forward
-    shared = context.elements.get(WeightKind.SHARED_EXPERTS, 0) // max(1, 3 * hidden)
-    used = max(1, layer.experts_used)
+    shared_width = context.elements.get(WeightKind.SHARED_EXPERTS, 0) // max(1, 3 * hidden_size)
+    expert_count = max(1, layer.experts_used)
     widths = {
-        "E": hidden,
-        "E3": 3 * hidden,
-        "E4": 4 * hidden,
+        "E": hidden_size,
+        "E3": 3 * hidden_size,
+        "E4": 4 * hidden_size,
         "Q": query,
         "K": key,
         "V": value,
@@ -298,15 +298,15 @@ def _block_widths(context: _Context) -> dict[str, int]:
         "F": wide,
         "F2": 2 * wide,
         "X": layer.experts,
-        "W": used,
+        "W": expert_count,
         "W1": 1,
         "LE": _expert_width(context),
-        "LX": used * _expert_width(context),
-        "FX": used * wide,
-        "EX": used * hidden,
-        "FS": shared,
-        "FX2": 2 * used * wide,
-        "FD": context.elements.get(WeightKind.FEED_FORWARD, 0) // max(1, 3 * hidden),
+        "LX": expert_count * _expert_width(context),
+        "FX": expert_count * wide,
+        "EX": expert_count * hidden_size,
+        "FS": shared_width,
+        "FX2": 2 * expert_count * wide,
+        "FD": context.elements.get(WeightKind.FEED_FORWARD, 0) // max(1, 3 * hidden_size),
     }
     if layer.attention is AttentionKind.LATENT:
         widths |= _latent_widths(context)
@@ -316,17 +316,17 @@ def _block_widths(context: _Context) -> dict[str, int]:
 def _latent_widths(context: _Context) -> dict[str, int]:
     layer = context.layer
     latent, heads = layer.value_dim, layer.heads
-    turned = layer.latent_dim - latent
+    rotated_dim = layer.latent_dim - latent
     return {
         "QR": _query_rank(context),
-        "QF": heads * 3 * turned,
+        "QF": heads * 3 * rotated_dim,
         "L": latent,
-        "R": turned,
-        "LR": latent + turned,
+        "R": rotated_dim,
+        "LR": latent + rotated_dim,
         "HL": heads * latent,
-        "HR": heads * turned,
-        "HLR": heads * (latent + turned),
-        "HV": heads * 2 * turned,
+        "HR": heads * rotated_dim,
+        "HLR": heads * (latent + rotated_dim),
+        "HV": heads * 2 * rotated_dim,
     }
 
 
@@ -381,14 +381,14 @@ BLOCK_OUTPUTS = ("x", "s", "i")
 def add_blocks(sequence: Sequence[GraphBlock], graph: TensorGraph, names: dict[str, int]) -> None:
     """Add the blocks to a graph. `names` holds the inputs and "x", which it leaves as what the last block makes."""
     for block in sequence:
-        known = {**names, **{word: names.get(f"{word} {block.window}", NONE) for word in OF_CACHE}}
+        tensor_names = {**names, **{word: names.get(f"{word} {block.window}", NONE) for word in OF_CACHE}}
         for step in recipes.parse_recipe(block.recipe):
             if step.width == recipes.SAME:
-                known[step.name] = known[step.sources[0]]
+                tensor_names[step.name] = tensor_names[step.sources[0]]
                 continue
-            sources = [known[source] for source in step.sources if known.get(source, NONE) != NONE]
+            sources = [tensor_names[source] for source in step.sources if tensor_names.get(source, NONE) != NONE]
             size = block.widths[step.width] if step.width else 0
-            made = graph.add_tensor(size, sources, over=known.get(step.over, NONE))
+            tensor = graph.add_tensor(size, sources, over=tensor_names.get(step.over, NONE))
             if step.name:
-                known[step.name] = made
-        names |= {word: known[word] for word in BLOCK_OUTPUTS if word in known}
+                tensor_names[step.name] = tensor
+        names |= {word: tensor_names[word] for word in BLOCK_OUTPUTS if word in tensor_names}

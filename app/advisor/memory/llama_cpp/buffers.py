@@ -236,11 +236,13 @@ def _graph_peak(facts: ModelFacts, setting: RunSetting, tokens: int, *, has_embe
 
 def _mask_bytes(facts: ModelFacts, setting: RunSetting, tokens: int) -> dict[int, int]:
     """Return the bytes of the attention masks by window: one for each kind of cache."""
-    kept = {layer.window: layer for layer in facts.layers if layer.attention in _MASKED and not layer.is_draft}
+    layer_by_window = {
+        layer.window: layer for layer in facts.layers if layer.attention in _MASKED and not layer.is_draft
+    }
     size = HALF if setting.flash_attention else FLOAT
     return {
         window: -(-kv.cache_cells(layer, setting) * tokens * size // ALIGNMENT) * ALIGNMENT
-        for window, layer in kept.items()
+        for window, layer in layer_by_window.items()
     }
 
 
@@ -267,8 +269,8 @@ def _add_inputs(facts: ModelFacts, setting: RunSetting, graph: TensorGraph, *, t
 
 def _rotation_widths(facts: ModelFacts, setting: RunSetting) -> dict[int, int]:
     """Return the width of the matrix that rotates keys, by window; 0 where none does."""
-    kept = [layer for layer in facts.layers if layer.attention in _MASKED and not layer.is_draft]
-    return {layer.window: rotation_width(layer, setting) for layer in kept}
+    masked_layers = [layer for layer in facts.layers if layer.attention in _MASKED and not layer.is_draft]
+    return {layer.window: rotation_width(layer, setting) for layer in masked_layers}
 
 
 def _add_embedding(graph: TensorGraph, width: int, *, copies: int = 1) -> int:

@@ -161,20 +161,20 @@ class FreeGaps:
     def give_back(self, place: int, size: int) -> None:
         """Take back a stretch, joined with the gaps beside it."""
         start, stop = place, place + size
-        kept: list[tuple[int, int]] = []
+        free_blocks: list[tuple[int, int]] = []
         for gap, room in self._free:
             if gap + room == start:
                 start = gap
             elif gap == stop:
                 stop += room
             else:
-                kept.append((gap, room))
+                free_blocks.append((gap, room))
         if stop == self._end:
             self._end = start
         else:
-            kept.append((start, stop - start))
-            kept.sort()
-        self._free = kept
+            free_blocks.append((start, stop - start))
+            free_blocks.sort()
+        self._free = free_blocks
 
 
 class TensorGraph:

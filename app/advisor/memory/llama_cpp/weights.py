@@ -25,12 +25,12 @@ def weight_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
     """Return the weights by place: exact sums of padded tensors, the copies for the processor apart."""
     places = layer_places(facts, setting)
     sums: dict[int, int] = {}
-    copied = 0
-    repacked = types_to_repack(setting.isa) if setting.repacks else frozenset()
+    copied_bytes = 0
+    repacked_types = types_to_repack(setting.isa) if setting.repacks else frozenset()
     for place, by_type in _weights_by_place(facts, setting, places):
         sums[place] = sums.get(place, 0) + sum(by_type.values())
-        if place == HOST and repacked:
-            copied += sum(size for kind, size in by_type.items() if kind in repacked)
+        if place == HOST and repacked_types:
+            copied_bytes += sum(size for kind, size in by_type.items() if kind in repacked_types)
     _add_embedding(sums, facts, places)
     arithmetic = _describe_tensors(facts, setting)
     parts = [
@@ -38,7 +38,7 @@ def weight_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
         for place, size in sorted(sums.items())
     ]
     tables = sum(weight_sums(facts).tables.values())
-    return [*parts, *([_copy_part(copied)] if copied else []), *([_table_part(tables)] if tables else [])]
+    return [*parts, *([_copy_part(copied_bytes)] if copied_bytes else []), *([_table_part(tables)] if tables else [])]
 
 
 def _weights_by_place(facts: ModelFacts, setting: RunSetting, places: Sequence[int]) -> Iterator[tuple[int, ByType]]:
@@ -116,4 +116,4 @@ def _share_bounds(setting: RunSetting) -> list[float]:
     """Return where one GPU's share ends and the next begins; the last share is open."""
     shares = setting.split or (1.0,) * setting.gpus
     total = sum(shares) or 1.0
-    return [bound / total for bound in accumulate(shares)][:-1]
+    return [share_end / total for share_end in accumulate(shares)][:-1]

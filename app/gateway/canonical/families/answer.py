@@ -147,8 +147,8 @@ class OfferedTools:
             return None
         schema = self._schemas[name]
         texts = {key: value for key, value in call.arguments.items() if isinstance(value, str)}
-        given = {**call.arguments, **type_texts(texts, schema)} if call.is_text else call.arguments
-        return msgspec.structs.replace(call, name=name, arguments=fit_arguments(given, schema))
+        arguments = {**call.arguments, **type_texts(texts, schema)} if call.is_text else call.arguments
+        return msgspec.structs.replace(call, name=name, arguments=fit_arguments(arguments, schema))
 
 
 def _candidate_names(name: str) -> Iterable[str]:
@@ -161,13 +161,13 @@ def _candidate_names(name: str) -> Iterable[str]:
 class AnswerReader:
     """Reads one answer. `is_over` once it has ended it, whatever the engine would still say."""
 
-    def __init__(self, reading: ReadingOptions, new_id: NewId = new_id) -> None:
+    def __init__(self, reading_options: ReadingOptions, new_id: NewId = new_id) -> None:
         self.is_over = False
-        self._reading = reading
+        self._reading = reading_options
         self._new_id = new_id
-        self._toolbox = OfferedTools(reading.tools)
-        self._text = _splitter(reading, self._toolbox)
-        self._stops = _StopSequenceCutter(reading.stops)
+        self._toolbox = OfferedTools(reading_options.tools)
+        self._text = _splitter(reading_options, self._toolbox)
+        self._stops = _StopSequenceCutter(reading_options.stops)
         self._calls = 0
         self._logprobs: list[TokenLogprob] = []
 
@@ -242,11 +242,11 @@ class AnswerReader:
 class _MarkedSplitter:
     """Reads families that put marks around reasoning and calls."""
 
-    def __init__(self, reading: ReadingOptions, toolbox: OfferedTools) -> None:
-        family = reading.family
-        style = family.thoughts if reading.reads_thoughts else None
+    def __init__(self, reading_options: ReadingOptions, toolbox: OfferedTools) -> None:
+        family = reading_options.family
+        style = family.thoughts if reading_options.reads_thoughts else None
         self._endings = TurnEndStripper(ENDS_OF_TURN)
-        self._thoughts = ReasoningSplitter(style, is_open=reading.is_open) if style else None
+        self._thoughts = ReasoningSplitter(style, is_open=reading_options.is_open) if style else None
         self._cutter = CallCutter(family.forms, toolbox.match_tool) if toolbox else None
 
     def feed(self, text: str) -> Sequence[AnswerPart | ParsedCall]:
@@ -296,8 +296,8 @@ class _ChannelSplitter:
         return (self._toolbox.match_tool(call) if call else None) or AnswerPart(part.text)
 
 
-def _splitter(reading: ReadingOptions, toolbox: OfferedTools) -> _MarkedSplitter | _ChannelSplitter:
-    return _ChannelSplitter(toolbox) if reading.family.channels else _MarkedSplitter(reading, toolbox)
+def _splitter(reading_options: ReadingOptions, toolbox: OfferedTools) -> _MarkedSplitter | _ChannelSplitter:
+    return _ChannelSplitter(toolbox) if reading_options.family.channels else _MarkedSplitter(reading_options, toolbox)
 
 
 def _parts(pieces: Sequence[Piece]) -> list[AnswerPart | ParsedCall]:

@@ -103,13 +103,13 @@ class _LenientJson:
         elif begins not in {mark, ""} and begins not in self._ends:
             raise ValueError("a comma is missing")
 
-    def _string(self, closing: str) -> str:
+    def _string(self, closing_tag: str) -> str:
         self.at += 1
         letters: list[str] = []
         while self.at < len(self._text):
             letter = self._text[self.at]
             self.at += 1
-            if letter == closing:
+            if letter == closing_tag:
                 break
             letters.append(self._read_escape() if letter == "\\" else letter)
         return "".join(letters)
@@ -205,8 +205,8 @@ def _fit(value: object, schema: object, within: SchemaScope) -> object:
     match value:
         case dict():
             properties = schema.get("properties")
-            known = properties if isinstance(properties, Mapping) else _NO_SCHEMA
-            return {name: _fit(entry, known.get(name), within.one_deeper()) for name, entry in value.items()}
+            known_properties = properties if isinstance(properties, Mapping) else _NO_SCHEMA
+            return {name: _fit(entry, known_properties.get(name), within.one_deeper()) for name, entry in value.items()}
         case list():
             return [_fit(entry, schema.get("items"), within.one_deeper()) for entry in value]
     return value
@@ -262,8 +262,8 @@ def _from_text(text: str, types: frozenset[str]) -> object:
 def type_texts(texts: Mapping[str, str], schema: Schema) -> dict[str, object]:
     """Return arguments that were all written as text: of a parameter that is not described, what is plainly JSON."""
     properties = schema.get("properties")
-    known = properties if isinstance(properties, Mapping) else _NO_SCHEMA
-    return {name: value if name in known else _plain(value) for name, value in texts.items()}
+    known_properties = properties if isinstance(properties, Mapping) else _NO_SCHEMA
+    return {name: value if name in known_properties else _plain(value) for name, value in texts.items()}
 
 
 def _plain(text: str) -> object:

@@ -65,9 +65,9 @@ def _faults(value: object, schema: object, within: SchemaScope, place: str) -> I
     if types and kind_of_value(value) not in types:
         yield f"{_name_place(place)} must be of type {' or '.join(sorted(types))}, and is {_quote(value)}."
         return
-    allowed = schema.get("enum")
-    if isinstance(allowed, list) and value not in allowed:
-        values = ", ".join(_quote(entry) for entry in allowed)
+    allowed_values = schema.get("enum")
+    if isinstance(allowed_values, list) and value not in allowed_values:
+        values = ", ".join(_quote(entry) for entry in allowed_values)
         yield f"{_name_place(place)} must be one of {values}, and is {_quote(value)}."
     elif isinstance(value, Mapping):
         yield from _faults_of_object(value, schema, within.one_deeper(), place)
@@ -77,14 +77,14 @@ def _faults(value: object, schema: object, within: SchemaScope, place: str) -> I
 
 
 def _faults_of_object(value: Mapping[str, object], schema: Schema, within: SchemaScope, place: str) -> Iterator[str]:
-    properties, required = schema.get("properties"), schema.get("required")
-    known = properties if isinstance(properties, Mapping) else {}
-    for name in required if isinstance(required, list) else ():
+    properties, required_names = schema.get("properties"), schema.get("required")
+    known_properties = properties if isinstance(properties, Mapping) else {}
+    for name in required_names if isinstance(required_names, list) else ():
         if name not in value:
             yield f"{_name_place(_below(place, str(name)))} is missing."
     for name, entry in value.items():
-        if name in known:
-            yield from _faults(entry, known[name], within, _below(place, name))
+        if name in known_properties:
+            yield from _faults(entry, known_properties[name], within, _below(place, name))
         elif schema.get("additionalProperties") is False:
             yield f"There is no {_name_place(_below(place, name))}."
 

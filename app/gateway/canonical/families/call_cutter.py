@@ -135,12 +135,12 @@ class CallCutter:
             calls = [self._match_tool(call) for call in form.read(mark + region if form.keeps_open else region)]
         except ValueError:
             calls = [None]
-        known = [call for call in calls if call is not None]
-        if len(known) < len(calls):
+        known_calls = [call for call in calls if call is not None]
+        if len(known_calls) < len(calls):
             pieces.append(self._gap + mark + whole)
             return
-        self._has_called = self._has_called or bool(known)
-        pieces += known
+        self._has_called = self._has_called or bool(known_calls)
+        pieces += known_calls
 
 
 def _may_be(form: CallForm, text: str) -> bool:

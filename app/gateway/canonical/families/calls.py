@@ -84,9 +84,9 @@ def deepseek_calls(text: str) -> list[ParsedCall]:
 
 
 def _deepseek(before: str, body: str) -> ParsedCall:
-    fenced = _FENCED.match(body)
-    if fenced is not None:
-        return ParsedCall(name=fenced[1], arguments=_decode_arguments(fenced[2].rstrip().removesuffix("```")))
+    fence_match = _FENCED.match(body)
+    if fence_match is not None:
+        return ParsedCall(name=fence_match[1], arguments=_decode_arguments(fence_match[2].rstrip().removesuffix("```")))
     return ParsedCall(name=before.strip(), arguments=_decode_arguments(body))
 
 

@@ -53,8 +53,8 @@ def begins_json(text: str) -> bool:
     if not inner.startswith("{"):
         return not inner
     key = inner[1:].lstrip()
-    quoted = [f"{quote}{word}{quote}" for word in _CALL_KEYS for quote in "\"'"]
-    return any(word.startswith(key) or key.startswith(word) for word in quoted)
+    quoted_keys = [f"{quote}{word}{quote}" for word in _CALL_KEYS for quote in "\"'"]
+    return any(word.startswith(key) or key.startswith(word) for word in quoted_keys)
 
 
 def begins_pythonic(text: str) -> bool:

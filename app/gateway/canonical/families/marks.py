@@ -51,8 +51,8 @@ class TurnEndStripper:
 
     def end(self) -> str:
         """Return what was held back and is no mark."""
-        kept, self._kept = self._kept, ""
-        return "" if kept in self._marks else kept
+        kept_text, self._kept = self._kept, ""
+        return "" if kept_text in self._marks else kept_text
 
 
 CHANNEL_MARKS = ("<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|return|>", "<|call|>")
@@ -163,10 +163,10 @@ class ReasoningSplitter:
 
     def _add_thought(self, spans: list[TextSpan], cut: int) -> None:
         text = self._space + self._rest[:cut]
-        kept = len(text.rstrip())
-        if kept:
-            spans.append(TextSpan(text[:kept], is_thought=True))
-        self._space, self._rest = text[kept:], self._rest[cut:]
+        kept_length = len(text.rstrip())
+        if kept_length:
+            spans.append(TextSpan(text[:kept_length], is_thought=True))
+        self._space, self._rest = text[kept_length:], self._rest[cut:]
 
     def _take_answer(self, spans: list[TextSpan]) -> bool:
         if self._after:

@@ -314,21 +314,21 @@ def _to_message(turn: EngineTurn) -> ConversationMessage:
 
 
 def _to_part(block: Block) -> Part:
-    encoded = msgspec.json.encode(block)
+    encoded_block = msgspec.json.encode(block)
     try:
         match kind_of(block):
             case "thinking":
-                return Thinking(msgspec.json.decode(encoded, type=_ThinkingBlock).thinking)
+                return Thinking(msgspec.json.decode(encoded_block, type=_ThinkingBlock).thinking)
             case "tool_use":
-                use = msgspec.json.decode(encoded, type=_ToolUseBlock)
+                use = msgspec.json.decode(encoded_block, type=_ToolUseBlock)
                 return ToolCall(id=use.id, name=use.name, arguments=bytes(use.input).decode())
             case "tool_result":
-                result = msgspec.json.decode(encoded, type=_ToolResultBlock)
+                result = msgspec.json.decode(encoded_block, type=_ToolResultBlock)
                 return ToolResult(call_id=result.tool_use_id, text=result.content)
             case "image":
-                source = msgspec.json.decode(encoded, type=_ImageBlock).source
+                source = msgspec.json.decode(encoded_block, type=_ImageBlock).source
                 return Image(media_type=source.media_type, data=source.data)
-        return Text(msgspec.json.decode(encoded, type=_TextBlock).text)
+        return Text(msgspec.json.decode(encoded_block, type=_TextBlock).text)
     except msgspec.ValidationError as error:
         raise BadRequest(f"A block of the type {quote_value(kind_of(block))} is not as expected: {error}.") from None
 

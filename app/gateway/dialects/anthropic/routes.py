@@ -156,13 +156,15 @@ async def _count_job(
     """Return what counts or estimates tokens for an engine without such a route. Raises BadRequest."""
     terms = lease_options(message_request, Route.COUNT_TOKENS)
     work = await call_off_loop(body, to_conversation, body, message_request)
-    counting = await token_counter(services, target, work, terms)
+    counter = await token_counter(services, target, work, terms)
 
-    async def answer_count(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
-        count = await counting.count(engines, observed)
+    async def answer_count(
+        _request: web.Request, engines: EngineAccess, observation: Observation
+    ) -> web.StreamResponse:
+        count = await counter.count(engines, observation)
         return count.mark_estimate(json_reply({"input_tokens": count.tokens}))
 
-    return RequestJob(counting.upstream, answer_count)
+    return RequestJob(counter.upstream, answer_count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,23 +176,23 @@ class _AnthropicResponder:
     params: AnthropicAnswerParams
     streams: bool
 
-    async def answer(self, request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
+    async def answer(self, request: web.Request, engines: EngineAccess, observation: Observation) -> web.StreamResponse:
         """Answer as the client wants it."""
-        return await (self._answer_stream if self.streams else self._answer_whole)(request, engines, observed)
+        return await (self._answer_stream if self.streams else self._answer_whole)(request, engines, observation)
 
     async def _answer_whole(
-        self, request: web.Request, engines: EngineAccess, observed: Observation
+        self, request: web.Request, engines: EngineAccess, observation: Observation
     ) -> web.StreamResponse:
         reply = build_message(
-            aggregate_events(await translate_whole(engines, self.upstream, observed)), self.model, self.params
+            aggregate_events(await translate_whole(engines, self.upstream, observation)), self.model, self.params
         )
         if isinstance(reply, AnswerFailed):
             return json_reply(ANTHROPIC_DIALECT.error_document(reply, request[REQUEST_ID]), reply.status)
         return json_reply(reply)
 
     async def _answer_stream(
-        self, request: web.Request, engines: EngineAccess, observed: Observation
+        self, request: web.Request, engines: EngineAccess, observation: Observation
     ) -> web.StreamResponse:
         blocks = AnthropicEncoder(self.model, self.params, request[REQUEST_ID])
         course = StreamCourse(keep_alive=KeepAlivePlan(first=blocks.begin))
-        return await stream_parts(request, engines, [StreamPart(self.upstream, blocks)], observed, course)
+        return await stream_parts(request, engines, [StreamPart(self.upstream, blocks)], observation, course)

@@ -83,10 +83,10 @@ class AnthropicEncoder:
         """Return what it takes to be in a block of this kind."""
         if self._open == what:
             return b""
-        closed = self._close_block()
+        closing_event = self._close_block()
         self._open, self._index = what, self._index + 1
         start = {"type": "content_block_start", "index": self._index, "content_block": block}
-        return closed + encode_event("content_block_start", start)
+        return closing_event + encode_event("content_block_start", start)
 
     def _close_block(self) -> bytes:
         what, self._open = self._open, None
@@ -123,9 +123,9 @@ def build_message(answer: WholeAnswer, model: str, params: AnthropicAnswerParams
 
 def usage_of(usage: TokenUsage) -> Fields:
     """Return all four counts: what is read from the cache is not part of `input_tokens`."""
-    cached = usage.cached or 0
-    counts: Fields = {"cache_read_input_tokens": cached, "output_tokens": usage.completion or 0}
-    return answers.all_counts(counts | ({} if usage.prompt is None else {"input_tokens": usage.prompt - cached}))
+    cached_tokens = usage.cached or 0
+    counts: Fields = {"cache_read_input_tokens": cached_tokens, "output_tokens": usage.completion or 0}
+    return answers.all_counts(counts | ({} if usage.prompt is None else {"input_tokens": usage.prompt - cached_tokens}))
 
 
 def _tool_use_block(call: ToolCall) -> Fields:

@@ -82,10 +82,10 @@ def to_canonical_request(request: GenerateContentRequest) -> ConversationRequest
             "`generationConfig.candidateCount`: one candidate is written at a time.", code="unsupported_parameter"
         )
     tools = tuple(_to_tools(request.tools))
-    choice, offered = _to_tool_choice(request.tool_config, tools)
+    choice, offered_tools = _to_tool_choice(request.tool_config, tools)
     return ConversationRequest(
         messages=(*_system_messages(request.system_instruction), *_TurnReader().read_turns(request.contents)),
-        tools=offered,
+        tools=offered_tools,
         tool_choice=choice,
         response_format=_to_response_format(settings),
         thinking=_thinking_level(settings.thinking_config),
@@ -186,9 +186,9 @@ class _TurnReader:
         return ToolCall(id=call_id, name=call.name, arguments=_object_text(call.args, f"{field}.functionCall.args"))
 
     def _read_response(self, response: GoogleFunctionResponse) -> ToolResult:
-        pending = self._take_pending(response)
+        pending_calls = self._take_pending(response)
         return ToolResult(
-            call_id=response.id or f"call_{self._count}" if pending is None else pending.id,
+            call_id=response.id or f"call_{self._count}" if pending_calls is None else pending_calls.id,
             text=_result_text(response.response),
             name=response.name,
             is_error=_is_error(response.response),
@@ -284,14 +284,14 @@ def _to_tool_choice(
     config: GoogleToolConfig, tools: tuple[ToolDefinition, ...]
 ) -> tuple[ToolChoice, tuple[ToolDefinition, ...]]:
     """Return whether a function is called, and those that may be."""
-    calling = config.function_calling_config
-    mode = _MODES.get(calling.mode.upper())
+    calling_config = config.function_calling_config
+    mode = _MODES.get(calling_config.mode.upper())
     if mode is None:
         raise BadRequest(
-            f"`toolConfig.functionCallingConfig.mode`: there is no mode {quote_value(calling.mode)}.",
+            f"`toolConfig.functionCallingConfig.mode`: there is no mode {quote_value(calling_config.mode)}.",
             code="invalid_value",
         )
-    names = calling.allowed_function_names
+    names = calling_config.allowed_function_names
     unknown = next((name for name in names if name not in {tool.name for tool in tools}), None)
     if unknown is not None:
         raise BadRequest(
@@ -300,9 +300,9 @@ def _to_tool_choice(
         )
     if mode is ToolMode.REQUIRED and not tools:
         raise BadRequest("A function call is required, but there are no functions.", code="invalid_tools")
-    offered = tuple(tool for tool in tools if tool.name in names) if names else tools
+    offered_tools = tuple(tool for tool in tools if tool.name in names) if names else tools
     name = names[0] if mode is ToolMode.REQUIRED and len(names) == 1 else ""
-    return ToolChoice(choose=mode, name=name), offered
+    return ToolChoice(choose=mode, name=name), offered_tools
 
 
 def _to_response_format(settings: GoogleGenerationConfig) -> ResponseFormat:

@@ -114,21 +114,23 @@ class _GoogleResponder:
     form: GoogleReplyForm
     is_sse: bool
 
-    async def answer_whole(self, _request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
+    async def answer_whole(
+        self, _request: web.Request, engines: EngineAccess, observation: Observation
+    ) -> web.Response:
         """Answer at once."""
-        reply = build_reply(aggregate_events(await translate_whole(engines, self.upstream, observed)), self.form)
+        reply = build_reply(aggregate_events(await translate_whole(engines, self.upstream, observation)), self.form)
         if isinstance(reply, AnswerFailed):
             return utf8_json_reply(GOOGLE_DIALECT.error_document(reply), reply.status)
         return utf8_json_reply(reply)
 
     async def answer_stream(
-        self, request: web.Request, engines: EngineAccess, observed: Observation
+        self, request: web.Request, engines: EngineAccess, observation: Observation
     ) -> web.StreamResponse:
         """Answer piece by piece."""
         encoder = GoogleEncoder(self.form, EventFraming() if self.is_sse else ArrayFraming())
         headers = EVENT_STREAM_HEADERS if self.is_sse else _ARRAY_HEADERS
         course = StreamCourse(keep_alive=_ONLY_HEAD, headers=headers)
-        return await stream_parts(request, engines, [StreamPart(self.upstream, encoder)], observed, course)
+        return await stream_parts(request, engines, [StreamPart(self.upstream, encoder)], observation, course)
 
 
 async def _prepare_count(request: web.Request) -> RequestJob:
@@ -136,13 +138,15 @@ async def _prepare_count(request: web.Request) -> RequestJob:
     document = await call_off_loop(body, read_document, body, CountTokensRequest)
     work = await call_off_loop(body, to_counted_request, document)
     target = await resolve_model(services, request.match_info["id"])
-    counting = await token_counter(services, target, work, LeaseOptions(takes_slot=False))
+    counter = await token_counter(services, target, work, LeaseOptions(takes_slot=False))
 
-    async def answer_count(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
-        count = await counting.count(engines, observed)
+    async def answer_count(
+        _request: web.Request, engines: EngineAccess, observation: Observation
+    ) -> web.StreamResponse:
+        count = await counter.count(engines, observation)
         return count.mark_estimate(utf8_json_reply({"totalTokens": count.tokens}))
 
-    return RequestJob(counting.upstream, answer_count)
+    return RequestJob(counter.upstream, answer_count)
 
 
 async def _prepare_embedding(request: web.Request) -> RequestJob:
@@ -163,8 +167,8 @@ async def _make_embedding_job(
     request: web.Request, embeddings: Sequence[EmbedContentRequest], *, is_batch: bool
 ) -> RequestJob:
     services, texts = request.app[SERVICES], list(map(text_to_embed, embeddings))
-    resolved = await resolve_model(services, request.match_info["id"], route=Route.EMBEDDINGS)
-    target = await with_probes(services.library, services.shared, services.events, resolved, Route.EMBEDDINGS)
+    resolved_model = await resolve_model(services, request.match_info["id"], route=Route.EMBEDDINGS)
+    target = await with_probes(services.library, services.shared, services.events, resolved_model, Route.EMBEDDINGS)
     body = encode_embeddings_request(texts, model=target.model.name)
     upstream = await call_off_loop(
         body,
@@ -175,8 +179,8 @@ async def _make_embedding_job(
         model=target.model.name,
     )
 
-    async def answer_vectors(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
-        vectors = read_vectors(await fetch_body(engines, upstream, observed))
+    async def answer_vectors(_request: web.Request, engines: EngineAccess, observation: Observation) -> web.Response:
+        vectors = read_vectors(await fetch_body(engines, upstream, observation))
         documents = [
             {"values": _cut_vector(row.embedding, item.dimensions)}
             for row, item in zip(vectors.data, embeddings, strict=True)

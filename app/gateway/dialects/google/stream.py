@@ -100,13 +100,13 @@ class GoogleReplyForm(msgspec.Struct, frozen=True, kw_only=True):
         logprobs: tuple[TokenLogprob, ...] = (),
     ) -> GenerateContentReply:
         """Return one piece; it is the last if `end` says why."""
-        chosen = _to_logprobs(logprobs)
+        logprobs_result = _to_logprobs(logprobs)
         candidate = GoogleCandidate(
             content=GoogleReplyContent(parts=parts) if parts else None,
             finish_reason="" if end is None else _REASONS[end.reason],
             index=0,
-            logprobs_result=chosen,
-            avg_logprobs=None if chosen is None else sum(token.logprob for token in logprobs) / len(logprobs),
+            logprobs_result=logprobs_result,
+            avg_logprobs=None if logprobs_result is None else sum(token.logprob for token in logprobs) / len(logprobs),
         )
         return GenerateContentReply(
             candidates=[candidate],
@@ -181,13 +181,13 @@ def _to_reply_call(call: ToolCall) -> GoogleReplyCall:
 def usage_of(usage: TokenUsage) -> GoogleUsage:
     """Return the counts. `completion` has the reasoning in it, which is apart here."""
     thoughts = usage.reasoning or 0
-    known = [count for count in (usage.prompt, usage.completion) if count is not None]
+    known_counts = [count for count in (usage.prompt, usage.completion) if count is not None]
     return GoogleUsage(
         prompt_token_count=usage.prompt,
         cached_content_token_count=usage.cached or None,
         candidates_token_count=None if usage.completion is None else max(0, usage.completion - thoughts),
         thoughts_token_count=thoughts or None,
-        total_token_count=sum(known) if known else None,
+        total_token_count=sum(known_counts) if known_counts else None,
     )
 
 

@@ -275,11 +275,11 @@ def _snake_pattern() -> re.Pattern[bytes]:
 @cache
 def _camel_by_snake() -> dict[str, str]:
     names = {
-        name: encoded
+        name: encoded_name
         for kind in _READ
-        for name, encoded in zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
+        for name, encoded_name in zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
     }
-    return {name: encoded for name, encoded in names.items() if name != encoded}
+    return {name: encoded_name for name, encoded_name in names.items() if name != encoded_name}
 
 
 def _to_camel_fields(document: object) -> object:
@@ -287,5 +287,5 @@ def _to_camel_fields(document: object) -> object:
         return [_to_camel_fields(item) for item in document]
     if not isinstance(document, dict):
         return document
-    named = {_camel_by_snake().get(name, name): value for name, value in document.items()}
-    return {name: value if name in _AS_THEY_ARE else _to_camel_fields(value) for name, value in named.items()}
+    renamed_fields = {_camel_by_snake().get(name, name): value for name, value in document.items()}
+    return {name: value if name in _AS_THEY_ARE else _to_camel_fields(value) for name, value in renamed_fields.items()}

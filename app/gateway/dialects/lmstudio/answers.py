@@ -159,13 +159,13 @@ class LmStudioV0Form:
         self,
         about: Callable[[], LmStudioAnswerInfo],
         *,
-        started: float,
+        started_at: float,
         clock: Callable[[], float] = time.perf_counter,
         openai: OpenAIForm = OPENAI,
     ) -> None:
         self._about = about
         self._openai = openai
-        self._started = started
+        self._started = started_at
         self._clock = clock
 
     def refusal(self, body: bytes, status: int) -> ErrorReply:
@@ -200,7 +200,7 @@ class LmStudioV0Form:
 
     def editor(self) -> StreamEditor:
         """Return what adds the blocks to one stream."""
-        edit, stream = self._openai.editor(), _StatsStreamEditor(self, started=self._started, clock=self._clock)
+        edit, stream = self._openai.editor(), _StatsStreamEditor(self, started_at=self._started, clock=self._clock)
         return lambda chunk: stream(edit(chunk))
 
     @property
@@ -219,9 +219,9 @@ def _make_stats(figures: LmStudioAnswerFigures, clock: AnswerClock, about: LmStu
 
 
 class _StatsStreamEditor:
-    def __init__(self, form: LmStudioV0Form, *, started: float, clock: Callable[[], float]) -> None:
+    def __init__(self, form: LmStudioV0Form, *, started_at: float, clock: Callable[[], float]) -> None:
         self._form = form
-        self._started = started
+        self._started = started_at
         self._clock = clock
         self._first: float | None = None
         self._rest = b""

@@ -175,10 +175,10 @@ async def _check_reasoning(services: Services, target: ResolvedModel, level: Thi
 
 
 async def _answer_whole(
-    job: LmStudioChatJob, request: web.Request, engines: EngineAccess, observed: Observation
+    job: LmStudioChatJob, request: web.Request, engines: EngineAccess, observation: Observation
 ) -> web.Response:
     encoder = LmStudioEncoder(job.upstream.model, response_id=job.response_id or None)
-    _ChatStreamEncoder(encoder).feed(await translate_whole(engines, job.upstream, observed))
+    _ChatStreamEncoder(encoder).feed(await translate_whole(engines, job.upstream, observation))
     if encoder.failure is not None:
         failure = encoder.failure
         return json_reply(LM_STUDIO_V1.error_document(failure), failure.status)
@@ -187,7 +187,7 @@ async def _answer_whole(
 
 
 async def _answer_stream(
-    job: LmStudioChatJob, request: web.Request, engines: EngineAccess, observed: Observation
+    job: LmStudioChatJob, request: web.Request, engines: EngineAccess, observation: Observation
 ) -> web.StreamResponse:
     """Answer piece by piece. A model that is to be loaded first is told of from the start."""
     encoder, supervisor = LmStudioEncoder(job.upstream.model, response_id=job.response_id or None), engines.supervisor
@@ -203,7 +203,7 @@ async def _answer_stream(
     )
     course = StreamCourse(keep_alive=keep_alive, headers=EVENT_STREAM_HEADERS, before_end=before_end, has_begun=True)
     return await stream_parts(
-        request, engines, [StreamPart(job.upstream, _ChatStreamEncoder(encoder))], observed, course
+        request, engines, [StreamPart(job.upstream, _ChatStreamEncoder(encoder))], observation, course
     )
 
 

@@ -63,7 +63,7 @@ def _wrap_form(request: web.Request, form: OpenAIForm, route: Route, target: Res
     openai = (
         msgspec.structs.replace(_PASS_THROUGH_FORMS[route], **shared_fields) if route in _PASS_THROUGH_FORMS else form
     )
-    return LmStudioV0Form(about, started=request[ARRIVAL_S], openai=openai)
+    return LmStudioV0Form(about, started_at=request[ARRIVAL_S], openai=openai)
 
 
 def _answer_info(supervisor: Supervisor, model: ModelInfo, descriptor: Descriptor) -> LmStudioAnswerInfo:

@@ -102,12 +102,12 @@ async def _prepare_embed(request: web.Request) -> RequestJob:
     upstream, name = await _make_upstream(services, embed_request, texts)
     cut = _InputTruncation(services.adapters, upstream, texts) if embed_request.truncate is not False else None
 
-    async def answer_embed(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
-        result = await _embed_texts(_EmbeddingWork(engines, upstream, observed, texts, cut))
+    async def answer_embed(_request: web.Request, engines: EngineAccess, observation: Observation) -> web.Response:
+        result = await _embed_texts(_EmbeddingWork(engines, upstream, observation, texts, cut))
         reply = OllamaEmbedReply(
             model=name,
             embeddings=[normalise_vector(row.embedding, embed_request.dimensions) for row in result.vectors.data],
-            total_duration=to_nanoseconds(time.perf_counter() - observed.started_at),
+            total_duration=to_nanoseconds(time.perf_counter() - observation.started_at),
             load_duration=to_nanoseconds(result.ready_s),
             prompt_eval_count=result.vectors.prompt_tokens,
             truncated_inputs=cut.count if cut else 0,
@@ -122,8 +122,8 @@ async def _prepare_embeddings(request: web.Request) -> RequestJob:
     texts = [embeddings_request.prompt] if embeddings_request.prompt else []
     upstream, _ = await _make_upstream(request.app[SERVICES], embeddings_request, texts)
 
-    async def answer_embeddings(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
-        rows = (await _embed_texts(_EmbeddingWork(engines, upstream, observed, texts, None))).vectors.data
+    async def answer_embeddings(_request: web.Request, engines: EngineAccess, observation: Observation) -> web.Response:
+        rows = (await _embed_texts(_EmbeddingWork(engines, upstream, observation, texts, None))).vectors.data
         return utf8_json_reply(OllamaEmbeddingsReply(rows[0].embedding if rows else []))
 
     return RequestJob(upstream, answer_embeddings)

@@ -50,11 +50,11 @@ async def _is_here(request: web.Request, model_name: str) -> bool:
 
 
 def _reply_present(pull_request: OllamaModelRequest) -> web.Response:
-    done = OllamaProgress("success")
+    last_progress = OllamaProgress("success")
     if pull_request.stream is False:
-        return utf8_json_reply(done)
+        return utf8_json_reply(last_progress)
     return web.Response(
-        body=encode_line(OllamaProgress("pulling manifest")) + encode_line(done), headers=NDJSON_HEADERS
+        body=encode_line(OllamaProgress("pulling manifest")) + encode_line(last_progress), headers=NDJSON_HEADERS
     )
 
 

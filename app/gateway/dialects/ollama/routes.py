@@ -115,8 +115,8 @@ async def _make_job(
     )
     if work is None:
         return RequestJob(upstream, _make_load_answer(services.supervisor, params, form, upstream))
-    trimming = _make_trimming(services, target, upstream, work, form) if params.trims else None
-    answer = _OllamaResponder(form=form, upstream=upstream, trimming=trimming)
+    trimming_options = _make_trimming(services, target, upstream, work, form) if params.trims else None
+    answer = _OllamaResponder(form=form, upstream=upstream, trimming=trimming_options)
     return RequestJob(upstream, answer.answer_stream if params.streams else answer.answer_whole)
 
 
@@ -158,7 +158,7 @@ def _make_load_answer(
     A pinned one stays, and is said to be loaded.
     """
 
-    async def answer_load(_request: web.Request, _engines: EngineAccess, observed: Observation) -> web.Response:
+    async def answer_load(_request: web.Request, _engines: EngineAccess, observation: Observation) -> web.Response:
         reason = "load"
         if params.unloads:
             status = await supervisor.let_go(upstream.load.source.name)
@@ -166,7 +166,7 @@ def _make_load_answer(
         else:
             async with supervisor.lease(upstream.load, msgspec.structs.replace(upstream.terms, takes_slot=False)):
                 pass
-        observed.outcome = ExchangeOutcome.OK
+        observation.outcome = ExchangeOutcome.OK
         return utf8_json_reply(form(OllamaReplyContent(), OllamaEndFields(done_reason=reason)))
 
     return answer_load
@@ -180,21 +180,23 @@ class _OllamaResponder:
     upstream: UpstreamRequest
     trimming: TrimOptions | None
 
-    async def answer_whole(self, _request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
+    async def answer_whole(
+        self, _request: web.Request, engines: EngineAccess, observation: Observation
+    ) -> web.Response:
         """Answer at once."""
-        events = await translate_whole(engines, self.upstream, observed, self.trimming)
+        events = await translate_whole(engines, self.upstream, observation, self.trimming)
         reply = build_reply(aggregate_events(events), self.form, _new_id)
         if isinstance(reply, AnswerFailed):
             return utf8_json_reply(OLLAMA_DIALECT.error_document(reply), reply.status)
         return utf8_json_reply(reply)
 
     async def answer_stream(
-        self, request: web.Request, engines: EngineAccess, observed: Observation
+        self, request: web.Request, engines: EngineAccess, observation: Observation
     ) -> web.StreamResponse:
         """Answer line by line."""
         course = StreamCourse(keep_alive=_ONLY_HEAD, headers=NDJSON_HEADERS, trimming=self.trimming)
         parts = [StreamPart(self.upstream, OllamaLineEncoder(self.form, _new_id))]
-        return await stream_parts(request, engines, parts, observed, course)
+        return await stream_parts(request, engines, parts, observation, course)
 
 
 def _format_now() -> str:

@@ -61,7 +61,7 @@ class OllamaReplyForm:
         self.dropped = 0
 
     def __call__(
-        self, content: OllamaReplyContent, ending: OllamaEndFields = _NOT_DONE
+        self, content: OllamaReplyContent, end_fields: OllamaEndFields = _NOT_DONE
     ) -> OllamaChatReply | OllamaGenerateReply:
         """Return one reply; it is the last if `ending` says why."""
         raise NotImplementedError
@@ -70,7 +70,7 @@ class OllamaReplyForm:
 class OllamaChatForm(OllamaReplyForm):
     """Replies of `/api/chat`."""
 
-    def __call__(self, content: OllamaReplyContent, ending: OllamaEndFields = _NOT_DONE) -> OllamaChatReply:
+    def __call__(self, content: OllamaReplyContent, end_fields: OllamaEndFields = _NOT_DONE) -> OllamaChatReply:
         """Return one reply."""
         return OllamaChatReply(
             model=self._model,
@@ -78,26 +78,26 @@ class OllamaChatForm(OllamaReplyForm):
             message=OllamaReplyMessage(
                 role="assistant", content=content.text, thinking=content.thinking, tool_calls=content.calls
             ),
-            done=bool(ending.done_reason),
+            done=bool(end_fields.done_reason),
             logprobs=content.logprobs,
-            **msgspec.structs.asdict(ending),
+            **msgspec.structs.asdict(end_fields),
         )
 
 
 class OllamaGenerateForm(OllamaReplyForm):
     """Replies of `/api/generate`. There is no `context`: these engines keep the conversation's cache themselves."""
 
-    def __call__(self, content: OllamaReplyContent, ending: OllamaEndFields = _NOT_DONE) -> OllamaGenerateReply:
+    def __call__(self, content: OllamaReplyContent, end_fields: OllamaEndFields = _NOT_DONE) -> OllamaGenerateReply:
         """Return one reply."""
         return OllamaGenerateReply(
             model=self._model,
             created_at=self._moment(),
             response=content.text,
-            done=bool(ending.done_reason),
+            done=bool(end_fields.done_reason),
             thinking=content.thinking,
             tool_calls=content.calls,
             logprobs=content.logprobs,
-            **msgspec.structs.asdict(ending),
+            **msgspec.structs.asdict(end_fields),
         )
 
 
@@ -132,7 +132,9 @@ class OllamaLineEncoder:
                 self.is_over = True
                 return [
                     *self._call_lines(),
-                    encode_line(self._form(OllamaReplyContent(), end_fields_of(event, dropped=self._form.dropped))),
+                    encode_line(
+                        self._form(OllamaReplyContent(), end_fields_of(event, dropped_count=self._form.dropped))
+                    ),
                 ]
             case AnswerFailed():
                 self.is_over = True
@@ -158,21 +160,21 @@ def build_reply(
     content = OllamaReplyContent(
         text=answer.text + text, thinking=answer.thinking, calls=calls, logprobs=answer.logprobs
     )
-    return form(content, end_fields_of(answer.end, dropped=form.dropped))
+    return form(content, end_fields_of(answer.end, dropped_count=form.dropped))
 
 
-def end_fields_of(finished: AnswerFinished, *, dropped: int = 0) -> OllamaEndFields:
+def end_fields_of(answer_end: AnswerFinished, *, dropped_count: int = 0) -> OllamaEndFields:
     """Return the counts and times. A tool call is an ordinary stop to Ollama.
 
     Its `load_duration` is there for a loaded model too: it counts from the request's arrival. Where an engine without
     a clock answers in one piece, reading and writing cannot be told apart: both took at most all its time.
     """
-    usage, timings = finished.usage, finished.timings
+    usage, timings = answer_end.usage, answer_end.timings
     ready_s = max(timings.load_s, timings.ready_s)
     took = partial(work_nanoseconds, at_most_s=timings.total_s - ready_s) if _has_counts(usage) else to_nanoseconds
     return OllamaEndFields(
-        done_reason="length" if finished.reason is FinishReason.LENGTH else "stop",
-        dropped_messages=dropped,
+        done_reason="length" if answer_end.reason is FinishReason.LENGTH else "stop",
+        dropped_messages=dropped_count,
         total_duration=took(timings.total_s),
         load_duration=took(ready_s),
         prompt_eval_count=usage.prompt or 0,

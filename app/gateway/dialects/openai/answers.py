@@ -106,8 +106,8 @@ class _OneCallEditor:
     def __call__(self, chunk: bytes) -> bytes:
         """Return what to send for a chunk."""
         *events, self._rest = (self._rest + chunk).split(_END)
-        remaining = [event + _END for event in events if _LATER_CALL.search(event) is None]
-        return self._stream(b"".join(remaining)) if remaining else b""
+        remaining_events = [event + _END for event in events if _LATER_CALL.search(event) is None]
+        return self._stream(b"".join(remaining_events)) if remaining_events else b""
 
 
 def _first_calls(body: bytes) -> bytes:

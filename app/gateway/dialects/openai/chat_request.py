@@ -352,17 +352,17 @@ def read_tool_choice(raw: msgspec.Raw) -> ToolSelection | None:
     name = choice.function.name or choice.name
     if choice.type == "function" and name:
         return ToolSelection(ToolMode.REQUIRED, frozenset({name}))
-    allowed = frozenset(tool.function.name or tool.name for tool in choice.allowed_tools.tools)
-    if choice.type == "allowed_tools" and allowed:
-        return ToolSelection(choice.allowed_tools.mode, allowed)
+    allowed_names = frozenset(tool.function.name or tool.name for tool in choice.allowed_tools.tools)
+    if choice.type == "allowed_tools" and allowed_names:
+        return ToolSelection(choice.allowed_tools.mode, allowed_names)
     raise invalid_value("`tool_choice` must be none, auto, required, name a function, or list those that are allowed.")
 
 
 def _filter_tools(tools: Iterable[ToolDefinition], names: frozenset[str] | None) -> tuple[ToolDefinition, ...]:
-    remaining = tuple(tool for tool in tools if names is None or tool.name in names)
-    if names is not None and not remaining:
+    remaining_tools = tuple(tool for tool in tools if names is None or tool.name in names)
+    if names is not None and not remaining_tools:
         raise _not_among(names)
-    return remaining
+    return remaining_tools
 
 
 def _not_among(names: frozenset[str]) -> BadRequest:
@@ -453,8 +453,8 @@ def with_selection(body: bytes, selection: ToolSelection) -> bytes:
     """
     fields: dict[str, object] = dict(msgspec.json.decode(body, type=dict[str, msgspec.Raw]))
     if selection.names is not None:
-        offered = _raw_tools(msgspec.Raw(msgspec.json.encode(fields.get("tools"))))
-        fields["tools"] = [tool for tool in offered if _name_of(tool) in selection.names]
+        offered_tools = _raw_tools(msgspec.Raw(msgspec.json.encode(fields.get("tools"))))
+        fields["tools"] = [tool for tool in offered_tools if _name_of(tool) in selection.names]
         if not fields["tools"]:
             raise _not_among(selection.names)
     return msgspec.json.encode({**fields, "tool_choice": selection.choose})

@@ -73,8 +73,8 @@ class CodexModelList(msgspec.Struct, frozen=True, kw_only=True):
 
 def codex_list(models: Iterable[tuple[ModelInfo, int | None]]) -> CodexModelList:
     """Return the models that chat as Codex reads them, each with the tokens it keeps, None where nobody says."""
-    chatting = [(model, context) for model, context in models if Capability.CHAT in model.capabilities]
-    return CodexModelList(models=[_model_card(place, *entry) for place, entry in enumerate(chatting)])
+    chat_models = [(model, context) for model, context in models if Capability.CHAT in model.capabilities]
+    return CodexModelList(models=[_model_card(place, *entry) for place, entry in enumerate(chat_models)])
 
 
 def _model_card(place: int, model: ModelInfo, context: int | None) -> CodexModelCard:

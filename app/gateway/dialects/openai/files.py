@@ -94,8 +94,8 @@ async def list_files(request: web.Request) -> web.Response:
     """GET /v1/files."""
     query = decode_query(request.query, FileListQuery)
     files = await asyncio.to_thread(request.app[ENDPOINT_FILES].list_files, owner_id(request))
-    matching = [_describe(file) for file in files if query.purpose in {"", file.purpose}]
-    return json_reply(page_of(matching, query))
+    matching_files = [_describe(file) for file in files if query.purpose in {"", file.purpose}]
+    return json_reply(page_of(matching_files, query))
 
 
 async def show_file(request: web.Request) -> web.Response:
@@ -130,15 +130,15 @@ def owner_id(request: web.Request) -> str:
 
 def page_of(entries: list[msgspec.Struct] | list[OpenAIFileObject], query: FileListQuery) -> OpenAIList:
     """Return a page of a list that is sorted with the newest first."""
-    ordered: list[msgspec.Struct] = list(entries) if query.order != "asc" else list(reversed(entries))
-    ids = [str(getattr(entry, "id", "")) for entry in ordered]
+    ordered_entries: list[msgspec.Struct] = list(entries) if query.order != "asc" else list(reversed(entries))
+    ids = [str(getattr(entry, "id", "")) for entry in ordered_entries]
     first = ids.index(query.after) + 1 if query.after in ids else 0
-    page = ordered[first : first + query.limit]
+    page = ordered_entries[first : first + query.limit]
     return OpenAIList(
         data=page,
         first_id=ids[first] if page else None,
         last_id=ids[first + len(page) - 1] if page else None,
-        has_more=first + len(page) < len(ordered),
+        has_more=first + len(page) < len(ordered_entries),
     )
 
 

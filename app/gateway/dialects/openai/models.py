@@ -91,8 +91,8 @@ async def list_models(request: web.Request) -> web.Response:
     usable = [model for model in await read_models(services) if not model.problem]
     if dialect is ANTHROPIC_DIALECT:
         query = decode_query(request.query, anthropic_models.AnthropicPageQuery)
-        listed = anthropic_models.with_picker_names(usable, request.headers.get("User-Agent", ""))
-        return json_reply(anthropic_models.model_page(listed, query))
+        listed_models = anthropic_models.with_picker_names(usable, request.headers.get("User-Agent", ""))
+        return json_reply(anthropic_models.model_page(listed_models, query))
     statuses = {status.model: status for status in services.supervisor.list_statuses()}
     able = await with_capabilities(services, usable)
     if CLIENT_VERSION in request.query:
@@ -126,10 +126,10 @@ def router_status(status: EngineStatus | None) -> RouterStatus:
 
 
 def _model_card(
-    settings: SettingsStore, tuning: ModelSettingsFile, model: ModelInfo, status: EngineStatus | None
+    settings: SettingsStore, tuning_file: ModelSettingsFile, model: ModelInfo, status: EngineStatus | None
 ) -> OpenAIModelCard:
     is_loaded = status is not None and status.state is EngineState.READY
-    context = context_of(settings, tuning, model, status)
+    context = context_of(settings, tuning_file, model, status)
     takes = {Capability.VISION: "image", Capability.AUDIO: "audio"}
     inputs = ["text", *(word for capability, word in takes.items() if capability in model.capabilities)]
     return OpenAIModelCard(

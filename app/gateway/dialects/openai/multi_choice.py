@@ -54,12 +54,14 @@ class UsageSum:
             return None
         prompts = sum(usage.prompt_tokens for usage in self._usages) // self._each
         completion_tokens = sum(usage.completion_tokens for usage in self._usages)
-        cached = sum(usage.prompt_tokens_details.cached_tokens for usage in self._usages if usage.prompt_tokens_details)
+        cached_tokens = sum(
+            usage.prompt_tokens_details.cached_tokens for usage in self._usages if usage.prompt_tokens_details
+        )
         return OpenAIUsage(
             prompt_tokens=prompts,
             completion_tokens=completion_tokens,
             total_tokens=prompts + completion_tokens,
-            prompt_tokens_details=PromptTokenDetails(cached // self._each),
+            prompt_tokens_details=PromptTokenDetails(cached_tokens // self._each),
         )
 
 

@@ -54,11 +54,11 @@ async def _fill_form(
     return msgspec.structs.replace(upstream, body=body, content_type=content_type, model=lease.served_name)
 
 
-def _note_fields(observed: Observation, form: PictureForm) -> None:
+def _note_fields(observation: Observation, form: PictureForm) -> None:
     """Keep what was asked for the inspector, if somebody wants to read it; of the pictures only what they are."""
-    if observed.caller.keeps_bodies:
+    if observation.caller.keeps_bodies:
         files = [_describe(file) for file in form.files]
-        observed.kept_request = msgspec.json.encode({**dict(form.fields), "files": files})[:BODY_BYTES]
+        observation.kept_request = msgspec.json.encode({**dict(form.fields), "files": files})[:BODY_BYTES]
 
 
 def _describe(file: FormFile) -> str:

@@ -278,10 +278,12 @@ class _ChatResponder:
     includes_usage: bool
 
     async def answer_whole(
-        self, _request: web.Request, engines: EngineAccess, observed: Observation
+        self, _request: web.Request, engines: EngineAccess, observation: Observation
     ) -> web.StreamResponse:
         """Answer at once."""
-        answers = [aggregate_events(await translate_whole(engines, upstream, observed)) for upstream in self.upstreams]
+        answers = [
+            aggregate_events(await translate_whole(engines, upstream, observation)) for upstream in self.upstreams
+        ]
         reply = build_completion(self.about, answers)
         if isinstance(reply, AnswerFailed):
             return json_reply(OPENAI_DIALECT.error_document(reply), reply.status)
@@ -289,7 +291,7 @@ class _ChatResponder:
         return web.Response(body=body, content_type="application/json")
 
     async def answer_stream(
-        self, request: web.Request, engines: EngineAccess, observed: Observation
+        self, request: web.Request, engines: EngineAccess, observation: Observation
     ) -> web.StreamResponse:
         """Answer piece by piece, one choice after another."""
         edit = self.upstreams[0].form.editor()
@@ -306,7 +308,7 @@ class _ChatResponder:
             return edit((counts_chunk(self.about, total) if self.includes_usage else b"") + DONE)
 
         course = StreamCourse(keep_alive=KeepAlivePlan(first=parts[0].encoder.begin), last=final_chunk)
-        return await stream_parts(request, engines, parts, observed, course)
+        return await stream_parts(request, engines, parts, observation, course)
 
 
 class _ChunkEditor:
@@ -359,12 +361,12 @@ async def prepare_job(request: web.Request, route: Route, put: FormWrapper | Non
     services, body = request.app[SERVICES], await read_body(request)
     options, engine_request = await call_off_loop(body, read_request, body, route)
     resolve = resolve_able_model if route in MEDIA else resolve_model
-    needed = Route.INFILL if engine_request.route is Route.INFILL else route
+    needed_route = Route.INFILL if engine_request.route is Route.INFILL else route
     target = await with_probes(
         services.library,
         services.shared,
         services.events,
-        await resolve(services, options.model, route=needed),
+        await resolve(services, options.model, route=needed_route),
         engine_request.route,
     )
     target = target._replace(load=await load_for_context(services, target, options.context))

@@ -103,8 +103,8 @@ async def prepare_recording_job(request: web.Request, route: Route) -> RequestJo
     descriptor = services.adapters[load.engine].descriptor
     is_ours, is_text = load.source.remote is None, _is_made_text(form, descriptor)
     fields = [(name, value) for name, value in form.fields if not is_ours or name in _FIELDS]
-    dropped = {MODEL, *([RESPONSE_FORMAT] if is_text else [])}
-    kept = UploadForm([(name, value) for name, value in fields if name not in dropped], form.recording)
+    dropped_fields = {MODEL, *([RESPONSE_FORMAT] if is_text else [])}
+    remaining_form = UploadForm([(name, value) for name, value in fields if name not in dropped_fields], form.recording)
     upstream = UpstreamRequest(
         load=load,
         path=engine_path(services.adapters, services.library, load.engine, model, route),
@@ -113,7 +113,7 @@ async def prepare_recording_job(request: web.Request, route: Route) -> RequestJo
         form=TranscriptForm(is_text=is_text),
         streams=form.find(STREAM) == "true",
         headers=client_header_lines(request),
-        prepare=partial(_fill_form, kept),
+        prepare=partial(_fill_form, remaining_form),
         content_type=FORM,
         answers_as="text/plain; charset=utf-8" if is_text else "",
         drops_cache_field=True,
@@ -139,11 +139,11 @@ async def _refuse_shared_cache() -> RequestJob:
     )
 
 
-def _note_fields(observed: Observation, form: UploadForm) -> None:
+def _note_fields(observation: Observation, form: UploadForm) -> None:
     """Keep what was asked for the inspector, if somebody wants to read it; of the recording only what it is."""
-    if observed.caller.keeps_bodies:
-        recording = f"{form.recording.kind}, {len(form.recording.content)} bytes"
-        observed.kept_request = msgspec.json.encode({**dict(form.fields), "file": recording})[:BODY_BYTES]
+    if observation.caller.keeps_bodies:
+        recording_text = f"{form.recording.kind}, {len(form.recording.content)} bytes"
+        observation.kept_request = msgspec.json.encode({**dict(form.fields), "file": recording_text})[:BODY_BYTES]
 
 
 def _check_fields(form: UploadForm) -> None:

@@ -158,9 +158,9 @@ async def create_store(request: web.Request) -> web.Response:
     body, collections = await read_json(request, StoreRequest), request.app[COLLECTIONS]
     files = [await find_file(request, file) for file in body.file_ids or []]
     key_name = request.get(KEY_NAME, "")
-    taken = {collection.name.casefold() for collection in await collections.list_collections()}
+    taken_names = {collection.name.casefold() for collection in await collections.list_collections()}
     new = NewCollection(
-        name=_free_name(_tidy(body.name or "Vector store"), taken),
+        name=_free_name(_tidy(body.name or "Vector store"), taken_names),
         is_served=not key_name,
         keys=[key_name] if key_name else [],
     )
@@ -243,24 +243,26 @@ async def show_store_file(request: web.Request) -> web.Response:
 async def delete_store_file(request: web.Request) -> web.Response:
     """DELETE /v1/vector_stores/{store}/files/{file}."""
     record, collections, file = await _find_own_store(request), request.app[COLLECTIONS], request.match_info["file"]
-    known = await _describe_file(collections, record.id, file)
-    await asyncio.to_thread(shutil.rmtree, collections.records.uploads_of(record.id) / known.id, ignore_errors=True)
-    attributes = {id_: values for id_, values in record.attributes.items() if id_ != known.id}
+    known_file = await _describe_file(collections, record.id, file)
+    await asyncio.to_thread(
+        shutil.rmtree, collections.records.uploads_of(record.id) / known_file.id, ignore_errors=True
+    )
+    attributes = {id_: values for id_, values in record.attributes.items() if id_ != known_file.id}
     await collections.save_record(replace(record, attributes=attributes))
-    return json_reply(OpenAIDeletion(id=known.id, object="vector_store.file.deleted"))
+    return json_reply(OpenAIDeletion(id=known_file.id, object="vector_store.file.deleted"))
 
 
 async def read_store_file(request: web.Request) -> web.Response:
     """GET /v1/vector_stores/{store}/files/{file}/content: its passages."""
     record, collections = await find_store(request, request.match_info["store"]), request.app[COLLECTIONS]
     file_id = request.match_info["file"]
-    known = next((file for file in await index_files(collections, record) if public_id(file) == file_id), None)
-    if known is None:
+    known_file = next((file for file in await index_files(collections, record) if public_id(file) == file_id), None)
+    if known_file is None:
         raise NotFound("There is no such file in that vector store.", code="file_not_found")
 
     def read_passages() -> list[str]:
         with collections.index_of(record.id).read() as reader:
-            return reader.passages_of(known.id)
+            return reader.passages_of(known_file.id)
 
     texts = await asyncio.to_thread(read_passages)
     return json_reply(FileContentPage(data=[FoundText(text=text) for text in texts]))
@@ -283,9 +285,9 @@ def _tidy(name: str) -> str:
     return " ".join(plain.split()) or "Vector store"
 
 
-def _free_name(name: str, taken: set[str]) -> str:
+def _free_name(name: str, taken_names: set[str]) -> str:
     candidate, number = name, 1
-    while candidate.casefold() in taken:
+    while candidate.casefold() in taken_names:
         number += 1
         mark = f" {number}"
         candidate = name[: LONGEST_NAME - len(mark)] + mark
@@ -294,16 +296,18 @@ def _free_name(name: str, taken: set[str]) -> str:
 
 async def _describe_store(collections: Collections, store: str) -> VectorStoreObject:
     record, now = await collections.find_record(store), await collections.read_collection(store)
-    given = await asyncio.to_thread(_count_uploads, collections.records.uploads_of(store))
+    upload_count = await asyncio.to_thread(_count_uploads, collections.records.uploads_of(store))
     read = now.files - now.unread_files
-    waiting = max(0, given - now.files) if not record.folders else 0
+    waiting_count = max(0, upload_count - now.files) if not record.folders else 0
     return VectorStoreObject(
         id=record.id,
         created_at=int(record.created_at),
         name=record.name,
         usage_bytes=now.size_bytes,
-        file_counts=FileCounts(in_progress=waiting, completed=read, failed=now.unread_files, total=now.files + waiting),
-        status="completed" if now.stage is CollectionStage.READY and not waiting else "in_progress",
+        file_counts=FileCounts(
+            in_progress=waiting_count, completed=read, failed=now.unread_files, total=now.files + waiting_count
+        ),
+        status="completed" if now.stage is CollectionStage.READY and not waiting_count else "in_progress",
         last_active_at=int(now.looked_at or record.created_at),
         metadata=record.metadata,
     )

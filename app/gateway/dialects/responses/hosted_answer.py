@@ -83,16 +83,16 @@ class ResponseRounds:
         """The tool choice of every round but the first."""
         self._end: End = AnswerFinished(usage=TokenUsage(prompt=0, completion=0))
 
-    async def write_response(self, engines: EngineAccess, observed: Observation, receiver: RoundsReceiver) -> End:
+    async def write_response(self, engines: EngineAccess, observation: Observation, receiver: RoundsReceiver) -> End:
         """Write the response through `receiver` up to its end, which is returned. Raises as `translate_answer` does."""
         job = self._job
         self._output.passages += search_results([*job.response_input.earlier, *job.response_input.new_items])
         await self._list_tools(receiver)
         if await self._make_approved_calls(receiver):
             await receiver.open()
-            observed.outcome = ExchangeOutcome.OK
+            observation.outcome = ExchangeOutcome.OK
             return self._end
-        write_round = partial(self._write_round, engines, observed, receiver)
+        write_round = partial(self._write_round, engines, observation, receiver)
         await answer_in_rounds(write_round, partial(self._answer_calls, receiver))
         return self._end
 
@@ -107,26 +107,26 @@ class ResponseRounds:
 
     async def _list_tools(self, receiver: RoundsReceiver) -> None:
         """List the tools of each server, and tell of those that the conversation does not know, or otherwise."""
-        known = tool_lists([*self._job.response_input.earlier, *self._job.response_input.new_items])
+        earlier_lists = tool_lists([*self._job.response_input.earlier, *self._job.response_input.new_items])
         for label in self._tools.server_labels:
             async with receiver.keep_alive():
-                await self._list_server(receiver, label, known.get(label))
+                await self._list_server(receiver, label, earlier_lists.get(label))
 
-    async def _list_server(self, receiver: RoundsReceiver, label: str, known: object) -> None:
-        listed: McpListWriter | None = None
-        if known is None:
-            listed = self._begin_item(receiver, "mcpl", partial(McpListWriter, server_label=label))
+    async def _list_server(self, receiver: RoundsReceiver, label: str, earlier_list: object) -> None:
+        list_writer: McpListWriter | None = None
+        if earlier_list is None:
+            list_writer = self._begin_item(receiver, "mcpl", partial(McpListWriter, server_label=label))
         tools: list[McpTool] = []
         error: str | None = None
         try:
             tools = await self._tools.list_server(label)
         except RoundhouseError as failure:
             error = failure.body.text
-        if listed is None and (error is not None or msgspec.to_builtins(describe_tools(tools)) != known):
-            listed = self._begin_item(receiver, "mcpl", partial(McpListWriter, server_label=label))
-        if listed is not None:
-            listed.tools, listed.error = tools, error
-            self._end_item(receiver, listed)
+        if list_writer is None and (error is not None or msgspec.to_builtins(describe_tools(tools)) != earlier_list):
+            list_writer = self._begin_item(receiver, "mcpl", partial(McpListWriter, server_label=label))
+        if list_writer is not None:
+            list_writer.tools, list_writer.error = tools, error
+            self._end_item(receiver, list_writer)
 
     async def _make_approved_calls(self, receiver: RoundsReceiver) -> bool:
         """Make the calls that this request approves. Tell whether one of them has to be approved again."""
@@ -139,25 +139,25 @@ class ResponseRounds:
         return has_to_wait
 
     async def _write_round(
-        self, engines: EngineAccess, observed: Observation, receiver: RoundsReceiver
+        self, engines: EngineAccess, observation: Observation, receiver: RoundsReceiver
     ) -> Sequence[ToolCall]:
         """Have the model write, and return the calls that are to be made here."""
         self._rounds += 1
         if self._rounds == 1:
-            return await self._translate_round(engines, observed, receiver)
-        with observed.observe_round(self._rounds) as further:
+            return await self._translate_round(engines, observation, receiver)
+        with observation.observe_round(self._rounds) as further:
             return await self._translate_round(engines, further, receiver)
 
     async def _translate_round(
-        self, engines: EngineAccess, observed: Observation, receiver: RoundsReceiver
+        self, engines: EngineAccess, observation: Observation, receiver: RoundsReceiver
     ) -> Sequence[ToolCall]:
         job, request = self._job, self._job.request
         self._offer = self._output.offer = self._make_offer()
         work = read_work(request, [*job.response_input.items, *self._items_so_far()], job.response_input, self._offer)
         upstream = await upstream_for(self._services, request, job.target, work)
-        trimming = trim_options(self._services, job, upstream, work) if request.trims else None
-        end = await translate_answer(engines, upstream, observed, receiver, trimming)
-        observed.leave_engine()
+        trimming_options = trim_options(self._services, job, upstream, work) if request.trims else None
+        end = await translate_answer(engines, upstream, observation, receiver, trimming_options)
+        observation.leave_engine()
         self._end = _add_usage(self._end, end)
         if isinstance(end, AnswerFailed) or end.reason in _CUTS:
             return ()

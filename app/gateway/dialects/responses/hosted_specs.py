@@ -151,15 +151,15 @@ def _check_server(spec: McpToolSpec, field: str, others: Sequence[McpToolSpec]) 
 
 def new_approval_id(call: Sequence[str], fingerprint: str) -> str:
     """Return the id of a request to approve a call: its server, tool and arguments, as the tool is described now."""
-    drawn = secrets.token_hex(_RANDOM_BYTES)
-    return f"mcpr_{drawn}{_mark(drawn, call, fingerprint)}"
+    random_part = secrets.token_hex(_RANDOM_BYTES)
+    return f"mcpr_{random_part}{_mark(random_part, call, fingerprint)}"
 
 
 def is_approval_of(request_id: str, call: Sequence[str], fingerprint: str) -> bool:
     """Tell whether an approval is for this very call of a tool that is described as it was then."""
-    drawn = request_id.removeprefix("mcpr_")[: 2 * _RANDOM_BYTES]
-    return request_id == f"mcpr_{drawn}{_mark(drawn, call, fingerprint)}"
+    random_part = request_id.removeprefix("mcpr_")[: 2 * _RANDOM_BYTES]
+    return request_id == f"mcpr_{random_part}{_mark(random_part, call, fingerprint)}"
 
 
-def _mark(drawn: str, call: Collection[str], fingerprint: str) -> str:
-    return hashlib.sha256(msgspec.json.encode([drawn, *call, fingerprint])).hexdigest()[:_MARK_LETTERS]
+def _mark(random_part: str, call: Collection[str], fingerprint: str) -> str:
+    return hashlib.sha256(msgspec.json.encode([random_part, *call, fingerprint])).hexdigest()[:_MARK_LETTERS]

@@ -84,12 +84,12 @@ class ToolRuns:
 
     def offer_entries(self) -> list[OfferEntry]:
         """Return the functions that the model is offered for the tools that were listed."""
-        tools = [tool for listed in self._tools.values() for tool in listed]
-        offered = [
+        tools = [tool for server_tools in self._tools.values() for tool in server_tools]
+        offered_tools = [
             OfferEntry(definition, self._client_tool(definition.name))
             for definition in self._model_tools.offer_tools(tools)
         ]
-        return [*offered, _SEARCH_ENTRY] if self.specs.search is not None else offered
+        return [*offered_tools, _SEARCH_ENTRY] if self.specs.search is not None else offered_tools
 
     def read_call(self, label: str, name: str, arguments: str) -> ModelCall:
         """Return a call of a listed tool. Raises NotFound or BadRequest for one that cannot be made."""
@@ -153,11 +153,11 @@ async def open_hosted_tools(request: web.Request, specs: ToolRunSpecs, function_
 
 
 async def _check_server(request: web.Request, spec: McpToolSpec) -> None:
-    label, served = spec.server_label, request.app[SERVICES].settings.get_list(SERVERS_SETTING)
-    if label not in served:
+    label, served_names = spec.server_label, request.app[SERVICES].settings.get_list(SERVERS_SETTING)
+    if label not in served_names:
         raise Forbidden(
             f"Programs may not use the MCP server {quote_value(label)} here."
-            if served
+            if served_names
             else "Programs may use no MCP servers here.",
             hint=f"A person sets it up (`roundhouse mcp add`) and names it in the setting {SERVERS_SETTING}.",
             code="mcp_server_not_served",

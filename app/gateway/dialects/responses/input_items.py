@@ -168,10 +168,10 @@ def calls_to_make(earlier: Sequence[ResponseItem], new: Sequence[ResponseItem]) 
         for item in (*earlier, *new)
         if item.kind == "mcp_approval_request"
     }
-    made = {item.decode_as(McpCallInput).approval_request_id for item in new if item.kind == "mcp_call"}
+    made_calls = {item.decode_as(McpCallInput).approval_request_id for item in new if item.kind == "mcp_call"}
     responses = [item.decode_as(ApprovalResponseInput) for item in new if item.kind == "mcp_approval_response"]
     wishes = [response.approval_request_id for response in responses if response.approve]
-    return [requests[name] for name in dict.fromkeys(wishes) if name in requests and name not in made]
+    return [requests[name] for name in dict.fromkeys(wishes) if name in requests and name not in made_calls]
 
 
 def tool_lists(items: Iterable[ResponseItem]) -> dict[str, object]:
@@ -300,9 +300,9 @@ def _read_reasoning(raw: msgspec.Raw, at: int, _calls: _CallIndex) -> _Turns:
     """Read reasoning from where it is told best: its own text, then ours handed back, then the summary."""
     item = _decode_raw(raw, _ReasoningInput, at)
     text = _plain_text(item.content)
-    sealed = item.encrypted_content or ""
-    if not text and sealed.startswith(ENCRYPTED):
-        text = sealed.removeprefix(ENCRYPTED)
+    sealed_text = item.encrypted_content or ""
+    if not text and sealed_text.startswith(ENCRYPTED):
+        text = sealed_text.removeprefix(ENCRYPTED)
     text = text or _plain_text(item.summary)
     return (ConversationMessage(MessageRole.ASSISTANT, (Thinking(text),) if text else ()),)
 

@@ -112,21 +112,21 @@ async def read_input(services: Services, request: ResponsesRequest, owner: str, 
     check_request(request)
     items = items_of(request.input if request.input is not None else [])
     if item_ids := reference_ids(items):
-        kept = await services.chats.response_items(item_ids)
-        own = {item: value for item, (value, response) in kept.items() if is_owned(response, owner)}
+        stored_items = await services.chats.response_items(item_ids)
+        own = {item: value for item, (value, response) in stored_items.items() if is_owned(response, owner)}
         items = resolve_references(items, own)
     if unread_kinds := kinds_not_read(items):
         log.info("Items that are passed over: %s", ", ".join(unread_kinds), extra={"model": request.model})
     earlier = await _load_earlier(services.chats, request.previous_response_id, owner)
-    hosted = read_hosted_specs(request.tools or ())
-    offer = make_offer(request, ABSENT if hosted else request.tool_choice)
-    is_told_results = hosted or any(item.is_hosted for item in (*earlier, *items))
+    hosted_specs = read_hosted_specs(request.tools or ())
+    offer = make_offer(request, ABSENT if hosted_specs else request.tool_choice)
+    is_told_results = hosted_specs or any(item.is_hosted for item in (*earlier, *items))
     response_input = ResponseInput(
         earlier=earlier,
         new_items=tuple(items),
         work=_NO_WORK,
         offer=_with_choice(offer, request.tool_choice),
-        hosted=hosted,
+        hosted=hosted_specs,
         longest_result=_result_limit(services, model) if is_told_results else LEAST_RESULT,
     )
     work = read_work(request, response_input.items, response_input, offer)
@@ -190,9 +190,9 @@ async def _load_earlier(chats: ChatStore, response_id: str | None, owner: str) -
     return tuple(item_from_store(item.id, item.value) for item in items)
 
 
-def make_offer(request: ResponsesRequest, choice: msgspec.Raw, hosted: Sequence[OfferEntry] = ()) -> ToolOffer:
+def make_offer(request: ResponsesRequest, choice: msgspec.Raw, hosted_entries: Sequence[OfferEntry] = ()) -> ToolOffer:
     """Return which tools the model is offered, with those that are run here. Raises BadRequest."""
-    offer = offer_of(request.tools or [], choice, one_at_a_time=request.is_one_at_a_time, hosted=hosted)
+    offer = offer_of(request.tools or [], choice, one_at_a_time=request.is_one_at_a_time, hosted_entries=hosted_entries)
     if offer.left_out:
         log.info("Tools that nobody here runs: %s", ", ".join(offer.left_out), extra={"model": request.model})
     return offer

@@ -116,13 +116,13 @@ class _TextItemWriter:
 
     def close(self, sink: ResponseEventWriter, status: ItemStatus) -> bytes:
         """Return what ends the text, its part and the item."""
-        done = self._encode_event(
+        done_event = self._encode_event(
             sink, f"{self._delta.removesuffix('.delta')}.done", text=self.text, **self._extra_fields()
         )
         part = self._encode_event(sink, self._part_kind("done"), part=self._item_part())
         item = self.item(status)
         return (
-            done
+            done_event
             + part
             + sink.encode_event("response.output_item.done", output_index=self.place.output_index, item=item)
         )
@@ -223,13 +223,13 @@ class ReasoningItemWriter(_TextItemWriter):
     def _make_item(
         self, status: ItemStatus, *, content: Sequence[ReasoningText] = (), summary: Sequence[ReasoningText] = ()
     ) -> ReasoningItem:
-        sealed = ENCRYPTED + self.text if self._is_sealed else UNSET
+        sealed_text = ENCRYPTED + self.text if self._is_sealed else UNSET
         return ReasoningItem(
             id=self.place.item_id,
             status=status,
             summary=list(summary),
             content=list(content),
-            encrypted_content=sealed,
+            encrypted_content=sealed_text,
         )
 
     def _empty_item(self) -> OutputItem:
@@ -298,7 +298,7 @@ class CallItemWriter:
 
     def close(self, sink: ResponseEventWriter, status: ItemStatus) -> bytes:
         """Return what ends it."""
-        item, missing = self.item(status), b""
+        item, missing_event = self.item(status), b""
         if isinstance(item, ShellCallItem):
             return self._item_event(
                 sink, "added", msgspec.structs.replace(item, status="in_progress")
@@ -306,17 +306,17 @@ class CallItemWriter:
         if isinstance(item, CustomCallItem):
             return self._close_custom(sink, item)
         if self._tool.kind is not ClientToolKind.FUNCTION:
-            missing = self._item_event(sink, "added", self._empty_item()) + sink.encode_delta(
+            missing_event = self._item_event(sink, "added", self._empty_item()) + sink.encode_delta(
                 self._head, self.arguments or _NO_ARGUMENTS
             )
         elif not self._pieces:
-            missing = sink.encode_delta(self._head, _NO_ARGUMENTS)
-        done = sink.encode_event(
+            missing_event = sink.encode_delta(self._head, _NO_ARGUMENTS)
+        done_event = sink.encode_event(
             "response.function_call_arguments.done",
             **msgspec.structs.asdict(self.place),
             arguments=self.arguments or _NO_ARGUMENTS,
         )
-        return missing + done + self._item_event(sink, "done", item)
+        return missing_event + done_event + self._item_event(sink, "done", item)
 
     def item(self, status: ItemStatus) -> OutputItem:
         """Return the item as far as it is written."""

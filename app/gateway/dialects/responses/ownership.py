@@ -22,15 +22,15 @@ def owner_of(request: web.Request) -> str:
 
 def new_response_id(owner: str) -> str:
     """Return an id that nobody can guess, of a response that belongs to `owner`."""
-    drawn = secrets.token_hex(_RANDOM_BYTES)
-    return f"resp_{drawn}{_mark(drawn, owner)}"
+    random_part = secrets.token_hex(_RANDOM_BYTES)
+    return f"resp_{random_part}{_mark(random_part, owner)}"
 
 
 def is_owned(response_id: str, owner: str) -> bool:
     """Tell whether a response belongs to `owner`."""
-    drawn = response_id.removeprefix("resp_")[: 2 * _RANDOM_BYTES]
-    return response_id == f"resp_{drawn}{_mark(drawn, owner)}"
+    random_part = response_id.removeprefix("resp_")[: 2 * _RANDOM_BYTES]
+    return response_id == f"resp_{random_part}{_mark(random_part, owner)}"
 
 
-def _mark(drawn: str, owner: str) -> str:
-    return hashlib.blake2b(f"{drawn} {owner}".encode(), digest_size=_MARK_BYTES).hexdigest()
+def _mark(random_part: str, owner: str) -> str:
+    return hashlib.blake2b(f"{random_part} {owner}".encode(), digest_size=_MARK_BYTES).hexdigest()

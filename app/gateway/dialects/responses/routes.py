@@ -95,21 +95,23 @@ async def _open_tools(request: web.Request, response_input: ResponseInput) -> To
 
 async def _answer_job(
     job: ResponseJob,
-    hosted: ResponseRounds | None,
+    hosted_rounds: ResponseRounds | None,
     request: web.Request,
     engines: EngineAccess,
-    observed: Observation,
+    observation: Observation,
 ) -> web.StreamResponse:
     services = request.app[SERVICES]
     async with track_response(request, job):
-        with observed:  # a response that was stopped is kept as such, so `track_response` must hear of it
-            is_trimmed = job.request.trims and hosted is None
-            trimming = trim_options(services, job, job.upstream, job.response_input.work) if is_trimmed else None
+        with observation:  # a response that was stopped is kept as such, so `track_response` must hear of it
+            is_trimmed = job.request.trims and hosted_rounds is None
+            trimming_options = (
+                trim_options(services, job, job.upstream, job.response_input.work) if is_trimmed else None
+            )
             if not job.request.stream:
-                if hosted is None:
-                    events = await translate_whole(engines, job.upstream, observed, trimming)
+                if hosted_rounds is None:
+                    events = await translate_whole(engines, job.upstream, observation, trimming_options)
                 else:
-                    events = [await hosted.write_response(engines, observed, ResponseItemReceiver(job))]
+                    events = [await hosted_rounds.write_response(engines, observation, ResponseItemReceiver(job))]
                 return await _answer_whole(services, job, events)
 
             async def before_end(_end: End) -> None:
@@ -118,11 +120,11 @@ async def _answer_job(
             course = StreamCourse(
                 keep_alive=KeepAlivePlan(first=job.begin, alive=lambda: _KEEP_ALIVE_COMMENT),
                 headers=EVENT_STREAM_HEADERS,
-                trimming=trimming,
+                trimming=trimming_options,
                 before_end=before_end,
             )
-            answer = None if hosted is None else partial(hosted.write_response, engines, observed)
-            return await stream_parts(request, engines, [StreamPart(job.upstream, job, answer)], observed, course)
+            answer = None if hosted_rounds is None else partial(hosted_rounds.write_response, engines, observation)
+            return await stream_parts(request, engines, [StreamPart(job.upstream, job, answer)], observation, course)
 
 
 async def _answer_whole(services: Services, job: ResponseJob, events: Sequence[Event]) -> web.Response:
@@ -145,10 +147,10 @@ async def _prepare_count(request: web.Request) -> RequestJob:
         offer = make_offer(response_request, response_request.tool_choice, tools.offer_entries())
         work = read_work(response_request, response_input.items, response_input, offer)
     target = target._replace(load=await load_for_context(services, target, response_request.context))
-    counting = await token_counter(services, target, work, lease_options(response_request, Route.COUNT_TOKENS))
+    counter = await token_counter(services, target, work, lease_options(response_request, Route.COUNT_TOKENS))
 
-    async def answer_count(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
-        count = await counting.count(engines, observed)
+    async def answer_count(_request: web.Request, engines: EngineAccess, observation: Observation) -> web.Response:
+        count = await counter.count(engines, observation)
         return count.mark_estimate(utf8_json_reply(InputTokenCount(input_tokens=count.tokens)))
 
-    return RequestJob(counting.upstream, answer_count)
+    return RequestJob(counter.upstream, answer_count)

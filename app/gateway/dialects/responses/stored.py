@@ -170,9 +170,9 @@ async def keep_response(chats: ChatStore, settings: SettingsStore, job: Response
         log.error("A response was not kept: %s", error, extra={"code": error.code})  # noqa: TRY400 -- said in a sentence
 
 
-async def settings_changed(chats: ChatStore, settings: SettingsStore, changed: Collection[str]) -> None:
+async def settings_changed(chats: ChatStore, settings: SettingsStore, changed_names: Collection[str]) -> None:
     """Keep no more than is wanted now. Raises StorageFault."""
-    if not _SETTINGS.isdisjoint(changed):
+    if not _SETTINGS.isdisjoint(changed_names):
         await chats.forget_responses(_store_bounds(settings))
 
 

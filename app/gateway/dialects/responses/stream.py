@@ -81,16 +81,16 @@ class ResponseOutput:
         self.passages: list[FileSearchResult] = []
         """What messages may cite, by numbers from 1 on."""
 
-    def list_items(self, unfinished: ItemStatus) -> list[OutputItem]:
+    def list_items(self, unfinished_status: ItemStatus) -> list[OutputItem]:
         """Return what was written so far; what has not ended has the status `unfinished`."""
-        return [part.item(self._status_of(part, unfinished)) for part in self._parts]
+        return [part.item(self._status_of(part, unfinished_status)) for part in self._parts]
 
-    def list_whole_items(self, unfinished: ItemStatus) -> list[OutputItem]:
+    def list_whole_items(self, unfinished_status: ItemStatus) -> list[OutputItem]:
         """Return the same with what only the model is told: the passages that searches came to."""
         return [
-            part.whole_item(self._status_of(part, unfinished))
+            part.whole_item(self._status_of(part, unfinished_status))
             if isinstance(part, FileSearchWriter)
-            else part.item(self._status_of(part, unfinished))
+            else part.item(self._status_of(part, unfinished_status))
             for part in self._parts
         ]
 
@@ -104,11 +104,11 @@ class ResponseOutput:
 
     def take_hosted_calls(self) -> tuple[ToolCall, ...]:
         """Return the calls that are to be made here, and forget them."""
-        pending = {index: delta for index, delta in self._pending_calls.items() if self._is_hosted(delta)}
-        self._pending_calls = {index: call for index, call in self._pending_calls.items() if index not in pending}
+        pending_calls = {index: delta for index, delta in self._pending_calls.items() if self._is_hosted(delta)}
+        self._pending_calls = {index: call for index, call in self._pending_calls.items() if index not in pending_calls}
         return tuple(
             ToolCall(id=delta.id or self._new_id("call"), name=delta.name, arguments=delta.arguments)
-            for delta in pending.values()
+            for delta in pending_calls.values()
         )
 
     @property
@@ -200,8 +200,8 @@ class ResponseOutput:
         kind = self.offer.find_tool(delta.name).kind
         return kind is ClientToolKind.LOCAL_SHELL or kind.is_hosted
 
-    def _status_of(self, part: OutputItemWriter, unfinished: ItemStatus) -> ItemStatus:
-        return self._statuses.get(part.place.output_index, unfinished)
+    def _status_of(self, part: OutputItemWriter, unfinished_status: ItemStatus) -> ItemStatus:
+        return self._statuses.get(part.place.output_index, unfinished_status)
 
     def _open_item(self, part: OutputItemWriter) -> bytes:
         self._parts.append(part)

@@ -118,12 +118,12 @@ def offer_of(
     choice: msgspec.Raw = ABSENT,
     *,
     one_at_a_time: bool = False,
-    hosted: Sequence[OfferEntry] = (),
+    hosted_entries: Sequence[OfferEntry] = (),
 ) -> ToolOffer:
     """Return what is offered for `tools` and `tool_choice`. Raises BadRequest for what cannot be read or done."""
     if not tools and choice in _ABSENT_OR_NULL and not one_at_a_time:
         return _NO_OFFER  # as with every request that is only text
-    ready: list[OfferEntry] = [*hosted]
+    ready: list[OfferEntry] = [*hosted_entries]
     reply_tools: list[msgspec.Raw] = []
     left_out: list[str] = []
     for at, raw in enumerate(tools):
@@ -174,7 +174,7 @@ def _custom_entries(tool_spec: _ToolSpec, field: str) -> list[OfferEntry]:
     return [OfferEntry(tool, ResponseTool(kind=ClientToolKind.CUSTOM, name=tool_spec.name))]
 
 
-def _local_shell(_sent: _ToolSpec, _field: str) -> list[OfferEntry]:
+def _local_shell(_tool: _ToolSpec, _field: str) -> list[OfferEntry]:
     tool = ToolDefinition(name=LOCAL_SHELL, description="Run a command on the user's computer.", parameters=_COMMAND)
     return [OfferEntry(tool, ResponseTool(kind=ClientToolKind.LOCAL_SHELL, name=LOCAL_SHELL))]
 
@@ -227,14 +227,14 @@ def _choose_tools(raw: msgspec.Raw, ready: Sequence[OfferEntry], *, one_at_a_tim
     """Return the tools that may be called. No engine is told a name: it is offered the one tool, and must call it."""
     if raw in _ABSENT_OR_NULL or bytes(raw).startswith(b'"'):
         choose = ToolMode.AUTO if raw in _ABSENT_OR_NULL else decode_tool(raw, ToolMode, "tool_choice")
-        allowed = [] if choose is ToolMode.NONE else ready
+        allowed_tools = [] if choose is ToolMode.NONE else ready
     else:
         tool_choice = decode_tool(raw, _ToolChoiceSpec, "tool_choice")
         choose = tool_choice.mode if tool_choice.type == "allowed_tools" else ToolMode.REQUIRED
-        allowed = _filter_allowed(tool_choice, ready)
-    if choose is ToolMode.REQUIRED and not allowed:
+        allowed_tools = _filter_allowed(tool_choice, ready)
+    if choose is ToolMode.REQUIRED and not allowed_tools:
         raise invalid_tools("`tool_choice` asks for a call, and there is no tool that can be called here.")
-    return _CallableTools(allowed, ToolChoice(choose=choose, one_at_a_time=one_at_a_time))
+    return _CallableTools(allowed_tools, ToolChoice(choose=choose, one_at_a_time=one_at_a_time))
 
 
 def _filter_allowed(tool_choice: _ToolChoiceSpec, ready: Sequence[OfferEntry]) -> list[OfferEntry]:

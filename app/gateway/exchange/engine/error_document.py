@@ -132,27 +132,27 @@ def _field_of(message: str) -> str | None:
     return match[1] if match else None
 
 
-def _classify_refusal(refused: EngineRefusal) -> EngineRefusal:
+def _classify_refusal(refusal: EngineRefusal) -> EngineRefusal:
     """Return the refusal with the mistake found that its words tell of, if they tell of one of the caller's."""
-    overflow = overflow_in(refused.message)
+    overflow = overflow_in(refusal.message)
     if overflow is not None:
-        return _overflow_refusal(refused, overflow)
-    if (most := answer_limit_in(refused.message)) is not None:
-        refused = msgspec.structs.replace(refused, most_answer=most)
-    if refused.status >= _SERVER_ERROR and _UNPARSED.search(refused.message):
-        refused = msgspec.structs.replace(refused, code=UNPARSED)
-    elif refused.status >= _SERVER_ERROR:
+        return _overflow_refusal(refusal, overflow)
+    if (most := answer_limit_in(refusal.message)) is not None:
+        refusal = msgspec.structs.replace(refusal, most_answer=most)
+    if refusal.status >= _SERVER_ERROR and _UNPARSED.search(refusal.message):
+        refusal = msgspec.structs.replace(refusal, code=UNPARSED)
+    elif refusal.status >= _SERVER_ERROR:
         for pattern, mistake in _MISTAKES:
-            if pattern.search(refused.message):
-                changed = {"status": _BAD_REQUEST, "code": mistake.code, "param": mistake.param, "kind": ""}
-                refused = msgspec.structs.replace(refused, **changed)
+            if pattern.search(refusal.message):
+                changed_fields = {"status": _BAD_REQUEST, "code": mistake.code, "param": mistake.param, "kind": ""}
+                refusal = msgspec.structs.replace(refusal, **changed_fields)
                 break
-    return msgspec.structs.replace(refused, message=plain_sentence(refused.message))
+    return msgspec.structs.replace(refusal, message=plain_sentence(refusal.message))
 
 
-def _overflow_refusal(refused: EngineRefusal, overflow: Overflow) -> EngineRefusal:
+def _overflow_refusal(refusal: EngineRefusal, overflow: Overflow) -> EngineRefusal:
     code = ContextOverflow.default_code
-    return msgspec.structs.replace(refused, status=_BAD_REQUEST, code=code, param=None, kind="", overflow=overflow)
+    return msgspec.structs.replace(refusal, status=_BAD_REQUEST, code=code, param=None, kind="", overflow=overflow)
 
 
 def _decode_document(body: bytes) -> _EngineError | None:
@@ -242,8 +242,8 @@ def plain_sentence(message: str) -> str:
 def _of_json(field: str | None, detail: str) -> str:
     if kinds := _TYPE.search(detail):
         return f"{_field_name(field)} must be of type {kinds['wanted']}, and is of type {kinds['found']}."
-    if missing := _MISSING.search(detail):
-        return f"`{missing['key']}` is missing."
+    if missing_match := _MISSING.search(detail):
+        return f"`{missing_match['key']}` is missing."
     return f"{_field_name(field)} is not as expected: {detail}"
 
 

@@ -77,17 +77,17 @@ class AnswerRepairs(msgspec.Struct, frozen=True, kw_only=True):
 
     def correction_body(self, calls: Sequence[ToolCall], faults: Sequence[Sequence[str]]) -> bytes:
         """Return what asks again for calls that are wrong, each with what is wrong with it; none where nothing is."""
-        refused = [_call_to_show(call, sentences) for call, sentences in zip(calls, faults, strict=True)]
+        refused_calls = [_call_to_show(call, sentences) for call, sentences in zip(calls, faults, strict=True)]
         results = [
             ToolResult(
                 call_id=call.id, name=call.name, text=CALL_AGAIN.format(faults=" ".join(sentences)), is_error=True
             )
             if sentences
             else ToolResult(call_id=call.id, name=call.name, text=NOT_RUN, is_error=True)
-            for call, sentences in zip(refused, faults, strict=True)
+            for call, sentences in zip(refused_calls, faults, strict=True)
         ]
         turns = [
-            ConversationMessage(MessageRole.ASSISTANT, tuple(refused)),
+            ConversationMessage(MessageRole.ASSISTANT, tuple(refused_calls)),
             *(ConversationMessage(MessageRole.TOOL, (result,)) for result in results),
         ]
         if not self.family.renders_tools:
@@ -150,18 +150,20 @@ def plan_request(
         return UpstreamPlan(body=_body_for(request, model, descriptor, descriptor.features))
     if reads_itself(descriptor):
         return _plan_second_reading(request, descriptor, family, model=model)
-    fitted, reading = _fitted_request(request, descriptor, family)
+    fitted_request, reading_options = _fitted_request(request, descriptor, family)
     again = None
-    if reading.must_call:
-        insisting = with_system(fitted.messages, AGAIN)
-        again = _request_body(msgspec.structs.replace(fitted, messages=insisting), model, descriptor)
+    if reading_options.must_call:
+        insisting_messages = with_system(fitted_request.messages, AGAIN)
+        again = _request_body(msgspec.structs.replace(fitted_request, messages=insisting_messages), model, descriptor)
     repairs = AnswerRepairs(
-        request=fitted,
+        request=fitted_request,
         write=partial(_request_body, model=model, descriptor=descriptor),
         family=family,
-        tools=reading.tools,
+        tools=reading_options.tools,
     )
-    return UpstreamPlan(body=repairs.write(fitted), reading=reading, again=again, repairs=repairs, counts_tokens=True)
+    return UpstreamPlan(
+        body=repairs.write(fitted_request), reading=reading_options, again=again, repairs=repairs, counts_tokens=True
+    )
 
 
 def _without_loose_calls(request: Request, descriptor: Descriptor) -> Descriptor:
@@ -184,11 +186,11 @@ def _plan_second_reading(
         tools=tools,
         is_open=_is_open(family, request.thinking),
     )
-    reading = None
+    reading_options = None
     if tools and request.response_format.shape is ResponseShape.TEXT:
         one_at_a_time = request.tool_choice.one_at_a_time
-        reading = ReadingOptions(family=family, tools=tools, reads_thoughts=False, one_at_a_time=one_at_a_time)
-    return UpstreamPlan(body=repairs.write(request), reading=reading, repairs=repairs)
+        reading_options = ReadingOptions(family=family, tools=tools, reads_thoughts=False, one_at_a_time=one_at_a_time)
+    return UpstreamPlan(body=repairs.write(request), reading=reading_options, repairs=repairs)
 
 
 def _request_body(request: Request, model: str, descriptor: Descriptor) -> bytes:
@@ -212,15 +214,15 @@ def _fitted_request(
     reads_calls = Feature.TOOLS not in descriptor.features
     tools = _offered_tools(request) if reads_calls else ()
     stops = request.limits.stops if reads_calls else ()
-    fitted = request
+    fitted_request = request
     if reads_calls:
         limits = msgspec.structs.replace(request.limits, stops=())
-        fitted = msgspec.structs.replace(request, limits=limits, tools=tools)
-    fitted, must_be = _with_format(fitted, tools, descriptor)
+        fitted_request = msgspec.structs.replace(request, limits=limits, tools=tools)
+    fitted_request, must_be = _with_format(fitted_request, tools, descriptor)
     if reads_calls:
-        fitted = _with_tool_turns(fitted, family)
+        fitted_request = _with_tool_turns(fitted_request, family)
     is_held = must_be.shape is not ResponseShape.TEXT
-    reading = ReadingOptions(
+    reading_options = ReadingOptions(
         family=_CONSTRAINED if is_held else _readable_family(family),
         tools=tools,
         reads_thoughts=Feature.REASONING not in descriptor.features,
@@ -229,7 +231,7 @@ def _fitted_request(
         must_call=bool(tools) and request.tool_choice.is_required,
         stops=stops,
     )
-    return fitted, reading
+    return fitted_request, reading_options
 
 
 def _offered_tools(request: ConversationRequest) -> tuple[ToolDefinition, ...]:
@@ -317,11 +319,11 @@ def _call_format(others: list[tuple[str, Mapping[str, object]]], tools: Sequence
 def _hoist_definitions(schema: Mapping[str, object], prefix: str, definitions: dict[str, object]) -> dict[str, object]:
     """Return a schema whose definitions lie in the document around it: references are from the document's root."""
     for place in _DEFINITIONS:
-        nested = schema.get(place)
-        for name, definition in nested.items() if isinstance(nested, Mapping) else ():
+        nested_schema = schema.get(place)
+        for name, definition in nested_schema.items() if isinstance(nested_schema, Mapping) else ():
             definitions[prefix + name] = _rename_references(definition, prefix)
-    kept = {name: value for name, value in schema.items() if name not in {*_DEFINITIONS, "$schema"}}
-    return {name: _rename_references(value, prefix) for name, value in kept.items()}
+    kept_fields = {name: value for name, value in schema.items() if name not in {*_DEFINITIONS, "$schema"}}
+    return {name: _rename_references(value, prefix) for name, value in kept_fields.items()}
 
 
 def _rename_references(value: object, prefix: str) -> object:

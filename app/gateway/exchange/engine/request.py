@@ -159,12 +159,12 @@ def callable_tools(tools: Sequence[ToolDefinition], choice: ToolChoice) -> tuple
     """Return the tools that a choice leaves. Raises BadRequest (invalid_tools) where it names one there is not."""
     if not choice.name:
         return tuple(tools)
-    named = tuple(tool for tool in tools if tool.name == choice.name)
-    if not named:
+    named_tools = tuple(tool for tool in tools if tool.name == choice.name)
+    if not named_tools:
         raise BadRequest(
             f"`tool_choice` names {quote_value(choice.name)}, which is not among the tools.", code="invalid_tools"
         )
-    return named
+    return named_tools
 
 
 def _format_field(response_format: ResponseFormat, grammar_field: str) -> dict[str, object]:
@@ -223,18 +223,20 @@ def in_order(messages: Sequence[ConversationMessage]) -> list[ConversationMessag
 
 def _with_reminders(messages: Iterable[ConversationMessage]) -> list[ConversationMessage]:
     turns: list[ConversationMessage] = []
-    waiting: list[Part] = []
+    waiting_parts: list[Part] = []
     for message in messages:
         if message.role is MessageRole.SYSTEM:
-            waiting.append(_reminder_text(message))
+            waiting_parts.append(_reminder_text(message))
         elif message.role is MessageRole.USER:
-            turns.append(ConversationMessage(MessageRole.USER, (*waiting, *message.parts)) if waiting else message)
-            waiting.clear()
+            turns.append(
+                ConversationMessage(MessageRole.USER, (*waiting_parts, *message.parts)) if waiting_parts else message
+            )
+            waiting_parts.clear()
         else:
-            turns += _user_turn(waiting)
+            turns += _user_turn(waiting_parts)
             turns.append(message)
-            waiting.clear()
-    return [*turns, *_user_turn(waiting)]
+            waiting_parts.clear()
+    return [*turns, *_user_turn(waiting_parts)]
 
 
 def _reminder_text(message: ConversationMessage) -> Text:

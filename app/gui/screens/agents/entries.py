@@ -63,8 +63,8 @@ class DiffList(QWidget):
         if diffs == self._diffs:
             return
         self._diffs = diffs
-        while (placed := self._box.takeAt(0)) is not None:
-            if (widget := placed.widget()) is not None:
+        while (box_item := self._box.takeAt(0)) is not None:
+            if (widget := box_item.widget()) is not None:
                 widget.deleteLater()
         for diff in diffs:
             words = tr("{path} (new)", path=diff.path) if diff.is_new else diff.path
@@ -144,8 +144,8 @@ class ToolEntry(Surface):
             self.output.clear()
             lines = text.splitlines()
             self.output.add_lines([(line, "ink-2") for line in lines])
-            shown = min(len(lines), _MOST_LINES) * self.output.fontMetrics().lineSpacing()
-            self.output.setFixedHeight(shown + self._theme.px(_OUTPUT_MARGIN))
+            shown_height = min(len(lines), _MOST_LINES) * self.output.fontMetrics().lineSpacing()
+            self.output.setFixedHeight(shown_height + self._theme.px(_OUTPUT_MARGIN))
 
 
 class PermissionEntry(Surface):
@@ -178,8 +178,8 @@ class PermissionEntry(Surface):
                 action = partial(self._decide, entry, option.id)
                 self._flow.addWidget(Button(self._theme, option.name, look=_OPTIONS[option.kind], action=action))
         self.buttons.setVisible(entry.is_open)
-        taken = next((option.name for option in entry.options if option.id == entry.answer), "")
-        self.result.setText(tr("Answered: {answer}", answer=taken) if taken else tr("Not answered."))
+        chosen_name = next((option.name for option in entry.options if option.id == entry.answer), "")
+        self.result.setText(tr("Answered: {answer}", answer=chosen_name) if chosen_name else tr("Not answered."))
         self.result.setVisible(not entry.is_open)
 
 

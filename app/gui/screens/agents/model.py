@@ -90,11 +90,11 @@ class AgentsModel(QObject):
 
     def switch_on(self) -> None:
         """Let agents run."""
-        self._stores.preferences.change_all({SETTING: True}, then=self.agents.read, failed=self._refuse)
+        self._stores.preferences.change_all({SETTING: True}, then=self.agents.read, on_error=self._refuse)
 
     def start_session(self, new: NewAgentSession) -> None:
         """Begin a session, and show it."""
-        self._api.post(_SESSIONS, new, kind=AgentSession, then=self.open_session, failed=self._refuse)
+        self._api.post(_SESSIONS, new, kind=AgentSession, then=self.open_session, on_error=self._refuse)
 
     def open_session(self, session: AgentSession) -> None:
         """Show a session and follow it."""
@@ -136,7 +136,7 @@ class AgentsModel(QObject):
         def delete() -> None:
             self._api.send_request(
                 "DELETE", _path_of(session), None, kind=NoneType, then=lambda _: self.sessions.read(),
-                failed=self._refuse,
+                on_error=self._refuse,
             )  # fmt: skip
             if self.session is not None and self.session.id == session.id:
                 self.close_session()
@@ -152,7 +152,7 @@ class AgentsModel(QObject):
     def _post(self, action: str, body: object = None) -> None:
         if self.session is not None:
             path = f"{_path_of(self.session)}/{action}"
-            self._api.post(path, body, kind=AgentSession, then=self._take_session, failed=self._refuse)
+            self._api.post(path, body, kind=AgentSession, then=self._take_session, on_error=self._refuse)
 
     def _take_session(self, session: AgentSession) -> None:
         """Note how the session stands; one that runs again is followed again."""
@@ -189,9 +189,9 @@ class AgentsModel(QObject):
                 self.entries[entry.id] = entry
                 self.entry_changed.emit(entry.id)
             case AgentTextAdded(entry=number, text=text):
-                grown = self.entries.get(number)
-                if isinstance(grown, (AgentAnswer, AgentThought)):
-                    self.entries[number] = msgspec.structs.replace(grown, text=grown.text + text)
+                grown_entry = self.entries.get(number)
+                if isinstance(grown_entry, (AgentAnswer, AgentThought)):
+                    self.entries[number] = msgspec.structs.replace(grown_entry, text=grown_entry.text + text)
                     self.entry_changed.emit(number)
 
     def _refuse(self, error: ErrorBody) -> None:

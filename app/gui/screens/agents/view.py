@@ -158,12 +158,14 @@ class SessionForm(Surface):
             self.set_folder(folder)
 
     def _find_agent(self) -> AgentInfo | None:
-        listed = self._model.agents.value
-        return next((agent for agent in listed.agents if agent.id == self.agent.value), None) if listed else None
+        agent_list = self._model.agents.value
+        return (
+            next((agent for agent in agent_list.agents if agent.id == self.agent.value), None) if agent_list else None
+        )
 
     def _show_choices(self) -> None:
-        listed, models = self._model.agents.value, self._model.models
-        agents = listed.agents if listed is not None else []
+        agent_list, models = self._model.agents.value, self._model.models
+        agents = agent_list.agents if agent_list is not None else []
         self.agent.set_options([(agent.id, agent.name) for agent in agents])
         self.model.set_options([(info.name, info.title or info.name) for info in models])
         if not self.agent.value and agents:
@@ -176,7 +178,7 @@ class SessionForm(Surface):
         words = []
         if agent is not None and not agent.is_installed:
             words.append(tr("{name} is not installed: {command}", name=agent.name, command=agent.install))
-        if listed is not None and not listed.is_confined:
+        if agent_list is not None and not agent_list.is_confined:
             words.append(_FREE.tr())
         self.help.setText("\n".join(words))
         self.help.setVisible(bool(words))
@@ -265,7 +267,7 @@ class ConversationView(QWidget):
         self._dot.show_state(_STATES[session.state], state)
         self.title.setText(session.title or session.name)
         reach = tr("other computers too") if session.network else tr("no other computer")
-        held = tr("Held to its folder.") if session.is_confined else _FREE.tr()
+        confinement_text = tr("Held to its folder.") if session.is_confined else _FREE.tr()
         words = tr(
             "{state} · {agent} with {model} in {folder} · reaches {reach}. {held}",
             state=state,
@@ -273,7 +275,7 @@ class ConversationView(QWidget):
             model=session.model,
             folder=session.folder,
             reach=reach,
-            held=held,
+            held=confinement_text,
         )
         self.about.setText(words)
         is_running = session.state in RUNNING_AGENT_STATES

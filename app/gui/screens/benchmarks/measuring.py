@@ -39,7 +39,7 @@ class MeasurementModel(QObject, Generic[E, R]):
     def cancel(self) -> None:
         """Stop the run; nothing is changed."""
         self._api.send_request(
-            "DELETE", self.path, None, kind=NoneType, then=self._finish_cancel, failed=self.store_problem
+            "DELETE", self.path, None, kind=NoneType, then=self._finish_cancel, on_error=self.store_problem
         )
 
     def dismiss_problem(self) -> None:
@@ -59,13 +59,13 @@ class MeasurementModel(QObject, Generic[E, R]):
         self.progress = self.problem = None
         self.changed.emit()
 
-    def _change_back(self, result: RaceResult | TuneResult, undone: R) -> None:
+    def _change_back(self, result: RaceResult | TuneResult, undone_result: R) -> None:
         """Set again what it changed, and nothing that was changed since; once that is done, the result is `undone`."""
         before = result.settings_before
         values = {name: getattr(before, name) for name in list_changes(before, result.settings)}
 
         def finish_undo(_before: ModelSettings) -> None:
-            self.result = undone
+            self.result = undone_result
             self._shell.show_toast(tr("{model} is run as before.", model=result.model))
             self.changed.emit()
 
@@ -74,7 +74,7 @@ class MeasurementModel(QObject, Generic[E, R]):
             result.model,
             lambda own: msgspec.structs.replace(own, **values),
             then=finish_undo,
-            failed=self.store_problem,
+            on_error=self.store_problem,
         )
 
     def _take(self, event: Event) -> None:

@@ -172,12 +172,12 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
             ),
             keeps_disturbed=self.keeps_disturbed,
         )
-        self.api.post("/benchmarks", request, kind=BenchmarkChanged, then=lambda _: None, failed=self._store_problem)
+        self.api.post("/benchmarks", request, kind=BenchmarkChanged, then=lambda _: None, on_error=self._store_problem)
 
     def cancel(self) -> None:
         """Stop the run."""
         self.api.send_request(
-            "DELETE", "/benchmarks/job", None, kind=NoneType, then=self._finish_cancel, failed=self._store_problem
+            "DELETE", "/benchmarks/job", None, kind=NoneType, then=self._finish_cancel, on_error=self._store_problem
         )
 
     def _finish_cancel(self, _nothing: None) -> None:

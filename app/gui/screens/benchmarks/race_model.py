@@ -73,18 +73,18 @@ class RaceModel(MeasurementModel[RaceChanged, RaceResult]):
         runners = self.runners
         if len(runners) < LEAST_RUNNERS:
             return tr("A race needs two engines. Switch another one on to install it.")
-        known = [part.measure_s for part in runners if part.measure_s is not None]
-        is_whole = len(known) == len(runners)
-        times = _about(sum(known))
+        known_seconds = [part.measure_s for part in runners if part.measure_s is not None]
+        is_whole = len(known_seconds) == len(runners)
+        times = _about(sum(known_seconds))
         sentences = [tr("Measuring takes {duration}.", duration=times)] if is_whole else []
-        missing = [part for part in runners if not part.is_installed]
-        if missing:
+        missing_parts = [part for part in runners if not part.is_installed]
+        if missing_parts:
             sentences.append(
                 tr(
                     "To be installed first: {names}, {size} to download, {duration} at 50 Mbit/s.",
-                    names=", ".join(part.name for part in missing),
-                    size=words.format_bytes(sum(part.download_bytes for part in missing) or None),
-                    duration=_about(sum(part.download_s for part in missing)),
+                    names=", ".join(part.name for part in missing_parts),
+                    size=words.format_bytes(sum(part.download_bytes for part in missing_parts) or None),
+                    duration=_about(sum(part.download_s for part in missing_parts)),
                 )
             )
         return " ".join(sentences)
@@ -96,9 +96,11 @@ class RaceModel(MeasurementModel[RaceChanged, RaceResult]):
         self.problem = self.result = None
         self.progress = RaceChanged(model=self.plan.model, stage=tr("Getting ready"), fraction=0.0)
         self.changed.emit()
-        missing = [part.engine for part in self.runners if not part.is_installed]
-        request = StartRace(model=self.plan.model, settings=BenchmarkSettings(workload=self.workload), installs=missing)
-        self._api.post("/races", request, kind=RaceChanged, then=lambda _: None, failed=self.store_problem)
+        missing_engines = [part.engine for part in self.runners if not part.is_installed]
+        request = StartRace(
+            model=self.plan.model, settings=BenchmarkSettings(workload=self.workload), installs=missing_engines
+        )
+        self._api.post("/races", request, kind=RaceChanged, then=lambda _: None, on_error=self.store_problem)
 
     def undo(self) -> None:
         """Set again what was set before."""

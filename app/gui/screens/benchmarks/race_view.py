@@ -59,14 +59,16 @@ class RaceSection(Section):
         self._skeleton.setVisible(model.is_planning)
         self._title.setText(result.sentence if result is not None else plan.model if plan is not None else "")
         self._title.setVisible(bool(self._title.text()))
-        listed = {part.engine: part for part in plan.candidates} if plan is not None and not is_running else {}
-        self.candidates.sync(listed, self._make_candidate, self._show_candidate)
-        self.candidates.setVisible(bool(listed))
+        candidate_by_engine = (
+            {part.engine: part for part in plan.candidates} if plan is not None and not is_running else {}
+        )
+        self.candidates.sync(candidate_by_engine, self._make_candidate, self._show_candidate)
+        self.candidates.setVisible(bool(candidate_by_engine))
         entries = {entry.engine: entry for entry in result.entries} if result is not None else {}
         self.entries.sync(entries, self._make_entry, self._show_entry)
         self.entries.setVisible(bool(entries))
         self._draw()
-        self._show_foot(is_planned=bool(listed))
+        self._show_foot(is_planned=bool(candidate_by_engine))
 
     def _make_foot(self) -> Surface:
         theme = self._theme

@@ -67,15 +67,15 @@ class TrialModel(MeasurementModel[TrialChanged, TrialResult]):
         self.progress = TrialChanged(model=self.model, stage=tr("Getting ready"), fraction=0.0)
         self.changed.emit()
         request = StartTrial(model=self.model, against=self.against)
-        self._api.post("/trials", request, kind=TrialChanged, then=lambda _: None, failed=self.store_problem)
+        self._api.post("/trials", request, kind=TrialChanged, then=lambda _: None, on_error=self.store_problem)
 
     def switch(self) -> None:
         """Have the second take the first's place."""
-        self._api.post("/trials/switch", None, kind=TrialSwitch, then=self._show_switch, failed=self.store_problem)
+        self._api.post("/trials/switch", None, kind=TrialSwitch, then=self._show_switch, on_error=self.store_problem)
 
     def undo(self) -> None:
         """Take the switch back."""
-        self._api.post("/trials/undo", None, kind=TrialSwitch, then=self._show_undo, failed=self.store_problem)
+        self._api.post("/trials/undo", None, kind=TrialSwitch, then=self._show_undo, on_error=self.store_problem)
 
     def side_texts(self, side: TrialSide) -> tuple[str, str]:
         """Return the strong and the quiet line of one side."""
@@ -117,14 +117,14 @@ class TrialModel(MeasurementModel[TrialChanged, TrialResult]):
         self.earlier = results
         self.changed.emit()
 
-    def _show_switch(self, done: TrialSwitch) -> None:
+    def _show_switch(self, switch: TrialSwitch) -> None:
         self.is_switched = True
-        self._shell.show_toast(done.sentence, self.undo)
+        self._shell.show_toast(switch.sentence, self.undo)
         self.changed.emit()
 
-    def _show_undo(self, done: TrialSwitch) -> None:
+    def _show_undo(self, switch: TrialSwitch) -> None:
         self.is_switched = False
-        self._shell.show_toast(done.sentence)
+        self._shell.show_toast(switch.sentence)
         self.changed.emit()
 
 

@@ -22,7 +22,7 @@ class TuneModel(MeasurementModel[TuneChanged, TuneResult]):
         self.progress = TuneChanged(model=model, stage=tr("Getting ready"), fraction=0.0)
         self.changed.emit()
         request = StartTune(model=model, workload=Workload(workload), concurrency=concurrency)
-        self._api.post("/tunings", request, kind=TuneChanged, then=lambda _: None, failed=self.store_problem)
+        self._api.post("/tunings", request, kind=TuneChanged, then=lambda _: None, on_error=self.store_problem)
 
     def undo(self) -> None:
         """Set again what was set before."""

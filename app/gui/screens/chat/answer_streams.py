@@ -38,10 +38,10 @@ class TimeLeft:
             return None
         if stage != self._stage or fraction < self._began[1]:
             self._stage, self._began = stage, (now, fraction)
-        passed, done = now - self._began[0], fraction - self._began[1]
-        if passed < _SURE_AFTER_S or done < _SURE_FRACTION:
+        passed_s, done_share = now - self._began[0], fraction - self._began[1]
+        if passed_s < _SURE_AFTER_S or done_share < _SURE_FRACTION:
             return None
-        return passed * (1.0 - fraction) / done
+        return passed_s * (1.0 - fraction) / done_share
 
 
 _AGAIN_MS = 600

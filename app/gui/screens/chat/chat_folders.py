@@ -49,10 +49,10 @@ class TagStore(RemoteList[TagCount]):
 class FolderPages:
     """The chats of one open folder, as far as they were read."""
 
-    def __init__(self, api: GatewayApi, folder: str, changed: Callable[[], object]) -> None:
+    def __init__(self, api: GatewayApi, folder: str, on_change: Callable[[], object]) -> None:
         self.items: list[ChatSummary] = []
         self.has_more = False
-        self._api, self._changed = api, changed
+        self._api, self._changed = api, on_change
         self._path = f"/chats?limit={PAGE}&folder={quote(folder, safe='')}"
         self._call: GatewayCall | None = None
 
@@ -149,21 +149,21 @@ class ChatFolders(QObject):
             self.created.emit(folder.id)
 
         new = NewChatFolder(name=tr("New folder"))
-        self._api.post(_PATH, new, kind=ChatFolder, then=tell, failed=self.failed.emit)
+        self._api.post(_PATH, new, kind=ChatFolder, then=tell, on_error=self.failed.emit)
 
     def change_folder(self, folder: str, patch: ChatFolderPatch) -> None:
         """Change a folder, and show it changed at once."""
         if patch.name is not None and not patch.name.strip():
             return
         fields = {name: getattr(patch, name) for name in ("name", "model", "system_prompt")}
-        known = {name: value for name, value in fields.items() if value is not None}
-        self.store.replace([replace(item, **known) if item.id == folder else item for item in self.store.items])
+        known_fields = {name: value for name, value in fields.items() if value is not None}
+        self.store.replace([replace(item, **known_fields) if item.id == folder else item for item in self.store.items])
         self._api.patch(
             f"{_PATH}/{quote_segment(folder)}",
             patch,
             kind=ChatFolder,
             then=self._put_folder,
-            failed=self._report_failure,
+            on_error=self._report_failure,
         )
 
     def delete_folder(self, folder: str, *, with_chats: bool) -> None:
@@ -174,7 +174,7 @@ class ChatFolders(QObject):
             None,
             kind=NoneType,
             then=lambda _: self.store.read(),
-            failed=self.failed.emit,
+            on_error=self.failed.emit,
         )
 
     def _put_folder(self, folder: ChatFolder) -> None:

@@ -79,9 +79,9 @@ class ChatList(QObject):
             return [ChatGroup(tr("Found"), tuple(self.items))] if self.items else []
         if self.tag:
             return group_by_day(self.items, today)
-        pinned = tuple(item for item in self.items if item.is_pinned and self._is_current)
-        others = [item for item in self.items if not item.is_pinned] if pinned else self.items
-        pinned_group = [ChatGroup(tr("Pinned"), pinned)] if pinned else []
+        pinned_chats = tuple(item for item in self.items if item.is_pinned and self._is_current)
+        others = [item for item in self.items if not item.is_pinned] if pinned_chats else self.items
+        pinned_group = [ChatGroup(tr("Pinned"), pinned_chats)] if pinned_chats else []
         return [*self._folder_groups(), *pinned_group, *group_by_day(others, today)]
 
     def _folder_groups(self) -> list[ChatGroup]:
@@ -213,7 +213,7 @@ class ChatList(QObject):
         self._hide_chat(chat)
         path = f"/chats/{quote_segment(chat)}?for_good=true"
         self._api.send_request(
-            "DELETE", path, None, kind=NoneType, then=lambda _: self.fetch_chats(), failed=self.failed.emit
+            "DELETE", path, None, kind=NoneType, then=lambda _: self.fetch_chats(), on_error=self.failed.emit
         )
 
     def delete(self, chat: str, reopen: Callable[[], object] | None = None) -> None:
@@ -238,7 +238,7 @@ class ChatList(QObject):
             None,
             kind=NoneType,
             then=lambda _: finish_delete(),
-            failed=handle_error,
+            on_error=handle_error,
         )
 
     def add_chat(self, chat: Chat) -> None:
@@ -262,7 +262,7 @@ class ChatList(QObject):
             None,
             kind=Chat,
             then=finish_restore,
-            failed=self.failed.emit,
+            on_error=self.failed.emit,
         )
 
     def _patch_title(self, chat: str, title: str) -> None:
@@ -272,7 +272,11 @@ class ChatList(QObject):
 
     def _patch(self, chat: str, body: ChatPatch) -> None:
         self._api.patch(
-            f"/chats/{quote_segment(chat)}", body, kind=Chat, then=lambda _: self.fetch_chats(), failed=self.failed.emit
+            f"/chats/{quote_segment(chat)}",
+            body,
+            kind=Chat,
+            then=lambda _: self.fetch_chats(),
+            on_error=self.failed.emit,
         )
 
     @property
@@ -364,8 +368,8 @@ def _span_around(at: float, today: date) -> _Span:
         return _Span(tr("Previous 7 days"), _begin(week), _begin(yesterday))
     title = f"{day:%B %Y}" if day.year != today.year else f"{day:%B}"
     first = day.replace(day=1)
-    following = (first + timedelta(days=_LONGEST_MONTH)).replace(day=1)
-    return _Span(title, _begin(first), min(_begin(following), _begin(week)))
+    next_month = (first + timedelta(days=_LONGEST_MONTH)).replace(day=1)
+    return _Span(title, _begin(first), min(_begin(next_month), _begin(week)))
 
 
 def _begin(day: date) -> float:

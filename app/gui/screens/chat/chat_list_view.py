@@ -76,9 +76,9 @@ class ChatListView(QListView):
         self.verticalScrollBar().valueChanged.connect(self._fetch_near_end)
         theme.changed.connect(self.scheduleDelayedItemsLayout)
 
-    def show_groups(self, chosen: str, today: date) -> None:
+    def show_groups(self, chosen_id: str, today: date) -> None:
         """Show the conversations, the open one marked; while a title is typed, afterwards."""
-        self._chosen, self._today = chosen, today
+        self._chosen, self._today = chosen_id, today
         self._refresh_rows()
 
     def _refresh_rows(self) -> None:
@@ -99,9 +99,9 @@ class ChatListView(QListView):
             self.setCurrentIndex(QModelIndex())
         self.verticalScrollBar().setValue(place)
         if self._naming and self._rows.row_of(self._naming).isValid():
-            naming, self._naming = self._naming, ""
-            self.setCurrentIndex(self._rows.row_of(naming))
-            self.edit_title(naming)
+            renamed_id, self._naming = self._naming, ""
+            self.setCurrentIndex(self._rows.row_of(renamed_id))
+            self.edit_title(renamed_id)
 
     def edit_title(self, chat: str) -> None:
         """Let the reader type another title, or another name of a folder."""

@@ -96,7 +96,7 @@ class ChatPane(QWidget):
         theme.changed.connect(self._restyle)
         self._restyle()
 
-    def show_state(self, chosen: str) -> None:
+    def show_state(self, chosen_id: str) -> None:
         """Show the list as it is known now, the open chat marked."""
         chats = self._chat_list
         self._shelf.setVisible(chats.shelf is not ChatShelf.CURRENT or bool(chats.tag))
@@ -109,7 +109,7 @@ class ChatPane(QWidget):
         if chats.error is not None and not chats.is_known:
             self._error.show_error(chats.error, tr("Try again"), chats.fetch_chats)
         self._problem.setVisible(chats.error is not None and not chats.is_known)
-        self.list_view.show_groups(chosen, date.today())  # noqa: DTZ011 -- the reader's own day is meant
+        self.list_view.show_groups(chosen_id, date.today())  # noqa: DTZ011 -- the reader's own day is meant
 
     def focus_search(self) -> None:
         """Put the keyboard into the search."""

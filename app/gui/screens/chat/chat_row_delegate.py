@@ -104,8 +104,8 @@ class ChatListDelegate(QStyledItemDelegate):
             paint_title(painter, words, words_of(item))
             return
         corner = QPoint(inner.right() - side if is_mirrored else inner.left(), inner.center().y() - side // 2)
-        closed = "chevron-left" if is_mirrored else "chevron-right"
-        icon = "chevron-down" if item.is_open else closed
+        closed_icon = "chevron-left" if is_mirrored else "chevron-right"
+        icon = "chevron-down" if item.is_open else closed_icon
         ratio = painter.device().devicePixelRatioF()
         painter.drawPixmap(QRect(corner, QSize(side, side)), theme.pixmap(icon, "ink-2", size=_ICON, ratio=ratio))
         count = str(item.folder.chat_count)
@@ -113,12 +113,12 @@ class ChatListDelegate(QStyledItemDelegate):
         painter.setPen(theme.color("ink-3"))
         end = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter  # Qt mirrors it with the layout
         painter.drawText(words, end, count)
-        taken = painter.fontMetrics().horizontalAdvance(count) + px(8)
+        taken_width = painter.fontMetrics().horizontalAdvance(count) + px(8)
         painter.setFont(theme.font("body", 500))
         painter.setPen(theme.color("ink"))
         paint_title(
             painter,
-            words.adjusted(taken, 0, 0, 0) if is_mirrored else words.adjusted(0, 0, -taken, 0),
+            words.adjusted(taken_width, 0, 0, 0) if is_mirrored else words.adjusted(0, 0, -taken_width, 0),
             item.folder.name,
         )
 
@@ -162,13 +162,13 @@ class ChatListDelegate(QStyledItemDelegate):
         text = " ".join(f"#{tag}" for tag in tags)
         metrics = painter.fontMetrics()
         text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, round(area.width() * _TAG_SHARE))
-        taken = metrics.horizontalAdvance(text) + self._theme.px(8)
+        taken_width = metrics.horizontalAdvance(text) + self._theme.px(8)
         is_mirrored = painter.layoutDirection() == Qt.LayoutDirection.RightToLeft
         side = Qt.AlignmentFlag.AlignLeft if is_mirrored else Qt.AlignmentFlag.AlignRight
         painter.setLayoutDirection(Qt.LayoutDirection.LeftToRight)  # the mark stands before the word
         painter.drawText(area, side | Qt.AlignmentFlag.AlignVCenter, text)
         painter.restore()
-        return area.adjusted(taken, 0, 0, 0) if is_mirrored else area.adjusted(0, 0, -taken, 0)
+        return area.adjusted(taken_width, 0, 0, 0) if is_mirrored else area.adjusted(0, 0, -taken_width, 0)
 
     def _paint_pill(self, painter: QPainter, pill: QRectF, state: QStyle.StateFlag, *, is_target: bool = False) -> None:
         radius, is_chosen = self._theme.px(Radius.CONTROL), bool(state & QStyle.StateFlag.State_Selected)
@@ -192,9 +192,9 @@ class ChatListDelegate(QStyledItemDelegate):
             room = area.right() - x
             if room <= 0:
                 return
-            elided = metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
-            painter.drawText(QPoint(x, area.top() + metrics.ascent() + 1), elided)
-            x += metrics.horizontalAdvance(elided)
+            elided_text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
+            painter.drawText(QPoint(x, area.top() + metrics.ascent() + 1), elided_text)
+            x += metrics.horizontalAdvance(elided_text)
 
 
 def _indent(area: QRect, option: QStyleOptionViewItem, room: int) -> QRect:

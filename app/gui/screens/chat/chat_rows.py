@@ -53,20 +53,20 @@ class ChatListModel(QStringListModel):
     def show_groups(self, groups: list[ChatGroup]) -> None:
         """Show these groups; nothing is touched when they are what is shown, and rows that follow are added."""
         rows: list[ListRow] = []
-        nested: set[int] = set()
+        nested_rows: set[int] = set()
         for group in groups:
             rows.append(group.title if group.folder is None else FolderRow(group.folder, group.is_open))
             if group.folder is not None:
-                nested.update(range(len(rows), len(rows) + len(group.chats)))
+                nested_rows.update(range(len(rows), len(rows) + len(group.chats)))
             rows += group.chats
             if group.folder is not None and group.has_more:
                 rows.append(MoreRow(group.folder.id))
         count = len(self.rows)
         if 0 < count < len(rows) and rows[:count] == self.rows:
-            self.rows, self._nested = rows, nested
+            self.rows, self._nested = rows, nested_rows
             self.insertRows(count, len(rows) - count)
         elif rows != self.rows:
-            self.rows, self._nested = rows, nested
+            self.rows, self._nested = rows, nested_rows
             self.setStringList([""] * len(rows))
 
     def row_of(self, chat: str) -> QModelIndex:

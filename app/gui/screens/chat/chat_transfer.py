@@ -23,7 +23,7 @@ _SHOWN_NAMES = 3
 def export_formats() -> str:
     """Return the formats as file dialogs have them."""
     names = (tr("PDF"), tr("Markdown"), tr("HTML"), tr("JSON"))
-    return ";;".join(f"{name} (*{ending})" for name, ending in zip(names, ENDINGS, strict=True))
+    return ";;".join(f"{name} (*{suffix})" for name, suffix in zip(names, ENDINGS, strict=True))
 
 
 class TargetFile(NamedTuple):
@@ -33,13 +33,13 @@ class TargetFile(NamedTuple):
     overwrites: bool
 
 
-def target_file(path: str, chosen: str) -> TargetFile:
+def target_file(path: str, chosen_filter: str) -> TargetFile:
     """Return a file from a dialog, with the ending of the chosen format where none was typed."""
-    file, endings = Path(path), ENDINGS if chosen else ENDINGS[-1:]
+    file, endings = Path(path), ENDINGS if chosen_filter else ENDINGS[-1:]
     if file.suffix.lower() in endings:
         return TargetFile(file, overwrites=True)
-    ending = chosen.partition("*")[2].rstrip(")") or endings[0]
-    return TargetFile(file.with_name(file.name + ending), overwrites=False)
+    suffix = chosen_filter.partition("*")[2].rstrip(")") or endings[0]
+    return TargetFile(file.with_name(file.name + suffix), overwrites=False)
 
 
 class _ImportReply(msgspec.Struct, frozen=True, kw_only=True):

@@ -83,7 +83,7 @@ class ModelsPanel(OptionsPanel):
         self.hide()
 
     def _toggle(self, name: str, is_on: bool) -> None:  # noqa: FBT001 -- a slot of a bool signal
-        self._names = [*(known for known in self._names if known != name), *([name] if is_on else [])]
+        self._names = [*(known_name for known_name in self._names if known_name != name), *([name] if is_on else [])]
         self.chosen.emit(self.models)
 
 

@@ -121,15 +121,15 @@ class Conversation(QObject):
     def list_turns(self) -> list[TurnView]:
         """Return what the transcript shows."""
         path, is_busy = self._tree.path_to_head(), self.is_busy
-        omitting = next((message for message in reversed(path) if message.role is Role.ASSISTANT), None)
-        left_out = {message.id for message in path[: omitting.left_out]} if omitting else set[str]()
+        omitting_message = next((message for message in reversed(path) if message.role is Role.ASSISTANT), None)
+        left_out = {message.id for message in path[: omitting_message.left_out]} if omitting_message else set[str]()
         if self._pending_text is not None:
             message_ids = [message.id for message in path]
             at = message_ids.index(self._pending_parent) + 1 if self._pending_parent in message_ids else 0
             path = path[:at]
         views = [self._make_view(message, is_busy=is_busy) for message in path]
-        if omitting is not None and left_out:
-            is_summarised = bool(omitting.summary)
+        if omitting_message is not None and left_out:
+            is_summarised = bool(omitting_message.summary)
             views = [
                 replace(view, is_left_out=view.message.id in left_out, is_summarised=is_summarised) for view in views
             ]
@@ -186,8 +186,8 @@ class Conversation(QObject):
         """Ask, with files that are there already; while a question is edited, as another version of it."""
         parent = self._tree.head
         if self.editing is not None:
-            edited = self._tree.get(self.editing)
-            parent = edited.parent if edited else parent
+            edited_message = self._tree.get(self.editing)
+            parent = edited_message.parent if edited_message else parent
         self.editing = None
         self._pending_text, self._pending_parent, self._pending_files = text, parent, list(attachments)
         self.changed.emit()
@@ -201,7 +201,7 @@ class Conversation(QObject):
                 tools=self.tools,
                 collections=self.collections,
             )
-            self._api.post("/chats", body, kind=Chat, then=self._adopt_chat, failed=self._refuse_question)
+            self._api.post("/chats", body, kind=Chat, then=self._adopt_chat, on_error=self._refuse_question)
         else:
             self._post_turn(self._pending_turn(parent, text))
 
@@ -255,7 +255,7 @@ class Conversation(QObject):
             options = msgspec.convert(offer.options, LoadOptions)
             body = LoadModel(model=message.model, options=options, wait=False)
             self._api.post(
-                "/load", body, kind=EngineStatus, then=lambda _: self.regenerate(answer), failed=self.failed.emit
+                "/load", body, kind=EngineStatus, then=lambda _: self.regenerate(answer), on_error=self.failed.emit
             )
 
     def allow_auto_remedies(self, answer: str) -> None:
@@ -268,7 +268,7 @@ class Conversation(QObject):
                 settings,
                 kind=list[SettingInfo],
                 then=lambda _: self.regenerate(answer),
-                failed=self.failed.emit,
+                on_error=self.failed.emit,
             )
 
     def _remedy_offers(self, message: Message | None) -> tuple[RemedyOffer, ...]:
@@ -283,7 +283,7 @@ class Conversation(QObject):
                 None,
                 kind=Message,
                 then=lambda _: None,
-                failed=self.failed.emit,
+                on_error=self.failed.emit,
             )
 
     def start_editing(self, question: str) -> str:
@@ -353,7 +353,7 @@ class Conversation(QObject):
             DecideToolCall(decision=decision),
             kind=Message,
             then=lambda _: None,
-            failed=self.failed.emit,
+            on_error=self.failed.emit,
         )
 
     def set_overflow(self, rule: OverflowRule) -> None:
@@ -372,7 +372,7 @@ class Conversation(QObject):
 
         if not self.is_busy:
             patch = ChatPatch(overflow=rule)
-            self._api.patch(self._chat_path(), patch, kind=Chat, then=answer_again, failed=self.failed.emit)
+            self._api.patch(self._chat_path(), patch, kind=Chat, then=answer_again, on_error=self.failed.emit)
 
     def set_sampling(self, sampling: Sampling) -> None:
         """Choose how the next words are picked."""
@@ -490,7 +490,7 @@ class Conversation(QObject):
             if chat == self.id:
                 self._refuse_question(error)
 
-        self._api.post(f"{self._chat_path()}/turns", turn, kind=Turn, then=accept_turn, failed=reject_turn)
+        self._api.post(f"{self._chat_path()}/turns", turn, kind=Turn, then=accept_turn, on_error=reject_turn)
 
     def _begin_turn(self, turn: Turn) -> None:
         self._pending_text, self._pending_files = None, []
@@ -534,7 +534,7 @@ class Conversation(QObject):
 
     def _patch_chat(self, patch: ChatPatch) -> None:
         if self.id:
-            self._api.patch(self._chat_path(), patch, kind=Chat, then=lambda _: None, failed=self.failed.emit)
+            self._api.patch(self._chat_path(), patch, kind=Chat, then=lambda _: None, on_error=self.failed.emit)
 
     def _chat_path(self) -> str:
         return f"/chats/{quote_segment(self.id)}"

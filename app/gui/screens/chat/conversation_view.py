@@ -349,9 +349,9 @@ class ConversationView(QWidget):
 
     def _show_conversation(self) -> None:
         conversation = self._model.conversation
-        reading = self._model.reading.message
+        read_message = self._model.reading.message
         turns = [
-            replace(turn, is_read_aloud=True) if reading and turn.message.id == reading else turn
+            replace(turn, is_read_aloud=True) if read_message and turn.message.id == read_message else turn
             for turn in conversation.list_turns()
         ]
         self._stack.setCurrentWidget(self.transcript if turns or not conversation.is_new else self._empty_page)
@@ -372,9 +372,9 @@ class ConversationView(QWidget):
     def _show_comparison(self) -> None:
         """Show the answers side by side, where that is wanted."""
         conversation = self._model.conversation
-        compared = conversation.list_compared()
-        if conversation.comparing is not None and compared:
-            self.comparison.show_answers(conversation.text_of(conversation.comparing), compared)
+        compared_answers = conversation.list_compared()
+        if conversation.comparing is not None and compared_answers:
+            self.comparison.show_answers(conversation.text_of(conversation.comparing), compared_answers)
             self._stack.setCurrentWidget(self.comparison)
 
     def toggle_models(self) -> None:

@@ -175,7 +175,7 @@ class DraftFiles(QObject):
             self.changed.emit()
 
         path = f"/attachments?name={quote(file.name, safe='')}"
-        file.call = self._api.post(path, content, kind=Attachment, then=keep, failed=refuse)
+        file.call = self._api.post(path, content, kind=Attachment, then=keep, on_error=refuse)
         self.changed.emit()
 
     def _forget(self, file: DraftFile) -> None:

@@ -58,7 +58,7 @@ class DraftTokens(QObject):
                 self._counted, self._tokens = text, count.tokens
                 self.changed.emit()
 
-        self._call = self._api.post("/tokens", body, kind=TextTokens, then=take_count, failed=self._forget_call)
+        self._call = self._api.post("/tokens", body, kind=TextTokens, then=take_count, on_error=self._forget_call)
 
     def _forget_call(self, _error: ErrorBody) -> None:
         """Leave it at the estimate."""

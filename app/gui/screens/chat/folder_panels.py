@@ -219,7 +219,7 @@ class TagsPanel(OptionsPanel):
         return [" ".join(part.split()).lstrip("#") for part in self.field.text().split(",") if part.strip(" #")]
 
     def _toggle(self, tag: str, is_on: bool) -> None:  # noqa: FBT001 -- a slot of a bool signal
-        others = [typed for typed in self._read_tags() if typed.casefold() != tag.casefold()]
+        others = [typed_tag for typed_tag in self._read_tags() if typed_tag.casefold() != tag.casefold()]
         self.field.setText(", ".join([*others, tag] if is_on else others))
         self._save()
 
@@ -265,15 +265,15 @@ def folder_words(model: ChatModel) -> str:
     if folder is None:
         return ""
     path = conversation.message_path()
-    attached = model.files.attachments if conversation.is_new else path[0].attachments if path else []
-    hashes = {attachment.hash for attachment in attached}
+    attachments = model.files.attachments if conversation.is_new else path[0].attachments if path else []
+    hashes = {attachment.hash for attachment in attachments}
     files = sum(file.hash in hashes for file in folder.files)
     parts = [
         tr("its model") if folder.model and conversation.model == folder.model else "",
         tr("its system prompt") if folder.system_prompt and conversation.system_prompt == folder.system_prompt else "",
         tr_plural("{count} of its files", "{count} of its files", files) if files else "",
     ]
-    given = tr_list([part for part in parts if part])
-    if not given:
+    given_text = tr_list([part for part in parts if part])
+    if not given_text:
         return tr("In “{folder}”", folder=folder.name)
-    return tr("In “{folder}”, with {given}", folder=folder.name, given=given)
+    return tr("In “{folder}”, with {given}", folder=folder.name, given=given_text)

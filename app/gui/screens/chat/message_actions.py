@@ -24,14 +24,14 @@ class MessageActions(QObject):
         super().__init__(conversation)
         self._api, self._conversation = api, conversation
 
-    def save_version(self, message: Message, text: str, refused: Callable[[object, str], object]) -> None:
+    def save_version(self, message: Message, text: str, on_refusal: Callable[[object, str], object]) -> None:
         """Keep other words for an answer beside the model's; `refused` gets an error and the text back."""
         self._api.post(
             f"{_path_of(message)}/versions",
             NewVersion(content=text),
             kind=Message,
             then=lambda _: self._read_again(message.chat),
-            failed=lambda error: refused(error, text),
+            on_error=lambda error: on_refusal(error, text),
         )
 
     def delete(self, message: str) -> None:
@@ -50,7 +50,7 @@ class MessageActions(QObject):
             None,
             kind=NoneType,
             then=lambda _: finish_delete(),
-            failed=self.failed.emit,
+            on_error=self.failed.emit,
         )
 
     def fork(self, message: str) -> None:
@@ -59,7 +59,7 @@ class MessageActions(QObject):
         if entry is not None:
             path = f"/chats/{quote_segment(entry.chat)}/fork"
             body = ForkChat(message=message)
-            self._api.post(path, body, kind=Chat, then=self.chat_forked.emit, failed=self.failed.emit)
+            self._api.post(path, body, kind=Chat, then=self.chat_forked.emit, on_error=self.failed.emit)
 
     def _restore(self, message: Message) -> None:
         self._api.post(
@@ -67,7 +67,7 @@ class MessageActions(QObject):
             None,
             kind=Chat,
             then=lambda _: self._read_again(message.chat),
-            failed=self.failed.emit,
+            on_error=self.failed.emit,
         )
 
     def _read_again(self, chat: str) -> None:

@@ -177,9 +177,9 @@ class ChatModel(QObject):
     def default_model(self) -> str:
         """Return the model a new chat starts with: the one set, the one used last, the first there is."""
         usable = [item.name for item in self.chat_models() if not item.problem]
-        chosen = str(self._preferences.find_choice("models.default") or "").casefold()
+        chosen_name = str(self._preferences.find_choice("models.default") or "").casefold()
         last = [model for model in self.chat_list.models if model in usable]
-        return next((name for name in usable if name.casefold() == chosen), next(iter([*last, *usable]), ""))
+        return next((name for name in usable if name.casefold() == chosen_name), next(iter([*last, *usable]), ""))
 
     def make_chip(self, now: float) -> ModelChipState:
         """Return what the header says about the model; `now` is on the monotonic clock."""
@@ -197,21 +197,21 @@ class ChatModel(QObject):
 
     def context_usage(self) -> ContextUsage | None:
         """Return how full the context is: with the last answer, and about with what is typed; None with neither."""
-        used, typed = self._path_tokens(), self._draft_tokens()
-        if used is None and not typed:
+        used_tokens, typed_tokens = self._path_tokens(), self._draft_tokens()
+        if used_tokens is None and not typed_tokens:
             return None
-        total = (used or 0) + typed
+        total = (used_tokens or 0) + typed_tokens
         status = self.running.of(self.model)
         context = status.context if status and status.context else None
         if context is None:
             tokens = format_tokens(total)
             return ContextUsage(
-                words=tr("≈ {tokens} tokens", tokens=tokens) if typed else tr("{tokens} tokens", tokens=tokens)
+                words=tr("≈ {tokens} tokens", tokens=tokens) if typed_tokens else tr("{tokens} tokens", tokens=tokens)
             )
         share, limit = total / context, format_tokens(context)
         words = (
             tr("≈ {share:.0%} of {context}", share=share, context=limit)
-            if typed
+            if typed_tokens
             else tr("{share:.0%} of {context}", share=share, context=limit)
         )
         return ContextUsage(words=words, fraction=min(1.0, share))
@@ -220,9 +220,9 @@ class ChatModel(QObject):
         """Return what to say where what is typed cannot fit into the model's context; nothing where it may."""
         status, info = self.running.of(self.model), self.info
         context = (status.context if status else None) or (info.trained_context if info else None)
-        typed = self._draft_tokens()
-        total = (self._path_tokens() or 0) + typed
-        if not typed or context is None or total <= context:
+        typed_tokens = self._draft_tokens()
+        total = (self._path_tokens() or 0) + typed_tokens
+        if not typed_tokens or context is None or total <= context:
             return ""
         return tr(
             "About {tokens} tokens; the model takes {context}",
@@ -337,10 +337,10 @@ class ChatModel(QObject):
 
     def send_question(self, text: str) -> None:
         """Ask a question; while an answer is edited, keep the words as another version of it."""
-        edited = self.conversation.answer_in_edit()
-        if edited is not None:
+        edited_answer = self.conversation.answer_in_edit()
+        if edited_answer is not None:
             self.conversation.stop_editing()
-            self.actions.save_version(edited, text, self.conversation.question_refused.emit)
+            self.actions.save_version(edited_answer, text, self.conversation.question_refused.emit)
             return
         if self.conversation.is_new and not self.conversation.model:
             self.conversation.model = self.default_model()
@@ -367,7 +367,7 @@ class ChatModel(QObject):
     def download_model(self, name: str, then: Callable[[], object]) -> None:
         """Begin to download a model, in the form that suits this computer."""
         pull = Pull(model=name)
-        self.api.post("/downloads", pull, kind=Download, then=lambda _: then(), failed=self.failed.emit)
+        self.api.post("/downloads", pull, kind=Download, then=lambda _: then(), on_error=self.failed.emit)
 
     def save_file(self, attachment: str, path: Path) -> None:
         """Write a copy of an attached file."""
@@ -388,7 +388,7 @@ class ChatModel(QObject):
             self.toast_requested.emit(tr("{title} is ready.", title=model.title), None)
 
         self.api.post(
-            "/models", RegisterModel(path=str(path)), kind=ModelInfo, then=start_chat, failed=self.failed.emit
+            "/models", RegisterModel(path=str(path)), kind=ModelInfo, then=start_chat, on_error=self.failed.emit
         )
 
     def _with_state(self, chip: ModelChipState, status: EngineStatus | None, now: float) -> ModelChipState:

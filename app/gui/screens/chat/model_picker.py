@@ -63,8 +63,8 @@ class ModelLine(Pressable):
         painter.setFont(self.theme.font("body", 500) if is_strong else self.theme.font("meta"))
         is_bad = not is_strong and bool(self.info.problem)
         painter.setPen(self.theme.color("ink" if is_strong else "bad" if is_bad else "ink-2"))
-        elided = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideMiddle, int(area.width()))
-        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeading, elided)
+        elided_text = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideMiddle, int(area.width()))
+        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeading, elided_text)
 
 
 class ModelPicker(Surface):
@@ -88,19 +88,21 @@ class ModelPicker(Surface):
         box.addWidget(self._manage, 0, Qt.AlignmentFlag.AlignLeft)
         self.hide()
 
-    def fill_with(self, models: Sequence[ModelInfo], status: Callable[[str], EngineStatus | None], chosen: str) -> None:
+    def fill_with(
+        self, models: Sequence[ModelInfo], status: Callable[[str], EngineStatus | None], chosen_name: str
+    ) -> None:
         """Show these models; the keyboard stays on the line it was on."""
-        focused = next((line.info.name for line in self._all_lines() if line.hasFocus()), "")
+        focused_name = next((line.info.name for line in self._all_lines() if line.hasFocus()), "")
         clear_layout(self._lines)
         for info in models:
-            line = ModelLine(self.theme, info, status(info.name), is_chosen=info.name == chosen)
+            line = ModelLine(self.theme, info, status(info.name), is_chosen=info.name == chosen_name)
             line.set_action(partial(self._choose_model, info.name))
             self._lines.addWidget(line)
         self._lines.addStretch(1)
         rows = min(max(1, len(models)), _MOST_ROWS)
         self._scroller.setFixedHeight(round(self.theme.px(_ROW + 2) * rows))
         for line in self._all_lines():
-            if line.info.name == focused:
+            if line.info.name == focused_name:
                 line.setFocus()
 
     def open_at(self, x: int, y: int) -> None:

@@ -248,8 +248,8 @@ class SamplingPanel(OptionsPanel):
         for layout in (self.form.layout(), self._sheet):
             if layout is not None:
                 layout.invalidate()
-        wrapped = self._sheet.totalHeightForWidth(self._scroller.viewport().width())  # -1 where nothing wraps
-        return max(wrapped, self._sheet.sizeHint().height() if wrapped < 0 else 0)
+        wrapped_height = self._sheet.totalHeightForWidth(self._scroller.viewport().width())  # -1 where nothing wraps
+        return max(wrapped_height, self._sheet.sizeHint().height() if wrapped_height < 0 else 0)
 
     def _restyle(self) -> None:
         self._grid.setHorizontalSpacing(self.theme.px(12))

@@ -63,13 +63,13 @@ class PassagePanel(OptionsPanel):
             path = f"/collections/{quote_segment(source.collection)}/files/{quote_segment(source.file)}/text"
             self._call = self._api.get(
                 path, kind=DocumentText, then=lambda document: self._show_around(source, document.text),
-                failed=self._tell_gone,
+                on_error=self._tell_gone,
             )  # fmt: skip
         else:
             path = f"/attachments/{quote_segment(source.file)}/content?part=text"
             self._call = self._api.get(
                 path, kind=bytes, then=lambda content: self._show_around(source, content.decode("utf-8", "replace")),
-                failed=self._tell_gone,
+                on_error=self._tell_gone,
             )  # fmt: skip
 
     def _show_around(self, source: AnswerSource, text: str) -> None:

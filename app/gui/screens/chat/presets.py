@@ -123,7 +123,7 @@ class PresetLibrary(QObject):
             body,
             kind=PresetImportResult,
             then=lambda result: self._tell_import(result, left_out),
-            failed=self.failed.emit,
+            on_error=self.failed.emit,
         )
 
     def _tell_import(self, result: PresetImportResult, left_out: Sequence[str]) -> None:
@@ -136,10 +136,10 @@ class PresetLibrary(QObject):
 
     def _post(self, preset: ChatPreset, then: Callable[[], object] = _do_nothing) -> None:
         body = SavePreset(preset=preset, replaces=True)
-        self._api.post("/presets", body, kind=ChatPreset, then=lambda _: then(), failed=self.failed.emit)
+        self._api.post("/presets", body, kind=ChatPreset, then=lambda _: then(), on_error=self.failed.emit)
 
     def _delete(self, name: str, then: Callable[[], object] = _do_nothing) -> None:
-        self._api.delete(f"/presets/{quote_segment(name)}", then=then, failed=self.failed.emit)
+        self._api.delete(f"/presets/{quote_segment(name)}", then=then, on_error=self.failed.emit)
 
 
 def _describe_left_out(names: Sequence[str]) -> str:

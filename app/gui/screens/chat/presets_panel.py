@@ -163,8 +163,8 @@ class PresetsPanel(OptionsPanel):
         layout = self._page.layout()
         if layout is not None:
             layout.invalidate()
-            wrapped = layout.totalHeightForWidth(self._scroller.viewport().width())
-            height = layout.sizeHint().height() if wrapped < 0 else wrapped
+            wrapped_height = layout.totalHeightForWidth(self._scroller.viewport().width())
+            height = layout.sizeHint().height() if wrapped_height < 0 else wrapped_height
             self._page.setMinimumHeight(height)
             self._scroller.setFixedHeight(min(height, max(self.theme.px(_LEAST), self._limit)))
 

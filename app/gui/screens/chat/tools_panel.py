@@ -118,13 +118,13 @@ class ServerRow(ListRow):
 
 
 def _describe_permissions(tools: ChatTools) -> str:
-    allowed = [each.tool for each in tools.permissions if each.permission is McpPermission.ALLOW]
-    blocked = [each.tool for each in tools.permissions if each.permission is McpPermission.BLOCK]
+    allowed_tools = [each.tool for each in tools.permissions if each.permission is McpPermission.ALLOW]
+    blocked_tools = [each.tool for each in tools.permissions if each.permission is McpPermission.BLOCK]
     return " ".join(
         sentence
         for names, sentence in (
-            (allowed, tr("Allowed in this chat: {tools}.", tools=", ".join(allowed))),
-            (blocked, tr("Never called in this chat: {tools}.", tools=", ".join(blocked))),
+            (allowed_tools, tr("Allowed in this chat: {tools}.", tools=", ".join(allowed_tools))),
+            (blocked_tools, tr("Never called in this chat: {tools}.", tools=", ".join(blocked_tools))),
         )
         if names
     )

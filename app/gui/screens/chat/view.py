@@ -403,9 +403,9 @@ class ChatScreen(QWidget):
     def _export_chat(self, chat: str, title: str) -> None:
         name = "".join(letter if letter.isalnum() or letter in " -_.," else " " for letter in title).strip(" .")
         start = QDir.home().filePath(name or tr("Chat"))
-        path, chosen = QFileDialog.getSaveFileName(self, tr("Export this chat"), start, export_formats())
+        path, chosen_filter = QFileDialog.getSaveFileName(self, tr("Export this chat"), start, export_formats())
         if path:
-            self.transfer.export_chat(chat, target_file(path, chosen))
+            self.transfer.export_chat(chat, target_file(path, chosen_filter))
 
     def _export_all(self) -> None:
         start = QDir.home().filePath("roundhouse-chats.json")
@@ -449,14 +449,14 @@ class ChatScreen(QWidget):
 
     def _read_last_aloud(self) -> None:
         """Read the last answer that is whole aloud, or stop what is read."""
-        reading = self.model.reading
-        if reading.message:
-            reading.stop()
+        read_aloud = self.model.reading
+        if read_aloud.message:
+            read_aloud.stop()
             return
         path = self.model.conversation.message_path()
         last = next((message for message in reversed(path) if message.role is Role.ASSISTANT and message.content), None)
         if last is not None:
-            reading.toggle(last.id, last.content)
+            read_aloud.toggle(last.id, last.content)
 
     def _copy_all(self) -> None:
         parts = [

@@ -109,7 +109,7 @@ class ConnectModel(QObject):
             ChooseAutocomplete(model=model),
             kind=Autocomplete,
             then=self._show_completion,
-            failed=self._refuse_completion,
+            on_error=self._refuse_completion,
         )
 
     def show_models(self) -> None:
@@ -166,13 +166,13 @@ class ConnectModel(QObject):
             StartBenchmark(model=preflight.model, settings=settings),
             kind=BenchmarkChanged,
             then=lambda _: None,
-            failed=self._end_measuring,
+            on_error=self._end_measuring,
         )
 
     def stop_measuring(self) -> None:
         """Stop what `measure_tool` began; what was measured before stays."""
         self._api.send_request(
-            "DELETE", "/benchmarks/job", None, kind=NoneType, then=lambda _: None, failed=self._end_measuring
+            "DELETE", "/benchmarks/job", None, kind=NoneType, then=lambda _: None, on_error=self._end_measuring
         )
 
     def _follow_measuring(self, event: Event) -> None:
@@ -209,19 +209,19 @@ class ConnectModel(QObject):
             None,
             kind=ToolChange,
             then=partial(self._finish_undo, tool),
-            failed=partial(self._show_error, tool),
+            on_error=partial(self._show_error, tool),
         )
 
     def probe_tool(self, tool: str) -> None:
         """Have the gateway asked as the tool asks, for the model the tool is wired to."""
         self._mark_busy(tool)
-        wired = next((info.model for info in self.tools.items if info.id == tool), "")
+        wired_model = next((info.model for info in self.tools.items if info.id == tool), "")
         self._api.post(
             f"/tools/{tool}/probe",
-            WireTool(model=wired or self.model),
+            WireTool(model=wired_model or self.model),
             kind=ToolProbe,
             then=partial(self._show_probe, tool),
-            failed=partial(self._show_error, tool),
+            on_error=partial(self._show_error, tool),
         )
 
     def close_detail(self, tool: str) -> None:
@@ -259,7 +259,7 @@ class ConnectModel(QObject):
             WireTool(model=self.model),
             kind=ToolChange,
             then=partial(then, tool),
-            failed=partial(self._show_error, tool),
+            on_error=partial(self._show_error, tool),
         )
 
     def _mark_busy(self, tool: str) -> None:

@@ -292,8 +292,8 @@ class _ToolDetailView(QWidget):
         self._model.connect_tool(self._id)
 
     def _fill_values(self, change: ToolChange | None) -> None:
-        while (placed := self._values.takeAt(0)) is not None:
-            if (widget := placed.widget()) is not None:
+        while (value_item := self._values.takeAt(0)) is not None:
+            if (widget := value_item.widget()) is not None:
                 widget.hide()
                 widget.deleteLater()
         for value in change.values if change is not None else ():

@@ -96,19 +96,19 @@ class ConnectionsModel(RemoteList[Connection]):
     @property
     def summary(self) -> str:
         """Everything listed, in a line."""
-        outgoing = [connection for connection in self.items if not connection.refused]
-        if not outgoing:
+        outgoing_connections = [connection for connection in self.items if not connection.refused]
+        if not outgoing_connections:
             return ""
         hosts, count = (
-            len({connection.host for connection in outgoing}),
-            sum(connection.count for connection in outgoing),
+            len({connection.host for connection in outgoing_connections}),
+            sum(connection.count for connection in outgoing_connections),
         )
-        received = words.format_bytes(sum(connection.received_bytes for connection in outgoing))
+        received_words = words.format_bytes(sum(connection.received_bytes for connection in outgoing_connections))
         return " · ".join(
             [
                 tr_plural("{count:,} host", "{count:,} hosts", hosts),
                 tr_plural("{count:,} connection", "{count:,} connections", count),
-                tr("{size} received", size=received),
+                tr("{size} received", size=received_words),
             ]
         )
 

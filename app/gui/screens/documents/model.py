@@ -35,18 +35,18 @@ class DocumentsModel(ManagedList[Collection]):
         """Add a collection of a folder, which is read from then on."""
         new = NewCollection(name=" ".join(name.split()), folders=[folder])
         self.api.post(
-            "/collections", new, kind=Collection, then=lambda _: self.finish_adding(), failed=self.show_refusal
+            "/collections", new, kind=Collection, then=lambda _: self.finish_adding(), on_error=self.show_refusal
         )
 
     def change(self, collection: str, patch: CollectionPatch) -> None:
         """Change the folders of a collection, or who may search it."""
         path = _path_of(collection)
-        self.api.patch(path, patch, kind=Collection, then=lambda _: self.finish_change(), failed=self.show_refusal)
+        self.api.patch(path, patch, kind=Collection, then=lambda _: self.finish_change(), on_error=self.show_refusal)
 
     def look_now(self, collection: str) -> None:
         """Have the folders looked at now."""
         path = f"{_path_of(collection)}/index"
-        self.api.post(path, None, kind=Collection, then=lambda _: self.finish_change(), failed=self.show_refusal)
+        self.api.post(path, None, kind=Collection, then=lambda _: self.finish_change(), on_error=self.show_refusal)
 
     def read_unread_files(self, collection: str, then: Callable[[list[DocumentFile]], object]) -> GatewayCall:
         """Fetch the files of a collection that cannot be read, the first of them by path."""
@@ -87,8 +87,10 @@ class PassageFinder(QObject):
             self._request.cancel_request()
         self.changed.emit()
 
-    def _send(self, query: PassageQuery, then: Callable[[PassageResults], object], failed: ErrorHandler) -> GatewayCall:
-        return self._api.post("/collections/search", query, kind=PassageResults, then=then, failed=failed)
+    def _send(
+        self, query: PassageQuery, then: Callable[[PassageResults], object], on_error: ErrorHandler
+    ) -> GatewayCall:
+        return self._api.post("/collections/search", query, kind=PassageResults, then=then, on_error=on_error)
 
     def _take_results(self, results: PassageResults) -> None:
         self.results = results

@@ -58,8 +58,8 @@ class PassageSearchCard(Surface):
         self.outcome = Paragraph(theme, role="meta", color="ink-2")
         self.note = Paragraph(theme, role="meta", color="ink-2")
         self.rows = RowList(theme, tr("Passages"), inset=12)
-        for shown in (self.outcome, self.note, self.rows):
-            box.addWidget(shown)
+        for widget in (self.outcome, self.note, self.rows):
+            box.addWidget(widget)
         model.search.changed.connect(self._show_results)
         self._show_results()
 
@@ -74,8 +74,8 @@ class PassageSearchCard(Surface):
     def find_passages(self) -> None:
         """Look for what is in the field; an empty field takes the passages away."""
         everywhere = [collection.id for collection in self._model.collections]
-        chosen = everywhere if self.choice.value == _ALL else [self.choice.value]
-        self._model.search.find_passages(self.field.text(), chosen)
+        chosen_ids = everywhere if self.choice.value == _ALL else [self.choice.value]
+        self._model.search.find_passages(self.field.text(), chosen_ids)
 
     def _show_results(self) -> None:
         search = self._model.search

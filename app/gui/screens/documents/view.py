@@ -194,12 +194,12 @@ class UnreadFiles(Fold):
 
     def show_collection(self, collection: Collection) -> None:
         """Say how many there are; those that are shown are fetched again if they may be others."""
-        known = (collection.id, collection.unread_files, collection.looked_at)
+        known_state = (collection.id, collection.unread_files, collection.looked_at)
         count = collection.unread_files
         self.set_title(tr_plural("{count} file cannot be read", "{count} files cannot be read", count))
         self.setVisible(bool(count))
-        if known != self._known:
-            self._known = known
+        if known_state != self._known:
+            self._known = known_state
             if self.is_open:
                 self._read()
 

@@ -123,7 +123,7 @@ class EnginesModel(QObject):
 
         path, body = f"/engines/{quote_segment(engine)}/use", UseEngine(version=version, force=force)
         self._errors.pop(engine, None)
-        self._api.post(path, body, kind=EngineJob | None, then=finish_use, failed=partial(self._store_error, engine))  # type: ignore[arg-type]  # a union is no type to mypy
+        self._api.post(path, body, kind=EngineJob | None, then=finish_use, on_error=partial(self._store_error, engine))  # type: ignore[arg-type]  # a union is no type to mypy
 
     def remove_version(self, engine: str, version: EngineVersion) -> None:
         """Remove a version from the disk; it can be installed again."""
@@ -154,7 +154,7 @@ class EnginesModel(QObject):
     def _start_job(self, engine: str, verb: str, body: object) -> None:
         self._errors.pop(engine, None)
         path = f"/engines/{quote_segment(engine)}/{verb}"
-        self._api.post(path, body, kind=EngineJob, then=self._job_changed, failed=partial(self._store_error, engine))
+        self._api.post(path, body, kind=EngineJob, then=self._job_changed, on_error=partial(self._store_error, engine))
 
     def _show_update(self, engine: str, update: EngineUpdate) -> None:
         if update.to:
@@ -192,8 +192,8 @@ def current_of(stock: EngineListing) -> EngineVersion | None:
 
 def offer_of(stock: EngineListing) -> EngineOffer | None:
     """Return what the install button installs: the first that suits and is not here, one that failed last."""
-    fitting = [offer for offer in stock.offers if not offer.unfit and not offer.is_installed]
-    return min(fitting, key=lambda offer: bool(offer.problem), default=None)
+    fitting_offers = [offer for offer in stock.offers if not offer.unfit and not offer.is_installed]
+    return min(fitting_offers, key=lambda offer: bool(offer.problem), default=None)
 
 
 def offer_with_problem(stock: EngineListing) -> EngineOffer | None:
@@ -223,8 +223,8 @@ def version_facts(version: EngineVersion) -> str:
     """Return what is to know about a version in one quiet line."""
     size = words.format_bytes(version.size_bytes) if version.size_bytes else tr("bundled with Roundhouse")
     own = version.path if version.path and not version.is_ours else size
-    tested = proof_words(version.proof) if version.proof is not None and version.proof.is_good else ""
-    return " · ".join(filter(None, (version.backend, own, tested)))
+    test_words = proof_words(version.proof) if version.proof is not None and version.proof.is_good else ""
+    return " · ".join(filter(None, (version.backend, own, test_words)))
 
 
 def proof_words(proof: Proof) -> str:

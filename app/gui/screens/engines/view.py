@@ -170,10 +170,10 @@ class EngineCard(Surface):
         self._show_versions(stock)
 
     def _show_confinement(self, stock: EngineListing) -> None:
-        held = stock.confinement if stock.versions else None
-        self._confinement.setVisible(held is not None)
-        if held is not None:
-            self._confinement.setText(held.sentence)
+        confinement = stock.confinement if stock.versions else None
+        self._confinement.setVisible(confinement is not None)
+        if confinement is not None:
+            self._confinement.setText(confinement.sentence)
 
     def _show_buttons(self, *, offer_words: str, is_here: bool) -> None:
         is_first = bool(offer_words) and not is_here
@@ -233,8 +233,8 @@ class _CurrentVersionView(QWidget):
         """Show a version, or that there is none."""
         color, state_words = engine_state(stock)
         self._dot.show_state(color, state_words)
-        failed = offer_with_problem(stock) if version is None else None
-        problem = failed.problem if failed else version.problem if version else ""
+        failed_offer = offer_with_problem(stock) if version is None else None
+        problem = failed_offer.problem if failed_offer else version.problem if version else ""
         details = (state_words, problem or version_facts(version)) if version else (problem,)
         self._version.setText(version.version if version else state_words)
         self._facts.setText(" · ".join(filter(None, details)))
@@ -283,8 +283,8 @@ class _EngineUpdateView(QWidget):
         """Show an update; hidden while there is none."""
         self.setVisible(update is not None)
         if update is not None:
-            tested = tr("It is tested with your models before it is used, and the previous version is kept.")
-            self._words.setText(f"{_update_words(update)} {tested}")
+            test_note = tr("It is tested with your models before it is used, and the previous version is kept.")
+            self._words.setText(f"{_update_words(update)} {test_note}")
             self._button.setAccessibleName(tr("Update to {version}", version=update.to))
 
 

@@ -75,12 +75,12 @@ class CalibrationModel(QObject):
             return
         self.progress, self._problem = CalibrationChanged(stage=tr("Getting ready")), None
         self.changed.emit()
-        self._api.post("/calibrate", None, kind=NoneType, then=lambda _: None, failed=self._store_error)
+        self._api.post("/calibrate", None, kind=NoneType, then=lambda _: None, on_error=self._store_error)
 
     def cancel(self) -> None:
         """End the run; what was learned before stays."""
         self._api.send_request(
-            "DELETE", "/calibrate", None, kind=NoneType, then=self._finish_cancel, failed=self._store_error
+            "DELETE", "/calibrate", None, kind=NoneType, then=self._finish_cancel, on_error=self._store_error
         )
 
     def list_rows(self, machine: Machine | None, now: float | None = None) -> list[CalibrationRow]:
@@ -126,12 +126,12 @@ def _describe_problem(event: CalibrationChanged) -> ErrorBody:
 def _make_row(item: Calibration, machine: Machine | None, now: float) -> CalibrationRow:
     engine = " ".join(filter(None, (item.engine, item.version, backend_words(item.backend))))
     share, bandwidth = item.efficiency * 100, item.bandwidth_gb_s
-    reached = tr("{share:.0f} % of {bandwidth:,.0f} GB/s", share=share, bandwidth=bandwidth)
+    reached_text = tr("{share:.0f} % of {bandwidth:,.0f} GB/s", share=share, bandwidth=bandwidth)
     layer = tr("{duration:.0f} µs per layer", duration=item.layer_seconds * _MICRO)
     answers = tr_plural("{count} answer", "{count} answers", item.samples) if item.samples else ""
-    expected = item.expected_gb_s
-    table = tr("device table: {bandwidth:,.0f} GB/s", bandwidth=expected) if expected is not None else ""
-    facts = [reached, table, layer, answers, time_ago(now - item.measured_at)]
+    expected_gb_s = item.expected_gb_s
+    table = tr("device table: {bandwidth:,.0f} GB/s", bandwidth=expected_gb_s) if expected_gb_s is not None else ""
+    facts = [reached_text, table, layer, answers, time_ago(now - item.measured_at)]
     if item.disturbances:
         facts = [tr("Disturbed, not used for predictions"), *(sentence.rstrip(".") for sentence in item.disturbances)]
     return CalibrationRow(

@@ -67,7 +67,7 @@ class DecisionCard(Surface):
 
     def show_plans(self) -> None:
         """Show what is advised now."""
-        usable, refused = self._what_if.usable_plans, self._what_if.plan_refusals
+        usable, refused_plans = self._what_if.usable_plans, self._what_if.plan_refusals
         best = usable[0] if usable else None
         self.sentence.setText(_decision_sentence(best))
         self.recommendation.setText(self._what_if.recommendation)
@@ -81,21 +81,21 @@ class DecisionCard(Surface):
         self.others.sync({_plan_key(plan): plan for plan in further}, self._plan_row, PlanRow.show_plan)
         self._others_fold.set_title(tr_plural("{count} other plan", "{count} other plans", len(further)))
         self._others_fold.setVisible(bool(further))
-        preferred = self._what_if.better_plans
-        for rows, plans in ((self.preferred, preferred), (self._refused, refused)):
+        preferred_plans = self._what_if.better_plans
+        for rows, plans in ((self.preferred, preferred_plans), (self._refused, refused_plans)):
             rows.sync(
                 {_plan_key(plan): plan for plan in plans}, lambda _: MissingView(self.theme), MissingView.show_plan
             )
         self._preferred_fold.set_title(
             tr_plural(
-                "{count} better, but not available here", "{count} better, but not available here", len(preferred)
+                "{count} better, but not available here", "{count} better, but not available here", len(preferred_plans)
             )
         )
-        self._preferred_fold.setVisible(bool(preferred))
+        self._preferred_fold.setVisible(bool(preferred_plans))
         self._refused_fold.set_title(
-            tr_plural("{count} ruled out, and why", "{count} ruled out, and why", len(refused))
+            tr_plural("{count} ruled out, and why", "{count} ruled out, and why", len(refused_plans))
         )
-        self._refused_fold.setVisible(bool(refused))
+        self._refused_fold.setVisible(bool(refused_plans))
 
     def _show_reasons(self, reasons: list[Reason]) -> None:
         first = _FIRST_REASONS if len(reasons) > _FIRST_REASONS + 1 else len(reasons)

@@ -50,8 +50,8 @@ class LoadAccuracy(Section):
         self._fold.set_title(tr_plural("{count} earlier load", "{count} earlier loads", len(rows) - 1))
 
     def _sync_rows(self, box: RowList, rows: list[LoadRow]) -> None:
-        keyed = {f"{row.truth.at} {row.truth.model} {place}": row for place, row in enumerate(rows)}
-        box.sync(keyed, lambda row: LoadView(self._theme, row), lambda _view, _row: None)
+        row_by_key = {f"{row.truth.at} {row.truth.model} {place}": row for place, row in enumerate(rows)}
+        box.sync(row_by_key, lambda row: LoadView(self._theme, row), lambda _view, _row: None)
 
 
 class LoadView(QWidget):
@@ -145,15 +145,15 @@ class Ticks(QWidget):
         middle, width = self.height() / 2, self._theme.px(_TICK)
         painter.setPen(hairline_pen(self._theme, "line"))
         painter.drawLine(QPointF(0, middle), QPointF(self.width(), middle))
-        measured, predicted = (self._x_at(amount, width) for amount in (self._lane.measured, self._lane.predicted))
+        measured_x, predicted_x = (self._x_at(amount, width) for amount in (self._lane.measured, self._lane.predicted))
         painter.setPen(QPen(self._theme.color("edge"), self._theme.px(2)))
-        painter.drawLine(QPointF(0, middle), QPointF(measured, middle))
+        painter.drawLine(QPointF(0, middle), QPointF(measured_x, middle))
         reach = middle - self._theme.px(1)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(self._theme.color("accent"))
-        painter.drawRoundedRect(QRectF(predicted, middle - reach, width, reach), 1, 1)
+        painter.drawRoundedRect(QRectF(predicted_x, middle - reach, width, reach), 1, 1)
         painter.setBrush(self._theme.color("ink"))
-        painter.drawRoundedRect(QRectF(measured, middle, width, reach), 1, 1)
+        painter.drawRoundedRect(QRectF(measured_x, middle, width, reach), 1, 1)
 
     def _x_at(self, amount: int, width: int) -> float:
         return (self.width() - width) * amount / self._scale

@@ -69,9 +69,11 @@ class MachineModel(RemoteStore[Machine]):
 
     def _watch_engines(self) -> None:
         """Look at memory again when a model has come or gone; that it loads on changes nothing yet."""
-        settled = {(status.model, status.state.value) for status in self.running.items if status.state in SETTLED}
-        if self._settled is not None and settled != self._settled:
+        settled_states = {
+            (status.model, status.state.value) for status in self.running.items if status.state in SETTLED
+        }
+        if self._settled is not None and settled_states != self._settled:
             self.refresh()
             self.loads.refresh()
-        self._settled = settled if self.running.is_known else None
+        self._settled = settled_states if self.running.is_known else None
         self.changed.emit()

@@ -60,9 +60,9 @@ class PoolDrawing(msgspec.Struct, frozen=True):
         return max(0, self.total - self.others - (self.ours or 0))
 
 
-def pool_drawings(machine: Machine, running: Sequence[EngineStatus]) -> list[PoolDrawing]:
+def pool_drawings(machine: Machine, statuses: Sequence[EngineStatus]) -> list[PoolDrawing]:
     """Return every pool in the machine's order."""
-    ours = _own_use(machine, running)
+    ours = _own_use(machine, statuses)
     return [_make_drawing(machine, pool, ours[pool.id]) for pool in machine.pools]
 
 
@@ -75,7 +75,7 @@ def notes_on(machine: Machine) -> list[str]:
 
 def _make_drawing(machine: Machine, pool: Pool, ours: int | None) -> PoolDrawing:
     total, free = pool.physical.value or 0, pool.free.value
-    used = total - min(total, free) if free is not None else None
+    used_bytes = total - min(total, free) if free is not None else None
     reach = pool.addressable.value
     return PoolDrawing(
         id=pool.id,
@@ -83,8 +83,8 @@ def _make_drawing(machine: Machine, pool: Pool, ours: int | None) -> PoolDrawing
         detail=tr("one pool, shared by processor and graphics") if pool.is_unified else "",
         total=total,
         addressable=reach if pool.gpus and reach is not None and reach < total else None,
-        used=used,
-        ours=ours if ours is None or used is None else min(ours, used),
+        used=used_bytes,
+        ours=ours if ours is None or used_bytes is None else min(ours, used_bytes),
         figures=_pool_figures(pool),
         devices=_pool_devices(machine, pool),
     )
@@ -96,16 +96,16 @@ def _pool_figures(pool: Pool) -> list[FigureCell]:
     return [FigureCell(label, _short_size(fact), fact_source(fact)) for label, fact in facts]
 
 
-def _own_use(machine: Machine, running: Sequence[EngineStatus]) -> dict[str, int | None]:
+def _own_use(machine: Machine, statuses: Sequence[EngineStatus]) -> dict[str, int | None]:
     """Return what our engines use, by pool. An engine does not tell on which of several cards it is."""
     graphics = [pool.id for pool in machine.pools if pool.gpus]
     use_by_pool: dict[str, int | None] = {pool.id: 0 for pool in machine.pools}
-    for status in running:
-        used = status.memory_bytes or 0
+    for status in statuses:
+        used_bytes = status.memory_bytes or 0
         if status.backend in {"", "cpu"}:
-            use_by_pool[SYSTEM] = (use_by_pool.get(SYSTEM) or 0) + used
+            use_by_pool[SYSTEM] = (use_by_pool.get(SYSTEM) or 0) + used_bytes
         elif len(graphics) == 1:
-            use_by_pool[graphics[0]] = (use_by_pool[graphics[0]] or 0) + used
+            use_by_pool[graphics[0]] = (use_by_pool[graphics[0]] or 0) + used_bytes
         else:
             use_by_pool |= dict.fromkeys(graphics)
     return use_by_pool

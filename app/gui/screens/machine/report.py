@@ -36,8 +36,8 @@ class ReportModel(QObject):
     @property
     def file_name(self) -> str:
         """A name to keep it under."""
-        ending = "zip" if self.is_bundle else "json"
-        return f"roundhouse-report-{QDate.currentDate().toString(Qt.DateFormat.ISODate)}.{ending}"
+        suffix = "zip" if self.is_bundle else "json"
+        return f"roundhouse-report-{QDate.currentDate().toString(Qt.DateFormat.ISODate)}.{suffix}"
 
     @property
     def parts(self) -> list[str]:

@@ -69,10 +69,10 @@ def apply_counterfactual(form: PlanForm, change: dict[str, str | int], *, quanti
         rest = {key: value for key, value in change.items() if key != "quantization"}
         change = {**rest, "model": requantize_name(form.model, quantization, other)}
     try:
-        changed = msgspec.convert({**msgspec.structs.asdict(form), **change}, PlanForm)
+        changed_form = msgspec.convert({**msgspec.structs.asdict(form), **change}, PlanForm)
     except msgspec.ValidationError:
         return None
-    return changed if set(change) <= set(PlanForm.__struct_fields__) and changed != form else None
+    return changed_form if set(change) <= set(PlanForm.__struct_fields__) and changed_form != form else None
 
 
 def requantize_name(model: str, present: str, other: str) -> str:
@@ -266,11 +266,11 @@ class WhatIf(QObject):
         usual = str(self._preferences.get("models.default", ""))
         return next((name for name in (*ready, usual, *names) if name in names), "")
 
-    def _ask_plan(self, body: Any, then: Callable[[Any], object], failed: ErrorHandler) -> GatewayCall:  # noqa: ANN401 -- as `RequestSender`
-        return self._api.post("/plan", body, kind=MachineAdvice, then=then, failed=failed)
+    def _ask_plan(self, body: Any, then: Callable[[Any], object], on_error: ErrorHandler) -> GatewayCall:  # noqa: ANN401 -- as `RequestSender`
+        return self._api.post("/plan", body, kind=MachineAdvice, then=then, on_error=on_error)
 
-    def _ask_estimate(self, body: Any, then: Callable[[Any], object], failed: ErrorHandler) -> GatewayCall:  # noqa: ANN401 -- as `RequestSender`
-        return self._api.post("/estimate", body, kind=Estimate, then=then, failed=failed)
+    def _ask_estimate(self, body: Any, then: Callable[[Any], object], on_error: ErrorHandler) -> GatewayCall:  # noqa: ANN401 -- as `RequestSender`
+        return self._api.post("/estimate", body, kind=Estimate, then=then, on_error=on_error)
 
     def _set_advice(self, advice: MachineAdvice) -> None:
         self.advice, self.error = advice, None

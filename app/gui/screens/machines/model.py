@@ -78,15 +78,15 @@ class MachinesModel(ManagedStore[MachineList]):
     def set_enabled(self, is_on: bool) -> None:  # noqa: FBT001 -- a slot of a bool signal
         """Let paired computers in, or no longer."""
         self._end_code()
-        self.preferences.change_all({ENABLED: is_on}, then=self.finish_change, failed=self.show_refusal)
+        self.preferences.change_all({ENABLED: is_on}, then=self.finish_change, on_error=self.show_refusal)
 
     def set_sharing(self, is_on: bool) -> None:  # noqa: FBT001 -- as above
         """Give files to paired computers, or no longer."""
-        self.preferences.change_all({SHARES: is_on}, then=self.finish_change, failed=self.show_refusal)
+        self.preferences.change_all({SHARES: is_on}, then=self.finish_change, on_error=self.show_refusal)
 
     def show_code(self) -> None:
         """Have this computer show a code."""
-        self.api.post("/machines/code", None, kind=MachineCode, then=self._take_code, failed=self.show_refusal)
+        self.api.post("/machines/code", None, kind=MachineCode, then=self._take_code, on_error=self.show_refusal)
 
     def hide_code(self) -> None:
         """Let nobody pair by the code any more."""
@@ -102,7 +102,7 @@ class MachinesModel(ManagedStore[MachineList]):
             PairMachine(host=host, code=code),
             kind=MachineStanding,
             then=self._finish_pairing,
-            failed=self._refuse_pairing,
+            on_error=self._refuse_pairing,
         )
 
     def wake_machine(self, name: str) -> None:
@@ -112,7 +112,7 @@ class MachinesModel(ManagedStore[MachineList]):
             self.shell.show_toast(tr("The packet that wakes {name} was sent.", name=name))
 
         self.api.post(
-            "/machines/wake", WakeMachine(name=name), kind=type(None), then=finish_wake, failed=self.show_refusal
+            "/machines/wake", WakeMachine(name=name), kind=type(None), then=finish_wake, on_error=self.show_refusal
         )
 
     def lend_memory(self, name: str, *, lends: bool) -> None:
@@ -122,7 +122,7 @@ class MachinesModel(ManagedStore[MachineList]):
             ChangeMachine(lends_memory=lends),
             kind=MachineStanding,
             then=lambda _: self.finish_change(),
-            failed=self.show_refusal,
+            on_error=self.show_refusal,
         )
 
     def revoke_machine(self, name: str) -> None:

@@ -41,7 +41,7 @@ class McpModel(ManagedList[McpServer]):
 
     def add_server(self, settings: NewMcpServer) -> None:
         """Add a server, which is started to see that it works."""
-        self.api.post("/mcp/servers", settings, kind=McpServer, then=self._finish_adding, failed=self.show_refusal)
+        self.api.post("/mcp/servers", settings, kind=McpServer, then=self._finish_adding, on_error=self.show_refusal)
 
     def add_builtin(self, builtin: BuiltinServer, folders: Sequence[str] = ()) -> None:
         """Add a server that comes with the product, under its own name."""
@@ -59,27 +59,31 @@ class McpModel(ManagedList[McpServer]):
             McpServersImport(text=text),
             kind=McpImportResult,
             then=self._finish_import,
-            failed=self.show_refusal,
+            on_error=self.show_refusal,
         )
 
     def start(self, name: str) -> None:
         """Start a server, to see its tools."""
         self.dismiss_refusal()
         self.api.post(
-            f"{_path_of(name)}/start", None, kind=McpServer, then=lambda _: self.store.read(), failed=self.show_refusal
+            f"{_path_of(name)}/start",
+            None,
+            kind=McpServer,
+            then=lambda _: self.store.read(),
+            on_error=self.show_refusal,
         )
 
     def change(self, name: str, patch: McpServerPatch) -> None:
         """Change what a server may."""
         self.api.patch(
-            _path_of(name), patch, kind=McpServer, then=lambda _: self.store.read(), failed=self.show_refusal
+            _path_of(name), patch, kind=McpServer, then=lambda _: self.store.read(), on_error=self.show_refusal
         )
 
     def allow(self, tool: McpTool, permission: McpPermission) -> None:
         """Decide whether models may call a tool."""
         path = f"{_path_of(tool.server)}/tools/{quote_segment(tool.about.name)}/permission"
         body = SetMcpPermission(permission=permission)
-        self.api.post(path, body, kind=McpTool, then=lambda _: self.store.read(), failed=self.show_refusal)
+        self.api.post(path, body, kind=McpTool, then=lambda _: self.store.read(), on_error=self.show_refusal)
 
     def remove(self, name: str) -> None:
         """Remove a server, once that is confirmed: its secrets are kept nowhere else."""

@@ -150,7 +150,7 @@ class AcrossModel(QObject):
             self._shell.show_toast(tr("The packet that wakes {name} was sent.", name=name))
 
         self._api.post(
-            "/machines/wake", WakeMachine(name=name), kind=type(None), then=finish_wake, failed=self._show_problem
+            "/machines/wake", WakeMachine(name=name), kind=type(None), then=finish_wake, on_error=self._show_problem
         )
 
     def can_wake(self, lender: MachineMemory) -> bool:
@@ -165,7 +165,7 @@ class AcrossModel(QObject):
         options = LoadOptions(context=self.context, across=across)
         body = LoadModel(model=self.model.name, options=options, wait=False)
         self._loading = self._api.post(
-            "/load", body, kind=EngineStatus, then=self._finish_loading, failed=self._refuse_loading
+            "/load", body, kind=EngineStatus, then=self._finish_loading, on_error=self._refuse_loading
         )
         self.changed.emit()
 
@@ -176,7 +176,7 @@ class AcrossModel(QObject):
         if self.model is not None and self.is_offered and self.chosen and self._measuring is None:
             request = AcrossRequest(model=self.model.name, across=self.chosen, context=self.context)
             self._planning = self._api.post(
-                "/plan/across", request, kind=AcrossPlan, then=self._show_plan, failed=self._refuse_plan
+                "/plan/across", request, kind=AcrossPlan, then=self._show_plan, on_error=self._refuse_plan
             )
         self.changed.emit()
 
@@ -273,9 +273,9 @@ class AcrossSection(Section):
             LenderRow.show_lender,
         )
         self.lenders.setVisible(bool(lenders))
-        waiting = self._waiting_words()
-        self.waiting.setText(waiting)
-        self.waiting.setVisible(bool(waiting))
+        waiting_words = self._waiting_words()
+        self.waiting.setText(waiting_words)
+        self.waiting.setVisible(bool(waiting_words))
         self._show_plan()
         self.again.setEnabled(not model.is_measuring)
         self.load.setVisible(not model.is_loading)
@@ -292,8 +292,8 @@ class AcrossSection(Section):
             self.error.show_error(problem, tr("Ask again"), self._model.measure)
         elif status is not None and status.placement and status.failure is not None:
             failure = status.failure
-            lost = ErrorBody(code=failure.code, sentence=failure.sentence, hint=failure.hint)
-            self.error.show_error(lost, tr("Ask again"), self._model.measure)
+            loss_error = ErrorBody(code=failure.code, sentence=failure.sentence, hint=failure.hint)
+            self.error.show_error(loss_error, tr("Ask again"), self._model.measure)
         else:
             self.error.hide()
 
@@ -397,8 +397,8 @@ def describe_layers(share: LayerShare) -> str:
 
 def describe_share(share: LayerShare) -> str:
     """Say what the layers of a computer take, of what it has free."""
-    needed, free = words.format_bytes(share.needed_bytes), words.format_bytes(share.free_bytes)
-    facts = [tr("{needed} of {free} free", needed=needed, free=free)]
+    needed_words, free = words.format_bytes(share.needed_bytes), words.format_bytes(share.free_bytes)
+    facts = [tr("{needed} of {free} free", needed=needed_words, free=free)]
     if share.latency_ms is not None and share.link_mb_s is not None:
         facts.append(describe_link(share.latency_ms, share.link_mb_s))
     return " · ".join(facts)

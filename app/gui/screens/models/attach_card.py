@@ -125,13 +125,15 @@ class AttachCard(Surface):
         self.hide()
         self.closed.emit()
 
-    def _set_mode(self, corrected: str) -> None:
-        self._corrected_model = corrected
+    def _set_mode(self, corrected_model: str) -> None:
+        self._corrected_model = corrected_model
         for field in (self.url, self.name, self.key):
-            field.setVisible(not corrected)
-        self._context_label.setVisible(bool(corrected))  # a figure in the field leaves no room for its placeholder
-        self._title.setText(tr("Capabilities of {model}", model=corrected) if corrected else _TITLE.tr())
-        self._about.setText((_CORRECTION if corrected else _ABOUT).tr())
+            field.setVisible(not corrected_model)
+        self._context_label.setVisible(
+            bool(corrected_model)
+        )  # a figure in the field leaves no room for its placeholder
+        self._title.setText(tr("Capabilities of {model}", model=corrected_model) if corrected_model else _TITLE.tr())
+        self._about.setText((_CORRECTION if corrected_model else _ABOUT).tr())
         self._update_controls()
 
     def _submit_form(self) -> None:
@@ -153,11 +155,11 @@ class AttachCard(Surface):
         )
         self._model.attach_endpoint(msgspec.structs.replace(endpoint, can=can, context=context))
 
-    def _only_changes(self, stated: CorrectAttached) -> CorrectAttached:
+    def _only_changes(self, correction: CorrectAttached) -> CorrectAttached:
         can, context = self._before
         return CorrectAttached(
-            can=msgspec.UNSET if self.can.field.text() == can else stated.can,
-            context=msgspec.UNSET if self.context.text() == context else stated.context,
+            can=msgspec.UNSET if self.can.field.text() == can else correction.can,
+            context=msgspec.UNSET if self.context.text() == context else correction.context,
         )
 
     def _update_controls(self) -> None:

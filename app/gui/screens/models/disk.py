@@ -68,18 +68,18 @@ class DiskStore(RemoteStore[DiskUse]):
 def place_colors(use: DiskUse) -> dict[str, str]:
     """Return a colour for each place, the largest first; from the seventh on they share one."""
     totals: dict[str, int] = defaultdict(int)
-    for holding in use.holdings:
-        totals[holding.place] += holding.size_bytes
-    ordered = sorted(totals, key=lambda place: (-totals[place], place))
-    return {place: PARTS[min(at, len(PARTS) - 1)] for at, place in enumerate(ordered)}
+    for model_files in use.holdings:
+        totals[model_files.place] += model_files.size_bytes
+    ordered_places = sorted(totals, key=lambda place: (-totals[place], place))
+    return {place: PARTS[min(at, len(PARTS) - 1)] for at, place in enumerate(ordered_places)}
 
 
 def treemap_groups(use: DiskUse) -> list[TreemapGroup]:
     """Return the models by place; those too small to be seen are one part of their place."""
     by_place: dict[str, list[ModelHolding]] = defaultdict(list)
-    for holding in use.holdings:
-        if holding.size_bytes:
-            by_place[holding.place].append(holding)
+    for model_files in use.holdings:
+        if model_files.size_bytes:
+            by_place[model_files.place].append(model_files)
     least = _least_size(use.holdings)
     return [
         TreemapGroup(place, color, _make_cells(by_place[place], least)) for place, color in place_colors(use).items()
@@ -89,8 +89,8 @@ def treemap_groups(use: DiskUse) -> list[TreemapGroup]:
 def drive_pieces(drive: Drive, use: DiskUse) -> list[tuple[BarPart, str]]:
     """Return what takes a drive, with words: models by place, its trash, and all else."""
     totals: dict[str, int] = defaultdict(int)
-    for holding in use.holdings:
-        totals[holding.place] += holding.size_bytes if holding.drive == drive.path else 0
+    for model_files in use.holdings:
+        totals[model_files.place] += model_files.size_bytes if model_files.drive == drive.path else 0
     scale = drive.models_bytes / sum(totals.values()) if sum(totals.values()) else 0.0  # what is shared counts once
     parts = [
         (BarPart(place, totals[place] * scale, color), f"{place}, {words.format_bytes(round(totals[place] * scale))}")
@@ -105,19 +105,19 @@ def drive_pieces(drive: Drive, use: DiskUse) -> list[tuple[BarPart, str]]:
     return parts
 
 
-def trash_offer(trashed: TrashContents) -> str:
+def trash_offer(trash_contents: TrashContents) -> str:
     """Return what the button says that empties the trash of models."""
-    return tr("Delete removed models permanently, {size}", size=words.format_bytes(trashed.size_bytes))
+    return tr("Delete removed models permanently, {size}", size=words.format_bytes(trash_contents.size_bytes))
 
 
-def trash_action(trashed: TrashContents) -> str:
+def trash_action(trash_contents: TrashContents) -> str:
     """Return what the button says that answers the question."""
-    return tr_plural("Delete {count:,} file permanently", "Delete {count:,} files permanently", trashed.files)
+    return tr_plural("Delete {count:,} file permanently", "Delete {count:,} files permanently", trash_contents.files)
 
 
-def trash_warning(drive: Drive, trashed: TrashContents) -> str:
+def trash_warning(drive: Drive, trash_contents: TrashContents) -> str:
     """Return what is asked before models in the trash are deleted."""
-    files = words.describe_trash(trashed.files, trashed.size_bytes)
+    files = words.describe_trash(trash_contents.files, trash_contents.size_bytes)
     if drive.path == "/":
         return tr(
             "{files} will be deleted from the trash on this computer. This cannot be undone. Everything else in the "
@@ -173,12 +173,12 @@ def can_remove(folder: Folder) -> bool:
 
 def _trash_pieces(drive: Drive) -> list[tuple[BarPart, str]]:
     """Return what lies in a drive's trash: models, and whatever else."""
-    trashed = min(drive.trashed.size_bytes, drive.trash_bytes or 0) if drive.trashed else 0
-    rest = (drive.trash_bytes or 0) - trashed
-    size, rest_size = words.format_bytes(trashed), words.format_bytes(rest)
-    rest_text = tr("Other trash, {size}", size=rest_size) if trashed else tr("Trash, {size}", size=rest_size)
+    trashed_bytes = min(drive.trashed.size_bytes, drive.trash_bytes or 0) if drive.trashed else 0
+    rest = (drive.trash_bytes or 0) - trashed_bytes
+    size, rest_size = words.format_bytes(trashed_bytes), words.format_bytes(rest)
+    rest_text = tr("Other trash, {size}", size=rest_size) if trashed_bytes else tr("Trash, {size}", size=rest_size)
     parts = [
-        (BarPart(tr("Removed models"), trashed, _TRASHED), tr("Removed models in the trash, {size}", size=size)),
+        (BarPart(tr("Removed models"), trashed_bytes, _TRASHED), tr("Removed models in the trash, {size}", size=size)),
         (BarPart(tr("Trash"), rest, _TRASH), rest_text),
     ]
     return [(part, text) for part, text in parts if part.amount]
@@ -186,24 +186,27 @@ def _trash_pieces(drive: Drive) -> list[tuple[BarPart, str]]:
 
 def _least_size(holdings: Sequence[ModelHolding]) -> float:
     """Return the size below which models are too small to be drawn."""
-    sizes = sorted((holding.size_bytes for holding in holdings), reverse=True)
+    sizes = sorted((model_files.size_bytes for model_files in holdings), reverse=True)
     limit = sizes[_MOST_CELLS] if len(sizes) > _MOST_CELLS else 0
     return max(limit, sum(sizes) * _LEAST_SHARE)
 
 
 def _make_cells(holdings: Sequence[ModelHolding], least: float) -> list[TreemapCell]:
-    large = [holding for holding in holdings if holding.size_bytes >= least]
-    small = [holding for holding in holdings if holding.size_bytes < least]
-    cells = [TreemapCell(holding.model, holding.title, holding.size_bytes, _size_words(holding)) for holding in large]
+    large = [model_files for model_files in holdings if model_files.size_bytes >= least]
+    small = [model_files for model_files in holdings if model_files.size_bytes < least]
+    cells = [
+        TreemapCell(model_files.model, model_files.title, model_files.size_bytes, _size_words(model_files))
+        for model_files in large
+    ]
     if small:
-        total = sum(holding.size_bytes for holding in small)
+        total = sum(model_files.size_bytes for model_files in small)
         cells.append(TreemapCell("", tr("{count} smaller", count=len(small)), total, words.format_bytes(total)))
     return sorted(cells, key=lambda cell: -cell.amount)
 
 
-def _size_words(holding: ModelHolding) -> str:
-    size = words.format_bytes(holding.size_bytes)
-    return tr("{size}, shared", size=size) if holding.shared_bytes else size
+def _size_words(model_files: ModelHolding) -> str:
+    size = words.format_bytes(model_files.size_bytes)
+    return tr("{size}, shared", size=size) if model_files.shared_bytes else size
 
 
 def _other_bytes(drive: Drive) -> int:

@@ -51,8 +51,8 @@ class DiskView(QWidget):
         self.treemap.chosen.connect(self._open_menu)
         self.folders = FoldersView(theme, model, ask_folder)
         self.duplicates = DuplicatesView(theme, model.jobs)
-        checking = JobView(theme, model.jobs, {JobKind.VERIFY, JobKind.EMPTY})
-        for widget in (self._error, checking, self._skeleton, self._usage, self.duplicates, self.folders):
+        job_view = JobView(theme, model.jobs, {JobKind.VERIFY, JobKind.EMPTY})
+        for widget in (self._error, job_view, self._skeleton, self._usage, self.duplicates, self.folders):
             box.addWidget(widget)
         self._state.changed.connect(self._show_use)
         self._show_use()

@@ -73,7 +73,7 @@ class DownloadsModel(QObject):
             self.changed.emit()
             self.failed.emit(error)
 
-        self._api.post("/downloads", pull, kind=Download, then=finish_start, failed=handle_error)
+        self._api.post("/downloads", pull, kind=Download, then=finish_start, on_error=handle_error)
 
     def pause(self, download: Download) -> None:
         """Stop one and keep what came."""
@@ -86,7 +86,7 @@ class DownloadsModel(QObject):
     def move(self, download: Download, position: int) -> None:
         """Give one another place in the queue, 0 being the first."""
         path, body = f"/downloads/{download.id}/move", MoveDownload(position=max(0, position))
-        self._api.post(path, body, kind=list[Download], then=self.queue.replace, failed=self.failed.emit)
+        self._api.post(path, body, kind=list[Download], then=self.queue.replace, on_error=self.failed.emit)
 
     def remove(self, download: Download) -> None:
         """Take one off the list. Undo asks for it again; what came of one that was not done comes anew."""
@@ -132,11 +132,11 @@ class DownloadsModel(QObject):
         return next((at for at, item in enumerate(self.queue.items) if item.id == download.id), 0)
 
     def _post_action(self, download: Download, what: str) -> None:
-        def refresh_list(_changed: Download) -> None:
+        def refresh_list(_download: Download) -> None:
             self.queue.read()
 
         self._api.post(
-            f"/downloads/{download.id}/{what}", None, kind=Download, then=refresh_list, failed=self.failed.emit
+            f"/downloads/{download.id}/{what}", None, kind=Download, then=refresh_list, on_error=self.failed.emit
         )
 
 

@@ -117,13 +117,13 @@ class Exl3Model(QObject):
             return
         self.result, self.note, self.problem = None, "", None
         self._api.post(
-            "/quantizations", self._make_body(), kind=QuantizeChanged, then=self._show_run, failed=self._show_problem
+            "/quantizations", self._make_body(), kind=QuantizeChanged, then=self._show_run, on_error=self._show_problem
         )
 
     def stop_run(self) -> None:
         """Stop the run; what is done so far is kept."""
         self._api.send_request(
-            "DELETE", "/quantizations/job", None, kind=NoneType, then=lambda _: None, failed=self._show_problem
+            "DELETE", "/quantizations/job", None, kind=NoneType, then=lambda _: None, on_error=self._show_problem
         )
 
     @property
@@ -145,7 +145,7 @@ class Exl3Model(QObject):
                 self._make_body(),
                 kind=QuantizePlan,
                 then=self._show_plan,
-                failed=self._hide_plan,
+                on_error=self._hide_plan,
             )
 
     def _show_plan(self, plan: QuantizePlan) -> None:

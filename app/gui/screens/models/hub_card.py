@@ -113,7 +113,7 @@ class RepositoryChips(QWidget):
         box.addLayout(self._flow)
         self._chips: dict[str, Chip] = {}
 
-    def show_choice(self, repositories: list[str], chosen: str) -> None:
+    def show_choice(self, repositories: list[str], chosen_repository: str) -> None:
         """Offer repositories and mark the one that is looked at."""
         for name in repositories[:_CHIPS]:
             if name not in self._chips:
@@ -122,8 +122,8 @@ class RepositoryChips(QWidget):
                 chip.set_action(partial(self._choose_chip, name))
                 self._flow.addWidget(chip)
         for name, chip in self._chips.items():
-            chip.setChecked(name == chosen)
-        self._chosen = chosen
+            chip.setChecked(name == chosen_repository)
+        self._chosen = chosen_repository
 
     def _choose_chip(self, name: str) -> None:
         self._chips[name].setChecked(True)

@@ -190,7 +190,7 @@ class HubSearchModel(QObject):
             )
             self.fetch_picks(self.use)
 
-        self._api.post("/hub/catalogue", None, kind=CatalogueInfo, then=show_newest, failed=self._store_error)
+        self._api.post("/hub/catalogue", None, kind=CatalogueInfo, then=show_newest, on_error=self._store_error)
 
     def note_look(self) -> None:
         """Have the gateway remember that what the catalogue has now was seen."""
@@ -287,8 +287,10 @@ def merge_cards(before: list[HubCard], more: list[HubCard]) -> list[HubCard]:
 
 def default_repository(card: HubCard) -> str:
     """Return the repository to look at first: the most downloaded in the format its figures are for."""
-    fitting = (entry.repository for entry in card.repositories if card.format in entry.formats and not entry.problem)
-    return next(fitting, card.repositories[0].repository)
+    fitting_repositories = (
+        entry.repository for entry in card.repositories if card.format in entry.formats and not entry.problem
+    )
+    return next(fitting_repositories, card.repositories[0].repository)
 
 
 _FIT_SIGNS = {

@@ -82,7 +82,7 @@ class LibraryJobsModel(QObject):
             self.failed.emit(error)
 
         body = EmptyTrash(digests=[digest])
-        self._api.post("/library/empty-trash", body, kind=LibraryJob, then=self._track_job, failed=handle_error)
+        self._api.post("/library/empty-trash", body, kind=LibraryJob, then=self._track_job, on_error=handle_error)
 
     def cancel(self) -> None:
         """Call the job off; the event says that it has ended."""
@@ -94,7 +94,7 @@ class LibraryJobsModel(QObject):
             self._set_job(event.job)
 
     def _start_job(self, path: str, body: object) -> None:
-        self._api.post(path, body, kind=LibraryJob, then=self._track_job, failed=self.failed.emit)
+        self._api.post(path, body, kind=LibraryJob, then=self._track_job, on_error=self.failed.emit)
 
     def _track_job(self, job: LibraryJob) -> None:
         self._own.add(job.id)

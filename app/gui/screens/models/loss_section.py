@@ -87,7 +87,7 @@ class LossModel(QObject):
         reference = self.reference if self.reference in names else ""
         body = MeasureLoss(model=self.model.name, reference=reference)
         self._call = self._api.post(
-            "/quantization-loss", body, kind=LossResult, then=self._show_result, failed=self._show_problem
+            "/quantization-loss", body, kind=LossResult, then=self._show_result, on_error=self._show_problem
         )
         self.changed.emit()
 

@@ -66,7 +66,7 @@ class MemoryModel(QObject):
         """Whether a person wants a model to stay."""
         return self._set_for(model).pinned
 
-    def set_pinned(self, model: str, failed: ErrorHandler, *, is_pinned: bool) -> None:
+    def set_pinned(self, model: str, on_error: ErrorHandler, *, is_pinned: bool) -> None:
         """Have a model stay, or let it go again; what else is set for it stays as it is."""
         new_settings = msgspec.structs.replace(self._set_for(model), pinned=is_pinned)
 
@@ -74,7 +74,7 @@ class MemoryModel(QObject):
             self._settings.replace({**(self._settings.value or {}), model: settings})
 
         body = SetModel(model=model, settings=new_settings)
-        self._api.post("/model-settings", body, kind=ModelSettings, then=store_settings, failed=failed)
+        self._api.post("/model-settings", body, kind=ModelSettings, then=store_settings, on_error=on_error)
 
     def _set_for(self, model: str) -> ModelSettings:
         return (self._settings.value or {}).get(model, ModelSettings())
@@ -124,9 +124,9 @@ def legend_entries(pool: MemoryPool) -> list[tuple[str, str]]:
     ]
 
 
-def waits_text(waiting: Sequence[WaitingLoad]) -> str:
+def waits_text(waiting_loads: Sequence[WaitingLoad]) -> str:
     """Return who waits for whom, a sentence each."""
-    return " ".join(map(_wait_sentence, waiting))
+    return " ".join(map(_wait_sentence, waiting_loads))
 
 
 def _sort_holders(pool: MemoryPool) -> list[MemoryHolder]:

@@ -172,7 +172,7 @@ class ModelsModel(QObject):
             self.failed.emit(msgspec.structs.replace(error, sentence=sentence))
 
         body = RegisterModel(path=str(path))
-        self._api.post("/models", body, kind=ModelInfo, then=finish_register, failed=report_error)
+        self._api.post("/models", body, kind=ModelInfo, then=finish_register, on_error=report_error)
 
     def forget_model(self, model: ModelInfo) -> None:
         """Take a model off the list and leave its file alone; Undo lists it again."""
@@ -201,9 +201,9 @@ class ModelsModel(QObject):
 
         self.is_attaching = True
         self.changed.emit()
-        self._api.post("/attached", endpoint, kind=list[ModelInfo], then=finish_attach, failed=report_error)
+        self._api.post("/attached", endpoint, kind=list[ModelInfo], then=finish_attach, on_error=report_error)
 
-    def correct_attached(self, name: str, stated: CorrectAttached) -> None:
+    def correct_attached(self, name: str, correction: CorrectAttached) -> None:
         """Keep what a person says of an attached model; its endpoint is asked anew for the rest."""
 
         def finish_correction(model: ModelInfo) -> None:
@@ -211,7 +211,11 @@ class ModelsModel(QObject):
             self.toast_requested.emit(f"{model.title}: {words.format_capabilities(model.capabilities)}.", None)
 
         self._api.patch(
-            f"/attached/{quote_segment(name)}", stated, kind=ModelInfo, then=finish_correction, failed=self.failed.emit
+            f"/attached/{quote_segment(name)}",
+            correction,
+            kind=ModelInfo,
+            then=finish_correction,
+            on_error=self.failed.emit,
         )
 
     def _way_back(self, model: ModelInfo) -> Callable[[], object] | None:
@@ -223,7 +227,7 @@ class ModelsModel(QObject):
         if not model.preset.base:
             return None
         again = MakeModel(name=model.name, base=model.preset.base, preset=model.preset)
-        return lambda: self._api.post("/made", again, kind=ModelInfo, then=lambda _: None, failed=self.failed.emit)
+        return lambda: self._api.post("/made", again, kind=ModelInfo, then=lambda _: None, on_error=self.failed.emit)
 
     def add_folder(self, folder: Path) -> None:
         """Look through one more folder for models from now on."""
@@ -249,10 +253,12 @@ class ModelsModel(QObject):
 
     def empty_trash(self, drive: Drive) -> None:
         """Delete removed models from a drive's trash for good, if a person says so when asked."""
-        trashed = drive.trashed
-        if trashed is not None:
-            command = Command(disk.trash_action(trashed), lambda: self.jobs.empty_trash(trashed.digest))
-            self._shell.confirm(tr("Delete removed models permanently?"), disk.trash_warning(drive, trashed), command)
+        trash_contents = drive.trashed
+        if trash_contents is not None:
+            command = Command(disk.trash_action(trash_contents), lambda: self.jobs.empty_trash(trash_contents.digest))
+            self._shell.confirm(
+                tr("Delete removed models permanently?"), disk.trash_warning(drive, trash_contents), command
+            )
 
     def _folders_without(self, folder: Path) -> list[str]:
         """Return the folders that are set, but this one, however it is written there."""
@@ -260,7 +266,7 @@ class ModelsModel(QObject):
         return [item for item in before if Path(item).expanduser() != folder] if isinstance(before, list) else []
 
     def _set_folders(self, folders: list[str], then: Callable[[], object] = lambda: None) -> None:
-        self.preferences.change_all({"models.folders": folders}, then=then, failed=self.failed.emit)
+        self.preferences.change_all({"models.folders": folders}, then=then, on_error=self.failed.emit)
 
     def _forget_all(self, models: list[ModelInfo]) -> None:
         for model in models:

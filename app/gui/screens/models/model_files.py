@@ -32,13 +32,13 @@ class ModelFiles(QObject):
     def remove(self, model: ModelInfo) -> None:
         """Move a model's files to the trash; Undo brings them back where that can be done."""
 
-        def finish_removal(done: Removal) -> None:
+        def finish_removal(removal: Removal) -> None:
             self.toast_requested.emit(
-                removal_sentence(done, model.title), (lambda: self.restore(done.id)) if done.id else None
+                removal_sentence(removal, model.title), (lambda: self.restore(removal.id)) if removal.id else None
             )
 
         self._api.post(
-            "/removals", RemoveModel(model=model.name), kind=Removal, then=finish_removal, failed=self.failed.emit
+            "/removals", RemoveModel(model=model.name), kind=Removal, then=finish_removal, on_error=self.failed.emit
         )
 
     def restore(self, removal: str) -> None:
@@ -47,7 +47,9 @@ class ModelFiles(QObject):
         def finish_restore(model: ModelInfo) -> None:
             self.toast_requested.emit(tr("{title} is back.", title=model.title), None)
 
-        self._api.post(f"/removals/{removal}/undo", None, kind=ModelInfo, then=finish_restore, failed=self.failed.emit)
+        self._api.post(
+            f"/removals/{removal}/undo", None, kind=ModelInfo, then=finish_restore, on_error=self.failed.emit
+        )
 
     def verify(self, model: ModelInfo) -> None:
         """Have a model's files read and compared with their hashes; what that came to is said at its end."""
@@ -60,7 +62,7 @@ class ModelFiles(QObject):
             )
 
         body = VerifyModel(model=model.name)
-        self._api.post("/library/verify", body, kind=LibraryJob, then=track_check, failed=self.failed.emit)
+        self._api.post("/library/verify", body, kind=LibraryJob, then=track_check, on_error=self.failed.emit)
 
     def handle_event(self, event: Event) -> None:
         """Act on an event of the gateway."""
@@ -87,16 +89,18 @@ def can_verify(model: ModelInfo) -> bool:
     return not model.attached
 
 
-def removal_sentence(done: Removal, title: str) -> str:
+def removal_sentence(removal: Removal, title: str) -> str:
     """Return what is said once a model is in the trash: what it frees, who misses it, and what stays."""
-    missing = [tr("{names} cannot be used without it.", names=", ".join(done.made_models))] if done.made_models else []
-    sentence = words.describe_removal(title, len(done.projectors), to_trash=True)
+    missing_notes = (
+        [tr("{names} cannot be used without it.", names=", ".join(removal.made_models))] if removal.made_models else []
+    )
+    sentence = words.describe_removal(title, len(removal.projectors), to_trash=True)
     return " ".join(
         [
             sentence,
-            tr("{size} will be freed once the trash is emptied.", size=words.format_bytes(done.frees_bytes)),
-            *missing,
-            *done.left,
+            tr("{size} will be freed once the trash is emptied.", size=words.format_bytes(removal.frees_bytes)),
+            *missing_notes,
+            *removal.left,
         ]
     )
 

@@ -245,7 +245,7 @@ class ModelSettingsModel(QObject):
         )
         new_aliases = [f"{name}={self.model.name}" for name in names]
         self._preferences.change_all(
-            {ALIASES: [*new_aliases, *others]}, then=self.fetch_choices, failed=self._error_handler("aliases")
+            {ALIASES: [*new_aliases, *others]}, then=self.fetch_choices, on_error=self._error_handler("aliases")
         )
 
     def reset_settings(self) -> None:
@@ -272,13 +272,13 @@ class ModelSettingsModel(QObject):
             self.problem.emit("draft", "")
             body = TryDrafts(model=self.model.name)
             self._api.post(
-                "/draft-trials", body, kind=NoneType, then=lambda _: None, failed=self._error_handler("draft")
+                "/draft-trials", body, kind=NoneType, then=lambda _: None, on_error=self._error_handler("draft")
             )
 
     def stop_trial(self) -> None:
         """Stop trying."""
         self._api.send_request(
-            "DELETE", "/draft-trials", None, kind=NoneType, then=lambda _: None, failed=self._error_handler("draft")
+            "DELETE", "/draft-trials", None, kind=NoneType, then=lambda _: None, on_error=self._error_handler("draft")
         )
 
     def _handle_event(self, event: Any) -> None:  # noqa: ANN401 -- an Event, as a Qt signal carries it
@@ -312,7 +312,7 @@ class ModelSettingsModel(QObject):
             self.problem.emit(row, "")
             self.fetch_choices()
 
-        self._api.post("/model-settings", body, kind=ModelSettings, then=finish_post, failed=self._error_handler(row))
+        self._api.post("/model-settings", body, kind=ModelSettings, then=finish_post, on_error=self._error_handler(row))
 
     def _error_handler(self, row: str) -> Any:  # noqa: ANN401 -- a callback
         def show_error(error: ErrorBody) -> None:
@@ -374,8 +374,12 @@ TEMPLATE_HELP = LazyText("Jinja. It is tested before it is saved.")
 
 def template_text(choices: ModelChoices) -> str:
     """Return what the template does that is used, one sentence a line."""
-    reading = choices.template_reading
-    return "\n".join([TEMPLATE_HELP.tr()] if reading is None else [TEMPLATE_HELP.tr(), reading.summary, *reading.notes])
+    template_reading = choices.template_reading
+    return "\n".join(
+        [TEMPLATE_HELP.tr()]
+        if template_reading is None
+        else [TEMPLATE_HELP.tr(), template_reading.summary, *template_reading.notes]
+    )
 
 
 def _split_words(text: str) -> list[str]:
@@ -452,10 +456,10 @@ def draft_options(choices: ModelChoices) -> list[tuple[str, str]]:
 def projector_options(choices: ModelChoices) -> list[tuple[str, str]]:
     """Return the files that let it see; the one beside it is taken where nobody says."""
     candidates = [companion for companion in choices.companions if companion.kind is CompanionKind.PROJECTOR]
-    used = next((companion for companion in candidates if companion.is_used), None)
+    used_projector = next((companion for companion in candidates if companion.is_used), None)
     is_ours = choices.settings.projector is None
-    if used is not None and is_ours:
-        automatic = tr("The one next to the model, {title}", title=used.title)
+    if used_projector is not None and is_ours:
+        automatic = tr("The one next to the model, {title}", title=used_projector.title)
     else:
         automatic = tr("The one next to the model, if any")
     return [

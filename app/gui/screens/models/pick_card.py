@@ -132,8 +132,8 @@ class PickActions(QWidget):
     def menu_entries(self) -> dict[str, str]:
         """Return the words and the format of each way to have it; the planned one has none."""
         formats = dict.fromkeys(kind for entry in self._pick.card.repositories for kind in entry.formats)
-        planned = {tr("In the format planned for this computer"): ""}
-        return planned | {tr("As {format}", format=kind.upper()): kind for kind in formats}
+        planned_entry = {tr("In the format planned for this computer"): ""}
+        return planned_entry | {tr("As {format}", format=kind.upper()): kind for kind in formats}
 
     def start_download(self, model_format: str) -> None:
         """Ask for it in a format, or without one in the planned one."""

@@ -302,12 +302,12 @@ class _SideChips(QWidget):
         line.addWidget(self.coming)
         line.addWidget(Button(theme, tr("Profiles"), look=ButtonLook.BARE, icon="chevron-right", action=show_profiles))
 
-    def show_coming(self, coming: str) -> None:
+    def show_coming(self, coming_words: str) -> None:
         """Say at the end of the line what is being downloaded."""
-        self.coming.setText(coming)
-        self.coming.setAccessibleName(tr("Downloads: {coming}", coming=coming))
+        self.coming.setText(coming_words)
+        self.coming.setAccessibleName(tr("Downloads: {coming}", coming=coming_words))
         self.coming.updateGeometry()
-        self.coming.setVisible(bool(coming))
+        self.coming.setVisible(bool(coming_words))
 
     def mark_side(self, side: ModelsSide) -> None:
         """Mark the side that is shown."""

@@ -77,7 +77,7 @@ class ProfilesModel(ManagedStore[ProfileList]):
             self.plans[name] = plan
             self.changed.emit()
 
-        self.api.post("/profile/plan", UseProfile(name=name), kind=ProfilePlan, then=keep, failed=self.show_refusal)
+        self.api.post("/profile/plan", UseProfile(name=name), kind=ProfilePlan, then=keep, on_error=self.show_refusal)
 
     def remove_profile(self, name: str) -> None:
         """Remove a profile, once that is confirmed."""
@@ -85,7 +85,7 @@ class ProfilesModel(ManagedStore[ProfileList]):
         self.confirm_removal(name, f"/profiles/{quote_segment(name)}", sentence)
 
     def _save(self, request: SaveProfile) -> None:
-        self.api.post("/profiles", request, kind=Profile, then=self._finish_saving, failed=self.show_refusal)
+        self.api.post("/profiles", request, kind=Profile, then=self._finish_saving, on_error=self.show_refusal)
 
     def _finish_saving(self, profile: Profile) -> None:
         self.plans.pop(profile.name, None)

@@ -79,7 +79,7 @@ class AutoRemedyModel(QObject):
         """Have what may help done without asking from now on, this time too; or no longer."""
         values = dict.fromkeys(self._settings_for(failure), is_automatic)
         again = partial(self._load_model, name) if is_automatic else None
-        self._settings.change_all(values, then=again, failed=self.failed.emit)
+        self._settings.change_all(values, then=again, on_error=self.failed.emit)
 
     def undo_remedies(self, status: EngineStatus) -> None:
         """Take back what was done to a model without asking."""
@@ -113,10 +113,10 @@ class AutoRemedyModel(QObject):
             self.toast_requested.emit(sentence, partial(self._set_back, name, before))
             self._load_model(name)
 
-        change_model_settings(self._api, name, change, then=report_change, failed=self.failed.emit)
+        change_model_settings(self._api, name, change, then=report_change, on_error=self.failed.emit)
 
     def _set_back(self, name: str, before: ModelSettings) -> None:
-        change_model_settings(self._api, name, lambda _: before, then=lambda _: None, failed=self.failed.emit)
+        change_model_settings(self._api, name, lambda _: before, then=lambda _: None, on_error=self.failed.emit)
 
     def _make_room(self, name: str) -> None:
         """Unload the other models that nobody has pinned, then load this one; the way back loads them again."""

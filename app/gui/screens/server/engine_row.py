@@ -102,9 +102,9 @@ class EngineRow(QWidget):
         self._failure.setVisible(status.failure is not None)
         self._remedy_panel.show_status(status)
         self._below.setVisible(status.failure is not None or bool(status.notes or status.placement))
-        done = {applied.sentence for applied in status.mended}
+        remedy_sentences = {remedy.sentence for remedy in status.mended}
         placement = [status.placement] if status.placement and status.failure is None else []
-        without = [*placement, *(note for note in status.notes if note not in done)]
+        without = [*placement, *(note for note in status.notes if note not in remedy_sentences)]
         self._without.setText("\n".join(without))
         self._without.setVisible(bool(without))
         if status.failure is not None:
@@ -193,5 +193,5 @@ class RemedyUndoPanel(Surface):
     def show_status(self, status: EngineStatus) -> None:
         """Show what was changed, if anything was."""
         self.setVisible(bool(status.mended))
-        self._words.setText("\n".join(applied.sentence for applied in status.mended))
+        self._words.setText("\n".join(remedy.sentence for remedy in status.mended))
         self.button.set_action(partial(self._model.undo_remedies, status))

@@ -66,7 +66,7 @@ class FleetsModel(QObject):
 
     def _post(self, fleet: Fleet, what: str, body: RollFleet | None = None) -> None:
         path = f"/fleets/{quote_segment(fleet.model)}/{what}"
-        self._api.post(path, body, kind=Fleet, then=lambda _fleet: self.store.read(), failed=self._show_error)
+        self._api.post(path, body, kind=Fleet, then=lambda _fleet: self.store.read(), on_error=self._show_error)
 
     def _show_error(self, error: ErrorBody) -> None:
         self.failed.emit(error)

@@ -265,5 +265,5 @@ class LatencyStrip(QWidget):
 
 
 def _median_of(values: Sequence[float | None]) -> float | None:
-    ordered = sorted(value for value in values if value is not None)
-    return ordered[len(ordered) // 2] if ordered else None
+    ordered_values = sorted(value for value in values if value is not None)
+    return ordered_values[len(ordered_values) // 2] if ordered_values else None

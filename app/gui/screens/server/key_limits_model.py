@@ -52,15 +52,15 @@ def limit_levels(key: KeyInfo) -> dict[LimitName, LimitLevel]:
     """Return how much is used of each limit that a key has."""
     if key.usage is None:
         return {}
-    limits, used = key.limits or NO_LIMITS, _counts_of(key.usage)
-    levels = ((name, getattr(limits, name), used[name]) for name in LIMIT_TITLES)
-    return {name: _limit_level(used, limit) for name, limit, used in levels if limit is not None}
+    limits, used_counts = key.limits or NO_LIMITS, _counts_of(key.usage)
+    levels = ((name, getattr(limits, name), used_counts[name]) for name in LIMIT_TITLES)
+    return {name: _limit_level(used_counts, limit) for name, limit, used_counts in levels if limit is not None}
 
 
-def _limit_level(used: int, limit: int) -> LimitLevel:
-    fraction = used / limit
+def _limit_level(used_count: int, limit: int) -> LimitLevel:
+    fraction = used_count / limit
     color = "bad" if fraction >= 1 else "warn" if fraction >= _NEARLY else "accent"
-    return LimitLevel(fraction, tr("{used} of {limit}", used=_short(used), limit=_short(limit)), color)
+    return LimitLevel(fraction, tr("{used} of {limit}", used=_short(used_count), limit=_short(limit)), color)
 
 
 def _short(count: int) -> str:
@@ -79,7 +79,7 @@ def _counts_of(usage: KeyUsage) -> dict[LimitName, int]:
 
 def usage_text(key: KeyInfo) -> str:
     """Return what a key is used for now, as far as no limit shows it, and which models it may use."""
-    usage, shown = key.usage, limit_levels(key)
+    usage, levels = key.usage, limit_levels(key)
     models = (key.limits or NO_LIMITS).models
     parts = [tr("only {models}", models=", ".join(models))] if models else []
     if usage is None:
@@ -97,7 +97,7 @@ def usage_text(key: KeyInfo) -> str:
         ),
     }
     nonzero = _counts_of(usage)
-    return " · ".join([*parts, *(text for name, text in counts.items() if nonzero[name] and name not in shown)])
+    return " · ".join([*parts, *(text for name, text in counts.items() if nonzero[name] and name not in levels)])
 
 
 def hold_text(key: KeyInfo) -> str:
@@ -105,7 +105,7 @@ def hold_text(key: KeyInfo) -> str:
     usage = key.usage
     if usage is None:
         return ""
-    refused = (
+    refused_words = (
         tr_plural(
             "{count:,} request was refused in the last hour.",
             "{count:,} requests were refused in the last hour.",
@@ -115,7 +115,7 @@ def hold_text(key: KeyInfo) -> str:
         else ""
     )
     if usage.limit_reached is None:
-        return refused
+        return refused_words
     reason = _REASONS[usage.limit_reached].tr()
     now = (
         tr("Held back: {reason}.", reason=reason)
@@ -126,7 +126,7 @@ def hold_text(key: KeyInfo) -> str:
             duration=words.format_duration(max(usage.wait_s, 1.0)),
         )
     )
-    return " ".join(part for part in (now, refused) if part)
+    return " ".join(part for part in (now, refused_words) if part)
 
 
 def limit_texts(limits: KeyLimits) -> dict[str, str]:

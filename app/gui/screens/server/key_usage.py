@@ -53,9 +53,9 @@ def key_totals(rows: Sequence[KeyDay], today: date) -> dict[str, KeyTotal]:
     if not any(by_key):
         return {}
     totals = {key_id: _key_total(days, today) for key_id, days in by_key.items()}
-    ordered = sorted(totals.items(), key=lambda total: (-total[1].tokens, -total[1].requests, total[0]))
-    others = [total for _, total in ordered[MOST_SHOWN:]]
-    return dict(ordered[:MOST_SHOWN]) | ({_OTHERS: _sum_totals(others)} if others else {})
+    ordered_totals = sorted(totals.items(), key=lambda total: (-total[1].tokens, -total[1].requests, total[0]))
+    others = [total for _, total in ordered_totals[MOST_SHOWN:]]
+    return dict(ordered_totals[:MOST_SHOWN]) | ({_OTHERS: _sum_totals(others)} if others else {})
 
 
 def _sum_totals(totals: Sequence[KeyTotal]) -> KeyTotal:
@@ -77,14 +77,14 @@ def _sum_days(days: Sequence[DayTotal]) -> DayTotal:
 
 def _key_total(rows: Sequence[KeyDay], today: date) -> KeyTotal:
     days = {row.day: DayTotal(row.day, _tokens(row), row.requests) for row in rows}
-    shown = [(today - timedelta(days=ago)).isoformat() for ago in reversed(range(SHOWN_DAYS))]
+    shown_days = [(today - timedelta(days=ago)).isoformat() for ago in reversed(range(SHOWN_DAYS))]
     name = rows[0].key or tr("without a key")
     return KeyTotal(
         tr("{name} (revoked)", name=name) if rows[0].is_revoked else name,
         sum(row.requests for row in rows),
         sum(map(_tokens, rows)),
         sum(row.held_back for row in rows),
-        tuple(days.get(day, DayTotal(day)) for day in shown),
+        tuple(days.get(day, DayTotal(day)) for day in shown_days),
     )
 
 

@@ -107,7 +107,7 @@ class KeysModel(QObject):
             NewKey(name=name.strip(), scopes=scopes),
             kind=KeyWithSecret,
             then=self._store_key,
-            failed=self._report_error,
+            on_error=self._report_error,
         )
 
     def watch_use(self, is_seen: bool) -> None:  # noqa: FBT001 -- whether the list can be seen
@@ -122,12 +122,12 @@ class KeysModel(QObject):
     def change_key(self, key: KeyInfo, name: str, limits: KeyLimits, then: Callable[[], object]) -> None:
         """Give a key another name and other limits; Undo gives it back what it had. `then` once that is done."""
 
-        def finish_change(changed: KeyInfo) -> None:
+        def finish_change(changed_key: KeyInfo) -> None:
             then()
-            if (changed.name, changed.limits) != (key.name, key.limits):
+            if (changed_key.name, changed_key.limits) != (key.name, key.limits):
                 before = key.limits or NO_LIMITS
-                undo = lambda: self._send_change(changed, key.name, before, lambda _key: self._read_again())  # noqa: E731 -- of this change
-                self.toast_requested.emit(tr("The key {name} was changed.", name=changed.name), undo)
+                undo = lambda: self._send_change(changed_key, key.name, before, lambda _key: self._read_again())  # noqa: E731 -- of this change
+                self.toast_requested.emit(tr("The key {name} was changed.", name=changed_key.name), undo)
             self._read_again()
 
         self._send_change(key, name, limits, finish_change)
@@ -135,11 +135,11 @@ class KeysModel(QObject):
     def _send_change(self, key: KeyInfo, name: str, limits: KeyLimits, then: Callable[[KeyInfo], object]) -> None:
         """Rename a key if its name is another, then limit it if its limits are others."""
 
-        def send_limits(renamed: KeyInfo) -> None:
+        def send_limits(renamed_key: KeyInfo) -> None:
             if limits == (key.limits or NO_LIMITS):
-                then(renamed)
+                then(renamed_key)
             else:
-                self._post(f"/keys/{quote_segment(renamed.name)}/limits", limits, then)
+                self._post(f"/keys/{quote_segment(renamed_key.name)}/limits", limits, then)
 
         if name == key.name:
             send_limits(key)
@@ -147,7 +147,7 @@ class KeysModel(QObject):
             self._post(f"/keys/{quote_segment(key.name)}/rename", KeyRename(name=name), send_limits)
 
     def _post(self, path: str, body: KeyLimits | KeyRename, then: Callable[[KeyInfo], object]) -> None:
-        self._api.post(path, body, kind=KeyInfo, then=then, failed=self._report_error)
+        self._api.post(path, body, kind=KeyInfo, then=then, on_error=self._report_error)
 
     def _read_again(self) -> None:
         self._keys.read()
@@ -172,7 +172,7 @@ class KeysModel(QObject):
     def restore(self, name: str) -> None:
         """Bring a revoked key back."""
         path = f"/keys/{quote_segment(name)}/restore"
-        self._api.post(path, None, kind=KeyInfo, then=lambda _: self._read_again(), failed=self._report_error)
+        self._api.post(path, None, kind=KeyInfo, then=lambda _: self._read_again(), on_error=self._report_error)
 
     def open_to_others(self, is_open: bool) -> None:  # noqa: FBT001 -- the state of a switch
         """Allow other computers from the next start on, or keep them out."""
@@ -215,7 +215,7 @@ def name_problem(name: str) -> str:
 def key_facts(key: KeyInfo) -> str:
     """Return what is told of a key in one quiet line."""
     may = tr("may manage Roundhouse") if Scope.MANAGE in key.scopes else tr("may use models")
-    used = tr("last used {time}", time=_format_time(key.last_used_at)) if key.last_used_at else tr("never used")
+    use_words = tr("last used {time}", time=_format_time(key.last_used_at)) if key.last_used_at else tr("never used")
     end = (
         ""
         if key.expires_at is None
@@ -223,7 +223,7 @@ def key_facts(key: KeyInfo) -> str:
         if has_expired(key)
         else tr("until {time}", time=_format_time(key.expires_at))
     )
-    return " · ".join(part for part in (may, used, end) if part)
+    return " · ".join(part for part in (may, use_words, end) if part)
 
 
 def _format_time(at: float) -> str:

@@ -90,9 +90,9 @@ class LogModel(QObject):
 
     def _add_lines(self, lines: list[LogLine]) -> None:
         self._lines.extend(lines)
-        fitting = [line for line in lines if self._fits_filter(line)]
-        if fitting:
-            self.appended.emit(fitting)
+        fitting_lines = [line for line in lines if self._fits_filter(line)]
+        if fitting_lines:
+            self.appended.emit(fitting_lines)
 
     def _fits_filter(self, line: LogLine) -> bool:
         return self._filter in f"{line.model} {line.text}".casefold()

@@ -97,14 +97,14 @@ class RequestStore(RemoteList[RequestInfo]):
 
     def visible_requests(self) -> list[RequestInfo]:
         """Return what the page lists: what goes on first, then the newest."""
-        ordered = sorted(self.items, key=lambda item: (item.is_over, -item.at))
-        return ordered[:SHOWN]
+        ordered_requests = sorted(self.items, key=lambda item: (item.is_over, -item.at))
+        return ordered_requests[:SHOWN]
 
     def points(self) -> list[LatencyPoint]:
         """Return the answers of the last minutes, oldest first."""
         since = self._clock() - STRIP_S
-        done = [item for item in self.items if item.state is _S.DONE and item.at + item.total_s >= since]
-        points = [LatencyPoint(item.at + item.total_s, item.ttft_s, item.tokens_per_s) for item in done]
+        done_requests = [item for item in self.items if item.state is _S.DONE and item.at + item.total_s >= since]
+        points = [LatencyPoint(item.at + item.total_s, item.ttft_s, item.tokens_per_s) for item in done_requests]
         return sorted(point for point in points if point[1:] != (None, None))
 
     def now(self) -> float:
@@ -114,7 +114,7 @@ class RequestStore(RemoteList[RequestInfo]):
     def cancel(self, request_id: str) -> None:
         """Stop a request; its client is told so."""
         self.api.post(
-            f"/requests/{request_id}/cancel", None, kind=RequestInfo, then=self._merge, failed=self.failed.emit
+            f"/requests/{request_id}/cancel", None, kind=RequestInfo, then=self._merge, on_error=self.failed.emit
         )
 
     def forget(self) -> None:
@@ -196,13 +196,18 @@ def request_details(request: RequestInfo) -> str:
 
 def warm_text(request: RequestInfo) -> str:
     """Return how much of the prompt the engine had already, and what that saved; empty if it had nothing."""
-    cached, tokens = request.cached_tokens or 0, request.prompt_tokens or 0
-    if not cached or not tokens:
+    cached_tokens, tokens = request.cached_tokens or 0, request.prompt_tokens or 0
+    if not cached_tokens or not tokens:
         return ""
     if request.saved_s is None:
-        return tr("{cached:,} of {tokens:,} tokens were warm", cached=cached, tokens=tokens)
-    saved = words.format_duration(request.saved_s)
-    return tr("{cached:,} of {tokens:,} tokens were warm: saved {saved}", cached=cached, tokens=tokens, saved=saved)
+        return tr("{cached:,} of {tokens:,} tokens were warm", cached=cached_tokens, tokens=tokens)
+    saved_words = words.format_duration(request.saved_s)
+    return tr(
+        "{cached:,} of {tokens:,} tokens were warm: saved {saved}",
+        cached=cached_tokens,
+        tokens=tokens,
+        saved=saved_words,
+    )
 
 
 def time_parts(request: RequestInfo) -> list[BarPart]:

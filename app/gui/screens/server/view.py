@@ -53,11 +53,11 @@ class ServerScreen(PageFrame):
         self.head.addWidget(self._dot)
         self.head.addWidget(self._serving)
         self._trouble = ErrorPanel(theme)
-        running, inspector = self._make_engines_section(), InspectorSection(theme, self.requests)
+        running_section, inspector = self._make_engines_section(), InspectorSection(theme, self.requests)
         for part in (
             self._trouble,
             self._endpoint_card(),
-            running,
+            running_section,
             self.fleets,
             inspector,
             self.keys,

@@ -53,7 +53,7 @@ class TokenCard(SecretCard):
             SetHubToken(token=secret),
             kind=HubTokenState,
             then=self._finish_submit,
-            failed=self.show_error,
+            on_error=self.show_error,
         )
 
     def forget_secret(self) -> None:

@@ -41,7 +41,7 @@ class TracesCard(SecretCard):
         except BadRequest as error:
             self.show_error(error.body)
             return
-        self._api.post("/traces/headers", body, kind=TracesState, then=self._finish_submit, failed=self.show_error)
+        self._api.post("/traces/headers", body, kind=TracesState, then=self._finish_submit, on_error=self.show_error)
 
     def forget_secret(self) -> None:
         """Have the headers forgotten."""
@@ -56,7 +56,7 @@ class TracesCard(SecretCard):
             self.fetch_state()
 
     def _send_test(self) -> None:
-        self._api.post("/traces/test", None, kind=TracesState, then=self._finish_test, failed=self.show_error)
+        self._api.post("/traces/test", None, kind=TracesState, then=self._finish_test, on_error=self.show_error)
 
     def _finish_submit(self, state: TracesState) -> None:
         self.clear_input()

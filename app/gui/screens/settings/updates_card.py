@@ -261,8 +261,8 @@ def check_words(model: UpdateStore, state: UpdateState) -> str:
     newest = tr("This is the newest version.") if model.is_newest else ""
     if not state.checked_at:
         return f"{newest} {tr('Updates have not been checked yet.')}".lstrip()
-    checked = tr("Updates checked {ago}.", ago=time_ago(time.time() - state.checked_at))
-    return f"{newest} {checked}".lstrip()
+    checked_words = tr("Updates checked {ago}.", ago=time_ago(time.time() - state.checked_at))
+    return f"{newest} {checked_words}".lstrip()
 
 
 def _job_title(job: UpdateJob) -> str:

@@ -34,8 +34,8 @@ class BoxFlow:
     def finish(self, text: str = "") -> None:
         """Take the last text; everything is frozen then."""
         self.length += len(text)
-        done = self._cutter.feed(text) if text else []
-        self._replace_boxes([*done, *self._cutter.finish()], [])
+        pieces = self._cutter.feed(text) if text else []
+        self._replace_boxes([*pieces, *self._cutter.finish()], [])
 
     def set_tone(self, tone: Tone | None) -> None:
         """Use another tone, when the theme changed."""
@@ -65,17 +65,17 @@ class BoxFlow:
     def _card_key(self, piece: MarkdownPiece) -> str:
         return f"{self._name} {piece.group}"
 
-    def _replace_boxes(self, done: list[MarkdownPiece], tail: list[MarkdownPiece]) -> None:
+    def _replace_boxes(self, pieces: list[MarkdownPiece], tail: list[MarkdownPiece]) -> None:
         old = dict(enumerate(zip(self._pieces[self.frozen :], self.boxes[self.frozen :], strict=True)))
         del self._pieces[self.frozen :], self.boxes[self.frozen :]
-        for place, piece in enumerate([*done, *tail]):
+        for place, piece in enumerate([*pieces, *tail]):
             previous = old.get(place)
             is_same = previous is not None and previous[0] == piece
             box = previous[1] if previous is not None and is_same else self._make_box(piece)
             box.bars_above = self._pieces[-1].quote if self._pieces else 0
             self._pieces.append(piece)
             self.boxes.append(box)
-        self.frozen += len(done)
+        self.frozen += len(pieces)
 
     def _make_box(self, piece: MarkdownPiece) -> Box:
         above = self.boxes[-1] if self.boxes and not piece.is_first else None
@@ -95,7 +95,7 @@ class BoxFlow:
 
 def _make_formula_box(piece: MarkdownPiece, tone: Tone | None) -> Box:
     """Return the formula as it looks; the source as code where it cannot be drawn."""
-    drawing = draw_formula(block_tex(piece.source), is_display=True)
-    if drawing is not None:
-        return FormulaBox(piece, drawing, tone)
+    formula_drawing = draw_formula(block_tex(piece.source), is_display=True)
+    if formula_drawing is not None:
+        return FormulaBox(piece, formula_drawing, tone)
     return TextBox(replace(piece, kind=PieceKind.TEXT, is_literal=True), tone)

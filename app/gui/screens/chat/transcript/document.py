@@ -86,9 +86,9 @@ class TranscriptDocument:
         """Read what was appended to an answer being written."""
         for index in range(len(self.turns) - 1, -1, -1):
             if self.turns[index].view.message.id == message:
-                changed = self.turns[index].pull_text()
+                is_changed = self.turns[index].pull_text()
                 self._stack.set_height(index, self.turns[index].height)
-                return changed
+                return is_changed
         return False
 
     def update_height(self, index: int) -> None:

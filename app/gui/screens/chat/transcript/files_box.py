@@ -60,15 +60,15 @@ class FilesBox(Box):
 
     def _place_cards(self, look: TranscriptLook, width: float) -> tuple[list[Spot], float]:
         rows: list[list[tuple[Attachment, float, float]]] = [[]]
-        used = 0.0
+        used_width = 0.0
         gap = float(look.px(_GAP))
         for attachment in self.attachments:
             wide, tall = self._size_of(attachment, look, width)
-            if rows[-1] and used + wide > width:
+            if rows[-1] and used_width + wide > width:
                 rows.append([])
-                used = 0.0
+                used_width = 0.0
             rows[-1].append((attachment, wide, tall))
-            used += wide + gap
+            used_width += wide + gap
         spots, y = [], 0.0
         for row in rows:
             x = 0.0 if self._is_answer else width - sum(wide + gap for _, wide, _ in row) + gap
@@ -110,8 +110,8 @@ class FilesBox(Box):
         ):
             painter.setFont(tone.font)
             painter.setPen(tone.color)
-            elided = tone.metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, room)
-            painter.drawText(QRectF(left, top, room, tone.line_height), _MIDDLE, elided)
+            elided_text = tone.metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, room)
+            painter.drawText(QRectF(left, top, room, tone.line_height), _MIDDLE, elided_text)
 
 
 def _make_spot(attachment: Attachment, area: QRectF) -> Spot:

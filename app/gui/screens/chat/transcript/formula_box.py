@@ -19,9 +19,9 @@ class FormulaBox(Box):
     gap = 12
     text = PLACEHOLDER
 
-    def __init__(self, piece: MarkdownPiece, drawing: FormulaDrawing, tone: Tone | None = None) -> None:
+    def __init__(self, piece: MarkdownPiece, formula_drawing: FormulaDrawing, tone: Tone | None = None) -> None:
         super().__init__()
-        self.piece, self._drawing, self._tone = piece, drawing, tone
+        self.piece, self._drawing, self._tone = piece, formula_drawing, tone
         self._picture: FormulaPicture | None = None
         self._x = 0.0
 

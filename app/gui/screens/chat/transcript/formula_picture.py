@@ -15,12 +15,16 @@ _LARGEST_PICTURE = 2_000_000
 class FormulaPicture:
     """A formula at the size of a font. Lengths are logical pixels."""
 
-    def __init__(self, drawing: FormulaDrawing, font: QFont, room: float | None = None) -> None:
+    def __init__(self, formula_drawing: FormulaDrawing, font: QFont, room: float | None = None) -> None:
         em = font.pixelSize() * SCALE
-        if room is not None and drawing.width * em > room > 0:
-            em = room / drawing.width
-        self.width, self.ascent, self.descent = drawing.width * em, drawing.ascent * em, drawing.descent * em
-        self._drawing = drawing
+        if room is not None and formula_drawing.width * em > room > 0:
+            em = room / formula_drawing.width
+        self.width, self.ascent, self.descent = (
+            formula_drawing.width * em,
+            formula_drawing.ascent * em,
+            formula_drawing.descent * em,
+        )
+        self._drawing = formula_drawing
 
     @property
     def height(self) -> float:

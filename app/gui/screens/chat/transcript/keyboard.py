@@ -89,8 +89,8 @@ class KeyboardHandler:
             return
         by_keys = event.reason() is QContextMenuEvent.Reason.Keyboard
         page = self._area.to_page(QPointF(event.pos()))
-        chosen = self._area.current if by_keys else document.turn_at(page.y())
-        turn = len(document.turns) - 1 if chosen is None else chosen
+        chosen_turn = self._area.current if by_keys else document.turn_at(page.y())
+        turn = len(document.turns) - 1 if chosen_turn is None else chosen_turn
         menu = Menu(self._area.theme, self._area, tr("Message actions"))
         if document.selection_text():
             menu.add_entry(tr("Copy selection"), self._area.copy_selection, icon="copy")

@@ -67,12 +67,12 @@ class MouseHandler:
         self._scroll.stop()
         was_selecting, self._is_selecting = self._is_selecting, False
         document = self._area.document
-        pressed, self._pressed_spot = self._pressed_spot, None
-        if pressed is None or (was_selecting and document.start != document.end):
+        pressed_spot, self._pressed_spot = self._pressed_spot, None
+        if pressed_spot is None or (was_selecting and document.start != document.end):
             return
         page = self._area.to_page(event.position())
-        if document.spot_at(page.x(), page.y()) == pressed:
-            self._area.perform_action(*pressed)
+        if document.spot_at(page.x(), page.y()) == pressed_spot:
+            self._area.perform_action(*pressed_spot)
 
     def handle_double_click(self, event: QMouseEvent) -> None:
         """Select the word."""

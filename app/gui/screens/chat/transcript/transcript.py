@@ -209,12 +209,12 @@ class Transcript(TranscriptScrollArea):
         return QSize(self.theme.px(COLUMN), self.theme.px(480))
 
     def _take_frame(self) -> None:
-        started = perf_counter()
-        changed = [self.document.pull_answer(message) for message in self._dirty]
+        start = perf_counter()
+        changes = [self.document.pull_answer(message) for message in self._dirty]
         self._dirty.clear()
-        if any(changed):
+        if any(changes):
             self.arrange()
-        self._pause_ms = max(_FRAME_MS, round((perf_counter() - started) * 1000 * _LOAD))
+        self._pause_ms = max(_FRAME_MS, round((perf_counter() - start) * 1000 * _LOAD))
 
     def _fit_width(self) -> None:
         width = self.viewport().width()

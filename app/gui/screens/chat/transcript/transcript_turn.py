@@ -331,23 +331,23 @@ class TranscriptTurn:
         """Place the calls that are new, and show how far the others have come; return whether anything changed."""
         has_changed = False
         for call in calls:
-            placed = self._calls.get(call.id)
-            if placed is None:
+            placed_call = self._calls.get(call.id)
+            if placed_call is None:
                 # Where its place in the text is behind us, it stands at the end of what is there.
                 place = len(self._body.boxes) if call.at <= self._body.length else None
                 self._calls[call.id] = _PlacedCall(CallBox(call), place)
                 has_changed = True
             else:
-                has_changed = placed.box.show_call(call) or has_changed
+                has_changed = placed_call.box.show_call(call) or has_changed
             has_changed = self._show_call_files(self._calls[call.id]) or has_changed
         return has_changed
 
-    def _show_call_files(self, placed: _PlacedCall) -> bool:
+    def _show_call_files(self, placed_call: _PlacedCall) -> bool:
         """Show the files that a call made below it; return whether there are others than before."""
-        made = [file for file in self._attachments if file.hash in placed.box.call.files]
-        if made == (placed.files.attachments if placed.files else []):
+        call_files = [file for file in self._attachments if file.hash in placed_call.box.call.files]
+        if call_files == (placed_call.files.attachments if placed_call.files else []):
             return False
-        placed.files = FilesBox(made, is_answer=True) if made else None
+        placed_call.files = FilesBox(call_files, is_answer=True) if call_files else None
         return True
 
     @property
@@ -357,14 +357,14 @@ class TranscriptTurn:
 
     def _feed_body(self, text: str) -> None:
         """Take more of the text, and note between which of its boxes calls stand."""
-        for placed in self._calls.values():
-            if placed.place is not None or placed.box.call.at > self._body.length + len(text):
+        for placed_call in self._calls.values():
+            if placed_call.place is not None or placed_call.box.call.at > self._body.length + len(text):
                 continue
-            cut = placed.box.call.at - self._body.length
+            cut = placed_call.box.call.at - self._body.length
             if cut > 0:
                 self._body.feed(text[:cut])
                 text = text[cut:]
-            placed.place = len(self._body.boxes)
+            placed_call.place = len(self._body.boxes)
         if text:
             self._body.feed(text)
 
@@ -395,12 +395,12 @@ class TranscriptTurn:
         """Return the boxes of the text with those of the calls where they were made."""
         boxes: list[Box] = []
         at = 0
-        for placed in self._calls.values():
-            place = len(self._body.boxes) if placed.place is None else placed.place
+        for placed_call in self._calls.values():
+            place = len(self._body.boxes) if placed_call.place is None else placed_call.place
             boxes += self._body.boxes[at:place]
-            boxes.append(placed.box)
-            if placed.files is not None:
-                boxes.append(placed.files)
+            boxes.append(placed_call.box)
+            if placed_call.files is not None:
+                boxes.append(placed_call.files)
             at = max(at, place)
         return [*boxes, *self._body.boxes[at:]]
 
