@@ -52,8 +52,8 @@ def main(arguments: Sequence[str]) -> int:
     names = options.names
     unknown = set(names) - {measurement.name for measurement in MEASUREMENTS}
     if unknown:
-        known = ", ".join(measurement.name for measurement in MEASUREMENTS)
-        sys.stderr.write(f"There is no measurement called {' or '.join(sorted(unknown))}; there are {known}.\n")
+        known_names = ", ".join(measurement.name for measurement in MEASUREMENTS)
+        sys.stderr.write(f"There is no measurement called {' or '.join(sorted(unknown))}; there are {known_names}.\n")
         return 2
     figures: list[BenchFigure] = []
     for measurement in MEASUREMENTS:

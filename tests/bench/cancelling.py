@@ -54,13 +54,13 @@ class EndlessEngine:
             return
         await reader.readuntil(b"}]")  # the end of its messages
         self.arrived.set_result(None)
-        writing = asyncio.create_task(_write_tokens(writer)) if self.speaks else None
+        writer_task = asyncio.create_task(_write_tokens(writer)) if self.speaks else None
         with contextlib.suppress(OSError):
             while await reader.read(4096):
                 pass
         self.left.set_result(time.perf_counter())
-        if writing is not None:
-            writing.cancel()
+        if writer_task is not None:
+            writer_task.cancel()
         writer.close()
 
 
@@ -83,9 +83,9 @@ async def _measure_all(cancels: int) -> dict[str, list[float]]:
     async with contextlib.AsyncExitStack() as stack:
         server = await stack.enter_async_context(await asyncio.start_server(engine.answer_request, HOST, 0))
         behind = BenchTarget(f"http://{HOST}:{server.sockets[0].getsockname()[1]}")
-        starting = start_proxy(GATEWAY, behind)
-        gateway = await asyncio.to_thread(starting.__enter__)
-        stack.push(starting.__exit__)
+        proxy_start = start_proxy(GATEWAY, behind)
+        gateway = await asyncio.to_thread(proxy_start.__enter__)
+        stack.push(proxy_start.__exit__)
         seconds_by_kind: dict[str, list[float]] = {kind: [] for kind in _KINDS}
         for number, (kind, route) in itertools.product(range(cancels + 2), _KINDS.items()):
             engine.speaks = number % 2 == 0

@@ -153,8 +153,8 @@ def measure_rows(theme: Theme) -> list[ChatBenchFigure]:
         view.grab()
 
     def read_again(turn: int) -> None:
-        changed = [ChatSummary(id="c0", title=f"Changed {turn}", created_at=_LAST, updated_at=_LAST + turn + 1)]
-        api.replies["GET /chats"] = [*changed, *summaries[1:MAX_PAGE]][: 3 * PAGE]
+        changed_chats = [ChatSummary(id="c0", title=f"Changed {turn}", created_at=_LAST, updated_at=_LAST + turn + 1)]
+        api.replies["GET /chats"] = [*changed_chats, *summaries[1:MAX_PAGE]][: 3 * PAGE]
         chats.fetch_chats()
         settle_events(api)
         view.grab()

@@ -93,10 +93,10 @@ class Heartbeat:
         self._timer.stop()
 
     def _note_gap(self) -> None:
-        now, spent = time.perf_counter(), time.thread_time()
+        now, spent_s = time.perf_counter(), time.thread_time()
         self.gaps_ms.append((now - self._last) * 1000)
-        self.own_ms.append((spent - self._spent) * 1000)
-        self._last, self._spent = now, spent
+        self.own_ms.append((spent_s - self._spent) * 1000)
+        self._last, self._spent = now, spent_s
 
 
 class TokenFeed:
@@ -207,9 +207,9 @@ def measure_stream(theme: Theme, tokens: int) -> list[ChatBenchFigure]:
     feed.run()
     beat.stop()
     whole = "".join(answer_tokens(tokens))
-    done = AnswerDone(message=long_chat.replace_fields(answer, content=whole, status=MessageStatus.COMPLETE))
+    last_event = AnswerDone(message=long_chat.replace_fields(answer, content=whole, status=MessageStatus.COMPLETE))
     began = time.perf_counter()
-    api.send_event("/chats/c1/answers/a1?offset=0", done)
+    api.send_event("/chats/c1/answers/a1?offset=0", last_event)
     settle_events(api)
     ended_ms = (time.perf_counter() - began) * 1000
     screen.deleteLater()
@@ -252,12 +252,12 @@ class Typist:
         self._timer.stop()
 
     def _press_key(self) -> None:
-        spent, interval_s = time.thread_time(), KEY_EVERY_MS / 1000
+        spent_s, interval_s = time.thread_time(), KEY_EVERY_MS / 1000
         self._due += interval_s
         field = self._screen.conversation_view.composer.field
         QTest.keyClicks(field, " word"[len(self.delays_ms) % 5])
         field.viewport().repaint()
-        self.own_ms.append((time.thread_time() - spent) * 1000)
+        self.own_ms.append((time.thread_time() - spent_s) * 1000)
         late_s = time.perf_counter() - self._due
         self.delays_ms.append(late_s * 1000)
         self._due += late_s // interval_s * interval_s  # keys that were missed are not made up for
@@ -365,8 +365,8 @@ def _cost_ratio(marks: list[tuple[int, float]]) -> float:
 
 
 def _processor_share(marks: list[tuple[int, float]]) -> float:
-    tokens, spent = marks[-1][0] - marks[0][0], marks[-1][1] - marks[0][1]
-    return _PERCENT * spent * TOKENS_PER_S / tokens
+    tokens, spent_s = marks[-1][0] - marks[0][0], marks[-1][1] - marks[0][1]
+    return _PERCENT * spent_s * TOKENS_PER_S / tokens
 
 
 def print_figures(results: Sequence[ChatBenchFigure], arguments: Sequence[str]) -> int:

@@ -56,12 +56,12 @@ def measure(rounds: int = ROUNDS) -> Sequence[BenchFigure]:
             wait_for(port, child)
             _complete(port, "a")  # loads the model
             cold_s, typed_s = _type_on(port, rounds)
-    cold, typed = statistics.median(cold_s), statistics.median(typed_s)
+    cold, typed_share = statistics.median(cold_s), statistics.median(typed_s)
     name = f"completion after {PREFIX_TOKENS:,} tokens"
     return [
-        at_most(f"{name}, one more character against read anew, p50", typed / cold, TARGET_SHARE),
+        at_most(f"{name}, one more character against read anew, p50", typed_share / cold, TARGET_SHARE),
         without_target(f"{name}, read anew, p50", f"{cold * 1e3:.0f} ms"),
-        without_target(f"{name}, one more character, p50", f"{typed * 1e3:.0f} ms"),
+        without_target(f"{name}, one more character, p50", f"{typed_share * 1e3:.0f} ms"),
     ]
 
 

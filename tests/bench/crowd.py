@@ -53,30 +53,32 @@ def measure(idle: int = IDLE, streams: int = STREAMS) -> Sequence[BenchFigure]:
     raise_open_file_limit()
     with start_proxied_engine() as there:
         target = there.gateway.target
-        spoken = (route for route in dialect_routes(PROMPT).values() if is_served(target, route))
-        routes = [chat_route(PROMPT), *spoken]
-        unserved, weight = asyncio.run(
+        spoken_routes = (route for route in dialect_routes(PROMPT).values() if is_served(target, route))
+        routes = [chat_route(PROMPT), *spoken_routes]
+        unserved_count, weight = asyncio.run(
             _measure_crowd(there.gateway, idle, [routes[n % len(routes)] for n in range(streams)])
         )
-    return [at_most(names[0], unserved, 0), at_most(names[1], weight / _MB, WEIGHT_MB, "MB")]
+    return [at_most(names[0], unserved_count, 0), at_most(names[1], weight / _MB, WEIGHT_MB, "MB")]
 
 
 async def _measure_crowd(gateway: Proxy, idle: int, routes: Sequence[BenchRoute]) -> tuple[int, int]:
     port = int(gateway.target.url.rpartition(":")[2])
     connections: list[IdleConnection] = []
     while len(connections) < idle:
-        connecting = (asyncio.open_connection(HOST, port) for _ in range(min(_AT_ONCE, idle - len(connections))))
-        connections += [IdleConnection(*ends) for ends in await asyncio.gather(*connecting)]
-    unserved = await _count_unserved(connections)
-    broken, weight = await _measure_streams(gateway, routes)
-    unserved += broken + await _count_unserved(connections)
+        dials = (asyncio.open_connection(HOST, port) for _ in range(min(_AT_ONCE, idle - len(connections))))
+        connections += [IdleConnection(*ends) for ends in await asyncio.gather(*dials)]
+    unserved_count = await _count_unserved(connections)
+    broken_count, weight = await _measure_streams(gateway, routes)
+    unserved_count += broken_count + await _count_unserved(connections)
     for connection in connections:
         connection.writer.close()
-    return unserved, weight
+    return unserved_count, weight
 
 
 async def _count_unserved(connections: Sequence[IdleConnection]) -> int:
-    return sum(not served for served in await asyncio.gather(*(connection.is_served() for connection in connections)))
+    return sum(
+        not is_served for is_served in await asyncio.gather(*(connection.is_served() for connection in connections))
+    )
 
 
 async def _measure_streams(gateway: Proxy, routes: Sequence[BenchRoute]) -> tuple[int, int]:

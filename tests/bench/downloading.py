@@ -67,19 +67,20 @@ def measure() -> Sequence[BenchFigure]:
     if not hasattr(os, "sendfile"):
         return [not_measured(SPEED, ">= 0.9", "needs Linux or macOS")]
     with _serve_file(SMALL) as small:
-        killed = _measure_kills(small)
+        killed_downloads = _measure_kills(small)
         memory = _memory(small)
-    return [_speed(), *measure_pull(), *killed, at_most(MEMORY, memory / _MB, LIMIT_MB, "MB")]
+    return [_speed(), *measure_pull(), *killed_downloads, at_most(MEMORY, memory / _MB, LIMIT_MB, "MB")]
 
 
 def _speed() -> BenchFigure:
     curl = shutil.which("curl")
     if curl is None:
         return not_measured(SPEED, ">= 0.9", "curl is not installed")
-    with _serve_file(SIZE) as served:
-        _download_once(served)
+    with _serve_file(SIZE) as served_file:
+        _download_once(served_file)
         ratios = [
-            _time_curl(curl, f"{served.url}/file", served.folder) / _download_once(served) for _round in range(ROUNDS)
+            _time_curl(curl, f"{served_file.url}/file", served_file.folder) / _download_once(served_file)
+            for _round in range(ROUNDS)
         ]
     return at_least(SPEED, statistics.median(ratios), 0.9)
 
@@ -106,11 +107,11 @@ def measure_pull(size: int = PULLED, pulls: int = PULLS) -> Sequence[BenchFigure
     return [at_most(FIXED, statistics.median(beyond[1:]), FIXED_S, "s")]
 
 
-def _download_once(served: ServedFile) -> float:
+def _download_once(served_file: ServedFile) -> float:
     """Return the seconds of one download."""
-    cache = served.folder / "cache"
+    cache = served_file.folder / "cache"
     began = time.perf_counter()
-    *_, last = download_reports(served.make_job(cache))
+    *_, last = download_reports(served_file.make_job(cache))
     took = time.perf_counter() - began
     assert isinstance(last, DownloadDone), last
     shutil.rmtree(cache)
@@ -127,40 +128,42 @@ def _time_curl(curl: str, url: str, folder: Path) -> float:
     return took
 
 
-def _measure_kills(served: ServedFile) -> list[BenchFigure]:
+def _measure_kills(served_file: ServedFile) -> list[BenchFigure]:
     """Kill downloads at random points until one is whole, again and again."""
-    luck, kills, right, lost, whole = random.Random(11), 0, 0, 0.0, 0  # noqa: S311 -- when to kill
+    luck, kills, right, lost_bytes, whole = random.Random(11), 0, 0, 0.0, 0  # noqa: S311 -- when to kill
     while kills < KILLS:
-        cache = served.folder / "cache"
-        part = RepositoryCache(cache, _NAME).part_path(served.file)
-        slow = served.make_job(cache, bytes_per_s=SMALL / 2)
-        while kills < KILLS and (moved := cut_off(slow, luck.uniform(0.05, 0.5))) is not None:
+        cache = served_file.folder / "cache"
+        part = RepositoryCache(cache, _NAME).part_path(served_file.file)
+        slow = served_file.make_job(cache, bytes_per_s=SMALL / 2)
+        while kills < KILLS and (moved_bytes := cut_off(slow, luck.uniform(0.05, 0.5))) is not None:
             kills += 1
-            lost = max(lost, moved - bytes_written(part))
-        *_, last = download_reports(served.make_job(cache))
+            lost_bytes = max(lost_bytes, moved_bytes - bytes_written(part))
+        *_, last = download_reports(served_file.make_job(cache))
         whole += 1
-        blob = RepositoryCache(cache, _NAME).blob_path(served.file)
-        right += isinstance(last, DownloadDone) and file_hash(blob) == served.file.sha256
+        blob = RepositoryCache(cache, _NAME).blob_path(served_file.file)
+        right += isinstance(last, DownloadDone) and file_hash(blob) == served_file.file.sha256
         shutil.rmtree(cache)
     share = BenchFigure(name=KILLS_HASH, measured=f"{right} of {whole}, {kills} kills", target="all", ok=right == whole)
-    return [share, at_most(KILLS_LOST, lost / (STREAMS * CHUNK_BYTES), 1.0)]
+    return [share, at_most(KILLS_LOST, lost_bytes / (STREAMS * CHUNK_BYTES), 1.0)]
 
 
 def cut_off(job: DownloadJob, after_s: float) -> int | None:
     """Run a download and kill it after a while; return how far it had said to be, None if it was done before."""
-    moved = 0
+    moved_bytes = 0
     with run_download(job) as child:
-        killing = threading.Timer(after_s, child.kill)
-        killing.start()
+        kill_timer = threading.Timer(after_s, child.kill)
+        kill_timer.start()
         try:
             for line in child.stdout:
                 report = _decode_report(line)
                 if isinstance(report, DownloadDone):
                     return None
-                moved = max(moved, report.present_bytes) if isinstance(report, DownloadProgress) else moved
+                moved_bytes = (
+                    max(moved_bytes, report.present_bytes) if isinstance(report, DownloadProgress) else moved_bytes
+                )
         finally:
-            killing.cancel()
-    return moved
+            kill_timer.cancel()
+    return moved_bytes
 
 
 def _decode_report(line: bytes) -> DownloadMessage | None:
@@ -170,11 +173,13 @@ def _decode_report(line: bytes) -> DownloadMessage | None:
         return None
 
 
-def _memory(served: ServedFile) -> float:
+def _memory(served_file: ServedFile) -> float:
     """Return the most that four downloads took together, in bytes."""
     most = 0.0
     with contextlib.ExitStack() as stack:
-        jobs = [served.make_job(served.folder / f"cache{number}", bytes_per_s=SMALL / 2) for number in range(4)]
+        jobs = [
+            served_file.make_job(served_file.folder / f"cache{number}", bytes_per_s=SMALL / 2) for number in range(4)
+        ]
         children = [psutil.Process(stack.enter_context(run_download(job)).pid) for job in jobs]
         ends_at = time.monotonic() + 1.5
         while time.monotonic() < ends_at:

@@ -46,11 +46,11 @@ class _RunningGateway(NamedTuple):
 
 def measure() -> Sequence[BenchFigure]:
     """Return the seconds of each install, from an empty store, and of each way back."""
-    with run_gateway() as running:
-        installs = [_install(running.client, engine) for engine in ENGINES]
+    with run_gateway() as gateway:
+        installs = [_install(gateway.client, engine) for engine in ENGINES]
         if installs[0].ok is None:
             return installs
-        return [*installs, *(_measure_rollback(running, name, script) for name, script in BAD.items())]
+        return [*installs, *(_measure_rollback(gateway, name, script) for name, script in BAD.items())]
 
 
 def _install(client: GatewayClient, engine: str) -> BenchFigure:
@@ -78,20 +78,20 @@ def wait_for_job(client: GatewayClient, path: str, body: object) -> EngineJob:
     raise RoundhouseError("The gateway ended.")
 
 
-def _measure_rollback(running: _RunningGateway, fault: str, script: str) -> BenchFigure:
+def _measure_rollback(gateway: _RunningGateway, fault: str, script: str) -> BenchFigure:
     """Time the first answer after the version in use has gone bad."""
     engine = ENGINES[0]
-    versions = sorted((running.home / "data" / "engines" / engine).glob("*/venv/bin/python"))
+    versions = sorted((gateway.home / "data" / "engines" / engine).glob("*/venv/bin/python"))
     python, name = versions[-1], versions[-1].parents[2].name
-    running.client.post("/unload", UnloadModel(model=GUIDE), object)
-    running.client.post(f"/engines/{quote_segment(engine)}/use", UseEngine(version=name), object)
+    gateway.client.post("/unload", UnloadModel(model=GUIDE), object)
+    gateway.client.post(f"/engines/{quote_segment(engine)}/use", UseEngine(version=name), object)
     good = python.readlink()
     python.unlink()
     python.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     python.chmod(0o755)
     try:
         began = time.perf_counter()
-        _ask(running.port)
+        _ask(gateway.port)
         took = time.perf_counter() - began
     finally:
         python.unlink()

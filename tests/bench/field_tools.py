@@ -81,12 +81,12 @@ def scripted_server() -> Iterator[str]:
         app.router.add_get(path, _list_models)
     app.router.add_post("/v1/chat/completions", _answer)
     runner = web.AppRunner(app)
-    started = threading.Event()
+    start_event = threading.Event()
 
     async def start() -> None:
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()
-        started.set()
+        start_event.set()
 
     def serve() -> None:
         loop.run_until_complete(start())
@@ -96,7 +96,7 @@ def scripted_server() -> Iterator[str]:
 
     thread = threading.Thread(target=serve)
     thread.start()
-    started.wait()
+    start_event.wait()
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -142,10 +142,10 @@ def _run_vllm(program: Path, url: str, folder: Path) -> ToolMeans:
         "--tokenizer",
         str(_TOKENIZER),
     ]
-    kept = ["--save-result", "--result-dir", str(folder), "--result-filename", file.name, "--disable-tqdm"]
+    result_options = ["--save-result", "--result-dir", str(folder), "--result-filename", file.name, "--disable-tqdm"]
     metrics = ["--percentile-metrics", "ttft,tpot,itl,e2el", "--max-concurrency", str(AT_ONCE)]
     command = ["bench", "serve", "--backend", "openai-chat", "--dataset-name", "random"]
-    _run_tool([str(program), *command, *target, *load, *metrics, *kept])
+    _run_tool([str(program), *command, *target, *load, *metrics, *result_options])
     body = json.loads(file.read_bytes())
     return ToolMeans(
         ttft_s=body["mean_ttft_ms"] / 1e3,
@@ -161,8 +161,8 @@ def _run_guidellm(program: Path, url: str, folder: Path) -> ToolMeans:
     load = ["--profile", f"kind=concurrent,streams={AT_ONCE}", "--constraint", f"kind=max_requests,count={REQUESTS}"]
     data = ["--data", f"kind=synthetic_text,prompt_tokens=20,output_tokens={TOKENS}"]
     tokenizer = ["--tokenizer", f"kind=huggingface_auto,model={_TOKENIZER}"]
-    kept = ["--output", f"kind=json,path={file}", "--disable-console-interactive"]
-    _run_tool([str(program), "run", "--backend", backend, *load, *data, *tokenizer, *kept])
+    result_options = ["--output", f"kind=json,path={file}", "--disable-console-interactive"]
+    _run_tool([str(program), "run", "--backend", backend, *load, *data, *tokenizer, *result_options])
     metrics = json.loads(file.read_bytes())["benchmarks"][0]["metrics"]
 
     def mean_of(name: str) -> float:
@@ -187,12 +187,12 @@ TOOLS: dict[str, Callable[[Path, str, Path], ToolMeans]] = {"vllm": _run_vllm, "
 def measure() -> list[BenchFigure]:
     """Return how far our figures are from each tool's, in per cent."""
     programs = [Path(name) for name in os.environ.get(TOOLS_VARIABLE, "").split(os.pathsep) if name]
-    named = [program for program in programs if program.name in TOOLS]
-    if not named:
+    named_programs = [program for program in programs if program.name in TOOLS]
+    if not named_programs:
         return [not_measured("other tools", f"within {TOLERANCE_PERCENT:.0f} %", f"{TOOLS_VARIABLE} names none")]
     figures: list[BenchFigure] = []
     with scripted_server() as url, tempfile.TemporaryDirectory() as folder:
-        for program in named:
+        for program in named_programs:
             ours = asyncio.run(measure_ours(url))
             theirs = TOOLS[program.name](program, url, Path(folder))
             figures += [

@@ -50,9 +50,9 @@ def not_measured(name: str, target: str, why: str) -> BenchFigure:
     return BenchFigure(name=name, measured=why, target=target, ok=None)
 
 
-def without_target(name: str, measured: str) -> BenchFigure:
+def without_target(name: str, measurement: str) -> BenchFigure:
     """Return a figure that has no target."""
-    return BenchFigure(name=name, measured=measured, target="-", ok=None)
+    return BenchFigure(name=name, measured=measurement, target="-", ok=None)
 
 
 def percentile(values: Sequence[float], percent: int) -> float:

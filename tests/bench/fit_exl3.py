@@ -51,15 +51,15 @@ def main() -> None:
     """Print each constant as fitted and as shipped, and how far points are off that were left out."""
     fit = fit_constants(exl3_rows(), exl3_parts)
     for name in ("exl3", "exl3 ampere"):
-        shipped = SOFTWARE[name]
-        share = DEVICES["geforce"].efficiency * shipped.read_share
+        shipped_value = SOFTWARE[name]
+        share = DEVICES["geforce"].efficiency * shipped_value.read_share
         rows = (
             (EFFICIENCY, 1 / fit.constants[f"{EFFICIENCY} {name}"], share),
-            (LAYER, fit.constants[f"{LAYER} {name}"], shipped.layer_s * 1e6),
-            (EXPERTS, fit.constants.get(f"{EXPERTS} {name}", 0.0), shipped.expert_layer_s * 1e6),
+            (LAYER, fit.constants[f"{LAYER} {name}"], shipped_value.layer_s * 1e6),
+            (EXPERTS, fit.constants.get(f"{EXPERTS} {name}", 0.0), shipped_value.expert_layer_s * 1e6),
         )
-        for kind, fitted, value in rows:
-            sys.stdout.write(f"{kind} {name:14} {fitted:8.3f}   shipped {value:8.3f}\n")
+        for kind, fitted_value, value in rows:
+            sys.stdout.write(f"{kind} {name:14} {fitted_value:8.3f}   shipped {value:8.3f}\n")
     errors = left_out_errors()
     for name, of_class in (*errors.items(), ("all", [error for each in errors.values() for error in each])):
         nine_of_ten = sorted(of_class)[int(0.9 * len(of_class))]

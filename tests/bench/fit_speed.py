@@ -130,9 +130,9 @@ def fit_constants(rows: Sequence[SpeedRow], parts_of: Callable[[SpeedRow], RowPa
     """Return the constants that explain the rows best."""
     each_chip = Counter(row.chip for row in rows)
     base = [1 / each_chip[row.chip] ** 0.5 / NOISE**2 for row in rows]
-    weights, constants, known = list(base), dict[str, float](), [(parts_of(row), row.decode) for row in rows]
+    weights, constants, known_rates = list(base), dict[str, float](), [(parts_of(row), row.decode) for row in rows]
     for _ in range(ROUNDS):
-        table = [_scale_features(row_features.active_features(constants), rate) for row_features, rate in known]
+        table = [_scale_features(row_features.active_features(constants), rate) for row_features, rate in known_rates]
         names = sorted({name for row_features in table for name in row_features})
         constants = _least_squares(table, weights, names)
         errors = [abs(_sum(row_features, constants) - 1) for row_features in table]
@@ -148,23 +148,23 @@ def _least_squares(
     table: Sequence[Mapping[str, float]], weights: Sequence[float], names: Sequence[str]
 ) -> dict[str, float]:
     """Solve for relative errors of zero; a constant that would be negative is set to nothing and the rest solved."""
-    kept = list(names)
+    kept_names = list(names)
     while True:
-        matrix = [[0.0] * (len(kept) + 1) for _ in kept]
-        for index, name in enumerate(kept):
+        matrix = [[0.0] * (len(kept_names) + 1) for _ in kept_names]
+        for index, name in enumerate(kept_names):
             belief = prior_of(name)
             matrix[index][index] += 1 / belief.doubt**2
             matrix[index][-1] += belief.value / belief.doubt**2
         for features, weight in zip(table, weights, strict=True):
-            present = [(kept.index(name), value) for name, value in features.items() if name in kept]
+            present = [(kept_names.index(name), value) for name, value in features.items() if name in kept_names]
             for row, value in present:
                 matrix[row][-1] += weight * value
                 for column, other in present:
                     matrix[row][column] += weight * value * other
-        solved = dict(zip(kept, _solve_equations(matrix), strict=True))
-        if all(value >= 0 for value in solved.values()):
-            return {**dict.fromkeys(names, 0.0), **solved}
-        kept = [name for name in kept if solved[name] >= 0]
+        solved_constants = dict(zip(kept_names, _solve_equations(matrix), strict=True))
+        if all(value >= 0 for value in solved_constants.values()):
+            return {**dict.fromkeys(names, 0.0), **solved_constants}
+        kept_names = [name for name in kept_names if solved_constants[name] >= 0]
 
 
 def _solve_equations(matrix: list[list[float]]) -> list[float]:

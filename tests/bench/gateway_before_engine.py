@@ -74,11 +74,11 @@ async def supervised(services: Services, folder: Path, upstream: Upstream) -> Se
 async def serve(port: int, folder: Path, upstream: Upstream, environ: dict[str, str]) -> None:
     paths = Paths(config=folder, data=folder, state=folder, logs=folder)
     services = await supervised(await played_services(paths, environ, Limits(), upstream), folder, upstream)
-    stopped = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    stop_event = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop_event.set)
     runner = await open_runner(services, bind("127.0.0.1", port, tries=1))
     leave_start_up_out_of_collections()
-    await stopped.wait()
+    await stop_event.wait()
     await runner.cleanup()
     await services.supervisor.close()
 

@@ -53,8 +53,8 @@ def _examine() -> Sequence[BenchFigure]:
     if not (_EXAMINATION.exists() and guide_gguf().exists()):
         return [not_measured("Guide, right answers", f">= {ASK:g} %", "needs a checkout")]
     python = module_command("app.gui")[0]
-    done = subprocess.run([python, str(_EXAMINATION), "--json"], stdout=subprocess.PIPE, check=False, text=True)
-    results = json.loads(done.stdout)
+    examination = subprocess.run([python, str(_EXAMINATION), "--json"], stdout=subprocess.PIPE, check=False, text=True)
+    results = json.loads(examination.stdout)
     return [
         at_least("Guide, trained questions right", 100 * results["ask"]["accuracy"], ASK, "%"),
         at_least("Guide, held-out paraphrases right", 100 * results["held_out"]["accuracy"], HELD_OUT, "%"),
@@ -69,10 +69,12 @@ def measure_recognition() -> Sequence[BenchFigure]:
     """
     sets = [read_strangers(name) for name in OPEN_SETS]
     right = [is_accepted(entry_of(q), group.accept) for part in sets for group in part.answerable for q in group.ask]
-    declined = [entry_of(question) is None for part in sets for question in part.unknown]
+    is_declined = [entry_of(question) is None for part in sets for question in part.unknown]
     return [
         at_least("Guide, questions of strangers recognised", 100 * sum(right) / len(right), RECOGNISED, "%"),
-        at_least("Guide, questions about other things declined", 100 * sum(declined) / len(declined), DECLINED, "%"),
+        at_least(
+            "Guide, questions about other things declined", 100 * sum(is_declined) / len(is_declined), DECLINED, "%"
+        ),
     ]
 
 

@@ -98,10 +98,10 @@ def _play_hub() -> Iterator[str]:
 
 def _items(base: str) -> Iterator[dict[str, object]]:
     name = base.rpartition("/")[2]
-    made = [f"base_model:{base}", f"base_model:quantized:{base}", "license:apache-2.0"]
+    tags = [f"base_model:{base}", f"base_model:quantized:{base}", "license:apache-2.0"]
     ggufs = [{"rfilename": f"{name}-{label}.gguf"} for label in _GGUFS]
-    packed = [{"rfilename": "model.safetensors"}, {"rfilename": "config.json"}]
+    siblings = [{"rfilename": "model.safetensors"}, {"rfilename": "config.json"}]
     common = {"downloads": 1000, "likes": 10, "gated": False, "lastModified": "2026-10-01T00:00:00.000Z"}
-    yield {"id": base, "siblings": packed, "tags": ["license:apache-2.0"], **common}
-    yield {"id": f"unsloth/{name}-GGUF", "siblings": ggufs, "tags": ["gguf", *made], **common}
-    yield {"id": f"mlx-community/{name}-4bit", "siblings": packed, "tags": ["mlx", *made], **common}
+    yield {"id": base, "siblings": siblings, "tags": ["license:apache-2.0"], **common}
+    yield {"id": f"unsloth/{name}-GGUF", "siblings": ggufs, "tags": ["gguf", *tags], **common}
+    yield {"id": f"mlx-community/{name}-4bit", "siblings": siblings, "tags": ["mlx", *tags], **common}

@@ -40,9 +40,9 @@ def measure(files: int = FILES) -> Sequence[BenchFigure]:
         fill_home(root, files)
         home = this_home({"HOME": str(root)}, "linux")
         cold, models = _time_listing(_make_library(root, home).list_models)
-        restarted = _make_library(root, home)
-        after_restart, _ = _time_listing(restarted.list_models)
-        warm = statistics.median(_time_listing(restarted.list_models)[0] for _ in range(_AGAIN))
+        restarted_library = _make_library(root, home)
+        after_restart, _ = _time_listing(restarted_library.list_models)
+        warm = statistics.median(_time_listing(restarted_library.list_models)[0] for _ in range(_AGAIN))
     return [
         at_least("library: models found of those there", len(models) / (files + 1), 1.0),
         at_most(f"library: {files:,} files, nothing known", cold, COLD_S, "s"),

@@ -45,15 +45,15 @@ def openvino(folder: str, threads: int) -> Run:
             for number in range(streams)
         ]
         texts = [genai.TextStreamer(tokenizer, lambda _text: genai.StreamingStatus.RUNNING) for _ in handles]
-        written = 0
+        written_tokens = 0
         while pipeline.has_non_finished_requests():
             pipeline.step()
             for handle, text in zip(handles, texts, strict=True):
                 if handle.can_read():
                     for output in handle.read().values():
                         text.write(output.generated_ids)
-                        written += len(output.generated_ids)
-        return written
+                        written_tokens += len(output.generated_ids)
+        return written_tokens
 
     return run
 
@@ -77,16 +77,16 @@ def onnx(folder: str, threads: int) -> Run:
         return generator, tokenizer.create_stream()
 
     def run(streams: int, length: int) -> int:
-        running, written = [begin(length) for _ in range(streams)], 0
-        while running:
-            for each in list(running):
+        sequences, written_tokens = [begin(length) for _ in range(streams)], 0
+        while sequences:
+            for each in list(sequences):
                 generator, text = each
                 generator.generate_next_token()
                 text.decode(generator.get_next_tokens()[0])
-                written += 1
+                written_tokens += 1
                 if generator.is_done():
-                    running.remove(each)
-        return written
+                    sequences.remove(each)
+        return written_tokens
 
     return run
 
@@ -154,15 +154,15 @@ def mlx(folder: str, _threads: int) -> Run:
         generator = BatchGenerator(model, max_tokens=length, completion_batch_size=SLOTS)
         uids = generator.insert([tokens] * streams)
         texts = {uid: tokenizer.detokenizer for uid in uids}  # noqa: C420 -- each access makes another
-        left, written = streams, 0
-        while left:
+        streams_left, written_tokens = streams, 0
+        while streams_left:
             for answer in generator.next_generated():
                 texts[answer.uid].add_token(answer.token)
                 _ = texts[answer.uid].last_segment
-                written += 1
-                left -= answer.finish_reason is not None
+                written_tokens += 1
+                streams_left -= answer.finish_reason is not None
         generator.close()
-        return written
+        return written_tokens
 
     return run
 
@@ -250,8 +250,8 @@ def main() -> None:
     for line in sys.stdin:
         began = time.perf_counter()
         streams, length = line.split()
-        written = run(int(streams), int(length))
-        tell(tokens_per_s=written / (time.perf_counter() - began))
+        written_tokens = run(int(streams), int(length))
+        tell(tokens_per_s=written_tokens / (time.perf_counter() - began))
 
 
 if __name__ == "__main__":

@@ -95,8 +95,8 @@ async def _stream_all(target: BenchTarget, streams: int, route: BenchRoute) -> t
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(headers=headers, connector=connector) as http:
         began = time.perf_counter()
-        done = await asyncio.gather(*(read_stream(http, target, route) for _ in range(streams)))
-        return list(done), time.perf_counter() - began
+        streams_read = await asyncio.gather(*(read_stream(http, target, route) for _ in range(streams)))
+        return list(streams_read), time.perf_counter() - began
 
 
 async def read_stream(http: aiohttp.ClientSession, target: BenchTarget, route: BenchRoute) -> StreamResult:
@@ -112,6 +112,6 @@ async def read_stream(http: aiohttp.ClientSession, target: BenchTarget, route: B
                 first = time.perf_counter()
             events += chunk.count(route.end)
             tail = tail[-2000:] + chunk
-    reported = _COMPLETION.findall(tail)
-    tokens = int(reported[-1]) if reported else events
+    reported_counts = _COMPLETION.findall(tail)
+    tokens = int(reported_counts[-1]) if reported_counts else events
     return StreamResult(ttft_s=first - began, total_s=time.perf_counter() - began, tokens=tokens)

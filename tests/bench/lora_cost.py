@@ -39,11 +39,11 @@ def write_adapter(model: Path, path: Path, *, rank: int) -> int:
     """Write an adapter for every matrix of a GGUF's layers, and return how many it changes."""
     with open_file(model) as source:
         header = read_header(source)
-    changed = [part for part in header.tensors if part.name.split(".")[-2] in _MATRICES]
+    changed_tensors = [part for part in header.tensors if part.name.split(".")[-2] in _MATRICES]
     noise = noise_stretches(rank)
     tensors = [
         (f"{part.name}.{side}", shape, weights(shape, noise))
-        for part in changed
+        for part in changed_tensors
         for side, shape in (("lora_a", [part.shape[0], rank]), ("lora_b", [rank, part.shape[1]]))
     ]
     values: dict[str, Value] = {
@@ -54,7 +54,7 @@ def write_adapter(model: Path, path: Path, *, rank: int) -> int:
         "adapter.lora.alpha": float(rank),
     }
     path.write_bytes(gguf_bytes(values, tensors))
-    return len(changed)
+    return len(changed_tensors)
 
 
 def measure() -> list[tuple[int, BenchmarkReceipt | str]]:

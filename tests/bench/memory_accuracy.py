@@ -46,8 +46,8 @@ def measure() -> Sequence[BenchFigure]:
     if not DATA.exists():
         return [not_measured("memory of a device", f"<= {MEDIAN:g} %", "the measured rows are not here")]
     cases = all_cases()
-    tested = [case for case in cases if case.row.total is not None and not case.row.aside]
-    errors = [abs(case.error) for case in tested]
+    tested_cases = [case for case in cases if case.row.total is not None and not case.row.aside]
+    errors = [abs(case.error) for case in tested_cases]
     kv = [is_same(case.kv, case.row.kv) for case in cases if case.row.kv is not None and not case.row.aside]
     state = [is_same(case.state, case.row.state) for case in cases if case.row.state is not None]
     return [
@@ -64,27 +64,27 @@ def all_cases() -> list[MemoryCase]:
     return [_make_case(row) for row in read_rows()]
 
 
-def is_same(ours: float, logged: float | None) -> bool:
+def is_same(ours: float, logged_size: float | None) -> bool:
     """Whether a size is what was logged, as far as its digits go."""
-    if logged is None:
+    if logged_size is None:
         return False
-    return abs(ours - logged) <= (ROUNDED if logged == int(logged) else PRINTED)
+    return abs(ours - logged_size) <= (ROUNDED if logged_size == int(logged_size) else PRINTED)
 
 
 def call_ms() -> float:
     """Return the milliseconds of processor time one estimate takes, the median of some."""
     facts, machine = shape_facts("Qwen3 32B", "Q4_K_M"), machine_from(b'{"ram_gb": 64, "gpus": [{"name": "RTX 4090"}]}')
-    taken = []
+    times_ms = []
     for _ in range(_RUNS):
         start = time.process_time()
         estimate_memory(facts, machine, RunSetting(engine=LLAMA_CPP, backend="cuda", context=8192))
-        taken.append((time.process_time() - start) * 1000)
-    return median(taken)
+        times_ms.append((time.process_time() - start) * 1000)
+    return median(times_ms)
 
 
 def _make_case(row: MemoryRow) -> MemoryCase:
     components_found = sum_components(row.facts, row.setting)
-    counted = [
+    counted_components = [
         part
         for part in components_found.parts
         if (part.place != HOST or not row.setting.uses_gpu)
@@ -92,7 +92,7 @@ def _make_case(row: MemoryRow) -> MemoryCase:
     ]
     return MemoryCase(
         row=row,
-        total=sum(part.bytes for part in counted) / MIB,
+        total=sum(part.bytes for part in counted_components) / MIB,
         kv=components_found.kv.bytes / MIB,
         state=components_found.state.bytes / MIB,
     )

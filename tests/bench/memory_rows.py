@@ -89,8 +89,8 @@ def read_rows() -> list[MemoryRow]:
 
 def _read_row(raw: Mapping[str, str]) -> MemoryRow | None:
     name = raw["model"]
-    for words, meaning in _NAMES:
-        name = name.replace(words, meaning)
+    for words, component_name in _NAMES:
+        name = name.replace(words, component_name)
     setting = _setting(raw)
     facts = _facts(raw, name, setting)
     if facts is None:
@@ -169,9 +169,9 @@ def _facts(raw: Mapping[str, str], name: str, setting: RunSetting) -> ModelFacts
         facts = facts or _shape_facts(name, "Q4_K_M", "gguf")
     if facts is None:
         return None
-    stated = re.search(r"GGUF tensor bytes (\d+) MiB", raw["notes"])
-    if stated:
-        return scale_facts(facts, int(stated[1]) * MIB / sum(group.padded_bytes for group in facts.weights))
+    stated_bytes = re.search(r"GGUF tensor bytes (\d+) MiB", raw["notes"])
+    if stated_bytes:
+        return scale_facts(facts, int(stated_bytes[1]) * MIB / sum(group.padded_bytes for group in facts.weights))
     if raw["model_device_mib"]:
         place = [part.bytes for part in weight_parts(facts, setting) if (part.place != HOST) == setting.uses_gpu]
         return scale_facts(facts, float(raw["model_device_mib"]) * MIB / (place[0] if place else 1))

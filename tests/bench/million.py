@@ -43,15 +43,15 @@ def measure(passages: int = PASSAGES) -> Sequence[BenchFigure]:
     """Return what questions cost."""
     with tempfile.TemporaryDirectory() as folder:
         index = DocumentIndex(Path(os.environ.get(INDEX) or folder))
-        made = MadeTexts(random.Random(1))  # noqa: S311 -- made up
+        made_texts = MadeTexts(random.Random(1))  # noqa: S311 -- made up
         with index.read() as reader:
             is_there = reader.figures().embedded == passages
         if not is_there:
             index.remove()
             with index.write() as writer:
-                _fill(writer, made, passages)
+                _fill(writer, made_texts, passages)
         with index.read() as reader:
-            walls, processor = _time_questions(reader, made)
+            walls, processor = _time_questions(reader, made_texts)
             figures = reader.figures()
     name = f"million: a question in {passages:,} passages"
     return [
@@ -84,9 +84,9 @@ class MadeTexts:
         return self._chance.choice(self._centres)[:half] + self._chance.randbytes(half)
 
 
-def _fill(writer: IndexWriter, made: MadeTexts, passages: int) -> None:
+def _fill(writer: IndexWriter, made_texts: MadeTexts, passages: int) -> None:
     for number in range(-(-passages // _PASSAGES_OF_FILE)):
-        texts = [made.make_text() for _ in range(min(_PASSAGES_OF_FILE, passages - number * _PASSAGES_OF_FILE))]
+        texts = [made_texts.make_text() for _ in range(min(_PASSAGES_OF_FILE, passages - number * _PASSAGES_OF_FILE))]
         path = f"/made/{number:04d}.txt"
         writer.put_file(
             DocumentFile(id=file_id(path), path=path, size_bytes=1), "\n".join(texts), list(_chunks_of(texts))
@@ -94,8 +94,8 @@ def _fill(writer: IndexWriter, made: MadeTexts, passages: int) -> None:
         if number % 100 == 0:
             sys.stderr.write(f"  {number * _PASSAGES_OF_FILE:,} passages\n")
     writer.use_model(_MODEL)
-    while unembedded := writer.list_unembedded(_PASSAGES_OF_FILE):
-        writer.save_vectors({passage.place: made.make_vector() for passage in unembedded})
+    while passages_left := writer.list_unembedded(_PASSAGES_OF_FILE):
+        writer.save_vectors({passage.place: made_texts.make_vector() for passage in passages_left})
 
 
 def _chunks_of(texts: Sequence[str]) -> Iterator[TextChunk]:
@@ -105,15 +105,15 @@ def _chunks_of(texts: Sequence[str]) -> Iterator[TextChunk]:
         at += len(text) + 1
 
 
-def _time_questions(reader: IndexReader, made: MadeTexts) -> tuple[list[float], list[float]]:
+def _time_questions(reader: IndexReader, made_texts: MadeTexts) -> tuple[list[float], list[float]]:
     """Return the seconds of each question by the clock and of the processor; the first one, cold, does not count."""
     walls, processor = [], []
     for _ in range(_QUESTIONS + 1):
-        question, vector = made.make_text(_WORDS_OF_QUESTION), made.make_vector()
-        wall, used = time.perf_counter(), time.process_time()
+        question, vector = made_texts.make_text(_WORDS_OF_QUESTION), made_texts.make_vector()
+        wall, used_s = time.perf_counter(), time.process_time()
         passages = reader.search("", question, vector, count=_COUNT)
         walls.append(time.perf_counter() - wall)
-        processor.append(time.process_time() - used)
+        processor.append(time.process_time() - used_s)
         assert len(passages) == _COUNT
     return walls[1:], processor[1:]
 

@@ -14,8 +14,8 @@ from tests.fake_hub.server import serving
 def main(port: int, size: int) -> None:
     content = random.Random(port).randbytes(size)  # noqa: S311 -- bytes to send
     hub = FakeHub()
-    stored = hub.add("bench/model", {"model-Q4_K_M.gguf": content})
-    for file in stored.files("main"):
+    repository = hub.add("bench/model", {"model-Q4_K_M.gguf": content})
+    for file in repository.files("main"):
         file.described()
     with serving(hub, port):
         threading.Event().wait()

@@ -144,12 +144,12 @@ class ScriptedConnection(asyncio.Protocol):
         # On its own, after the head: those are two packets for whoever reads them, as with a real engine.
         self._timer = loop.call_soon(self._write, stream, int(tokens), every_s, due)
 
-    def _write(self, stream: Stream, left: int, every_s: float, due: float) -> None:
+    def _write(self, stream: Stream, tokens_left: int, every_s: float, due: float) -> None:
         """Write a token; `due` is when the next one is."""
         self.transport.write(stream.token)
-        if left > 1:
+        if tokens_left > 1:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_at(due, self._write, stream, left - 1, every_s, due + every_s)
+            self._timer = loop.call_at(due, self._write, stream, tokens_left - 1, every_s, due + every_s)
         else:
             self.transport.write(stream.end + b"0\r\n\r\n")
             self.transport.close()

@@ -71,8 +71,8 @@ class ProxyComparison(NamedTuple):
 def measure(extent: Extent | None = None) -> Sequence[BenchFigure]:
     """Return all that is compared; without Go, what needs no comparison with it."""
     raise_open_file_limit()
-    with _start_comparison(extent or Extent()) as (sides, missing):
-        return [*missing, *asyncio.run(_figures(sides))]
+    with _start_comparison(extent or Extent()) as (sides, missing_proxies):
+        return [*missing_proxies, *asyncio.run(_figures(sides))]
 
 
 @contextlib.contextmanager
@@ -173,12 +173,12 @@ async def _crowd(sides: ProxyComparison) -> list[BenchFigure]:
     names = [name for name in (GO, OURS) if name in sides.proxies]
     turns = {ENGINE: ProxyTurn(sides.engine, CROWD), **{name: sides.turn(name, CROWD) for name in names}}
     rounds = await sides.run_rounds(list(turns), lambda name: run_crowd(turns[name], sides.extent.tokens))
-    added = [{name: results[name].gap_s - results[ENGINE].gap_s for name in names} for results in rounds]
-    gap_ms = statistics.median(gaps[OURS] for gaps in added) * 1e3
+    added_gaps = [{name: results[name].gap_s - results[ENGINE].gap_s for name in names} for results in rounds]
+    gap_ms = statistics.median(gaps[OURS] for gaps in added_gaps) * 1e3
     return [
         at_most(f"{CROWD} at once: tokens and ends lost", sum(results[OURS].lost for results in rounds), 0),
         at_most(f"{CROWD} at once: added to the gap between tokens, p99", gap_ms, GAP_MS, "ms"),
-        without_target(f"{CROWD} at once: added to the gap, p99", _medians(added, 1e3, "ms")),
+        without_target(f"{CROWD} at once: added to the gap, p99", _medians(added_gaps, 1e3, "ms")),
     ]
 
 

@@ -74,8 +74,8 @@ async def chunk_s(turn: ProxyTurn, seconds: float) -> float:
 
 async def delays_s(turn: ProxyTurn, engine: BenchTarget, pairs: int) -> list[float]:
     """Return how much later a first token comes through the proxy than from the engine, beside the proxy's streams."""
-    timed = turn._replace(pace=_TIMED)
-    through, straight = (turn.proxy.target, timed.stream_route(2)), (engine, chat_route(_TIMED.prompt_text(2)))
+    timed_turn = turn._replace(pace=_TIMED)
+    through, straight = (turn.proxy.target, timed_turn.stream_route(2)), (engine, chat_route(_TIMED.prompt_text(2)))
     delays = []
     async with _under_way(turn):
         for number in range(pairs):
@@ -105,10 +105,10 @@ async def run_crowd(turn: ProxyTurn, tokens: int) -> CrowdResult:
     clients = await _send_all(turn.proxy.target, turn.stream_route(tokens), turn.pace.streams)
     async with asyncio.timeout(_WITHIN_S):
         await asyncio.gather(*(client.end for client in clients))
-    lost = sum(abs(tokens - client.tokens) + (not client.is_whole) for client in clients)
+    lost_count = sum(abs(tokens - client.tokens) + (not client.is_whole) for client in clients)
     for client in clients:
         client.close()
-    return CrowdResult(lost, percentile([gap for client in clients for gap in client.gaps_s], 99))
+    return CrowdResult(lost_count, percentile([gap for client in clients for gap in client.gaps_s], 99))
 
 
 @contextlib.asynccontextmanager

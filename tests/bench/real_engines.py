@@ -257,13 +257,13 @@ def describe_figures(figures: EngineFigures) -> Iterator[str]:
         yield figures.accuracy
         yield ""
     for tune in figures.tunes:
-        tried = ", ".join(
+        tried_entries = ", ".join(
             f"{entry.name} {format_ratio(entry.ratio)}" for entry in tune.entries if entry.ratio is not None
         )
-        disturbed = " Other programs disturbed it." if tune.disturbances else ""
+        disturbance_note = " Other programs disturbed it." if tune.disturbances else ""
         yield (
             f"`tune {tune.model} --measure` ({tune.duration_s:.0f} s): {tune.sentence} Tried, whole answers to before: "
-            f"{tried}.{disturbed}"
+            f"{tried_entries}.{disturbance_note}"
         )
         yield ""
     for problem in figures.problems:

@@ -48,8 +48,8 @@ class RecallRow(NamedTuple):
 
     def recall(self, count: int, kind: QuestionKind | None = None) -> float:
         """Return the share of the questions, or of those of a kind, that the first passages answer."""
-        ranked = zip(self.questions.questions, self.ranks, strict=True)
-        ranks = [rank for question, rank in ranked if kind in (None, question.kind)]
+        ranked_questions = zip(self.questions.questions, self.ranks, strict=True)
+        ranks = [rank for question, rank in ranked_questions if kind in (None, question.kind)]
         return sum(rank <= count for rank in ranks) / len(ranks)
 
 

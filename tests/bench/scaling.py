@@ -162,9 +162,9 @@ class Replica:
         if self.reading is not None or not self.line or len(self.writing) == SLOTS:
             return None
         self.reading = question = self.line.popleft()
-        cached = SYSTEM_TOKENS + self.recall(question.person.conversation)
+        cached_tokens = SYSTEM_TOKENS + self.recall(question.person.conversation)
         self.keep(question.person.conversation, question.prompt)
-        return (question.prompt - cached) / READING_PER_S, cached
+        return (question.prompt - cached_tokens) / READING_PER_S, cached_tokens
 
     def end_reading(self, number: int) -> Question:
         """Begin to write the answer to what was read."""
@@ -282,10 +282,10 @@ class Simulation:
         replica = self._replicas[place]
         prompt = replica.begin()
         if prompt is not None:
-            reading_s, cached = prompt
+            reading_s, cached_tokens = prompt
             if now > WARM_UP_S and replica.reading is not None:
                 self._prompt += replica.reading.prompt
-                self._cached += cached
+                self._cached += cached_tokens
             replica.version += 1
             self._plan(now + reading_s, place, replica.version)
         elif replica.reading is None and replica.writing:

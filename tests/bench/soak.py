@@ -106,8 +106,8 @@ class SoakRun:
         tenth = max(1, len(warm) // 10)
         return 100 * (statistics.median(warm[-tenth:]) / statistics.median(warm[:tenth]) - 1)
 
-    async def _is_supported(self, http: aiohttp.ClientSession, asking: SoakRequest) -> bool:
-        return (await self._judge_answer(http, asking, MODELS[0], "north")) == "right"
+    async def _is_supported(self, http: aiohttp.ClientSession, soak_request: SoakRequest) -> bool:
+        return (await self._judge_answer(http, soak_request, MODELS[0], "north")) == "right"
 
     async def _ask_forever(self, http: aiohttp.ClientSession) -> None:
         while True:
@@ -118,26 +118,28 @@ class SoakRun:
         """Ask once and judge the answer; some clients do not wait for it."""
         chance = self._chance
         words = " ".join([*chance.choices(_WORDS, k=chance.randrange(3, 40)), str(chance.random())])
-        name, asking = chance.choice(self._askings)
+        name, soak_request = chance.choice(self._askings)
         model = chance.choices(MODELS, (6, 3, 1))[0]
         patience_s = chance.random() * 0.8 if chance.random() < GONE_SHARE else None
         try:
             async with asyncio.timeout(patience_s):
-                ended = await self._judge_answer(http, asking, model, words)
+                ending_name = await self._judge_answer(http, soak_request, model, words)
         except TimeoutError:
-            ended = "gone"
-        self.endings[ended] += 1
-        if ended not in _FINE and len(self.wrong) < 20:
-            self.wrong.append(f"{name}: {ended}")
-        return ended
+            ending_name = "gone"
+        self.endings[ending_name] += 1
+        if ending_name not in _FINE and len(self.wrong) < 20:
+            self.wrong.append(f"{name}: {ending_name}")
+        return ending_name
 
-    async def _judge_answer(self, http: aiohttp.ClientSession, asking: SoakRequest, model: str, words: str) -> str:
+    async def _judge_answer(
+        self, http: aiohttp.ClientSession, soak_request: SoakRequest, model: str, words: str
+    ) -> str:
         limit = aiohttp.ClientTimeout(total=_ANSWER_WITHIN_S)
         try:
             async with http.post(
-                self._url + asking.path, json={"model": model, **asking.body(words)}, timeout=limit
+                self._url + soak_request.path, json={"model": model, **soak_request.body(words)}, timeout=limit
             ) as reply:
-                return judge_answer(read_answer(asking, reply.status, await reply.read()), words)
+                return judge_answer(read_answer(soak_request, reply.status, await reply.read()), words)
         except aiohttp.ServerTimeoutError:
             return "no answer in time"
         except aiohttp.ClientError as error:
@@ -198,10 +200,10 @@ def measure(minutes: float = 1.0) -> Sequence[BenchFigure]:
         "soak: gateway resident memory at the end",
         "soak: processes that ran an engine unconfined",
     )
-    soak, left = _run_soak(minutes * 60)
+    soak, processes_left = _run_soak(minutes * 60)
     return [
-        at_most(names[0], sum(count for ended, count in soak.endings.items() if ended not in _FINE), 0),
-        at_most(names[1], left, 0),
+        at_most(names[0], sum(count for ending_name, count in soak.endings.items() if ending_name not in _FINE), 0),
+        at_most(names[1], processes_left, 0),
         at_most(names[2], soak.growth_percent(), GROWTH_PERCENT, "%"),
         at_most(names[3], soak.resident / _MIB, RESIDENT_MIB, "MiB"),
         _count_unconfined(names[4], soak),
@@ -226,8 +228,8 @@ def _run_soak(seconds: float) -> tuple[SoakRun, int]:
             wait_for(port, child)
             soak = SoakRun(f"http://{HOST}:{port}", _read_token(Path(home)), child)
             asyncio.run(soak.run(seconds))
-            left = _alive_processes(child.children(recursive=True))
-        return soak, len(left | (soak.engines & _alive_processes(psutil.process_iter())))
+            processes_left = _alive_processes(child.children(recursive=True))
+        return soak, len(processes_left | (soak.engines & _alive_processes(psutil.process_iter())))
 
 
 def _read_token(home: Path) -> str:
@@ -271,7 +273,7 @@ async def _run_in_background(work: Sequence[Coroutine[None, None, None]]) -> Asy
     finally:
         for task in tasks:
             task.cancel()
-        ended = await asyncio.gather(*tasks, return_exceptions=True)
-    broken = [task_or_error for task_or_error in ended if not isinstance(task_or_error, asyncio.CancelledError)]
-    if broken:
-        raise RuntimeError("a part of the soak ended by itself") from broken[0]
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    failures = [task_or_error for task_or_error in outcomes if not isinstance(task_or_error, asyncio.CancelledError)]
+    if failures:
+        raise RuntimeError("a part of the soak ended by itself") from failures[0]

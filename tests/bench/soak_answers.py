@@ -27,26 +27,26 @@ class SoakRequest(msgspec.Struct, frozen=True, kw_only=True):
     read: Callable[[bytes], SoakAnswer]
 
 
-def read_answer(asking: SoakRequest, status: int, body: bytes) -> SoakAnswer:
+def read_answer(soak_request: SoakRequest, status: int, body: bytes) -> SoakAnswer:
     """Return what an answer says. Nonsense is an answer that is not over."""
     try:
         if status != _OK:
             return SoakAnswer(error=_error_text(msgspec.json.decode(body)))
-        return asking.read(body)
+        return soak_request.read(body)
     except (msgspec.MsgspecError, KeyError, IndexError, TypeError):
         return SoakAnswer()
 
 
 def judge_answer(answer: SoakAnswer, expected_text: str) -> str:
     """Return "right", "refused" (a typed error, after a part of the answer at most), or what is wrong."""
-    words, expected = answer.text.split(), expected_text.split()
-    if words != expected[: len(words)]:
+    words, expected_words = answer.text.split(), expected_text.split()
+    if words != expected_words[: len(words)]:
         return "wrong words"
     if answer.error:
         return "refused"
     if not answer.is_over:
         return "ended silently"
-    return "right" if words == expected else "words missing"
+    return "right" if words == expected_words else "words missing"
 
 
 def _chat_body(words: str) -> dict[str, object]:

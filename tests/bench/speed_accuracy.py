@@ -72,9 +72,9 @@ def measure() -> Sequence[BenchFigure]:
         return [not_measured("speed", f"<= {MEDIAN:g} %", "needs a source checkout")]
     main, prompts, runs = cross_validated_cases(), prefill_errors(), errors_after_calibration()
     rows, unreadable = all_rows()
-    kept = f"{len(main)} rows, {len({case.row.chip for case in main})} chips"
+    kept_rows = f"{len(main)} rows, {len({case.row.chip for case in main})} chips"
     return [
-        at_most(f"decode, chip never seen, median error ({kept})", 100 * median(_sizes(main)), MEDIAN, "%"),
+        at_most(f"decode, chip never seen, median error ({kept_rows})", 100 * median(_sizes(main)), MEDIAN, "%"),
         at_most("decode, chip never seen, p90", 100 * p90(_sizes(main)), P90, "%"),
         at_least("decode, inside the stated interval", 100 * coverage(main), COVERAGE, "%"),
         *_calibration_figures(runs),
@@ -95,12 +95,12 @@ def cross_validated_cases() -> tuple[SpeedCase, ...]:
 
 def predict_row(row: SpeedRow, constants: SpeedFit) -> SpeedCase:
     """Return the prediction of a row with these constants and the interval that the advisor states."""
-    shipped = decode_rate(row.facts, row.machine, row.setting, depth=row.depth)
-    if shipped is None:
+    shipped_rate = decode_rate(row.facts, row.machine, row.setting, depth=row.depth)
+    if shipped_rate is None:
         raise ValueError(f"Nothing is known of {row.device}.")
     rate = constants.tokens_per_second(row)
-    scale = rate / shipped.tokens_per_second
-    return SpeedCase(row, rate, shipped.low * scale, shipped.high * scale)
+    scale = rate / shipped_rate.tokens_per_second
+    return SpeedCase(row, rate, shipped_rate.low * scale, shipped_rate.high * scale)
 
 
 @cache
@@ -140,9 +140,9 @@ def _after_pairs(rows: Sequence[SpeedRow]) -> Iterator[float]:
     ]
     for first, second in pairs[:: max(1, len(pairs) // MOST_PAIRS)]:
         calibration = solve_calibration([runs[id(first)], runs[id(second)]])
-        used = {first.model, second.model}
+        used_models = {first.model, second.model}
         for row in rows:
-            if row.model not in used:
+            if row.model not in used_models:
                 rate = decode_rate(row.facts, row.machine, row.setting, depth=row.depth, calibration=calibration)
                 assert rate is not None
                 yield abs(rate.tokens_per_second / row.decode - 1)
@@ -184,13 +184,13 @@ def prefill_errors() -> list[float]:
 
 def call_ms(row: SpeedRow, times: int = 50) -> float:
     """Return the milliseconds that decode and prefill take together, the median of some calls."""
-    spent = []
+    times_ms = []
     for _ in range(times):
         began = time.perf_counter()
         decode_rate(row.facts, row.machine, row.setting, depth=1000)
         prefill_rate(row.facts, row.machine, row.setting, depth=1000)
-        spent.append(time.perf_counter() - began)
-    return 1e3 * median(spent)
+        times_ms.append(time.perf_counter() - began)
+    return 1e3 * median(times_ms)
 
 
 def p90(errors: Sequence[float]) -> float:
@@ -230,8 +230,8 @@ def _aside_figure(group: str) -> BenchFigure:
     )
 
 
-def _plain_figure(name: str, measured: str) -> BenchFigure:
-    return BenchFigure(name=name, measured=measured, target="none", ok=None)
+def _plain_figure(name: str, measurement: str) -> BenchFigure:
+    return BenchFigure(name=name, measured=measurement, target="none", ok=None)
 
 
 def _can_calibrate(row: SpeedRow) -> bool:

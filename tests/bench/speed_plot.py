@@ -51,8 +51,8 @@ def plot_family(case: SpeedCase) -> str:
         return "Apple, MLX" if software_class(case.row.setting, device.kind) == "mlx" else "Apple, llama.cpp"
     if device.vendor == "cpu":
         return "processors"
-    named = {"unified": "shared memory (GB10, Strix Halo)", "pascal": "GeForce GTX 10"}
-    return named.get(device.kind, "GeForce RTX" if device.vendor == "nvidia" else "Radeon and Arc")
+    series_names = {"unified": "shared memory (GB10, Strix Halo)", "pascal": "GeForce GTX 10"}
+    return series_names.get(device.kind, "GeForce RTX" if device.vendor == "nvidia" else "Radeon and Arc")
 
 
 def render_svg(cases: Sequence[SpeedCase]) -> str:
@@ -94,8 +94,8 @@ def _axes() -> Iterator[str]:
         yield f'<text x="{first - 8:.1f}" y="{up + 4:.1f}" text-anchor="end">{label}</text>'
     middle = _SIZE / 2
     yield f'<text x="{middle}" y="{_SIZE - 10}" text-anchor="middle">measured, tokens per second</text>'
-    turned = f'transform="translate(14 {middle}) rotate(-90)"'
-    yield f'<text {turned} text-anchor="middle">predicted, tokens per second</text>'
+    rotation = f'transform="translate(14 {middle}) rotate(-90)"'
+    yield f'<text {rotation} text-anchor="middle">predicted, tokens per second</text>'
 
 
 def _line(factor: float) -> str:
@@ -108,9 +108,9 @@ def _line(factor: float) -> str:
 
 
 def _point(case: SpeedCase) -> str:
-    measured, predicted = (min(_HIGH, max(_LOW, rate)) for rate in (case.row.decode, case.predicted))
+    measured_rate, predicted_rate = (min(_HIGH, max(_LOW, rate)) for rate in (case.row.decode, case.predicted))
     name = f"{case.row.device}: {case.row.model}, {case.row.decode:g} measured, {case.predicted:.3g} predicted"
-    place = f'cx="{_x_of(measured):.1f}" cy="{_y_of(predicted):.1f}" r="3"'
+    place = f'cx="{_x_of(measured_rate):.1f}" cy="{_y_of(predicted_rate):.1f}" r="3"'
     colour = _COLOURS[plot_family(case)]
     return f'<circle {place} fill="{colour}" fill-opacity="0.7"><title>{escape(name)}</title></circle>'
 

@@ -199,12 +199,12 @@ def _with_half_float_ends(facts: ModelFacts) -> ModelFacts:
 def _make_setting(record: dict[str, str], place: _MeasuredDevice, machine: Machine) -> RunSetting:
     engine = record["engine"].lower()
     ours = MLX_LM if engine.startswith("mlx") else VLLM if engine == "vllm" else LLAMA_CPP
-    named = next((name for name in ("vulkan", "rocm", "cuda", "metal") if name in engine), "")
+    named_backend = next((name for name in ("vulkan", "rocm", "cuda", "metal") if name in engine), "")
     vendor = machine.gpus[0].vendor if machine.gpus else ""
     on_cpu = not place.count or (engine.endswith("cpu") and "gpu" not in engine)
     return RunSetting(
         engine=ours,
-        backend="cpu" if on_cpu else named or _VENDOR_BACKENDS.get(vendor, "vulkan"),
+        backend="cpu" if on_cpu else named_backend or _VENDOR_BACKENDS.get(vendor, "vulkan"),
         gpus=max(1, place.count),
         build=int(_first_match(_BUILDS, record["source"], SHIPPED_BUILD)),
     )

@@ -156,13 +156,13 @@ def _shares(reader: IndexReader, questions: QuestionSet, vectors: Sequence[bytes
 
 def _first(texts: Sequence[str], room: int) -> list[str]:
     """Return the first passages that fit; at least one."""
-    chosen: list[str] = []
+    first_models: list[str] = []
     for text in texts:
         room -= len(text)
-        if chosen and room < 0:
+        if first_models and room < 0:
             break
-        chosen.append(text)
-    return chosen
+        first_models.append(text)
+    return first_models
 
 
 def _embedder(url: str, model: str) -> _Embed:

@@ -38,12 +38,12 @@ def measure(rounds: int = ROUNDS) -> Sequence[BenchFigure]:
             for name in _NAMES:  # not counted: looking at the files and the machine for the first time
                 _time_token(port, name)
             pairs = [(_time_token(port, _NAMES[at % 2]), _time_engine(file)) for at in range(rounds)]
-    more = statistics.median(switched - own for switched, own in pairs)
+    more = statistics.median(switched_s - own for switched_s, own in pairs)
     return [
         at_most("switch to another model beyond the engine's own load", more, TARGET_S, "s"),
         BenchFigure(
             name="switch to another model, first token",
-            measured=f"{statistics.median(switched for switched, _ in pairs):.2f} s",
+            measured=f"{statistics.median(switched_s for switched_s, _ in pairs):.2f} s",
             target="-",
             ok=None,
         ),

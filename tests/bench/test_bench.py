@@ -86,16 +86,16 @@ def test_every_measurement_in_the_list_exists(measurement: Measurement) -> None:
 
 
 def test_a_library_of_many_stores_is_looked_through() -> None:
-    indexed, cold, restarted, again = indexing.measure(files=21)
-    assert float(indexed.measured) == 1
+    indexed_files, cold, restarted_s, again = indexing.measure(files=21)
+    assert float(indexed_files.measured) == 1
     assert float(cold.measured.split()[0]) < 20
-    assert float(restarted.measured.split()[0]) < 20
+    assert float(restarted_s.measured.split()[0]) < 20
     assert again.measured.endswith("ms")
 
 
 def test_startup_measures() -> None:
-    seconds, spent, megabytes, up = startup.measure(runs=1, settle_s=0.1)
-    for figure in (seconds, spent, up):
+    seconds, spent_s, megabytes, up = startup.measure(runs=1, settle_s=0.1)
+    for figure in (seconds, spent_s, up):
         assert 0.05 < float(figure.measured.split()[0]) < 20
     assert 20 < float(megabytes.measured.split()[0]) < 500
 
@@ -137,13 +137,13 @@ def test_pulling_is_measured() -> None:
 def test_every_token_is_counted_once_in_every_dialect() -> None:
     with start_proxied_engine() as there:
         turns = {name: ProxyTurn(there.gateway, StreamPace(3, 500), name) for name in ("", *dialect_routes())}
-        lost = {name: asyncio.run(proxy_turns.run_crowd(turn, tokens=7)).lost for name, turn in turns.items()}
-    assert lost == dict.fromkeys(turns, 0)
+        lost_by_name = {name: asyncio.run(proxy_turns.run_crowd(turn, tokens=7)).lost for name, turn in turns.items()}
+    assert lost_by_name == dict.fromkeys(turns, 0)
 
 
 def test_a_crowd_is_served() -> None:
-    unserved, weight = crowd.measure(idle=70, streams=8)
-    assert unserved.measured == "0"
+    unserved_count, weight = crowd.measure(idle=70, streams=8)
+    assert unserved_count.measured == "0"
     assert 20 < float(weight.measured.split()[0]) < 500
 
 
@@ -163,8 +163,8 @@ def test_a_soak_finds_nothing_wrong_and_sees_what_is() -> None:
 
 @pytest.mark.real_engine
 def test_typing_on_is_measured_against_reading_anew() -> None:
-    share, cold, typed = completing.measure(rounds=1)
-    milliseconds = [float(figure.measured.split()[0].replace(",", "")) for figure in (cold, typed)]
+    share, cold, typed_share = completing.measure(rounds=1)
+    milliseconds = [float(figure.measured.split()[0].replace(",", "")) for figure in (cold, typed_share)]
     assert all(0 < value < 60_000 for value in milliseconds)
     assert float(share.measured) > 0
 

@@ -40,8 +40,8 @@ class ThroughputSides(NamedTuple):
         return self._measure_side(self.direct), self._measure_side(self.gateway)
 
     def _measure_side(self, target: BenchTarget) -> float:
-        done, seconds = stream_all(target, streams=self.streams, request=self.request)
-        return sum(stream.tokens for stream in done) / seconds
+        tokens_done, seconds = stream_all(target, streams=self.streams, request=self.request)
+        return sum(stream.tokens for stream in tokens_done) / seconds
 
 
 def measure(model: Path | None = None, rounds: int = ROUNDS, tokens: int = TOKENS) -> Sequence[BenchFigure]:

@@ -161,10 +161,10 @@ def describe_tunings(results: dict[tuple[str, Workload], TunedModel | str], *, d
         if isinstance(result, str):
             yield f"- {name}, {workload.value}: {result}"
             continue
-        tried = [
+        tried_names = [
             f"{entry.name} {format_ratio(entry.ratio)}" for entry in result.tuned.entries if entry.ratio is not None
         ]
-        yield f"- {name}, {workload.value}, tried, whole answers to before: {', '.join(tried)}."
+        yield f"- {name}, {workload.value}, tried, whole answers to before: {', '.join(tried_names)}."
 
 
 def _describe_ratio(ratio: Figure | None) -> str:

@@ -32,13 +32,15 @@ def measure_start(runs: int = RUNS) -> Sequence[BenchFigure]:
             "PYTHONPYCACHEPREFIX": str(Path(folder) / "bytecode"),
             "PYTHONDONTWRITEBYTECODE": "",
         }
-        noted = [
+        noted_frames = [
             _run_module("tests.bench.window_start", str(time.time()), environment=environment) for _ in range(runs + 1)
         ]
-    counted = noted[1:]  # the first run compiles
+    counted_frames = noted_frames[1:]  # the first run compiles
     return [
-        at_most("window start to interactive", statistics.median(n["interactive_s"] for n in counted), START_S, "s"),
-        at_most("window resident memory", counted[-1]["resident_bytes"] / _MB, RESIDENT_MB, "MB"),
+        at_most(
+            "window start to interactive", statistics.median(n["interactive_s"] for n in counted_frames), START_S, "s"
+        ),
+        at_most("window resident memory", counted_frames[-1]["resident_bytes"] / _MB, RESIDENT_MB, "MB"),
     ]
 
 
@@ -55,7 +57,7 @@ def measure_chats() -> Sequence[BenchFigure]:
 
 
 def _run_module(module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 -- any JSON
-    done = subprocess.run(
+    process = subprocess.run(
         module_command(module, *arguments),
         env=child_environment({"QT_QPA_PLATFORM": "offscreen", **(environment or {})}),
         stdout=subprocess.PIPE,
@@ -63,4 +65,4 @@ def _run_module(module: str, *arguments: str, environment: Mapping[str, str] | N
         check=False,  # 1 says that a figure is too large, which the table will say too
         text=True,
     )
-    return json.loads(done.stdout)
+    return json.loads(process.stdout)

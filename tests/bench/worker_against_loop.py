@@ -144,8 +144,8 @@ def rate(target: BenchTarget, name: str, streams: int, tokens: int) -> float:
         "temperature": 0,
         "stream_options": {"include_usage": True},
     }
-    done, seconds = stream_all(target, streams=streams, request=body, route=CHAT)
-    return sum(answer.tokens for answer in done) / seconds
+    tokens_done, seconds = stream_all(target, streams=streams, request=body, route=CHAT)
+    return sum(answer.tokens for answer in tokens_done) / seconds
 
 
 def start_worker(case: Case, installation: EngineInstallation) -> Worker:
@@ -222,8 +222,10 @@ def extra_start_s(case: Case, rounds: int) -> float:
 def main() -> None:
     """Measure the libraries named after the rounds, or every; null stands for one that has to be compiled first."""
     rounds, names = int(sys.argv[1]), sys.argv[2:]
-    chosen = [case for case in CASES if not names or case.name in names]
-    sys.stdout.write(json.dumps({case.title: measured(case, rounds) if case.is_there else None for case in chosen}))
+    chosen_cases = [case for case in CASES if not names or case.name in names]
+    sys.stdout.write(
+        json.dumps({case.title: measured(case, rounds) if case.is_there else None for case in chosen_cases})
+    )
 
 
 def measured(case: Case, rounds: int) -> dict[str, float]:

@@ -24,10 +24,10 @@ def measure(rounds: int = ROUNDS) -> Sequence[BenchFigure]:
     """Return the ratios at 1 to 64 streams and the extra start of each library's worker."""
     name = "worker's tokens/s / library's own loop"
     argv = (sys.executable, "-m", _MODULE, str(rounds))
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=_LONGEST_S, check=False)
-    if done.returncode:
-        return [not_measured(name, f">= {RATIO:g}", (done.stderr.strip().splitlines() or ["it failed"])[-1])]
-    results: dict[str, dict[str, float] | None] = json.loads(done.stdout)
+    process = subprocess.run(argv, capture_output=True, text=True, timeout=_LONGEST_S, check=False)
+    if process.returncode:
+        return [not_measured(name, f">= {RATIO:g}", (process.stderr.strip().splitlines() or ["it failed"])[-1])]
+    results: dict[str, dict[str, float] | None] = json.loads(process.stdout)
     return [figure for library, figures in results.items() for figure in _library_figures(library, figures)]
 
 

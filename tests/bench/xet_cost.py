@@ -102,19 +102,19 @@ def _memory(ground: _XetFixture) -> float:
 
 def _measure_kills(ground: _XetFixture) -> list[BenchFigure]:
     """Kill downloads at random points until one is whole, again and again."""
-    luck, kills, whole, right, lost = random.Random(11), 0, 0, 0, 0  # noqa: S311 -- when to kill
+    luck, kills, whole, right, lost_bytes = random.Random(11), 0, 0, 0, 0  # noqa: S311 -- when to kill
     job, file = ground.make_job(xet=True, files=1), ground.repository.files[0]
     cache = RepositoryCache(Path(job.cache), job.repository)
     while kills < KILLS:
-        while kills < KILLS and (moved := cut_off(job, luck.uniform(0.2, 1.0))) is not None:
+        while kills < KILLS and (moved_bytes := cut_off(job, luck.uniform(0.2, 1.0))) is not None:
             kills += 1
-            lost = max(lost, moved - bytes_written(cache.part_path(file)))
+            lost_bytes = max(lost_bytes, moved_bytes - bytes_written(cache.part_path(file)))
         _check(download_reports(job))
         whole += 1
         right += file_hash(cache.blob_path(file)) == file.sha256
         shutil.rmtree(ground.folder / "hub")
     share = BenchFigure(name=KILLS_HASH, measured=f"{right} of {whole}, {kills} kills", target="all", ok=right == whole)
-    return [share, at_most(KILLS_LOST, lost / (STREAMS * CHUNK_BYTES), 1.0)]
+    return [share, at_most(KILLS_LOST, lost_bytes / (STREAMS * CHUNK_BYTES), 1.0)]
 
 
 def _check(reports: list[DownloadMessage]) -> None:

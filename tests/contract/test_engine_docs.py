@@ -43,9 +43,9 @@ def test_every_table_stands_on_some_page(name: str) -> None:
 
 def test_a_table_that_was_changed_by_hand_is_found() -> None:
     page = next(text for text in pages().values() if "<!-- engines: list -->" in text)
-    changed = page.replace("| never; played |", "| on every card |")
-    assert changed != page
-    assert as_generated(changed) == page
+    changed_page = page.replace("| never; played |", "| on every card |")
+    assert changed_page != page
+    assert as_generated(changed_page) == page
 
 
 @ALL

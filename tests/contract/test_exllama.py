@@ -291,17 +291,17 @@ def test_the_lock_has_whatever_the_library_imports(engine: str) -> None:
     recipe = read_recipes()[engine]
     for variant in recipe.variants:
         names = read_pins(recipe.lock_of(variant).read_text(encoding="utf-8"))
-        locked = {name.removesuffix("-windows") for name in names}  # Triton's name there
-        assert IMPORTED[engine] | {"llguidance", "ninja", "jinja2"} <= locked
+        locked_names = {name.removesuffix("-windows") for name in names}  # Triton's name there
+        assert IMPORTED[engine] | {"llguidance", "ninja", "jinja2"} <= locked_names
 
 
 @pytest.mark.parametrize("engine", list(IMPORTED))
 def test_the_lock_has_the_compiler_of_pytorch_s_own_cuda(engine: str) -> None:
     recipe = read_recipes()[engine]
-    locked = read_pins(recipe.lock_of(recipe.variants[0]).read_text(encoding="utf-8"))
-    assert locked["nvidia-cuda-nvcc"] == locked["nvidia-nvvm"]
-    assert _minor_version(locked["nvidia-cuda-nvcc"]) == _minor_version(locked["nvidia-cuda-runtime"])
-    assert "nvidia-curand" in locked, "its headers are included"
+    locked_versions = read_pins(recipe.lock_of(recipe.variants[0]).read_text(encoding="utf-8"))
+    assert locked_versions["nvidia-cuda-nvcc"] == locked_versions["nvidia-nvvm"]
+    assert _minor_version(locked_versions["nvidia-cuda-nvcc"]) == _minor_version(locked_versions["nvidia-cuda-runtime"])
+    assert "nvidia-curand" in locked_versions, "its headers are included"
 
 
 def _minor_version(version: str) -> list[str]:

@@ -181,9 +181,9 @@ ninja: build stopped: subcommand failed.
 def test_what_the_compiler_said_comes_before_what_it_was_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(RuntimeError) as caught, kernels.watch_kernel_build("exllamav2", "8.6", here(tmp_path), deaf):
+    with pytest.raises(RuntimeError) as error, kernels.watch_kernel_build("exllamav2", "8.6", here(tmp_path), deaf):
         raise RuntimeError(FAILED)
-    assert str(caught.value) == (
+    assert str(error.value) == (
         "the kernels could not be compiled: /usr/bin/ld: cannot find -lcudart: No such file or directory"
     )
     log = capsys.readouterr().err

@@ -26,8 +26,8 @@ def worded(text: str) -> str:
 
 def test_every_cause_is_in_the_table_as_it_is_said() -> None:
     page = PAGE.read_text(encoding="utf-8").splitlines()
-    missing = [row(kind) for kind in FailureKind if row(kind) not in page]
-    assert not missing, "\n".join(missing)
+    missing_rows = [row(kind) for kind in FailureKind if row(kind) not in page]
+    assert not missing_rows, "\n".join(missing_rows)
 
 
 def test_the_table_has_no_cause_that_is_none() -> None:

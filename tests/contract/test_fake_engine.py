@@ -95,17 +95,17 @@ async def test_it_speaks_openai(running: Running) -> None:
 
 async def test_it_streams(running: Running) -> None:
     async with running(Behaviour(tokens=2, token="🚂", splits_emoji=True)) as http:
-        *pieces, last, done = events(await post(http, "/v1/chat/completions", stream=True))
+        *pieces, last, done_line = events(await post(http, "/v1/chat/completions", stream=True))
         assert [json.loads(piece)["choices"][0]["delta"]["content"] for piece in pieces] == ["🚂 ", "🚂 "]
         assert json.loads(last)["choices"][0]["finish_reason"] == "stop"
-        assert done == "[DONE]"
+        assert done_line == "[DONE]"
 
 
 async def test_sixteen_paced_streams_take_as_long_as_one(running: Running) -> None:
     async with running(Behaviour(tokens=10, tokens_per_s=20.0, first_byte_s=0.1)) as http:
-        begun = asyncio.get_running_loop().time()
+        start = asyncio.get_running_loop().time()
         raw = await asyncio.gather(*(post(http, "/v1/completions", stream=True) for _ in range(16)))
-        took_s = asyncio.get_running_loop().time() - begun
+        took_s = asyncio.get_running_loop().time() - start
         assert {len(events(chunks)) for chunks in raw} == {12}
         assert 0.6 <= took_s < 5.0, "one takes 0.6 s, sixteen in turn would take 9.6 s"
         async with http.get("/fake/stats") as response:

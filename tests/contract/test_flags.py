@@ -51,9 +51,9 @@ def test_a_probe_overrules_what_the_table_believes_of_versions() -> None:
 
 
 def test_what_ended_with_a_version_is_left_out_with_a_word() -> None:
-    spoken = build_arguments(TABLE, LaunchOptions(threads=4), version("2.0"))
-    assert (spoken.args, [each.option for each in spoken.left_out]) == ((), ["threads"])
-    assert spoken.left_out[0].sentence == "Engine 2.0 has no --threads, so the number of threads cannot be set."
+    arguments = build_arguments(TABLE, LaunchOptions(threads=4), version("2.0"))
+    assert (arguments.args, [each.option for each in arguments.left_out]) == ((), ["threads"])
+    assert arguments.left_out[0].sentence == "Engine 2.0 has no --threads, so the number of threads cannot be set."
 
 
 @pytest.mark.parametrize(

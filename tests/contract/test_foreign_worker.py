@@ -38,11 +38,11 @@ asyncio.run(config.loaded_app(scope, None, send))
 
 
 async def send_request(scope: dict[str, Any], key: str = "k") -> tuple[bool, list[dict[str, Any]]]:
-    reached, messages = False, []
+    is_reached, messages = False, []
 
     async def app(*_given: object) -> None:
-        nonlocal reached
-        reached = True
+        nonlocal is_reached
+        is_reached = True
 
     async def send(message: dict[str, Any]) -> None:
         messages.append(message)
@@ -51,7 +51,7 @@ async def send_request(scope: dict[str, Any], key: str = "k") -> tuple[bool, lis
         return {}
 
     await require_key(app, key)(scope, receive, send)
-    return reached, messages
+    return is_reached, messages
 
 
 def http(*values: bytes, kind: str = "http") -> dict[str, Any]:
@@ -69,8 +69,8 @@ def test_the_right_key_opens() -> None:
 
 @pytest.mark.parametrize("values", [(), (b"Bearer x",), (b"k",), (b"Bearer k", b"Bearer x"), (b"bearer k",), (b"",)])
 def test_anything_else_is_refused_in_openai_s_form(values: tuple[bytes, ...]) -> None:
-    reached, messages = asyncio.run(send_request(http(*values)))
-    assert not reached
+    is_reached, messages = asyncio.run(send_request(http(*values)))
+    assert not is_reached
     assert messages[0]["status"] == 401
     assert b"authentication_error" in messages[1]["body"]
 
@@ -129,11 +129,11 @@ def test_a_module_runs_as_itself_behind_the_key(environment: dict[str, str]) -> 
 
 
 def test_without_uvicorn_it_says_what_is_missing(environment: dict[str, str], tmp_path: Path) -> None:
-    missing = 'raise ModuleNotFoundError("No module named \'uvicorn\'", name="uvicorn")'  # ours has it
-    (tmp_path / "uvicorn" / "__init__.py").write_text(missing, encoding="utf-8")
-    done = run(environment, "json.tool")
-    assert done.returncode == 83
-    assert "uvicorn" in done.stderr
+    missing_module = 'raise ModuleNotFoundError("No module named \'uvicorn\'", name="uvicorn")'  # ours has it
+    (tmp_path / "uvicorn" / "__init__.py").write_text(missing_module, encoding="utf-8")
+    result = run(environment, "json.tool")
+    assert result.returncode == 83
+    assert "uvicorn" in result.stderr
 
 
 def test_it_ends_with_its_lifeline(environment: dict[str, str], tmp_path: Path) -> None:
@@ -172,8 +172,8 @@ def test_what_a_server_started_ends_with_the_lifeline_too(
             process.wait(PATIENCE_S)
         process.stdin.close()
         try:
-            ended, _, _ = select.select([process.stdout], [], [], 20)
-            assert ended, "the end of its output comes when the last that holds it has ended"
+            readable, _, _ = select.select([process.stdout], [], [], 20)
+            assert readable, "the end of its output comes when the last that holds it has ended"
             assert process.stdout.read() == b""
         finally:
             if sys.platform != "win32":

@@ -60,9 +60,9 @@ def plan(options: Mapping[str, Any] = MappingProxyType({}), installation: Engine
     return ADAPTER.plan(MODEL, LaunchOptions(**options), NET, installation)
 
 
-def config(launched: LaunchPlan) -> dict[str, object]:
-    decoded: dict[str, object] = json.loads(launched.processes[0].env[worker_base.CONFIG_VARIABLE])
-    return decoded
+def config(launch_plan: LaunchPlan) -> dict[str, object]:
+    decoded_config: dict[str, object] = json.loads(launch_plan.processes[0].env[worker_base.CONFIG_VARIABLE])
+    return decoded_config
 
 
 @pytest.mark.parametrize(
@@ -92,17 +92,17 @@ def test_a_recorded_end_has_its_cause(name: str, code: int, kind: FailureKind) -
 
 
 def test_a_good_load_raises_no_suspicion_and_reports_what_it_used() -> None:
-    seen = events("good")
-    assert not [event for event in seen if isinstance(event, Suspicion)]
-    assert [event for event in seen if isinstance(event, ContextSet)] == [ContextSet(tokens=512, slots=2)]
-    assert [event.purpose for event in seen if isinstance(event, BufferAllocated)] == [
+    log_events = events("good")
+    assert not [event for event in log_events if isinstance(event, Suspicion)]
+    assert [event for event in log_events if isinstance(event, ContextSet)] == [ContextSet(tokens=512, slots=2)]
+    assert [event.purpose for event in log_events if isinstance(event, BufferAllocated)] == [
         "model",
         "output",
         "kv",
         "compute",
     ]
-    assert BufferAllocated(device="CPU", purpose="kv", size_bytes=512 * 1024) in seen
-    assert len([event for event in seen if isinstance(event, PortOpened)]) == 1
+    assert BufferAllocated(device="CPU", purpose="kv", size_bytes=512 * 1024) in log_events
+    assert len([event for event in log_events if isinstance(event, PortOpened)]) == 1
 
 
 def test_a_good_load_tells_its_stages_and_its_fraction() -> None:
@@ -141,14 +141,14 @@ def test_causes_that_need_other_hardware_are_known_from_their_lines(line: str, k
     ],
 )
 def test_what_llama_cpp_does_without_ends_nothing(line: str) -> None:
-    (survived,) = ADAPTER.read_log(line)
-    assert isinstance(survived, Suspicion)
-    assert survived.survived.endswith("."), "how it goes on is told"
+    (suspicion,) = ADAPTER.read_log(line)
+    assert isinstance(suspicion, Suspicion)
+    assert suspicion.survived.endswith("."), "how it goes on is told"
     plain = Suspicion(kind=FailureKind.MODEL_CORRUPT, line="magic")
-    ends = [Exit(code=84, suspicions=each, tail=[], was_ready=False) for each in ([survived, plain], [survived])]
-    assert [ADAPTER.classify_exit(end).kind for end in ends] == [FailureKind.MODEL_CORRUPT, survived.kind]
-    killed = Exit(code=-9, suspicions=[survived], tail=[], was_ready=True)
-    assert ADAPTER.classify_exit(killed).kind is FailureKind.KILLED
+    ends = [Exit(code=84, suspicions=each, tail=[], was_ready=False) for each in ([suspicion, plain], [suspicion])]
+    assert [ADAPTER.classify_exit(end).kind for end in ends] == [FailureKind.MODEL_CORRUPT, suspicion.kind]
+    kill = Exit(code=-9, suspicions=[suspicion], tail=[], was_ready=True)
+    assert ADAPTER.classify_exit(kill).kind is FailureKind.KILLED
 
 
 @pytest.mark.parametrize("level", ["0.00.014.792 W ", "0.00.014.792 I ", "0.00.014.792 D ", "W "])
@@ -293,9 +293,9 @@ def test_it_is_stopped_in_a_way_the_system_has(monkeypatch: pytest.MonkeyPatch, 
 def test_the_recipe_is_what_the_lock_installs() -> None:
     recipe = tomllib.loads((ROOT / "engines/llama_cpp/install.toml").read_text(encoding="utf-8"))
     lock = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))
-    (locked,) = [package for package in lock["package"] if package["name"] == recipe["bundled"]["package"]]
-    assert locked["version"] == recipe["bundled"]["version"]
-    hashes = {wheel["hash"].removeprefix("sha256:") for wheel in locked["wheels"] if "-abi3-" in wheel["url"]}
+    (locked_package,) = [package for package in lock["package"] if package["name"] == recipe["bundled"]["package"]]
+    assert locked_package["version"] == recipe["bundled"]["version"]
+    hashes = {wheel["hash"].removeprefix("sha256:") for wheel in locked_package["wheels"] if "-abi3-" in wheel["url"]}
     assert set(recipe["bundled"]["wheels"].values()) == hashes
 
 

@@ -20,9 +20,15 @@ def work(number: int = 1, **changes: Any) -> WorkItem:  # noqa: ANN401 -- any fi
     return WorkItem(**{"id": number, "prompt": [1], "max_tokens": 9, "sampling": BackendSampling(), **changes})
 
 
-def chunk(text: str | None, finish: str | None = None, written: int | None = None, cached: int | None = None) -> Any:  # noqa: ANN401 -- as the library's
-    details = None if cached is None else SimpleNamespace(cached_tokens=cached)
-    usage = None if written is None else SimpleNamespace(completion_tokens=written, prompt_tokens_details=details)
+def chunk(
+    text: str | None, finish: str | None = None, written_tokens: int | None = None, cached_tokens: int | None = None
+) -> Any:  # noqa: ANN401 -- as the library's
+    details = None if cached_tokens is None else SimpleNamespace(cached_tokens=cached_tokens)
+    usage = (
+        None
+        if written_tokens is None
+        else SimpleNamespace(completion_tokens=written_tokens, prompt_tokens_details=details)
+    )
     choice = SimpleNamespace(finish_reason=finish, delta=SimpleNamespace(content=text), logprobs=None)
     return SimpleNamespace(choices=[choice], usage=usage)
 
@@ -30,7 +36,7 @@ def chunk(text: str | None, finish: str | None = None, written: int | None = Non
 def test_tokens_without_a_chunk_are_counted_at_the_end() -> None:
     answer = RunningAnswer(work())
     assert answer.read_chunk(chunk("a")).tokens == [Token(0, text="a")]
-    last = answer.read_chunk(chunk("b", "length", 5, cached=3))
+    last = answer.read_chunk(chunk("b", "length", 5, cached_tokens=3))
     assert (len(last.tokens), last.tokens[-1].text, last.finish, last.cached) == (4, "b", BackendFinish.LENGTH, 3)
 
 
@@ -73,10 +79,10 @@ class PlayedRunner:
 
 @pytest.fixture
 def backend() -> MistralRsBackend:
-    made = MistralRsBackend()
-    made._runner = PlayedRunner()
-    made._library = SimpleNamespace(ChatCompletionRequest=lambda **fields: fields)
-    return made
+    library_backend = MistralRsBackend()
+    library_backend._runner = PlayedRunner()
+    library_backend._library = SimpleNamespace(ChatCompletionRequest=lambda **fields: fields)
+    return library_backend
 
 
 def outcomes_of(backend: MistralRsBackend, until: int) -> list[StepOutcome]:

@@ -166,10 +166,10 @@ def answering(
 
 
 def test_an_answer_ends_where_the_context_does(ends: Ends) -> None:
-    begun, pieces = answering(ends, prompt=6, context=10).generate(None, None)
-    written = list(pieces)
-    assert [piece.finish_reason for piece in written] == [None, None, None, "length"]
-    assert begun.is_stopped
+    begun_answer, pieces = answering(ends, prompt=6, context=10).generate(None, None)
+    written_pieces = list(pieces)
+    assert [piece.finish_reason for piece in written_pieces] == [None, None, None, "length"]
+    assert begun_answer.is_stopped
 
 
 @pytest.mark.parametrize(
@@ -196,13 +196,13 @@ def test_a_prompt_that_fills_the_context_is_the_client_s_fault(ends: Ends) -> No
 
 
 def test_a_client_that_has_gone_stops_the_work(ends: Ends) -> None:
-    begun, pieces = answering(ends).generate(None, None)
+    begun_answer, pieces = answering(ends).generate(None, None)
     next(pieces)
     ends[1].close()
     with pytest.raises(Exception, match=r"^$") as error:
         list(pieces)
     assert type(error.value).__name__ == "_ClientGone"
-    assert begun.is_stopped
+    assert begun_answer.is_stopped
 
 
 def test_a_client_that_has_gone_is_noticed_while_the_prompt_is_read(ends: Ends) -> None:

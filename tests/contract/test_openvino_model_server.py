@@ -83,7 +83,7 @@ def test_the_command_line() -> None:
 
 def test_what_it_decides_itself_is_left_out_and_said() -> None:
     plan = planned(Path("/opt/ovms/bin/ovms"), context=4096, threads=3)
-    assert [left.option for left in plan.left_out] == ["context", "threads"]
+    assert [omission.option for omission in plan.left_out] == ["context", "threads"]
     assert plan.context is None
     assert not planned(Path("/opt/ovms/bin/ovms")).left_out
 
@@ -112,21 +112,21 @@ async def test_it_is_ready_once_its_model_is_and_wants_the_key(tmp_path: Path, u
         (tmp_path / file.name).write_bytes(file.content)
     (process,) = plan.processes
     env = {**os.environ, **process.env}
-    running = await asyncio.create_subprocess_exec(*process.argv, cwd=tmp_path, env=env)
+    server_process = await asyncio.create_subprocess_exec(*process.argv, cwd=tmp_path, env=env)
     try:
         endpoint = EngineEndpoint(base_url=plan.base_url, key=KEY, served_name=plan.served_name)
-        seen = [await is_ready(endpoint, plan.readiness)]
+        readiness = [await is_ready(endpoint, plan.readiness)]
         async with asyncio.timeout(PATIENCE_S):
-            while not seen[-1]:
+            while not readiness[-1]:
                 await asyncio.sleep(0.02)
-                seen.append(await is_ready(endpoint, plan.readiness))
-        assert len(seen) > 2, "it says 404 while it loads"
+                readiness.append(await is_ready(endpoint, plan.readiness))
+        assert len(readiness) > 2, "it says 404 while it loads"
         async with aiohttp.ClientSession() as http:
             path = f"{plan.base_url}{ADAPTER.descriptor.routes['chat']}"  # type: ignore[index]  # Route is a string
-            async with http.post(path, json={}) as refused:
-                assert refused.status == 401
-            async with http.post(path, json={}, headers={"Authorization": f"Bearer {KEY}"}) as answered:
-                assert (await answered.json(content_type=None))["choices"][0]["message"]["content"] == "GPU"
+            async with http.post(path, json={}) as reply:
+                assert reply.status == 401
+            async with http.post(path, json={}, headers={"Authorization": f"Bearer {KEY}"}) as answer:
+                assert (await answer.json(content_type=None))["choices"][0]["message"]["content"] == "GPU"
     finally:
-        running.kill()
-        await running.wait()
+        server_process.kill()
+        await server_process.wait()

@@ -59,8 +59,8 @@ def config(
     adapter: EngineAdapter, backend: str = "cpu", options: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, object]:
     (process,) = plan(adapter, backend, options).processes
-    decoded: dict[str, object] = json.loads(process.env[worker_base.CONFIG_VARIABLE])
-    return decoded
+    decoded_config: dict[str, object] = json.loads(process.env[worker_base.CONFIG_VARIABLE])
+    return decoded_config
 
 
 @EACH
@@ -189,10 +189,10 @@ def test_the_library_is_found_where_it_was_put_and_nowhere_else(adapter: EngineA
     installation = adapter.probe(place)
     assert isinstance(installation, EngineInstallation)
     assert (installation.version, installation.backend, installation.python) == ("9", "gpu", Path("/x/python"))
-    missing = adapter.probe()
-    assert isinstance(missing, Failure)
-    assert missing.kind is FailureKind.NOT_INSTALLED
-    assert missing.hint
+    failure = adapter.probe()
+    assert isinstance(failure, Failure)
+    assert failure.kind is FailureKind.NOT_INSTALLED
+    assert failure.hint
 
 
 @EACH

@@ -99,8 +99,8 @@ def test_flags_are_asked_for_once_and_again_when_the_program_is_another(
 ) -> None:
     program = script("echo ' --first N'")
     assert flags_of((str(program), "--help")) == {"--first"}
-    with monkeypatch.context() as patched:
-        patched.setattr(program_probe, "answer_of", None)
+    with monkeypatch.context() as patch:
+        patch.setattr(program_probe, "answer_of", None)
         assert flags_of((str(program), "--help")) == {"--first"}
     script("echo ' --second-one N'")
     assert flags_of((str(program), "--help")) == {"--second-one"}

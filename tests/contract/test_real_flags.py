@@ -54,15 +54,17 @@ def installation_of(record: Record) -> EngineInstallation:
 
 
 def test_each_engine_has_a_record_of_the_version_it_is_installed_in() -> None:
-    installed = {(engine, each.version) for engine in TABLES for each in read_recipe(ENGINES / engine).variants}
-    assert {(record.engine, record.version) for record in RECORDS} == installed
+    installed_versions = {
+        (engine, each.version) for engine in TABLES for each in read_recipe(ENGINES / engine).variants
+    }
+    assert {(record.engine, record.version) for record in RECORDS} == installed_versions
 
 
 @EACH
 def test_it_has_every_flag_an_option_may_become(record: Record) -> None:
     rows = TABLES[record.engine].flags
-    named = [(name, flag.renamed.get(name, name)) for flag in rows for name in flag.names]
-    flags = {name if name in record.flags else newer for name, newer in named}
+    named_flags = [(name, flag.renamed.get(name, name)) for flag in rows for name in flag.names]
+    flags = {name if name in record.flags else newer for name, newer in named_flags}
     assert flags <= record.flags, flags - record.flags
 
 
@@ -80,15 +82,15 @@ def test_it_has_every_flag_that_launches_say(record: Record) -> None:
 def test_what_is_reserved_is_there_to_be_reserved(record: Record) -> None:
     if record.engine == "dynamo":
         pytest.skip("it has vLLM's list, of which its worker takes a part")
-    reserved = TABLES[record.engine].reserved
-    assert reserved <= record.flags, reserved - record.flags
+    reserved_names = TABLES[record.engine].reserved
+    assert reserved_names <= record.flags, reserved_names - record.flags
 
 
 @EACH
 def test_it_has_the_parsers_and_types_that_are_named_to_it(record: Record) -> None:
-    named = ADAPTERS[record.engine].descriptor.tool_parsers
-    assert named
-    assert set(named.values()) <= record.tool_parsers
+    named_parsers = ADAPTERS[record.engine].descriptor.tool_parsers
+    assert named_parsers
+    assert set(named_parsers.values()) <= record.tool_parsers
     assert set(KV_TYPES.get(record.engine, {}).values()) <= record.kv_types
 
 

@@ -79,18 +79,18 @@ def known_options(adapter: ServerAdapter) -> dict[str, Any]:
     return {name: value for name, value in SINGLE.items() if name in rows} | kv
 
 
-def written(launched: LaunchPlan) -> str:
-    (server,) = launched.processes
+def written(launch_plan: LaunchPlan) -> str:
+    (server,) = launch_plan.processes
     env = sorted(f"{name}={value}" for name, value in server.env.items() if name != "PYTHONPATH")
-    files = [f"--- {file.name}\n{file.content.decode()}" for file in launched.files]
+    files = [f"--- {file.name}\n{file.content.decode()}" for file in launch_plan.files]
     return "\n".join([*server.argv, *env, *files]) + "\n"
 
 
 @EACH
 @pytest.mark.parametrize("kind", ["plain", "rich"])
 def test_the_command_line_is_as_it_was_reviewed(adapter: ServerAdapter, kind: str) -> None:
-    launched = plan(adapter, **(known_options(adapter) if kind == "rich" else {}))
-    assert written(launched) == (GOLDEN / f"{adapter.descriptor.id}-{kind}.txt").read_text(encoding="utf-8")
+    launch_plan = plan(adapter, **(known_options(adapter) if kind == "rich" else {}))
+    assert written(launch_plan) == (GOLDEN / f"{adapter.descriptor.id}-{kind}.txt").read_text(encoding="utf-8")
 
 
 @EACH
@@ -112,9 +112,9 @@ def test_reserved_arguments_are_refused_in_every_spelling(adapter: ServerAdapter
         spellings = {flag, f"{flag}=1"}
         if flag.startswith("--"):
             spellings |= {f"--{flag[2:].replace('-', '_')}", flag[:-1] if len(flag) > 5 else flag}
-        for spelling in spellings:
+        for variant_spelling in spellings:
             with pytest.raises(ValueError, match="Roundhouse's to set"):
-                plan(adapter, extra_args=(spelling, "x"))
+                plan(adapter, extra_args=(variant_spelling, "x"))
 
 
 @EACH
@@ -130,12 +130,12 @@ def test_other_arguments_are_passed_on_but_not_what_the_version_lacks(adapter: S
 def test_what_it_can_do_without_is_left_out_with_a_word_and_the_rest_is_refused(adapter: ServerAdapter) -> None:
     argv = set(plan(adapter, context=512).processes[0].argv)
     flags = frozenset(name for row in adapter.flag_table.flags if not row.can_do_without for name in row.names) | argv
-    launched = plan(adapter, installed(adapter, flags), context=512, max_batch_tokens=64)
+    launch_plan = plan(adapter, installed(adapter, flags), context=512, max_batch_tokens=64)
     if adapter is not MLC_LLM:  # its sizes share one flag
-        assert [each.option for each in launched.left_out] == ["max_batch_tokens"]
+        assert [each.option for each in launch_plan.left_out] == ["max_batch_tokens"]
         with pytest.raises(ValueError, match=r"99\.0 has no --\S+, so the length of the context cannot be set\.$"):
             plan(adapter, installed(adapter, frozenset({"--x"})), context=512)
-    assert launched.left_out or adapter is MLC_LLM
+    assert launch_plan.left_out or adapter is MLC_LLM
 
 
 @EACH

@@ -128,7 +128,7 @@ def test_the_llama_cpp_that_comes_along_knows_what_its_table_says() -> None:
     """The library that is here, with its 100 MB, beside names that were read from its sources."""
     installation = EngineInstallation(engine="llama.cpp", version="1", backend="cpu", python=Path(sys.executable))
     support = read("llama.cpp", installation)
-    known = (
+    known_architectures = (
         "llama",
         "qwen2",
         "qwen35moe",
@@ -140,5 +140,9 @@ def test_the_llama_cpp_that_comes_along_knows_what_its_table_says() -> None:
         "granitehybrid",
     )
     tokenizers = ("llama-bpe", "qwen2", "tekken", "kimi-k2", "gpt-4o", "superbpe")
-    assert [name for name in (*known, *tokenizers, "q4_K", "mxfp4", "nvfp4") if not support.has_gguf_name(name)] == []
+    assert [
+        name
+        for name in (*known_architectures, *tokenizers, "q4_K", "mxfp4", "nvfp4")
+        if not support.has_gguf_name(name)
+    ] == []
     assert not support.has_gguf_name("qwen9-hyper")

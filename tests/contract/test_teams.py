@@ -62,9 +62,9 @@ def test_every_computer_is_told_by_which_address_the_others_reach_it() -> None:
 def test_what_a_plan_runs_is_brought_by_the_recipe() -> None:
     (variant,) = read_recipe(ENGINES / "vllm").variants
     names = {Path(step.process.argv[0]).name for step in team_plan("vllm", team("a", "b")).steps}
-    locked = read_recipe(ENGINES / "vllm").lock_of(variant).read_text(encoding="utf-8")
+    lock_text = read_recipe(ENGINES / "vllm").lock_of(variant).read_text(encoding="utf-8")
     assert names == {"ray", "vllm"}
-    assert {name: version_in_lock(locked, name) for name in names} == dict(
+    assert {name: version_in_lock(lock_text, name) for name in names} == dict(
         requirement.split("==") for requirement in variant.requires
     )
 

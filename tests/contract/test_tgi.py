@@ -138,11 +138,11 @@ def test_else_it_says_how_it_would_be_and_fetches_nothing(
     monkeypatch.setenv("PATH", str(tmp_path))
     if script:
         program_in(tmp_path, "docker", script)
-    missing = ADAPTER.probe()
-    assert isinstance(missing, Failure)
-    assert missing.kind is FailureKind.NOT_INSTALLED
-    assert IMAGE in missing.hint
-    assert "roundhouse attach" in missing.hint
+    failure = ADAPTER.probe()
+    assert isinstance(failure, Failure)
+    assert failure.kind is FailureKind.NOT_INSTALLED
+    assert IMAGE in failure.hint
+    assert "roundhouse attach" in failure.hint
 
 
 Start = Callable[..., Worker]

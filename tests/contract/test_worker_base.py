@@ -73,11 +73,11 @@ def test_a_configuration_that_is_none_is_refused(config: str) -> None:
 
 
 def test_the_launch_arrives_and_leaves_the_environment() -> None:
-    left = "[name for name in os.environ if 'ROUNDHOUSE_WORKER' in name]"
-    body = f"worker_base.emit('seen', config=launch.config, key=launch.key, left={left})"
+    code_left = "[name for name in os.environ if 'ROUNDHOUSE_WORKER' in name]"
+    body = f"worker_base.emit('seen', config=launch.config, key=launch.key, left={code_left})"
     with worker(body) as process:
-        seen = json.loads(piped(process.stdout).readline())
-    assert seen == {"event": "seen", "config": {"a": 1}, "key": "secret", "left": []}
+        seen_environment = json.loads(piped(process.stdout).readline())
+    assert seen_environment == {"event": "seen", "config": {"a": 1}, "key": "secret", "left": []}
 
 
 def test_what_a_library_does_to_standard_output_keeps_nothing_back() -> None:

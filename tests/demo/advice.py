@@ -134,10 +134,10 @@ def _list_changes(request: PlanRequest, sums: Estimate) -> list[Counterfactual]:
     counterfactuals = []
     if sums.kv_type == "f16":
         smaller = make_estimate(context=sums.context, slots=sums.slots, kv_type="q8_0")
-        saved = sums.kv.bytes - smaller.kv.bytes
+        saved_bytes = sums.kv.bytes - smaller.kv.bytes
         counterfactuals.append(
             Counterfactual(
-                text=f"With an 8-bit KV cache it takes {_format_gib(saved)} GiB less.", change={"kv_type": "q8_0"}
+                text=f"With an 8-bit KV cache it takes {_format_gib(saved_bytes)} GiB less.", change={"kv_type": "q8_0"}
             )
         )
     if request.context != _TRAINED:

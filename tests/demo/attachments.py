@@ -74,8 +74,8 @@ def draw_picture(sky: str, hill: str) -> bytes:
 
 def upload_replies(*answers: object) -> Callable[[object], object]:
     """Return what is answered to uploads, one after the other."""
-    left = list(answers)
-    return lambda _content: left.pop(0)
+    answers_left = list(answers)
+    return lambda _content: answers_left.pop(0)
 
 
 def file_replies() -> dict[str, object]:

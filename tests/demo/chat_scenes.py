@@ -24,7 +24,7 @@ from tests.demo.tool_scenes import tool_scenes
 
 def chat_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
     """Yield what the chat page shows beside its usual state."""
-    first_start = with_chat(data.gateway_replies(running=[], models=data.MODELS[:1]), summaries=[])
+    first_start = with_chat(data.gateway_replies(statuses=[], models=data.MODELS[:1]), summaries=[])
     yield Scene("chat-new", PageId.CHAT, with_chat(usual))
     yield Scene("chat-first-start", PageId.CHAT, first_start)
     yield Scene("chat-failed", PageId.CHAT, with_chat(much, long_chat.make_failed_chat()), open_chat)
@@ -97,8 +97,8 @@ def choose_models(window: MainWindow, api: DemoApi) -> None:
 def shelf_scenes(usual: Replies) -> Iterator[Scene]:
     """Yield the list with a chat that is pinned, and the trash."""
     first, second, *others = long_chat.make_summaries()
-    pinned = [msgspec.structs.replace(second, is_pinned=True), first, *others]
-    yield Scene("chat-pinned", PageId.CHAT, with_chat(usual, summaries=pinned))
+    pinned_chats = [msgspec.structs.replace(second, is_pinned=True), first, *others]
+    yield Scene("chat-pinned", PageId.CHAT, with_chat(usual, summaries=pinned_chats))
     yield Scene("chat-trash", PageId.CHAT, with_chat(usual), show_trash)
 
 
@@ -123,9 +123,9 @@ def folder_scenes(replies: Replies) -> Iterator[Scene]:
         ("delete", lambda view: view.pane.list_view.folder_delete_requested.emit("f1")),
         ("new-chat", lambda view: view.pane.list_view.folder_chat_requested.emit("f1")),
     ):
-        known = {**with_chat(replies), **folders.folder_replies()}
+        known_replies = {**with_chat(replies), **folders.folder_replies()}
         prepare = partial(show_in_folder, show=show)
-        yield Scene(f"chat-folder-{name}", PageId.CHAT, known, prepare, looks=looks)
+        yield Scene(f"chat-folder-{name}", PageId.CHAT, known_replies, prepare, looks=looks)
 
 
 def open_folder(window: MainWindow, api: DemoApi) -> None:

@@ -459,14 +459,14 @@ QUANTIZE_PLAN = QuantizePlan(
 
 
 def gateway_replies(
-    *, running: list[EngineStatus] | None = None, models: list[ModelInfo] | None = None
+    *, statuses: list[EngineStatus] | None = None, models: list[ModelInfo] | None = None
 ) -> Mapping[str, object]:
     """Return the demo gateway's table of answers."""
     return {
         "GET /status": STATUS,
-        "GET /running": [READY, LOADING] if running is None else running,
+        "GET /running": [READY, LOADING] if statuses is None else statuses,
         "GET /models": MODELS if models is None else models,
-        "GET /memory": MEMORY if running is None else MemoryState(pools=[]),
+        "GET /memory": MEMORY if statuses is None else MemoryState(pools=[]),
         "GET /pause": Pause(),
         "POST /pause": PAUSED,
         "DELETE /pause": None,

@@ -26,10 +26,15 @@ def _gib_bytes(count: float) -> int:
 
 
 def _make_holding(  # noqa: PLR0913 -- a line of a table
-    model: str, title: str, place: str, gib: float, *, drive: str = _HOME, shared: float = 0.0
+    model: str, title: str, place: str, gib: float, *, drive: str = _HOME, shared_bytes: float = 0.0
 ) -> ModelHolding:
     return ModelHolding(
-        model=model, title=title, place=place, drive=drive, size_bytes=_gib_bytes(gib), shared_bytes=_gib_bytes(shared)
+        model=model,
+        title=title,
+        place=place,
+        drive=drive,
+        size_bytes=_gib_bytes(gib),
+        shared_bytes=_gib_bytes(shared_bytes),
     )
 
 
@@ -40,8 +45,8 @@ _HOLDINGS = [
     _make_holding("qwen3-8b-awq", "Qwen3 8B AWQ", _HUB, 5.7),
     _make_holding("gemma-3-12b-it-q4_0", "Gemma 3 12B Instruct", _OWN, 7.5),
     _make_holding("gemma-3-12b-it-q4_k_m", "Gemma 3 12B Instruct", _LM, 6.8),
-    _make_holding("qwen3-8b-q4_k_m", "Qwen3 8B", _OWN, 4.7, shared=4.7),
-    _make_holding("qwen3-8b-q4_k_m@lmstudio", "Qwen3 8B", _LM, 4.7, shared=4.7),
+    _make_holding("qwen3-8b-q4_k_m", "Qwen3 8B", _OWN, 4.7, shared_bytes=4.7),
+    _make_holding("qwen3-8b-q4_k_m@lmstudio", "Qwen3 8B", _LM, 4.7, shared_bytes=4.7),
     _make_holding("mistral-7b-q4_0", "mistral:7b", "Ollama", 3.8),
     _make_holding("llama3.2:3b", "llama3.2:3b", "Ollama", 1.9),
     _make_holding("nomic-embed-text", "nomic-embed-text", "Ollama", 0.26),

@@ -43,14 +43,14 @@ def make_file_chat() -> Chat:
 def document_chat_scenes(replies: Replies) -> Iterator[Scene]:
     """Yield documents in a chat; `replies` are those of a chat page."""
     looks = (*USUAL_LOOKS, SceneLook(is_mirrored=True))
-    known: Replies = {**replies, "GET /chats/c1": make_documents_chat()}
-    yield Scene("chat-sources", PageId.CHAT, known, unfold_sources, looks=looks)
+    known_replies: Replies = {**replies, "GET /chats/c1": make_documents_chat()}
+    yield Scene("chat-sources", PageId.CHAT, known_replies, unfold_sources, looks=looks)
     yield Scene(
         "chat-whole-file", PageId.CHAT, {**replies, "GET /chats/c1": make_file_chat()}, unfold_sources, looks=looks
     )
-    yield Scene("chat-passage", PageId.CHAT, known, open_passage, looks=looks)
-    yield Scene("chat-collections", PageId.CHAT, known, open_collections, looks=looks)
-    yield Scene("chat-collections-none", PageId.CHAT, {**known, "GET /collections": []}, open_collections)
+    yield Scene("chat-passage", PageId.CHAT, known_replies, open_passage, looks=looks)
+    yield Scene("chat-collections", PageId.CHAT, known_replies, open_collections, looks=looks)
+    yield Scene("chat-collections-none", PageId.CHAT, {**known_replies, "GET /collections": []}, open_collections)
 
 
 def document_scenes(usual: Replies) -> Iterator[Scene]:

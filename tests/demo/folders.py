@@ -24,9 +24,9 @@ def folder_replies() -> dict[str, object]:
     chat = msgspec.structs.replace(
         long_chat.make_sample_chat(), folder="f1", system_prompt=SHEDS.system_prompt, model=SHEDS.model
     )
-    tagged = [msgspec.structs.replace(item, tags=["boilers", "1911"]) for item in long_chat.make_summaries()[2:4]]
+    tagged_chats = [msgspec.structs.replace(item, tags=["boilers", "1911"]) for item in long_chat.make_summaries()[2:4]]
     return {
-        "GET /chats": [*tagged, *long_chat.make_summaries()[4:]],
+        "GET /chats": [*tagged_chats, *long_chat.make_summaries()[4:]],
         "GET /chats/folders": [SHEDS, YARDS, LONG],
         "GET /chats/tags": [TagCount(tag="boilers", count=2), TagCount(tag="work", count=1)],
         "GET /chats?limit=60&folder=f1": inside,

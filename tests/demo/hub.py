@@ -162,9 +162,9 @@ def _make_pick(  # noqa: PLR0913, PLR0917 -- a line of a table
     title: str, name: str, good_for: str, size: float, gb: float, rate: float, quality: int, **more: object
 ) -> HubPick:
     card = _make_card(f"Qwen/{title.replace(' ', '-')}", size, gb * 1.1, rate, ["gguf", "mlx", "exl3", "awq"], 0)
-    fits, unchecked = bool(more.pop("fits", True)), bool(more.pop("unchecked", False))
+    fits, is_unchecked = bool(more.pop("fits", True)), bool(more.pop("unchecked", False))
     card = msgspec.structs.replace(
-        card, title=title, fits=fits, download_bytes=round(gb * 1e9), unchecked=unchecked, downloads=0
+        card, title=title, fits=fits, download_bytes=round(gb * 1e9), unchecked=is_unchecked, downloads=0
     )
     licence = str(more.pop("licence", "apache-2.0"))
     fields = {

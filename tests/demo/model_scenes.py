@@ -26,7 +26,7 @@ def model_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
     yield from model_settings_scenes(usual)
     yield Scene("models-attach", page, usual, open_attach_card, looks=USUAL_LOOKS)
     yield Scene("models-correct", page, far, open_correction, looks=USUAL_LOOKS)
-    yield Scene("models-empty", page, data.gateway_replies(running=[], models=[]))
+    yield Scene("models-empty", page, data.gateway_replies(statuses=[], models=[]))
     yield Scene("models-long-names", page, much, looks=(*Scene("", page).looks, *EVERY_LOOK[:3]))
     yield Scene("models-failing", page, much, scroll_down, looks=(*BOTH, *EVERY_LOOK[:3]))
     yield Scene("models-not-found", page, much, search_models)
@@ -142,20 +142,20 @@ _LAYOUT_MS = 100
 def discover_scenes(usual: Replies) -> Iterator[Scene]:
     """Yield what the models page shows of the hub, and of downloads."""
     page = PageId.MODELS
-    coming = {**usual, "GET /downloads": hub.DOWNLOADS}
-    gated = {**usual, "GET /hub/model": hub.GATED, "GET /hub/search": hub.GATED_RESULTS}
+    coming_replies = {**usual, "GET /downloads": hub.DOWNLOADS}
+    gated_replies = {**usual, "GET /hub/model": hub.GATED, "GET /hub/search": hub.GATED_RESULTS}
     offline = {**usual, "GET /hub/search": hub.OFFLINE_RESULTS}
-    yield Scene("models-downloads", page, coming, looks=(*BOTH, *EVERY_LOOK[:3]))
-    yield Scene("discover", page, coming, show_discover(), looks=(*USUAL_LOOKS, SceneLook(is_mirrored=True)))
+    yield Scene("models-downloads", page, coming_replies, looks=(*BOTH, *EVERY_LOOK[:3]))
+    yield Scene("discover", page, coming_replies, show_discover(), looks=(*USUAL_LOOKS, SceneLook(is_mirrored=True)))
     yield Scene(
         "discover-families",
         page,
-        coming,
+        coming_replies,
         unfold_families,
         looks=(*BOTH, *EVERY_LOOK[:3], SceneLook("dark", 200), SceneLook(is_mirrored=True)),
     )
-    failing = {**usual, "GET /hub/search": data.NO_SUCH_MODEL}
-    yield Scene("discover-catalogue", page, failing, show_discover("gemma"), looks=BOTH)
+    failing_replies = {**usual, "GET /hub/search": data.NO_SUCH_MODEL}
+    yield Scene("discover-catalogue", page, failing_replies, show_discover("gemma"), looks=BOTH)
     yield Scene(
         "discover-found",
         page,
@@ -164,7 +164,7 @@ def discover_scenes(usual: Replies) -> Iterator[Scene]:
         looks=(*BOTH, *EVERY_LOOK[:3], SceneLook(is_mirrored=True)),
     )
     yield Scene("discover-sheet", page, usual, show_discover("qwen3", is_open=True), looks=USUAL_LOOKS)
-    yield Scene("discover-gated", page, gated, show_discover("gemma", is_open=True))
+    yield Scene("discover-gated", page, gated_replies, show_discover("gemma", is_open=True))
     yield Scene("discover-offline", page, offline, show_discover("qwen3"), looks=(*BOTH, EVERY_LOOK[2]))
     yield Scene("discover-failed", page, {**usual, "GET /hub/search": data.NO_SUCH_MODEL}, show_discover("qwen3"))
 

@@ -27,8 +27,8 @@ class PseudoLanguage(NullTranslations):
 def disguise(sentence: str) -> str:
     """Return a sentence with accents and in brackets, longer than it was. Placeholders stay as they are."""
     parts = _PLACEHOLDER.split(sentence)
-    accented = "".join(part if _PLACEHOLDER.fullmatch(part) else part.translate(_ACCENTED) for part in parts)
-    missing = round(LONGER * sum(len(part) for part in parts if not _PLACEHOLDER.fullmatch(part))) - 2
-    filler = _FILLER * max(1, missing)
+    accented_text = "".join(part if _PLACEHOLDER.fullmatch(part) else part.translate(_ACCENTED) for part in parts)
+    missing_letters = round(LONGER * sum(len(part) for part in parts if not _PLACEHOLDER.fullmatch(part))) - 2
+    filler = _FILLER * max(1, missing_letters)
     words = [filler[at : at + _WORD] for at in range(0, len(filler), _WORD)]
-    return f"[{accented}{' ' if len(words) > 1 else ''}{' '.join(words)}]"
+    return f"[{accented_text}{' ' if len(words) > 1 else ''}{' '.join(words)}]"

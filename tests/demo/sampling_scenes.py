@@ -42,12 +42,12 @@ def sampling_scenes() -> Iterator[Scene]:
 def sampling_replies(sampling: Sampling, answers: AnswerChoices = THINKING) -> Replies:
     """Return what the gateway answers about a chat with this sampling and a model that can so much."""
     chat = msgspec.structs.replace(long_chat.make_sample_chat(), sampling=sampling)
-    tuned = msgspec.structs.replace(data.TUNED, answers=answers)
+    tuned_settings = msgspec.structs.replace(data.TUNED, answers=answers)
     return {
         **data.gateway_replies(),
         **long_chat.chat_replies(),
         "GET /chats/c1": chat,
-        f"GET /model-settings/{chat.model}": tuned,
+        f"GET /model-settings/{chat.model}": tuned_settings,
     }
 
 

@@ -37,7 +37,7 @@ def all_scenes() -> Iterator[Scene]:
     """Yield everything that is photographed."""
     usual = data.gateway_replies()
     much = data.gateway_replies(
-        running=[data.READY, data.FAILED], models=[*data.MODELS, data.LONG_MODEL, data.RTL_MODEL]
+        statuses=[data.READY, data.FAILED], models=[*data.MODELS, data.LONG_MODEL, data.RTL_MODEL]
     )
     yield from page_scenes(usual, much)
     yield from chat_scenes(usual, much)
@@ -70,12 +70,12 @@ def page_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
 def window_scenes(usual: Replies) -> Iterator[Scene]:
     """Yield what stands around the pages: the palette, toasts, a pause, the questions before the window closes."""
     server, chat = PageId.SERVER, PageId.CHAT
-    draining = msgspec.structs.replace(data.READY, state=EngineState.DRAINING)
-    paused = {**data.gateway_replies(running=[draining]), "GET /pause": data.PAUSED}
+    draining_status = msgspec.structs.replace(data.READY, state=EngineState.DRAINING)
+    paused_replies = {**data.gateway_replies(statuses=[draining_status]), "GET /pause": data.PAUSED}
     looks = (*BOTH, *EVERY_LOOK[:3], SceneLook(is_mirrored=True))
     yield Scene("palette", chat, with_chat(usual), open_palette)
     yield Scene("toast", PageId.MODELS, usual, show_toast)
-    yield Scene("paused", chat, with_chat(paused), looks=looks)
+    yield Scene("paused", chat, with_chat(paused_replies), looks=looks)
     yield Scene("closing", chat, with_chat(usual), lambda window, _: make_quit_flow(window).may_close(), looks=looks)
     yield Scene("quitting", server, usual, lambda window, _: make_quit_flow(window).quit(), looks=looks)
     yield Scene("focus", server, usual, press_tab)

@@ -90,13 +90,13 @@ def _play_scene(window: MainWindow, api: DemoApi, scene: Scene) -> None:
 
 
 def _scene_settings(scene: Scene, look: SceneLook) -> list[SettingInfo]:
-    forced: dict[str, SettingValue] = {
+    forced_settings: dict[str, SettingValue] = {
         "window.theme": look.mode,
         "window.scale": look.percent,
         "window.reduce_motion": True,
     }
     rows = cast("list[SettingInfo]", scene.replies.get("GET /settings", data.default_settings()))
-    return [msgspec.structs.replace(row, value=forced.get(row.name, row.value)) for row in rows]
+    return [msgspec.structs.replace(row, value=forced_settings.get(row.name, row.value)) for row in rows]
 
 
 def _settle_events() -> None:

@@ -25,18 +25,18 @@ from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Replies, Scene,
 
 def server_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
     """Yield what the server page shows beside its usual state."""
-    page, mended = PageId.SERVER, data.gateway_replies(running=[data.REMEDIED, data.READY])
-    mending = data.gateway_replies(running=[data.status_with_remedies()])
-    yield Scene("server-idle", page, data.gateway_replies(running=[], models=[]))
+    page, mended_replies = PageId.SERVER, data.gateway_replies(statuses=[data.REMEDIED, data.READY])
+    mending_replies = data.gateway_replies(statuses=[data.status_with_remedies()])
+    yield Scene("server-idle", page, data.gateway_replies(statuses=[], models=[]))
     yield Scene("server-failing", page, much, unfold_cause)
-    yield Scene("server-mending", page, mending, show_first, looks=USUAL_LOOKS)
-    yield Scene("server-mended", page, mended, show_first, looks=USUAL_LOOKS)
+    yield Scene("server-mending", page, mending_replies, show_first, looks=USUAL_LOOKS)
+    yield Scene("server-mended", page, mended_replies, show_first, looks=USUAL_LOOKS)
     yield Scene("server-request", page, usual, unfold_request, looks=USUAL_LOOKS)
     yield Scene("server-log", page, much, scroll_down)
     yield Scene("server-keys", page, usual, make_key, looks=USUAL_LOOKS)
-    limited = {**usual, "GET /keys": data.LIMITED_KEYS}
-    yield Scene("server-key-limits", page, limited, edit_key, looks=USUAL_LOOKS)
-    yield Scene("server-key-usage", page, limited, show_key_usage, looks=USUAL_LOOKS)
+    limited_replies = {**usual, "GET /keys": data.LIMITED_KEYS}
+    yield Scene("server-key-limits", page, limited_replies, edit_key, looks=USUAL_LOOKS)
+    yield Scene("server-key-usage", page, limited_replies, show_key_usage, looks=USUAL_LOOKS)
     yield Scene("server-no-keys", page, {**usual, "GET /keys": []}, show_keys)
     yield Scene("server-fleet", page, {**usual, "GET /fleets": [data.FLEET]}, show_fleets, looks=USUAL_LOOKS)
     yield Scene("server-open", page, data.network_replies(), show_keys)

@@ -128,11 +128,11 @@ def connection_scenes(usual: Replies) -> Iterator[Scene]:
     page, nothing = PageId.CONNECTIONS, ConnectionList(offline=False, connections=[])
     is_on = [data.with_value(row, True) if row.name == OFFLINE else row for row in data.default_settings()]  # noqa: FBT003 -- a setting's value
     refusals = [connection for connection in connections.CONNECTIONS if connection.refused]
-    refused = ConnectionList(offline=True, connections=refusals)
+    refused_list = ConnectionList(offline=True, connections=refusals)
     yield Scene(
         "settings-network",
         PageId.SETTINGS,
         act=lambda window, _api: window.shell.request_task(PageId.SETTINGS, OFFLINE),
     )
     yield Scene("connections-empty", page, {**usual, "GET /connections": nothing})
-    yield Scene("connections-kept-back", page, {**usual, "GET /settings": is_on, "GET /connections": refused})
+    yield Scene("connections-kept-back", page, {**usual, "GET /settings": is_on, "GET /connections": refused_list})

@@ -33,7 +33,7 @@ def speech_scenes() -> Iterator[Scene]:
     """Yield them."""
     replies: Replies = {**data.gateway_replies(), **long_chat.chat_replies()}
     looks = (*USUAL_LOOKS, SceneLook(is_mirrored=True))
-    attached = replace(
+    attached_model = replace(
         data.MODELS[0],
         name="whisper",
         title="Whisper",
@@ -45,7 +45,7 @@ def speech_scenes() -> Iterator[Scene]:
     yield Scene(
         "chat-dictation",
         PageId.CHAT,
-        {**replies, "GET /models": [*data.MODELS, attached]},
+        {**replies, "GET /models": [*data.MODELS, attached_model]},
         begin_dictation,
         looks=looks,
     )
@@ -70,7 +70,7 @@ def begin_dictation(window: MainWindow, api: DemoApi) -> None:
 def read_aloud(window: MainWindow, api: DemoApi) -> None:
     """Read the last answer, its row shown."""
     page = open_sample(window, api)
-    reading = page.model.reading
-    reading.message = "a2"
-    reading.changed.emit()
+    read_aloud = page.model.reading
+    read_aloud.message = "a2"
+    read_aloud.changed.emit()
     page.conversation_view.transcript.setFocus(Qt.FocusReason.TabFocusReason)

@@ -60,9 +60,9 @@ def make_tool_chat(*, is_waiting: bool) -> Chat:
             1, _BEFORE + _BETWEEN, calls=calls, status=MessageStatus.GENERATING, timings=None, reasoning=""
         )
     else:
-        written = msgspec.structs.replace(calls[-1], state=ToolCallState.ANSWERED, result="Written.", seconds=0.1)
+        written_call = msgspec.structs.replace(calls[-1], state=ToolCallState.ANSWERED, result="Written.", seconds=0.1)
         rest = "\n\nYour train leaves at 07:28 tomorrow; it is in `trip.md` now."
-        answer = long_chat.make_answer(1, _BEFORE + _BETWEEN + rest, calls=[*calls[:-1], written], reasoning="")
+        answer = long_chat.make_answer(1, _BEFORE + _BETWEEN + rest, calls=[*calls[:-1], written_call], reasoning="")
     chat = long_chat.make_chat([question, answer], title="Train to Vienna")
     return msgspec.structs.replace(chat, tools=TOOLS)
 
@@ -83,17 +83,17 @@ def make_drawn_chat() -> Chat:
 def tool_scenes(replies: Replies) -> Iterator[Scene]:
     """Yield the calls of an answer and the card of tools; `replies` are those of a chat page."""
     looks = (*USUAL_LOOKS, SceneLook(is_mirrored=True))
-    known: Replies = {**replies, "GET /mcp/servers": SERVERS}
-    waiting: Replies = {**known, "GET /chats/c1": make_tool_chat(is_waiting=True)}
-    done: Replies = {**known, "GET /chats/c1": make_tool_chat(is_waiting=False)}
-    yield Scene("chat-tool-waits", PageId.CHAT, waiting, open_tool_chat, looks=looks)
-    yield Scene("chat-tool-calls", PageId.CHAT, done, unfold_call, looks=looks)
-    guide: Replies = {**known, "GET /chats/c1": make_guide_chat()}
+    known_replies: Replies = {**replies, "GET /mcp/servers": SERVERS}
+    waiting_replies: Replies = {**known_replies, "GET /chats/c1": make_tool_chat(is_waiting=True)}
+    done_replies: Replies = {**known_replies, "GET /chats/c1": make_tool_chat(is_waiting=False)}
+    yield Scene("chat-tool-waits", PageId.CHAT, waiting_replies, open_tool_chat, looks=looks)
+    yield Scene("chat-tool-calls", PageId.CHAT, done_replies, unfold_call, looks=looks)
+    guide: Replies = {**known_replies, "GET /chats/c1": make_guide_chat()}
     yield Scene("chat-guide", PageId.CHAT, guide, open_tool_chat, looks=looks)
-    drawn: Replies = {**known, **file_replies(), "GET /chats/c1": make_drawn_chat()}
-    yield Scene("chat-drawn-picture", PageId.CHAT, drawn, open_drawn_chat, looks=looks)
-    yield Scene("chat-tools", PageId.CHAT, done, open_tools, looks=looks)
-    yield Scene("chat-tools-none", PageId.CHAT, {**known, "GET /mcp/servers": []}, open_tools)
+    drawn_replies: Replies = {**known_replies, **file_replies(), "GET /chats/c1": make_drawn_chat()}
+    yield Scene("chat-drawn-picture", PageId.CHAT, drawn_replies, open_drawn_chat, looks=looks)
+    yield Scene("chat-tools", PageId.CHAT, done_replies, open_tools, looks=looks)
+    yield Scene("chat-tools-none", PageId.CHAT, {**known_replies, "GET /mcp/servers": []}, open_tools)
 
 
 def open_tool_chat(window: MainWindow, api: DemoApi) -> None:

@@ -38,11 +38,13 @@ class ServedGuide(NamedTuple):
     def load(self, paths: Paths, engine: str, *options: str) -> None:
         """Tune the model for the engine, and load it by the plan."""
         shutil.copytree(RESOURCES / "guide" / "hf", paths.models / MODEL, dirs_exist_ok=True)
-        chosen = ("--engine", engine, "--context", str(CONTEXT), "--slots", "4", *options)
-        tuned = self.roundhouse("tune", MODEL, *chosen, within_s=WITHIN_S)
-        assert not tuned.returncode, tuned.stdout + tuned.stderr
-        loaded = self.roundhouse("load", MODEL, within_s=WITHIN_S)
-        assert not loaded.returncode, loaded.stdout + loaded.stderr + self.roundhouse("logs", MODEL).stdout
+        tune_options = ("--engine", engine, "--context", str(CONTEXT), "--slots", "4", *options)
+        tune_result = self.roundhouse("tune", MODEL, *tune_options, within_s=WITHIN_S)
+        assert not tune_result.returncode, tune_result.stdout + tune_result.stderr
+        load_result = self.roundhouse("load", MODEL, within_s=WITHIN_S)
+        assert not load_result.returncode, (
+            load_result.stdout + load_result.stderr + self.roundhouse("logs", MODEL).stdout
+        )
 
     def unload(self) -> None:
         """End the engine, whatever it does."""

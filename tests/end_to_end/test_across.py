@@ -56,8 +56,8 @@ def machines(
         for name, command, address in zip(("lap", "desk"), networks, addresses, strict=True)
     ]
     lap, desk = pair
-    done = lap.run("engines", "install", "llama.cpp", "--variant", "rpc", within_s=COMPILING_S, outside=True)
-    assert done.returncode == 0, done.stderr
+    result = lap.run("engines", "install", "llama.cpp", "--variant", "rpc", within_s=COMPILING_S, outside=True)
+    assert result.returncode == 0, result.stderr
     lap.run("down", outside=True)
     for machine in pair:
         machine.start()
@@ -83,8 +83,8 @@ def copy_engine(lap: Machine, desk: Machine) -> None:
 
 
 def load_over_both(lap: Machine) -> None:
-    done = lap.run("load", "spread", "--across", "desk", "--context", CONTEXT)
-    assert done.returncode == 0, done.stderr
+    result = lap.run("load", "spread", "--across", "desk", "--context", CONTEXT)
+    assert result.returncode == 0, result.stderr
 
 
 def test_a_model_is_planned_loaded_and_answers_over_two(machines: tuple[Machine, Machine]) -> None:

@@ -32,9 +32,9 @@ def workstation(tmp_path: Path) -> str:
 
 
 def run_json(roundhouse: Roundhouse, *arguments: str, within_s: float = 90) -> Any:  # noqa: ANN401 -- JSON
-    done = roundhouse(*arguments, "--json", within_s=within_s)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    result = roundhouse(*arguments, "--json", within_s=within_s)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
 
 
 def test_an_estimate_has_the_documented_names(roundhouse: Roundhouse) -> None:
@@ -94,8 +94,8 @@ def test_a_plan_is_what_is_loaded_and_what_runs(roundhouse: Roundhouse, client: 
         assert plan["kv_type"] == status.kv_type == "q8_0"
         assert any(reason["source"] == "settings" for reason in plan["reasons"])
         (step,) = run_json(roundhouse, "engines", "plan", "guide", "--engine", "llama.cpp")["engine_plan"]["steps"]
-        started = json.loads(step["env"]["ROUNDHOUSE_WORKER_CONFIG"])
-        assert (started["context"], started["slots"], started["kv_type"]) == (1024, 3, "q8_0")
+        worker_config = json.loads(step["env"]["ROUNDHOUSE_WORKER_CONFIG"])
+        assert (worker_config["context"], worker_config["slots"], worker_config["kv_type"]) == (1024, 3, "q8_0")
     finally:
         client.post("/model-settings", SetModel(model="guide"), ModelSettings)
         client.post("/unload", UnloadModel(model="guide"), EngineStatus)
@@ -111,8 +111,8 @@ def test_a_plan_for_another_machine(roundhouse: Roundhouse, workstation: str) ->
 def test_a_saved_machine_can_be_planned_for(roundhouse: Roundhouse, tmp_path: Path) -> None:
     file = tmp_path / "machine.json"
     file.write_text(roundhouse("machine", "--json").stdout)
-    here, saved = run_json(roundhouse, "plan"), run_json(roundhouse, "plan", "--machine", str(file))
-    assert {plan["engine"] for plan in saved["plans"]} == {plan["engine"] for plan in here["plans"]}
+    here, saved_plan = run_json(roundhouse, "plan"), run_json(roundhouse, "plan", "--machine", str(file))
+    assert {plan["engine"] for plan in saved_plan["plans"]} == {plan["engine"] for plan in here["plans"]}
 
 
 @pytest.mark.parametrize(
@@ -124,26 +124,26 @@ def test_a_saved_machine_can_be_planned_for(roundhouse: Roundhouse, tmp_path: Pa
     ],
 )
 def test_what_cannot_be_answered_is_said(roundhouse: Roundhouse, arguments: tuple[str, ...], code: str) -> None:
-    done = roundhouse(*arguments, "--json")
-    assert done.returncode == 2
-    assert json.loads(done.stdout)["error"]["code"] == code
+    result = roundhouse(*arguments, "--json")
+    assert result.returncode == 2
+    assert json.loads(result.stdout)["error"]["code"] == code
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"os": "templeos"}', '{"ram_gb": "much"}', "[]"])
 def test_a_machine_that_is_none_is_refused(roundhouse: Roundhouse, tmp_path: Path, content: str) -> None:
     file = tmp_path / "machine.json"
     file.write_text(content)
-    done = roundhouse("plan", "--machine", str(file), "--json")
-    assert done.returncode == 2
-    assert json.loads(done.stdout)["error"]["code"] == "machine_invalid"
+    result = roundhouse("plan", "--machine", str(file), "--json")
+    assert result.returncode == 2
+    assert json.loads(result.stdout)["error"]["code"] == "machine_invalid"
 
 
 def test_a_damaged_file_is_refused(roundhouse: Roundhouse, tmp_path: Path) -> None:
     file = tmp_path / "broken.gguf"
     file.write_bytes(b"GGUF" + bytes(20))
-    done = roundhouse("estimate", str(file), "--json")
-    assert done.returncode == 2
-    assert json.loads(done.stdout)["error"]["code"] in {"model_corrupt", "model_unsupported"}
+    result = roundhouse("estimate", str(file), "--json")
+    assert result.returncode == 2
+    assert json.loads(result.stdout)["error"]["code"] in {"model_corrupt", "model_unsupported"}
 
 
 def test_text_for_people(roundhouse: Roundhouse, workstation: str) -> None:

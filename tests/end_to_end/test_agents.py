@@ -44,8 +44,8 @@ _WITHIN_S = 300.0
 def environment_for(path: str, person: Path, project: Path) -> dict[str, str]:
     """Return the environment of somebody who has no settings yet and works in `project`."""
     theirs = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_HOME"))}
-    kept = {name: os.environ[name] for name in ("ROUNDHOUSE_HOME",)}
-    return {**theirs, **kept, "PATH": path, "HOME": str(person), "PWD": str(project), "IS_SANDBOX": "1"}
+    kept_variables = {name: os.environ[name] for name in ("ROUNDHOUSE_HOME",)}
+    return {**theirs, **kept_variables, "PATH": path, "HOME": str(person), "PWD": str(project), "IS_SANDBOX": "1"}
 
 
 def model_name(agent: Agent, folder: Path) -> str:
@@ -76,7 +76,7 @@ def run_agent(
     environment = environment_for(search_path(), person, project)
     if home is not None:
         environment["ROUNDHOUSE_HOME"] = str(home)
-    done = subprocess.run(
+    process = subprocess.run(
         module_command("app.cli", "launch", agent.tool, name, "--", *agent.arguments),
         env={**environment, "PYTHONPATH": str(Path(__file__).parents[2])},
         cwd=project,
@@ -86,7 +86,7 @@ def run_agent(
         timeout=_WITHIN_S,
         check=False,
     )
-    return AgentRun(done.returncode, done.stdout + done.stderr, person, project)
+    return AgentRun(process.returncode, process.stdout + process.stderr, person, project)
 
 
 def expect_file(run: AgentRun) -> None:
@@ -126,9 +126,9 @@ def _compare_transcript(agent: Agent, recorder: RequestRecorder, model: str) -> 
     transcript = make_transcript(agent.tool, agent.package, agent.version, recorder.exchanges, model)
     if is_recording():
         write_transcript(transcript)
-    known = read_transcript(agent.tool)
-    assert (known.package, known.version) == (agent.package, agent.version)
-    assert {_kind_of(each) for each in transcript.requests} <= {_kind_of(each) for each in known.requests}
+    known_transcript = read_transcript(agent.tool)
+    assert (known_transcript.package, known_transcript.version) == (agent.package, agent.version)
+    assert {_kind_of(each) for each in transcript.requests} <= {_kind_of(each) for each in known_transcript.requests}
 
 
 def _kind_of(request: ClientRequest) -> tuple[object, ...]:
@@ -136,13 +136,13 @@ def _kind_of(request: ClientRequest) -> tuple[object, ...]:
     return request.method, request.path, request.status, request.content_type, fields
 
 
-def _compare_prompt(sent: ToolPrompt) -> None:
+def _compare_prompt(prompt: ToolPrompt) -> None:
     """Fail where what is told of an agent's prompts is no longer so; print what is."""
-    print(sent)  # noqa: T201 -- to be copied to app.core.tool_prompts
-    known = find_tool_prompt(sent.tool)
-    assert known is not None
+    print(prompt)  # noqa: T201 -- to be copied to app.core.tool_prompts
+    known_prompt = find_tool_prompt(prompt.tool)
+    assert known_prompt is not None
     for name in ("prompt_bytes", "tools", "tool_bytes"):
-        assert getattr(known, name) == pytest.approx(getattr(sent, name), rel=_SIZES_DIFFER, abs=400), name
+        assert getattr(known_prompt, name) == pytest.approx(getattr(prompt, name), rel=_SIZES_DIFFER, abs=400), name
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.tool)

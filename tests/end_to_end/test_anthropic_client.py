@@ -42,14 +42,14 @@ def models(client: GatewayClient, home: Paths) -> None:
 
 @pytest.fixture
 def api(client: GatewayClient) -> Iterator[Anthropic]:
-    with Anthropic(base_url=client.gateway.url, api_key="any", max_retries=0, timeout=60) as made:
-        yield made
+    with Anthropic(base_url=client.gateway.url, api_key="any", max_retries=0, timeout=60) as client_api:
+        yield client_api
 
 
 @pytest.fixture
 async def async_api(client: GatewayClient) -> AsyncIterator[AsyncAnthropic]:
-    async with AsyncAnthropic(base_url=client.gateway.url, api_key="any", max_retries=0, timeout=60) as made:
-        yield made
+    async with AsyncAnthropic(base_url=client.gateway.url, api_key="any", max_retries=0, timeout=60) as client_api:
+        yield client_api
 
 
 def test_a_whole_answer(api: Anthropic) -> None:
@@ -116,17 +116,17 @@ def test_each_block_of_a_stream_ends_before_the_next_begins(api: Anthropic, wish
     events = events_of(api, wishes)
     kinds = [event.type for event in events]
     assert (kinds[0], kinds[-2:]) == ("message_start", ["message_delta", "message_stop"])
-    open_index, begun = None, 0
+    open_index, begun_count = None, 0
     for event in events:
         if event.type == "content_block_start":
-            assert (open_index, event.index) == (None, begun)
-            open_index, begun = event.index, begun + 1
+            assert (open_index, event.index) == (None, begun_count)
+            open_index, begun_count = event.index, begun_count + 1
         elif event.type == "content_block_delta":
             assert event.index == open_index
         elif event.type == "content_block_stop":
             assert event.index == open_index
             open_index = None
-    assert (open_index, begun > 1) == (None, True)
+    assert (open_index, begun_count > 1) == (None, True)
 
 
 def test_thinking_is_signed_before_it_ends(api: Anthropic) -> None:
@@ -210,15 +210,15 @@ def test_system_turns_anywhere_reach_the_model(api: Anthropic) -> None:
 
 
 async def test_counts_match_what_is_read(async_api: AsyncAnthropic) -> None:
-    counted = await async_api.messages.count_tokens(model="agent", messages=ASKED, tools=[WEATHER])
+    token_count = await async_api.messages.count_tokens(model="agent", messages=ASKED, tools=[WEATHER])
     reply = await async_api.messages.create(model="agent", messages=ASKED, tools=[WEATHER], max_tokens=1)
-    assert counted.input_tokens == reply.usage.input_tokens + (reply.usage.cache_read_input_tokens or 0)
+    assert token_count.input_tokens == reply.usage.input_tokens + (reply.usage.cache_read_input_tokens or 0)
 
 
 def test_names_of_anthropics_models_are_answered_by_the_one_in_use(api: Anthropic) -> None:
-    for used in ("agent", "counts"):
-        api.messages.create(model=used, max_tokens=1, messages=ASKED)
-        assert api.messages.create(model="claude-opus-4-8", max_tokens=1, messages=ASKED).model == used
+    for used_model in ("agent", "counts"):
+        api.messages.create(model=used_model, max_tokens=1, messages=ASKED)
+        assert api.messages.create(model="claude-opus-4-8", max_tokens=1, messages=ASKED).model == used_model
 
 
 def test_a_request_as_claude_code_sends_it(api: Anthropic) -> None:

@@ -153,8 +153,8 @@ def test_an_embedder_there_embeds_here_for_openais_and_ollamas_clients(
 def test_attaching_all_of_it_gives_each_a_name_that_nobody_has(
     client: GatewayClient, far: GatewayClient, key: str
 ) -> None:
-    added = client.post("/attached", AttachEndpoint(url=far.gateway.url, key=key), list[ModelInfo])
-    assert sorted(model.name for model in added) == ["guide@127.0.0.1", "labse"]
+    attached_models = client.post("/attached", AttachEndpoint(url=far.gateway.url, key=key), list[ModelInfo])
+    assert sorted(model.name for model in attached_models) == ["guide@127.0.0.1", "labse"]
     again = client.post("/attached", AttachEndpoint(url=far.gateway.url + "/v1/", key=key), list[ModelInfo])
     assert sorted(model.name for model in again) == ["guide@127.0.0.1", "labse"], "attached anew they keep their names"
     client.delete("/attached/labse")
@@ -166,9 +166,9 @@ def test_attaching_all_of_it_gives_each_a_name_that_nobody_has(
 
 
 def test_the_key_is_in_one_private_file_and_nowhere_else(home: Paths, distant: str, key: str) -> None:
-    holding = [file for file, content in contents_below(home.data.parent).items() if key.encode() in content]
-    assert [file.suffix for file in holding] == [".key"]
-    assert stat.S_IMODE(holding[0].stat().st_mode) == 0o600
+    holding_files = [file for file, content in contents_below(home.data.parent).items() if key.encode() in content]
+    assert [file.suffix for file in holding_files] == [".key"]
+    assert stat.S_IMODE(holding_files[0].stat().st_mode) == 0o600
     assert distant
 
 
@@ -206,12 +206,12 @@ def test_what_cannot_be_attached_is_said(client: GatewayClient, far: GatewayClie
 def test_the_commands_do_it_without_the_key_on_the_line(
     roundhouse: Roundhouse, far: GatewayClient, key: str, client: GatewayClient
 ) -> None:
-    added = roundhouse(
+    attach_result = roundhouse(
         "attach", far.gateway.url, "--name", "by-hand", "--model", "guide", "--key-stdin", stdin=key + "\n"
     )
-    assert added.stdout == "by-hand was added, from Roundhouse.\n", added.stderr
-    assert "unencrypted" in added.stderr
-    assert key not in added.stdout + added.stderr
+    assert attach_result.stdout == "by-hand was added, from Roundhouse.\n", attach_result.stderr
+    assert "unencrypted" in attach_result.stderr
+    assert key not in attach_result.stdout + attach_result.stderr
     listing = roundhouse("attach", "list", "--json")
     assert "by-hand" in [endpoint["name"] for endpoint in json.loads(listing.stdout)["attached"]]
     assert key not in listing.stdout
@@ -220,8 +220,8 @@ def test_the_commands_do_it_without_the_key_on_the_line(
     assert "chat, vision" in roundhouse("attach", "list").stdout
     assert "chat, vision" in roundhouse("show", "by-hand").stdout
     assert roundhouse("attach", "by-hand", "--can", "auto", "--context", "0").returncode == 0
-    done = roundhouse("run", "by-hand", "What is Roundhouse?", "--temperature", "0")
-    assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
+    result = roundhouse("run", "by-hand", "What is Roundhouse?", "--temperature", "0")
+    assert (result.returncode, bool(result.stdout)) == (0, True), result.stderr
     assert roundhouse("detach", "by-hand").stdout == "by-hand is no longer attached.\n"
     environ = {"ROUNDHOUSE_ATTACH_KEY": key}
     assert roundhouse("attach", far.gateway.url, "--name", "by-env", "--model", "guide", env=environ).returncode == 0
@@ -230,8 +230,8 @@ def test_the_commands_do_it_without_the_key_on_the_line(
 
 
 def test_a_key_that_is_taken_back_is_told_in_each_dialects_form(client: GatewayClient, far: GatewayClient) -> None:
-    made = far.post("/keys", NewKey(name="brief"), KeyWithSecret).key
-    body = AttachEndpoint(url=far.gateway.url, name="brief", key=made, models=["guide"])
+    secret = far.post("/keys", NewKey(name="brief"), KeyWithSecret).key
+    body = AttachEndpoint(url=far.gateway.url, name="brief", key=secret, models=["guide"])
     client.post("/attached", body, list[ModelInfo])
     far.delete("/keys/brief")
     with (

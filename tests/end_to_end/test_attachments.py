@@ -26,9 +26,9 @@ TEXT = "The roundhouse of Bern has a turntable, and keeps forty locomotives dry.
 
 
 def prompt_tokens(roundhouse: Roundhouse, *arguments: str) -> int:
-    done = roundhouse("run", "guide", "--json", "--max-tokens", "2", *arguments, "What is in it?")
-    assert done.returncode == 0, done.stderr
-    return int(json.loads(done.stdout)["answer"]["timings"]["prompt_tokens"])
+    result = roundhouse("run", "guide", "--json", "--max-tokens", "2", *arguments, "What is in it?")
+    assert result.returncode == 0, result.stderr
+    return int(json.loads(result.stdout)["answer"]["timings"]["prompt_tokens"])
 
 
 def test_the_command_line_sends_files_along(roundhouse: Roundhouse, client: GatewayClient, tmp_path: Path) -> None:
@@ -40,21 +40,21 @@ def test_the_command_line_sends_files_along(roundhouse: Roundhouse, client: Gate
 def test_the_command_line_says_what_is_wrong_with_a_file(
     roundhouse: Roundhouse, client: GatewayClient, tmp_path: Path
 ) -> None:
-    broken, missing, picture = tmp_path / "a.pdf", tmp_path / "none.txt", tmp_path / "a.png"
-    broken.write_bytes(b"%PDF-1.4 nothing")
+    broken_file, missing_file, picture = tmp_path / "a.pdf", tmp_path / "none.txt", tmp_path / "a.png"
+    broken_file.write_bytes(b"%PDF-1.4 nothing")
     stream = io.BytesIO()
     Image.new("RGB", (9, 9)).save(stream, "PNG")
     picture.write_bytes(stream.getvalue())
     for arguments, words in (
-        (("--file", str(broken)), "a.pdf: This PDF is damaged"),
-        (("--file", str(missing)), "cannot be read"),
+        (("--file", str(broken_file)), "a.pdf: This PDF is damaged"),
+        (("--file", str(missing_file)), "cannot be read"),
         (("--file", str(picture)), "cannot see pictures"),
         (("--image", str(picture)), "cannot see pictures"),
     ):
-        done = roundhouse("run", "guide", *arguments, "What is it?")
-        assert done.returncode != 0
-        assert words in done.stderr
-        assert not done.stdout
+        result = roundhouse("run", "guide", *arguments, "What is it?")
+        assert result.returncode != 0
+        assert words in result.stderr
+        assert not result.stdout
 
 
 def picture_of(color: str) -> bytes:
@@ -141,9 +141,9 @@ def test_a_model_that_hears_transcribes_for_openais_client(client: GatewayClient
 def answer(client: GatewayClient, chat: Chat, new: NewTurn) -> Message:
     turn = client.post(f"/chats/{chat.id}/turns", new, Turn)
     events = client.stream_events(f"/chats/{chat.id}/answers/{turn.answer.id}", AnswerEvent, timeout_s=60)
-    done = next(event for event in events if isinstance(event, AnswerDone))
-    assert done.message.status == "complete", done.message.error
-    return done.message
+    last_event = next(event for event in events if isinstance(event, AnswerDone))
+    assert last_event.message.status == "complete", last_event.message.error
+    return last_event.message
 
 
 def test_a_chat_is_answered_about_a_file(client: GatewayClient) -> None:

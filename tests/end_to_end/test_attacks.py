@@ -121,8 +121,8 @@ def test_hostile_fields_on_native_routes(client: GatewayClient, home: Paths) -> 
     TinyLlama().write(home.models / "native.gguf")
     before = client.post("/load", LoadModel(model="native"), EngineStatus)
     for fields in HOSTILE:
-        asking = {"model": "native", "prompt": "Hi", "n_predict": 2, "max_tokens": 2, **fields}
-        status, text = send_request(client, "/v1/completions", asking)
+        request_body = {"model": "native", "prompt": "Hi", "n_predict": 2, "max_tokens": 2, **fields}
+        status, text = send_request(client, "/v1/completions", request_body)
         assert status in {200, 400}, (fields, text)
     after = client.post("/load", LoadModel(model="native"), EngineStatus)
     assert (after.pid, after.restarts) == (before.pid, 0)
@@ -134,10 +134,10 @@ def test_an_engine_reached_past_the_gateway(client: GatewayClient, path: str) ->
     status = client.post("/load", LoadModel(model="guide"), EngineStatus)
     assert status.pid is not None
     family = [psutil.Process(status.pid), *psutil.Process(status.pid).children(recursive=True)]
-    listening = [
+    listeners = [
         end.laddr for process in family for end in process.net_connections("inet") if end.status == psutil.CONN_LISTEN
     ]
-    assert listening
-    assert {end.ip for end in listening} == {"127.0.0.1"}
-    for end in listening:
+    assert listeners
+    assert {end.ip for end in listeners} == {"127.0.0.1"}
+    for end in listeners:
         assert send_request(client, path, {"prompt": "Hi", "content": "Hi"}, port=end.port)[0] in {401, 403, 404}

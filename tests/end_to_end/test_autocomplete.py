@@ -35,8 +35,8 @@ def chosen(client: GatewayClient, home: Paths) -> None:
 
 @pytest.fixture
 def http(client: GatewayClient) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=client.gateway.url, timeout=60) as made:
-        yield made
+    with httpx.Client(base_url=client.gateway.url, timeout=60) as http_client:
+        yield http_client
 
 
 def answer(http: httpx.Client, path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401 -- any JSON
@@ -70,15 +70,17 @@ def test_the_model_that_was_chosen_is_loaded_and_has_room(client: GatewayClient)
 def test_a_base_model_without_a_template_completes_code(client: GatewayClient, http: httpx.Client) -> None:
     models = {model.name: model for model in client.get("/models", list[ModelInfo])}
     assert "infill" in models["base"].capabilities
-    filled = answer(http, "/infill", {"model": "base", "input_prefix": BEFORE, "input_suffix": AFTER, "n_predict": 9})
-    assert filled["content"] == "return one"
+    filled_text = answer(
+        http, "/infill", {"model": "base", "input_prefix": BEFORE, "input_suffix": AFTER, "n_predict": 9}
+    )
+    assert filled_text["content"] == "return one"
 
 
 @pytest.mark.parametrize("name", ["talker", "nobody"])
 def test_a_model_that_knows_no_gap_is_refused(client: GatewayClient, name: str) -> None:
-    with pytest.raises(RoundhouseError) as refused:
+    with pytest.raises(RoundhouseError) as error:
         client.post("/autocomplete", ChooseAutocomplete(model=name), Autocomplete)
-    assert refused.value.code == ("model_cannot" if name == "talker" else "model_not_found")
+    assert error.value.code == ("model_cannot" if name == "talker" else "model_not_found")
     assert client.get("/autocomplete", Autocomplete).model == "completer"
 
 
@@ -89,8 +91,8 @@ def test_llama_vim_and_llama_vscode_are_answered_by_it_without_a_name(http: http
     ahead = {"id_slot": 0, "input_prefix": "", "input_suffix": "", "input_extra": extra, "prompt": "", "n_predict": 0}
     answer(http, "/infill", {**ahead, "samplers": [], "cache_prompt": True, "t_max_predict_ms": 1})
     body = {**ahead, "input_prefix": "def one():\n", "input_suffix": AFTER, "prompt": "    ", "n_predict": 9}
-    sampled = {"top_k": 40, "top_p": 0.99, "samplers": ["top_k", "top_p", "infill"], "stream": False}
-    assert answer(http, "/infill", {**body, **sampled, "t_max_prompt_ms": 500})["content"] == "return one"
+    sampling_fields = {"top_k": 40, "top_p": 0.99, "samplers": ["top_k", "top_p", "infill"], "stream": False}
+    assert answer(http, "/infill", {**body, **sampling_fields, "t_max_prompt_ms": 500})["content"] == "return one"
 
 
 def test_zed_has_its_own_prompt_completed_in_both_dialects(http: httpx.Client) -> None:

@@ -26,9 +26,9 @@ def test_machine_shows_facts_with_sources_and_a_choice(roundhouse: Roundhouse) -
     text = roundhouse("machine", "--sources").stdout
     assert "Memory" in text
     assert "measured]" in text
-    found = json.loads(roundhouse("machine", "--json").stdout)["machine"]
-    assert found["choice"]["engine"] == "llama.cpp"
-    assert found["memory"]["total"]["value"] > 0
+    machine = json.loads(roundhouse("machine", "--json").stdout)["machine"]
+    assert machine["choice"]["engine"] == "llama.cpp"
+    assert machine["memory"]["total"]["value"] > 0
 
 
 def test_list_has_the_guide_labelled(roundhouse: Roundhouse) -> None:
@@ -37,27 +37,27 @@ def test_list_has_the_guide_labelled(roundhouse: Roundhouse) -> None:
 
 
 def test_run_answers_and_says_what_it_cost(roundhouse: Roundhouse) -> None:
-    done = roundhouse("run", "guide", "What is Roundhouse?", "--temperature", "0")
-    assert done.returncode == 0, done.stderr
-    assert "Roundhouse" in done.stdout
-    assert "to the first token" in done.stderr
+    result = roundhouse("run", "guide", "What is Roundhouse?", "--temperature", "0")
+    assert result.returncode == 0, result.stderr
+    assert "Roundhouse" in result.stdout
+    assert "to the first token" in result.stderr
 
 
 def test_run_reads_standard_input_and_prints_json(roundhouse: Roundhouse) -> None:
-    done = roundhouse("run", "guide", "--json", "--temperature", "0", stdin="What is a KV cache?")
-    said = json.loads(done.stdout)["answer"]
-    assert said["model"] == "guide"
-    assert said["content"]
-    assert said["timings"]["completion_tokens"] > 0
+    result = roundhouse("run", "guide", "--json", "--temperature", "0", stdin="What is a KV cache?")
+    answer = json.loads(result.stdout)["answer"]
+    assert answer["model"] == "guide"
+    assert answer["content"]
+    assert answer["timings"]["completion_tokens"] > 0
 
 
 def test_ps_load_logs_unload(roundhouse: Roundhouse) -> None:
-    loaded = json.loads(roundhouse("load", "guide", "--json").stdout)["engine"]
-    assert (loaded["state"], loaded["model"]) == ("ready", "guide")
+    loaded_engine = json.loads(roundhouse("load", "guide", "--json").stdout)["engine"]
+    assert (loaded_engine["state"], loaded_engine["model"]) == ("ready", "guide")
     assert "guide" in roundhouse("ps").stdout
     assert roundhouse("logs", "guide", "--tail", "50").stdout.strip()
     assert "unloaded" in roundhouse("unload", "guide").stdout
-    assert json.loads(roundhouse("ps", "--json").stdout)["running"] in ([], [{**loaded, "state": "stopped"}])
+    assert json.loads(roundhouse("ps", "--json").stdout)["running"] in ([], [{**loaded_engine, "state": "stopped"}])
 
 
 def test_run_takes_a_model_as_it_was_loaded(roundhouse: Roundhouse) -> None:
@@ -70,26 +70,26 @@ def test_run_takes_a_model_as_it_was_loaded(roundhouse: Roundhouse) -> None:
 
 def test_settings_show_change_reset_and_refuse(roundhouse: Roundhouse) -> None:
     assert "gateway.port" in roundhouse("settings").stdout
-    changed = json.loads(roundhouse("settings", "window.scale", "120", "--json").stdout)["setting"]
-    assert (changed["value"], changed["source"]) == (120, "file")
+    changed_setting = json.loads(roundhouse("settings", "window.scale", "120", "--json").stdout)["setting"]
+    assert (changed_setting["value"], changed_setting["source"]) == (120, "file")
     assert "window.scale = 100" in roundhouse("settings", "window.scale", "--reset").stdout
-    refused = roundhouse("settings", "window.scale", "900")
-    assert refused.returncode == 2
-    assert "between 80 and 200" in refused.stderr
+    refusal = roundhouse("settings", "window.scale", "900")
+    assert refusal.returncode == 2
+    assert "between 80 and 200" in refusal.stderr
 
 
 def test_unknown_model_names_the_ones_that_exist(roundhouse: Roundhouse) -> None:
-    done = roundhouse("run", "no-such-model", "hi")
-    assert done.returncode == 2
-    assert "no-such-model" in done.stderr
-    assert "guide" in done.stderr
+    result = roundhouse("run", "no-such-model", "hi")
+    assert result.returncode == 2
+    assert "no-such-model" in result.stderr
+    assert "guide" in result.stderr
 
 
 def test_a_broken_file_is_said_to_be_broken(roundhouse: Roundhouse, broken_gguf: Path) -> None:
-    done = roundhouse("run", str(broken_gguf), "hi")
-    assert done.returncode in {1, 2}
-    assert "Traceback" not in done.stderr
-    assert done.stderr.strip()
+    result = roundhouse("run", str(broken_gguf), "hi")
+    assert result.returncode in {1, 2}
+    assert "Traceback" not in result.stderr
+    assert result.stderr.strip()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
@@ -101,18 +101,18 @@ def test_after_kill_9_nothing_is_left_and_the_next_start_works(roundhouse: Round
     wait_until(lambda: not exists(engine))
     assert find_running_gateway(home) is None
     assert roundhouse("run", "guide", "--temperature", "0", "hello").returncode == 0
-    found = read_port_file(home.port_file)
-    assert found is not None
-    assert found.pid != gateway.pid
+    port_info = read_port_file(home.port_file)
+    assert port_info is not None
+    assert port_info.pid != gateway.pid
 
 
 def test_without_a_display_the_bare_command_does_the_whole_job_and_ends(roundhouse: Roundhouse) -> None:
     roundhouse("down")
-    done = roundhouse(env={"DISPLAY": "", "WAYLAND_DISPLAY": ""})
-    assert done.returncode == 0, done.stderr
+    result = roundhouse(env={"DISPLAY": "", "WAYLAND_DISPLAY": ""})
+    assert result.returncode == 0, result.stderr
     for word in ("Processor", "because", "Guide", "tok/s", "Endpoint"):
-        assert word in done.stdout
-    assert "no display" in done.stderr
+        assert word in result.stdout
+    assert "no display" in result.stderr
     wait_until(lambda: roundhouse("status").returncode == 1)
 
 
@@ -125,8 +125,8 @@ def exists(pid: int) -> bool:
 def test_an_alias_answers_and_can_be_taken_back(roundhouse: Roundhouse) -> None:
     assert roundhouse("alias", "gpt-*", "guide").stdout == "guide answers to gpt-*.\n"
     assert "gpt-*" in roundhouse("alias", "list").stdout
-    done = roundhouse("run", "gpt-5", "What is Roundhouse?", "--temperature", "0")
-    assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
+    result = roundhouse("run", "gpt-5", "What is Roundhouse?", "--temperature", "0")
+    assert (result.returncode, bool(result.stdout)) == (0, True), result.stderr
     assert "no longer an alias" in roundhouse("alias", "remove", "gpt-*").stdout
     assert "gpt-*=guide" not in json.loads(roundhouse("alias", "--json").stdout)["aliases"]
     assert roundhouse("alias", "guide", "auto").returncode == 2, "a model's own name always means that model"
@@ -135,7 +135,7 @@ def test_an_alias_answers_and_can_be_taken_back(roundhouse: Roundhouse) -> None:
 
 
 def test_an_engine_that_is_not_installed_from_here_says_how_to_get_it(roundhouse: Roundhouse) -> None:
-    done = roundhouse("engines", "install", "tensorrt-llm")
-    assert done.returncode == 2
-    assert "`trtllm-serve` is on the PATH" in done.stderr
-    assert "roundhouse attach" in done.stderr
+    result = roundhouse("engines", "install", "tensorrt-llm")
+    assert result.returncode == 2
+    assert "`trtllm-serve` is on the PATH" in result.stderr
+    assert "roundhouse attach" in result.stderr

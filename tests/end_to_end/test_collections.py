@@ -28,8 +28,8 @@ def test_a_collection_is_made_shown_searched_brought_up_to_date_and_removed(
 ) -> None:
     roundhouse("collections", "remove", "docs")  # of a test before
     assert "There are no collections" in roundhouse("collections").stdout
-    added = json.loads(roundhouse("collections", "add", "docs", str(folder), "--json").stdout)["collection"]
-    assert (added["files"], added["passages"], added["stage"]) == (2, 2, "ready")
+    collection = json.loads(roundhouse("collections", "add", "docs", str(folder), "--json").stdout)["collection"]
+    assert (collection["files"], collection["passages"], collection["stage"]) == (2, 2, "ready")
 
     hit = roundhouse("collections", "search", "docs", "which", "locomotive")
     assert (hit.returncode, "trains.md (Trains)" in hit.stdout, "\x1b[2J" in hit.stdout) == (0, True, False)
@@ -99,7 +99,7 @@ def rank(home: Paths, model: str, passages: list[dict[str, str]]) -> list[float]
     ],
 )
 def test_what_cannot_be_done_is_a_sentence(roundhouse: Roundhouse, arguments: tuple[str, ...], sentence: str) -> None:
-    done = roundhouse("collections", *arguments)
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
+    result = roundhouse("collections", *arguments)
+    assert result.returncode == 2
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr

@@ -60,9 +60,9 @@ def test_a_draft_writes_ahead_and_changes_nothing(tiny: Path, folder: Path) -> N
     with closing(started(tiny)) as worker:
         alone = written(worker)["choices"][0]["message"]["content"]
     with closing(started(tiny, draft=Draft(path=smaller, tokens=4))) as worker:
-        drafted = written(worker)
-    assert drafted["choices"][0]["message"]["content"] == alone
-    assert drafted["timings"]["draft_n"] > 0
+        drafted_text = written(worker)
+    assert drafted_text["choices"][0]["message"]["content"] == alone
+    assert drafted_text["timings"]["draft_n"] > 0
 
 
 def test_a_lora_adapter_changes_what_is_written(tiny: Path, folder: Path) -> None:

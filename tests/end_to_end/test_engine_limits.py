@@ -40,9 +40,9 @@ class HastyAdapter(LlamaCppAdapter):
 @pytest.fixture
 async def supervisor(tmp_path: Path) -> AsyncIterator[Supervisor]:
     folders = SupervisorFolders(records=tmp_path / "records", logs=tmp_path / "logs", scratch=tmp_path / "scratch")
-    made = Supervisor({"llama.cpp": HastyAdapter()}, folders, SupervisorPolicy(), lambda _event: None)
-    yield made
-    await made.close()
+    new_supervisor = Supervisor({"llama.cpp": HastyAdapter()}, folders, SupervisorPolicy(), lambda _event: None)
+    yield new_supervisor
+    await new_supervisor.close()
 
 
 GUIDE = LoadRequest(
@@ -65,7 +65,7 @@ async def test_a_stopped_engine_is_replaced_for_who_waits(
                 assert await supervisor.is_answering(later) is True
                 return later.status.pid
 
-        waiting = asyncio.create_task(wait_for_slot())
+        waiter = asyncio.create_task(wait_for_slot())
         first.suspend()
         await until(lambda: first.status() == psutil.STATUS_STOPPED)  # its threads stop one after another
         assert await supervisor.is_answering(lease) is False
@@ -73,7 +73,7 @@ async def test_a_stopped_engine_is_replaced_for_who_waits(
         verdict = await lease.wait_for_verdict()
     assert isinstance(verdict, EngineFailed)
     assert verdict.code == "unresponsive"
-    assert await waiting not in {None, first.pid}
+    assert await waiter not in {None, first.pid}
     assert "is restarted" in caplog.text
 
 
@@ -88,7 +88,7 @@ async def test_an_engine_with_a_task_without_end_does_not_answer_though_it_says_
             async with http.post(url, data=json.dumps(body), headers=headers) as reply:
                 await reply.read()
 
-        asking = asyncio.create_task(ask())
+        question = asyncio.create_task(ask())
 
         async def is_stuck() -> bool:
             return await supervisor.is_answering(lease) is False
@@ -96,8 +96,8 @@ async def test_an_engine_with_a_task_without_end_does_not_answer_though_it_says_
         await until(is_stuck)
         async with http.get(f"{lease.base_url}/health") as reply:
             assert reply.status == 200
-        assert not asking.done()
-        asking.cancel()
+        assert not question.done()
+        question.cancel()
 
 
 def data_limit(pid: int | None) -> int:
@@ -115,6 +115,6 @@ async def test_an_engine_on_the_processor_has_as_much_memory_as_it_needs_and_no_
     async with supervisor.lease(request("enough", 64 << 20)) as lease:
         assert data_limit(lease.status.pid) == (64 << 20) + OVERHEAD
         assert await supervisor.is_answering(lease) is True
-    with pytest.raises(EngineFailed) as caught:
+    with pytest.raises(EngineFailed) as error:
         await supervisor.ensure_ready(request("too little", (64 << 20) - OVERHEAD))
-    assert caught.value.code == "out_of_memory"
+    assert error.value.code == "out_of_memory"

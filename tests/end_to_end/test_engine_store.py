@@ -20,8 +20,8 @@ COMPILING_S = 1700
 
 
 def run_engines(roundhouse: Roundhouse, *arguments: str, within_s: float = 90) -> Any:  # noqa: ANN401 -- any JSON
-    done = roundhouse("engines", *arguments, "--json", within_s=within_s)
-    return json.loads(done.stdout)
+    result = roundhouse("engines", *arguments, "--json", within_s=within_s)
+    return json.loads(result.stdout)
 
 
 def versions(roundhouse: Roundhouse, engine: str) -> dict[str, Any]:
@@ -50,11 +50,11 @@ def test_a_second_llama_cpp_is_installed_proved_used_and_removed(roundhouse: Rou
     assert "Guide" in roundhouse("run", "guide", "--temperature", "0", "hello").stdout
     assert roundhouse("engines", "remove", "llama.cpp", name).returncode == 2, "a model runs on it"
 
-    refused = roundhouse(
+    refusal = roundhouse(
         "engines", "install", "llama.cpp", "--variant", "cpu", "--channel", "latest", "--version", OTHER
     )
-    assert refused.returncode == 1
-    assert "its test failed" in refused.stderr
+    assert refusal.returncode == 1
+    assert "its test failed" in refusal.stderr
     assert versions(roundhouse, "llama.cpp")[name]["is_current"]
     assert "Guide" in roundhouse("run", "guide", "--temperature", "0", "hello").stdout
 

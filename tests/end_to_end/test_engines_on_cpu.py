@@ -93,9 +93,9 @@ def test_probabilities_need_no_compiler(api: openai.OpenAI) -> None:
 
 
 def test_a_prompt_too_long_is_said_in_openai_s_words(api: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError) as caught:
+    with pytest.raises(openai.BadRequestError) as error:
         ask(api, messages=[{"role": "user", "content": "a b " * 9000}])
-    assert caught.value.code == "context_length_exceeded"
+    assert error.value.code == "context_length_exceeded"
 
 
 def test_a_call_that_must_be_made_has_what_its_tool_requires(api: openai.OpenAI) -> None:

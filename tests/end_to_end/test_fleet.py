@@ -59,8 +59,8 @@ def replicas() -> Iterator[list[Worker]]:
 
 
 def install(roundhouse: Roundhouse, router: str) -> None:
-    done = roundhouse("engines", "install", router, within_s=300)
-    assert done.returncode == 0, done.stderr
+    result = roundhouse("engines", "install", router, within_s=300)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.fixture(scope="module")
@@ -137,11 +137,11 @@ def freeze(replica: Worker) -> None:
 def test_nothing_is_lost_or_answered_twice_while_replicas_come_and_go(
     fleet_client: GatewayClient, replicas: list[Worker]
 ) -> None:
-    first, frozen, killed = replicas
+    first, frozen_replica, killed_replica = replicas
     serve_over(fleet_client, replicas)
     events: list[Callable[[], object]] = [
-        killed.process.kill,
-        lambda: freeze(frozen),
+        killed_replica.process.kill,
+        lambda: freeze(frozen_replica),
         lambda: replicas.append(start_replica()),
         lambda: serve_over(fleet_client, replicas),
         lambda: serve_over(fleet_client, [replica for replica in replicas if replica is not first]),
@@ -186,8 +186,8 @@ def test_vllm_router_answers_while_a_replica_is_killed_and_another_taken_out(
 ) -> None:
     install(roundhouse, "vllm-router")
     serve_over(client, replicas, router="vllm-router")
-    left = replicas[1:]
-    events = [replicas[2].process.kill, lambda: serve_over(client, left, router="vllm-router")]
+    replicas_left = replicas[1:]
+    events = [replicas[2].process.kill, lambda: serve_over(client, replicas_left, router="vllm-router")]
     outcomes = chat_through(client, events, 100)
     assert outcomes["lost"] == outcomes["twice"] == 0
     assert outcomes["error"] <= AT_ONCE
@@ -197,19 +197,19 @@ def share_of_cached_tokens(client: GatewayClient, label: str) -> float:
     """Lead twelve conversations of six turns, four at a time; return what share of their prompts was in the cache."""
     with ThreadPoolExecutor(4) as pool:
         counts = list(pool.map(lambda number: lead_conversation(client, f"{label} {number}"), range(12)))
-    return sum(cached for cached, _ in counts) / sum(prompt for _, prompt in counts)
+    return sum(cached_tokens for cached_tokens, _ in counts) / sum(prompt for _, prompt in counts)
 
 
 def lead_conversation(client: GatewayClient, label: str) -> tuple[int, int]:
     messages = [{"role": "system", "content": f"{label}: " + " ".join(f"{label} rule {rule}." for rule in range(20))}]
-    cached = prompt = 0
+    cached_tokens = prompt = 0
     for turn in range(6):
         messages.append({"role": "user", "content": f"Turn {turn}: what is GGUF?"})
         answer = chat(client, messages).json()
         messages.append(answer["choices"][0]["message"])
-        cached += answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+        cached_tokens += answer["usage"]["prompt_tokens_details"]["cached_tokens"]
         prompt += answer["usage"]["prompt_tokens"]
-    return cached, prompt
+    return cached_tokens, prompt
 
 
 def test_conversations_find_their_prefix_more_often_than_in_turns(

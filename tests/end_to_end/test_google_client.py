@@ -28,8 +28,8 @@ def models(client: GatewayClient, home: Paths) -> None:
 @pytest.fixture(params=["v1", "v1beta"])
 def api(client: GatewayClient, request: pytest.FixtureRequest) -> Iterator[genai.Client]:
     options = types.HttpOptions(base_url=client.gateway.url, api_version=request.param, timeout=60_000)
-    with genai.Client(api_key="any", http_options=options) as made:
-        yield made
+    with genai.Client(api_key="any", http_options=options) as client_api:
+        yield client_api
 
 
 def certain(**more: object) -> types.GenerateContentConfig:

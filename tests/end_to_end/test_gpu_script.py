@@ -44,8 +44,8 @@ def test_nothing_is_begun_without_time_and_a_failure_stops_nothing() -> None:
     def end_at_once(_machine: parts.Machine) -> parts.PartResult:
         raise EngineEnded("ended with code 1: no kernel image")
 
-    tried = [("a", end_at_once), ("b", lambda _: parts.PartResult(name="b", state="ran"))]
-    results = list(parts.run_parts(make_machine(), tried))
+    tried_parts = [("a", end_at_once), ("b", lambda _: parts.PartResult(name="b", state="ran"))]
+    results = list(parts.run_parts(make_machine(), tried_parts))
     assert [result.state for result in results] == ["failed", "ran"]
     assert "no kernel image" in results[0].sentence
 
@@ -93,9 +93,9 @@ def test_an_engine_is_started_by_its_plan_asked_and_timed() -> None:
 def test_an_engine_that_ends_says_its_last_words(tmp_path: Path) -> None:
     installation = ADAPTER.probe()
     assert isinstance(installation, EngineInstallation)
-    broken = tmp_path / "broken.gguf"
-    broken.write_bytes(b"GGUF")
-    source = ModelSource(name="guide", path=broken, format=ModelFormat.GGUF)
+    broken_file = tmp_path / "broken.gguf"
+    broken_file.write_bytes(b"GGUF")
+    source = ModelSource(name="guide", path=broken_file, format=ModelFormat.GGUF)
     with pytest.raises(EngineEnded, match="ended with code"):
         ask_engine(ADAPTER, installation, source, LaunchOptions(context=512, slots=1), PATIENCE_S)
 
@@ -103,10 +103,10 @@ def test_an_engine_that_ends_says_its_last_words(tmp_path: Path) -> None:
 async def test_energy_is_measured_idle_and_busy_by_the_benchmarks_child(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(pynvml.__file__).parent))
     intervals = await energy.measure_cards(0.1, [sys.executable, "-c", ""])
-    counted = [part for part in intervals if part.card == pynvml.UUIDS[0]]
-    assert [part.name for part in counted] == ["idle", "busy", "idle again"]
-    assert [part.joules for part in counted] == [7.0, 7.0, 7.0]
-    assert all("by NVML" in part.line for part in counted)
+    counted_parts = [part for part in intervals if part.card == pynvml.UUIDS[0]]
+    assert [part.name for part in counted_parts] == ["idle", "busy", "idle again"]
+    assert [part.joules for part in counted_parts] == [7.0, 7.0, 7.0]
+    assert all("by NVML" in part.line for part in counted_parts)
 
 
 def test_a_card_is_believed_only_if_it_uses_more_busy_than_idle() -> None:

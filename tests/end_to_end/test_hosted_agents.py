@@ -103,12 +103,14 @@ def test_an_agent_edits_a_file_once_it_is_allowed_and_shows_the_change_before(
         path = f"/agents/sessions/{session.id}"
         assert name in wait_for(service, session, AgentState.READY).session.version
         service.post(f"{path}/prompts", AgentPromptText(text=f"Write {FILE} that says {CONTENT}."), AgentSession)
-        asking = wait_for(service, session, AgentState.ASKING).entries
-        question = next(entry for entry in asking if isinstance(entry, AgentPermission))
+        asking_entries = wait_for(service, session, AgentState.ASKING).entries
+        question = next(entry for entry in asking_entries if isinstance(entry, AgentPermission))
         assert (question.title[: len(title)], question.kind) == (title, kind)
         if kind == "edit":
-            shown = [entry.diffs for entry in asking if isinstance(entry, (AgentPermission, AgentToolCall))]
-            assert [diff.diff.splitlines()[-1] for diffs in shown for diff in diffs][-1] == f"+{CONTENT}"
+            shown_diffs = [
+                entry.diffs for entry in asking_entries if isinstance(entry, (AgentPermission, AgentToolCall))
+            ]
+            assert [diff.diff.splitlines()[-1] for diffs in shown_diffs for diff in diffs][-1] == f"+{CONTENT}"
         assert (file.read_text(encoding="utf-8") if file.exists() else None) == before
         once = next(option.id for option in question.options if option.kind is AgentOptionKind.ALLOW_ONCE)
         service.post(f"{path}/permissions/{question.id}", DecideAgentPermission(option=once), AgentSession)

@@ -60,16 +60,16 @@ def test_anthropics_client_with_a_key_and_without(url: str, key: str) -> None:
 
 
 def test_the_command_line_needs_no_key(url: str, roundhouse: Roundhouse) -> None:
-    done = roundhouse("run", "guide", "--temperature", "0", "hello", "--max-tokens", "8")
+    result = roundhouse("run", "guide", "--temperature", "0", "hello", "--max-tokens", "8")
     assert url
-    assert (done.returncode, bool(done.stdout.strip())) == (0, True), done.stderr
+    assert (result.returncode, bool(result.stdout.strip())) == (0, True), result.stderr
 
 
 def test_no_file_holds_the_key(url: str, key: str, home: Paths) -> None:
     assert url
-    written = contents_below(home.data.parent)
-    assert home.keys_file in written
-    assert [file for file, content in written.items() if key.encode() in content] == []
+    written_files = contents_below(home.data.parent)
+    assert home.keys_file in written_files
+    assert [file for file, content in written_files.items() if key.encode() in content] == []
 
 
 def test_no_key_can_tell_from_the_cache_what_another_asked(

@@ -79,11 +79,11 @@ def test_nobody_gets_in_without_the_key(running: Worker, path: str) -> None:
 
 
 def test_a_taken_port_is_named(installation: EngineInstallation) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with socket.socket() as taken_socket:
+        taken_socket.bind(("127.0.0.1", 0))
+        taken_socket.listen()
         with closing(
-            Worker(GUIDE, OPTIONS, port=taken.getsockname()[1], engine=Engine(ADAPTER, installation))
+            Worker(GUIDE, OPTIONS, port=taken_socket.getsockname()[1], engine=Engine(ADAPTER, installation))
         ) as worker:
             assert worker.ended().kind is FailureKind.PORT_IN_USE
 

@@ -22,8 +22,8 @@ SAME = {"temperature": 0}
 
 @pytest.fixture
 def api(client: GatewayClient) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=client.gateway.url, timeout=60) as made:
-        yield made
+    with httpx.Client(base_url=client.gateway.url, timeout=60) as http_client:
+        yield http_client
 
 
 def posted(api: httpx.Client, path: str, **document: object) -> dict[str, Any]:
@@ -40,10 +40,10 @@ def streamed(api: httpx.Client, path: str, **document: object) -> list[dict[str,
 
 
 def test_load_look_and_unload(api: httpx.Client) -> None:
-    loaded = posted(api, "/api/v1/models/load", context_length=1024, echo_load_config=True)
-    assert (loaded["status"], loaded["type"], loaded["instance_id"]) == ("loaded", "llm", "guide")
-    assert loaded["load_time_seconds"] > 0
-    assert loaded["load_config"]["context_length"] == 1024
+    loaded_model = posted(api, "/api/v1/models/load", context_length=1024, echo_load_config=True)
+    assert (loaded_model["status"], loaded_model["type"], loaded_model["instance_id"]) == ("loaded", "llm", "guide")
+    assert loaded_model["load_time_seconds"] > 0
+    assert loaded_model["load_config"]["context_length"] == 1024
     card = api.get("/api/v0/models/guide").json()
     assert (card["state"], card["loaded_context_length"], card["type"]) == ("loaded", 1024, "llm")
     assert (card["publisher"], card["arch"], card["quantization"]) == ("roundhouse", "llama", "Q8_0")

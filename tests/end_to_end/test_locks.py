@@ -60,7 +60,7 @@ def test_a_lock_still_resolves_where_its_recipe_says(
 ) -> None:
     uv = uv_program()
     assert uv is not None
-    done = subprocess.run(
+    result = subprocess.run(
         [
             *(str(uv), "pip", "install", "--dry-run", "--no-config", "--python", sys.executable),
             *("--require-hashes", "--requirement", str(recipe.lock_of(variant))),
@@ -74,6 +74,6 @@ def test_a_lock_still_resolves_where_its_recipe_says(
         stdin=subprocess.DEVNULL,
         env={**os.environ, "MACOSX_DEPLOYMENT_TARGET": MACOS},
     )
-    if done.returncode and PYTORCH in done.stderr and any(words in done.stderr.lower() for words in NO_NETWORK):
+    if result.returncode and PYTORCH in result.stderr and any(words in result.stderr.lower() for words in NO_NETWORK):
         pytest.skip(f"{PYTORCH} cannot be reached")
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr

@@ -76,7 +76,7 @@ async def test_an_agent_asks_and_sees_what_is_loaded(client: GatewayClient) -> N
         assert cost.text
         assert cost.completion_tokens == 8
         state = msgspec.convert((await agent.call_tool("status", {})).structured_content, ServiceStatus)
-        assert [(loaded.model, loaded.state) for loaded in state.loaded] == [("guide", "ready")]
+        assert [(loaded_model.model, loaded_model.state) for loaded_model in state.loaded] == [("guide", "ready")]
         assert state.endpoint == client.gateway.url
         assert not (await agent.call_tool("unload", {"model": "guide"})).is_error
 
@@ -144,14 +144,14 @@ async def test_over_http_nobody_else_gets_in(client: GatewayClient, address: str
         async with httpx2.AsyncClient(headers=headers) as http:
             reply = await http.post(address, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         assert reply.status_code == status, (headers, reply.text)
-    assert key.name in {known.name for known in client.get("/keys", list[KeyInfo])}
+    assert key.name in {known_key.name for known_key in client.get("/keys", list[KeyInfo])}
 
 
 def test_a_port_that_is_taken_is_a_sentence(client: GatewayClient) -> None:
     port = client.gateway.url.rpartition(":")[2]
-    done = subprocess.run(
+    result = subprocess.run(
         module_command("app.cli", "mcp", "serve", "--http", port), capture_output=True, text=True, check=False
     )
-    assert done.returncode == 1
-    assert f"Port {port} cannot be used" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert result.returncode == 1
+    assert f"Port {port} cannot be used" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -38,8 +38,8 @@ def test_a_server_is_added_listed_allowed_called_and_removed(roundhouse: Roundho
     assert "blocked" in roundhouse("mcp", "block", "fake", "die").stdout
     listing = roundhouse("mcp", "list")
     assert ("fake" in listing.stdout, "ready" in listing.stdout, "secret" in listing.stdout) == (True, True, False)
-    called = roundhouse("mcp", "call", "fake", "echo", '{"text": "\\u001b[2Jhello"}')
-    assert (called.returncode, called.stdout.strip()) == (0, "hello"), "control sequences reach no terminal"
+    call_result = roundhouse("mcp", "call", "fake", "echo", '{"text": "\\u001b[2Jhello"}')
+    assert (call_result.returncode, call_result.stdout.strip()) == (0, "hello"), "control sequences reach no terminal"
     assert roundhouse("mcp", "call", "fake", "fail").returncode == 1
 
 
@@ -57,23 +57,23 @@ def test_a_server_is_added_listed_allowed_called_and_removed(roundhouse: Roundho
 )
 def test_what_cannot_be_done_is_a_sentence(roundhouse: Roundhouse, arguments: tuple[str, ...], sentence: str) -> None:
     roundhouse("mcp", "add", "fake", "--", *SERVER)
-    done = roundhouse("mcp", *arguments)
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
+    result = roundhouse("mcp", *arguments)
+    assert result.returncode == 2
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_a_model_calls_only_what_was_allowed(roundhouse: Roundhouse, home: Paths) -> None:
     ScriptedLlama(CALL).write(home.models / "caller.gguf")
     roundhouse("mcp", "add", "fake", "--", *SERVER)
     roundhouse("mcp", "ask", "fake", "echo")
-    refused = roundhouse("run", "caller", "--mcp", "fake", stdin="Say hello")
-    assert "Not called, since nobody can be asked" in refused.stderr
-    assert "Answered after" not in refused.stderr
+    refusal = roundhouse("run", "caller", "--mcp", "fake", stdin="Say hello")
+    assert "Not called, since nobody can be asked" in refusal.stderr
+    assert "Answered after" not in refusal.stderr
     roundhouse("mcp", "allow", "fake", "echo")
-    allowed = roundhouse("run", "caller", "--mcp", "fake", stdin="Say hello")
-    assert 'fake: echo {"text": "hello"}' in allowed.stderr
-    assert "Answered after" in allowed.stderr
+    allowed_run = roundhouse("run", "caller", "--mcp", "fake", stdin="Say hello")
+    assert 'fake: echo {"text": "hello"}' in allowed_run.stderr
+    assert "Answered after" in allowed_run.stderr
 
 
 def test_a_chat_calls_tools_with_the_real_engine(roundhouse: Roundhouse, client: GatewayClient, home: Paths) -> None:
@@ -98,9 +98,9 @@ def test_a_chat_is_begun_with_tools_in_the_terminal(roundhouse: Roundhouse, home
     roundhouse("mcp", "add", "fake", "--", *SERVER)
     roundhouse("mcp", "tools", "fake")
     roundhouse("mcp", "ask", "fake", "echo")
-    done = roundhouse("chats", "new", "Say hello", "--model", "caller", "--mcp", "fake", "--title", "Tools")
-    assert "Not called, since nobody can be asked: roundhouse mcp allow fake echo" in done.stderr
-    assert 'fake: echo {"text": "hello"}' in done.stderr
+    result = roundhouse("chats", "new", "Say hello", "--model", "caller", "--mcp", "fake", "--title", "Tools")
+    assert "Not called, since nobody can be asked: roundhouse mcp allow fake echo" in result.stderr
+    assert 'fake: echo {"text": "hello"}' in result.stderr
     assert "There is no MCP server 'nobody'" in roundhouse("chats", "ask", "Tools", "Hm?", "--mcp", "nobody").stderr
 
 
@@ -113,14 +113,14 @@ def test_a_server_is_signed_in_to_from_the_terminal(roundhouse: Roundhouse) -> N
                 break
             time.sleep(0.05)
         roundhouse("mcp", "add", "guarded", "--url", f"http://127.0.0.1:{port}/mcp")
-        refused = roundhouse("mcp", "tools", "guarded")
-        assert "guarded asks you to sign in" in refused.stderr
+        refusal = roundhouse("mcp", "tools", "guarded")
+        assert "guarded asks you to sign in" in refusal.stderr
         page = json.loads(roundhouse("mcp", "list", "--json").stdout)["servers"]
         (address,) = [mcp_server["sign_in_url"] for mcp_server in page if mcp_server["name"] == "guarded"]
         with urllib.request.urlopen(address) as reply:  # noqa: S310 -- of our own server
             assert b"You are signed in" in reply.read()
-        done = roundhouse("mcp", "sign-in", "guarded", "--no-browser")
-        assert (done.returncode, "ready" in done.stdout) == (0, True)
+        result = roundhouse("mcp", "sign-in", "guarded", "--no-browser")
+        assert (result.returncode, "ready" in result.stdout) == (0, True)
         assert roundhouse("mcp", "call", "guarded", "whoami").stdout.strip() == "a friend"
     finally:
         server.kill()

@@ -94,10 +94,10 @@ def test_nobody_gets_in_without_the_key(running: Worker, path: str) -> None:
 
 
 def test_a_taken_port_is_named(start: Start) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        with closing(start(port=taken.getsockname()[1])) as worker:
+    with socket.socket() as taken_socket:
+        taken_socket.bind(("127.0.0.1", 0))
+        taken_socket.listen()
+        with closing(start(port=taken_socket.getsockname()[1])) as worker:
             assert worker.ended().kind is FailureKind.PORT_IN_USE
 
 

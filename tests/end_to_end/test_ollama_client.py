@@ -45,14 +45,14 @@ def noise(home: Paths) -> str:
 
 @pytest.fixture
 def api(client: GatewayClient) -> Iterator[ollama.Client]:
-    with ollama.Client(host=client.gateway.url, timeout=60) as made:
-        yield made
+    with ollama.Client(host=client.gateway.url, timeout=60) as client_api:
+        yield client_api
 
 
 @pytest.fixture
 async def async_api(client: GatewayClient) -> AsyncIterator[ollama.AsyncClient]:
-    async with ollama.AsyncClient(host=client.gateway.url, timeout=60) as made:
-        yield made
+    async with ollama.AsyncClient(host=client.gateway.url, timeout=60) as client_api:
+        yield client_api
 
 
 def statuses(client: GatewayClient) -> list[EngineStatus]:
@@ -89,10 +89,10 @@ def test_a_stream_says_the_same_as_the_whole(api: ollama.Client) -> None:
 
 def test_generate_with_a_system_prompt_streams_too(api: ollama.Client) -> None:
     whole = api.generate(MODEL, "What is GGUF?", system="Be brief.", options=SAME)
-    streamed = list(api.generate(MODEL, "What is GGUF?", system="Be brief.", options=SAME, stream=True))
-    assert "".join(chunk.response or "" for chunk in streamed) == whole.response
+    streamed_parts = list(api.generate(MODEL, "What is GGUF?", system="Be brief.", options=SAME, stream=True))
+    assert "".join(chunk.response or "" for chunk in streamed_parts) == whole.response
     assert whole.response
-    assert streamed[-1].done_reason == whole.done_reason
+    assert streamed_parts[-1].done_reason == whole.done_reason
 
 
 def test_a_raw_prompt_goes_without_the_template(api: ollama.Client) -> None:
@@ -163,20 +163,20 @@ def test_pulling_what_is_here_succeeds_and_what_is_not_fails(api: ollama.Client)
 
 def test_keep_alive_loads_keeps_and_unloads(api: ollama.Client, client: GatewayClient) -> None:
     assert api.chat(MODEL, [], keep_alive="10m").done_reason == "load"
-    (loaded,) = [model for model in api.ps().models if model.model == f"{MODEL}:latest"]
-    assert loaded.expires_at is not None
-    left_s = (loaded.expires_at - dt.datetime.now(dt.UTC)).total_seconds()
+    (loaded_model,) = [model for model in api.ps().models if model.model == f"{MODEL}:latest"]
+    assert loaded_model.expires_at is not None
+    left_s = (loaded_model.expires_at - dt.datetime.now(dt.UTC)).total_seconds()
     assert 540 < left_s <= 601
-    assert loaded.context_length == 4096
+    assert loaded_model.context_length == 4096
     assert api.generate(MODEL, "", keep_alive=-1).done_reason == "load"
-    (kept,) = [model for model in api.ps().models if model.model == f"{MODEL}:latest"]
-    assert kept.expires_at is not None
-    assert kept.expires_at.year > 2300
+    (kept_model,) = [model for model in api.ps().models if model.model == f"{MODEL}:latest"]
+    assert kept_model.expires_at is not None
+    assert kept_model.expires_at.year > 2300
     assert api.generate(MODEL, "", keep_alive=0).done_reason == "unload"
     assert [model for model in api.ps().models if model.model == f"{MODEL}:latest"] == []
-    answered = api.chat(MODEL, ASKED, options=SAME, keep_alive=0)
-    assert answered.message.content
-    assert (answered.load_duration or 0) > 5_000_000, "it had to be loaded again: that takes longer than 5 ms"
+    last_answer = api.chat(MODEL, ASKED, options=SAME, keep_alive=0)
+    assert last_answer.message.content
+    assert (last_answer.load_duration or 0) > 5_000_000, "it had to be loaded again: that takes longer than 5 ms"
     wait_until(lambda: all(status.model != MODEL for status in statuses(client)))
 
 
@@ -188,21 +188,21 @@ def test_a_context_asked_for_is_loaded_once_and_kept_by_smaller_ones(
     def context_after(num_ctx: int | None) -> tuple[int | None, int | None]:
         options = {"num_predict": 1} if num_ctx is None else {"num_predict": 1, "num_ctx": num_ctx}
         api.generate("grows", "Round", raw=True, options=options)
-        (running,) = [status for status in statuses(client) if status.model == "grows"]
-        assert running.state is EngineState.READY
-        return running.context, running.pid
+        (running_model,) = [status for status in statuses(client) if status.model == "grows"]
+        assert running_model.state is EngineState.READY
+        return running_model.context, running_model.pid
 
-    trained = api.show("grows").modelinfo["llama.context_length"]  # type: ignore[index]  # it is always there
+    trained_context = api.show("grows").modelinfo["llama.context_length"]  # type: ignore[index]  # it is always there
     first = context_after(None)
-    assert first == context_after(300) == context_after(trained * 50), "it has all it was trained for already"
+    assert first == context_after(300) == context_after(trained_context * 50), "it has all it was trained for already"
     client.post("/unload", {"model": "grows"}, EngineStatus)
     client.post("/load", {"model": "grows", "options": {"context": 256}}, EngineStatus)
     small = context_after(200)
     assert small[0] == 256
-    grown = context_after(300)
-    assert grown[0] == first[0]
-    assert grown[1] != small[1]
-    assert context_after(301) == context_after(None) == grown
+    grown_context = context_after(300)
+    assert grown_context[0] == first[0]
+    assert grown_context[1] != small[1]
+    assert context_after(301) == context_after(None) == grown_context
 
 
 def test_the_guide_is_told_of_tools_as_in_every_dialect(api: ollama.Client) -> None:
@@ -227,9 +227,9 @@ def test_errors_are_ollamas_own(api: ollama.Client) -> None:
 
 
 def test_a_prompt_longer_than_the_context_is_refused_with_both_counts(api: ollama.Client) -> None:
-    with pytest.raises(ollama.ResponseError, match=r"length is 4096 tokens, and the prompt has \d+") as refused:
+    with pytest.raises(ollama.ResponseError, match=r"length is 4096 tokens, and the prompt has \d+") as error:
         api.chat(MODEL, [ollama.Message(role="user", content="word " * 9000)], stream=False)
-    assert refused.value.status_code == 400
+    assert error.value.status_code == 400
     with pytest.raises(ollama.ResponseError, match="exceeds the context length"):
         list(api.generate(MODEL, "word " * 9000, stream=True))
 
@@ -255,20 +255,20 @@ def test_vectors_have_length_one_and_the_order_of_their_texts(api: ollama.Client
     assert math.hypot(*short) == pytest.approx(1.0)
     assert api.embed(embedder, "").embeddings == []
     assert list(api.embeddings(embedder, "a train").embedding)
-    with pytest.raises(ollama.ResponseError, match="the input length exceeds the context length") as refused:
+    with pytest.raises(ollama.ResponseError, match="the input length exceeds the context length") as error:
         api.embed(embedder, "word " * 9000, truncate=False)
-    assert refused.value.status_code == 400
+    assert error.value.status_code == 400
     assert api.embed(embedder, "two engines", dimensions=0).embeddings == [alone]
     with pytest.raises(ollama.ResponseError, match="does not support completion"):
         api.chat(embedder, ASKED)
 
 
 def test_inputs_that_are_too_long_are_cut(api: ollama.Client, embedder: str) -> None:
-    embedded = api.embed(embedder, ["a train", "word " * 9000, "word " * 8000])
-    short, long, as_long = embedded.embeddings
+    embedded_texts = api.embed(embedder, ["a train", "word " * 9000, "word " * 8000])
+    short, long, as_long = embedded_texts.embeddings
     assert long == as_long
     assert [short] == api.embed(embedder, "a train").embeddings
-    assert embedded.prompt_eval_count == 2 * 2047 + len("a train")
+    assert embedded_texts.prompt_eval_count == 2 * 2047 + len("a train")
 
 
 def test_a_model_that_can_fill_in_does(api: ollama.Client, home: Paths) -> None:
@@ -347,14 +347,14 @@ async def test_a_client_that_leaves_frees_the_engine(
         else:
             await async_api.chat(MODEL, ASKED, format=endless)
 
-    asking = asyncio.create_task(ask())
+    question = asyncio.create_task(ask())
 
     def is_busy() -> bool:
         return any(status.in_flight for status in statuses(client))
 
     await asyncio.to_thread(wait_until, is_busy)
-    asking.cancel()
-    await asyncio.gather(asking, return_exceptions=True)
+    question.cancel()
+    await asyncio.gather(question, return_exceptions=True)
     await asyncio.to_thread(wait_until, lambda: not is_busy())
 
 

@@ -28,8 +28,8 @@ CERTAIN = {"num_predict": 3, "temperature": 0, "seed": 1}
 
 @pytest.fixture
 def api(client: GatewayClient) -> Iterator[ollama.Client]:
-    with ollama.Client(host=client.gateway.url, timeout=60) as made:
-        yield made
+    with ollama.Client(host=client.gateway.url, timeout=60) as client_api:
+        yield client_api
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,10 @@ def rendered(client: GatewayClient, model: str, messages: list[dict[str, str]]) 
 def test_a_made_model_answers_with_its_settings_in_every_dialect(
     api: ollama.Client, client: GatewayClient, noise: str
 ) -> None:
-    made = api.create("terse", from_=noise, system=PROMPT, parameters={"temperature": 0, "seed": 1, "num_predict": 5})
-    assert made.status == "success"
+    made_model = api.create(
+        "terse", from_=noise, system=PROMPT, parameters={"temperature": 0, "seed": 1, "num_predict": 5}
+    )
+    assert made_model.status == "success"
     assert "terse:latest" in [model.model for model in api.list().models]
     model_info = api.show("terse")
     assert "num_predict" in (model_info.parameters or "")
@@ -64,8 +66,8 @@ def test_a_made_model_answers_with_its_settings_in_every_dialect(
     with anthropic.Anthropic(base_url=client.gateway.url, api_key="x") as third:
         count = third.messages.count_tokens(model="terse", messages=ASKED)
         assert count.input_tokens == own.prompt_eval_count
-    running = client.get("/running", list[EngineStatus])
-    assert [status.model for status in running] == [noise], "the weights are in memory once"
+    statuses = client.get("/running", list[EngineStatus])
+    assert [status.model for status in statuses] == [noise], "the weights are in memory once"
 
 
 def test_creating_is_told_line_by_line(api: ollama.Client, noise: str) -> None:
@@ -120,9 +122,9 @@ def test_a_model_of_uploaded_weights(api: ollama.Client, tmp_path: Path) -> None
 
 
 def test_what_cannot_be_is_an_error_of_the_clients(api: ollama.Client) -> None:
-    with pytest.raises(ollama.ResponseError, match="not found") as refused:
+    with pytest.raises(ollama.ResponseError, match="not found") as error:
         api.create("x", from_="gpt-9")
-    assert refused.value.status_code == 404
+    assert error.value.status_code == 404
     with pytest.raises(ollama.ResponseError, match="not quantised"):
         api.create("x", from_="guide", quantize="q4_0")
     with pytest.raises(ollama.ResponseError, match="already"):

@@ -28,14 +28,14 @@ def model(request: pytest.FixtureRequest, home: Paths) -> str:
 
 @pytest.fixture
 def api(client: GatewayClient) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as made:
-        yield made
+    with OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as client_api:
+        yield client_api
 
 
 @pytest.fixture
 async def async_api(client: GatewayClient) -> AsyncIterator[AsyncOpenAI]:
-    async with AsyncOpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as made:
-        yield made
+    async with AsyncOpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as client_api:
+        yield client_api
 
 
 def test_a_whole_answer(api: OpenAI, model: str) -> None:
@@ -107,6 +107,6 @@ def test_errors_are_the_clients_own_kinds(api: OpenAI, model: str) -> None:
     with pytest.raises(openai.BadRequestError) as cannot:
         api.embeddings.create(model=model, input="a")
     assert cannot.value.code == "model_cannot"
-    with pytest.raises(openai.BadRequestError) as refused:
+    with pytest.raises(openai.BadRequestError) as error:
         api.chat.completions.create(model=model, messages=[{"role": "user", "content": "word " * 9000}])
-    assert refused.value.code == "context_length_exceeded"
+    assert error.value.code == "context_length_exceeded"

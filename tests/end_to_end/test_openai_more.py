@@ -45,8 +45,8 @@ def models(client: GatewayClient, home: Paths) -> None:
 
 @pytest.fixture
 def api(client: GatewayClient) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as made:
-        yield made
+    with OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as client_api:
+        yield client_api
 
 
 def post(api: OpenAI, path: str, **body: object) -> Any:  # noqa: ANN401 -- any JSON
@@ -79,26 +79,26 @@ def test_all_around_the_middle_is_read_or_refused_with_its_count(api: OpenAI, si
     assert (too_long.value.code, too_long.value.param) == ("context_length_exceeded", "prompt")
     root = api.with_options(base_url=str(api.base_url).removesuffix("/v1/"))
     extra = [{"filename": "f", "text": "z" * 7000}]
-    filled = post(root, "/infill", model="wide", input_prefix="a", input_suffix="b", input_extra=extra)
-    assert (filled["tokens_evaluated"], filled["content"]) == (7000 + 19 + 5, "return one")
-    generated = post(root, "/api/generate", model="wide", prompt="x" * 4000, suffix="b", stream=False)
-    assert (generated["prompt_eval_count"], generated["response"]) == (4004, "return one")
+    filled_text = post(root, "/infill", model="wide", input_prefix="a", input_suffix="b", input_extra=extra)
+    assert (filled_text["tokens_evaluated"], filled_text["content"]) == (7000 + 19 + 5, "return one")
+    generated_text = post(root, "/api/generate", model="wide", prompt="x" * 4000, suffix="b", stream=False)
+    assert (generated_text["prompt_eval_count"], generated_text["response"]) == (4004, "return one")
 
 
 @pytest.mark.parametrize(("count", "prompts"), [(2, "ab"), (1, ["ab", "abcd"]), (2, ["ab", "abcd"])])
 def test_several_answers_are_counted_together(api: OpenAI, count: int, prompts: Any) -> None:  # noqa: ANN401 -- its type
     arguments: Any = {"model": "coder", "prompt": prompts, "n": count, "max_tokens": 2, "logit_bias": {"120": 100}}
-    read, written = len("".join(prompts)), 2 * count * (1 if isinstance(prompts, str) else len(prompts))
+    read, written_tokens = len("".join(prompts)), 2 * count * (1 if isinstance(prompts, str) else len(prompts))
     whole = api.completions.create(**arguments)
     assert whole.usage is not None
-    assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (read, written)
-    assert [choice.text for choice in whole.choices] == ["xx"] * (written // 2)
+    assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (read, written_tokens)
+    assert [choice.text for choice in whole.choices] == ["xx"] * (written_tokens // 2)
     usages = [
         chunk.usage
         for chunk in api.completions.create(**arguments, stream=True, stream_options={"include_usage": True})
     ]
     assert all(usage is None for usage in usages[:-1])
-    assert (usages[-1].prompt_tokens, usages[-1].completion_tokens) == (read, written)
+    assert (usages[-1].prompt_tokens, usages[-1].completion_tokens) == (read, written_tokens)
 
 
 def test_several_chats_are_counted_together(api: OpenAI) -> None:
@@ -123,9 +123,9 @@ def test_the_middle_streams(api: OpenAI) -> None:
 
 
 def test_a_model_without_marks_cannot_write_the_middle(api: OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError) as refused:
+    with pytest.raises(openai.BadRequestError) as error:
         api.completions.create(model="guide", prompt="a", suffix="b", max_tokens=9)
-    assert refused.value.code == "model_cannot"
+    assert error.value.code == "model_cannot"
 
 
 def test_what_completions_cannot_do_is_refused(api: OpenAI) -> None:
@@ -154,9 +154,9 @@ def test_impossible_embeddings_are_refused(api: OpenAI, wishes: dict[str, Any]) 
 
 
 def test_what_is_too_long_to_embed_is_said_with_its_counts(api: OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match=r"context length is \d+ tokens") as refused:
+    with pytest.raises(openai.BadRequestError, match=r"context length is \d+ tokens") as error:
         api.embeddings.create(model="vectors", input="a " * 9000)
-    assert refused.value.code == "context_length_exceeded"
+    assert error.value.code == "context_length_exceeded"
 
 
 def test_documents_are_ranked(api: OpenAI) -> None:

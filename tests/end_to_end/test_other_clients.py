@@ -24,10 +24,10 @@ def programs() -> Path:
 def test_litellm_gets_the_same_answer_streamed_and_not(programs: Path, client: GatewayClient, provider: str) -> None:
     base = base_url(client.gateway.url, provider)
     body = {"messages": [{"role": "user", "content": QUESTION}], "max_tokens": 16, "temperature": 0}
-    whole, streamed = litellm(programs, f"{provider}/guide", base, body, {**body, "stream": True})
+    whole, streamed_answer = litellm(programs, f"{provider}/guide", base, body, {**body, "stream": True})
     assert whole["text"]
     assert 0 < whole["tokens"] <= 16
-    assert streamed["text"] == whole["text"]
+    assert streamed_answer["text"] == whole["text"]
 
 
 @pytest.mark.parametrize("provider", ["openai", "lm_studio", "ollama_chat", "anthropic"])
@@ -46,8 +46,8 @@ def test_litellm_knows_our_errors(programs: Path, client: GatewayClient, provide
 @pytest.mark.parametrize("provider", ["openai", "ollama"])
 def test_litellm_makes_embeddings(programs: Path, client: GatewayClient, home: Paths, provider: str) -> None:
     TinyLlama(values={"llama.pooling_type": 1}).write(home.models / "embed.gguf")
-    (made,) = litellm(programs, f"{provider}/embed", base_url(client.gateway.url, provider), {"input": ["hello"]})
-    assert made["width"] > 1
+    (embedding,) = litellm(programs, f"{provider}/embed", base_url(client.gateway.url, provider), {"input": ["hello"]})
+    assert embedding["width"] > 1
 
 
 @pytest.fixture
@@ -58,10 +58,10 @@ def llm_env(client: GatewayClient, tmp_path: Path) -> dict[str, str]:
 @pytest.mark.parametrize("model", ["guide-openai", "guide:latest"])
 def test_llm_prompts_goes_on_and_counts(programs: Path, llm_env: dict[str, str], model: str) -> None:
     llm = programs / "llm"
-    fixed = ("-o", "temperature", 0, "-o", "seed", 1)
-    streamed = run(llm, "-m", model, *fixed, QUESTION, env=llm_env)
-    assert streamed.strip()
-    assert run(llm, "-m", model, *fixed, "--no-stream", QUESTION, env=llm_env) == streamed
+    fixed_options = ("-o", "temperature", 0, "-o", "seed", 1)
+    streamed_text = run(llm, "-m", model, *fixed_options, QUESTION, env=llm_env)
+    assert streamed_text.strip()
+    assert run(llm, "-m", model, *fixed_options, "--no-stream", QUESTION, env=llm_env) == streamed_text
     assert run(llm, "-c", "And what does it do?", env=llm_env).strip()
     last = json.loads(run(llm, "logs", "-n", 1, "--json", env=llm_env))[0]
     assert last["input_tokens"] > 0

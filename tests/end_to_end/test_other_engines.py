@@ -44,16 +44,16 @@ CASES = [
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: case.engine)
 def case(request: pytest.FixtureRequest, roundhouse: Roundhouse, client: GatewayClient, home: Paths) -> Iterator[Case]:
     """An engine that was installed by the command a person would use, and a model in its form."""
-    made: Case = request.param
-    installed = roundhouse("engines", "install", made.engine)
-    if installed.returncode and "network" in (installed.stdout + installed.stderr).lower():
-        pytest.skip(f"{made.engine} cannot be fetched")
-    assert installed.returncode == 0, installed.stdout + installed.stderr
-    assert "tok/s with the Guide" in installed.stdout
-    shutil.copytree(GUIDE / made.folder, home.models / made.folder)
-    yield made
-    shutil.rmtree(home.models / made.folder)
-    client.post("/unload", {"model": made.folder, "force": True}, object)
+    engine_case: Case = request.param
+    install_result = roundhouse("engines", "install", engine_case.engine)
+    if install_result.returncode and "network" in (install_result.stdout + install_result.stderr).lower():
+        pytest.skip(f"{engine_case.engine} cannot be fetched")
+    assert install_result.returncode == 0, install_result.stdout + install_result.stderr
+    assert "tok/s with the Guide" in install_result.stdout
+    shutil.copytree(GUIDE / engine_case.folder, home.models / engine_case.folder)
+    yield engine_case
+    shutil.rmtree(home.models / engine_case.folder)
+    client.post("/unload", {"model": engine_case.folder, "force": True}, object)
 
 
 def test_the_folder_is_recognised_by_its_form(case: Case, client: GatewayClient) -> None:
@@ -107,10 +107,10 @@ def test_openai_s_client_gets_an_answer_whole_and_in_pieces(case: Case, client: 
 def test_openai_s_client_is_told_that_a_prompt_is_too_long(case: Case, client: GatewayClient) -> None:
     with (
         openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="none", timeout=60, max_retries=0) as api,
-        pytest.raises(openai.BadRequestError) as caught,
+        pytest.raises(openai.BadRequestError) as error,
     ):
         api.chat.completions.create(model=case.folder, messages=[{"role": "user", "content": "a b " * 9000}])
-    assert caught.value.code == "context_length_exceeded"
+    assert error.value.code == "context_length_exceeded"
 
 
 def test_anthropic_s_client_gets_an_answer(case: Case, client: GatewayClient) -> None:
@@ -120,8 +120,8 @@ def test_anthropic_s_client_gets_an_answer(case: Case, client: GatewayClient) ->
         ).content[0]
         assert message.type == "text"
         assert message.text.startswith(BEGINS)
-        counted = api.messages.count_tokens(model=case.folder, messages=[{"role": "user", "content": QUESTION}])
-        assert counted.input_tokens == 12
+        token_count = api.messages.count_tokens(model=case.folder, messages=[{"role": "user", "content": QUESTION}])
+        assert token_count.input_tokens == 12
 
 
 def test_ollama_s_client_gets_an_answer(case: Case, client: GatewayClient) -> None:

@@ -105,8 +105,8 @@ def ask_worker(worker: Worker, **wishes: object) -> dict[str, Any]:
 def test_an_answer_goes_on_with_the_assistants_words(running: Worker, engine: str) -> None:
     if engine == BINDING:
         pytest.skip("llama.cpp goes on by itself")
-    begun = [*QUESTION, {"role": "assistant", "content": "VRAM is"}]
-    wishes: dict[str, Any] = {"messages": begun, "continue_final_message": True}
+    begun_messages = [*QUESTION, {"role": "assistant", "content": "VRAM is"}]
+    wishes: dict[str, Any] = {"messages": begun_messages, "continue_final_message": True}
     prompt = running.ask("/apply-template", wishes)["prompt"]
     assert prompt.endswith("VRAM is")
     answer = ask_worker(running, **wishes, max_tokens=12, temperature=0)["message"]["content"]
@@ -243,9 +243,9 @@ def test_a_seed_says_which_words_chance_picks(running: Worker, engine: str) -> N
     if engine in {MISTRAL, MISTRAL_GGUF}:
         pytest.skip("the library has no seed for a request")
     wishes = {"temperature": 2, "top_p": 1, "top_k": 0, "min_p": 0, "max_tokens": 30}
-    drawn = [ask_worker(running, seed=seed, **wishes)["message"]["content"] for seed in (1, 1, 2, 3, 4)]
-    assert drawn[0] == drawn[1]
-    assert len(set(drawn)) > 1
+    drawn_texts = [ask_worker(running, seed=seed, **wishes)["message"]["content"] for seed in (1, 1, 2, 3, 4)]
+    assert drawn_texts[0] == drawn_texts[1]
+    assert len(set(drawn_texts)) > 1
 
 
 def test_it_tells_how_likely_its_words_were(running: Worker) -> None:
@@ -286,9 +286,9 @@ def test_a_client_that_goes_away_while_it_waits_is_never_computed_for(start: Cal
         assert worker.is_ready()
         busy = open_connection(worker, "/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
         assert busy.getresponse().read(10)
-        waiting = open_connection(worker, "/v1/chat/completions", {"messages": QUESTION})
+        waiting_connection = open_connection(worker, "/v1/chat/completions", {"messages": QUESTION})
         wait_until(lambda: metric(worker, "requests_waiting") == 1)
-        waiting.close()
+        waiting_connection.close()
         wait_until(lambda: metric(worker, "requests_waiting") == 0)
         assert metric(worker, "requests_running") == 1
         busy.close()

@@ -20,8 +20,8 @@ _OPERATIONS = 30
 def test_pages_are_read_as_if_each_request_lay_in_one_piece() -> None:
     python = exllama_installation("exllamav2").python
     command = [str(python), "-m", "tests.real_engines.compare_attention"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    findings = json.loads(done.stdout)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    findings = json.loads(result.stdout)
     assert findings["difference"] < _ROUNDING
     assert max(findings["operations"].values()) < _OPERATIONS

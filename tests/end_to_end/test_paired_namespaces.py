@@ -281,9 +281,11 @@ def test_a_thousand_requests_while_one_is_killed_one_is_slow_and_one_falls_aslee
         hall.den.wake_up()
         if hall.desk.process.poll() is not None:
             hall.desk.start()
-    took_s, slowed = time.monotonic() - began_s, hall.slowed or "nothing"
+    took_s, slowed_host = time.monotonic() - began_s, hall.slowed or "nothing"
     counts = Counter(results)
-    log.info("%d requests in %.0f s, one network slowed by %s: %s", REQUESTS, took_s, slowed, counts.most_common(3))
+    log.info(
+        "%d requests in %.0f s, one network slowed by %s: %s", REQUESTS, took_s, slowed_host, counts.most_common(3)
+    )
     assert counts["right"] + counts["told"] == REQUESTS, counts.most_common(4)
     assert counts["told"] <= AT_ONCE  # those that the computer was answering when it fell asleep
     hall.await_all()
@@ -293,17 +295,17 @@ def test_a_request_wakes_the_sleeping_computer_by_a_packet_that_comes(hall: Hall
     hall.await_all()
     lap, den = hall.lap, hall.den
     lap.call("patch", "/settings", {"machines.wake": True})
-    with den.machine.running(WAIT_FOR_PACKET) as heard, ThreadPoolExecutor(1) as pool:
-        assert heard.readline() == "ready\n"
+    with den.machine.running(WAIT_FOR_PACKET) as heard_packet, ThreadPoolExecutor(1) as pool:
+        assert heard_packet.readline() == "ready\n"
         den.fall_asleep()
         try:
             wait_until(lambda: not lap.reaches("den"), within_s=WITHIN_S)
-            asking = pool.submit(lap.ask_once, "only-den@den")
-            packet = heard.readline().strip()
+            question = pool.submit(lap.ask_once, "only-den@den")
+            packet = heard_packet.readline().strip()
         finally:
             den.wake_up()
             lap.call("patch", "/settings", {"machines.wake": False})
-        answers, words = asking.result()
+        answers, words = question.result()
     assert packet == "ff" * 6 + den.machine.mac.replace(":", "") * 16
     assert (answers, bool(words)) == (1, True), words
     hall.await_all()
@@ -315,13 +317,13 @@ def test_a_stranger_at_the_address_of_a_paired_computer_is_told_nothing(hall: Ha
     desk.run("ip", "address", "del", f"{address}/24", "dev", "cable")
     hall.stranger.run("ip", "address", "add", f"{address}/24", "dev", "cable")
     try:
-        with hall.stranger.running(TAKE_CONNECTIONS, str(MACHINE_PORT)) as received:
-            assert received.readline() == "ready\n"
+        with hall.stranger.running(TAKE_CONNECTIONS, str(MACHINE_PORT)) as received_bytes:
+            assert received_bytes.readline() == "ready\n"
             hall.lap.machine.run("ip", "neigh", "flush", "all")
             wait_until(lambda: not hall.lap.reaches("desk"), within_s=WITHIN_S)
             status, _words = hall.lap.ask_once("only-desk@desk")
             assert status >= 400
-            assert [received.readline() for _ in range(3)] == ["0\n"] * 3
+            assert [received_bytes.readline() for _ in range(3)] == ["0\n"] * 3
     finally:
         hall.stranger.run("ip", "address", "del", f"{address}/24", "dev", "cable")
         desk.run("ip", "address", "add", f"{address}/24", "dev", "cable")

@@ -108,14 +108,16 @@ def planned(case: Loaded, kv_type: str | None) -> tuple[RunSetting, LaunchOption
 @pytest.mark.parametrize(("case", "kv_type"), CASES)
 def test_the_engine_has_what_the_plan_says(case: Loaded, kv_type: str | None) -> None:
     setting, options = planned(case, kv_type)
-    adapter, binding = ADAPTERS[case.engine], case.find()
-    with closing(Worker(case.model, options, engine=Formed(adapter, binding, case.form))) as worker:  # type: ignore[arg-type]  # as an Engine
+    adapter, library_binding = ADAPTERS[case.engine], case.find()
+    with closing(Worker(case.model, options, engine=Formed(adapter, library_binding, case.form))) as worker:  # type: ignore[arg-type]  # as an Engine
         assert worker.is_ready(), worker.lines
         events = [event for line in list(worker.lines) for event in adapter.read_log(line)]
         assert contexts(events) <= {(-(-CONTEXT // 256) * 256, SLOTS), (CONTEXT, SLOTS)}, "llama.cpp rounds up"
-        actual = ask_library(worker, binding, case.question) if case.question else kv_of(events)
-    expected = sum_components(read_facts(case.model), setting).kv.bytes
-    assert actual == (expected if case.question else pytest.approx(expected, abs=LOGGED)), "to the byte, or the digit"
+        actual = ask_library(worker, library_binding, case.question) if case.question else kv_of(events)
+    expected_bytes = sum_components(read_facts(case.model), setting).kv.bytes
+    assert actual == (expected_bytes if case.question else pytest.approx(expected_bytes, abs=LOGGED)), (
+        "to the byte, or the digit"
+    )
 
 
 class Formed(NamedTuple):
@@ -134,12 +136,12 @@ def kv_of(events: list[LogEvent]) -> int:
     return sum(event.size_bytes for event in events if isinstance(event, BufferAllocated) and event.purpose == "kv")
 
 
-def ask_library(worker: Worker, binding: EngineInstallation, question: str) -> int:
+def ask_library(worker: Worker, library_binding: EngineInstallation, question: str) -> int:
     """Return what the library itself says of its cache, loaded as the worker is told to."""
     (spec,) = worker.plan.processes
     assert worker_base.CONFIG_VARIABLE in spec.env
     reply = subprocess.run(
-        [str(binding.python), "-P", "-c", question],
+        [str(library_binding.python), "-P", "-c", question],
         env=environment(spec),
         capture_output=True,
         text=True,
@@ -171,14 +173,14 @@ class TinyMixture(TinyLlama):
 def test_experts_lie_where_the_plan_says(tmp_path: Path) -> None:
     """In system memory, of the first layers: llama.cpp names every tensor that it puts elsewhere than by itself."""
     options = LaunchOptions(context=CONTEXT, gpu_layers=99, cpu_moe_layers=2, split_ratio=(1.0,))
-    binding = BINDING.find()
+    library_binding = BINDING.find()
     model = TinyMixture(layers=3).write(tmp_path / "mixture.gguf")
-    engine: Any = Formed(ADAPTERS["llama.cpp"], binding, BINDING.form)
+    engine: Any = Formed(ADAPTERS["llama.cpp"], library_binding, BINDING.form)
     with closing(Worker(model, options, engine=engine)) as worker:
         assert worker.is_ready(), worker.lines
-        moved = {line.split()[1] for line in list(worker.lines) if "buffer type overridden to CPU" in line}
+        moved_tensors = {line.split()[1] for line in list(worker.lines) if "buffer type overridden to CPU" in line}
         parts = ("gate", "up", "down")
-        assert moved == {f"blk.{layer}.ffn_{part}_exps.weight" for layer in (0, 1) for part in parts}
+        assert moved_tensors == {f"blk.{layer}.ffn_{part}_exps.weight" for layer in (0, 1) for part in parts}
 
 
 def test_n_grams_are_as_short_as_they_are_set() -> None:

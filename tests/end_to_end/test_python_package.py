@@ -40,8 +40,8 @@ class PythonEnvironment:
     def install(self, package: Path) -> None:
         """Install a package, its dependencies apart, and note the names it adds."""
         before = set(self.packages.iterdir())
-        built = run_uv("pip", "install", "--quiet", "--no-deps", "--python", str(self.python), str(package))
-        assert built.returncode == 0, built.stderr
+        process = run_uv("pip", "install", "--quiet", "--no-deps", "--python", str(self.python), str(package))
+        assert process.returncode == 0, process.stderr
         self.added = {path.name for path in set(self.packages.iterdir()) - before}
 
     def run(self, *argv: str, env: Mapping[str, str] = MappingProxyType({})) -> "subprocess.CompletedProcess[str]":
@@ -60,9 +60,9 @@ class PythonEnvironment:
     def run_command(self, *arguments: str) -> str:
         """Return what the command says where whoever types it has all in the way that can be."""
         command = str(self.python.with_name("roundhouse" + self.python.suffix))
-        done = self.run(command, *arguments, env={"PYTHONPATH": str(self.project)})
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        process = self.run(command, *arguments, env={"PYTHONPATH": str(self.project)})
+        assert process.returncode == 0, process.stdout + process.stderr
+        return process.stdout
 
 
 def run_uv(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -70,20 +70,20 @@ def run_uv(*arguments: str) -> "subprocess.CompletedProcess[str]":
     program = uv_program()
     if program is None:
         pytest.skip("uv is missing")
-    done = subprocess.run(
+    process = subprocess.run(
         [str(program), *arguments], capture_output=True, text=True, check=False, timeout=WITHIN_S, cwd=ROOT
     )
-    if done.returncode and any(words in done.stderr.lower() for words in NO_NETWORK):
-        pytest.skip(f"What builds a package cannot be fetched: {done.stderr}")
-    return done
+    if process.returncode and any(words in process.stderr.lower() for words in NO_NETWORK):
+        pytest.skip(f"What builds a package cannot be fetched: {process.stderr}")
+    return process
 
 
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the source distribution and the wheel, which is made from it."""
     folder = tmp_path_factory.mktemp("dist")
-    built = run_uv("build", "--quiet", "--python", sys.executable, "--out-dir", str(folder))
-    assert built.returncode == 0, built.stderr
+    process = run_uv("build", "--quiet", "--python", sys.executable, "--out-dir", str(folder))
+    assert process.returncode == 0, process.stderr
     return folder
 
 
@@ -105,9 +105,9 @@ def test_nothing_but_names_of_its_own_is_put_among_the_packages(environment: Pyt
 
 def test_the_other_project_keeps_its_packages_and_sees_none_of_ours(environment: PythonEnvironment) -> None:
     code = f"import {', '.join(OTHERS)}; print({', '.join(f'{name}.WHOSE' for name in OTHERS)}); import app.gateway"
-    done = environment.run(str(environment.python), "-P", "-c", code)
-    assert done.stdout == "the other app the other engines\n"
-    assert "No module named 'app.gateway'" in done.stderr
+    process = environment.run(str(environment.python), "-P", "-c", code)
+    assert process.stdout == "the other app the other engines\n"
+    assert "No module named 'app.gateway'" in process.stderr
 
 
 def test_the_command_runs_from_a_folder_that_has_an_app_too(environment: PythonEnvironment) -> None:
@@ -115,8 +115,8 @@ def test_the_command_runs_from_a_folder_that_has_an_app_too(environment: PythonE
 
 
 def test_the_package_can_be_run_as_a_module(environment: PythonEnvironment) -> None:
-    done = environment.run(str(environment.python), "-m", "roundhouse_ai", "--version")
-    assert __version__ in done.stdout, done.stderr
+    process = environment.run(str(environment.python), "-m", "roundhouse_ai", "--version")
+    assert __version__ in process.stdout, process.stderr
 
 
 @pytest.mark.real_engine

@@ -70,12 +70,14 @@ def test_a_reference_server_is_used_in_a_chat(
         model = f"script-{server.name}"
         client.post("/attached", AttachEndpoint(url=endpoint.url, name=model), list[ModelInfo])
         answer = ask(client, NewChat(model=model, tools=ChatTools(servers=[server.name])), server.question)
-        offered = {tool["function"]["name"] for tool in endpoint.requests[0]["tools"]}
-        told = [message["content"] for message in endpoint.requests[-1]["messages"] if message["role"] == "tool"]
+        offered_names = {tool["function"]["name"] for tool in endpoint.requests[0]["tools"]}
+        tool_texts = [message["content"] for message in endpoint.requests[-1]["messages"] if message["role"] == "tool"]
     assert (answer.status, answer.content.split("\n\n")[-1]) == (MessageStatus.COMPLETE, ANSWER)
-    assert len(offered) == len(ready.tools)
+    assert len(offered_names) == len(ready.tools)
     assert [call.tool for call in answer.calls] == [tool for tool, _ in server.calls]
-    assert all(call.result in text for call, text in zip(answer.calls, told, strict=True)), "the model has the results"
+    assert all(call.result in text for call, text in zip(answer.calls, tool_texts, strict=True)), (
+        "the model has the results"
+    )
     lines = [without_varying(each, folder) for each in session_lines(server, ready, answer)]
     if os.environ.get("RECORD_SESSIONS"):
         write_session(server, lines)
@@ -102,8 +104,8 @@ def ask(client: GatewayClient, new: NewChat, question: str) -> Message:
 
 def session_lines(server: ReferenceServer, ready: McpServer, answer: Message) -> Iterator[str]:
     """Yield what happened, as Markdown."""
-    confined = "confined" if ready.is_confined else "not confined"
-    yield f"`{server.requirement}`, {confined}, with {len(ready.tools)} tools: {tool_names(ready)}."
+    confinement_word = "confined" if ready.is_confined else "not confined"
+    yield f"`{server.requirement}`, {confinement_word}, with {len(ready.tools)} tools: {tool_names(ready)}."
     yield ""
     yield f"> {server.question}"
     for call in answer.calls:

@@ -33,8 +33,8 @@ def strange(
     shutil.copy(guide_gguf(), home.models / f"{MODEL}.gguf")
     file = tmp_path_factory.mktemp("template") / "strange.jinja"
     file.write_text(TEMPLATE, encoding="utf-8")
-    done = roundhouse("tune", MODEL, "--template", str(file))
-    assert done.returncode == 0, done.stderr
+    result = roundhouse("tune", MODEL, "--template", str(file))
+    assert result.returncode == 0, result.stderr
     return client
 
 

@@ -59,14 +59,14 @@ def models(client: GatewayClient, home: Paths) -> None:
 
 @pytest.fixture
 def api(client: GatewayClient) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as made:
-        yield made
+    with OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as client_api:
+        yield client_api
 
 
 @pytest.fixture
 async def async_api(client: GatewayClient) -> AsyncIterator[AsyncOpenAI]:
-    async with AsyncOpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as made:
-        yield made
+    async with AsyncOpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as client_api:
+        yield client_api
 
 
 def stable_output(response: Response) -> list[dict[str, Any]]:
@@ -119,8 +119,8 @@ def test_files_are_searched_here(api: OpenAI, home: Paths) -> None:
     assert search.results is not None
     assert [(result.file_id, result.filename) for result in search.results] == [(trains.id, "trains.md")]
     assert api.responses.retrieve(response.id).output[0].to_dict()["results"] is None
-    shown = api.responses.retrieve(response.id, include=["file_search_call.results"]).output[0]
-    assert shown.to_dict()["results"]
+    shown_output = api.responses.retrieve(response.id, include=["file_search_call.results"]).output[0]
+    assert shown_output.to_dict()["results"]
     api.vector_stores.delete(store.id)
 
 
@@ -199,9 +199,9 @@ def test_tool_choice_is_kept_to(api: OpenAI) -> None:
     assert len(calls(api.responses.create(**arguments, tools=tools, parallel_tool_calls=False))) == 1
     none = api.responses.create(**arguments, tools=tools, tool_choice="none")
     assert calls(none) == []
-    named = api.responses.create(**arguments, tools=tools, tool_choice={"type": "function", "name": "weather"})
-    assert named.tool_choice == openai.types.responses.ToolChoiceFunction(type="function", name="weather")
-    assert calls(named)
+    named_response = api.responses.create(**arguments, tools=tools, tool_choice={"type": "function", "name": "weather"})
+    assert named_response.tool_choice == openai.types.responses.ToolChoiceFunction(type="function", name="weather")
+    assert calls(named_response)
 
 
 def test_a_custom_tool_is_given_text(api: OpenAI) -> None:
@@ -217,13 +217,13 @@ def test_a_custom_tool_is_given_text(api: OpenAI) -> None:
 
 
 def test_an_answer_is_parsed_into_what_it_must_hold(api: OpenAI) -> None:
-    scripted = api.responses.parse(model="forecast", input=QUESTION, text_format=Forecast)
-    assert scripted.output_parsed == Forecast(town="Bern", rain=True)
+    parsed_response = api.responses.parse(model="forecast", input=QUESTION, text_format=Forecast)
+    assert parsed_response.output_parsed == Forecast(town="Bern", rain=True)
     with api.responses.stream(model="forecast", input=QUESTION, text_format=Forecast) as stream:
-        assert stream.get_final_response().output_parsed == scripted.output_parsed
-    held: Any = {"type": "json_schema", "name": "yes", "schema": {"type": "object", "properties": {"yes": {
+        assert stream.get_final_response().output_parsed == parsed_response.output_parsed
+    held_format: Any = {"type": "json_schema", "name": "yes", "schema": {"type": "object", "properties": {"yes": {
         "type": "boolean"}}, "required": ["yes"], "additionalProperties": False}}  # fmt: skip
-    free = api.responses.create(model="counts", input=QUESTION, text={"format": held}, max_output_tokens=50)
+    free = api.responses.create(model="counts", input=QUESTION, text={"format": held_format}, max_output_tokens=50)
     if free.status == "completed":  # a model that wants to count may never come to an end
         assert isinstance(json.loads(free.output_text)["yes"], bool)
 
@@ -236,15 +236,15 @@ def test_a_conversation_goes_on_with_an_answer_by_its_id(api: OpenAI) -> None:
     assert second.usage is not None
     assert alone.usage is not None
     assert second.usage.input_tokens > alone.usage.input_tokens
-    kept = api.responses.retrieve(second.id)
-    assert kept == second
-    (given,) = api.responses.input_items.list(second.id)
-    assert given.type == "message"
-    assert given.content[0].to_dict() == {"type": "input_text", "text": "And?"}
+    kept_response = api.responses.retrieve(second.id)
+    assert kept_response == second
+    (given_item,) = api.responses.input_items.list(second.id)
+    assert given_item.type == "message"
+    assert given_item.content[0].to_dict() == {"type": "input_text", "text": "And?"}
     api.responses.delete(first.id)
-    with pytest.raises(openai.BadRequestError) as forgotten:
+    with pytest.raises(openai.BadRequestError) as error:
         api.responses.create(model="counts", input="And?", previous_response_id=second.id)
-    assert forgotten.value.code == "previous_response_not_found"
+    assert error.value.code == "previous_response_not_found"
     with pytest.raises(openai.NotFoundError):
         api.responses.retrieve(first.id)
     with pytest.raises(openai.NotFoundError):
@@ -273,25 +273,25 @@ def test_odds_of_tokens_are_told(api: OpenAI) -> None:
 
 
 def test_counts_match_what_is_read(api: OpenAI) -> None:
-    counted = api.responses.input_tokens.count(model="agent", input=QUESTION, instructions="Look.", tools=[WEATHER])
+    token_count = api.responses.input_tokens.count(model="agent", input=QUESTION, instructions="Look.", tools=[WEATHER])
     read = api.responses.create(
         model="agent", input=QUESTION, instructions="Look.", tools=[WEATHER], max_output_tokens=1
     )
     assert read.usage is not None
-    assert counted.input_tokens == read.usage.input_tokens
+    assert token_count.input_tokens == read.usage.input_tokens
 
 
 def test_what_does_not_fit_is_refused_or_left_out_and_said(api: OpenAI) -> None:
     talk: Any = [{"role": "user", "content": f"{at} " + "word " * 200} for at in range(30)]
-    mixed = [message for question in talk for message in (question, {"role": "assistant", "content": "Yes."})]
-    arguments: Any = {"model": "counts", "input": [*mixed, {"role": "user", "content": QUESTION}]}
+    mixed_messages = [message for question in talk for message in (question, {"role": "assistant", "content": "Yes."})]
+    arguments: Any = {"model": "counts", "input": [*mixed_messages, {"role": "user", "content": QUESTION}]}
     with pytest.raises(openai.BadRequestError) as too_long:
         api.responses.create(**arguments)
     assert too_long.value.code == "context_length_exceeded"
-    trimmed = api.responses.create(**arguments, truncation="auto")
-    assert trimmed.output_text == "One, two, three, four."
-    assert trimmed.model_extra is not None
-    assert 0 < trimmed.model_extra["roundhouse"]["dropped_messages"] < 60
+    trimmed_response = api.responses.create(**arguments, truncation="auto")
+    assert trimmed_response.output_text == "One, two, three, four."
+    assert trimmed_response.model_extra is not None
+    assert 0 < trimmed_response.model_extra["roundhouse"]["dropped_messages"] < 60
 
 
 async def test_several_streams_at_once(async_api: AsyncOpenAI) -> None:

@@ -47,9 +47,11 @@ def test_no_file_but_the_port_file_holds_a_secret(
     client: GatewayClient, key: str, home: Paths, roundhouse: Roundhouse
 ) -> None:
     roundhouse("run", "guide", "--temperature", "0", "hello")
-    written = {file: content for file, content in contents_below(home.data.parent).items() if file != home.port_file}
-    assert any("engine" in file.name for file in written)
-    for file, content in written.items():
+    written_files = {
+        file: content for file, content in contents_below(home.data.parent).items() if file != home.port_file
+    }
+    assert any("engine" in file.name for file in written_files)
+    for file, content in written_files.items():
         assert key.encode() not in content, file
         assert client.gateway.token.encode() not in content, file
 
@@ -58,6 +60,6 @@ def test_what_an_engine_wrote_is_told_without_a_secret(client: GatewayClient, ke
     lines = client.get("/logs?tail=2000", list[LogLine])
     assert lines
     assert not [line for line in lines if key in line.text or client.gateway.token in line.text]
-    with pytest.raises(RoundhouseError) as refused:
+    with pytest.raises(RoundhouseError) as error:
         client.post("/models", RegisterModel(path=str(broken_gguf)), object)
-    assert key not in str(refused.value.body)
+    assert key not in str(error.value.body)

@@ -46,14 +46,14 @@ def models(client: GatewayClient, home: Paths) -> None:
 
 @pytest.fixture
 def oai(client: GatewayClient) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as made:
-        yield made
+    with openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as client_api:
+        yield client_api
 
 
 @pytest.fixture
 def claude(client: GatewayClient) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=client.gateway.url, api_key="any", max_retries=0, timeout=60) as made:
-        yield made
+    with anthropic.Anthropic(base_url=client.gateway.url, api_key="any", max_retries=0, timeout=60) as client_api:
+        yield client_api
 
 
 def test_openai(oai: openai.OpenAI) -> None:

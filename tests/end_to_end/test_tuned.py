@@ -59,17 +59,17 @@ def test_what_is_set_reaches_the_engine_with_the_next_load(
     assert text(gateway) == plain, "the model's own temperature of 0 counts"
     assert text(gateway, temperature=2.0) != plain, "a request's own goes first"
 
-    done = roundhouse("tune", "told", "--draft", "small", "--lora", str(models / "style-lora.gguf"))
-    assert done.returncode == 0, done.stderr
-    assert "until it is loaded again" in done.stderr
+    result = roundhouse("tune", "told", "--draft", "small", "--lora", str(models / "style-lora.gguf"))
+    assert result.returncode == 0, result.stderr
+    assert "until it is loaded again" in result.stderr
     assert gateway.get("/model-settings/told", ModelChoices).needs_reload
     assert text(gateway) == plain
 
     reload(gateway)
     assert not gateway.get("/model-settings/told", ModelChoices).needs_reload
-    styled = answer(gateway)
-    assert styled["choices"][0]["message"]["content"] != plain
-    assert styled["timings"]["draft_n"] > 0
+    styled_answer = answer(gateway)
+    assert styled_answer["choices"][0]["message"]["content"] != plain
+    assert styled_answer["timings"]["draft_n"] > 0
 
     roundhouse("tune", "told", "--reset")
     reload(gateway)
@@ -77,9 +77,9 @@ def test_what_is_set_reaches_the_engine_with_the_next_load(
 
 
 def test_a_draft_with_other_tokens_is_refused_before_it_is_kept(gateway: GatewayClient, roundhouse: Roundhouse) -> None:
-    done = roundhouse("tune", "told", "--draft", "guide")
-    assert done.returncode == 2
-    assert "cannot be" in done.stderr
+    result = roundhouse("tune", "told", "--draft", "guide")
+    assert result.returncode == 2
+    assert "cannot be" in result.stderr
     assert gateway.get("/model-settings/told", ModelChoices).settings.draft is None
 
 

@@ -90,9 +90,9 @@ def publisher(tmp_path: Path) -> Iterator[Publisher]:
 
 @pytest.fixture
 def copy(tmp_path: Path, publisher: Publisher) -> Iterator[Copy]:
-    made = Copy(tmp_path, publisher)
-    yield made
-    stop(made.paths)
+    own_copy = Copy(tmp_path, publisher)
+    yield own_copy
+    stop(own_copy.paths)
 
 
 def test_a_folder_is_updated_and_brought_back_while_its_service_runs(copy: Copy, publisher: Publisher) -> None:
@@ -118,11 +118,11 @@ def test_a_folder_is_updated_and_brought_back_while_its_service_runs(copy: Copy,
 
 
 def test_a_version_that_does_not_start_changes_nothing(copy: Copy, publisher: Publisher) -> None:
-    broken = f"#!{sys.executable}\nraise SystemExit('this needs a newer system')\n"
-    publisher.publish("0.2.0", {"roundhouse-0.2.0-linux-x86_64.tar.xz": archive("0.2.0", broken)})
-    failed = copy.run("update", "--yes")
-    assert failed.returncode == 1
-    assert "does not run on this computer" in failed.stderr
-    assert "this needs a newer system" in failed.stderr
+    broken_program = f"#!{sys.executable}\nraise SystemExit('this needs a newer system')\n"
+    publisher.publish("0.2.0", {"roundhouse-0.2.0-linux-x86_64.tar.xz": archive("0.2.0", broken_program)})
+    failed_update = copy.run("update", "--yes")
+    assert failed_update.returncode == 1
+    assert "does not run on this computer" in failed_update.stderr
+    assert "this needs a newer system" in failed_update.stderr
     assert (copy.service().version, copy.version) == ("0.1.0", "0.1.0")
     assert sorted(path.name for path in copy.place.parent.iterdir()) == ["roundhouse"]

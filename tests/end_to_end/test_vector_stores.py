@@ -14,10 +14,10 @@ pytestmark = [pytest.mark.real_engine, pytest.mark.usefixtures("client")]
 
 @pytest.fixture
 def api(client: GatewayClient) -> Iterator[OpenAI]:
-    with OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as made:
-        yield made
-        for store in made.vector_stores.list():
-            made.vector_stores.delete(store.id)
+    with OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as client_api:
+        yield client_api
+        for store in client_api.vector_stores.list():
+            client_api.vector_stores.delete(store.id)
 
 
 def test_a_store_is_made_filled_searched_and_deleted(api: OpenAI) -> None:
@@ -67,10 +67,10 @@ def test_a_store_is_made_with_its_files_and_a_file_without_text_fails(api: OpenA
         for name, content in (("a.txt", b"An okapi."), ("b.pdf", b"%PDF-1.7 damaged"))
     ]
     store = api.vector_stores.create(name="Two", file_ids=[file.id for file in files])
-    polled = [api.vector_stores.files.poll(file.id, vector_store_id=store.id) for file in files]
-    assert [file.status for file in polled] == ["completed", "failed"]
-    assert polled[1].last_error is not None
-    assert polled[1].last_error.message.endswith(".")
+    polled_files = [api.vector_stores.files.poll(file.id, vector_store_id=store.id) for file in files]
+    assert [file.status for file in polled_files] == ["completed", "failed"]
+    assert polled_files[1].last_error is not None
+    assert polled_files[1].last_error.message.endswith(".")
 
 
 def test_a_persons_collection_is_seen_once_it_is_served_and_never_changed(
@@ -110,9 +110,9 @@ def test_what_is_not_as_expected_is_refused_with_a_sentence(api: OpenAI) -> None
         with pytest.raises(openai.BadRequestError) as refusal:
             call()
         assert refusal.value.message
-    for missing in ("file-none", "../../../etc/passwd", "file-" + "0" * 24):
+    for missing_id in ("file-none", "../../../etc/passwd", "file-" + "0" * 24):
         with pytest.raises(openai.NotFoundError):
-            api.vector_stores.files.create(file_id=missing, vector_store_id=store.id)
+            api.vector_stores.files.create(file_id=missing_id, vector_store_id=store.id)
     with pytest.raises(openai.NotFoundError):
         api.files.retrieve("..%2F..%2Fkeys.json")
 

@@ -47,9 +47,9 @@ def api(guide: ServedGuide) -> Iterator[openai.OpenAI]:
 
 
 def test_it_is_known_as_what_it_is(guide: ServedGuide) -> None:
-    running = guide.status()
-    assert (running.engine, running.state, running.context) == ("vllm", EngineState.READY, CONTEXT)
-    assert (running.version, running.backend) == (f"{VERSION}+cpu", "cpu")
+    status = guide.status()
+    assert (status.engine, status.state, status.context) == ("vllm", EngineState.READY, CONTEXT)
+    assert (status.version, status.backend) == (f"{VERSION}+cpu", "cpu")
     assert "Memory share  0.1" in guide.roundhouse("tune", MODEL).stdout
 
 
@@ -84,9 +84,9 @@ def test_probabilities_need_no_compiler_and_a_bias_keeps_a_word_away(api: openai
 
 
 def test_a_prompt_too_long_is_said_in_openai_s_words(api: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError) as caught:
+    with pytest.raises(openai.BadRequestError) as error:
         ask(api, messages=[{"role": "user", "content": "a b " * 9000}])
-    assert caught.value.code == "context_length_exceeded"
+    assert error.value.code == "context_length_exceeded"
 
 
 def test_a_call_that_must_be_made_has_what_its_tool_requires(api: openai.OpenAI) -> None:

@@ -67,8 +67,8 @@ def test_a_prompt_survives_an_unload_and_a_restart(service: Paths) -> None:
     assert cold.prompt_tokens is not None
     assert (cold.cached_tokens or 0) < 100
     client.post("/unload", UnloadModel(model="tiny"), EngineStatus)
-    (kept,) = client.get("/kept-prompts", WarmPrompts).prompts
-    assert kept.place == "disk"
+    (kept_prompt,) = client.get("/kept-prompts", WarmPrompts).prompts
+    assert kept_prompt.place == "disk"
     after_unload = ask_model(gateway, TEXT + " And then?")
     stop(service)
     after_restart = ask_model(start_service(service), TEXT + " And after that?")
@@ -87,13 +87,13 @@ def test_what_a_killed_service_left_unsealed_is_removed(service: Paths) -> None:
     ask_model(gateway, TEXT)
     memory = Path("/dev/shm")  # noqa: S108 -- where the product's own folders are looked for
     before = set(memory.glob("roundhouse-states-*")) if memory.is_mount() else set()
-    left = [folder for folder in before if folder.name.rpartition("-")[2] in _tokens(service)]
-    for folder in left:
+    folders_left = [folder for folder in before if folder.name.rpartition("-")[2] in _tokens(service)]
+    for folder in folders_left:
         (folder / "state").write_bytes(b"what was asked")
     os.kill(gateway.pid, signal.SIGKILL)
     wait_until(lambda: has_ended(gateway))
     client = GatewayClient(start_service(service), timeout_s=60)
-    wait_until(lambda: not any(folder.exists() for folder in left))
+    wait_until(lambda: not any(folder.exists() for folder in folders_left))
     assert client.get("/kept-prompts", WarmPrompts).prompts is not None
 
 

@@ -79,8 +79,8 @@ def test_a_question_typed_is_answered_and_stored_and_nothing_is_left(
     assert (answer.timings.prompt_tokens or 0) > 250
     gateway_info = find_running_gateway(home)
     assert gateway_info is not None
-    stored = GatewayClient(gateway_info).get(f"/chats/{page.model.conversation.id}", Chat)
-    assert stored.messages[-1].content == answer.content
+    stored_chat = GatewayClient(gateway_info).get(f"/chats/{page.model.conversation.id}", Chat)
+    assert stored_chat.messages[-1].content == answer.content
 
     family = [psutil.Process(gateway_info.pid), *psutil.Process(gateway_info.pid).children(recursive=True)]
     assert len(family) > 1, "the engine is a process of its own"

@@ -55,8 +55,8 @@ def test_the_model_goes_by_the_served_name(running: Worker) -> None:
 
 def choice(running: Worker, **wishes: object) -> dict[str, Any]:
     body = {"messages": HELLO, "max_tokens": 99, "seed": 1, **wishes}
-    answered: dict[str, Any] = running.ask("/v1/chat/completions", body)["choices"][0]
-    return answered
+    answer_choice: dict[str, Any] = running.ask("/v1/chat/completions", body)["choices"][0]
+    return answer_choice
 
 
 def test_answers_keep_to_a_schema_and_to_a_grammar(running: Worker) -> None:
@@ -99,10 +99,10 @@ def test_each_slot_has_the_context_asked_for(running: Worker) -> None:
 def test_its_log_tells_progress_memory_and_port(running: Worker) -> None:
     # The server answers before its constructor has returned and the worker says where it listens.
     wait_until(lambda: any(isinstance(event, PortOpened) for event in running.events()))
-    seen = running.events()
-    assert 1.0 in {event.fraction for event in seen if isinstance(event, LoadProgress)}
-    assert {"model", "kv", "compute"} <= {event.purpose for event in seen if isinstance(event, BufferAllocated)}
-    assert running.plan.base_url.endswith(f":{next(e.port for e in seen if isinstance(e, PortOpened))}")
+    log_events = running.events()
+    assert 1.0 in {event.fraction for event in log_events if isinstance(event, LoadProgress)}
+    assert {"model", "kv", "compute"} <= {event.purpose for event in log_events if isinstance(event, BufferAllocated)}
+    assert running.plan.base_url.endswith(f":{next(e.port for e in log_events if isinstance(e, PortOpened))}")
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/props", "/slots", "/metrics"])
@@ -121,8 +121,8 @@ def test_what_the_gateway_does_not_need_is_shut(running: Worker, path: str, body
 
 def test_no_web_page_may_read_its_answers(running: Worker) -> None:
     with urllib.request.urlopen(running.request("/v1/models"), timeout=WITHIN_S) as reply:  # noqa: S310 -- loopback
-        allowed = reply.headers.get("Access-Control-Allow-Origin", "")
-    assert allowed not in {"*", "https://evil.example"}
+        allowed_origin = reply.headers.get("Access-Control-Allow-Origin", "")
+    assert allowed_origin not in {"*", "https://evil.example"}
 
 
 def test_prompts_and_the_key_stay_out_of_the_log(running: Worker) -> None:
@@ -217,8 +217,8 @@ def test_a_missing_model_ends_with_its_cause(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_ends_with_its_cause(tiny: Path, running: Worker) -> None:
-    taken = int(running.plan.base_url.rpartition(":")[2])
-    with closing(Worker(tiny, port=taken)) as worker:
+    taken_port = int(running.plan.base_url.rpartition(":")[2])
+    with closing(Worker(tiny, port=taken_port)) as worker:
         assert worker.ended().kind is FailureKind.PORT_IN_USE
 
 
@@ -269,8 +269,8 @@ sys.stdin.read()
 
 
 def test_no_engine_outlives_a_killed_parent(tiny: Path) -> None:
-    with closing(Worker(tiny)) as planned:
-        (spec,) = planned.plan.processes
+    with closing(Worker(tiny)) as planned_worker:
+        (spec,) = planned_worker.plan.processes
     with subprocess.Popen(
         [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as parent:
@@ -278,8 +278,8 @@ def test_no_engine_outlives_a_killed_parent(tiny: Path) -> None:
         piped(parent.stdin).flush()
         orphan = psutil.Process(int(piped(parent.stdout).readline()))
         parent.kill()
-        ended, _alive = psutil.wait_procs([orphan], timeout=QUICKLY_S)
-        assert ended
+        ended_processes, _alive = psutil.wait_procs([orphan], timeout=QUICKLY_S)
+        assert ended_processes
 
 
 def piped(pipe: IO[str] | None) -> IO[str]:

@@ -27,15 +27,15 @@ def gateways_released() -> Iterator[None]:
 
 @pytest.fixture
 async def upstream() -> AsyncIterator[Upstream]:
-    played = Upstream()
+    played_upstream = Upstream()
     app = web.Application(client_max_size=0)
-    app.router.add_route("*", "/{path:.*}", played.handle)
+    app.router.add_route("*", "/{path:.*}", played_upstream.handle)
     runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    played.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield played
+    played_upstream.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield played_upstream
     await runner.cleanup()
 
 
@@ -51,9 +51,9 @@ def environ() -> dict[str, str]:
 
 @pytest.fixture
 def paths(tmp_path: Path) -> Paths:
-    made = Paths(config=tmp_path, data=tmp_path / "data", state=tmp_path / "state", logs=tmp_path / "logs")
-    made.create_folders()
-    return made
+    test_paths = Paths(config=tmp_path, data=tmp_path / "data", state=tmp_path / "state", logs=tmp_path / "logs")
+    test_paths.create_folders()
+    return test_paths
 
 
 @pytest.fixture

@@ -119,8 +119,8 @@ class Outside:
             where[1] for what, where in self._read_events() if what == "connect" and self._is_outside(where)
         )
         if self.trace.exists():
-            traced = Counter(port for port, host in self._traced() if self._is_outside([host, port]))
-            assert traced == counter, "what the system saw is what Python's own watch saw"
+            traced_ports = Counter(port for port, host in self._traced() if self._is_outside([host, port]))
+            assert traced_ports == counter, "what the system saw is what Python's own watch saw"
         return counter
 
     def _is_outside(self, where: Any) -> bool:  # noqa: ANN401 -- JSON
@@ -156,32 +156,32 @@ def outside(home: Path) -> Iterator[Outside]:
     choice = {"index": 0, "message": {"role": "assistant", "content": "From far."}, "finish_reason": "stop"}
     far = {"/v1/models": {"data": [{"id": "big"}]}, "/v1/chat/completions": {"choices": [choice]}}
     with ExitStack() as open_:
-        made = Outside(home, open_.enter_context(serving(FakeHub())))
-        made.ports["hub" + OUTSIDE] = int(made.hub.url.rpartition(":")[2])
-        made.ports["far" + OUTSIDE] = open_.enter_context(_answering(far))
-        made.ports["index" + OUTSIDE] = open_.enter_context(_answering({}))
-        made.ports["releases" + OUTSIDE] = open_.enter_context(_answering({}, tls))
-        made.ports["catalogue" + OUTSIDE] = open_.enter_context(_answering({}, tls))
-        made.ports["updates" + OUTSIDE] = open_.enter_context(_answering({}, tls))
-        made.hub.url = made.url("hub")
-        made.environment = _environment(made, certificate)
+        outside_world = Outside(home, open_.enter_context(serving(FakeHub())))
+        outside_world.ports["hub" + OUTSIDE] = int(outside_world.hub.url.rpartition(":")[2])
+        outside_world.ports["far" + OUTSIDE] = open_.enter_context(_answering(far))
+        outside_world.ports["index" + OUTSIDE] = open_.enter_context(_answering({}))
+        outside_world.ports["releases" + OUTSIDE] = open_.enter_context(_answering({}, tls))
+        outside_world.ports["catalogue" + OUTSIDE] = open_.enter_context(_answering({}, tls))
+        outside_world.ports["updates" + OUTSIDE] = open_.enter_context(_answering({}, tls))
+        outside_world.hub.url = outside_world.url("hub")
+        outside_world.environment = _environment(outside_world, certificate)
         (home / "config").mkdir()
         (home / "config" / "update-keys.txt").write_text(_ANY_KEY)
-        yield made
+        yield outside_world
 
 
-def _environment(made: Outside, certificate: Path) -> dict[str, str]:
+def _environment(world: Outside, certificate: Path) -> dict[str, str]:
     return {
         "PYTHONPATH": f"{WATCH}",
-        "WATCHED_CONNECTIONS": str(made.log),
+        "WATCHED_CONNECTIONS": str(world.log),
         "SSL_CERT_FILE": str(certificate),
-        "HF_ENDPOINT": made.hub.url,
-        "ROUNDHOUSE_CATALOGUE_URL": made.url("catalogue").replace("http:", "https:") + "/list.json",
+        "HF_ENDPOINT": world.hub.url,
+        "ROUNDHOUSE_CATALOGUE_URL": world.url("catalogue").replace("http:", "https:") + "/list.json",
         "ROUNDHOUSE_CATALOGUE_KEY": _ANY_KEY,
-        "ROUNDHOUSE_UPDATES_URL": made.url("updates").replace("http:", "https:"),
-        "ROUNDHOUSE_ENGINES_RELEASES_URL": made.url("releases").replace("http:", "https:"),
-        "UV_DEFAULT_INDEX": made.url("index") + "/simple",
-        "UV_CACHE_DIR": str(made.home / "uv-cache"),
+        "ROUNDHOUSE_UPDATES_URL": world.url("updates").replace("http:", "https:"),
+        "ROUNDHOUSE_ENGINES_RELEASES_URL": world.url("releases").replace("http:", "https:"),
+        "UV_DEFAULT_INDEX": world.url("index") + "/simple",
+        "UV_CACHE_DIR": str(world.home / "uv-cache"),
         "UV_HTTP_RETRIES": "0",
         "PIP_FIND_LINKS": "",
         **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), ""),
@@ -192,7 +192,7 @@ def _certificate(folder: Path, names: list[str]) -> Path:
     """Write a key and a certificate that vouches for itself into one file."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
-    made = (
+    command = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
@@ -206,5 +206,5 @@ def _certificate(folder: Path, names: list[str]) -> Path:
     file = folder / "outside.pem"
     plain = serialization.NoEncryption()
     private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
-    file.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+    file.write_bytes(private + command.public_bytes(serialization.Encoding.PEM))
     return file

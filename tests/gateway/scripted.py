@@ -93,8 +93,13 @@ def _chat(kind: str) -> list[bytes]:
     if kind == "think":
         events += [_chunk(reasoning_content=piece) for piece in THOUGHT]
     if kind == "tool":
-        begun = {"index": 0, "id": "call_1", "type": "function", "function": {"name": CALL["name"], "arguments": ""}}
-        events.append(_chunk(tool_calls=[begun]))
+        begun_call = {
+            "index": 0,
+            "id": "call_1",
+            "type": "function",
+            "function": {"name": CALL["name"], "arguments": ""},
+        }
+        events.append(_chunk(tool_calls=[begun_call]))
         events += [_chunk(tool_calls=[{"index": 0, "function": {"arguments": piece}}]) for piece in CALL["arguments"]]
     elif kind == "odds":
         events.append(_chunk(content=TEXT[0], logprobs={"content": ODDS}))
@@ -150,8 +155,8 @@ def _message(kind: str) -> list[bytes]:
     if kind == "broken":
         error = {"message": ERROR, "code": 500, "type": "server_error"}
         return [*events[:3], _event("error", error=error)]
-    ended = {"stop_reason": "tool_use" if kind == "tool" else "end_turn", "stop_sequence": None}
-    return [*events, _event("message_delta", delta=ended, usage=_COUNTS), _event("message_stop")]
+    end_fields = {"stop_reason": "tool_use" if kind == "tool" else "end_turn", "stop_sequence": None}
+    return [*events, _event("message_delta", delta=end_fields, usage=_COUNTS), _event("message_stop")]
 
 
 def _blocks(kind: str) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:

@@ -85,9 +85,9 @@ class _Work:
         wait_until(lambda: self.length() > before)
         wait_until(lambda: self.state_of("heavy") is EngineState.READY)
         wait_until(lambda: self._download().state in {DownloadState.DONE, DownloadState.FAILED})
-        done = self._download()
-        assert done.state is DownloadState.DONE, done.error
-        assert (Path(done.folder) / "Model-Q8_0.gguf").read_bytes() == CONTENT
+        outcome = self._download()
+        assert outcome.state is DownloadState.DONE, outcome.error
+        assert (Path(outcome.folder) / "Model-Q8_0.gguf").read_bytes() == CONTENT
 
     def _download(self) -> Download:
         return self.client.get("/downloads", list[Download])[0]
@@ -95,9 +95,9 @@ class _Work:
 
 @pytest.fixture
 def hub() -> Iterator[str]:
-    with serving(FakeHub()) as served:
-        served.add("org/Model-GGUF", {"Model-Q8_0.gguf": CONTENT})
-        yield served.url
+    with serving(FakeHub()) as served_hub:
+        served_hub.add("org/Model-GGUF", {"Model-Q8_0.gguf": CONTENT})
+        yield served_hub.url
 
 
 @pytest.mark.parametrize("wall_s", [DAY_S, -DAY_S])
@@ -119,12 +119,12 @@ def test_a_key_that_expires_by_a_jump_ends_its_streams_and_comes_back_by_none(
         key = gateway.client.post("/keys", {"name": "short", "scopes": ["manage"]} | _in_an_hour(), KeyWithSecret).key
         address = f"{gateway.port_file.url}/roundhouse/v1/events"
         request = urllib.request.Request(address, headers={"Authorization": f"Bearer {key}"})  # noqa: S310 -- ours
-        ended = threading.Event()
+        end_event = threading.Event()
         stream = urllib.request.urlopen(request, timeout=PATIENCE_S)  # noqa: S310 -- ours
-        reader = threading.Thread(target=_read_to_end, args=(stream, ended))
+        reader = threading.Thread(target=_read_to_end, args=(stream, end_event))
         reader.start()
         clocks.jump(DAY_S)
-        assert ended.wait(PATIENCE_S)
+        assert end_event.wait(PATIENCE_S)
         reader.join()
         for wall_s in (DAY_S, 0.0, -DAY_S):
             clocks.jump(wall_s)
@@ -153,11 +153,11 @@ def test_an_hour_of_sleep_costs_neither_a_download_nor_a_load_nor_an_answer(
 def test_a_gateway_is_known_again_after_the_clock_was_set(tmp_path: Path, unused_port: int) -> None:
     """On Linux the time a process began at moves with the clock."""
     with running(tmp_path, unused_port, argv=module_command("app.gateway")) as gateway:
-        moved = msgspec.structs.replace(gateway.port_file, created_at=gateway.port_file.created_at - DAY_S)
-        assert not has_ended(moved)
-        other = msgspec.structs.replace(moved, pid=psutil.Process().ppid())
+        moved_port_file = msgspec.structs.replace(gateway.port_file, created_at=gateway.port_file.created_at - DAY_S)
+        assert not has_ended(moved_port_file)
+        other = msgspec.structs.replace(moved_port_file, pid=psutil.Process().ppid())
         assert has_ended(other)
-    assert has_ended(moved)
+    assert has_ended(moved_port_file)
 
 
 def test_the_time_that_keys_go_by_is_never_set_back() -> None:
@@ -174,8 +174,8 @@ def _in_an_hour() -> dict[str, float]:
     return {"expires_at": time.time() + HOUR_S}
 
 
-def _read_to_end(stream: http.client.HTTPResponse, ended: threading.Event) -> None:
+def _read_to_end(stream: http.client.HTTPResponse, end_event: threading.Event) -> None:
     with suppress(OSError, http.client.HTTPException):
         while stream.read1(1024):
             pass
-    ended.set()
+    end_event.set()

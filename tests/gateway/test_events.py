@@ -77,11 +77,11 @@ async def test_a_flood_of_log_lines_costs_the_oldest_lines_and_nothing_else() ->
 async def test_a_subscriber_that_never_reads_is_dropped_and_holds_nobody_up() -> None:
     hub = EventHub(limit=3)
     slow, quick = hub.subscribe(), hub.subscribe()
-    received: list[Event] = []
+    received_events: list[Event] = []
     for number in range(5):
         hub.publish(notice(number))
-        received.append(await anext(aiter(quick)))
-    assert received == [notice(number) for number in range(5)]
+        received_events.append(await anext(aiter(quick)))
+    assert received_events == [notice(number) for number in range(5)]
     assert slow.is_closed
     assert [event async for event in slow] == []
     assert not quick.is_closed
@@ -90,10 +90,10 @@ async def test_a_subscriber_that_never_reads_is_dropped_and_holds_nobody_up() ->
 async def test_a_waiting_reader_wakes_and_ends_with_the_hub() -> None:
     hub = EventHub()
     with hub.subscribe() as subscription:
-        reading = asyncio.ensure_future(anext(aiter(subscription)))
+        read_task = asyncio.ensure_future(anext(aiter(subscription)))
         await asyncio.sleep(0)
         hub.publish(notice(1))
-        assert await asyncio.wait_for(reading, PATIENCE_S) == notice(1)
+        assert await asyncio.wait_for(read_task, PATIENCE_S) == notice(1)
     rest = hub.subscribe()
     hub.close()
     assert [event async for event in rest] == []

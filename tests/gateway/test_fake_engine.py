@@ -124,8 +124,8 @@ async def test_an_answer_whose_characters_arrive_in_pieces(real: Real) -> None:
     assert content(stream) == "\U0001f682é " * 5
     assert stream.endswith(b"data: [DONE]\n\n")
     async with real.http.get(f"{real.url}/v1/models") as reply:
-        loaded = [model["id"] for model in (await reply.json())["data"] if model["loaded"]]
-    assert loaded == ["emoji"]
+        loaded_models = [model["id"] for model in (await reply.json())["data"] if model["loaded"]]
+    assert loaded_models == ["emoji"]
 
 
 @raw
@@ -166,9 +166,9 @@ async def test_a_client_that_leaves_before_the_first_byte_stops_the_engines_work
         async with real.post_chat("mute", stream=False):
             raise AssertionError
 
-    asking = asyncio.create_task(ask())
+    question = asyncio.create_task(ask())
     await real.until_stats("mute", lambda stats: stats["begun"] == 1)
-    asking.cancel()
+    question.cancel()
     await real.until_stats("mute", lambda stats: stats["cancelled"] == 1)
 
 
@@ -204,11 +204,11 @@ async def test_a_request_whose_engine_hangs_is_told(
         async with real.post_chat("mute", stream=False) as reply:
             return reply.status, (await reply.json())["error"]["code"]
 
-    asking = asyncio.create_task(ask())
+    question = asyncio.create_task(ask())
     await real.until_stats("mute", lambda stats: stats["begun"] == 1)
     (status,) = real.services.supervisor.list_statuses()
     psutil.Process(status.pid).suspend()
-    assert await asking == (502, "unresponsive")
+    assert await question == (502, "unresponsive")
     assert "is restarted" in caplog.text
 
 
@@ -231,9 +231,9 @@ async def test_a_client_that_leaves_while_the_model_loads_costs_the_engine_nothi
         async with real.post_chat("loads"):
             raise AssertionError
 
-    asking = asyncio.create_task(ask())
+    question = asyncio.create_task(ask())
     await until(lambda: real.states().get("loads") == "loading")
-    asking.cancel()
+    question.cancel()
     assert (await real.stats("loads"))["begun"] == 0
 
 
@@ -244,10 +244,10 @@ async def test_a_client_that_leaves_the_queue_leaves_no_trace(real: Real) -> Non
 
     async with real.post_chat("slow") as reply:
         await reply.content.readany()
-        asking = asyncio.create_task(ask())
+        question = asyncio.create_task(ask())
         await until(lambda: "emoji" in real.states())
         assert real.states()["slow"] == "ready"
-        asking.cancel()
+        question.cancel()
         reply.close()
     await real.until_stats("slow", lambda stats: stats["cancelled"] == 1)
     async with real.post_chat("emoji") as reply:

@@ -67,8 +67,8 @@ def full_disk(process: psutil.Process, left_bytes: int = 0) -> Iterator[None]:
 
 def files_of(home: Path) -> dict[Path, bytes]:
     """Return what is kept, but for what is written all the time."""
-    kept = (path for folder in ("config", "data", "person") for path in (home / folder).rglob("*"))
-    return {path: path.read_bytes() for path in kept if path.is_file() and "roundhouse.db" not in path.name}
+    kept_paths = (path for folder in ("config", "data", "person") for path in (home / folder).rglob("*"))
+    return {path: path.read_bytes() for path in kept_paths if path.is_file() and "roundhouse.db" not in path.name}
 
 
 def call(gateway: RealGateway, name: str) -> None:
@@ -104,18 +104,18 @@ def test_every_write_is_refused_with_the_same_sentence_and_changes_nothing(tmp_p
         before = files_of(tmp_path)
         with full_disk(psutil.Process(gateway.process.pid)):
             for name, (_, _, _, what) in WRITES.items():
-                with pytest.raises(StorageFault) as refused:
+                with pytest.raises(StorageFault) as error:
                     call(gateway, name)
-                assert (refused.value.code, str(refused.value)) == ("disk_full", SENTENCE.format(*what)), name
-                assert "Free some space" in refused.value.hint
-            printed = run_command(gateway, "settings", "gateway.max_body_mib", "21")
-            assert (printed.returncode, printed.stderr.splitlines()[0]) == (1, SENTENCE.format("the settings", "saved"))
+                assert (error.value.code, str(error.value)) == ("disk_full", SENTENCE.format(*what)), name
+                assert "Free some space" in error.value.hint
+            process = run_command(gateway, "settings", "gateway.max_body_mib", "21")
+            assert (process.returncode, process.stderr.splitlines()[0]) == (1, SENTENCE.format("the settings", "saved"))
             assert files_of(tmp_path) == before
         for name in WRITES:
             call(gateway, name)
-        changed = files_of(tmp_path)
-    assert b"19" in changed[gateway.paths.settings_file]
-    assert {key["name"] for key in json.loads(changed[gateway.paths.keys_file])["keys"]} == {"another"}
+        changed_files = files_of(tmp_path)
+    assert b"19" in changed_files[gateway.paths.settings_file]
+    assert {key["name"] for key in json.loads(changed_files[gateway.paths.keys_file])["keys"]} == {"another"}
 
 
 def test_a_loaded_model_answers_on_a_full_disk_and_another_says_why_not(tmp_path: Path, unused_port: int) -> None:
@@ -126,11 +126,11 @@ def test_a_loaded_model_answers_on_a_full_disk_and_another_says_why_not(tmp_path
             where = urllib.request.Request(  # noqa: S310 -- our own gateway
                 f"{gateway.port_file.url}/v1/responses", document, {"Content-Type": "application/json"}
             )
-            with urllib.request.urlopen(where, timeout=PATIENCE_S) as answered:  # noqa: S310 -- as above
-                assert json.load(answered)["status"] == "completed"
-            with pytest.raises(EngineFailed) as refused:  # a launch without a record would outlive a killed gateway
+            with urllib.request.urlopen(where, timeout=PATIENCE_S) as reply:  # noqa: S310 -- as above
+                assert json.load(reply)["status"] == "completed"
+            with pytest.raises(EngineFailed) as error:  # a launch without a record would outlive a killed gateway
                 gateway.client.post("/load", LoadModel(model="heavy"), EngineStatus)
-            assert (refused.value.code, str(refused.value)) == ("disk_full", SENTENCE.format("the engine", "started"))
+            assert (error.value.code, str(error.value)) == ("disk_full", SENTENCE.format("the engine", "started"))
         assert gateway.client.post("/load", LoadModel(model="heavy"), EngineStatus).state is EngineState.READY
 
 
@@ -144,13 +144,13 @@ def test_an_answer_in_a_chat_keeps_what_was_written_and_is_stored_once_there_is_
         wait_until(lambda: bool(client.get(f"/chats/{chat.id}", Chat).messages[-1].content))
         with full_disk(psutil.Process(gateway.process.pid)):
             events = client.stream_events(f"/chats/{chat.id}/answers/{answer.id}", AnswerEvent, timeout_s=PATIENCE_S)
-            ended = next(event.message for event in events if isinstance(event, AnswerDone))
-            assert (ended.status, bool(ended.content)) == (MessageStatus.FAILED, True)
-            assert "disk" in ended.error
+            ended_message = next(event.message for event in events if isinstance(event, AnswerDone))
+            assert (ended_message.status, bool(ended_message.content)) == (MessageStatus.FAILED, True)
+            assert "disk" in ended_message.error
             with pytest.raises(StorageFault):
                 client.post("/chats", NewChat(model="slow"), Chat)
-        stored = client.get(f"/chats/{chat.id}", Chat).messages[-1]
-        assert stored.content.startswith(ended.content)
+        stored_message = client.get(f"/chats/{chat.id}", Chat).messages[-1]
+        assert stored_message.content.startswith(ended_message.content)
 
 
 def test_a_download_goes_on_where_the_disk_was_full(tmp_path: Path, unused_port: int) -> None:
@@ -168,31 +168,34 @@ def test_a_download_goes_on_where_the_disk_was_full(tmp_path: Path, unused_port:
         )
         child.rlimit(psutil.RLIMIT_FSIZE, (0, psutil.RLIM_INFINITY))
         wait_until(lambda: client.get("/downloads", list[Download])[0].state is DownloadState.FAILED)
-        failed = client.get("/downloads", list[Download])[0]
-        assert failed.error is not None
-        assert (failed.error.code, failed.error.sentence) == ("disk_full", SENTENCE.format("the download", "saved"))
+        failed_download = client.get("/downloads", list[Download])[0]
+        assert failed_download.error is not None
+        assert (failed_download.error.code, failed_download.error.sentence) == (
+            "disk_full",
+            SENTENCE.format("the download", "saved"),
+        )
         client.patch("/settings", {"downloads.limit_mb_s": 0}, object)
         client.post(f"/downloads/{download.id}/resume", None, Download)
         wait_until(lambda: client.get("/downloads", list[Download])[0].state is DownloadState.DONE)
-        done = client.get("/downloads", list[Download])[0]
-        assert (Path(done.folder) / "Model-Q8_0.gguf").read_bytes() == content
+        finished_download = client.get("/downloads", list[Download])[0]
+        assert (Path(finished_download.folder) / "Model-Q8_0.gguf").read_bytes() == content
 
 
 def test_a_gateway_that_cannot_start_says_so_though_its_log_cannot(tmp_path: Path, unused_port: int) -> None:
     with running(tmp_path, unused_port) as gateway:
         pass
-    limited = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)); "
-    limited += "os.execv(sys.argv[1], sys.argv[1:])"
+    limited_start = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)); "
+    limited_start += "os.execv(sys.argv[1], sys.argv[1:])"
     home = {"ROUNDHOUSE_HOME": str(tmp_path), "ROUNDHOUSE_GATEWAY_PORT": str(unused_port)}
-    printed = subprocess.run(
-        [sys.executable, "-c", limited, *module_command("app.cli"), "up"],
+    process = subprocess.run(
+        [sys.executable, "-c", limited_start, *module_command("app.cli"), "up"],
         env=child_environment(home),
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
         check=False,
     )
-    assert (printed.returncode, NO_ROOM.sentence in printed.stderr, NO_ROOM.hint in printed.stderr) == (1, True, True)
+    assert (process.returncode, NO_ROOM.sentence in process.stderr, NO_ROOM.hint in process.stderr) == (1, True, True)
     with running(tmp_path, unused_port) as gateway:
         assert {model["name"] for model in gateway.client.get("/models", list[dict[str, object]])} >= {"quick", "slow"}
 

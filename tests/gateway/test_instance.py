@@ -67,15 +67,15 @@ def test_what_a_killed_gateway_left_behind_is_no_obstacle(paths: Paths) -> None:
 
 
 def test_one_that_is_ending_is_waited_for(paths: Paths) -> None:
-    with ThreadPoolExecutor(1) as another, ExitStack() as running:
-        first = running.enter_context(Instance(paths))
+    with ThreadPoolExecutor(1) as another, ExitStack() as stack:
+        first = stack.enter_context(Instance(paths))
         first.announce(url="http://127.0.0.1:1", created_at=1.5, version="1")
         first.withdraw()
         assert not paths.port_file.exists()
-        waiting = another.submit(Instance(paths).__enter__)
-        assert not wait([waiting], timeout=0.1).done
-        running.close()
-        second = waiting.result(5)
+        waiting_instance = another.submit(Instance(paths).__enter__)
+        assert not wait([waiting_instance], timeout=0.1).done
+        stack.close()
+        second = waiting_instance.result(5)
         second.__exit__(None, None, None)
 
 
@@ -91,8 +91,8 @@ def port_of(endpoint: Endpoint) -> int:
 
 
 def close(endpoint: Endpoint) -> None:
-    for bound in endpoint.sockets:
-        bound.close()
+    for bound_socket in endpoint.sockets:
+        bound_socket.close()
 
 
 def test_the_wanted_port_is_taken_without_a_word(unused_port: int) -> None:
@@ -113,16 +113,16 @@ def test_a_taken_port_gives_the_next_one_and_a_notice(unused_port: int) -> None:
 def test_when_all_are_taken_it_says_so(unused_port: int) -> None:
     with (
         socket.create_server(("127.0.0.1", unused_port)),
-        pytest.raises(EnvironmentFault, match=str(unused_port)) as raised,
+        pytest.raises(EnvironmentFault, match=str(unused_port)) as error,
     ):
         bind("127.0.0.1", unused_port, tries=1)
-    assert "gateway.port" in raised.value.hint
+    assert "gateway.port" in error.value.hint
 
 
 def test_localhost_is_every_loopback_address_there_is(unused_port: int) -> None:
     endpoint = bind("localhost", unused_port)
     assert endpoint.url == f"http://localhost:{unused_port}"
-    addresses = {bound.getsockname()[0] for bound in endpoint.sockets}
+    addresses = {bound_socket.getsockname()[0] for bound_socket in endpoint.sockets}
     assert "127.0.0.1" in addresses
     assert addresses <= {"127.0.0.1", "::1"}
     close(endpoint)

@@ -33,10 +33,10 @@ INSTALLS = sys.platform == "linux" and platform.machine() == "x86_64"
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[Outside]:
-    with outside(tmp_path) as played:
+    with outside(tmp_path) as played_world:
         for name in (NAME, "org/Other-GGUF"):
-            played.hub.add(name, {"Tiny-Q4_K_M.gguf": TinyLlama(name="Tiny").content(), "README.md": b"#"})
-        yield played
+            played_world.hub.add(name, {"Tiny-Q4_K_M.gguf": TinyLlama(name="Tiny").content(), "README.md": b"#"})
+        yield played_world
 
 
 def watched(world: Outside, port: int) -> AbstractContextManager[RealGateway]:
@@ -64,10 +64,10 @@ def until(client: GatewayClient, path: str, kind: Any, is_over: Callable[[Any], 
 def pull(client: GatewayClient, name: str) -> None:
     client.post("/downloads", Pull(model=name), Download)
     over = {DownloadState.DONE, DownloadState.FAILED}
-    done = until(
+    finished_pull = until(
         client, "/downloads", list[Download], lambda downloads: all(download.state in over for download in downloads)
     )
-    assert done[-1].state is DownloadState.DONE, done
+    assert finished_pull[-1].state is DownloadState.DONE, finished_pull
 
 
 def install(client: GatewayClient, engine: str, variant: str = "cpu") -> None:
@@ -92,7 +92,7 @@ def drive(gateway: RealGateway, world: Outside, name: str) -> dict[str, str]:
     client, url = gateway.client, gateway.port_file.url
     picture = [{"type": "image_url", "image_url": {"url": f"http://pictures{OUTSIDE}/cat.png"}}]
     endpoint = AttachEndpoint(url=world.url("far"), name="far")
-    ended = {
+    end_events = {
         "search": outcome(lambda: client.get(f"/hub/search?text={name}", object)),
         "look": outcome(lambda: client.get(f"/hub/model?name=org/{name}-GGUF", object)),
         "pull": outcome(lambda: pull(client, f"org/{name}-GGUF")),
@@ -108,7 +108,7 @@ def drive(gateway: RealGateway, world: Outside, name: str) -> dict[str, str]:
         "guide": chat(url, "guide"),
     }
     outcome(lambda: client.post("/unload", UnloadModel(model="far"), object))  # while it is in use it is looked at
-    return ended
+    return end_events
 
 
 ONLINE = {
@@ -157,19 +157,19 @@ def test_offline_nobody_is_called_and_online_those_who_are_listed(world: Outside
         assert (world.called(), world.looked_up()) == before
 
 
-def check_the_list(made: list[Connection], world: Outside) -> None:
+def check_the_list(made_connections: list[Connection], world: Outside) -> None:
     """Hold what is listed against what the watch saw: the same hosts, each as often, by whom and why."""
-    assert {connection.host for connection in made} == world.looked_up()
-    called, index = world.called(), world.ports[f"index{OUTSIDE}"]
-    noted = {port: count(made, port) for port in world.ports.values()}
+    assert {connection.host for connection in made_connections} == world.looked_up()
+    called_ports, index = world.called(), world.ports[f"index{OUTSIDE}"]
+    noted_counts = {port: count(made_connections, port) for port in world.ports.values()}
     # uv calls off what it no longer needs, which may be while its name is still being looked up: noted, and not made.
-    assert 0 < called.pop(index) <= noted.pop(index)
-    assert noted == called
-    assert {connection.about for connection in made if connection.why is ConnectionReason.ENGINE} == {
+    assert 0 < called_ports.pop(index) <= noted_counts.pop(index)
+    assert noted_counts == called_ports
+    assert {connection.about for connection in made_connections if connection.why is ConnectionReason.ENGINE} == {
         "llama.cpp",
         "openvino-genai",
     }
-    assert {(connection.why, connection.by) for connection in made} == {
+    assert {(connection.why, connection.by) for connection in made_connections} == {
         (ConnectionReason.SEARCH, Program.GATEWAY),
         (ConnectionReason.MODEL, Program.GATEWAY),
         (ConnectionReason.DOWNLOAD, Program.DOWNLOADER),
@@ -182,5 +182,5 @@ def check_the_list(made: list[Connection], world: Outside) -> None:
     }
 
 
-def count(made: list[Connection], port: int) -> int:
-    return sum(connection.count for connection in made if connection.port == port)
+def count(made_connections: list[Connection], port: int) -> int:
+    return sum(connection.count for connection in made_connections if connection.port == port)

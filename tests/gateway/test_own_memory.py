@@ -29,21 +29,21 @@ def holes() -> list[bytes]:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries do it by themselves")
 async def test_holes_between_what_stays_are_given_back() -> None:
-    kept = holes()
+    kept_objects = holes()
     process = psutil.Process()
     before = process.memory_info().rss
-    giving = asyncio.create_task(give_back(every_s=0.01))
+    give_back_task = asyncio.create_task(give_back(every_s=0.01))
     await until(lambda: process.memory_info().rss < before - PIECE * PIECES // 4)
-    giving.cancel()
-    assert len(kept) == PIECES // 2
+    give_back_task.cancel()
+    assert len(kept_objects) == PIECES // 2
 
 
 async def test_garbage_is_collected_on_the_way() -> None:
     gc.disable()
     try:
         knot = weakref.ref(Knot())
-        giving = asyncio.create_task(give_back(every_s=0.01))
+        give_back_task = asyncio.create_task(give_back(every_s=0.01))
         await until(lambda: knot() is None)
-        giving.cancel()
+        give_back_task.cancel()
     finally:
         gc.enable()

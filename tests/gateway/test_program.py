@@ -144,27 +144,32 @@ def test_it_says_where_it_listens_and_in_a_terminal_how_to_end_it(
 
 def test_starting_imports_nothing_heavy() -> None:
     program = "import sys, app.gateway.main; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    loaded_names = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
     heavy = {"pydantic", "jsonschema", "xllamacpp", "pynvml", "app.hardware.probe", "engines.llama_cpp.launch"}
-    assert not heavy & set(loaded)
+    assert not heavy & set(loaded_names)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C reaches a console there, not a process")
 def test_ctrl_c_while_starting_ends_without_a_traceback(tmp_path: Path) -> None:
     paths = Paths(config=tmp_path, data=tmp_path, state=tmp_path / "state", logs=tmp_path)
     with Instance(paths):  # the one started below waits to see what becomes of this one
-        starting = subprocess.Popen(
+        starting_process = subprocess.Popen(
             module_command("app.gateway"),
             env=child_environment({"ROUNDHOUSE_HOME": str(tmp_path)}),
             stderr=subprocess.PIPE,
         )
-        seen = psutil.Process(starting.pid)
+        seen_process = psutil.Process(starting_process.pid)
         deadline = time.monotonic() + PATIENCE_S
-        while str(paths.lock_file) not in {file.path for file in seen.open_files()} and time.monotonic() < deadline:
+        while (
+            str(paths.lock_file) not in {file.path for file in seen_process.open_files()}
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.02)
-        starting.send_signal(signal.SIGINT)
-        _, output = starting.communicate(timeout=PATIENCE_S)
-    assert starting.returncode == -signal.SIGINT
+        starting_process.send_signal(signal.SIGINT)
+        _, output = starting_process.communicate(timeout=PATIENCE_S)
+    assert starting_process.returncode == -signal.SIGINT
     assert output == b""
 
 

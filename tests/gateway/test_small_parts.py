@@ -119,17 +119,17 @@ def test_aiohttps_reports_about_clients_are_left_out_and_about_us_are_not() -> N
 
 
 def test_what_was_found_counts_for_a_moment_only() -> None:
-    resolved = cast("ResolvedModel", object())
-    remembering, forgetful = ResolvedModelCache(kept_s=60.0), ResolvedModelCache(kept_s=0.0)
-    for recent in (remembering, forgetful):
+    resolved_model = cast("ResolvedModel", object())
+    remembering_cache, forgetful = ResolvedModelCache(kept_s=60.0), ResolvedModelCache(kept_s=0.0)
+    for recent in (remembering_cache, forgetful):
         assert recent.get("a") is None
-        recent.put("a", resolved)
-    assert remembering.get("a") is resolved
+        recent.put("a", resolved_model)
+    assert remembering_cache.get("a") is resolved_model
     assert forgetful.get("a") is None
-    assert forgetful.get("a", lambda known: known is resolved) is resolved
+    assert forgetful.get("a", lambda known_model: known_model is resolved_model) is resolved_model
     for number in range(100):
-        remembering.put(number, resolved)
-    assert remembering.get("a") is None
+        remembering_cache.put(number, resolved_model)
+    assert remembering_cache.get("a") is None
 
 
 def test_a_model_name_is_replaced_even_if_its_key_is_written_oddly() -> None:
@@ -145,7 +145,7 @@ def _logged(**extra: object) -> dict[str, object]:
 
 
 def test_a_record_is_one_line_of_json_without_secrets() -> None:
-    logged = _logged(
+    log_line = _logged(
         model="guide",
         api_key="sk-1",
         headers={"Authorization": "Bearer sk-1", "Accept": "*"},
@@ -153,11 +153,11 @@ def test_a_record_is_one_line_of_json_without_secrets() -> None:
         tokens_per_s=3,
         path=Path("a"),
     )
-    assert (logged["message"], logged["from"], logged["level"]) == ("Said so", "app.x", "info")
-    assert (logged["model"], logged["tokens_per_s"], logged["path"]) == ("guide", 3, "a")
-    assert logged["api_key"] == HIDDEN
-    assert logged["headers"] == {"Authorization": HIDDEN, "Accept": "*"}
-    assert logged["tries"] == [{"hf_token": HIDDEN}]
+    assert (log_line["message"], log_line["from"], log_line["level"]) == ("Said so", "app.x", "info")
+    assert (log_line["model"], log_line["tokens_per_s"], log_line["path"]) == ("guide", 3, "a")
+    assert log_line["api_key"] == HIDDEN
+    assert log_line["headers"] == {"Authorization": HIDDEN, "Accept": "*"}
+    assert log_line["tries"] == [{"hf_token": HIDDEN}]
 
 
 def test_the_journal_writes_lines_and_says_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,9 +165,9 @@ def test_the_journal_writes_lines_and_says_warnings(tmp_path: Path, capsys: pyte
     before = list(root.handlers)
     root.handlers = []
     try:
-        written = open_journal(tmp_path / "gateway.jsonl")
+        journal = open_journal(tmp_path / "gateway.jsonl")
         logging.getLogger("app.x").warning("Mind the gap", extra={"token": "t"})
-        written.close()
+        journal.close()
     finally:
         root.handlers = before
     (line,) = (tmp_path / "gateway.jsonl").read_text(encoding="utf-8").splitlines()

@@ -117,13 +117,16 @@ def windows_deleted() -> Iterator[None]:
     Qt's feet, which then crashes.
     """
     yield
-    left = [repr(widget) for widget in remaining_windows()] if QApplication.instance() else []
-    assert not left, "top-level widgets outlive the test"
+    widgets_left = [repr(widget) for widget in remaining_windows()] if QApplication.instance() else []
+    assert not widgets_left, "top-level widgets outlive the test"
 
 
 def still_settings() -> list[SettingInfo]:
-    forced: dict[str, SettingValue] = {"window.theme": "light", "window.reduce_motion": True}
-    return [data.with_value(row, forced[row.name]) if row.name in forced else row for row in data.default_settings()]
+    forced_settings: dict[str, SettingValue] = {"window.theme": "light", "window.reduce_motion": True}
+    return [
+        data.with_value(row, forced_settings[row.name]) if row.name in forced_settings else row
+        for row in data.default_settings()
+    ]
 
 
 @pytest.fixture

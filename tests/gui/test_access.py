@@ -100,19 +100,21 @@ def test_tab_reaches_every_control_of_a_page(make_window: Make, api: DemoApi, pa
     window = make_window(page)
     QApplication.processEvents()
     api.flush()  # what was asked for by what came first
-    expected = reachable(window)
-    reached: set[QWidget | None] = set()
-    for _ in range(3 * len(expected) + 40):
+    expected_widgets = reachable(window)
+    reached_widgets: set[QWidget | None] = set()
+    for _ in range(3 * len(expected_widgets) + 40):
         if not window.isActiveWindow():  # a window of another test that goes away takes the keyboard with it
             window.activateWindow()
             QApplication.processEvents()
         QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_Tab)
-        reached.add(QApplication.focusWidget())
-    expected &= reachable(window)  # a timer may have taken something away
+        reached_widgets.add(QApplication.focusWidget())
+    expected_widgets &= reachable(window)  # a timer may have taken something away
     # A group of exclusive buttons is one stop: its arrows reach the others.
-    grouped = {button for button in expected if isinstance(button, Pressable) and button.group() is not None}
-    assert expected - grouped <= reached
-    assert grouped & reached
+    grouped_buttons = {
+        button for button in expected_widgets if isinstance(button, Pressable) and button.group() is not None
+    }
+    assert expected_widgets - grouped_buttons <= reached_widgets
+    assert grouped_buttons & reached_widgets
 
 
 @pytest.mark.parametrize(
@@ -157,18 +159,18 @@ def test_the_ring_stands_outside_what_the_keyboard_reached(make_window: Make) ->
     window = make_window(PageId.SERVER)
     ring = window._focus_ring
     QTest.keyClick(window, Qt.Key.Key_Tab)
-    focused = QApplication.focusWidget()
-    assert focused is not None
+    focus_widget = QApplication.focusWidget()
+    assert focus_widget is not None
     assert ring.ring.isVisible()
-    outside, control = ring.ring.mapToGlobal(QPoint(0, 0)), focused.mapToGlobal(QPoint(0, 0))
+    outside, control = ring.ring.mapToGlobal(QPoint(0, 0)), focus_widget.mapToGlobal(QPoint(0, 0))
     assert outside.x() < control.x()
     assert outside.y() < control.y()
 
 
 def test_the_pointer_brings_no_ring(make_window: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     window = make_window(PageId.SERVER)
-    pressed = Qt.MouseButton.LeftButton
-    monkeypatch.setattr(MOUSE_BUTTONS, lambda: pressed)
+    pressed_button = Qt.MouseButton.LeftButton
+    monkeypatch.setattr(MOUSE_BUTTONS, lambda: pressed_button)
     window.rail.buttons[PageId.MODELS].setFocus(Qt.FocusReason.MouseFocusReason)
     assert not window._focus_ring.ring.isVisible()
 

@@ -116,9 +116,9 @@ def test_what_no_model_can_do_is_refused_before_anything_is_asked(
 ) -> None:
     fill(screen, "http://box:8000")
     screen.attach_card.can.field.setText("fly")
-    with qtbot.waitSignal(screen.model.failed) as refused:
+    with qtbot.waitSignal(screen.model.failed) as refusal_signal:
         screen.attach_card.attach_button.click()
-    assert "'fly'" in refused.args[0].sentence
+    assert "'fly'" in refusal_signal.args[0].sentence
     api.flush()
     assert api.bodies_of("POST", "/attached") == []
     assert screen.attach_card.isVisible()

@@ -30,19 +30,19 @@ FIRST, SECOND, DISTURBED = RECEIPTS
 
 @pytest.fixture
 def model(api: DemoApi, shell: QuietShell) -> BenchmarksModel:
-    made = BenchmarksModel(Stores(api, shell), shell, clock=lambda: FIRST.at + 3600)
+    page_model = BenchmarksModel(Stores(api, shell), shell, clock=lambda: FIRST.at + 3600)
     api.flush()
-    return made
+    return page_model
 
 
 @pytest.fixture
 def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> BenchmarksScreen:
-    made = BenchmarksScreen(theme, Stores(api, shell), shell)
-    qtbot.addWidget(made)
-    made.resize(1000, 800)
-    made.show()
+    page = BenchmarksScreen(theme, Stores(api, shell), shell)
+    qtbot.addWidget(page)
+    page.resize(1000, 800)
+    page.show()
     api.flush()
-    return made
+    return page
 
 
 def texts(screen: BenchmarksScreen) -> str:

@@ -197,8 +197,8 @@ def test_the_model_that_completes_code_is_chosen_here(screen: ConnectScreen, api
     assert "stays loaded beside" in row.accessibleDescription()
     assert row._choice.value == tools.COMPLETION.model
     assert not row._search.isVisible()
-    refused = Autocomplete(model="", choices=tools.COMPLETION.choices)
-    api.replies["POST /autocomplete"] = refused
+    refused_state = Autocomplete(model="", choices=tools.COMPLETION.choices)
+    api.replies["POST /autocomplete"] = refused_state
     screen.model.preview_change("zed")
     api.flush()
     row._choice.chosen.emit("")

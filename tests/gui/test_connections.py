@@ -44,19 +44,19 @@ def at(moment: float, number: int = 0) -> Connection:
 
 @pytest.fixture
 def model(api: DemoApi, shell: QuietShell) -> ConnectionsModel:
-    made = ConnectionsModel(Stores(api, shell), shell, clock=lambda: NOON)
+    page_model = ConnectionsModel(Stores(api, shell), shell, clock=lambda: NOON)
     api.flush()
-    return made
+    return page_model
 
 
 @pytest.fixture
 def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> ConnectionsScreen:
-    made = ConnectionsScreen(theme, Stores(api, shell), shell)
-    qtbot.addWidget(made)
-    made.resize(1000, 700)
-    made.show()
+    page = ConnectionsScreen(theme, Stores(api, shell), shell)
+    qtbot.addWidget(page)
+    page.resize(1000, 700)
+    page.show()
     api.flush()
-    return made
+    return page
 
 
 def set_offline(api: DemoApi, *, source: str = "file") -> None:

@@ -205,10 +205,10 @@ def test_removed_models_are_deleted_from_the_trash_after_a_question(
     assert button.text() == "Delete removed models permanently, 11.3 GiB"
     button.click()
     assert api.bodies_of("POST", "/library/empty-trash") == []
-    ((title, sentence, deed),) = shell.confirmations
+    ((title, sentence, confirmed_action),) = shell.confirmations
     assert title == "Delete removed models permanently?"
     assert "3 files of removed models (11.3 GiB) will be deleted from the trash on this computer." in sentence
-    deed.run()
+    confirmed_action.run()
     assert api.bodies_of("POST", "/library/empty-trash") == [EmptyTrash(digests=["1"])]
     api.flush()
     assert not button.isEnabled()
@@ -270,16 +270,16 @@ def test_where_the_trash_cannot_be_told_nothing_is_offered(
 
 def test_the_window_asks_with_the_keyboard_on_the_way_out(make_window: Callable[[PageId], MainWindow]) -> None:
     window = make_window(PageId.CONNECT)
-    done: list[int] = []
-    window.shell.confirm("Delete?", "It cannot be undone.", Command("Delete it", lambda: done.append(1)))
+    confirmed_steps: list[int] = []
+    window.shell.confirm("Delete?", "It cannot be undone.", Command("Delete it", lambda: confirmed_steps.append(1)))
     question = window.question
     assert [button.text() for button in question.buttons] == ["Cancel", "Delete it"]
     assert question.buttons[0].hasFocus()
     question.buttons[0].click()
-    assert (question.isVisible(), done) == (False, [])
-    window.shell.confirm("Delete?", "It cannot be undone.", Command("Delete it", lambda: done.append(1)))
+    assert (question.isVisible(), confirmed_steps) == (False, [])
+    window.shell.confirm("Delete?", "It cannot be undone.", Command("Delete it", lambda: confirmed_steps.append(1)))
     question.buttons[1].click()
-    assert done == [1]
+    assert confirmed_steps == [1]
 
 
 def with_folders(folders: list[str]) -> list[object]:
@@ -361,8 +361,8 @@ def test_a_model_is_checked_removed_and_found_from_the_map(
     assert [body.model for body in api.bodies_of("POST", "/library/verify")] == ["gpt-oss-20b-mxfp4"]  # type: ignore[attr-defined]  # a VerifyModel
     menu["Show in the list"]()
     assert not on_disk.disk.isVisible()
-    focused = on_disk.focusWidget()
-    assert on_disk._list.rows["gpt-oss-20b-mxfp4"].isAncestorOf(focused)
+    focus_widget = on_disk.focusWidget()
+    assert on_disk._list.rows["gpt-oss-20b-mxfp4"].isAncestorOf(focus_widget)
 
 
 def test_a_model_that_is_gone_by_now_has_no_menu(on_disk: ModelsScreen) -> None:

@@ -151,8 +151,8 @@ def search(page: DocumentsScreen, api: DemoApi, words: str) -> list[PassageRow]:
 def test_a_search_shows_passages_where_they_are_and_how_they_were_found(
     page: DocumentsScreen, api: DemoApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toLocalFile()))
+    opened_files: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened_files.append(url.toLocalFile()))
     first, second = search(page, api, "  How long is the warranty? ")
 
     everywhere = [AWAY.id, NOTES.id, PAPERS.id]
@@ -163,7 +163,7 @@ def test_a_search_shows_passages_where_they_are_and_how_they_were_found(
     first.fold.click()
     assert first.text.text() == RESULTS.passages[0].text
     second.open.click()
-    assert opened == ["/home/ada/receipts/2026-03.md"]
+    assert opened_files == ["/home/ada/receipts/2026-03.md"]
     assert page.search.outcome.text() == "2 passages found by their words, by what they mean, in 21 ms."
     assert "still being worked out" in page.search.note.text()
 

@@ -54,16 +54,18 @@ def test_engines_that_suit_come_first_and_the_others_are_kept_apart(model: Engin
 
 
 def test_a_version_says_what_it_takes_and_what_its_test_showed() -> None:
-    current, bundled, failed, on_path = engines.LLAMA_CPP.versions
+    current, bundled_version, failed_version, on_path = engines.LLAMA_CPP.versions
     assert version_facts(current) == "cpu · 101.1 MiB · 1282 tok/s with the Guide"
-    assert version_facts(bundled) == "cpu · bundled with Roundhouse"
+    assert version_facts(bundled_version) == "cpu · bundled with Roundhouse"
     assert version_facts(on_path) == "/usr/local/bin/llama-server"
-    assert failed.problem
+    assert failed_version.problem
     assert engine_state(engines.LLAMA_CPP) == ("ok", "Tested")
     assert engine_state(engines.OPENVINO) == ("edge", "Not installed")
     assert engine_state(engines.VLLM) == ("edge", "Cannot run here")
-    broken = msgspec.structs.replace(engines.LLAMA_CPP, versions=[msgspec.structs.replace(failed, is_current=True)])
-    assert engine_state(broken) == ("bad", "Failed its test")
+    broken_engine = msgspec.structs.replace(
+        engines.LLAMA_CPP, versions=[msgspec.structs.replace(failed_version, is_current=True)]
+    )
+    assert engine_state(broken_engine) == ("bad", "Failed its test")
 
 
 def test_what_can_be_installed_is_the_first_that_suits_and_is_not_here() -> None:
@@ -124,8 +126,8 @@ def test_what_went_wrong_stays_until_it_is_dismissed_and_a_cancel_is_no_mistake(
     assert error.code == "illegal_instruction"
     model.dismiss("openvino")
     assert model.error_of("openvino") is None
-    cancelled = ErrorBody(code="cancelled", sentence="It was cancelled.")
-    tell(shell, msgspec.structs.replace(engines.REFUSED, id="9", error=cancelled))
+    cancellation = ErrorBody(code="cancelled", sentence="It was cancelled.")
+    tell(shell, msgspec.structs.replace(engines.REFUSED, id="9", error=cancellation))
     assert model.error_of("openvino") is None
 
 
@@ -220,16 +222,16 @@ def menu_of(row: _VersionRow) -> Menu:
 def test_a_version_that_failed_is_marked_tested_before_it_is_used_and_used_all_the_same_on_demand(
     screen: EnginesScreen, api: DemoApi
 ) -> None:
-    failed = screen._cards["llama.cpp"].findChildren(_VersionRow)[2]
-    assert tags(failed) == {"Failed"}
-    testing = msgspec.structs.replace(engines.INSTALLING, engine="llama.cpp", verb="use")
-    api.replies["POST /engines/llama.cpp/use"] = testing
+    failed_row = screen._cards["llama.cpp"].findChildren(_VersionRow)[2]
+    assert tags(failed_row) == {"Failed"}
+    test_job = msgspec.structs.replace(engines.INSTALLING, engine="llama.cpp", verb="use")
+    api.replies["POST /engines/llama.cpp/use"] = test_job
     toasts: list[str] = []
     screen.model.toast_requested.connect(lambda sentence, _undo: toasts.append(sentence))
     screen.model.use_version("llama.cpp", "2026.8.10566-cpu")
     api.flush()
-    assert (screen.model.job, toasts) == (testing, []), "nothing is used before it has passed"
-    menu = menu_of(failed)
+    assert (screen.model.job, toasts) == (test_job, []), "nothing is used before it has passed"
+    menu = menu_of(failed_row)
     next(action for action in menu.actions() if action.text() == "Use it anyway").trigger()
     assert api.bodies_of("POST", "/engines/llama.cpp/use")[-1] == UseEngine(version="2026.8.10566-cpu", force=True)
     menu.close()

@@ -35,22 +35,22 @@ FAILED = next(one for one in REQUESTS if one.state is RequestState.FAILED)
 
 @pytest.fixture
 def model(api: DemoApi, shell: Shell) -> RequestStore:
-    made = RequestStore(Stores(api, shell), shell)
+    request_store = RequestStore(Stores(api, shell), shell)
     api.flush()
-    return made
+    return request_store
 
 
 @pytest.fixture
 def section(theme: Theme, model: RequestStore, qtbot: QtBot) -> InspectorSection:
-    made = InspectorSection(theme, model)
-    qtbot.addWidget(made)
-    made.show()
-    return made
+    inspector = InspectorSection(theme, model)
+    qtbot.addWidget(inspector)
+    inspector.show()
+    return inspector
 
 
 def buttons(widget: object, text: str) -> list[Button]:
-    matching: list[Button] = [button for button in widget.findChildren(Button) if button.text() == text]  # type: ignore[attr-defined]
-    return [button for button in matching if not button.isHidden()]
+    matching_buttons: list[Button] = [button for button in widget.findChildren(Button) if button.text() == text]  # type: ignore[attr-defined]
+    return [button for button in matching_buttons if not button.isHidden()]
 
 
 def test_what_goes_on_comes_first_and_then_the_newest(model: RequestStore) -> None:
@@ -80,11 +80,11 @@ def test_forgetting_leaves_what_goes_on(model: RequestStore, shell: Shell) -> No
 
 
 def test_the_strip_holds_the_last_minutes(api: DemoApi, shell: Shell) -> None:
-    ended = DONE.at + DONE.total_s
-    model = RequestStore(Stores(api, shell), shell, clock=lambda: ended + STRIP_S - 1)
+    ended_at = DONE.at + DONE.total_s
+    model = RequestStore(Stores(api, shell), shell, clock=lambda: ended_at + STRIP_S - 1)
     api.replies["GET /requests"] = [DONE, msgspec.structs.replace(DONE, id="old", at=DONE.at - 2), FAILED, WRITING]
     api.flush()
-    assert model.points() == [(ended, DONE.ttft_s, DONE.tokens_per_s)]
+    assert model.points() == [(ended_at, DONE.ttft_s, DONE.tokens_per_s)]
 
 
 def test_the_strip_says_what_it_shows(theme: Theme, qtbot: QtBot) -> None:
@@ -104,17 +104,17 @@ def test_the_times_are_a_stacked_bar_with_words() -> None:
     assert [part.name for part in time_parts(DONE)] == ["Queue", "Prefill", "Decode"]
     assert time_legend(DONE)[0][1] == "Queue 0.04 s"
     assert warm_text(DONE) == "1,800 of 2,140 tokens were warm: saved 2.40 s"
-    unmeasured = msgspec.structs.replace(DONE, saved_s=None)
-    assert warm_text(unmeasured) == "1,800 of 2,140 tokens were warm"
+    unmeasured_request = msgspec.structs.replace(DONE, saved_s=None)
+    assert warm_text(unmeasured_request) == "1,800 of 2,140 tokens were warm"
     assert not warm_text(msgspec.structs.replace(DONE, cached_tokens=0))
     assert FAILED.error in request_facts(FAILED)
     assert "tok/s" in request_facts(DONE)
 
 
 def test_a_running_request_can_be_cancelled_and_a_finished_one_cannot(section: InspectorSection, api: DemoApi) -> None:
-    running, over = section.rows.rows[WRITING.id], section.rows.rows[DONE.id]
+    running_row, over = section.rows.rows[WRITING.id], section.rows.rows[DONE.id]
     assert not buttons(over, "Cancel")
-    buttons(running, "Cancel")[0].click()
+    buttons(running_row, "Cancel")[0].click()
     assert api.bodies_of("POST", f"/requests/{WRITING.id}/cancel") == [None]
 
 
@@ -123,10 +123,10 @@ def test_a_refusal_to_cancel_is_said(
 ) -> None:
     error = ErrorBody(code="request_not_found", sentence="There is no such request.")
     api.replies[f"POST /requests/{WRITING.id}/cancel"] = error
-    with qtbot.waitSignal(model.failed) as failed:
+    with qtbot.waitSignal(model.failed) as failure_signal:
         buttons(section.rows.rows[WRITING.id], "Cancel")[0].click()
         api.flush()
-    assert failed.args == [error]
+    assert failure_signal.args == [error]
 
 
 def test_a_row_stays_and_unfolds(section: InspectorSection, shell: Shell) -> None:

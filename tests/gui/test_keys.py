@@ -70,10 +70,10 @@ def test_revoking_happens_at_once_and_can_be_undone(model: KeysModel, api: DemoA
 
 def test_a_refusal_is_said(model: KeysModel, api: DemoApi, qtbot: QtBot) -> None:
     api.replies["POST /keys"] = REFUSED
-    with qtbot.waitSignal(model.failed) as failed:
+    with qtbot.waitSignal(model.failed) as failure_signal:
         model.make("x", may_manage=False)
         api.flush()
-    assert failed.args == [REFUSED]
+    assert failure_signal.args == [REFUSED]
     assert model.new_key is None
 
 
@@ -170,8 +170,8 @@ def limited_key(section: KeysSection, api: DemoApi, shell: Shell, place: int = 2
 
 def test_limits_are_shown_with_what_is_used_of_them(section: KeysSection, api: DemoApi, shell: Shell) -> None:
     free, intern, nightly = (limited_key(section, api, shell, place) for place in (0, 2, 3))
-    shown = {name.value: meter.accessibleName() for name, meter in intern.meters.items() if not meter.isHidden()}
-    assert shown == {
+    shown_meters = {name.value: meter.accessibleName() for name, meter in intern.meters.items() if not meter.isHidden()}
+    assert shown_meters == {
         "requests_per_minute": "Requests a minute: 17 of 20",
         "tokens_per_day": "Tokens in 24 hours: 61,204 of 200,000",
     }
@@ -208,9 +208,9 @@ def test_limits_are_changed_together_with_the_name_and_back(
 ) -> None:
     row, before = limited_key(section, api, shell), data.LIMITED_KEYS[2]
     limits = KeyLimits(requests_per_minute=5, tokens_per_minute=40_000, models=["qwen*"])
-    renamed = msgspec.structs.replace(before, name="student")
-    api.replies["POST /keys/intern/rename"] = renamed
-    api.replies["POST /keys/student/limits"] = msgspec.structs.replace(renamed, limits=limits)
+    renamed_key = msgspec.structs.replace(before, name="student")
+    api.replies["POST /keys/intern/rename"] = renamed_key
+    api.replies["POST /keys/student/limits"] = msgspec.structs.replace(renamed_key, limits=limits)
     row.edit_button.click()
     fields = row.form.fields
     assert {name: field.text() for name, field in fields.items()} == {
@@ -221,8 +221,8 @@ def test_limits_are_changed_together_with_the_name_and_back(
         "concurrent_requests": "",
         "models": "qwen*, gpt-oss-20b",
     }
-    typed = {"name": " student ", "requests_per_minute": "5", "tokens_per_minute": "40k", "tokens_per_day": " "}
-    for name, text in {**typed, "models": "qwen*,, qwen* ,"}.items():
+    typed_fields = {"name": " student ", "requests_per_minute": "5", "tokens_per_minute": "40k", "tokens_per_day": " "}
+    for name, text in {**typed_fields, "models": "qwen*,, qwen* ,"}.items():
         fields[name].setText(text)
     with qtbot.waitSignal(section.model.keys_changed), qtbot.waitSignal(section.model.toast_requested) as toast:
         row.form.save_button.click()
@@ -233,7 +233,7 @@ def test_limits_are_changed_together_with_the_name_and_back(
     assert api.bodies_of("POST", "/keys/student/limits") == [limits]
     sentence, undo = toast.args
     assert sentence == "The key student was changed."
-    api.replies["POST /keys/student/rename"] = msgspec.structs.replace(renamed, name="intern", limits=limits)
+    api.replies["POST /keys/student/rename"] = msgspec.structs.replace(renamed_key, name="intern", limits=limits)
     api.replies["POST /keys/intern/limits"] = before
     undo()
     api.flush()
@@ -377,11 +377,14 @@ def test_what_keys_were_used_for_by_day(theme: Theme, qtbot: QtBot) -> None:
     ]
     usage.show_days(rows, today)
     assert not usage.isHidden()
-    shown = {row.accessibleName(): row for row in usage.rows.rows.values() if isinstance(row, KeyUsageRow)}
-    assert list(shown) == ["ci", "without a key", "old (revoked)"]
-    assert shown["ci"].accessibleDescription() == "7 requests · 222 tokens · 3 held back; today 2 requests · 111 tokens"
-    assert shown["old (revoked)"].accessibleDescription() == "1 request · 111 tokens; nothing today"
-    bars = shown["ci"].bars
+    shown_rows = {row.accessibleName(): row for row in usage.rows.rows.values() if isinstance(row, KeyUsageRow)}
+    assert list(shown_rows) == ["ci", "without a key", "old (revoked)"]
+    assert (
+        shown_rows["ci"].accessibleDescription()
+        == "7 requests · 222 tokens · 3 held back; today 2 requests · 111 tokens"
+    )
+    assert shown_rows["old (revoked)"].accessibleDescription() == "1 request · 111 tokens; nothing today"
+    bars = shown_rows["ci"].bars
     assert bars.accessibleDescription() == "2026-11-24: 5 requests · 111 tokens; 2026-11-26: 2 requests · 111 tokens"
     bars.resize(bars.sizeHint())
     last, beyond = bars._day_at(bars.width() - 1), bars._day_at(bars.width())

@@ -75,13 +75,13 @@ class Leaver:
 
     def begin(self) -> QuitFlow:
         window = self.window
-        known = QuitContext(
+        quit_context = QuitContext(
             stores=window.stores,
             service=lambda: self.service,
             tray=window.tray,
             question=window.question,
         )
-        departure = QuitFlow(window, known)
+        departure = QuitFlow(window, quit_context)
         window.may_close, window.leave = departure.may_close, departure.quit
         departure.program_ended.connect(lambda: self.ended.append(departure.ends_service))
         departure.program_ended.connect(window.save_state)
@@ -233,19 +233,19 @@ def test_what_the_window_knows_is_kept_when_it_is_left_from_the_tray(leaver: Lea
     leaver.service = OTHERS
     leaver.window.close()
     leaver.window.leave()
-    kept = load_memory(leaver.window._memory_file)
-    assert (kept.page, kept.knows_tray) == ("server", True)
+    kept_memory = load_memory(leaver.window._memory_file)
+    assert (kept_memory.page, kept_memory.knows_tray) == ("server", True)
 
 
 def test_escape_changes_the_mind_and_tab_stays_in_the_sheet(leaver: Leaver) -> None:
     window, question = leaver.window, leaver.window.question
     window.close()
     assert question.buttons[0].hasFocus()
-    seen = []
+    seen_widgets = []
     for _ in range(len(question.buttons) + 1):
-        seen.append(window.focusWidget())
-        QTest.keyClick(seen[-1], Qt.Key.Key_Tab)
-    assert set(seen) == {*question.buttons, question.remembers}
+        seen_widgets.append(window.focusWidget())
+        QTest.keyClick(seen_widgets[-1], Qt.Key.Key_Tab)
+    assert set(seen_widgets) == {*question.buttons, question.remembers}
     assert window.focusWidget() is question.buttons[0]
     QTest.keyClick(question.buttons[0], Qt.Key.Key_Escape)
     assert (leaver.shown_question, leaver.ended) == ("", [])

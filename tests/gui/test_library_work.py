@@ -64,8 +64,8 @@ def test_equal_files_are_looked_for_and_told_to_the_byte(
 def test_reclaiming_is_said_and_can_be_undone(
     api: DemoApi, shell: QuietShell, model: LibraryJobsModel, toasts: Heard
 ) -> None:
-    ended: list[bool] = []
-    model.files_changed.connect(lambda: ended.append(True))
+    undo_flags: list[bool] = []
+    model.files_changed.connect(lambda: undo_flags.append(True))
     api.replies |= {
         "POST /library/reclaim": RECLAIMING,
         "POST /library/separate": LibraryJob(id="s", kind=JobKind.SEPARATE, total_bytes=9),
@@ -77,13 +77,13 @@ def test_reclaiming_is_said_and_can_be_undone(
     tell(shell, FREED)
     sentence, undo = toasts[-1]
     assert sentence.startswith("8.6 GiB freed.")
-    assert (list(model.duplicates), model.was_searched, len(ended)) == ([], True, 1)
+    assert (list(model.duplicates), model.was_searched, len(undo_flags)) == ([], True, 1)
     assert undo is not None
     undo()
     api.flush()
     tell(shell, LibraryJob(id="s", kind=JobKind.SEPARATE, is_done=True, reclaimed_bytes=-9_222_000_640))
     assert toasts[-1] == ("The files have their own copies again: 8.6 GiB.", None)
-    assert len(ended) == 2
+    assert len(undo_flags) == 2
 
 
 def test_an_end_that_comes_before_the_answer_is_said_once(
@@ -111,15 +111,15 @@ def test_a_job_is_called_off_quietly_and_a_fault_is_said(
 ) -> None:
     failures: list[ErrorBody] = []
     model.failed.connect(failures.append)
-    for code, expected in (("cancelled", []), ("storage", ["storage"])):
-        begun = msgspec.structs.replace(demo.SEARCHING, id=code)
-        api.replies["POST /library/duplicates"] = begun
+    for code, expected_codes in (("cancelled", []), ("storage", ["storage"])):
+        begun_job = msgspec.structs.replace(demo.SEARCHING, id=code)
+        api.replies["POST /library/duplicates"] = begun_job
         model.find_duplicates()
         api.flush()
         model.cancel()
         assert api.calls[-1] == ("DELETE", "/library/job", None)
-        tell(shell, msgspec.structs.replace(begun, is_done=True, error=ErrorBody(code=code, sentence="So.")))
-        assert [error.code for error in failures] == expected
+        tell(shell, msgspec.structs.replace(begun_job, is_done=True, error=ErrorBody(code=code, sentence="So.")))
+        assert [error.code for error in failures] == expected_codes
         assert not model.was_searched
     assert toasts == []
     api.replies["POST /library/reclaim"] = ErrorBody(code="not_found_before", sentence="Look first.")
@@ -159,13 +159,13 @@ def test_the_view_offers_to_look_then_to_reclaim(
     assert not view.list.isVisible()
     view.search_button.click()
     api.flush()
-    (running,) = view.findChildren(JobView)
-    assert running.isVisible()
+    (job_view,) = view.findChildren(JobView)
+    assert job_view.isVisible()
     assert not view.search_button.isEnabled()
-    running.cancel_button.click()
+    job_view.cancel_button.click()
     assert api.calls[-1][:2] == ("DELETE", "/library/job")
     tell(shell, msgspec.structs.replace(demo.DUPLICATES_JOB, id=demo.SEARCHING.id))
-    assert not running.isVisible()
+    assert not job_view.isVisible()
     assert view.reclaim_button.text() == "Reclaim 8.6 GiB"
     rows = view.findChildren(DuplicateRow)
     assert [row.button.accessibleName() for row in rows] == [
@@ -179,8 +179,8 @@ def test_the_view_offers_to_look_then_to_reclaim(
 
 
 def test_what_cannot_share_offers_no_button(shell: QuietShell, view: DuplicatesView) -> None:
-    stuck = Duplicate(sha256="c" * 64, size_bytes=5, paths=["/a", "/b"], notes=["/b: it is on another disk."])
-    tell(shell, msgspec.structs.replace(demo.DUPLICATES_JOB, duplicates=[stuck]))
+    stuck_duplicate = Duplicate(sha256="c" * 64, size_bytes=5, paths=["/a", "/b"], notes=["/b: it is on another disk."])
+    tell(shell, msgspec.structs.replace(demo.DUPLICATES_JOB, duplicates=[stuck_duplicate]))
     assert not view.reclaim_button.isVisible()
     assert not view.findChildren(DuplicateRow)[0].button.isVisible()
 

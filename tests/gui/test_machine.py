@@ -321,16 +321,16 @@ def test_sums_that_cannot_be_had_say_why(screen: MachineScreen, api: DemoApi) ->
 def test_a_calibration_shows_how_far_it_is_and_can_be_cancelled(
     screen: MachineScreen, api: DemoApi, shell: QuietShell
 ) -> None:
-    learning = screen.calibration
-    assert learning._start.text() == "Calibrate again"
-    learning._start.click()
-    assert not learning._start.isVisible()
+    calibration = screen.calibration
+    assert calibration._start.text() == "Calibrate again"
+    calibration._start.click()
+    assert not calibration._start.isVisible()
     shell.broadcast_event(CalibrationChanged(stage="Reading", fraction=0.25))
-    assert (learning._stage.text(), learning._bar.accessibleName()) == ("Reading", "Calibrating: 25%")
+    assert (calibration._stage.text(), calibration._bar.accessibleName()) == ("Reading", "Calibrating: 25%")
     screen.model.calibration.cancel()
     api.flush()
-    assert learning._start.isVisible()
-    assert len(learning.rows.rows) == 1
+    assert calibration._start.isVisible()
+    assert len(calibration.rows.rows) == 1
 
 
 def test_a_calibration_that_fails_is_said_in_place(screen: MachineScreen, shell: QuietShell) -> None:

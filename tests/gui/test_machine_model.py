@@ -151,12 +151,12 @@ def test_without_a_model_the_best_of_the_catalogue_is_named(what_if: WhatIf, api
     assert what_if.form.model
     assert what_if.recommendation == "", "a model was asked about"
     recommendation = advice.answer_plan(PlanRequest())
-    advised = msgspec.structs.replace(recommendation, recommended=hub.PICKS[:2])
-    api.replies["POST /plan"] = advised
+    advised_machine = msgspec.structs.replace(recommendation, recommended=hub.PICKS[:2])
+    api.replies["POST /plan"] = advised_machine
     what_if.submit_form(msgspec.structs.replace(what_if.form, model=""))
     settle(what_if, api, qtbot)
     assert what_if.recommendation == f"Qwen3.8 27B: {hub.PICKS[0].reason}"
-    api.replies["POST /plan"] = msgspec.structs.replace(advised, recommended=[], note="Nobody knows.")
+    api.replies["POST /plan"] = msgspec.structs.replace(advised_machine, recommended=[], note="Nobody knows.")
     what_if.ask_again()
     api.flush()
     assert what_if.recommendation == "Nobody knows."
@@ -232,12 +232,12 @@ def test_what_is_wished_for_outlives_a_new_list_of_models(what_if: WhatIf, api: 
 
 
 def test_no_plan_is_shown_when_all_are_refused(what_if: WhatIf, api: DemoApi) -> None:
-    refused: list[Plan] = advice.REFUSED
-    api.replies["POST /plan"] = msgspec.structs.replace(advice.answer_plan(PlanRequest()), plans=refused)
+    refused_plans: list[Plan] = advice.REFUSED
+    api.replies["POST /plan"] = msgspec.structs.replace(advice.answer_plan(PlanRequest()), plans=refused_plans)
     what_if.ask_again()
     api.flush()
     assert what_if.current_plan is None
-    assert what_if.plan_refusals == refused
+    assert what_if.plan_refusals == refused_plans
     assert what_if.estimate is None
 
 
@@ -255,16 +255,16 @@ def test_a_question_that_is_forgotten_is_not_answered(api: DemoApi, shell: Shell
 
 
 def test_calibrating_is_followed_and_learned_from(api: DemoApi, model: MachineModel, shell: QuietShell) -> None:
-    calibrating = model.calibration
-    calibrating.start()
+    calibration = model.calibration
+    calibration.start()
     api.flush()
-    assert calibrating.is_running
+    assert calibration.is_running
     shell.broadcast_event(CalibrationChanged(stage="Reading", fraction=0.4))
-    assert calibrating.progress == CalibrationChanged(stage="Reading", fraction=0.4)
+    assert calibration.progress == CalibrationChanged(stage="Reading", fraction=0.4)
     plans, read = len(plans_asked(api)), len(api.bodies_of("GET", "/calibration"))
     shell.broadcast_event(CalibrationChanged(stage="", done=True))
     api.flush()
-    assert not calibrating.is_running
+    assert not calibration.is_running
     assert len(api.bodies_of("GET", "/calibration")) == read + 1
     assert len(plans_asked(api)) == plans + 1, "what was learned changes the predictions"
 
@@ -318,8 +318,8 @@ def test_the_report_is_shown_before_it_is_saved(api: DemoApi, model: MachineMode
     assert '"left_out": [' in report.text
     assert "raw outputs" in report.parts
     report.save(tmp_path / report.file_name)
-    saved = (tmp_path / report.file_name).read_bytes()
-    assert msgspec.json.decode(saved) == advice.REPORT
+    saved_report = (tmp_path / report.file_name).read_bytes()
+    assert msgspec.json.decode(saved_report) == advice.REPORT
     report.close()
     assert (report.is_open, report.text) == (False, "")
 

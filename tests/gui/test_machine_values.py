@@ -155,8 +155,8 @@ def test_facts_in_words(value: Fact[object], text: str) -> None:
 
 
 def test_a_fact_says_where_it_comes_from_and_how_sure_it_is() -> None:
-    rounded = Fact(value=1, source="table", confidence=Confidence.TABLE, note="Rounded.")
-    assert fact_source(rounded) == "table: looked up by product name. Rounded."
+    rounded_fact = Fact(value=1, source="table", confidence=Confidence.TABLE, note="Rounded.")
+    assert fact_source(rounded_fact) == "table: looked up by product name. Rounded."
     assert all(row.tip for row in fact_rows(LAPTOP))
 
 
@@ -238,11 +238,11 @@ def test_how_a_pool_is_filled(free: int | None, margin: int, text: str) -> None:
 
 
 def test_warnings_are_said_once(plan: Plan) -> None:
-    warned = msgspec.structs.replace(plan, warnings=["a", "b"])
-    noted = msgspec.structs.replace(advice.make_estimate(), notes=["b", "c"])
-    assert warnings_of(warned, noted, is_best=False) == ["a", "b", "c"]
-    assert warnings_of(warned, noted, is_best=True) == ["c"], "the best plan's own stand with its reasons"
-    assert warnings_of(None, noted, is_best=False) == ["b", "c"]
+    warned_plan = msgspec.structs.replace(plan, warnings=["a", "b"])
+    noted_estimate = msgspec.structs.replace(advice.make_estimate(), notes=["b", "c"])
+    assert warnings_of(warned_plan, noted_estimate, is_best=False) == ["a", "b", "c"]
+    assert warnings_of(warned_plan, noted_estimate, is_best=True) == ["c"], "the best plan's own stand with its reasons"
+    assert warnings_of(None, noted_estimate, is_best=False) == ["b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -254,10 +254,10 @@ def test_warnings_are_said_once(plan: Plan) -> None:
     ],
 )
 def test_a_counterfactual_changes_the_wishes(change: dict[str, str | int], field: str, value: object) -> None:
-    changed = apply_counterfactual(PlanForm(model="m"), change)
-    assert changed is not None
-    assert getattr(changed, field) == value
-    assert changed.model == "m"
+    changed_form = apply_counterfactual(PlanForm(model="m"), change)
+    assert changed_form is not None
+    assert getattr(changed_form, field) == value
+    assert changed_form.model == "m"
 
 
 @pytest.mark.parametrize("change", [{"quantization": "Q5_K_M"}, {"context": "much"}, {"users": 1}])
@@ -267,8 +267,8 @@ def test_a_change_that_no_control_can_make_is_left_alone(change: dict[str, str |
 
 @pytest.mark.parametrize("model", ["Qwen3 8B", "Qwen3 8B-Q4_K_M", "Qwen3 8B q4_k_m"])
 def test_another_quantisation_of_a_named_model_can_be_asked_for(model: str) -> None:
-    changed = apply_counterfactual(PlanForm(model=model), {"quantization": "Q5_K_M"}, quantization="Q4_K_M")
-    assert changed == PlanForm(model="Qwen3 8B-Q5_K_M")
+    changed_form = apply_counterfactual(PlanForm(model=model), {"quantization": "Q5_K_M"}, quantization="Q4_K_M")
+    assert changed_form == PlanForm(model="Qwen3 8B-Q5_K_M")
 
 
 def test_wishes_become_a_question() -> None:
@@ -344,5 +344,5 @@ def test_the_demo_says_nothing_that_this_build_cannot_do() -> None:
 def test_counterfactuals_and_calibrations_of_the_demo_are_sound() -> None:
     changes: list[Counterfactual] = advice.answer_plan(PlanRequest()).plans[0].counterfactuals
     assert any(apply_counterfactual(PlanForm(), change.change) for change in changes)
-    learned: Calibration = advice.CALIBRATIONS[0]
-    assert 0 < learned.efficiency < 1
+    calibration: Calibration = advice.CALIBRATIONS[0]
+    assert 0 < calibration.efficiency < 1

@@ -179,12 +179,12 @@ def test_tools_are_allowed_one_by_one(page: McpScreen, api: DemoApi, shell: Quie
     row.choice.chosen.emit("block")
     path = "/mcp/servers/time/tools/convert_time/permission"
     assert api.bodies_of("POST", path) == [SetMcpPermission(permission=McpPermission.BLOCK)]
-    changed = replace(TIME.tools[0], has_changed=True, permission=McpPermission.ASK)
-    api.replies["GET /mcp/servers"] = [replace(TIME, tools=[changed])]
+    changed_tool = replace(TIME.tools[0], has_changed=True, permission=McpPermission.ASK)
+    api.replies["GET /mcp/servers"] = [replace(TIME, tools=[changed_tool])]
     shell.broadcast_event(McpServersChanged())
     api.flush()
-    (left,) = page.find_card("time").tools.rows.values()
-    assert left.accessibleDescription().startswith("Described otherwise than when you allowed it.")
+    (tool_row,) = page.find_card("time").tools.rows.values()
+    assert tool_row.accessibleDescription().startswith("Described otherwise than when you allowed it.")
 
 
 def test_what_a_server_may_reach_is_changed_in_its_menu(
@@ -240,15 +240,15 @@ def test_a_person_is_led_to_the_servers_own_page(
     urls: list[str] = []
     monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: urls.append(url.toString()))
     address = "https://tracker.example/authorize?state=x"
-    waiting = replace(TRACKER, state=McpServerState.SIGN_IN, problem="", sign_in_url=address)
-    api.replies["GET /mcp/servers"] = [waiting, FILES]
+    waiting_server = replace(TRACKER, state=McpServerState.SIGN_IN, problem="", sign_in_url=address)
+    api.replies["GET /mcp/servers"] = [waiting_server, FILES]
     page.model.store.read()
     api.flush()
     card = page.find_card("tracker")
     assert card.row.accessibleDescription().startswith("Waits until you sign in")
     assert page.find_card("files").sign_in.isHidden()
     card.sign_in.click()
-    api.replies["GET /mcp/servers"] = [replace(waiting, sign_in_url="file:///etc/passwd")]
+    api.replies["GET /mcp/servers"] = [replace(waiting_server, sign_in_url="file:///etc/passwd")]
     page.model.store.read()
     api.flush()
     page.find_card("tracker").sign_in.click()

@@ -39,10 +39,10 @@ def test_it_is_begun_once_followed_and_undone(model: TuneModel, api: DemoApi, sh
     shell.broadcast_event(DONE)
     assert model.progress is None
     assert model.figures[0] == ("First token", "1.02 s", "1.20 s before")
-    used, slower, refused, untried = (model.entry_texts(entry)[1] for entry in TUNING_RESULT.entries)
-    assert used.startswith("used · whole answers in 0.88 times")
+    used_text, slower, refused_text, untried = (model.entry_texts(entry)[1] for entry in TUNING_RESULT.entries)
+    assert used_text.startswith("used · whole answers in 0.88 times")
     assert "used" not in slower
-    assert "does not support" in refused
+    assert "does not support" in refused_text
     assert untried == "The engine does not say which next tokens it holds for likely."
     model.undo()
     api.flush()

@@ -63,9 +63,9 @@ def visible_texts(place: QWidget) -> set[str]:
 
 @pytest.fixture
 def toaster(api: DemoApi, shell: Shell) -> NoticeToaster:
-    made = NoticeToaster(shell, Stores(api, shell))
+    notice_toaster = NoticeToaster(shell, Stores(api, shell))
     api.flush()
-    return made
+    return notice_toaster
 
 
 @pytest.fixture
@@ -174,8 +174,8 @@ def test_where_nothing_can_be_left_there_is_no_switch(page: ServerScreen, shell:
 def test_room_is_made_by_unloading_the_others_and_given_back_by_undo(
     page: ServerScreen, api: DemoApi, shell: QuietShell
 ) -> None:
-    pinned = msgspec.structs.replace(data.READY, model="kept", is_pinned=True)
-    for status in (data.READY, pinned, failed(ROOM)):
+    pinned_status = msgspec.structs.replace(data.READY, model="kept", is_pinned=True)
+    for status in (data.READY, pinned_status, failed(ROOM)):
         shell.broadcast_event(EngineChanged(status=status))
     api.replies["POST /unload"] = msgspec.structs.replace(data.READY, state=EngineState.STOPPED)
     button(row_of(page), "Unload other models").click()
@@ -212,13 +212,13 @@ def test_code_is_allowed_after_a_question_and_the_model_loaded(
     shell.broadcast_event(EngineChanged(status=failed(CODE, OTHER)))
     button(row_of(page), "Allow this model's code").click()
     assert posted(own) == []
-    title, sentence, deed = shell.confirmations[-1]
+    title, sentence, confirmed_action = shell.confirmations[-1]
     assert title == f"Allow the code of {data.FAILED.model}?"
     assert "with your permissions" in sentence
-    deed.run()
+    confirmed_action.run()
     own.flush()
-    allowed = SetModel(model=data.FAILED.model, settings=msgspec.structs.replace(OWN, allows_code=True))
-    assert posted(own) == [allowed, LoadModel(model=data.FAILED.model, wait=False)]
+    allowed_request = SetModel(model=data.FAILED.model, settings=msgspec.structs.replace(OWN, allows_code=True))
+    assert posted(own) == [allowed_request, LoadModel(model=data.FAILED.model, wait=False)]
     assert shell.undos[-1] is not None
     shell.undos[-1]()
     own.flush()

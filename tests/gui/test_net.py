@@ -115,14 +115,14 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[type[Handler]]:
     handler = cast("type[Handler]", type("Served", (Handler,), {"seen": [], "may_end": Flag()}))
-    served = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    handler.url = f"http://127.0.0.1:{served.server_address[1]}"
-    thread = Thread(target=served.serve_forever, daemon=True, kwargs={"poll_interval": 0.01})
+    http_server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    handler.url = f"http://127.0.0.1:{http_server.server_address[1]}"
+    thread = Thread(target=http_server.serve_forever, daemon=True, kwargs={"poll_interval": 0.01})
     thread.start()
     yield handler
     handler.may_end.set()
-    served.shutdown()
-    served.server_close()
+    http_server.shutdown()
+    http_server.server_close()
     thread.join()
 
 
@@ -417,10 +417,10 @@ def test_a_program_that_cannot_be_started_is_said(world: World, monkeypatch: pyt
         raise PermissionError("not executable")
 
     link = GatewayLink(world.api, GatewayFinder(lambda: None, refuse, lambda: ""))
-    lost: list[ErrorBody] = []
-    link.disconnected.connect(lost.append)
+    lost_errors: list[ErrorBody] = []
+    link.disconnected.connect(lost_errors.append)
     link.open()
-    assert lost[0].detail == "not executable"
+    assert lost_errors[0].detail == "not executable"
     link.close()
 
 

@@ -106,8 +106,8 @@ def test_a_file_is_listed_where_it_lies_and_taken_off_by_undo(api: DemoApi, shel
         api.flush()
     assert api.bodies_of("POST", "/models") == [RegisterModel(path="long.gguf")]
     said_signal.args[1]()
-    deleted = [path for method, path, _ in api.calls if method == "DELETE"]
-    assert deleted == ["/models/" + data.LONG_MODEL.name.replace("/", "%2F")]
+    deleted_paths = [path for method, path, _ in api.calls if method == "DELETE"]
+    assert deleted_paths == ["/models/" + data.LONG_MODEL.name.replace("/", "%2F")]
 
 
 def test_forgetting_is_undone_by_listing_the_file_again(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
@@ -138,10 +138,10 @@ def test_a_folder_is_added_to_those_there_are(api: DemoApi, shell: Shell, qtbot:
 def test_a_refusal_reaches_the_page(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
     api.replies["POST /load"] = REFUSED
     model = ModelsModel(Stores(api, shell), shell)
-    with qtbot.waitSignal(model.failed) as failed:
+    with qtbot.waitSignal(model.failed) as failure_signal:
         model.load_model("guide")
         api.flush()
-    assert failed.args == [REFUSED]
+    assert failure_signal.args == [REFUSED]
 
 
 def test_an_unreadable_library_keeps_what_was_there(api: DemoApi, shell: Shell) -> None:

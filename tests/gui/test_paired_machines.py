@@ -150,13 +150,13 @@ def test_memory_is_lent_by_a_switch_that_is_off_at_first(page: MachinesScreen, a
     desk = page.find_card("desk")
     assert not desk.lends.isChecked()
     assert desk._rights.text() == "It lends this computer its memory."
-    lent = replace(DESK, lends_memory=True)
-    api.replies["GET /machines"] = replace(LISTED, machines=[BOX, lent])
+    lending_machine = replace(DESK, lends_memory=True)
+    api.replies["GET /machines"] = replace(LISTED, machines=[BOX, lending_machine])
     desk.lends.click()
     api.flush()
     assert api.bodies_of("PATCH", "/machines/desk") == [ChangeMachine(lends_memory=True)]
     assert desk.lends.isChecked()
-    assert describe_loan(lent) == "desk can hold layers of its models in this computer's memory."
+    assert describe_loan(lending_machine) == "desk can hold layers of its models in this computer's memory."
 
 
 def test_a_loan_that_is_refused_is_not_shown_as_made(page: MachinesScreen, api: DemoApi) -> None:

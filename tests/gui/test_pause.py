@@ -58,8 +58,8 @@ def test_a_refusal_is_said(paused: PauseStore, api: DemoApi, shell: QuietShell) 
     [([], ""), (["a"], "a finishes an answer first."), (["a", "b"], "a and b finish their answers first.")],
 )
 def test_who_still_writes_is_named(busy: list[str], sentence: str) -> None:
-    writing = [msgspec.structs.replace(data.READY, model=model) for model in busy]
-    assert busy_sentence([IDLE, *writing]) == sentence
+    busy_statuses = [msgspec.structs.replace(data.READY, model=model) for model in busy]
+    assert busy_sentence([IDLE, *busy_statuses]) == sentence
 
 
 def test_the_bar_is_there_while_it_lasts_and_its_button_ends_it(make_window: Make, api: DemoApi) -> None:

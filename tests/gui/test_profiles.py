@@ -187,15 +187,15 @@ def test_the_trays_menu_switches(api: DemoApi, shell: QuietShell) -> None:
     assert not menu.menu.menuAction().isVisible(), "nothing is known yet"
     stores.profiles.read()
     api.flush()
-    shown = [action for action in menu.actions if action.isVisible()]
-    assert [(action.text(), action.isChecked()) for action in shown] == [
+    shown_actions = [action for action in menu.actions if action.isVisible()]
+    assert [(action.text(), action.isChecked()) for action in shown_actions] == [
         ("Coding", True),
         ("Night batch", False),
         ("Writing", False),
     ]
-    shown[1].trigger()
+    shown_actions[1].trigger()
     assert api.bodies_of("POST", "/profile/use") == [UseProfile(name="Night batch")]
-    assert not shown[1].isChecked(), "it is not active before the gateway says so"
+    assert not shown_actions[1].isChecked(), "it is not active before the gateway says so"
     menu.none_action.trigger()
     assert api.bodies_of("POST", "/profile/use")[-1] == UseProfile(name="")
     tray.menu.deleteLater()

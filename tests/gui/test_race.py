@@ -31,12 +31,12 @@ def model(api: DemoApi, shell: QuietShell) -> RaceModel:
 
 @pytest.fixture
 def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> BenchmarksScreen:
-    made = BenchmarksScreen(theme, Stores(api, shell), shell)
-    qtbot.addWidget(made)
-    made.resize(1000, 800)
-    made.show()
+    page = BenchmarksScreen(theme, Stores(api, shell), shell)
+    qtbot.addWidget(page)
+    page.resize(1000, 800)
+    page.show()
     api.flush()
-    return made
+    return page
 
 
 def open_race(model: RaceModel, api: DemoApi) -> None:
@@ -51,9 +51,9 @@ def test_a_plan_says_what_would_be_installed_and_how_long_it_takes(model: RaceMo
     model.choose_install("mistral.rs", is_on=True)
     assert "about 11 min" in model.summary
     assert "mistral.rs, 24.8 MiB to download, about a minute or less at 50 Mbit/s" in model.summary
-    old, _, missing = (model.candidate_texts(part)[1] for part in RACE_PLAN.candidates)
+    old, _, missing_text = (model.candidate_texts(part)[1] for part in RACE_PLAN.candidates)
     assert "measured as 2026.4 before: it was updated" in old
-    assert "not installed" in missing
+    assert "not installed" in missing_text
 
 
 def test_only_what_was_switched_on_is_installed(model: RaceModel, api: DemoApi) -> None:

@@ -44,7 +44,7 @@ def test_every_page_is_drawn_in_every_look() -> None:
 
 def test_a_folder_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in ([], ["--nonsense"]):
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as error:
             main(wrong)
-        assert ended.value.code == 2
+        assert error.value.code == 2
     assert "folder" in capsys.readouterr().err

@@ -53,11 +53,11 @@ def test_more_than_there_is_fills_the_bar_and_no_more() -> None:
 
 
 def test_who_waits_for_whom_is_a_sentence() -> None:
-    waiting = [
+    waiting_loads = [
         WaitingLoad(model="a", seconds=1.0, needs={}, waits_for=["b", "c"]),
         WaitingLoad(model="d", seconds=1.0, needs=None),
     ]
-    assert memory_model.waits_text(waiting) == "a is waiting for b and c. d is waiting for memory."
+    assert memory_model.waits_text(waiting_loads) == "a is waiting for b and c. d is waiting for memory."
 
 
 def test_the_panel_is_there_only_while_somebody_holds_or_waits(qtbot: QtBot, theme: Theme) -> None:
@@ -117,10 +117,10 @@ def test_a_row_says_how_many_wait_and_that_it_is_pinned(
     qtbot.addWidget(view)
     view.show_row(ModelRow(data.MODELS[1], status, is_pinned=True))
     assert "Ready, 3 waiting" in [label.text() for label in view.findChildren(ElidedLabel)]
-    (pinned,) = [label for label in view.findChildren(Label) if label.text() == "Pinned"]
-    assert pinned.isVisibleTo(view)
+    (pinned_label,) = [label for label in view.findChildren(Label) if label.text() == "Pinned"]
+    assert pinned_label.isVisibleTo(view)
     view.show_row(ModelRow(data.MODELS[1], status))
-    assert not pinned.isVisibleTo(view)
+    assert not pinned_label.isVisibleTo(view)
 
 
 def test_pins_are_read_again_when_somebody_else_set_one(api: DemoApi, shell: QuietShell) -> None:

@@ -101,10 +101,10 @@ def test_a_page_is_built_when_it_is_first_shown_and_kept(make_window: Make) -> N
     window = make_window(PageId.SERVER)
     assert window.pages.find_page(PageId.MACHINE) is None
     window.show_page(PageId.MACHINE)
-    built = window.pages.find_page(PageId.MACHINE)
+    built_page = window.pages.find_page(PageId.MACHINE)
     window.show_page(PageId.SERVER)
     window.show_page(PageId.MACHINE)
-    assert window.pages.currentWidget() is built
+    assert window.pages.currentWidget() is built_page
 
 
 def test_pages_fade_unless_motion_is_reduced(make_window: Make, theme: Theme, qtbot: QtBot) -> None:
@@ -173,7 +173,7 @@ def test_the_palette_gives_the_focus_back(make_window: Make, qtbot: QtBot) -> No
 def test_the_palette_offers_everything(make_window: Make) -> None:
     window = make_window(PageId.SERVER)
     window.shell.add_commands(lambda: [Command("Rename this chat", lambda: None)])
-    offered = {command.title for command in window._all_commands()}
+    offered_titles = {command.title for command in window._all_commands()}
     assert {
         "New chat",
         "Models",
@@ -193,9 +193,9 @@ def test_the_palette_offers_everything(make_window: Make) -> None:
         "Undo",
         "Rename this chat",
         "Quit Roundhouse",
-    } <= offered
-    assert "Chat with Nomic Embed Text v1.5" not in offered
-    assert "Load Mistral Small 3.2" not in offered, "its file is broken"
+    } <= offered_titles
+    assert "Chat with Nomic Embed Text v1.5" not in offered_titles
+    assert "Load Mistral Small 3.2" not in offered_titles, "its file is broken"
 
 
 def test_a_model_is_unloaded_from_the_palette_and_comes_back_by_undo(make_window: Make, api: DemoApi) -> None:
@@ -239,8 +239,8 @@ def test_a_setting_changed_elsewhere_shows_here(make_window: Make, theme: Theme,
 def test_engine_events_move_the_dot(make_window: Make) -> None:
     window = make_window(PageId.SERVER)
     for model in ("qwen3-8b-q4_k_m", "gpt-oss-20b-mxfp4"):
-        stopped = EngineStatus(model=model, engine="llama.cpp", state=EngineState.STOPPED)
-        window.shell.broadcast_event(EngineChanged(status=stopped))
+        stopped_engine = EngineStatus(model=model, engine="llama.cpp", state=EngineState.STOPPED)
+        window.shell.broadcast_event(EngineChanged(status=stopped_engine))
     assert window.rail.buttons[PageId.SERVER].accessibleDescription() == "no model loaded"
 
 
@@ -278,27 +278,27 @@ def test_alt_with_a_key_that_a_control_takes_is_not_alt_alone(make_window: Make)
 
 
 def test_ctrl_z_takes_back_what_the_toast_says(make_window: Make) -> None:
-    window, undone = make_window(PageId.CHAT), []
-    window.toast.show_message("A chat was deleted.", lambda: undone.append(1))
-    focused = QApplication.focusWidget()
-    assert focused is not None
-    QTest.keyClick(focused, Qt.Key.Key_Z, CTRL)
-    assert undone == [1]
+    window, undone_steps = make_window(PageId.CHAT), []
+    window.toast.show_message("A chat was deleted.", lambda: undone_steps.append(1))
+    focus_widget = QApplication.focusWidget()
+    assert focus_widget is not None
+    QTest.keyClick(focus_widget, Qt.Key.Key_Z, CTRL)
+    assert undone_steps == [1]
     assert window.toast.isHidden()
-    QTest.keyClick(focused, Qt.Key.Key_Z, CTRL)
-    assert undone == [1]
+    QTest.keyClick(focus_widget, Qt.Key.Key_Z, CTRL)
+    assert undone_steps == [1]
     assert not window.toast.isHidden(), "it says that there is nothing to undo"
 
 
 def test_ctrl_z_belongs_to_the_field_while_it_has_something_to_take_back(make_window: Make) -> None:
-    window, undone = make_window(PageId.CHAT), []
+    window, undone_steps = make_window(PageId.CHAT), []
     page = window.pages.currentWidget()
     assert isinstance(page, ChatScreen)
     field = page.conversation_view.composer.field
     QTest.keyClicks(field, "typed")
-    window.toast.show_message("A chat was deleted.", lambda: undone.append(1))
+    window.toast.show_message("A chat was deleted.", lambda: undone_steps.append(1))
     QTest.keyClick(field, Qt.Key.Key_Z, CTRL)
-    assert (field.toPlainText(), undone) == ("", [])
+    assert (field.toPlainText(), undone_steps) == ("", [])
 
 
 def test_a_toast_stands_above_the_composer(make_window: Make) -> None:
@@ -351,7 +351,7 @@ def test_going_to_a_setting_puts_the_keyboard_on_it(
 def test_the_menu_has_everything_the_keys_have(make_window: Make) -> None:
     window = make_window(PageId.SERVER)
     actions = [action for menu in window.menuBar().actions() for action in menu.menu().actions()]  # type: ignore[attr-defined]  # QAction.menu() is untyped
-    assert {action.text() for action in actions} == {deed.title for deed in window._menu_actions}
+    assert {action.text() for action in actions} == {menu_action.title for menu_action in window._menu_actions}
 
 
 def test_the_window_comes_back_as_it_was(make_window: Make, tmp_path: Path, theme: Theme) -> None:
@@ -381,12 +381,12 @@ def test_a_page_that_is_no_more_is_not_asked_for(theme: Theme, api: DemoApi, tmp
 
 def test_dropping_a_model_file_lists_it(make_window: Make, api: DemoApi) -> None:
     window = make_window(PageId.SERVER)
-    dragged = QMimeData()
-    dragged.setUrls([QUrl.fromLocalFile("/models/New.GGUF"), QUrl.fromLocalFile("/models/notes.txt")])
+    mime_data = QMimeData()
+    mime_data.setUrls([QUrl.fromLocalFile("/models/New.GGUF"), QUrl.fromLocalFile("/models/notes.txt")])
     event = QDropEvent(
         QPointF(QPoint(300, 300)),
         Qt.DropAction.CopyAction,
-        dragged,
+        mime_data,
         Qt.MouseButton.LeftButton,
         Qt.KeyboardModifier.NoModifier,
     )

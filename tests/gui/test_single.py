@@ -68,10 +68,10 @@ def said_by(process: "subprocess.Popen[str]", qtbot: QtBot) -> str:
 
 
 def test_a_second_start_hands_over_and_knows_it_was_heard(first: SingleInstance, qtbot: QtBot) -> None:
-    with qtbot.waitSignal(first.message_received, timeout=60_000) as handed:
+    with qtbot.waitSignal(first.message_received, timeout=60_000) as message_signal:
         process = another("a.gguf", "roundhouse://chat")
         assert said_by(process, qtbot) == "True"
-    assert handed.args == [HandOverMessage(arguments=["a.gguf", "roundhouse://chat"], folder="/somewhere")]
+    assert message_signal.args == [HandOverMessage(arguments=["a.gguf", "roundhouse://chat"], folder="/somewhere")]
 
 
 def test_another_home_has_a_window_of_its_own(first: SingleInstance, tmp_path: Path) -> None:
@@ -91,11 +91,11 @@ def test_after_the_first_closed_the_next_is_the_first(first: SingleInstance, pat
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no socket files and no kill -9")
 def test_a_window_that_was_killed_is_in_nobodys_way(paths: Paths, qtbot: QtBot) -> None:
-    killed = another()
-    assert killed.stdout is not None
-    assert killed.stdout.readline() == "first\n"
-    killed.kill()
-    killed.communicate()
+    killed_window = another()
+    assert killed_window.stdout is not None
+    assert killed_window.stdout.readline() == "first\n"
+    killed_window.kill()
+    killed_window.communicate()
     assert (paths.state / "window.sock").exists(), "it left its socket and its lock"
     assert (paths.state / "window.lock").exists()
     single = SingleInstance(paths)

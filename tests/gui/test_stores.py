@@ -227,16 +227,16 @@ def test_an_answer_does_not_undo_what_was_told_meanwhile(
 def test_a_download_that_ends_while_the_list_is_read_has_ended_once(
     downloads: DownloadStore, api: DemoApi, shell: QuietShell
 ) -> None:
-    ended: list[Download] = []
-    downloads.ended.connect(ended.append)
-    coming = msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.RUNNING)
-    done = msgspec.structs.replace(coming, state=DownloadState.DONE)
-    downloads.replace([coming])
-    api.replies["GET /downloads"] = [done]
+    ended_downloads: list[Download] = []
+    downloads.ended.connect(ended_downloads.append)
+    coming_download = msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.RUNNING)
+    finished_download = msgspec.structs.replace(coming_download, state=DownloadState.DONE)
+    downloads.replace([coming_download])
+    api.replies["GET /downloads"] = [finished_download]
     downloads.read()
-    shell.broadcast_event(DownloadChanged(download=done))
+    shell.broadcast_event(DownloadChanged(download=finished_download))
     api.flush()
-    assert (ended, downloads.items) == ([done], [done])
+    assert (ended_downloads, downloads.items) == ([finished_download], [finished_download])
 
 
 def test_another_gateway_is_asked_at_once_and_the_one_before_no_longer_heard(

@@ -64,7 +64,7 @@ def test_other_events_and_empty_ones_are_let_be(qtbot: QtBot) -> None:
 
 def test_the_application_passes_them_on() -> None:
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         capture_output=True,
         text=True,
@@ -73,5 +73,5 @@ def test_the_application_passes_them_on() -> None:
         cwd=ROOT,
         env=environment,
     )
-    assert done.stderr == ""
-    assert (done.returncode, done.stdout.split("\n")[:2]) == (7, ["opened roundhouse://chat?model=guide", "quit"])
+    assert process.stderr == ""
+    assert (process.returncode, process.stdout.split("\n")[:2]) == (7, ["opened roundhouse://chat?model=guide", "quit"])

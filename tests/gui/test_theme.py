@@ -128,8 +128,8 @@ def test_an_icon_that_is_not_in_the_set_is_an_error(theme: Theme) -> None:
 
 def test_every_icon_of_the_set_is_drawn_somewhere() -> None:
     code = "".join(path.read_text(encoding="utf-8") for path in (RESOURCES.parent / "app" / "gui").rglob("*.py"))
-    unused = [icon.stem for icon in theme.FOLDER.glob("*.svg") if f'"{icon.stem}' not in code]
-    assert unused == []
+    unused_icons = [icon.stem for icon in theme.FOLDER.glob("*.svg") if f'"{icon.stem}' not in code]
+    assert unused_icons == []
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
@@ -140,7 +140,7 @@ def test_the_stylesheet_holds_only_colours_of_the_table(theme: Theme, mode: str)
         f"rgba({color.red()},{color.green()},{color.blue()},{color.alphaF():.3f})"
         for color in map(QColor, PALETTES[mode].values())
     }
-    used = {part[: part.index(")") + 1] for part in sheet.split("rgba")[1:]}
-    assert used
-    assert {f"rgba{part}" for part in used} <= table
+    used_colors = {part[: part.index(")") + 1] for part in sheet.split("rgba")[1:]}
+    assert used_colors
+    assert {f"rgba{part}" for part in used_colors} <= table
     assert "#" not in sheet.replace("QWidget#qt_scrollarea_viewport", "")

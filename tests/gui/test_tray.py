@@ -75,12 +75,12 @@ def test_a_sign_and_a_line_for_how_things_stand(
 
 
 def test_each_model_with_what_it_holds_or_does() -> None:
-    running = [
+    statuses = [
         engine("guide", memory_bytes=GIB // 2, in_flight=1),
         engine("big", S.LOADING, stage="Reading weights", progress=0.63),
         engine("broken", S.FAILED),
     ]
-    look = tray_look(is_connected=True, statuses=running, pause=Pause())
+    look = tray_look(is_connected=True, statuses=statuses, pause=Pause())
     assert look.models == ("Guide: 512 MiB, answering", "big: Reading weights 63 %", "broken: Failed")
 
 
@@ -95,12 +95,12 @@ def test_without_a_service_nothing_is_claimed() -> None:
 
 
 def test_every_sign_is_another_picture_in_every_size(qapp: QApplication) -> None:
-    seen = set()
+    seen_pictures = set()
     for sign in TraySign:
         icon = tray_icon(sign)
         assert {size.width() for size in icon.availableSizes()} == set(SIZES)
-        seen.add(bytes(icon.pixmap(22, 22).toImage().constBits()))
-    assert len(seen) == len(TraySign)
+        seen_pictures.add(bytes(icon.pixmap(22, 22).toImage().constBits()))
+    assert len(seen_pictures) == len(TraySign)
 
 
 def test_the_menu_follows_the_engines_in_place(tray: Tray, api: DemoApi, shell: QuietShell) -> None:
@@ -168,28 +168,28 @@ def test_who_looks_elsewhere_is_told_by_the_system(
 ) -> None:
     monkeypatch.setattr(QApplication, "activeWindow", lambda: None)
     downloads = tray._stores.downloads
-    pressed: list[bool] = []
-    notices = DownloadNotifier(tray._stores, shell, tray, lambda: pressed.append(True))
-    done = DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE))
+    presses: list[bool] = []
+    notices = DownloadNotifier(tray._stores, shell, tray, lambda: presses.append(True))
+    download_event = DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE))
     downloads.replace(hub.DOWNLOADS[:1])
-    shell.broadcast_event(done)
+    shell.broadcast_event(download_event)
     assert (panel.messages, shell.messages) == (["unsloth/Qwen3-14B-GGUF:Q5_K_M was downloaded"], [])
     tray._message_clicked()
-    assert pressed == [True]
+    assert presses == [True]
     panel.is_there = False
     downloads.replace(hub.DOWNLOADS[:1])
-    shell.broadcast_event(done)
+    shell.broadcast_event(download_event)
     assert (len(panel.messages), len(shell.messages)) == (1, 1), "without a tray the window says it"
     chats: list[str] = []
     shell.chat_requested.connect(chats.append)
     assert shell.offers[-1].title == "Chat with it"
     shell.offers[-1].run()
-    assert chats == [done.download.title]
-    failed = msgspec.structs.replace(
-        done.download, state=DownloadState.FAILED, error=ErrorBody(code="x", sentence="No.")
+    assert chats == [download_event.download.title]
+    failed_event = msgspec.structs.replace(
+        download_event.download, state=DownloadState.FAILED, error=ErrorBody(code="x", sentence="No.")
     )
     downloads.replace(hub.DOWNLOADS[:1])
-    shell.broadcast_event(DownloadChanged(download=failed))
+    shell.broadcast_event(DownloadChanged(download=failed_event))
     assert (len(shell.messages), len(shell.offers)) == (2, 1), "what did not come cannot be chatted with"
     assert notices.parent() is downloads
 

@@ -21,12 +21,12 @@ DONE = TrialChanged(model="m", stage="Done", done=True, result=TRIAL_RESULT)
 
 @pytest.fixture
 def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> BenchmarksScreen:
-    made = BenchmarksScreen(theme, Stores(api, shell), shell)
-    qtbot.addWidget(made)
-    made.resize(1000, 800)
-    made.show()
+    page = BenchmarksScreen(theme, Stores(api, shell), shell)
+    qtbot.addWidget(page)
+    page.resize(1000, 800)
+    page.show()
     api.flush()
-    return made
+    return page
 
 
 def test_a_trial_is_opened_begun_and_followed_to_the_switch_and_back(

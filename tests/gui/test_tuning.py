@@ -229,12 +229,12 @@ def test_a_template_begins_with_the_models_own_and_is_kept_on_request(view: Mode
 def test_a_template_that_was_changed_is_told_with_what_it_does(view: ModelSettingsView, api: DemoApi) -> None:
     assert view.template.help.text() == "Jinja. It is tested before it is saved."
     note = "What it writes depends on the date."
-    reading = TemplateReading(base="the one of maker/base", is_changed=True, notes=[note])
-    shown_as(api, template_reading=reading)
+    template_reading = TemplateReading(base="the one of maker/base", is_changed=True, notes=[note])
+    shown_as(api, template_reading=template_reading)
     view.model.fetch_choices()
     api.flush()
-    _, changed, last = view.template.help.text().splitlines()
-    assert changed == "This template was changed: it is not the same as the one of maker/base."
+    _, change_line, last = view.template.help.text().splitlines()
+    assert change_line == "This template was changed: it is not the same as the one of maker/base."
     assert last == note
     assert view.template.help.isVisibleTo(view)
 
@@ -326,10 +326,10 @@ def test_code_runs_only_after_a_question_that_says_what_it_means(
     api.flush()
     assert not view.code.toggle.isChecked()
     assert not api.bodies_of("POST", "/model-settings")
-    title, sentence, deed = shell.confirmations[-1]
+    title, sentence, confirmed_action = shell.confirmations[-1]
     assert title.startswith("Allow the code of ")
     assert "with your permissions" in sentence
-    deed.run()
+    confirmed_action.run()
     assert last_settings(api) == replaced(allows_code=True)
 
 

@@ -230,28 +230,30 @@ def test_the_rail_has_a_sign_and_the_menu_leads_to_the_card(
 def test_a_window_is_opened_again_as_a_program_of_its_own_and_the_service_goes_on(
     make_window: Callable[[PageId], MainWindow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun: list[tuple[list[str], int | None]] = []
+    begun_programs: list[tuple[list[str], int | None]] = []
     monkeypatch.setattr(
-        quit_flow, "BackgroundProcess", lambda argv, env, **_how: begun.append((argv, predecessor_service(env)))
+        quit_flow,
+        "BackgroundProcess",
+        lambda argv, env, **_how: begun_programs.append((argv, predecessor_service(env))),
     )
     window = make_window(PageId.CHAT)
-    known = QuitContext(
+    quit_context = QuitContext(
         stores=window.stores,
         service=lambda: ServiceOwner.OURS,
         tray=window.tray,
         question=window.question,
     )
-    departure = QuitFlow(window, known)
-    ended: list[bool] = []
-    departure.program_ended.connect(lambda: ended.append(True))
+    departure = QuitFlow(window, quit_context)
+    ends: list[bool] = []
+    departure.program_ended.connect(lambda: ends.append(True))
     reopener = WindowReopener(departure)
     window.shell.reopen_requested.connect(reopener.request_reopen)
     window.shell.reopen_requested.emit()
-    assert (reopener.is_requested, ended, departure.ends_service) == (True, [True], False)
+    assert (reopener.is_requested, ends, departure.ends_service) == (True, [True], False)
     reopener.start_window()
     reopener.service = 4711
     reopener.start_window()
-    assert begun == [(window_command(), None), (window_command(), 4711)]
+    assert begun_programs == [(window_command(), None), (window_command(), 4711)]
 
 
 def test_notes_are_words_below_each_other(theme: Theme, qtbot: QtBot) -> None:

@@ -262,8 +262,8 @@ def test_the_model_for_new_chats_is_picked_from_the_library(settings_page: Setti
     choice = settings_page.find_row("models.default").control
     assert isinstance(choice, DropDown)
     assert choice.accessibleName() == "Model for new chats: Guide · tiny help model · Q8_0"
-    offered = [value for value, _ in choice._options]
-    assert offered == ["guide", "qwen3-8b-q4_k_m", "gemma-3-12b-it-q4_0", "gpt-oss-20b-mxfp4"]
+    offered_values = [value for value, _ in choice._options]
+    assert offered_values == ["guide", "qwen3-8b-q4_k_m", "gemma-3-12b-it-q4_0", "gpt-oss-20b-mxfp4"]
     QTest.keyClick(choice, Qt.Key.Key_Down)
     assert api.bodies_of("PATCH", "/settings") == [{"models.default": "qwen3-8b-q4_k_m"}]
 
@@ -316,8 +316,8 @@ def test_only_what_was_changed_can_be_reset(settings_page: SettingsScreen, api: 
 
 
 def test_an_engine_row_without_progress_has_no_false_figure(server_page: ServerScreen, shell: Shell) -> None:
-    starting = EngineStatus(model="new", engine="llama.cpp", state=EngineState.STARTING)
-    shell.broadcast_event(EngineChanged(status=starting))
+    starting_engine = EngineStatus(model="new", engine="llama.cpp", state=EngineState.STARTING)
+    shell.broadcast_event(EngineChanged(status=starting_engine))
     row = server_page._list.rows["new"]
     assert isinstance(row, EngineRow)
     assert row._progress.accessibleName() == "Loading new: in progress"

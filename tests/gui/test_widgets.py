@@ -69,25 +69,25 @@ def test_a_toast_leaves_unless_somebody_is_on_it(theme: Theme, qtbot: QtBot) -> 
     window.resize(600, 400)
     window.show()
     toast = Toast(theme, window)
-    done: list[str] = []
-    toast.show_message("Gone.", lambda: done.append("undone"))
+    done_steps: list[str] = []
+    toast.show_message("Gone.", lambda: done_steps.append("undone"))
     toast._time_is_up()
     assert not toast.isVisible()
-    toast.show_message("Gone again.", lambda: done.append("undone"))
+    toast.show_message("Gone again.", lambda: done_steps.append("undone"))
     toast._undo.click()
-    assert done == ["undone"]
+    assert done_steps == ["undone"]
     assert not toast.isVisible()
 
 
 def test_return_presses_and_hover_fades(theme: Theme, qtbot: QtBot) -> None:
-    pressed: list[int] = []
-    button = Button(theme, "Go", action=lambda: pressed.append(1))
+    presses: list[int] = []
+    button = Button(theme, "Go", action=lambda: presses.append(1))
     qtbot.addWidget(button)
     button.move(500, 500)  # away from the pointer, which rests in the corner
     button.show()
     QTest.keyClick(button, Qt.Key.Key_Return)
     QTest.keyClick(button, Qt.Key.Key_Space)
-    assert pressed == [1, 1]
+    assert presses == [1, 1]
     QApplication.sendEvent(button, QEnterEvent(QPointF(1, 1), QPointF(1, 1), QPointF(1, 1)))
     assert button.hover == 1.0, "at once when motion is reduced"
     theme.set_reduce_motion(reduce=False)
@@ -97,12 +97,12 @@ def test_return_presses_and_hover_fades(theme: Theme, qtbot: QtBot) -> None:
 
 
 def test_a_copy_field_keeps_its_value_and_says_it(theme: Theme, qtbot: QtBot) -> None:
-    copied: list[str] = []
-    field = CopyField(theme, "Key", copied.append)
+    copied_texts: list[str] = []
+    field = CopyField(theme, "Key", copied_texts.append)
     qtbot.addWidget(field)
     field.set_value("abc")
     field.click()
-    assert copied == ["abc"]
+    assert copied_texts == ["abc"]
     assert field.accessibleName() == "Key: abc"
 
 
@@ -214,16 +214,16 @@ def test_a_change_of_an_inner_layout_reaches_those_around_it(theme: Theme, qtbot
 def test_rows_that_leave_are_taken_away(theme: Theme, qtbot: QtBot) -> None:
     rows = RowList(theme, "Rows")
     qtbot.addWidget(rows)
-    made: list[str] = []
+    made_rows: list[str] = []
 
     def make(text: str) -> Label:
-        made.append(text)
+        made_rows.append(text)
         return Label(theme, text)
 
     rows.sync({"a": "a", "b": "b"}, make, lambda _row, _text: None)
     first = rows.rows["a"]
     rows.sync({"c": "c", "a": "a"}, make, lambda _row, _text: None)
-    assert made == ["a", "b", "c"]
+    assert made_rows == ["a", "b", "c"]
     assert list(rows.rows) == ["c", "a"]
     assert rows.rows["a"] is first
     assert not [label for label in rows.findChildren(Label) if label.text() == "b" and not label.isHidden()]
@@ -244,8 +244,8 @@ def test_qt_calls_do_not_lose_references(theme: Theme, qtbot: QtBot) -> None:
         theme.changed.emit()
     gc.collect()
     after = [sys.getrefcount(value) for value in (None, True, False)]
-    lost = [old - new for old, new in zip(before, after, strict=True)]
-    assert max(lost) < 1000, "one in twenty calls would already show"
+    lost_counts = [old - new for old, new in zip(before, after, strict=True)]
+    assert max(lost_counts) < 1000, "one in twenty calls would already show"
 
 
 def test_a_choice_is_made_from_its_menu(theme: Theme, qtbot: QtBot) -> None:
@@ -256,9 +256,9 @@ def test_a_choice_is_made_from_its_menu(theme: Theme, qtbot: QtBot) -> None:
     menu = choice.findChild(Menu)
     assert isinstance(menu, Menu)
     assert [action.text() for action in menu.actions()] == ["System", "Dark"]
-    with qtbot.waitSignal(choice.chosen) as chosen:
+    with qtbot.waitSignal(choice.chosen) as choice_signal:
         menu.actions()[1].trigger()
-    assert chosen.args == ["dark"]
+    assert choice_signal.args == ["dark"]
     assert choice.accessibleName() == "Appearance: Dark"
 
 

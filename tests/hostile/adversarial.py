@@ -41,8 +41,8 @@ def strings_for(pattern: re.Pattern[Any], length: int) -> Iterator[str]:
         half = length // 2
         yield prefix + first * (half // len(first)) + second * (half // len(second)) + "\x00"
     whole = _sample(list(tree))
-    for begun in {whole[:-1] or "a", whole or "a", whole[:1] or "a"}:
-        yield begun * (length // len(begun))
+    for beginning in {whole[:-1] or "a", whole or "a", whole[:1] or "a"}:
+        yield beginning * (length // len(beginning))
 
 
 def _iter_loops(items: list[Any], before: str) -> Iterator[tuple[str, str]]:
@@ -108,9 +108,9 @@ def _members(item: tuple[Any, Any]) -> list[str]:
     if operator is sre.NOT_LITERAL:
         return [letter for letter in _ALPHABET if ord(letter) != argument]
     pattern = re.compile(_class_text(argument))
-    named = [chr(value) for kind, value in argument if kind is sre.LITERAL]
-    ranged = [chr(value[0]) for kind, value in argument if kind is sre.RANGE]
-    letters = [letter for letter in (*_ALPHABET, *named, *ranged) if pattern.match(letter)]
+    named_letters = [chr(value) for kind, value in argument if kind is sre.LITERAL]
+    range_ends = [chr(value[0]) for kind, value in argument if kind is sre.RANGE]
+    letters = [letter for letter in (*_ALPHABET, *named_letters, *range_ends) if pattern.match(letter)]
     return list(dict.fromkeys(letters)) or ["a"]
 
 
@@ -125,14 +125,14 @@ _CLASS_NAMES = {
 
 
 def _class_text(parts: list[Any]) -> str:
-    written = ""
+    class_text = ""
     for kind, value in parts:
         if kind is sre.NEGATE:
-            written += "^"
+            class_text += "^"
         elif kind is sre.LITERAL:
-            written += re.escape(chr(value))
+            class_text += re.escape(chr(value))
         elif kind is sre.RANGE:
-            written += f"{re.escape(chr(value[0]))}-{re.escape(chr(value[1]))}"
+            class_text += f"{re.escape(chr(value[0]))}-{re.escape(chr(value[1]))}"
         else:
-            written += _CLASS_NAMES[value]
-    return f"[{written}]"
+            class_text += _CLASS_NAMES[value]
+    return f"[{class_text}]"

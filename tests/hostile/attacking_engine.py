@@ -63,20 +63,20 @@ def set_attribute() -> None:
 
 
 def fork_bomb() -> int:
-    started: list[int] = []
+    children: list[int] = []
     try:
-        while len(started) < 10_000:
+        while len(children) < 10_000:
             child = os.fork()
             if child == 0:
                 signal.pause()
-            started.append(child)
+            children.append(child)
     except OSError:
-        return len(started)
+        return len(children)
     finally:
-        for child in started:
+        for child in children:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-    return len(started)
+    return len(children)
 
 
 def run_own_program() -> object:

@@ -86,9 +86,9 @@ def _with(**fields: object) -> bytes:
 
 def _raw(**fields: str) -> bytes:
     """Return the skeleton with fields of JSON as it is given: `json` writes no number of 20,000 digits."""
-    written = ",".join(f'"{name}":{value}' for name, value in fields.items())
+    written_fields = ",".join(f'"{name}":{value}' for name, value in fields.items())
     rest = {name: value for name, value in SKELETON.items() if name not in fields}
-    return json.dumps(rest)[:-1].encode() + b"," + written.encode() + b"}"
+    return json.dumps(rest)[:-1].encode() + b"," + written_fields.encode() + b"}"
 
 
 SIZE = 10_000
@@ -323,8 +323,8 @@ def header_cases() -> list[Case]:
         text = make(HEADER_SIZE).encode("utf-8")[:HEADER_SIZE].replace(b"\n", b" ").replace(b"\x01", b"x")
         cases += [Case(f"{header}: {name}", b"{}", ((header, text),)) for header in ("Host", "Origin")]
         cases.append(Case(f"other headers: {name}", b"{}", tuple((header, text) for header in _OTHERS)))
-        known = tuple((header, b"Bearer " + text[:-7]) for header in _TOGETHER)
-        cases.append(Case(f"keys and proxies: {name}", b"{}", (("Content-Encoding", text[:200]), *known)))
+        known_headers = tuple((header, b"Bearer " + text[:-7]) for header in _TOGETHER)
+        cases.append(Case(f"keys and proxies: {name}", b"{}", (("Content-Encoding", text[:200]), *known_headers)))
     return cases
 
 

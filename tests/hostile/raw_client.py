@@ -11,9 +11,9 @@ _PIECE = 1 << 16
 
 def request_bytes(method: str, path: str, headers: Sequence[tuple[str, bytes]], body: bytes = b"") -> bytes:
     """Return a request whose connection ends with the answer. `Host` is ours unless it is given."""
-    given = {name for name, _ in headers}
+    given_names = {name for name, _ in headers}
     lines = [f"{method} {path} HTTP/1.1".encode(), b"Connection: close", b"Content-Length: %d" % len(body)]
-    if "Host" not in given:
+    if "Host" not in given_names:
         lines.append(b"Host: localhost")
     lines += [name.encode() + b": " + value for name, value in headers]
     return b"\r\n".join(lines) + b"\r\n\r\n" + body

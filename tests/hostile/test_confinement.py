@@ -147,8 +147,8 @@ async def test_a_confined_engine_can_do_none_of_it(attack: Attack) -> None:
 async def test_without_confinement_it_can_do_most_of_it(attack: Attack) -> None:
     """The attacks work: that they fail above is not because they are wrong."""
     outcomes = await attack.run(is_wanted=False)
-    failed = {name for name, outcome in outcomes.items() if outcome != "done"}
-    assert failed <= {
+    failed_names = {name for name, outcome in outcomes.items() if outcome != "done"}
+    assert failed_names <= {
         *("open another kind of socket", "queue system calls", "take a key of the session"),  # not in every kernel
         *("connect by MPTCP", "connect by sending", "change an attribute"),
     }, outcomes
@@ -156,8 +156,8 @@ async def test_without_confinement_it_can_do_most_of_it(attack: Attack) -> None:
 
 async def test_an_engine_with_helpers_reaches_its_kind_of_sockets_and_no_files(attack: Attack) -> None:
     outcomes = await attack.run(has_helpers=True)
-    done = {name for name, outcome in outcomes.items() if outcome == "done"}
-    assert done == MAY | {
+    done_names = {name for name, outcome in outcomes.items() if outcome == "done"}
+    assert done_names == MAY | {
         *("connect by TCP", "send a datagram", "ask a local service", "listen elsewhere"),
         *("change a mode", "change an attribute"),  # its helpers copy files of their own
     }

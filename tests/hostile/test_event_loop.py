@@ -133,18 +133,18 @@ async def stalls(
 ) -> list[str]:
     """Send requests, and return those that held the loop for too long, each time they were tried."""
     gateway.upstream.play = play
-    held: list[str] = []
-    left = iter(requests)
+    held_requests: list[str] = []
+    remaining = iter(requests)
     with watched_loop() as watchdog:
         await longest_s(gateway, watchdog, [Sent("POST", "/v1/chat/completions", small_cases()[0])])  # warms up
-        while batch := list(islice(left, at_once)):
+        while batch := list(islice(remaining, at_once)):
             if await longest_s(gateway, watchdog, batch) <= most_s:
                 continue
             for request in batch:
                 taken_s = await least_s(gateway, watchdog, request, most_s)
                 if taken_s > most_s:
-                    held.append(f"{taken_s:.3f} s: {request.method} {request.path[:80]}, {request.case.name}")
-    return held
+                    held_requests.append(f"{taken_s:.3f} s: {request.method} {request.path[:80]}, {request.case.name}")
+    return held_requests
 
 
 def for_route(case: Case, path: str) -> Case:
@@ -173,9 +173,9 @@ async def test_no_head_holds_the_loop(gateway: Gateway, routes: list[tuple[str, 
 
 async def test_no_name_in_an_address_holds_the_loop(gateway: Gateway, routes: list[tuple[str, str]]) -> None:
     case = Case("name", b"{}", TOKEN)
-    named = [(method, path) for method, path in routes if "{" in path]
-    assert len(named) > 30
-    names = [Sent(method, filled(path, name), case) for method, path in named for name in hostile_names()]
+    named_routes = [(method, path) for method, path in routes if "{" in path]
+    assert len(named_routes) > 30
+    names = [Sent(method, filled(path, name), case) for method, path in named_routes for name in hostile_names()]
     odd = [Sent("GET", f"/{name}", case) for name in hostile_names()]
     pages = [Sent("GET", f"{PREFIX}/requests?before={name}", case) for name in hostile_names()]
     assert await stalls(gateway, [*names, *odd, *pages]) == []

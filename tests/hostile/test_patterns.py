@@ -65,20 +65,20 @@ def patterns_in(value: object) -> Iterator[re.Pattern[Any]]:
 
 def methods_of(tree: ast.Module, name: str) -> frozenset[str]:
     """Return how a module uses its pattern of that name; every way if it hands the pattern on."""
-    used, is_elsewhere = set(), False
+    used_methods, is_elsewhere = set(), False
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
             parent = parents[node]
             if isinstance(parent, ast.Attribute) and parent.attr in METHODS:
-                used.add(parent.attr)
+                used_methods.add(parent.attr)
             else:
                 is_elsewhere = True
-    return ALL_METHODS if is_elsewhere or not used else frozenset(used)
+    return ALL_METHODS if is_elsewhere or not used_methods else frozenset(used_methods)
 
 
 def collect() -> list[Named]:
-    seen: dict[tuple[object, int, frozenset[str]], Named] = {}
+    pattern_by_key: dict[tuple[object, int, frozenset[str]], Named] = {}
     for module_name, tree in modules():
         try:
             module = importlib.import_module(module_name)
@@ -87,9 +87,9 @@ def collect() -> list[Named]:
         for name, value in vars(module).items():
             for pattern in patterns_in(value):
                 methods = methods_of(tree, name)
-                named = Named(f"{module_name}.{name}", pattern, methods)
-                seen.setdefault((pattern.pattern, pattern.flags, methods), named)
-    return list(seen.values())
+                named_pattern = Named(f"{module_name}.{name}", pattern, methods)
+                pattern_by_key.setdefault((pattern.pattern, pattern.flags, methods), named_pattern)
+    return list(pattern_by_key.values())
 
 
 def cpu_s(work: Callable[[], object]) -> float:
@@ -98,51 +98,53 @@ def cpu_s(work: Callable[[], object]) -> float:
     return time.thread_time() - began
 
 
-def use(named: Named, method: str, text: str) -> Callable[[], object]:
-    subject: Any = text.encode("latin-1", "replace") if isinstance(named.pattern.pattern, bytes) else text
+def use(named_pattern: Named, method: str, text: str) -> Callable[[], object]:
+    subject: Any = text.encode("latin-1", "replace") if isinstance(named_pattern.pattern.pattern, bytes) else text
     if method == "sub":
-        return lambda: named.pattern.sub(b"" if isinstance(subject, bytes) else "", subject)
+        return lambda: named_pattern.pattern.sub(b"" if isinstance(subject, bytes) else "", subject)
     if method == "finditer":
-        return lambda: sum(1 for _ in named.pattern.finditer(subject))
-    call = getattr(named.pattern, method)
+        return lambda: sum(1 for _ in named_pattern.pattern.finditer(subject))
+    call = getattr(named_pattern.pattern, method)
     return lambda: call(subject)
 
 
-def slow_on(named: Named) -> str:
+def slow_on(named_pattern: Named) -> str:
     """Return on which string, and how, a pattern is not linear; "" for one that is."""
-    suspects = {(method, at) for method in named.methods for at, _ in enumerate(strings_for(named.pattern, 8))}
+    suspects = {
+        (method, at) for method in named_pattern.methods for at, _ in enumerate(strings_for(named_pattern.pattern, 8))
+    }
     for size in SIZES:
-        texts = list(strings_for(named.pattern, size))
+        texts = list(strings_for(named_pattern.pattern, size))
         for method, at in sorted(suspects):
-            if at >= len(texts) or cpu_s(use(named, method, texts[at])) < ENOUGH_S:
+            if at >= len(texts) or cpu_s(use(named_pattern, method, texts[at])) < ENOUGH_S:
                 continue
-            if growth := steep_growth(named, method, at, size):
-                return f"{named.place}.{method}: {growth}: {texts[at][:40]!r}"
+            if growth := steep_growth(named_pattern, method, at, size):
+                return f"{named_pattern.place}.{method}: {growth}: {texts[at][:40]!r}"
     return ""
 
 
-def steep_growth(named: Named, method: str, at: int, size: int) -> str:
+def steep_growth(named_pattern: Named, method: str, at: int, size: int) -> str:
     """Return how the time grows with every doubling from a size on; "" once it grows in proportion.
 
     One steep doubling proves nothing: of two bounded repeats each is still being filled, or the machine was busy.
     """
-    once = least_s(named, method, at, size)
+    once = least_s(named_pattern, method, at, size)
     times = [once]
     while once > ENOUGH_S and size < MOST_SIZE and once < STALL_S:
         size *= 2
-        twice = least_s(named, method, at, size)
+        twice = least_s(named_pattern, method, at, size)
         if twice <= MOST_RATIO * once:
             return ""
         times.append(twice)
         once = twice
     if len(times) == 1 and once < STALL_S:
         return ""
-    return ", then ".join(f"{spent * 1000:.1f} ms" for spent in times)
+    return ", then ".join(f"{time_s * 1000:.1f} ms" for time_s in times)
 
 
-def least_s(named: Named, method: str, at: int, size: int) -> float:
+def least_s(named_pattern: Named, method: str, at: int, size: int) -> float:
     """Return the least CPU time of three for one string of a size; once is enough for a stall."""
-    work = use(named, method, list(strings_for(named.pattern, size))[at])
+    work = use(named_pattern, method, list(strings_for(named_pattern.pattern, size))[at])
     least = cpu_s(work)
     for _ in range(2):
         if least < STALL_S:

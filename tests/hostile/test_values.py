@@ -61,7 +61,7 @@ def count_parts(value: object) -> int:
 
 @pytest.mark.parametrize("value", ["a" * 81, "\ud800" * 1000, "\x1b" * 100, ["a" * 1000], 10**200])
 def test_what_a_sentence_repeats_is_short_and_can_be_written(value: object) -> None:
-    quoted = quote_value(value)
-    assert len(eval(quoted)) <= 80 if isinstance(value, str) else len(quoted) <= 80  # noqa: S307 -- its own repr
-    assert quoted.isprintable()
-    assert quoted.encode()
+    quoted_value = quote_value(value)
+    assert len(eval(quoted_value)) <= 80 if isinstance(value, str) else len(quoted_value) <= 80  # noqa: S307 -- its own repr
+    assert quoted_value.isprintable()
+    assert quoted_value.encode()

@@ -40,10 +40,10 @@ class ClientClock:
 
     def used_s(self) -> float:
         """Return the seconds so far."""
-        over_s, running = self._clock
-        if sys.platform == "win32" or running is None:
+        over_s, running_s = self._clock
+        if sys.platform == "win32" or running_s is None:
             return over_s
-        clock, begun_s = running
+        clock, begun_s = running_s
         return over_s + time.clock_gettime(clock) - begun_s
 
 

@@ -31,8 +31,8 @@ _BEGIN, _END = "<!-- rows -->\n", "<!-- end of rows -->\n"
 def main(argv: list[str] | None = None) -> int:
     """Open the window, try the rows, and close it. Returns the exit status."""
     arguments = _make_parser().parse_args(argv)
-    if missing := display.missing_programs():
-        sys.stderr.write(f"not installed: {', '.join(missing)}\n")
+    if missing_names := display.missing_programs():
+        sys.stderr.write(f"not installed: {', '.join(missing_names)}\n")
         return 2
     rows = [row for row in ROWS if not arguments.words or any(word in row.name for word in arguments.words)]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:

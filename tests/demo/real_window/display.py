@@ -17,8 +17,8 @@ _BUS_LAUNCHER = "/usr/libexec/at-spi-bus-launcher"
 
 def missing_programs() -> list[str]:
     """Return what has to be installed first."""
-    missing = [name for name in NEEDED if shutil.which(name) is None]
-    return missing if Path(_BUS_LAUNCHER).exists() else [*missing, "at-spi2-core"]
+    missing_names = [name for name in NEEDED if shutil.which(name) is None]
+    return missing_names if Path(_BUS_LAUNCHER).exists() else [*missing_names, "at-spi2-core"]
 
 
 @contextmanager
@@ -63,13 +63,13 @@ def end_program(program: "subprocess.Popen[bytes]") -> None:
 
 def _start_screen(stack: ExitStack) -> str:
     """Start Xvfb on the first free number, which it says itself."""
-    reading, writing = os.pipe()
+    read_end, write_end = os.pipe()
     width, height = SCREEN
-    argv = ["Xvfb", "-displayfd", str(writing), "-screen", "0", f"{width}x{height}x24", "-nolisten", "tcp"]
-    screen = subprocess.Popen(argv, pass_fds=(writing,), stderr=subprocess.DEVNULL)
+    argv = ["Xvfb", "-displayfd", str(write_end), "-screen", "0", f"{width}x{height}x24", "-nolisten", "tcp"]
+    screen = subprocess.Popen(argv, pass_fds=(write_end,), stderr=subprocess.DEVNULL)
     stack.callback(end_program, screen)
-    os.close(writing)
-    with os.fdopen(reading) as answer:
+    os.close(write_end)
+    with os.fdopen(read_end) as answer:
         return answer.readline().strip()
 
 

@@ -41,10 +41,10 @@ def write_models(folder: Path) -> None:
     shutil.copyfile(RESOURCES / "guide" / "guide-q8_0.gguf", folder / "second.gguf")
     ScriptedLlama(cut_into_pieces(PAGE), name="Writer").write(folder / "writer.gguf")
     ScriptedLlama(THOUGHTS, name="Thinker").write(folder / "thinker.gguf")
-    sighted = folder / "sighted"
-    sighted.mkdir(exist_ok=True)
-    TinyLlama(name="Sighted").write(sighted / "sighted.gguf")
-    projector_for(TinyLlama(), sighted / "mmproj-sighted-f16.gguf")
+    sighted_folder = folder / "sighted"
+    sighted_folder.mkdir(exist_ok=True)
+    TinyLlama(name="Sighted").write(sighted_folder / "sighted.gguf")
+    projector_for(TinyLlama(), sighted_folder / "mmproj-sighted-f16.gguf")
 
 
 def cut_into_pieces(text: str) -> list[str]:

@@ -158,8 +158,8 @@ def compare_models(window: RealWindow) -> None:
     window.wait_for(lambda: len([item for item in window.answers() if item.id not in earlier]) == 2, "two answers")
     window.take_picture("compare")
     window.press_button("Keep the answer of Roundhouse Guide.*")
-    kept = next(item for item in window.answers() if item.id not in earlier and item.model == "second")
-    window.wait_for(lambda: window.chat().head == kept.id, "the answer that was kept")
+    kept_answer = next(item for item in window.answers() if item.id not in earlier and item.model == "second")
+    window.wait_for(lambda: window.chat().head == kept_answer.id, "the answer that was kept")
 
 
 def switch_thinking(window: RealWindow) -> None:

@@ -13,8 +13,13 @@ _FIXTURES = Path(__file__).parents[2] / "fixtures" / "chats"
 def export_formats(window: RealWindow) -> None:
     """One chat, written as Markdown, JSON, HTML and PDF by the ending of the file's name."""
     begin_chat(window, "Chat to export")
-    for ending, beginning in ((".md", b"# Chat to export"), (".json", b"{"), (".html", b"<!"), (".pdf", b"%PDF-")):
-        assert export(window, f"exported{ending}").startswith(beginning), ending
+    for suffix, beginning_bytes in (
+        (".md", b"# Chat to export"),
+        (".json", b"{"),
+        (".html", b"<!"),
+        (".pdf", b"%PDF-"),
+    ):
+        assert export(window, f"exported{suffix}").startswith(beginning_bytes), suffix
 
 
 def export(window: RealWindow, name: str) -> bytes:

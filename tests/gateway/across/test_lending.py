@@ -62,16 +62,18 @@ async def lender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 
     monkeypatch.setattr(machine_identity, "store_secret", lambda _name, _secret: False)
     monkeypatch.setattr(lending, "describe_room", ready)
-    trusted, other = await open_in(tmp_path / "own"), await open_in(tmp_path / "other")
-    known = await introduce(trusted, other)
-    await trusted.change_machine(replace(known, lends_memory=True))
-    await introduce(other, trusted)
-    played = Lender(trusted, other)
-    server = await asyncio.start_server(played.lender.serve_machine, "127.0.0.1", 0, ssl=await trusted.server_context())
+    trusted_machines, other = await open_in(tmp_path / "own"), await open_in(tmp_path / "other")
+    known_machine = await introduce(trusted_machines, other)
+    await trusted_machines.change_machine(replace(known_machine, lends_memory=True))
+    await introduce(other, trusted_machines)
+    played_lender = Lender(trusted_machines, other)
+    server = await asyncio.start_server(
+        played_lender.lender.serve_machine, "127.0.0.1", 0, ssl=await trusted_machines.server_context()
+    )
     async with server:
         host, port = server.sockets[0].getsockname()
-        played.own = await other.change_machine(replace(played.own, host=host, port=port))
-        yield played
+        played_lender.own = await other.change_machine(replace(played_lender.own, host=host, port=port))
+        yield played_lender
 
 
 async def read_farewell(pipe: Pipe) -> str:

@@ -30,16 +30,20 @@ PLAIN_TEXT_CERTIFICATE = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICAT
 
 async def open_in(folder: Path) -> TrustedMachines:
     paths = Paths(config=folder, data=folder, state=folder, logs=folder)
-    trusted = TrustedMachines(paths, lambda: True)
-    await trusted.open_list()
-    await trusted.server_context()
-    return trusted
+    trusted_machines = TrustedMachines(paths, lambda: True)
+    await trusted_machines.open_list()
+    await trusted_machines.server_context()
+    return trusted_machines
 
 
-async def introduce(trusted: TrustedMachines, other: TrustedMachines, address: str = "10.0.0.2:1") -> PairedMachine:
+async def introduce(
+    trusted_machines: TrustedMachines, other: TrustedMachines, address: str = "10.0.0.2:1"
+) -> PairedMachine:
     host, _, port = address.rpartition(":")
     certificate = base64.b64encode(other.own.certificate).decode()
-    return await trusted.trust_machine(PairedMachine(name="desk", certificate=certificate, host=host, port=int(port)))
+    return await trusted_machines.trust_machine(
+        PairedMachine(name="desk", certificate=certificate, host=host, port=int(port))
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +69,7 @@ async def there(tmp_path: Path) -> TrustedMachines:
 
 
 @asynccontextmanager
-async def machine(trusted: TrustedMachines, answer: Answer) -> AsyncIterator[str]:
+async def machine(trusted_machines: TrustedMachines, answer: Answer) -> AsyncIterator[str]:
     """Play a machine that lends memory; yields its address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -76,7 +80,7 @@ async def machine(trusted: TrustedMachines, answer: Answer) -> AsyncIterator[str
         finally:
             writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=await trusted.server_context())
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=await trusted_machines.server_context())
     async with server:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
@@ -113,13 +117,13 @@ async def test_an_older_list_is_moved_and_gives_no_more_than_it_gave(there: Trus
         for name, certificate in certificates.items()
     ]
     (folder / "tunnel.toml").write_text("\n".join(tables))
-    (moved,) = (await open_in(folder)).list_machines()
-    assert (moved.name, moved.host, moved.port) == ("desk", "10.0.0.2", 11643)
-    assert (moved.is_memory_only, moved.lends_memory) == (True, False)
+    (moved_machine,) = (await open_in(folder)).list_machines()
+    assert (moved_machine.name, moved_machine.host, moved_machine.port) == ("desk", "10.0.0.2", 11643)
+    assert (moved_machine.is_memory_only, moved_machine.lends_memory) == (True, False)
     assert not (folder / "tunnel.toml").exists()
     assert (folder / "tunnel.toml.moved").exists()
     again = await open_in(folder)
-    assert again.list_machines() == [moved]
+    assert again.list_machines() == [moved_machine]
     assert not (await introduce(again, there)).is_memory_only, "paired by a code it may ask models too"
 
 
@@ -134,8 +138,8 @@ async def test_an_older_list_that_makes_no_sense_stays(tmp_path: Path, caplog: p
 async def test_a_machine_that_is_paired_again_keeps_what_it_was_allowed(
     here: TrustedMachines, there: TrustedMachines
 ) -> None:
-    known = await introduce(here, there)
-    await here.change_machine(replace(known, lends_memory=True))
+    known_machine = await introduce(here, there)
+    await here.change_machine(replace(known_machine, lends_memory=True))
     assert (await introduce(here, there, "10.0.0.3:2")).lends_memory
 
 
@@ -316,6 +320,6 @@ async def test_a_machine_that_has_no_tunnel_is_an_older_one(here: TrustedMachine
 
 async def test_nothing_at_the_address_is_said(here: TrustedMachines, there: TrustedMachines) -> None:
     desk = await introduce(here, there, f"127.0.0.1:{free_port()}")
-    with pytest.raises(Unavailable, match="cannot be reached") as caught:
+    with pytest.raises(Unavailable, match="cannot be reached") as error:
         await call_machine(here, desk, TunnelRequest(ask="state"))
-    assert caught.value.code != NOT_PAIRED
+    assert error.value.code != NOT_PAIRED

@@ -124,10 +124,10 @@ def only(entries: Sequence[AgentEntry], kind: type[AgentEntry]) -> AgentEntry:
 
 
 async def test_nothing_runs_until_agents_are_switched_on(api: Api, tmp_path: Path) -> None:
-    listed = await api.call("GET", "/agents", AgentList)
-    assert not listed.is_on
-    assert {"opencode", "claude-code", "codex", "gemini-cli", "qwen-code"} <= {agent.id for agent in listed.agents}
-    assert all(agent.install for agent in listed.agents)
+    agent_list = await api.call("GET", "/agents", AgentList)
+    assert not agent_list.is_on
+    assert {"opencode", "claude-code", "codex", "gemini-cli", "qwen-code"} <= {agent.id for agent in agent_list.agents}
+    assert all(agent.install for agent in agent_list.agents)
     new = NewAgentSession(agent="opencode", folder=str(tmp_path))
     assert await api.refused("POST", "/agents/sessions", new) == (409, "agents_off")
 
@@ -280,9 +280,9 @@ async def test_no_command_runs_where_nothing_is_confined(agents: AgentApi, monke
 async def test_an_agent_has_a_key_of_its_own_that_ends_with_it(agents: AgentApi) -> None:
     session, services = await agents.start(), agents.api.gateway.services
     key, in_argv, home, folder = (await agents.say(session, "facts")).split()
-    found = services.keys.find_key(key)
-    assert found is not None
-    assert (found.scopes, in_argv, folder) == ([Scope.INFERENCE], "False", str(agents.project))
+    key_info = services.keys.find_key(key)
+    assert key_info is not None
+    assert (key_info.scopes, in_argv, folder) == ([Scope.INFERENCE], "False", str(agents.project))
     assert home == str(services.paths.agent_homes / "opencode")
     assert key.encode() not in services.paths.keys_file.read_bytes() if services.paths.keys_file.exists() else True
     assert len(services.keys) == 0
@@ -305,8 +305,8 @@ async def test_an_agent_that_breaks_off_says_so_and_nothing_is_lost(agents: Agen
     if prompt == "die":
         assert about.hint == "I have no more tokens"
         assert any(isinstance(entry, AgentAnswer) and entry.text == "last words" for entry in entries)
-    everything = (await agents.read(session)).entries
-    assert any(isinstance(entry, AgentAnswer) and "before" in entry.text for entry in everything)
+    all_entries = (await agents.read(session)).entries
+    assert any(isinstance(entry, AgentAnswer) and "before" in entry.text for entry in all_entries)
     path = f"/agents/sessions/{session.id}/prompts"
     assert await agents.api.refused("POST", path, AgentPromptText(text="say more")) == (409, "agent_not_running")
 
@@ -430,14 +430,14 @@ async def test_a_folder_is_checked_before_anything_starts(agents: AgentApi, tmp_
         assert await agents.api.refused("POST", "/agents/sessions", new) == refusal, folder
     unknown = NewAgentSession(agent="emacs", folder=str(agents.project))
     assert await agents.api.refused("POST", "/agents/sessions", unknown) == (404, "agent_not_found")
-    missing = NewAgentSession(agent="codex", folder=str(agents.project))
-    assert await agents.api.refused("POST", "/agents/sessions", missing) == (404, "agent_not_installed")
+    missing_folder = NewAgentSession(agent="codex", folder=str(agents.project))
+    assert await agents.api.refused("POST", "/agents/sessions", missing_folder) == (404, "agent_not_installed")
 
 
 async def test_with_a_key_agents_are_watched_and_stopped_and_no_more(agents: AgentApi) -> None:
     session = await agents.start()
-    made = agents.api.gateway.services.keys.make_key(NewKey(name="remote", scopes=[Scope.MANAGE]))
-    remote = Api(agents.api.gateway, made.key)
+    new_key = agents.api.gateway.services.keys.make_key(NewKey(name="remote", scopes=[Scope.MANAGE]))
+    remote = Api(agents.api.gateway, new_key.key)
     assert [each.id for each in await remote.call("GET", "/agents/sessions", list[AgentSession])] == [session.id]
     new = NewAgentSession(agent="opencode", folder=str(agents.project))
     for path, body in (

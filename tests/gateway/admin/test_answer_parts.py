@@ -140,11 +140,11 @@ def test_speed_is_measured_when_the_engine_does_not_say() -> None:
         answer.add(TextDelta("x"))
     answer.note_finish(AnswerFinished(reason=FinishReason.LENGTH, usage=TokenUsage(prompt=3, completion=5)), {})
     clock.now += 1.0
-    ended = answer.final_message(MessageStatus.COMPLETE)
-    cost = ended.timings
+    final_message = answer.final_message(MessageStatus.COMPLETE)
+    cost = final_message.timings
     assert cost is not None
     assert (cost.ttft_s, cost.total_s, cost.decode_tokens_per_s) == (0.5, 3.5, 2.0)
-    assert (ended.finish_reason, ended.content) == ("length", "xxxxx")
+    assert (final_message.finish_reason, final_message.content) == ("length", "xxxxx")
 
 
 def test_an_answer_without_a_token_has_no_first_one() -> None:

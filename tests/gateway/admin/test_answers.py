@@ -36,9 +36,9 @@ async def test_a_question_is_answered(api: Api, pen: Pen) -> None:
     text, message = await api.followed(turn.answer)
     assert text == message.content == "Because of scattering."
     assert (message.status, message.finish_reason, message.error) == ("complete", "stop", "")
-    stored = await api.read(chat.id)
-    assert stored.messages == [turn.question, message]
-    assert (stored.title, stored.head) == ("Why is the sky blue?", message.id)
+    stored_chat = await api.read(chat.id)
+    assert stored_chat.messages == [turn.question, message]
+    assert (stored_chat.title, stored_chat.head) == ("Why is the sky blue?", message.id)
 
 
 async def test_an_answer_says_what_it_cost(api: Api, pen: Pen) -> None:
@@ -89,8 +89,8 @@ async def test_reasoning_is_kept_apart_and_not_sent_back(api: Api, pen: Pen) -> 
     pen.write(reasoning("Let me "), reasoning("think."), chunk("Yes."), LAST)
     pen.end()
     async with api.follow(turn.answer) as events:
-        seen = [event async for event in events]
-    assert "".join(event.reasoning for event in seen if isinstance(event, AnswerDelta)) == "Let me think."
+        seen_events = [event async for event in events]
+    assert "".join(event.reasoning for event in seen_events if isinstance(event, AnswerDelta)) == "Let me think."
     message = (await api.read(chat.id)).messages[-1]
     assert (message.content, message.reasoning) == ("Yes.", "Let me think.")
 
@@ -184,14 +184,14 @@ async def test_stopping_midway_keeps_the_text_and_tells_the_followers(api: Api, 
     pen.write(chunk("Half of"))
     async with api.follow(turn.answer) as events:
         await text_until(events, "Half of")
-        stopped = await api.stop(turn.answer)
-        _, ending = await text_and_end(events)
-    assert (stopped.status, stopped.content) == ("stopped", "Half of")
-    assert ending == stopped == (await api.read(chat.id)).messages[-1]
-    assert stopped.timings is not None
-    assert stopped.timings.total_s is not None
+        stopped_answer = await api.stop(turn.answer)
+        _, last_message = await text_and_end(events)
+    assert (stopped_answer.status, stopped_answer.content) == ("stopped", "Half of")
+    assert last_message == stopped_answer == (await api.read(chat.id)).messages[-1]
+    assert stopped_answer.timings is not None
+    assert stopped_answer.timings.total_s is not None
     await asyncio.wait_for(api.gateway.upstream.dropped.wait(), PATIENCE_S)
-    assert await api.stop(turn.answer) == stopped
+    assert await api.stop(turn.answer) == stopped_answer
 
 
 async def test_regenerating_makes_a_sibling(api: Api, pen: Pen) -> None:
@@ -205,9 +205,9 @@ async def test_regenerating_makes_a_sibling(api: Api, pen: Pen) -> None:
     assert turn.question is not None
     again = await api.ask(chat.id, None, parent=turn.question.id)
     await api.ended(again.answer)
-    stored = await api.read(chat.id)
-    assert [message.content for message in stored.messages] == ["Why?", "First.", "Second."]
-    assert stored.messages[1].parent == stored.messages[2].parent == turn.question.id
+    stored_chat = await api.read(chat.id)
+    assert [message.content for message in stored_chat.messages] == ["Why?", "First.", "Second."]
+    assert stored_chat.messages[1].parent == stored_chat.messages[2].parent == turn.question.id
     first, second = (json.loads(body)["messages"] for body in api.gateway.upstream.bodies)
     assert first == second == [{"role": "user", "content": "Why?"}]
 
@@ -382,9 +382,9 @@ async def test_a_full_disk_fails_the_answer_and_the_store_goes_on_when_there_is_
 
 async def test_an_answer_goes_on_when_the_one_who_asked_leaves_at_once(api: Api, pen: Pen) -> None:
     chat = await api.chat()
-    asking = asyncio.create_task(api.ask(chat.id))
+    question = asyncio.create_task(api.ask(chat.id))
     await pen.begun.wait()
-    asking.cancel()
+    question.cancel()
     pen.write(chunk("Anyway."), LAST)
     pen.end()
     message = await api.ended((await api.read(chat.id)).messages[-1])
@@ -402,12 +402,12 @@ async def test_a_question_that_comes_while_we_end_is_turned_away(api: Api, monke
     services = api.gateway.services
     helpers = AnswerHelpers(McpServers(services.paths, services.events), cast("Any", None))
     ours = answers.ChatAnswers(services, api.gateway.engines, helpers)
-    asking = asyncio.create_task(ours.start(chat.id, NewTurn(content="Why?")))
-    await asyncio.wait({asking}, timeout=0.05)
+    question = asyncio.create_task(ours.start(chat.id, NewTurn(content="Why?")))
+    await asyncio.wait({question}, timeout=0.05)
     await ours.close()
     may_go_on.set()
     with pytest.raises(Unavailable, match="shutting down"):
-        await asking
+        await question
     assert (await api.read(chat.id)).messages == []
 
 
@@ -467,8 +467,8 @@ async def test_what_is_no_answer_cannot_be_followed_or_stopped(api: Api, pen: Pe
 
 async def test_a_system_prompt_changed_later_counts_from_the_next_answer(api: Api, pen: Pen) -> None:
     chat = await api.chat(system_prompt="Old")
-    changed = await api.call("PATCH", f"/chats/{chat.id}", type(chat), ChatPatch(system_prompt="New"))
-    assert changed.system_prompt == "New"
+    changed_chat = await api.call("PATCH", f"/chats/{chat.id}", type(chat), ChatPatch(system_prompt="New"))
+    assert changed_chat.system_prompt == "New"
     await api.ask(chat.id)
     await pen.begun.wait()
     assert json.loads(api.gateway.upstream.bodies[0])["messages"][0] == {"role": "system", "content": "New"}

@@ -23,9 +23,9 @@ async def test_what_goes_wrong_is_logged_unless_it_says_so_itself(caplog: pytest
 
 async def test_joining_waits_and_can_cancel() -> None:
     background = Background()
-    done = background.spawn(asyncio.sleep(0, "done"))
+    done_task = background.spawn(asyncio.sleep(0, "done"))
     await background.join()
-    assert done.result() == "done"
+    assert done_task.result() == "done"
     endless = background.spawn(asyncio.Event().wait())
     await background.join(cancel=True)
     assert endless.cancelled()

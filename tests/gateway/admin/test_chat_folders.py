@@ -98,16 +98,19 @@ async def test_a_folder_that_is_not_there_is_said(api: Api) -> None:
 
 async def test_the_list_is_of_one_folder_or_tag(api: Api) -> None:
     folder = await add_folder(api)
-    inside, tagged = await api.chat(title="in", folder=folder.id), await api.chat(title="out", tags=["work & play"])
+    inside, tagged_chat = (
+        await api.chat(title="in", folder=folder.id),
+        await api.chat(title="out", tags=["work & play"]),
+    )
 
     async def ids_of(query: str) -> list[str]:
         return [summary.id for summary in await api.call("GET", f"/chats?{query}", list[ChatSummary])]
 
     assert await ids_of(f"folder={folder.id}") == [inside.id]
-    assert await ids_of("folder=") == [tagged.id]
-    assert await ids_of("tag=work%20%26%20play") == [tagged.id]
+    assert await ids_of("folder=") == [tagged_chat.id]
+    assert await ids_of("tag=work%20%26%20play") == [tagged_chat.id]
     assert await ids_of("folder=gone") == []
-    assert await ids_of("") == [tagged.id, inside.id]
+    assert await ids_of("") == [tagged_chat.id, inside.id]
 
 
 async def test_the_trash_is_emptied_while_the_service_runs(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,9 +122,9 @@ async def test_the_trash_is_emptied_while_the_service_runs(api: Api, monkeypatch
         await store.delete_chat(chat.id)
     monkeypatch.setattr(time, "time", lambda: now)
     async with api.events("/events", Event) as all_events:
-        tidying = asyncio.create_task(keep_chats_tidy(store, events, every_s=0.0))
+        tidy_task = asyncio.create_task(keep_chats_tidy(store, events, every_s=0.0))
         assert await asyncio.wait_for(anext(all_events), PATIENCE_S) == ChatChanged(chat=old.id, deleted=True)
-        tidying.cancel()
+        tidy_task.cancel()
     trash = await api.call("GET", f"/chats?shelf={ChatShelf.TRASH}", list[ChatSummary])
     assert [summary.id for summary in trash] == [recent.id]
 
@@ -141,8 +144,8 @@ def test_folders_and_tags_from_the_terminal(service: RealGateway, cli: CliRunner
     notes = tmp_path / "notes.txt"
     notes.write_text("Twelve roads.")
     assert run(cli, "folders").stdout == "No folders.\n"
-    made = run(cli, "folders", "add", "Sheds", "--system", "Be brief.", "--model", "quick", "--file", str(notes))
-    assert made.exit_code == 0, made.output
+    result = run(cli, "folders", "add", "Sheds", "--system", "Be brief.", "--model", "quick", "--file", str(notes))
+    assert result.exit_code == 0, result.output
     assert "notes.txt" in run(cli, "folders", "show", "sheds").stdout
     folders = json.loads(run(cli, "folders", "--json").stdout)["folders"]
     assert [(folder["name"], folder["system_prompt"]) for folder in folders] == [("Sheds", "Be brief.")]
@@ -153,9 +156,9 @@ def test_folders_and_tags_from_the_terminal(service: RealGateway, cli: CliRunner
     assert "Turntable #steam" in run(cli, "list", "--folder", "Sheds", "--tag", "steam").stdout
     assert run(cli, "list", "--tag", "iron").stdout == "No chats.\n"
     assert run(cli, "tags").stdout.split() == ["CHATS", "TAG", "1", "steam"]
-    changed = run(cli, "folders", "set", "Sheds", "--name", "Yards", "--remove-file", "notes.txt")
-    assert "notes.txt" not in changed.stdout
-    assert "Be brief." in changed.stdout
+    change_result = run(cli, "folders", "set", "Sheds", "--name", "Yards", "--remove-file", "notes.txt")
+    assert "notes.txt" not in change_result.stdout
+    assert "Be brief." in change_result.stdout
     assert run(cli, "folders", "delete", "Yards", "--yes").stdout == "Deleted. Its chats are in no folder now.\n"
     assert service.client.get(f"/chats/{chat.id}", Chat).folder == ""
 
@@ -172,6 +175,6 @@ def test_folders_and_tags_from_the_terminal(service: RealGateway, cli: CliRunner
     ],
 )
 def test_mistakes_are_said(cli: CliRunner, arguments: tuple[str, ...], words: str) -> None:
-    done = run(cli, *arguments)
-    assert done.exit_code in {1, 2}
-    assert words in done.stderr
+    result = run(cli, *arguments)
+    assert result.exit_code in {1, 2}
+    assert words in result.stderr

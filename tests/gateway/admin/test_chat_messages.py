@@ -36,9 +36,9 @@ class Run:
         return CliRunner().invoke(main.roundhouse, ["chats", command, self.chat, *arguments], input=text)
 
     def json(self, command: str, *arguments: str) -> object:
-        done = self(command, *arguments, "--json")
-        assert done.exit_code == 0, done.output
-        return json.loads(done.stdout)
+        result = self(command, *arguments, "--json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
 
     def words(self) -> list[str]:
         reply = self.json("messages")
@@ -53,9 +53,9 @@ def test_a_question_is_asked_answered_again_and_listed(run: Run) -> None:
     again = run.json("regenerate", "--model", "quick")
     assert isinstance(again, dict)
     assert [answer["model"] for answer in again["answers"]] == ["quick"]
-    everything = run.json("messages", "--all")
-    assert isinstance(everything, dict)
-    assert [message["role"] for message in everything["messages"]] == ["user", "assistant", "assistant"]
+    all_messages = run.json("messages", "--all")
+    assert isinstance(all_messages, dict)
+    assert [message["role"] for message in all_messages["messages"]] == ["user", "assistant", "assistant"]
 
 
 def test_a_chat_is_begun_and_gone_on_with_in_collections(
@@ -64,37 +64,37 @@ def test_a_chat_is_begun_and_gone_on_with_in_collections(
     folder = tmp_path_factory.mktemp("elsewhere")
     (folder / "trains.md").write_text("The locomotive stood in the roundhouse.")
     new = NewCollection(name="Trains", folders=[str(folder)])
-    made = service.client.post("/collections", new, Collection)
+    collection = service.client.post("/collections", new, Collection)
 
     def is_read() -> bool:
-        return service.client.get(f"/collections/{made.id}", Collection).passages == 1
+        return service.client.get(f"/collections/{collection.id}", Collection).passages == 1
 
     wait_until(is_read)
     begin = ["chats", "new", "Where", "stood", "the", "locomotive?", "--model", "quick"]
-    done = CliRunner().invoke(main.roundhouse, [*begin, "--title", "Engines", "--collection", "trains"])
-    assert done.exit_code == 0, done.output
-    assert "The new chat is " in done.stderr
-    assert "[1] " in done.stderr
-    assert "trains.md" in done.stderr
+    result = CliRunner().invoke(main.roundhouse, [*begin, "--title", "Engines", "--collection", "trains"])
+    assert result.exit_code == 0, result.output
+    assert "The new chat is " in result.stderr
+    assert "[1] " in result.stderr
+    assert "trains.md" in result.stderr
     summaries = service.client.get("/chats", list[ChatSummary])
     chat = next(each for each in summaries if each.title == "Engines")
-    assert service.client.get(f"/chats/{chat.id}", Chat).collections == [made.id]
+    assert service.client.get(f"/chats/{chat.id}", Chat).collections == [collection.id]
     assert run("ask", "And the locomotive?", "--collection", "Trains").exit_code == 0
     whole = service.client.get(f"/chats/{run.chat}", Chat)
-    assert (whole.collections, len(whole.messages[-1].documents.sources)) == ([made.id], 1)
-    refused = run("ask", "Why?", "--collection", "nobody")
-    assert (refused.exit_code, "There is no collection 'nobody'" in refused.stderr) == (2, True)
+    assert (whole.collections, len(whole.messages[-1].documents.sources)) == ([collection.id], 1)
+    refusal = run("ask", "Why?", "--collection", "nobody")
+    assert (refusal.exit_code, "There is no collection 'nobody'" in refusal.stderr) == (2, True)
     assert len(service.client.get(f"/chats/{run.chat}", Chat).messages) == 2, "nothing was asked"
 
 
 def test_several_models_answer_one_question_each_below_its_name(run: Run) -> None:
-    done = run("ask", "Who?", "--model", "quick", "--model", "heavy")
-    assert done.exit_code == 0, done.output
-    assert done.stdout.index("quick:") < done.stdout.index("heavy:")
-    assert "to the first token" in done.stderr
-    everything = run.json("messages", "--all")
-    assert isinstance(everything, dict)
-    first, *answers = everything["messages"]
+    result = run("ask", "Who?", "--model", "quick", "--model", "heavy")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.index("quick:") < result.stdout.index("heavy:")
+    assert "to the first token" in result.stderr
+    all_messages = run.json("messages", "--all")
+    assert isinstance(all_messages, dict)
+    first, *answers = all_messages["messages"]
     assert {answer["parent"] for answer in answers} == {first["id"]}
     assert [answer["model"] for answer in answers] == ["quick", "heavy"]
 
@@ -107,17 +107,17 @@ def test_an_answer_is_edited_deleted_and_brought_back(run: Run) -> None:
     assert run.words() == ["One?", "Mine."]
     assert run("delete-message", "last").exit_code == 0
     assert run.words() == original
-    deleted = run.json("delete-message", "2")
-    assert isinstance(deleted, dict)
+    deleted_message = run.json("delete-message", "2")
+    assert isinstance(deleted_message, dict)
     assert run.words() == [original[0], *original[2:]]
-    assert run("restore-message", deleted["deleted"]["id"]).exit_code == 0
+    assert run("restore-message", deleted_message["deleted"]["id"]).exit_code == 0
     assert run.words() == original
 
 
 def test_an_edited_question_is_answered_when_that_is_asked(run: Run) -> None:
     run("ask", "One?")
-    done = run("edit", "1", "Two?", "--ask")
-    assert done.exit_code == 0, done.output
+    result = run("edit", "1", "Two?", "--ask")
+    assert result.exit_code == 0, result.output
     assert run.words()[0] == "Two?"
     assert len(run.words()) == 2
 
@@ -132,9 +132,9 @@ def test_what_a_full_context_does_is_chosen_for_a_chat(run: Run) -> None:
 def test_a_fork_is_a_chat_of_its_own(run: Run, service: RealGateway) -> None:
     run("ask", "One?")
     run("ask", "Two?")
-    made = run.json("fork", "2", "--title", "Points")
-    assert isinstance(made, dict)
-    branch = service.client.get(f"/chats/{made['chat']['id']}", Chat)
+    new_chat = run.json("fork", "2", "--title", "Points")
+    assert isinstance(new_chat, dict)
+    branch = service.client.get(f"/chats/{new_chat['chat']['id']}", Chat)
     assert (branch.title, len(branch.messages)) == ("Points", 2)
     assert len(run.words()) == 4
 
@@ -154,24 +154,24 @@ def test_a_fork_is_a_chat_of_its_own(run: Run, service: RealGateway) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_what_cannot_be_done_is_a_sentence(run: Run, arguments: tuple[str, ...], words: str) -> None:
-    done = run(*arguments)
-    assert words in done.output
-    assert "Traceback" not in done.output
-    assert done.exit_code == (0 if arguments == ("messages",) else 2)
+    result = run(*arguments)
+    assert words in result.output
+    assert "Traceback" not in result.output
+    assert result.exit_code == (0 if arguments == ("messages",) else 2)
 
 
 def test_an_engine_that_never_starts_is_told_and_keeps_the_question(run: Run) -> None:
-    done = run("ask", "Who?", "--model", "broken")
-    assert done.exit_code == 1
-    assert "Traceback" not in done.output
+    result = run("ask", "Who?", "--model", "broken")
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
     assert run.words()[0] == "Who?"
 
 
 def test_what_is_being_answered_is_not_changed(run: Run, service: RealGateway, chat: Chat) -> None:
     turn = service.client.post(f"/chats/{chat.id}/turns", NewTurn(content="Go on", model="slow"), Turn)
     for arguments in (("delete-message", "1"), ("delete-message", "2"), ("fork", "2"), ("edit", "2", "Mine")):
-        done = run(*arguments)
-        assert (done.exit_code, "still being written" in done.output) == (2, True), done.output
+        result = run(*arguments)
+        assert (result.exit_code, "still being written" in result.output) == (2, True), result.output
     service.client.post(f"/chats/{chat.id}/answers/{turn.answer.id}/stop", None, object)
     assert run("delete-message", "2").exit_code == 0
     assert run.words() == ["Go on"]
@@ -221,7 +221,11 @@ async def test_a_cut_answer_goes_on_where_it_ended(api: Api, pen: Pen) -> None:
     assert body["chat_template_kwargs"]["enable_thinking"] is False
     assert "response_format" not in body
     assert (await api.read(chat.id)).head == message.id
-    assert [stored.content for stored in (await api.read(chat.id)).messages] == ["Why?", "One, two", message.content]
+    assert [stored_message.content for stored_message in (await api.read(chat.id)).messages] == [
+        "Why?",
+        "One, two",
+        message.content,
+    ]
 
 
 async def test_an_engine_that_dies_while_it_goes_on_loses_nothing(api: Api, pen: Pen) -> None:
@@ -235,7 +239,7 @@ async def test_an_engine_that_dies_while_it_goes_on_loses_nothing(api: Api, pen:
     pen.drop()
     message = await api.ended(longer.answer)
     assert (message.status, message.content) == (MessageStatus.FAILED, "One, two")
-    assert [stored.content for stored in (await api.read(chat.id)).messages][1] == "One"
+    assert [stored_message.content for stored_message in (await api.read(chat.id)).messages][1] == "One"
 
 
 async def test_what_cannot_be_continued_is_refused_before_anything_is_stored(api: Api, pen: Pen) -> None:
@@ -256,8 +260,8 @@ async def test_what_cannot_be_continued_is_refused_before_anything_is_stored(api
 
 def test_an_engine_that_cannot_continue_says_so(run: Run) -> None:
     run("ask", "One?")
-    done = run("continue")
-    assert (done.exit_code, "does not support continuing an answer" in done.output) == (2, True), done.output
+    result = run("continue")
+    assert (result.exit_code, "does not support continuing an answer" in result.output) == (2, True), result.output
     assert len(run.words()) == 2
 
 

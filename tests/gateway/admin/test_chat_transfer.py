@@ -66,8 +66,8 @@ def test_chats_of_every_program_go_from_one_service_to_another(
 
     file = tmp_path / "all.json"
     ChatExporter(first.client, ExportTarget(file, "json", overwrites=False)).export_all(summaries_of(first))
-    moved = ChatImporter(second.client).import_file(file)
-    assert (moved.added, moved.left_out) == (7, 0)
+    import_report = ChatImporter(second.client).import_file(file)
+    assert (import_report.added, import_report.left_out) == (7, 0)
     there = {chat.id: without_ids_of_files(chat) for chat in chats_of(second)}
     assert {chat.id: without_ids_of_files(chat) for chat in chats_of(first)}.items() <= there.items()
     names = {part.name for chat in chats_of(second) for message in chat.messages for part in message.attachments}
@@ -101,10 +101,10 @@ def test_a_folder_gets_a_file_for_every_chat_whatever_they_are_called(second: Re
         ChatImporter(second.client).import_file(export)
     folder = tmp_path / "out"
     target = ExportTarget(folder, "md", overwrites=False)
-    done = ChatExporter(second.client, target).export_all(summaries_of(second))
-    written = [path for path in folder.iterdir() if path.is_file()]
-    assert len(written) == done.chats >= len(titles)
-    assert all(path.suffix == ".md" and path.name.isprintable() for path in written)
+    report = ChatExporter(second.client, target).export_all(summaries_of(second))
+    written_paths = [path for path in folder.iterdir() if path.is_file()]
+    assert len(written_paths) == report.chats >= len(titles)
+    assert all(path.suffix == ".md" and path.name.isprintable() for path in written_paths)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["messages.json", "out"]
 
 
@@ -172,9 +172,9 @@ def test_folders_tags_pins_and_the_archive_go_along(pair: tuple[RealGateway, Rea
     source.client.post("/chats/folders", NewChatFolder(name="Empty"), ChatFolder)
     note = upload(source, "note.txt", b"23 m")
     begin_chat(source, "In it", folder.id, [note.id])
-    pinned, archived = begin_chat(source, "Pinned"), begin_chat(source, "Archived")
-    source.client.patch(f"/chats/{pinned.id}", ChatPatch(is_pinned=True), Chat)
-    source.client.patch(f"/chats/{archived.id}", ChatPatch(is_archived=True), Chat)
+    pinned_chat, archived_chat = begin_chat(source, "Pinned"), begin_chat(source, "Archived")
+    source.client.patch(f"/chats/{pinned_chat.id}", ChatPatch(is_pinned=True), Chat)
+    source.client.patch(f"/chats/{archived_chat.id}", ChatPatch(is_archived=True), Chat)
 
     file = tmp_path / "all.json"
     summaries = [summary for shelf in IN_SIGHT for summary in list_summaries(source.client, ChatRequest(shelf=shelf))]

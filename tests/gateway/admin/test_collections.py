@@ -139,9 +139,9 @@ async def test_what_changes_in_a_folder_changes_what_is_found(api: Api, docs: Co
     (folder / "sub" / "bread.txt").unlink()
     (folder / "new.txt").write_text("The giraffe is tall.")
 
-    changed = await index(api, docs.id)
+    changed_index = await index(api, docs.id)
 
-    assert (changed.files, changed.passages, changed.embedded) == (2, 2, 2)
+    assert (changed_index.files, changed_index.passages, changed_index.embedded) == (2, 2, 2)
     assert (await search(api, "giraffe", limit=1)).passages[0].path == str(folder / "new.txt")
     assert all("Yeast" not in passage.text for passage in (await search(api, "yeast")).passages)
 
@@ -226,10 +226,10 @@ async def test_another_embedding_model_is_noticed(
     assert "still being worked out" in (await search(api, "baker")).note
     count = len(upstream.bodies)
 
-    changed = await index(api, docs.id)
+    changed_index = await index(api, docs.id)
 
     assert len(upstream.bodies) > count
-    assert (changed.embedding_model, changed.embedded) == ("another", 2)
+    assert (changed_index.embedding_model, changed_index.embedded) == ("another", 2)
     assert (await search(api, "baker")).note == ""
 
 
@@ -351,30 +351,35 @@ async def test_a_collection_is_renamed_and_gets_other_folders(api: Api, docs: Co
     patch = CollectionPatch(name="Animals", folders=[str(elsewhere / "other")])
     await api.call("PATCH", f"/collections/{docs.id}", Collection, patch)
 
-    changed = await ready(api, "animals")
+    changed_collection = await ready(api, "animals")
 
-    assert (changed.id, changed.files) == (docs.id, 1)
+    assert (changed_collection.id, changed_collection.files) == (docs.id, 1)
     assert [passage.text for passage in (await search(api, "okapi", "animals")).passages] == ["An okapi."]
 
 
 async def test_a_key_sees_what_it_was_given_and_changes_nothing(api: Api, folder: Path) -> None:
     key = api.gateway.services.keys.make_key(NewKey(name="agent", scopes=[Scope.MANAGE])).key
     program = Api(api.gateway, token=key)
-    closed, shared = await add(api, "Closed", folder), await add(api, "Shared", folder, keys=["agent"])
+    closed_collection, shared_collection = (
+        await add(api, "Closed", folder),
+        await add(api, "Shared", folder, keys=["agent"]),
+    )
 
-    assert [collection.id for collection in await program.call("GET", "/collections", list[Collection])] == [shared.id]
+    assert [collection.id for collection in await program.call("GET", "/collections", list[Collection])] == [
+        shared_collection.id
+    ]
     assert (await search(program, "locomotive", "shared")).passages
     for method, path, body in [
-        ("GET", f"/collections/{closed.id}", None),
-        ("GET", f"/collections/{closed.id}/files", None),
-        ("POST", f"/collections/{closed.id}/index", None),
-        ("POST", "/collections/search", {"text": "a", "collections": [shared.id, closed.id]}),
+        ("GET", f"/collections/{closed_collection.id}", None),
+        ("GET", f"/collections/{closed_collection.id}/files", None),
+        ("POST", f"/collections/{closed_collection.id}/index", None),
+        ("POST", "/collections/search", {"text": "a", "collections": [shared_collection.id, closed_collection.id]}),
     ]:
         assert await program.refused(method, path, body) == (404, "collection_not_found")
     changes: list[tuple[str, str, object]] = [
         ("POST", "/collections", {"name": "a", "folders": [str(folder)]}),
-        ("PATCH", f"/collections/{shared.id}", {"folders": ["/"]}),
-        ("DELETE", f"/collections/{shared.id}", None),
+        ("PATCH", f"/collections/{shared_collection.id}", {"folders": ["/"]}),
+        ("DELETE", f"/collections/{shared_collection.id}", None),
     ]
     for method, path, change in changes:
         assert await program.refused(method, path, change) == (403, "collection_needs_person")
@@ -382,11 +387,11 @@ async def test_a_key_sees_what_it_was_given_and_changes_nothing(api: Api, folder
 
 async def test_windows_hear_of_changes(api: Api, folder: Path) -> None:
     async with api.events("/events", Event) as events:
-        adding = asyncio.create_task(add(api, "Docs", folder))
+        add_task = asyncio.create_task(add(api, "Docs", folder))
         async for event in events:
             if isinstance(event, CollectionsChanged):
                 break
-        await adding
+        await add_task
 
 
 async def test_collections_are_there_after_a_restart(
@@ -424,11 +429,11 @@ async def test_damage_that_shows_itself_is_said_and_mended_at_the_next_look(
     database = paths.collections / docs.id / "index.db"
     database.write_bytes(database.read_bytes()[:4096] + b"\xa5" * 200_000)
 
-    damaged = await index(api, docs.id)
-    mended = await index(api, docs.id)
+    damaged_index = await index(api, docs.id)
+    mended_index = await index(api, docs.id)
 
-    assert (mended.files, mended.passages, mended.problem) == (2, 2, "")
-    assert damaged.stage is CollectionStage.READY
+    assert (mended_index.files, mended_index.passages, mended_index.problem) == (2, 2, "")
+    assert damaged_index.stage is CollectionStage.READY
     assert (await search(api, "locomotive")).passages[0].path == str(folder / "trains.md")
 
 
@@ -439,8 +444,8 @@ async def test_a_mistake_of_ours_leaves_no_collection_unfinished(
         raise ZeroDivisionError
 
     monkeypatch.setattr(IndexUpdate, "run", stumble)
-    broken = await index(api, docs.id)
+    broken_index = await index(api, docs.id)
 
-    assert (broken.stage, "mistake in Roundhouse" in broken.problem) == (CollectionStage.READY, True)
+    assert (broken_index.stage, "mistake in Roundhouse" in broken_index.problem) == (CollectionStage.READY, True)
     assert "ZeroDivisionError" in caplog.text
     caplog.clear()

@@ -121,20 +121,24 @@ async def answer_drawing(api: Api, painter: Painter) -> AsyncIterator[Turn]:
 async def test_a_picture_is_drawn_and_kept_with_the_answer(drawn: Api, painter: Painter) -> None:
     turn = await ask(drawn)
     events = [event async for event in _events_of(drawn, turn.answer)]
-    done = (await drawn.read(turn.answer.chat)).messages[-1]
+    final_message = (await drawn.read(turn.answer.chat)).messages[-1]
     assert painter.requests == [
         {"model": "big", "prompt": ARGUMENTS["prompt"], "size": "512x512", "n": 1, "response_format": "b64_json"}
     ]
-    (picture,), (made,) = done.attachments, done.calls
+    (picture,), (drawing_call,) = final_message.attachments, final_message.calls
     assert (picture.name, picture.kind, picture.width) == ("A red engine at dawn.png", AttachmentKind.PICTURE, 64)
-    assert (made.state, made.files, done.content) == (ToolCallState.ANSWERED, [picture.hash], "Here it is.")
-    assert "drew the picture (64 x 48 pixels). The person sees it" in made.result
+    assert (drawing_call.state, drawing_call.files, final_message.content) == (
+        ToolCallState.ANSWERED,
+        [picture.hash],
+        "Here it is.",
+    )
+    assert "drew the picture (64 x 48 pixels). The person sees it" in drawing_call.result
     assert [event.attachments for event in events if event.call.state is ToolCallState.ANSWERED] == [[picture]]
     status, content = await drawn.raw("GET", f"/attachments/{picture.id}/content?part={AttachmentPart.ORIGINAL}")
     assert (status, content) == (200, PICTURE)
-    assert painter.conversation()[-1]["content"] == made.result, "the model is told in words"
-    await the_next_question_brings_no_picture_to_the_model(drawn, painter, done)
-    await copies_and_exports_have_it(drawn, done)
+    assert painter.conversation()[-1]["content"] == drawing_call.result, "the model is told in words"
+    await the_next_question_brings_no_picture_to_the_model(drawn, painter, final_message)
+    await copies_and_exports_have_it(drawn, final_message)
 
 
 async def _events_of(api: Api, answer: Message) -> AsyncIterator[AnswerCallChanged]:
@@ -144,26 +148,29 @@ async def _events_of(api: Api, answer: Message) -> AsyncIterator[AnswerCallChang
                 yield event
 
 
-async def the_next_question_brings_no_picture_to_the_model(api: Api, painter: Painter, done: Message) -> None:
-    turn = await api.ask(done.chat, "And now?", parent=done.id)
+async def the_next_question_brings_no_picture_to_the_model(api: Api, painter: Painter, final_message: Message) -> None:
+    turn = await api.ask(final_message.chat, "And now?", parent=final_message.id)
     again = await api.ended(turn.answer)
     assert again.status == "complete"
     assert all(isinstance(message["content"], str | None) for message in painter.conversation())
 
 
-async def copies_and_exports_have_it(api: Api, done: Message) -> None:
-    fork = await api.call("POST", f"/chats/{done.chat}/fork", Chat, ForkChat(message=done.id))
-    (copied,) = fork.messages[-1].attachments
-    assert (copied.hash, copied.id != done.attachments[0].id) == (done.attachments[0].hash, True)
-    edited = await api.call(
+async def copies_and_exports_have_it(api: Api, final_message: Message) -> None:
+    fork = await api.call("POST", f"/chats/{final_message.chat}/fork", Chat, ForkChat(message=final_message.id))
+    (copied_file,) = fork.messages[-1].attachments
+    assert (copied_file.hash, copied_file.id != final_message.attachments[0].id) == (
+        final_message.attachments[0].hash,
+        True,
+    )
+    edited_message = await api.call(
         "POST", f"/chats/{fork.id}/messages/{fork.messages[-1].id}/versions", Message, NewVersion(content="A picture.")
     )
-    assert [file.hash for file in edited.attachments] == done.calls[0].files
-    text = write_markdown(fork, {copied.id: "files/engine.png"}).decode()
-    assert f"![{copied.name}](<files/engine.png>)" in text
+    assert [file.hash for file in edited_message.attachments] == final_message.calls[0].files
+    text = write_markdown(fork, {copied_file.id: "files/engine.png"}).decode()
+    assert f"![{copied_file.name}](<files/engine.png>)" in text
     assert text.index("Tool pictures: draw_picture") < text.index("![")
-    assert copied.name in write_html(fork, {copied.id: ("image/png", PICTURE)}).decode()
-    assert f"Attached: {copied.name}" in write_markdown(fork).decode()
+    assert copied_file.name in write_html(fork, {copied_file.id: ("image/png", PICTURE)}).decode()
+    assert f"Attached: {copied_file.name}" in write_markdown(fork).decode()
 
 
 @pytest.mark.parametrize(
@@ -183,18 +190,18 @@ async def test_what_is_no_picture_is_told_and_nothing_is_kept(
     drawn: Api, painter: Painter, reply: dict[str, Any], status: int, words: str
 ) -> None:
     painter.reply, painter.status = reply, status
-    done = await answer_of(drawn)
-    failed = the_failed_call(done)
-    assert words in failed.result, failed.result
-    assert painter.conversation()[-1]["content"] == f"Error: {failed.result}"
+    final_message = await answer_of(drawn)
+    failed_call = the_failed_call(final_message)
+    assert words in failed_call.result, failed_call.result
+    assert painter.conversation()[-1]["content"] == f"Error: {failed_call.result}"
     assert len(painter.requests) == 1
 
 
-def the_failed_call(done: Message) -> AnswerToolCall:
-    (made,) = done.calls
-    assert (made.state, made.files, done.attachments) == (ToolCallState.FAILED, [], [])
-    assert (done.status, done.content) == ("complete", "Here it is.")
-    return made
+def the_failed_call(final_message: Message) -> AnswerToolCall:
+    (drawing_call,) = final_message.calls
+    assert (drawing_call.state, drawing_call.files, final_message.attachments) == (ToolCallState.FAILED, [], [])
+    assert (final_message.status, final_message.content) == ("complete", "Here it is.")
+    return drawing_call
 
 
 async def test_arguments_that_are_not_as_described_reach_nobody(drawn: Api, painter: Painter) -> None:
@@ -223,9 +230,9 @@ async def test_drawing_has_a_limit_of_time(drawn: Api, painter: Painter, monkeyp
 
 async def test_an_answer_that_is_stopped_ends_the_drawing(drawn: Api, painter: Painter) -> None:
     async with answer_drawing(drawn, painter) as turn:
-        stopped = await drawn.stop(turn.answer)
-    assert [each.state for each in stopped.calls] == [ToolCallState.CANCELLED]
-    assert (stopped.status, stopped.attachments) == ("stopped", [])
+        stopped_message = await drawn.stop(turn.answer)
+    assert [each.state for each in stopped_message.calls] == [ToolCallState.CANCELLED]
+    assert (stopped_message.status, stopped_message.attachments) == ("stopped", [])
     await asyncio.wait_for(painter.far.dropped.wait(), PATIENCE_S)
 
 
@@ -239,9 +246,9 @@ async def test_without_an_endpoint_that_draws_tool_and_page_say_so(near: Gateway
     assert (await api.call("GET", "/mcp/servers", list[McpServer]))[0].lack.startswith(words)
     turn = await ask(api)
     async with api.follow(turn.answer) as events:
-        waiting = await next_call(events, ToolCallState.WAITING)
-        assert json.loads(waiting.arguments) == ARGUMENTS, "a person sees what would be drawn"
-        path = f"/chats/{turn.answer.chat}/answers/{turn.answer.id}/calls/{waiting.id}"
+        waiting_call = await next_call(events, ToolCallState.WAITING)
+        assert json.loads(waiting_call.arguments) == ARGUMENTS, "a person sees what would be drawn"
+        path = f"/chats/{turn.answer.chat}/answers/{turn.answer.id}/calls/{waiting_call.id}"
         await api.call("POST", path, Message, {"decision": "once"})
         assert (await next_call(events, ToolCallState.FAILED)).result.startswith(words)
     await api.ended(turn.answer)

@@ -80,8 +80,8 @@ async def test_a_chat_with_the_guide_is_looked_up_and_keeps_calls_and_actions(
     assert ([call.tool for call in message.calls], message.engine) == (["status"], "")
     assert message.status is MessageStatus.COMPLETE
     assert [action.target for action in message.actions] == ["models"]
-    stored = (await api.read(turn.answer.chat)).messages[-1]
-    assert stored == message
+    stored_message = (await api.read(turn.answer.chat)).messages[-1]
+    assert stored_message == message
 
 
 async def test_what_no_entry_knows_is_answered_by_a_passage_of_the_manual(api: Api) -> None:
@@ -92,8 +92,8 @@ async def test_what_no_entry_knows_is_answered_by_a_passage_of_the_manual(api: A
     path = f"/collections/{quote_segment(source.collection)}/files/{quote_segment(source.file)}/text"
     chapter = await api.call("GET", path, DocumentText)
     assert chapter.text[source.start : source.end] == source.text
-    missing = path.replace("downloads", "nothing")
-    assert (await api.raw("GET", missing))[0] == 404
+    missing_path = path.replace("downloads", "nothing")
+    assert (await api.raw("GET", missing_path))[0] == 404
 
 
 async def test_an_answer_brings_the_section_that_says_more(api: Api) -> None:
@@ -139,8 +139,8 @@ async def test_a_larger_model_answers_from_what_it_looks_up(api: Api, pen: Pen, 
     ]
     assert answer.documents.sources[0].heading == "Downloads > Xet storage"
     first, second = (json.loads(body) for body in gateway.upstream.bodies)
-    offered = {tool["function"]["name"] for tool in first["tools"]}
-    assert offered == {tool.value for tool in GuideTool}
+    offered_names = {tool["function"]["name"] for tool in first["tools"]}
+    assert offered_names == {tool.value for tool in GuideTool}
     assert [message["role"] for message in second["messages"]][-3:] == ["assistant", "tool", "tool"]
 
 

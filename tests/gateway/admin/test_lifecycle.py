@@ -38,9 +38,9 @@ def ready(gateway: RealGateway) -> list[str]:
 
 
 def run_command(*arguments: str) -> str:
-    done = CliRunner().invoke(main.roundhouse, arguments)
-    assert done.exit_code == 0, done.stderr
-    return done.stdout
+    result = CliRunner().invoke(main.roundhouse, arguments)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
 
 
 def test_what_runs_holds_memory_and_is_shown(gateway: RealGateway) -> None:
@@ -56,10 +56,10 @@ def test_a_pinned_model_outlives_a_place_too_few_and_a_ceiling_of_pins_refuses(g
     gateway.client.patch("/settings", {"models.max_loaded": 1}, list[SettingInfo])
     assert "stays loaded" in run_command("pin", "QUICK")
     load(gateway, "quick")
-    done = CliRunner().invoke(main.roundhouse, ["load", "heavy"])
-    assert done.exit_code == 1
-    assert "cannot be loaded" in done.stderr
-    assert "Unpin or unload quick" in done.stderr
+    result = CliRunner().invoke(main.roundhouse, ["load", "heavy"])
+    assert result.exit_code == 1
+    assert "cannot be loaded" in result.stderr
+    assert "Unpin or unload quick" in result.stderr
     assert ready(gateway) == ["quick"]
     assert "pinned" in run_command("ps")
     run_command("unpin", "quick")
@@ -73,8 +73,8 @@ def test_what_is_set_counts_for_every_load(gateway: RealGateway) -> None:
     status = load(gateway, "quick")
     assert (status.context, status.slots, status.unload_at) == (512, 2, None)
     gateway.client.post("/unload", UnloadModel(model="quick"), EngineStatus)
-    named = LoadModel(model="quick", options=LoadOptions(context=128))
-    engine_status = gateway.client.post("/load", named, EngineStatus)
+    named_load = LoadModel(model="quick", options=LoadOptions(context=128))
+    engine_status = gateway.client.post("/load", named_load, EngineStatus)
     assert (engine_status.context, engine_status.slots) == (128, 2), "what is asked for goes first"
     text = run_command("tune", "quick", "--temperature", "0.5", "--unset", "context", "--unset", "slots")
     assert "temperature 0.5" in text
@@ -87,9 +87,9 @@ def test_what_is_set_counts_for_every_load(gateway: RealGateway) -> None:
 def test_mistakes_are_sentences(gateway: RealGateway) -> None:
     with pytest.raises(NotFound, match="nosuch"):
         gateway.client.post("/model-settings", SetModel(model="nosuch"), ModelSettings)
-    done = CliRunner().invoke(main.roundhouse, ["tune", "quick", "--draft", "nosuch"])
-    assert done.exit_code == 2
-    assert "nosuch" in done.stderr
+    result = CliRunner().invoke(main.roundhouse, ["tune", "quick", "--draft", "nosuch"])
+    assert result.exit_code == 2
+    assert "nosuch" in result.stderr
     body = {"model": "quick", "settings": {"context": -1}}
     with pytest.raises(BadRequest):
         gateway.client.post("/model-settings", body, ModelSettings)
@@ -119,9 +119,9 @@ def test_a_pause_gives_memory_back_after_the_answer_and_says_so_in_each_dialect(
         assert "slow is finishing its answers first" in run_command("pause")
         assert "Paused" in run_command("status")
         for path in ("/v1/chat/completions", "/v1/completions", "/api/chat"):
-            with open_answer(gateway, path) as refused:
-                assert (refused.status, refused.headers.get("x-should-retry")) == (503, "false")
-                assert b"paused" in refused.read()
+            with open_answer(gateway, path) as refusal:
+                assert (refusal.status, refusal.headers.get("x-should-retry")) == (503, "false")
+                assert b"paused" in refusal.read()
         assert first.read(10), "an answer that had begun goes on"
         while "quick" in ready(gateway):
             time.sleep(0.05)
@@ -141,12 +141,12 @@ def test_a_full_queue_turns_away_in_each_dialect_and_says_when_to_come_back(gate
     gateway.client.patch("/settings", changes, list[SettingInfo])
     with open_answer(gateway, "/v1/chat/completions", streams=True) as first, ThreadPoolExecutor() as others:
         assert first.read(10)
-        waiting = others.submit(status_of, gateway, "/v1/chat/completions")
+        waiting_request = others.submit(status_of, gateway, "/v1/chat/completions")
         while [engine_status.queued for engine_status in gateway.client.get("/running", list[EngineStatus])] != [1]:
             time.sleep(0.05)
         assert "1 + 1 waiting" in run_command("ps")
         for path, status in (("/v1/chat/completions", 429), ("/v1/completions", 429), ("/api/chat", 503)):
-            with open_answer(gateway, path) as refused:
-                assert (refused.status, int(refused.headers.get("Retry-After", 0)) > 0) == (status, True)
+            with open_answer(gateway, path) as refusal:
+                assert (refusal.status, int(refusal.headers.get("Retry-After", 0)) > 0) == (status, True)
         gateway.client.post("/unload", UnloadModel(model="slow", force=True), EngineStatus)
-        assert waiting.result() == 503, "it had not begun, so it has a status of its own"
+        assert waiting_request.result() == 503, "it had not begun, so it has a status of its own"

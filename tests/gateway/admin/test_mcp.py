@@ -76,8 +76,8 @@ def test_a_script_that_npm_installed_reads_the_packages_beside_it(tmp_path: Path
 async def test_a_server_is_added_started_called_and_removed(
     api: Api, paths: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    added = await add(api, "fake", fake_server(env={"API_KEY": "secret"}))
-    assert (added.state, added.tools, added.env) == (McpServerState.STOPPED, [], ["API_KEY"])
+    new_server = await add(api, "fake", fake_server(env={"API_KEY": "secret"}))
+    assert (new_server.state, new_server.tools, new_server.env) == (McpServerState.STOPPED, [], ["API_KEY"])
     assert stat.S_IMODE(paths.mcp_file.stat().st_mode) == 0o600
     ready = await start(api, "fake")
     assert ready.state is McpServerState.READY
@@ -100,8 +100,8 @@ async def results_are_bounded_and_named(api: Api) -> None:
     flood = await call(api, "fake", "flood")
     assert flood.was_cut
     assert len(flood.text) < 101_000
-    failed = await call(api, "fake", "fail")
-    assert (failed.text, failed.is_error) == ("It broke.", True)
+    failed_result = await call(api, "fake", "fail")
+    assert (failed_result.text, failed_result.is_error) == ("It broke.", True)
     assert (await call(api, "fake", "picture")).text == "[image/png: not shown to the model]"
     assert await api.refused("POST", "/mcp/servers/fake/tools/nothing/call", McpCall()) == (404, "mcp_tool_not_found")
 
@@ -127,10 +127,10 @@ async def test_a_server_that_does_not_start_says_why(api: Api, monkeypatch: pyte
 
 async def test_a_server_that_is_removed_while_it_starts_is_ended(api: Api) -> None:
     await add(api, "fake", fake_server("mute"))
-    starting = asyncio.create_task(api.raw("POST", "/mcp/servers/fake/start"))
+    start_task = asyncio.create_task(api.raw("POST", "/mcp/servers/fake/start"))
     await wait_for(lambda: api.call("GET", "/mcp/servers/fake", McpServer), McpServerState.STARTING)
     assert (await api.raw("DELETE", "/mcp/servers/fake"))[0] == 204
-    status, body = await starting
+    status, body = await start_task
     assert (status, b"was stopped" in body) == (502, True)
 
 
@@ -171,13 +171,13 @@ async def test_a_tool_that_is_described_otherwise_than_when_it_was_allowed_asks_
     await own.set_permission("fake", "stop", McpPermission.BLOCK)
     tools[1:] = [replace(tool, description="Does something else.") for tool in tools[1:]]
     again = McpServers(paths, api.gateway.services.events)
-    judged = {tool.about.name: tool for tool in (await again.start_server("fake")).tools}
-    assert {name: tool.permission for name, tool in judged.items()} == {
+    tools_by_name = {tool.about.name: tool for tool in (await again.start_server("fake")).tools}
+    assert {name: tool.permission for name, tool in tools_by_name.items()} == {
         "keep": McpPermission.ALLOW,
         "change": McpPermission.ASK,
         "stop": McpPermission.BLOCK,
     }
-    assert [name for name, tool in judged.items() if tool.has_changed] == ["change"]
+    assert [name for name, tool in tools_by_name.items() if tool.has_changed] == ["change"]
 
 
 async def test_a_server_that_is_off_or_was_not_confirmed_does_not_start(api: Api) -> None:
@@ -229,15 +229,15 @@ async def test_who_comes_with_a_key_only_proposes(api: Api) -> None:
     body = McpServersImport(text=json.dumps({"mcpServers": {"other": {"command": "x"}}}))
     await program.call("POST", "/mcp/servers/import", McpImportResult, body)
     assert not (await api.call("GET", "/mcp/servers/other", McpServer)).is_confirmed
-    refused = (403, "mcp_needs_person")
+    refusal = (403, "mcp_needs_person")
     for patch in (McpServerPatch(is_confirmed=True), McpServerPatch(network=True), McpServerPatch(folders=["/"])):
-        assert await program.refused("PATCH", "/mcp/servers/fake", patch) == refused
+        assert await program.refused("PATCH", "/mcp/servers/fake", patch) == refusal
     await program.call("PATCH", "/mcp/servers/fake", McpServer, McpServerPatch(is_enabled=False))
     tool = "/mcp/servers/fake/tools/echo"
-    assert await program.refused("POST", f"{tool}/call", McpCall()) == refused
-    assert await program.refused("POST", f"{tool}/permission", {"permission": "allow"}) == refused
-    confirmed = await api.call("PATCH", "/mcp/servers/fake", McpServer, McpServerPatch(is_confirmed=True))
-    assert (confirmed.is_confirmed, confirmed.is_enabled) == (True, False)
+    assert await program.refused("POST", f"{tool}/call", McpCall()) == refusal
+    assert await program.refused("POST", f"{tool}/permission", {"permission": "allow"}) == refusal
+    confirmed_server = await api.call("PATCH", "/mcp/servers/fake", McpServer, McpServerPatch(is_confirmed=True))
+    assert (confirmed_server.is_confirmed, confirmed_server.is_enabled) == (True, False)
 
 
 async def test_windows_hear_of_changes(api: Api) -> None:
@@ -250,8 +250,8 @@ async def test_windows_hear_of_changes(api: Api) -> None:
 
 async def test_a_file_with_mistakes_stops_nothing_and_is_not_overwritten(api: Api, paths: Paths) -> None:
     paths.mcp_file.write_text('{"mcpServers": {')
-    broken = McpServers(paths, api.gateway.services.events)
-    for attempt in (broken.list_servers(), broken.save_server("a", McpServerSettings(command="x"))):
+    broken_servers = McpServers(paths, api.gateway.services.events)
+    for attempt in (broken_servers.list_servers(), broken_servers.save_server("a", McpServerSettings(command="x"))):
         with pytest.raises(StorageFault, match="has a mistake"):
             await attempt
     assert paths.mcp_file.read_text() == '{"mcpServers": {'
@@ -259,30 +259,35 @@ async def test_a_file_with_mistakes_stops_nothing_and_is_not_overwritten(api: Ap
 
 @confined
 async def test_a_server_reaches_only_what_it_was_given(api: Api, tmp_path: Path) -> None:
-    given, named, other, project = (tmp_path / name for name in ("given", "named", "other", "project"))
-    for folder in (given, named, other, project):
+    given_folder, named_folder, other, project = (tmp_path / name for name in ("given", "named", "other", "project"))
+    for folder in (given_folder, named_folder, other, project):
         folder.mkdir()
         (folder / "file").write_text("words")
     (project / "package.json").touch()
     (project / "build").mkdir()
     (project / "build" / "index.js").touch()
-    settings = fake_server(str(named), str(project / "build" / "index.js"), folders=[str(given)])
+    settings = fake_server(str(named_folder), str(project / "build" / "index.js"), folders=[str(given_folder)])
     await add(api, "fake", settings)
     assert (await start(api, "fake")).is_confined
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        reached = json.loads(
+        reach = json.loads(
             (
                 await call(
                     api,
                     "fake",
                     "escape",
-                    reads={folder.name: str(folder / "file") for folder in (given, named, other, project)},
-                    writes={f"write {folder.name}": str(folder / "new") for folder in (given, named, other, project)},
+                    reads={
+                        folder.name: str(folder / "file") for folder in (given_folder, named_folder, other, project)
+                    },
+                    writes={
+                        f"write {folder.name}": str(folder / "new")
+                        for folder in (given_folder, named_folder, other, project)
+                    },
                     port=listener.getsockname()[1],
                 )
             ).text
         )
-    assert reached == {
+    assert reach == {
         "given": True,
         "named": True,
         "other": False,
@@ -299,8 +304,8 @@ async def test_nothing_is_left_of_a_server_when_the_gateway_ends(paths: Paths, a
     own = McpServers(paths, api.gateway.services.events)
     await own.save_server("fake", fake_server())
     await own.start_server("fake")
-    hosts = [running.host for running in own._running.values()]
-    (process,) = [running._process for running in hosts if running is not None]
+    hosts = [running_server.host for running_server in own._running.values()]
+    (process,) = [running_server._process for running_server in hosts if running_server is not None]
     assert process is not None
     pid = process.pid
     await own.close()
@@ -373,8 +378,8 @@ async def test_what_a_built_in_server_lacks_is_said(api: Api, settings: McpServe
 
 async def test_a_search_is_noted_as_a_connection_and_reaches_its_port(api: Api, tmp_path: Path) -> None:
     settings = McpServerSettings(builtin=BuiltinServer.WEB_SEARCH, env={"SEARXNG_URL": "http://127.0.0.1:8888"})
-    added = await add(api, "search", settings)
-    assert (added.network, added.env) == (True, ["SEARXNG_URL"])
+    new_server = await add(api, "search", settings)
+    assert (new_server.network, new_server.env) == (True, ["SEARXNG_URL"])
     rules = confine_server(settings, HostOrder(), tmp_path)
     assert [port.first for port in rules.connect] == [53, 80, 443, 8888]
     result = await call(api, "search", "search_web", query="x")

@@ -65,13 +65,13 @@ async def visit(page: str) -> str:
 async def test_a_person_signs_in_at_the_servers_page(api: Api, paths: Paths, begin: Begin) -> None:
     url = await begin()
     await add(api, "guarded", McpServerSettings(url=url))
-    waiting = await start(api, "guarded")
-    assert waiting.state is McpServerState.SIGN_IN
-    assert waiting.sign_in_url.startswith(url.removesuffix("mcp") + "authorize?")
-    refused = await api.refused("POST", "/mcp/servers/guarded/tools/whoami/call", {"arguments": {}})
-    assert refused == (409, "mcp_sign_in")
-    assert (await start(api, "guarded")).sign_in_url == waiting.sign_in_url, "it goes on waiting"
-    assert "You are signed in" in await visit(waiting.sign_in_url)
+    waiting_server = await start(api, "guarded")
+    assert waiting_server.state is McpServerState.SIGN_IN
+    assert waiting_server.sign_in_url.startswith(url.removesuffix("mcp") + "authorize?")
+    refusal = await api.refused("POST", "/mcp/servers/guarded/tools/whoami/call", {"arguments": {}})
+    assert refusal == (409, "mcp_sign_in")
+    assert (await start(api, "guarded")).sign_in_url == waiting_server.sign_in_url, "it goes on waiting"
+    assert "You are signed in" in await visit(waiting_server.sign_in_url)
     await wait_for(lambda: api.call("GET", "/mcp/servers/guarded", McpServer), McpServerState.READY)
     assert (await call(api, "guarded", "whoami")).text == "a friend"
     server = await api.call("GET", "/mcp/servers/guarded", McpServer)

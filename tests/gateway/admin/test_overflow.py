@@ -92,11 +92,11 @@ async def test_the_oldest_are_left_out_and_counted(api: Api, engine: SmallEngine
     answers = await talk(api, chat, 4)
     assert [answer.status for answer in answers] == ["complete"] * 4
     assert [answer.left_out for answer in answers[:2]] == [0, 0]
-    kept = engine.bodies[-1]
-    assert kept[0] == {"role": "system", "content": "Be brief."}
-    assert kept[-1]["content"] == "Question 3"
+    kept_body = engine.bodies[-1]
+    assert kept_body[0] == {"role": "system", "content": "Be brief."}
+    assert kept_body[-1]["content"] == "Question 3"
     path = [message.content for message in (await api.read(chat.id)).messages]
-    assert path[answers[3].left_out] == kept[1]["content"]
+    assert path[answers[3].left_out] == kept_body[1]["content"]
     assert path[: answers[3].left_out]
     assert not engine.summaries
 
@@ -173,18 +173,18 @@ async def test_the_model_names_the_chat_once(api: Api, engine: SmallEngine) -> N
 
 async def test_a_title_of_a_person_stays(api: Api, engine: SmallEngine) -> None:
     await use_titles(api)
-    named = await api.chat(title="Mine")
-    await talk(api, named, 1)
+    named_chat = await api.chat(title="Mine")
+    await talk(api, named_chat, 1)
     engine.title_gate.clear()
-    renamed = await api.chat()
-    await talk(api, renamed, 1)
+    renamed_chat = await api.chat()
+    await talk(api, renamed_chat, 1)
     await wait_for(lambda: bool(engine.titles))
-    await api.call("PATCH", f"/chats/{renamed.id}", Chat, ChatPatch(title="Mine too"))
+    await api.call("PATCH", f"/chats/{renamed_chat.id}", Chat, ChatPatch(title="Mine too"))
     engine.title_gate.set()
     last = await api.chat()
     await talk(api, last, 1)
     await title_of(api, last, "Turntables")
-    assert [(await api.read(chat.id)).title for chat in (named, renamed)] == ["Mine", "Mine too"]
+    assert [(await api.read(chat.id)).title for chat in (named_chat, renamed_chat)] == ["Mine", "Mine too"]
 
 
 async def test_the_next_question_does_not_wait_for_a_title(api: Api, engine: SmallEngine) -> None:

@@ -28,9 +28,9 @@ async def test_importing_again_changes_nothing_and_a_name_that_is_taken_gets_a_n
     first = await api.call("POST", "/presets/import", PresetImportResult, body)
     assert first == PresetImportResult(added=["Trip", "A/b c"])
     other = PresetImport(presets=[ChatPreset(name="trip", model="guide"), TRIP])
-    for added in (["trip (2)"], []):
+    for added_names in (["trip (2)"], []):
         result = await api.call("POST", "/presets/import", PresetImportResult, other)
-        assert (result.added, result.unchanged) == (added, 2 - len(added))
+        assert (result.added, result.unchanged) == (added_names, 2 - len(added_names))
     assert [preset.name for preset in await list_presets(api)] == ["A/b c", "Trip", "trip (2)"]
     assert (await api.raw("DELETE", "/presets/A%2Fb%20c"))[0] == 204
 

@@ -62,7 +62,7 @@ def wait_for(gateway: RealGateway, *models: str) -> dict[str, EngineStatus]:
 
 
 def test_only_what_differs_is_loaded_and_unloaded_and_undone(gateway: RealGateway) -> None:
-    kept, _ = load(gateway, "quick"), load(gateway, "slow")
+    kept_load, _ = load(gateway, "quick"), load(gateway, "slow")
     save(gateway, "coding", ProfileModel(model="quick"), ProfileModel(model="heavy", is_pinned=True, context=256))
     plan = gateway.client.post("/profile/plan", UseProfile(name="coding"), ProfilePlan)
     assert wait_for(gateway, "quick", "slow"), "a plan changes nothing"
@@ -73,10 +73,10 @@ def test_only_what_differs_is_loaded_and_unloaded_and_undone(gateway: RealGatewa
         "heavy": ProfileAction.LOAD,
     }
     after = wait_for(gateway, "quick", "heavy")
-    assert (after["heavy"].context, after["heavy"].is_pinned, after["quick"].pid) == (256, True, kept.pid)
+    assert (after["heavy"].context, after["heavy"].is_pinned, after["quick"].pid) == (256, True, kept_load.pid)
     assert gateway.client.get("/model-settings", dict[str, ModelSettings]) == {}, "a profile changes no settings"
     gateway.client.post("/profile/undo", None, ProfilePlan)
-    assert wait_for(gateway, "quick", "slow")["quick"].pid == kept.pid
+    assert wait_for(gateway, "quick", "slow")["quick"].pid == kept_load.pid
     assert gateway.client.get("/profiles", ProfileList).active == ""
     with pytest.raises(Conflict):
         gateway.client.post("/profile/undo", None, ProfilePlan)
@@ -94,8 +94,8 @@ def test_the_memory_of_a_plan_is_that_of_what_is_loaded(gateway: RealGateway) ->
 
 
 def test_what_a_person_pinned_stays_and_a_place_too_few_leaves_one_out(gateway: RealGateway) -> None:
-    pinned = SetModel(model="slow", settings=ModelSettings(pinned=True))
-    gateway.client.post("/model-settings", pinned, ModelSettings)
+    pinned_model = SetModel(model="slow", settings=ModelSettings(pinned=True))
+    gateway.client.post("/model-settings", pinned_model, ModelSettings)
     gateway.client.patch("/settings", {"models.max_loaded": 2}, list[SettingInfo])
     load(gateway, "slow")
     save(gateway, "coding", ProfileModel(model="quick"), ProfileModel(model="heavy"))

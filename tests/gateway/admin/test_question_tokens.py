@@ -29,28 +29,28 @@ def run(*arguments: str) -> Result:
 
 
 def test_a_question_is_counted_with_its_files_and_nobody_is_asked(service: RealGateway, note: Path) -> None:
-    done = run("heavy", "--file", str(note), "--system", "Be brief.", "--count", "--json", "How high?")
-    assert done.exit_code == 0, done.output
-    count = json.loads(done.stdout)["count"]
+    result = run("heavy", "--file", str(note), "--system", "Be brief.", "--count", "--json", "How high?")
+    assert result.exit_code == 0, result.output
+    count = json.loads(result.stdout)["count"]
     assert count["is_estimate"]
     assert count["model"] == "heavy"
     assert 575 < count["tokens"] < 700
     assert count["tokens"] > estimate_text_tokens(note.read_text())
-    assert "note.txt: about" in done.stderr
+    assert "note.txt: about" in result.stderr
     assert "heavy" not in {status.model for status in service.client.get("/running", list[EngineStatus])}
 
 
 def test_the_count_is_a_sentence_and_a_question_with_files_says_it_first(note: Path) -> None:
-    done = run("quick", "--count", "How high?")
-    assert done.stdout.startswith("The question is about 3 tokens")
-    done = run("quick", "--file", str(note), "How high?")
-    assert done.exit_code == 0, done.output
-    assert "The question is " in done.stderr
-    assert " tokens" in done.stderr
-    assert "The question is" not in done.stdout
+    result = run("quick", "--count", "How high?")
+    assert result.stdout.startswith("The question is about 3 tokens")
+    result = run("quick", "--file", str(note), "How high?")
+    assert result.exit_code == 0, result.output
+    assert "The question is " in result.stderr
+    assert " tokens" in result.stderr
+    assert "The question is" not in result.stdout
 
 
 def test_what_cannot_be_counted_is_told() -> None:
-    done = run("no-such-model", "--count", "How high?")
-    assert done.exit_code != 0
-    assert "no-such-model" in done.output
+    result = run("no-such-model", "--count", "How high?")
+    assert result.exit_code != 0
+    assert "no-such-model" in result.output

@@ -66,22 +66,22 @@ async def test_what_ends_its_process_is_a_sentence() -> None:
 
 async def test_a_reader_who_leaves_ends_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
     processes: list[asyncio.subprocess.Process] = []
-    begun = asyncio.Event()
+    begin_event = asyncio.Event()
     create = asyncio.create_subprocess_exec
 
     async def create_noted(*arguments: str, **options: object) -> asyncio.subprocess.Process:
         process = await create(*arguments, **options)  # type: ignore[arg-type]  # as it was called
         processes.append(process)
-        begun.set()
+        begin_event.set()
         return process
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", create_noted)
     order = msgspec.structs.replace(child_order(), argv=(sys.executable, "-c", "import time; time.sleep(600)"))
     monkeypatch.setattr(reading_child, "child_order", lambda: order)
-    reading = asyncio.create_task(FileReader().read("a.txt", b"x"))
-    await begun.wait()
-    reading.cancel()
-    await asyncio.gather(reading, return_exceptions=True)
+    read_task = asyncio.create_task(FileReader().read("a.txt", b"x"))
+    await begin_event.wait()
+    read_task.cancel()
+    await asyncio.gather(read_task, return_exceptions=True)
     assert processes[0].returncode is not None
 
 

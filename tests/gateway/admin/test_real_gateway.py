@@ -24,31 +24,31 @@ def ask(client: GatewayClient, model: str) -> Turn:
 
 def read_for(client: GatewayClient, answer: Message, seconds: float) -> list[tuple[float, int]]:
     """Follow an answer for so long after its first text; return when there were how many characters."""
-    seen: list[tuple[float, int]] = []
+    seen_lengths: list[tuple[float, int]] = []
     for event in client.stream_events(f"/chats/{answer.chat}/answers/{answer.id}", AnswerEvent, timeout_s=PATIENCE_S):
         if isinstance(event, AnswerDelta):
-            seen.append((time.monotonic(), event.offset + len(event.content)))
-        if seen and time.monotonic() - seen[0][0] > seconds:
+            seen_lengths.append((time.monotonic(), event.offset + len(event.content)))
+        if seen_lengths and time.monotonic() - seen_lengths[0][0] > seconds:
             break
-    return seen
+    return seen_lengths
 
 
 async def test_a_killed_gateway_loses_at_most_the_last_second(tmp_path: Path, unused_port: int) -> None:
     with running(tmp_path, unused_port) as gateway:
         answer = ask(gateway.client, "slow").answer
-        seen = read_for(gateway.client, answer, 2.3)
+        seen_lengths = read_for(gateway.client, answer, 2.3)
         gateway.kill()
         killed_at = time.monotonic()
     store = await ChatStore.open(gateway.paths.database)
-    kept = await store.read_message(answer.chat, answer.id)
+    kept_message = await store.read_message(answer.chat, answer.id)
     assert [summary.id for summary in await store.list_summaries(ListRequest("word"))] == [answer.chat]
     await store.close()
-    assert kept.status is MessageStatus.INTERRUPTED
-    assert kept.content == "word " * (len(kept.content) // 5)
+    assert kept_message.status is MessageStatus.INTERRUPTED
+    assert kept_message.content == "word " * (len(kept_message.content) // 5)
     # A second between saves, and what saving and a busy machine may take.
-    sure = max((length for at, length in seen if at < killed_at - 1.3), default=0)
+    sure = max((length for at, length in seen_lengths if at < killed_at - 1.3), default=0)
     assert sure > 0
-    assert len(kept.content) >= sure
+    assert len(kept_message.content) >= sure
 
 
 def test_logs_of_one_engine_of_all_and_of_none(tmp_path: Path, unused_port: int) -> None:
@@ -79,19 +79,21 @@ def test_a_chat_through_a_real_supervisor_and_a_gentle_end(tmp_path: Path, unuse
     with running(tmp_path, unused_port) as gateway:
         client = gateway.client
         quick = ask(client, "quick").answer
-        done = [*client.stream_events(f"/chats/{quick.chat}/answers/{quick.id}", AnswerEvent, timeout_s=PATIENCE_S)][-1]
-        assert isinstance(done, AnswerDone)
-        assert (done.message.status, done.message.content) == ("complete", "word " * 5)
-        assert done.message.timings is not None
-        assert (done.message.timings.load_s or 0) > 0
+        events = [*client.stream_events(f"/chats/{quick.chat}/answers/{quick.id}", AnswerEvent, timeout_s=PATIENCE_S)][
+            -1
+        ]
+        assert isinstance(events, AnswerDone)
+        assert (events.message.status, events.message.content) == ("complete", "word " * 5)
+        assert events.message.timings is not None
+        assert (events.message.timings.load_s or 0) > 0
         load_and_unload(client)
         load_that_outlives_its_client(gateway)
         broken_model(client)
         slow = ask(client, "slow").answer
         read_for(client, slow, 0.1)
-        ended = end_while_following(gateway, slow)
-    assert ended.status is MessageStatus.INTERRUPTED
-    assert ended.content.startswith("word ")
+        ended_answer = end_while_following(gateway, slow)
+    assert ended_answer.status is MessageStatus.INTERRUPTED
+    assert ended_answer.content.startswith("word ")
     assert gateway.process.returncode == 0
 
 
@@ -118,10 +120,12 @@ def load_that_outlives_its_client(gateway: RealGateway) -> None:
 def broken_model(client: GatewayClient) -> None:
     with pytest.raises(EngineFailed, match="damaged"):
         client.post("/load", LoadModel(model="broken"), EngineStatus)
-    broken = ask(client, "broken").answer
-    *_, done = client.stream_events(f"/chats/{broken.chat}/answers/{broken.id}", AnswerEvent, timeout_s=PATIENCE_S)
-    assert done.message.status is MessageStatus.FAILED
-    assert "damaged" in done.message.error
+    broken_answer = ask(client, "broken").answer
+    *_, last_event = client.stream_events(
+        f"/chats/{broken_answer.chat}/answers/{broken_answer.id}", AnswerEvent, timeout_s=PATIENCE_S
+    )
+    assert last_event.message.status is MessageStatus.FAILED
+    assert "damaged" in last_event.message.error
 
 
 def end_while_following(gateway: RealGateway, answer: Message) -> Message:

@@ -26,9 +26,9 @@ async def test_every_route_needs_the_token(api: Api, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Attempts, "note_wrong_key", lambda *_: 0.0)  # or it would soon refuse to look at keys at all
     assert len(EVERY_ROUTE) > 100
     for method, path in EVERY_ROUTE:
-        for given in WITHOUT_TOKEN:
-            status, data = await api.raw(method, path, Authorization=given)
-            assert (status, json.loads(data)["code"]) == (401, "unauthorized"), (method, path, given)
+        for token in WITHOUT_TOKEN:
+            status, data = await api.raw(method, path, Authorization=token)
+            assert (status, json.loads(data)["code"]) == (401, "unauthorized"), (method, path, token)
 
 
 async def test_the_tokens_scheme_has_no_case(api: Api) -> None:
@@ -105,10 +105,10 @@ async def test_status_still_says_what_happened_before_anybody_listened(api: Api)
 
 
 async def test_chats_are_listed_page_by_page(api: Api) -> None:
-    made = [(await api.chat(title=f"chat {number}")).id for number in range(5)]
+    chat_ids = [(await api.chat(title=f"chat {number}")).id for number in range(5)]
     first = await api.call("GET", "/chats?limit=3", list[ChatSummary])
     second = await api.call("GET", f"/chats?limit=3&before={first[-1].updated_at!r}", list[ChatSummary])
-    assert [summary.id for summary in (*first, *second)] == made[::-1]
+    assert [summary.id for summary in (*first, *second)] == chat_ids[::-1]
 
 
 async def test_every_change_of_a_chat_is_told(api: Api, pen: Pen) -> None:
@@ -149,8 +149,8 @@ async def test_an_event_is_named_by_its_type(api: Api) -> None:
 async def test_silence_is_broken_by_a_heartbeat(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "HEARTBEAT_S", 0.01)
     async with api.lines("/events") as lines:
-        seen = [await anext(lines) for _ in range(6)]
-    assert seen.count(b": still here\n") == 2
+        seen_lines = [await anext(lines) for _ in range(6)]
+    assert seen_lines.count(b": still here\n") == 2
 
 
 async def test_a_listener_that_leaves_is_forgotten(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,9 +159,9 @@ async def test_a_listener_that_leaves_is_forgotten(api: Api, monkeypatch: pytest
     async with api.lines("/events") as lines:
         await anext(lines)
         assert hub.has_listeners
-        forgotten = asyncio.Event()
-        monkeypatch.setattr(hub, "forget", lambda _subscription: forgotten.set())
-    await asyncio.wait_for(forgotten.wait(), PATIENCE_S)
+        forget_event = asyncio.Event()
+        monkeypatch.setattr(hub, "forget", lambda _subscription: forget_event.set())
+    await asyncio.wait_for(forget_event.wait(), PATIENCE_S)
 
 
 async def test_a_setting_changes_at_once_and_is_told(api: Api) -> None:
@@ -190,9 +190,9 @@ async def test_settings_change_all_or_none_and_null_resets(api: Api) -> None:
     )
     assert await api.refused("PATCH", "/settings", {"window.scael": 120}) == (404, "not_found")
     assert await api.refused("PATCH", "/settings", {"gateway.max_body_mib": 5}) == (409, "conflict")
-    for value, expected in ((120, 120), (None, 100)):
+    for value, expected_value in ((120, 120), (None, 100)):
         infos = await api.call("PATCH", "/settings", list[SettingInfo], {"window.scale": value})
-        assert {info.value for info in infos if info.name == "window.scale"} == {expected}
+        assert {info.value for info in infos if info.name == "window.scale"} == {expected_value}
 
 
 async def test_opening_at_log_in_is_arranged_with_the_setting_or_not_set(api: Api) -> None:
@@ -214,11 +214,11 @@ async def test_shutting_down_is_accepted(api: Api) -> None:
 
 
 async def test_a_models_name_may_hold_slashes_quoted_or_not(api: Api) -> None:
-    seen: list[str] = []
-    api.gateway.services.library.forget_model = seen.append  # type: ignore[assignment,method-assign]  # the stand-in has none
+    seen_names: list[str] = []
+    api.gateway.services.library.forget_model = seen_names.append  # type: ignore[assignment,method-assign]  # the stand-in has none
     for path in ("/models/org%2Fembed%3Aq8", "/models/org/embed:q8"):
         assert await api.raw("DELETE", path) == (204, b"")
-    assert seen == ["org/embed:q8"] * 2
+    assert seen_names == ["org/embed:q8"] * 2
 
 
 async def test_a_page_on_this_computer_may_ask_what_it_may_send(api: Api) -> None:

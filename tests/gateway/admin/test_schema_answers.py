@@ -85,8 +85,8 @@ def test_every_route_answers_as_it_says(real_gateway: RealGateway, tmp_path: Pat
     """What needs a signed list: `test_hub`."""
     elsewhere |= {("POST", f"/update/{verb}") for verb in ("check", "install", "rollback")}
     """What needs a release: `test_updating`, and `test_update` end to end."""
-    left = {(row.method, row.path) for row in ENDPOINTS} - call.covered - elsewhere
-    assert left == {("POST", "/shutdown"), ("GET", "/events")}
+    uncovered = {(row.method, row.path) for row in ENDPOINTS} - call.covered - elsewhere
+    assert uncovered == {("POST", "/shutdown"), ("GET", "/events")}
 
 
 def traffic_answers_as_it_says(call: CheckedCalls) -> None:
@@ -136,21 +136,21 @@ def library_answers_as_it_says(call: CheckedCalls, gateway: RealGateway) -> None
     assert "unwanted" in {entry["model"] for entry in disk["holdings"]}
     equal_files_answer_as_they_say(call, gateway)
     assert isinstance(call("GET", "/library/updates"), list)
-    removed = call("POST", "/removals", {"model": "unwanted", "for_good": sys.platform != "linux"})
+    removal = call("POST", "/removals", {"model": "unwanted", "for_good": sys.platform != "linux"})
     assert not file.exists()
-    if removed["id"]:
-        assert call("POST", "/removals/{id}/undo", id=removed["id"])["name"] == "unwanted"
+    if removal["id"]:
+        assert call("POST", "/removals/{id}/undo", id=removal["id"])["name"] == "unwanted"
         call("POST", "/removals", {"model": "unwanted"})
     else:
         call("POST", "/removals/{id}/undo", id="nothing")
     assert not file.exists()
-    trashed = [drive["trashed"] for drive in call("GET", "/library/disk")["drives"] if drive["trashed"]]
+    trashed_models = [drive["trashed"] for drive in call("GET", "/library/disk")["drives"] if drive["trashed"]]
     ours = [
-        entry["digest"] for entry in trashed if entry["paths"] == [str(file)]
+        entry["digest"] for entry in trashed_models if entry["paths"] == [str(file)]
     ]  # never what somebody's own trash holds
-    begun = call("POST", "/library/empty-trash", {"digests": ours or ["nothing"]})
+    job = call("POST", "/library/empty-trash", {"digests": ours or ["nothing"]})
     if ours:
-        assert begun["kind"] == "empty"
+        assert job["kind"] == "empty"
         assert wait_for_job(call)["deleted_files"] == 1
 
 
@@ -228,15 +228,13 @@ def machines_answer_as_they_say(call: CheckedCalls) -> None:
 
 
 def made_and_attached_models_answer_as_they_say(call: CheckedCalls) -> None:
-    made = call("POST", "/made", {"name": "terse", "base": "quick", "preset": {"system": "Be brief."}})
-    assert made["preset"]["base"] == "quick"
+    made_model = call("POST", "/made", {"name": "terse", "base": "quick", "preset": {"system": "Be brief."}})
+    assert made_model["preset"]["base"] == "quick"
     call("DELETE", "/models/{name}", name="terse")
     with ThreadingHTTPServer(("127.0.0.1", 0), Far) as far:
         threading.Thread(target=far.serve_forever, daemon=True).start()
-        (attached,) = call("POST", "/attached", {"url": f"http://127.0.0.1:{far.server_port}", "name": "far"})
-        text = (
-            f'model = "several"\nserves = "{attached["served_as"]}"\nreplicas = ["http://127.0.0.1:{far.server_port}"]'
-        )
+        (attached_model,) = call("POST", "/attached", {"url": f"http://127.0.0.1:{far.server_port}", "name": "far"})
+        text = f'model = "several"\nserves = "{attached_model["served_as"]}"\nreplicas = ["http://127.0.0.1:{far.server_port}"]'
         fleet = call("POST", "/fleets", {"text": text})
         assert [fleet_info["model"] for fleet_info in call("GET", "/fleets")] == [fleet["name"]] == ["several"]
         replica = {"url": f"http://localhost:{far.server_port}"}
@@ -251,7 +249,7 @@ def made_and_attached_models_answer_as_they_say(call: CheckedCalls) -> None:
     call("POST", "/fleets", {"text": 'model = "own"\nserves = "quick"\nreplicas = 2'})
     assert call("POST", "/fleets/{name}/roll", {}, name="own")["rolling"]
     call("DELETE", "/attached/{name}", name="own")
-    assert call("GET", "/attached") == [attached]
+    assert call("GET", "/attached") == [attached_model]
     assert call("PATCH", "/attached/{name}", {"can": ["embedding"]}, name="far")["capabilities"] == ["embedding"]
     call("DELETE", "/attached/{name}", name="far")
 
@@ -272,18 +270,18 @@ def engines_answer_as_they_say(call: CheckedCalls) -> None:
 
 
 def attachments_answer_as_they_say(call: CheckedCalls) -> None:
-    kept = call("POST", "/attachments", b"some text", name="a.txt")
-    assert call("GET", "/attachments/{id}", id=kept["id"]) == kept
-    assert call("GET", "/attachments/{id}/content", id=kept["id"]) == b"some text"
-    call("DELETE", "/attachments/{id}", id=kept["id"])
+    attachment = call("POST", "/attachments", b"some text", name="a.txt")
+    assert call("GET", "/attachments/{id}", id=attachment["id"]) == attachment
+    assert call("GET", "/attachments/{id}/content", id=attachment["id"]) == b"some text"
+    call("DELETE", "/attachments/{id}", id=attachment["id"])
 
 
 def mcp_servers_answer_as_they_say(call: CheckedCalls) -> None:
     settings = {"command": sys.executable, "args": [fake_mcp.__file__]}
-    added = call("POST", "/mcp/servers", {"name": "fake", "settings": settings})
-    assert added in call("GET", "/mcp/servers")  # beside what was made from the document
-    assert call("GET", "/mcp/servers/{server}", server="fake") == added
-    assert call("PATCH", "/mcp/servers/{server}", {"network": False}, server="fake") == added
+    server = call("POST", "/mcp/servers", {"name": "fake", "settings": settings})
+    assert server in call("GET", "/mcp/servers")  # beside what was made from the document
+    assert call("GET", "/mcp/servers/{server}", server="fake") == server
+    assert call("PATCH", "/mcp/servers/{server}", {"network": False}, server="fake") == server
     assert call("POST", "/mcp/servers/{server}/start", server="fake")["tools"]
     names = {"server": "fake", "tool": "echo"}
     assert call("POST", "/mcp/servers/{server}/tools/{tool}/permission", {"permission": "block"}, **names)
@@ -295,16 +293,16 @@ def mcp_servers_answer_as_they_say(call: CheckedCalls) -> None:
 
 def collections_answer_as_they_say(call: CheckedCalls, folder: Path) -> None:
     (folder / "note.txt").write_text("The locomotive stood in the roundhouse.")
-    added = call("POST", "/collections", {"name": "notes of a test", "folders": [str(folder)]})
-    names = {"collection": added["id"]}
+    collection = call("POST", "/collections", {"name": "notes of a test", "folders": [str(folder)]})
+    names = {"collection": collection["id"]}
     deadline = time.monotonic() + PATIENCE_S
     while call("GET", "/collections/{collection}", **names)["stage"] != "ready":
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert added["id"] in {item["id"] for item in call("GET", "/collections")}
+    assert collection["id"] in {item["id"] for item in call("GET", "/collections")}
     (file,) = call("GET", "/collections/{collection}/files", **names, limit="5")
     assert call("GET", "/collections/{collection}/files/{file}/text", **names, file=file["id"])["text"]
-    assert call("POST", "/collections/search", {"text": "locomotive", "collections": [added["id"]]})["passages"]
+    assert call("POST", "/collections/search", {"text": "locomotive", "collections": [collection["id"]]})["passages"]
     assert call("PATCH", "/collections/{collection}", {"is_served": True}, **names)["is_served"]
     call("POST", "/collections/{collection}/index", **names)
     call("DELETE", "/collections/{collection}", **names)
@@ -312,9 +310,9 @@ def collections_answer_as_they_say(call: CheckedCalls, folder: Path) -> None:
 
 def profiles_answer_as_they_say(call: CheckedCalls) -> None:
     profile = {"name": "of a test", "models": [{"model": "quick", "context": 512}], "aliases": ["gpt-*=quick"]}
-    kept = call("POST", "/profiles", {"profile": profile})
-    assert kept in call("GET", "/profiles")["profiles"]
-    assert call("GET", "/profiles/{name}", name="of a test") == kept
+    saved_profile = call("POST", "/profiles", {"profile": profile})
+    assert saved_profile in call("GET", "/profiles")["profiles"]
+    assert call("GET", "/profiles/{name}", name="of a test") == saved_profile
     assert call("GET", "/profile/draft")["name"] == "new"
     assert call("POST", "/profile/plan", {"name": "of a test"})["steps"]
     assert call("POST", "/profile/use", {"name": "of a test"})["profile"] == "of a test"
@@ -323,9 +321,9 @@ def profiles_answer_as_they_say(call: CheckedCalls) -> None:
 
 
 def presets_answer_as_they_say(call: CheckedCalls) -> None:
-    kept = call("POST", "/presets", {"preset": {"name": "a/b", "prompt": "{{x}}"}, "replaces": True})
-    assert kept in call("GET", "/presets")
-    assert call("POST", "/presets/import", {"presets": [kept]})["unchanged"] == 1
+    saved_preset = call("POST", "/presets", {"preset": {"name": "a/b", "prompt": "{{x}}"}, "replaces": True})
+    assert saved_preset in call("GET", "/presets")
+    assert call("POST", "/presets/import", {"presets": [saved_preset]})["unchanged"] == 1
     call("DELETE", "/presets/{name}", name="a/b")
     assert call("POST", "/tokens", {"model": "quick", "text": "Hm?"})["tokens"] > 0
 
@@ -362,11 +360,11 @@ def chats_answer_as_they_say(call: CheckedCalls) -> None:
     call("POST", "/chats/{id}/answers/{message}/stop", **names)
     call("PATCH", "/chats/{id}", {"title": "Renamed"}, id=chat)
     version = call("POST", "/chats/{id}/messages/{message}/versions", {"content": "Mine"}, **names)
-    edited = {"id": chat, "message": version["id"]}
-    call("DELETE", "/chats/{id}/messages/{message}", **edited)
-    call("POST", "/chats/{id}/messages/{message}/restore", **edited)
+    edited_names = {"id": chat, "message": version["id"]}
+    call("DELETE", "/chats/{id}/messages/{message}", **edited_names)
+    call("POST", "/chats/{id}/messages/{message}/restore", **edited_names)
     call("POST", "/chats/{id}/fork", {"message": version["id"], "title": "Points"}, id=chat)
-    call("DELETE", "/chats/{id}/messages/{message}", **edited)
+    call("DELETE", "/chats/{id}/messages/{message}", **edited_names)
     assert [found_chat["id"] for found_chat in call("GET", "/chats", query="renamed", limit="5")] == [chat]
     call("DELETE", "/chats/{id}", id=chat)
     call("POST", "/chats/{id}/restore", id=chat)
@@ -392,16 +390,20 @@ def models_answer_as_they_say(call: CheckedCalls, file: Path) -> None:
 
 
 def keys_answer_as_they_say(call: CheckedCalls) -> None:
-    made = call("POST", "/keys", {"name": "an editor: mine", "scopes": ["inference"]})
-    assert made in [{**key, "key": made["key"]} for key in call("GET", "/keys")]
-    limited = call("POST", "/keys/{name}/limits", {"tokens_per_day": 9, "models": ["guide"]}, name=made["name"])
-    assert (limited["limits"]["tokens_per_day"], limited["usage"]["tokens_last_day"]) == (9, 0)
-    renamed = call("POST", "/keys/{name}/rename", {"name": "another"}, name=made["name"])
-    assert (renamed["name"], renamed["id"], renamed["limits"]) == ("another", made["id"], limited["limits"])
-    call("POST", "/keys/{name}/rename", {"name": made["name"]}, name="another")
-    call("DELETE", "/keys/{name}", name=made["name"])
-    assert call("POST", "/keys/{name}/restore", name=made["name"])["name"] == made["name"]
-    call("DELETE", "/keys/{name}", name=made["name"])
+    new_key = call("POST", "/keys", {"name": "an editor: mine", "scopes": ["inference"]})
+    assert new_key in [{**key, "key": new_key["key"]} for key in call("GET", "/keys")]
+    limited_key = call("POST", "/keys/{name}/limits", {"tokens_per_day": 9, "models": ["guide"]}, name=new_key["name"])
+    assert (limited_key["limits"]["tokens_per_day"], limited_key["usage"]["tokens_last_day"]) == (9, 0)
+    renamed_key = call("POST", "/keys/{name}/rename", {"name": "another"}, name=new_key["name"])
+    assert (renamed_key["name"], renamed_key["id"], renamed_key["limits"]) == (
+        "another",
+        new_key["id"],
+        limited_key["limits"],
+    )
+    call("POST", "/keys/{name}/rename", {"name": new_key["name"]}, name="another")
+    call("DELETE", "/keys/{name}", name=new_key["name"])
+    assert call("POST", "/keys/{name}/restore", name=new_key["name"])["name"] == new_key["name"]
+    call("DELETE", "/keys/{name}", name=new_key["name"])
 
 
 def requests_answer_as_they_say(call: CheckedCalls, gateway: RealGateway) -> None:

@@ -63,13 +63,15 @@ async def test_a_draft_that_is_set_is_in_plan_estimate_and_load(gateway: Gateway
     for estimate in await sums_of(services):
         assert estimate.draft is not None
         assert estimate.draft.bytes > HEAD
-    loaded = (await resolve_model(services, "headed")).load
-    drafted = await fit_load(services, loaded)
-    without = msgspec.structs.replace(loaded, options=msgspec.structs.replace(loaded.options, draft=None))
+    loaded_request = (await resolve_model(services, "headed")).load
+    drafted_load = await fit_load(services, loaded_request)
+    without = msgspec.structs.replace(
+        loaded_request, options=msgspec.structs.replace(loaded_request.options, draft=None)
+    )
     plain = await fit_load(services, without)
-    assert drafted.needs is not None
+    assert drafted_load.needs is not None
     assert plain.needs is not None
-    assert drafted.needs.buffers > plain.needs.buffers + HEAD
+    assert drafted_load.needs.buffers > plain.needs.buffers + HEAD
 
 
 async def test_what_cannot_be_read_is_the_engine_s_to_refuse(gateway: Gateway, tmp_path: Path) -> None:

@@ -68,8 +68,8 @@ class _Watch(IdleTrials):
 
 def watch_over(services: Services, *statuses: EngineStatus) -> tuple[IdleTrials, _PlayedTrials, _PlayedSupervisor]:
     trials, supervisor = _PlayedTrials(), _PlayedSupervisor(*statuses)
-    wired = dataclasses.replace(services, supervisor=cast("Any", supervisor))
-    return _Watch(wired, cast("Any", trials)), trials, supervisor
+    wired_services = dataclasses.replace(services, supervisor=cast("Any", supervisor))
+    return _Watch(wired_services, cast("Any", trials)), trials, supervisor
 
 
 async def test_an_idle_model_is_tried_once(parts: Services) -> None:

@@ -45,10 +45,10 @@ def rate(machine: Machine) -> Fact[float]:
 
 async def test_who_asks_while_it_is_measured_gets_what_was_measured(probes: Probes) -> None:
     reader = MachineReader()
-    asking = [asyncio.create_task(reader.read_free()) for _ in range(3)]
+    readers = [asyncio.create_task(reader.read_free()) for _ in range(3)]
     await probes.begun.wait()
     probes.go.set()
-    assert {rate(machine).value for machine in await asyncio.gather(*asking)} == {50.0}
+    assert {rate(machine).value for machine in await asyncio.gather(*readers)} == {50.0}
     assert (probes.looked, probes.measured) == (1, 1)
 
 

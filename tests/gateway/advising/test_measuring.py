@@ -75,15 +75,15 @@ async def test_answers_are_kept_and_those_of_models_of_size_refine_what_was_cali
     parts: Services, monkeypatch: pytest.MonkeyPatch, least_bytes: int, samples: int
 ) -> None:
     monkeypatch.setattr("app.gateway.advising.speed_measurements.LEAST_BYTES", least_bytes)
-    measuring = parts.measuring
-    measuring._facts = cast("Any", _Facts(guide_gguf()))
-    measuring._machine = cast("Any", _Reader(small_machine(8)))
-    await measuring.keep_calibration(calibration_with(samples=2, efficiency=0.02, layer_seconds=1e-3))
-    measuring.learn_from(STATUS, {**TIMINGS, "predicted_ms": 640.0})
-    await measuring.close()
+    measurements = parts.measuring
+    measurements._facts = cast("Any", _Facts(guide_gguf()))
+    measurements._machine = cast("Any", _Reader(small_machine(8)))
+    await measurements.keep_calibration(calibration_with(samples=2, efficiency=0.02, layer_seconds=1e-3))
+    measurements.learn_from(STATUS, {**TIMINGS, "predicted_ms": 640.0})
+    await measurements.close()
     assert [generation.model for generation in await parts.chats.list_generations()] == ["guide"]
-    (kept,) = await parts.chats.list_calibrations()
-    assert kept.samples == samples
+    (kept_calibration,) = await parts.chats.list_calibrations()
+    assert kept_calibration.samples == samples
 
 
 def test_buffers_are_named_as_estimates_name_them() -> None:
@@ -159,8 +159,8 @@ async def test_a_load_takes_what_there_is_room_for(
 ) -> None:
     """With a gibibyte kept free, four conversations of the Guide take some 85 MiB, one some 55."""
     monkeypatch.setattr("psutil.virtual_memory", lambda: _Free(int(free_gib * 2**20)))
-    wired = replaced(parts, machine=_Reader(small_machine(free_gib)), facts=_Facts(guide_gguf()))
-    fit = await memory_fit.fit_load(wired, guide_request(4096, 4))
+    wired_services = replaced(parts, machine=_Reader(small_machine(free_gib)), facts=_Facts(guide_gguf()))
+    fit = await memory_fit.fit_load(wired_services, guide_request(4096, 4))
     assert (fit.options.context, fit.options.slots) == expected
 
 
@@ -207,9 +207,9 @@ async def ended(calibrator: Calibrator) -> CalibrationChanged:
 
 @pytest.mark.usefixtures("quick_synthetic")
 async def test_a_calibration_that_fails_says_why_and_leaves_no_file(parts: Services, paths: Paths) -> None:
-    wired = replaced(parts, machine=_Reader(small_machine(8)))
-    cast("Any", wired.supervisor).refuse_with = EngineFailed("It has no room.", hint="Free some.", code="x")
-    calibrator = Calibrator(wired)
+    wired_services = replaced(parts, machine=_Reader(small_machine(8)))
+    cast("Any", wired_services.supervisor).refuse_with = EngineFailed("It has no room.", hint="Free some.", code="x")
+    calibrator = Calibrator(wired_services)
     calibrator.start()
     assert (await ended(calibrator)).error == "It has no room. Free some."
     assert list(paths.state.glob("*.gguf")) == []
@@ -218,10 +218,10 @@ async def test_a_calibration_that_fails_says_why_and_leaves_no_file(parts: Servi
 
 @pytest.mark.usefixtures("quick_synthetic")
 async def test_a_calibration_can_be_stopped_and_begun_again(parts: Services, paths: Paths) -> None:
-    wired = replaced(parts, machine=_Reader(small_machine(8)))
-    supervisor = cast("Any", wired.supervisor)
+    wired_services = replaced(parts, machine=_Reader(small_machine(8)))
+    supervisor = cast("Any", wired_services.supervisor)
     supervisor.may_load.clear()
-    calibrator = Calibrator(wired)
+    calibrator = Calibrator(wired_services)
     await calibrator.stop()
     assert calibrator.job.last is None
     calibrator.start()
@@ -281,8 +281,8 @@ class _TimedCalibrator(Calibrator):
 def measured_parts(parts: Services, hardly_waiting: None, monkeypatch: pytest.MonkeyPatch) -> Services:
     """Parts of a gateway in which a calibration measures the Guide only, on a machine that the table knows."""
     monkeypatch.setattr("app.hub.synthetic.write_synthetic", lambda path: path.write_bytes(guide_gguf().read_bytes()))
-    described = {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 16, "cores": 8, "ram_bandwidth_gb_s": 40}
-    reader = _Reader(machine_from(msgspec.json.encode(described)))
+    description = {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 16, "cores": 8, "ram_bandwidth_gb_s": 40}
+    reader = _Reader(machine_from(msgspec.json.encode(description)))
     return replaced(parts, machine=reader, facts=_Facts(guide_gguf()))
 
 
@@ -298,9 +298,9 @@ async def test_a_quiet_calibration_takes_three_rounds_and_is_kept(measured_parts
     calibrator, end = await calibrated(measured_parts, _Times(), 10.0)
     assert end.error == ""
     assert calibrator.rounds == 6, "three of each of two models"
-    (kept,) = await measured_parts.measuring.calibrations()
-    assert kept.disturbances == []
-    assert best_calibration([kept], engine="llama.cpp", backend="cpu") is kept
+    (kept_calibration,) = await measured_parts.measuring.calibrations()
+    assert kept_calibration.disturbances == []
+    assert best_calibration([kept_calibration], engine="llama.cpp", backend="cpu") is kept_calibration
 
 
 async def test_rounds_that_others_disturb_are_repeated(measured_parts: Services) -> None:
@@ -314,9 +314,9 @@ async def test_rounds_that_others_disturb_are_repeated(measured_parts: Services)
 async def test_a_first_run_that_was_disturbed_is_marked_and_predicts_nothing(measured_parts: Services) -> None:
     _, end = await calibrated(measured_parts, _Times(*[0.6] * 80), 10.0)
     assert end.error == ""
-    (kept,) = await measured_parts.measuring.calibrations()
-    assert kept.disturbances == ["Other programs used 60 % of the processors."]
-    assert best_calibration([kept], engine="llama.cpp", backend="cpu") is None
+    (kept_calibration,) = await measured_parts.measuring.calibrations()
+    assert kept_calibration.disturbances == ["Other programs used 60 % of the processors."]
+    assert best_calibration([kept_calibration], engine="llama.cpp", backend="cpu") is None
 
 
 async def test_a_disturbed_run_leaves_the_earlier_result(measured_parts: Services) -> None:
@@ -343,8 +343,8 @@ async def test_a_run_slower_than_an_earlier_quiet_run_is_refused_until_that_is_f
 async def test_an_undisturbed_run_replaces_a_marked_one(measured_parts: Services) -> None:
     await calibrated(measured_parts, _Times(*[0.6] * 80), 25.0)
     await calibrated(measured_parts, _Times(), 10.0)
-    (kept,) = await measured_parts.measuring.calibrations()
-    assert kept.disturbances == []
+    (kept_calibration,) = await measured_parts.measuring.calibrations()
+    assert kept_calibration.disturbances == []
 
 
 def test_the_processors_times_count_what_others_take() -> None:

@@ -55,12 +55,12 @@ class PlayedLease:
 
 @pytest.fixture
 async def stream(unused_port: int) -> AsyncIterator[PlayedStream]:
-    played, app = PlayedStream(), web.Application()
-    app.router.add_post("/v1/chat/completions", played.answer)
+    played_stream, app = PlayedStream(), web.Application()
+    app.router.add_post("/v1/chat/completions", played_stream.answer)
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", unused_port).start()
-    yield played
+    yield played_stream
     await runner.cleanup()
 
 
@@ -139,6 +139,6 @@ def test_what_can_be_tried_with_which_engine(
     monkeypatch: pytest.MonkeyPatch, engine: str, form: str, plain: str, headed: str
 ) -> None:
     model = ModelInfo(name="m", title="M", path="/models/m", format=form, size_bytes=1)
-    for has_head, expected in ((False, plain), (True, headed)):
+    for has_head, expected_kinds in ((False, plain), (True, headed)):
         monkeypatch.setattr(draft_choice, "has_draft_head", lambda *_, has_head=has_head: has_head)
-        assert own_draft_of(cast("Services", PlayedServices()), model, engine) == expected
+        assert own_draft_of(cast("Services", PlayedServices()), model, engine) == expected_kinds

@@ -82,22 +82,22 @@ async def test_an_unknown_repository_says_that_the_hub_is_out_of_reach(
     facts: FactsReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", NOBODY)
-    with pytest.raises(Unavailable) as refused:
+    with pytest.raises(Unavailable) as error:
         await facts.find("nobody/nothing-at-all")
-    assert refused.value.code == "hub_unreachable"
+    assert error.value.code == "hub_unreachable"
 
 
 @pytest.mark.parametrize("name", ["./nothing.gguf", "/no/such/folder", "nothing.gguf", "../x", "C:\\models\\x.gguf"])
 async def test_a_file_that_is_not_there_is_called_a_file(facts: FactsReader, name: str) -> None:
-    with pytest.raises(NotFound) as refused:
+    with pytest.raises(NotFound) as error:
         await facts.find(name)
-    assert str(refused.value) == f"There is no file or folder {name}."
+    assert str(error.value) == f"There is no file or folder {name}."
 
 
 async def test_what_nobody_knows_is_refused(facts: FactsReader) -> None:
-    with pytest.raises(RoundhouseError) as refused:
+    with pytest.raises(RoundhouseError) as error:
         await facts.find("no such model")
-    assert refused.value.code == "model_not_found"
+    assert error.value.code == "model_not_found"
 
 
 def test_what_an_engine_takes_does_not_fit_where_it_does_not_run() -> None:

@@ -44,9 +44,9 @@ SHORT = BenchmarkSettings(requests=2, answer_tokens=4)
 
 @pytest.fixture
 def engine(upstream: Upstream) -> PlayedEngine:
-    played = PlayedEngine()
-    upstream.play = played.answer
-    return played
+    played_engine = PlayedEngine()
+    upstream.play = played_engine.answer
+    return played_engine
 
 
 @pytest.fixture
@@ -138,8 +138,8 @@ async def test_rounds_share_no_prompt_and_answers_are_greedy_and_of_full_length(
     benchmarks = Benchmarks(parts, PlayedComputer().read)
     await run_to_end(benchmarks, StartBenchmark(model="guide", settings=SHORT, keeps_disturbed=True))
     firsts = [body["messages"][0]["content"] for body in engine.bodies if body["max_tokens"] == 4]
-    measured = firsts[1:7]
-    assert len({text.partition(")")[0] for text in measured}) == 6
+    measured_bodies = firsts[1:7]
+    assert len({text.partition(")")[0] for text in measured_bodies}) == 6
     assert all(body["temperature"] == 0 and body["ignore_eos"] and body["stream"] for body in engine.bodies)
 
 
@@ -171,8 +171,8 @@ async def test_a_round_that_was_disturbed_is_run_again_and_left_out(parts: Servi
     end = await run_to_end(benchmarks, StartBenchmark(model="guide", settings=SHORT, keeps_disturbed=True))
     receipt = await parts.chats.find_benchmark(end.receipt)
     assert not any("other programs" in sentence for sentence in receipt.disturbances)
-    measured = [body for body in engine.bodies if body["max_tokens"] == 4]
-    assert len(measured) >= 1 + 2 * 4, "warm-up, three rounds and one again"
+    measured_bodies = [body for body in engine.bodies if body["max_tokens"] == 4]
+    assert len(measured_bodies) >= 1 + 2 * 4, "warm-up, three rounds and one again"
 
 
 async def test_quiet_results_teach_predictions(

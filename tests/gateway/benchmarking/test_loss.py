@@ -42,17 +42,17 @@ class PlayedTokens:
 
 
 async def test_two_loads_are_asked_for_the_same_next_tokens(parts: Services, upstream: Upstream) -> None:
-    played = PlayedTokens(parts)
-    upstream.play = played.answer
+    played_tokens = PlayedTokens(parts)
+    upstream.play = played_tokens.answer
     loss = await compare_settings(parts, "guide", ModelSettings(), ModelSettings(kv_type="q4_0"))
     assert loss.positions == POSITIONS
-    assert len(played.bodies) == 2 * POSITIONS
-    assert [body["prompt"] for body in played.bodies[:POSITIONS]] == [
-        body["prompt"] for body in played.bodies[POSITIONS:]
+    assert len(played_tokens.bodies) == 2 * POSITIONS
+    assert [body["prompt"] for body in played_tokens.bodies[:POSITIONS]] == [
+        body["prompt"] for body in played_tokens.bodies[POSITIONS:]
     ]
-    assert {(body["max_tokens"], body["logprobs"]) for body in played.bodies} == {(1, TOP_TOKENS)}
-    expected = 0.9 * math.log(0.9 / 0.5) + 0.05 * math.log(0.05 / 0.45)
-    assert loss.kl_divergence == pytest.approx(expected, rel=1e-3)
+    assert {(body["max_tokens"], body["logprobs"]) for body in played_tokens.bodies} == {(1, TOP_TOKENS)}
+    expected_loss = 0.9 * math.log(0.9 / 0.5) + 0.05 * math.log(0.05 / 0.45)
+    assert loss.kl_divergence == pytest.approx(expected_loss, rel=1e-3)
     assert loss.same_likeliest == 1.0
 
 
@@ -62,12 +62,12 @@ async def test_equal_models_lose_nothing(parts: Services, upstream: Upstream) ->
 
 
 async def test_an_engine_that_names_no_tokens_or_fails_is_said(parts: Services, upstream: Upstream) -> None:
-    played = PlayedTokens(parts)
-    upstream.play = played.answer
-    played.reply = {"choices": [{"text": "the"}]}
+    played_tokens = PlayedTokens(parts)
+    upstream.play = played_tokens.answer
+    played_tokens.reply = {"choices": [{"text": "the"}]}
     with pytest.raises(BadRequest, match="names no next tokens"):
         await compare_models(parts, "guide", "guide")
-    played.status = 500
+    played_tokens.status = 500
     with pytest.raises(EngineFailed, match="status 500"):
         await compare_models(parts, "guide", "guide")
 
@@ -103,9 +103,9 @@ async def test_the_largest_that_fits_is_the_reference_where_none_is_named(
         return SimpleNamespace(fits=request.model != "f32")
 
     monkeypatch.setattr(advice, "estimate_model", estimate)
-    chosen = await loss_module._largest_fit(parts, guide)
-    assert chosen.name == "f16"
+    chosen_reference = await loss_module._largest_fit(parts, guide)
+    assert chosen_reference.name == "f16"
     monkeypatch.setattr(parts.library, "list_models", lambda: others)
-    with pytest.raises(BadRequest, match="No larger quantisation") as caught:
+    with pytest.raises(BadRequest, match="No larger quantisation") as error:
         await compare_models(parts, "", "guide")
-    assert caught.value.code == "reference_required"
+    assert error.value.code == "reference_required"

@@ -221,9 +221,9 @@ async def test_only_what_is_named_is_installed(parts: Services, monkeypatch: pyt
         catalogue.installed.add(engine)
 
     plan = await plan_race(parts, "guide")
-    missing = [part for part in plan.candidates if not part.is_installed]
-    assert all(part.download_bytes >= 0 for part in missing)
-    if NEW in {part.engine for part in missing}:  # where there is none for this system, none is offered
+    missing_parts = [part for part in plan.candidates if not part.is_installed]
+    assert all(part.download_bytes >= 0 for part in missing_parts)
+    if NEW in {part.engine for part in missing_parts}:  # where there is none for this system, none is offered
         end = await run_race(parts, StartRace(model="guide", installs=[NEW]), install)
         assert installs == [NEW]
         assert end.result is not None

@@ -53,12 +53,12 @@ def play_visits(monkeypatch: pytest.MonkeyPatch, visits: PlayedVisits) -> None:
 
 
 async def run_tuning(services: Services, visits: PlayedVisits, request: StartTune) -> TuneChanged:
-    tuning = SelfTuning(services, PlayedComputer().read, clock=lambda: visits.now_s)
-    await tuning.start(request)
+    self_tuning = SelfTuning(services, PlayedComputer().read, clock=lambda: visits.now_s)
+    await self_tuning.start(request)
     async with asyncio.timeout(PATIENCE_S):
-        await tuning.job.wait()
-    assert tuning.job.last is not None
-    return tuning.job.last
+        await self_tuning.job.wait()
+    assert self_tuning.job.last is not None
+    return self_tuning.job.last
 
 
 @pytest.fixture(autouse=True)
@@ -273,19 +273,19 @@ async def test_it_can_be_stopped_and_only_one_runs(parts: Services, monkeypatch:
         await forever.wait()
 
     monkeypatch.setattr(BenchmarkRun, "time_settings", wait_forever)
-    tuning = SelfTuning(parts, PlayedComputer().read)
-    await tuning.start(StartTune(model="guide"))
+    self_tuning = SelfTuning(parts, PlayedComputer().read)
+    await self_tuning.start(StartTune(model="guide"))
     with pytest.raises(Conflict, match="are being tried"):
-        await tuning.start(StartTune(model="guide"))
-    await tuning.stop()
-    assert tuning.job.last is not None
-    assert (tuning.job.last.code, tuning.job.last.result) == ("cancelled", None)
+        await self_tuning.start(StartTune(model="guide"))
+    await self_tuning.stop()
+    assert self_tuning.job.last is not None
+    assert (self_tuning.job.last.code, self_tuning.job.last.result) == ("cancelled", None)
 
 
 async def test_a_model_that_does_not_answer_in_words_is_refused(parts: Services) -> None:
-    tuning = SelfTuning(parts, PlayedComputer().read)
+    self_tuning = SelfTuning(parts, PlayedComputer().read)
     with pytest.raises(BadRequest, match="does not answer in words"):
-        await tuning.start(StartTune(model="org/embed:q8"))
+        await self_tuning.start(StartTune(model="org/embed:q8"))
 
 
 class TickingTime:
@@ -308,8 +308,8 @@ async def test_a_round_goes_on_until_it_says_something(
     monkeypatch.setattr(benchmark_run, "LEAST_ROUND_S", 2.0)
     run = BenchmarkRun(parts, threading.Event(), lambda _stage, _share: None, PlayedComputer().read)
     request = StartBenchmark(model="guide", settings=BenchmarkSettings(requests=3, answer_tokens=4))
-    timed, _ = await run.time_settings(request, ModelSettings())
-    assert len(timed.requests) == 3 * 4, "three passes end before two seconds are over, the fourth does not"
+    timings, _ = await run.time_settings(request, ModelSettings())
+    assert len(timings.requests) == 3 * 4, "three passes end before two seconds are over, the fourth does not"
     prompts = [body["messages"][-1]["content"] for body in engine.bodies]
     assert len(set(prompts)) == len(prompts), "nothing is taken from the cache"
 
@@ -319,8 +319,8 @@ async def test_a_visit_loads_the_model_with_the_settings_and_times_it(parts: Ser
     upstream.play = engine.answer
     run = BenchmarkRun(parts, threading.Event(), lambda _stage, _share: None, PlayedComputer().read)
     request = StartBenchmark(model="guide", settings=BenchmarkSettings(requests=3, answer_tokens=4))
-    timed, name = await run.time_settings(request, ModelSettings(threads=1, flash_attention="off", batch_tokens=64))
-    assert len(timed.requests) == 3
+    timings, name = await run.time_settings(request, ModelSettings(threads=1, flash_attention="off", batch_tokens=64))
+    assert len(timings.requests) == 3
     supervisor: Any = parts.supervisor
     options = supervisor.load_requests[-1].options
     assert (options.threads, options.flash_attention, options.max_batch_tokens) == (1, False, 64)

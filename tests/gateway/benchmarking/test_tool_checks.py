@@ -60,7 +60,7 @@ async def test_calls_that_do_not_come_or_cannot_be_made_are_not_valid(parts: Ser
             parts, target, PlayedComputer().read, tool="codex", publish=lambda *at: progress.append(at)
         )
     assert counts == (100, 2)
-    assert progress == [(done, 100) for done in range(100)]
+    assert progress == [(done_count, 100) for done_count in range(100)]
 
 
 async def test_where_the_time_is_over_what_was_set_until_then_counts(
@@ -70,7 +70,7 @@ async def test_where_the_time_is_over_what_was_set_until_then_counts(
     monkeypatch.setattr(tool_checks, "MOST_S", -1.0)
     async with open_target(parts, StartBenchmark(model="guide", settings=tool_benchmark("codex"))) as target:
         counts = await count_valid_calls(
-            parts, target, PlayedComputer().read, tool="codex", publish=lambda _done, _count: None
+            parts, target, PlayedComputer().read, tool="codex", publish=lambda _done_count, _count: None
         )
     assert counts == (0, 0)
 

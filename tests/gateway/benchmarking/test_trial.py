@@ -121,16 +121,16 @@ class ScriptedPair:
 
 @pytest.fixture
 def pair(parts: Services, upstream: Upstream) -> ScriptedPair:
-    scripted = ScriptedPair(parts)
-    upstream.play = scripted.answer
-    return scripted
+    scripted_pair = ScriptedPair(parts)
+    upstream.play = scripted_pair.answer
+    return scripted_pair
 
 
 @pytest.fixture
 async def trials(parts: Services) -> AsyncIterator[Trials]:
-    made = Trials(parts, PlayedComputer().read)
-    yield made
-    await made.stop()
+    new_trials = Trials(parts, PlayedComputer().read)
+    yield new_trials
+    await new_trials.stop()
 
 
 async def finish(trials: Trials, inspector: Any, **fields: Any) -> TrialChanged:  # noqa: ANN401 -- as above
@@ -173,9 +173,9 @@ async def test_where_answers_part_is_said_without_their_words(trials: Trials, pa
     assert (part.is_equal, part.diverges_at, part.diverges_at_token) == (False, 8, 2)
     assert (part.first.length, part.first.tokens, result.equal) == (15, 4, 0.0)
     assert "differ from character 9 on" in result.sentence
-    kept = msgspec.json.encode(trials.job.last)
-    assert b"blue" not in kept
-    assert b'"q"' not in kept
+    kept_bytes = msgspec.json.encode(trials.job.last)
+    assert b"blue" not in kept_bytes
+    assert b'"q"' not in kept_bytes
     assert [(words.first, words.second) for words in trials.list_words(inspector)] == [
         ("The sky is blue", "The sky was grey")
     ]
@@ -272,10 +272,10 @@ async def test_another_model_takes_the_place_for_new_chats_and_aliases(
     monkeypatch.setattr(library, "find_model", find_other)
     parts.settings.change_values({"models.aliases": ["gpt-*=guide", "x=elsewhere"]})
     await result_of(trials, inspector_of(body_of("q")), against="other", engine="")
-    done = await trials.switch()
+    switch = await trials.switch()
     assert parts.settings.get_text("models.default") == "other"
     assert parts.settings.get_list("models.aliases") == ["gpt-*=other", "x=elsewhere"]
-    assert sorted(done.changed) == ["models.aliases", "models.default"]
+    assert sorted(switch.changed) == ["models.aliases", "models.default"]
     await trials.undo()
     assert parts.settings.get_text("models.default") == "guide"
     assert parts.settings.get_list("models.aliases") == ["gpt-*=guide", "x=elsewhere"]
@@ -326,11 +326,11 @@ def test_requests_of_the_other_dialects_are_read() -> None:
         "system": "Be brief.",
         "messages": [{"role": "user", "content": "a"}],
     }
-    (kept,) = find_kept_requests(inspector_of(messages, path="/v1/messages"), count=1)
-    assert [message.role for message in kept.prompt.messages] == ["system", "user"]
+    (kept_request,) = find_kept_requests(inspector_of(messages, path="/v1/messages"), count=1)
+    assert [message.role for message in kept_request.prompt.messages] == ["system", "user"]
     chat = {"model": "guide", "messages": [{"role": "user", "content": "b"}]}
-    (kept,) = find_kept_requests(inspector_of(chat, path="/api/chat"), count=1)
-    assert kept.prompt.messages == [BenchmarkMessage(role="user", content="b")]
+    (kept_request,) = find_kept_requests(inspector_of(chat, path="/api/chat"), count=1)
+    assert kept_request.prompt.messages == [BenchmarkMessage(role="user", content="b")]
 
 
 async def test_a_benchmark_takes_kept_requests_for_its_prompts(parts: Services) -> None:

@@ -143,9 +143,9 @@ async def test_anthropics_client_raises_what_the_engine_died_of(gateway: Gateway
 @pytest.mark.parametrize("pieces", [(), (START,)])
 async def test_a_client_that_goes_away_stops_the_engine(gateway: Gateway, pieces: tuple[bytes, ...]) -> None:
     gateway.upstream.play = streams(*pieces, hangs=True)
-    asking = asyncio.create_task(post(gateway, {**ASKED, "stream": True}))
+    question = asyncio.create_task(post(gateway, {**ASKED, "stream": True}))
     await gateway.upstream.arrived.wait()
-    asking.cancel()
+    question.cancel()
     async with asyncio.timeout(PATIENCE_S):
         await gateway.upstream.dropped.wait()
     await until(lambda: gateway.supervisor.in_flight == 0)

@@ -19,13 +19,15 @@ async def listed(gateway: Gateway, headers: dict[str, str]) -> list[dict[str, An
 
 async def test_only_claude_code_is_told_names_of_anthropics_kind(gateway: Gateway) -> None:
     plain = await listed(gateway, {"anthropic-version": "2023-06-01"})
-    picked = await listed(gateway, HEADERS)
+    picked_names = await listed(gateway, HEADERS)
     names = [card["id"] for card in plain]
     assert names
     assert not any(name.startswith("claude") for name in names)
-    assert {f"claude-{name}" for name in names} >= {card["id"] for card in picked if card["id"].startswith("claude-")}
-    assert any(card["id"].startswith("claude-") for card in picked)
-    assert [card["display_name"] for card in picked] == [card["display_name"] for card in plain]
+    assert {f"claude-{name}" for name in names} >= {
+        card["id"] for card in picked_names if card["id"].startswith("claude-")
+    }
+    assert any(card["id"].startswith("claude-") for card in picked_names)
+    assert [card["display_name"] for card in picked_names] == [card["display_name"] for card in plain]
 
 
 async def test_what_was_picked_answers_and_any_other_claude_is_the_model_in_use(gateway: Gateway) -> None:

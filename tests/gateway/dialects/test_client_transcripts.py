@@ -28,8 +28,8 @@ _SECRETS = ("Bearer ", "sk-", "rh-", "/home/", "/root", "127.0.0.1")
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[ScriptedEndpoint]:
-    with ScriptedEndpoint("/project") as running:
-        yield running
+    with ScriptedEndpoint("/project") as scripted_endpoint:
+        yield scripted_endpoint
 
 
 async def ask_again(near: Gateway, transcript: ClientTranscript, request: ClientRequest) -> None:

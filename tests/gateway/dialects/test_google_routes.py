@@ -116,15 +116,15 @@ async def test_an_engine_that_fails_to_start_is_unavailable(gateway: Gateway) ->
 
 @pytest.mark.parametrize("version", ["v1", "v1beta"])
 async def test_models_are_listed_page_by_page(gateway: Gateway, version: str) -> None:
-    _, everything = await get(gateway, f"/{version}/models")
-    assert [model["name"] for model in everything["models"]] == ["models/guide", "models/org/embed:q8"]
-    assert "nextPageToken" not in everything
+    _, all_models = await get(gateway, f"/{version}/models")
+    assert [model["name"] for model in all_models["models"]] == ["models/guide", "models/org/embed:q8"]
+    assert "nextPageToken" not in all_models
     _, first = await get(gateway, f"/{version}/models?pageSize=1")
     _, second = await get(gateway, f"/{version}/models?pageSize=1&pageToken={first['nextPageToken']}")
-    assert [*first["models"], *second["models"]] == everything["models"]
+    assert [*first["models"], *second["models"]] == all_models["models"]
     assert "nextPageToken" not in second
     _, guide = await get(gateway, f"/{version}/models/guide")
-    assert guide == everything["models"][0]
+    assert guide == all_models["models"][0]
     for query in ("pageSize=0", "pageToken=nobody", "pageSize=x"):
         status, refusal = await get(gateway, f"/{version}/models?{query}")
         assert (status, refusal["error"]["status"]) == (400, "INVALID_ARGUMENT")

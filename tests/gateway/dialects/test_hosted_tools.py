@@ -46,12 +46,12 @@ def api(gateway: Gateway) -> Api:
 
 def in_turns(*answers: list[bytes]) -> Play:
     """Play an engine that gives one answer after the other, and the last again and again."""
-    left = list(answers)
+    answers_left = list(answers)
 
     async def play(request: web.Request) -> web.StreamResponse:
         if request.path.endswith("embeddings"):
             return await play_models(request)
-        parts = left.pop(0) if len(left) > 1 else left[0]
+        parts = answers_left.pop(0) if len(answers_left) > 1 else answers_left[0]
         return await streams(*parts)(request)
 
     return play
@@ -87,11 +87,11 @@ async def test_a_tool_is_called_and_the_model_goes_on(gateway: Gateway, api: Api
     gateway.upstream.play = in_turns([says("Let me see."), ECHO, CALLED], [says("It is noon."), END])
     response = await created(gateway, tools=[FAKE])
     assert kinds(response) == ["mcp_list_tools", "message", "mcp_call", "message"]
-    listed, _, made, _ = response["output"]
-    assert (listed["server_label"], listed["error"]) == ("fake", None)
-    echo = next(tool for tool in listed["tools"] if tool["name"] == "echo")
+    tool_list, _, tool_call, _ = response["output"]
+    assert (tool_list["server_label"], tool_list["error"]) == ("fake", None)
+    echo = next(tool for tool in tool_list["tools"] if tool["name"] == "echo")
     assert echo["input_schema"]["required"] == ["text"]
-    assert {key: made[key] for key in ("name", "arguments", "output", "error", "status", "server_label")} == {
+    assert {key: tool_call[key] for key in ("name", "arguments", "output", "error", "status", "server_label")} == {
         "name": "echo",
         "arguments": '{"text": "noon"}',
         "output": "noon",
@@ -132,15 +132,15 @@ async def test_the_events_have_the_dialects_names_and_order(gateway: Gateway, ap
     assert [item["id"] for item in final["output"]] == [
         each["item"]["id"] for each in stream if each["type"] == "response.output_item.done"
     ]
-    failed = final["output"][2]
-    assert (failed["status"], failed["output"], failed["error"]["type"]) == (
+    failed_item = final["output"][2]
+    assert (failed_item["status"], failed_item["output"], failed_item["error"]["type"]) == (
         "failed",
         None,
         "mcp_tool_execution_error",
     )
-    assert bodies(gateway)[1]["messages"][-1]["content"].endswith(failed["error"]["content"][0]["text"])
-    kept = (await call(gateway, "GET", f"/{final['id']}"))[1]
-    assert kept["output"] == final["output"]
+    assert bodies(gateway)[1]["messages"][-1]["content"].endswith(failed_item["error"]["content"][0]["text"])
+    kept_response = (await call(gateway, "GET", f"/{final['id']}"))[1]
+    assert kept_response["output"] == final["output"]
 
 
 async def test_a_call_that_nobody_allowed_waits_for_an_approval(gateway: Gateway, api: Api) -> None:
@@ -148,13 +148,13 @@ async def test_a_call_that_nobody_allowed_waits_for_an_approval(gateway: Gateway
     gateway.upstream.play = in_turns([ECHO, CALLED], [says("It is noon."), END])
     first = await created(gateway, tools=[FAKE])
     assert kinds(first) == ["mcp_list_tools", "mcp_approval_request"]
-    waiting = first["output"][1]
-    assert (waiting["name"], waiting["arguments"]) == ("echo", '{"text": "noon"}')
+    approval_request = first["output"][1]
+    assert (approval_request["name"], approval_request["arguments"]) == ("echo", '{"text": "noon"}')
     assert len(bodies(gateway)) == 1
-    answer = {"type": "mcp_approval_response", "approval_request_id": waiting["id"], "approve": True}
+    answer = {"type": "mcp_approval_response", "approval_request_id": approval_request["id"], "approve": True}
     second = await created(gateway, tools=[FAKE], input=[answer], previous_response_id=first["id"])
     assert kinds(second) == ["mcp_call", "message"], "the servers' tools are known"
-    assert second["output"][0]["approval_request_id"] == waiting["id"]
+    assert second["output"][0]["approval_request_id"] == approval_request["id"]
     assert bodies(gateway)[1]["messages"][-1]["content"] == "noon"
     status, error = await call(
         gateway, "POST", "", {**ASKED, "input": [answer], "previous_response_id": first["id"], "tools": []}
@@ -168,11 +168,13 @@ async def test_an_approval_comes_back_without_a_stored_response(gateway: Gateway
     gateway.upstream.play = in_turns([ECHO, CALLED], [says("Without it, then."), END])
     tool = {**FAKE, "require_approval": {"never": {"tool_names": ["fail"]}}}
     first = await created(gateway, tools=[tool], store=False)
-    waiting = first["output"][-1]
-    assert waiting["type"] == "mcp_approval_request", "the program wants to be asked, though the person allowed it"
+    approval_request = first["output"][-1]
+    assert approval_request["type"] == "mcp_approval_request", (
+        "the program wants to be asked, though the person allowed it"
+    )
     refusal = {
         "type": "mcp_approval_response",
-        "approval_request_id": waiting["id"],
+        "approval_request_id": approval_request["id"],
         "approve": False,
         "reason": "Not now.",
     }
@@ -188,9 +190,9 @@ async def test_an_approval_is_for_the_call_that_it_was_asked_for(gateway: Gatewa
     await add(api, "fake", fake_server())
     gateway.upstream.play = in_turns([ECHO, CALLED], [says("Yes."), END])
     first = await created(gateway, tools=[FAKE], store=False)
-    waiting = {**first["output"][-1], "arguments": '{"text": "midnight"}'}
-    answer = {"type": "mcp_approval_response", "approval_request_id": waiting["id"], "approve": True}
-    second = await created(gateway, tools=[FAKE], store=False, input=[waiting, answer])
+    approval_request = {**first["output"][-1], "arguments": '{"text": "midnight"}'}
+    answer = {"type": "mcp_approval_response", "approval_request_id": approval_request["id"], "approve": True}
+    second = await created(gateway, tools=[FAKE], store=False, input=[approval_request, answer])
     assert kinds(second)[-1] == "mcp_approval_request"
     assert second["output"][-1]["arguments"] == '{"text": "midnight"}'
     assert len(bodies(gateway)) == 1, "nothing was called, and the model was not asked"
@@ -251,8 +253,8 @@ async def test_an_item_that_is_none_is_refused_with_a_sentence(gateway: Gateway,
 async def test_only_the_tools_that_both_let_are_offered(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server())
     await api.call("POST", "/mcp/servers/fake/start", Any)
-    blocked = SetMcpPermission(permission=McpPermission.BLOCK)
-    await api.call("POST", "/mcp/servers/fake/tools/fail/permission", Any, blocked)
+    block = SetMcpPermission(permission=McpPermission.BLOCK)
+    await api.call("POST", "/mcp/servers/fake/tools/fail/permission", Any, block)
     gateway.upstream.play = in_turns([says("Hello"), END])
     own = {"type": "function", "name": "fake__echo", "parameters": {"type": "object"}}
     tool = {**FAKE, "allowed_tools": {"tool_names": ["echo", "fail"]}}
@@ -341,8 +343,8 @@ async def test_a_call_that_takes_too_long_is_a_failed_call(
         f"{gateway.url}/v1/responses", json={**ASKED, "stream": True, "tools": [FAKE]}
     ) as reply:
         text = await reply.text()
-    during = text[text.index("mcp_call_arguments.done") : text.index("mcp_call.failed")]
-    assert ": still loading" in during, "the client is told that it goes on"
+    call_events = text[text.index("mcp_call_arguments.done") : text.index("mcp_call.failed")]
+    assert ": still loading" in call_events, "the client is told that it goes on"
     assert "did not answer within" in text
     assert '"response.completed"' in text
 
@@ -350,11 +352,11 @@ async def test_a_call_that_takes_too_long_is_a_failed_call(
 async def test_a_client_that_leaves_calls_its_call_off(
     gateway: Gateway, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent: list[type[object]] = []
+    sent_types: list[type[object]] = []
     send = McpHost._send
 
     def note(self: McpHost, message: HostOrder | HostCall | HostCancel) -> None:
-        sent.append(type(message))
+        sent_types.append(type(message))
         send(self, message)
 
     monkeypatch.setattr(McpHost, "_send", note)
@@ -363,9 +365,9 @@ async def test_a_client_that_leaves_calls_its_call_off(
     gateway.upstream.play = in_turns([wish("fake__wait"), CALLED])
     body = {**ASKED, "stream": True, "tools": [FAKE]}
     reply = await gateway.http.post(f"{gateway.url}/v1/responses", json=body)
-    await until(lambda: sent[-1:] == [HostCall])
+    await until(lambda: sent_types[-1:] == [HostCall])
     reply.close()
-    await until(lambda: sent[-1:] == [HostCancel])
+    await until(lambda: sent_types[-1:] == [HostCancel])
 
 
 async def test_a_response_that_is_stopped_in_a_call_says_so(gateway: Gateway, api: Api) -> None:
@@ -379,11 +381,11 @@ async def test_a_response_that_is_stopped_in_a_call_says_so(gateway: Gateway, ap
                 name = each["response"]["id"]
             if each["type"] == "response.mcp_call.in_progress":
                 break
-        status, cancelled = await call(gateway, "POST", f"/{name}/cancel")
+        status, cancelled_response = await call(gateway, "POST", f"/{name}/cancel")
         *_, last = [each async for each in stream]
-    assert (status, cancelled["status"]) == (200, "cancelled")
+    assert (status, cancelled_response["status"]) == (200, "cancelled")
     assert last["type"] == "response.failed"
-    assert cancelled["output"][-1]["status"] == "incomplete"
+    assert cancelled_response["output"][-1]["status"] == "incomplete"
 
 
 async def test_with_a_key_nobody_lets_programs_use_servers(gateway: Gateway, api: Api) -> None:
@@ -508,12 +510,12 @@ async def test_openais_own_client_reads_all_of_it(gateway: Gateway, api: Api, st
         whole = await client.responses.create(
             model="guide", input="Hi", tools=tools, include=["file_search_call.results"]
         )
-        listed, made, search, message = whole.output
-        assert isinstance(listed, McpListTools)
-        assert isinstance(made, McpCall)
+        tool_list, tool_call, search, message = whole.output
+        assert isinstance(tool_list, McpListTools)
+        assert isinstance(tool_call, McpCall)
         assert isinstance(search, ResponseFileSearchToolCall)
         assert isinstance(message, ResponseOutputMessage)
-        assert (made.output, made.status) == ("noon", "completed")
+        assert (tool_call.output, tool_call.status) == ("noon", "completed")
         assert search.results
         assert isinstance(message.content[0], ResponseOutputText)
         assert message.content[0].annotations[0].type == "file_citation"
@@ -521,19 +523,19 @@ async def test_openais_own_client_reads_all_of_it(gateway: Gateway, api: Api, st
         assert (whole.usage.output_tokens, whole.usage.input_tokens) == (2, 7), "rounds without a count have none"
         gateway.upstream.play = in_turns(*rounds)
         async with client.responses.stream(model="guide", input="Hi", tools=tools) as stream:
-            seen = [event.type async for event in stream]
+            seen_types = [event.type async for event in stream]
             final = await stream.get_final_response()
         assert [item.type for item in final.output] == [item.type for item in whole.output]
-        assert "response.mcp_call.completed" in seen
+        assert "response.mcp_call.completed" in seen_types
         gateway.upstream.play = in_turns([wish("fake__fail"), CALLED], [says("Yes."), END])
         first = await client.responses.create(model="guide", input="Hi", tools=tools)
-        waiting = first.output[-1]
-        assert isinstance(waiting, McpApprovalRequest)
-        answer: Any = {"type": "mcp_approval_response", "approval_request_id": waiting.id, "approve": True}
+        approval_request = first.output[-1]
+        assert isinstance(approval_request, McpApprovalRequest)
+        answer: Any = {"type": "mcp_approval_response", "approval_request_id": approval_request.id, "approve": True}
         second = await client.responses.create(
             model="guide", input=[answer], tools=tools, previous_response_id=first.id
         )
-        failed = second.output[0]
-        assert isinstance(failed, McpCall)
-        assert (failed.status, failed.approval_request_id) == ("failed", waiting.id)
-        assert failed.error is not None
+        failed_item = second.output[0]
+        assert isinstance(failed_item, McpCall)
+        assert (failed_item.status, failed_item.approval_request_id) == ("failed", approval_request.id)
+        assert failed_item.error is not None

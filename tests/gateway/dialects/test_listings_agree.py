@@ -140,7 +140,7 @@ async def test_lm_studios(near: Gateway, models: dict[str, list[Capability]]) ->
 async def test_another_roundhouse_reads_them_as_they_are(near: Gateway, models: dict[str, list[Capability]]) -> None:
     """What is attached to one is known to the next without a question."""
     for card in msgspec.convert((await fetch(near, "/v1/models"))["data"], list[RemoteModel]):
-        known = make_knowledge(card, card_from_entry(card))
-        attachment = Attachment(name=card.id, url="", served_as=card.id, known=known)
+        knowledge = make_knowledge(card, card_from_entry(card))
+        attachment = Attachment(name=card.id, url="", served_as=card.id, known=knowledge)
         assert (card.id, attachment.capabilities) == (card.id, models[card.id])
         assert card_from_entry(card).says_kind

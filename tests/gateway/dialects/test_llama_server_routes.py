@@ -45,8 +45,8 @@ async def test_the_model_in_use_is_meant_when_none_is_named(gateway: Gateway, pa
 
 async def test_an_engine_with_vllms_words_for_a_text_is_asked_in_them(gateway: Gateway) -> None:
     descriptor = gateway.services.adapters["vllm"].descriptor
-    played = SimpleNamespace(descriptor=msgspec.structs.replace(descriptor, id="llama.cpp"))
-    object.__setattr__(gateway.services, "adapters", {"llama.cpp": played})
+    played_engine = SimpleNamespace(descriptor=msgspec.structs.replace(descriptor, id="llama.cpp"))
+    object.__setattr__(gateway.services, "adapters", {"llama.cpp": played_engine})
 
     async def play(request: web.Request) -> web.StreamResponse:
         is_text = "prompt" in await request.json()
@@ -151,8 +151,8 @@ async def test_an_infill_stream_ends_as_llama_server_ends_it(gateway: Gateway) -
     body = {"input_prefix": "a", "input_suffix": "b", "stream": True}
     async with gateway.http.post(f"{gateway.url}/infill", json=body) as reply:
         assert await reply.read() == b"".join(chunks)
-    done = 'roundhouse_requests_total{route="infill",model="guide",outcome="ok"} 1'
-    await until(lambda: done in gateway.services.metrics.format_exposition([]).splitlines())
+    metric_line = 'roundhouse_requests_total{route="infill",model="guide",outcome="ok"} 1'
+    await until(lambda: metric_line in gateway.services.metrics.format_exposition([]).splitlines())
 
 
 async def test_health_has_both_its_names(gateway: Gateway) -> None:
@@ -164,11 +164,11 @@ async def test_health_has_both_its_names(gateway: Gateway) -> None:
 async def test_the_model_chosen_for_chats_goes_before_one_that_failed(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed = EngineStatus(model="guide", engine="llama.cpp", state=EngineState.FAILED)
+    failed_engine = EngineStatus(model="guide", engine="llama.cpp", state=EngineState.FAILED)
     other = ModelInfo(name="other", title="Other", path="other.gguf", format="gguf", size_bytes=1)
     gateway.services.settings.change_values({"models.default": "other"})
     models = [*gateway.services.library.list_models(), other]
-    monkeypatch.setattr(gateway.supervisor, "list_statuses", lambda: [failed])
+    monkeypatch.setattr(gateway.supervisor, "list_statuses", lambda: [failed_engine])
     monkeypatch.setattr(gateway.services.library, "list_models", lambda: models)
     assert (await post(gateway, "/tokenize", content="a"))[0] == 200
     assert gateway.supervisor.load_requests[0].source.name == "other"

@@ -133,8 +133,8 @@ async def test_a_stream_ends_with_the_statistics_of_the_whole_answer(gateway: Ga
     _, whole = await post(gateway, "/api/v0/chat/completions", ASKED)
     async with gateway.http.post(f"{gateway.url}/api/v0/chat/completions", json={**ASKED, "stream": True}) as reply:
         stream = await reply.read()
-    *_, last, done, rest = stream.split(b"\n\n")
-    assert (done, rest) == (DONE.strip(), b"")
+    *_, last, done_line, rest = stream.split(b"\n\n")
+    assert (done_line, rest) == (DONE.strip(), b"")
     end = json.loads(last.removeprefix(b"data: "))
     blocks = ("stats", "model_info", "runtime")
     assert {name: end[name] for name in blocks} == {name: whole[name] for name in blocks}
@@ -268,8 +268,8 @@ async def test_a_model_is_loaded_as_asked_and_unloaded(gateway: Gateway) -> None
     assert status == 200
     assert reply.pop("load_time_seconds") >= 0
     assert reply == {"type": "llm", "instance_id": "guide", "status": "loaded"}
-    chosen = {"context_length": 1024, "flash_attention": True, "eval_batch_size": 256, "echo_load_config": True}
-    _, reply = await post(gateway, "/api/v1/models/load", {"model": "GUIDE", **chosen})
+    chosen_options = {"context_length": 1024, "flash_attention": True, "eval_batch_size": 256, "echo_load_config": True}
+    _, reply = await post(gateway, "/api/v1/models/load", {"model": "GUIDE", **chosen_options})
     assert reply["load_config"] == {"context_length": 4096, "flash_attention": True, "eval_batch_size": 256}
     (plain, any_options), (exact, not_any) = loads
     assert (any_options, not_any) == (True, False)
@@ -349,8 +349,8 @@ async def test_loading_is_told_of_before_the_answer(gateway: Gateway) -> None:
 async def test_how_far_loading_is_comes_from_the_engine(gateway: Gateway) -> None:
     supervisor: Any = gateway.supervisor
     supervisor.may_load.clear()
-    loading = EngineStatus(model="guide", engine="llama.cpp", state=EngineState.LOADING, progress=0.5)
-    supervisor.list_statuses = lambda: [loading]
+    loading_engine = EngineStatus(model="guide", engine="llama.cpp", state=EngineState.LOADING, progress=0.5)
+    supervisor.list_statuses = lambda: [loading_engine]
     async with gateway.http.post(f"{gateway.url}/api/v1/chat", json={**CHAT, "stream": True}) as reply:
         assert await asyncio.wait_for(reply.content.readuntil(b'"progress":0.5'), PATIENCE_S)
 

@@ -25,14 +25,14 @@ FIRST = {"model": "mario", "from": "base", "system": "Be a plumber.", "parameter
 def library(gateway: Gateway, tmp_path: Path) -> Library:
     """The real library, with one file and a Guide."""
     TinyLlama().write(gateway.services.paths.models / "base.gguf")
-    made = Library(
+    new_library = Library(
         lambda: [gateway.services.paths.models],
         gateway.services.paths.data / "models.json",
         TinyLlama().write(tmp_path / "guide.gguf"),
     )
-    object.__setattr__(gateway.services, "library", cast("Any", made))
+    object.__setattr__(gateway.services, "library", cast("Any", new_library))
     gateway.supervisor.served_name = "served"
-    return made
+    return new_library
 
 
 async def post(gateway: Gateway, path: str, body: object, method: str = "POST", **more: Any) -> tuple[int, Any]:  # noqa: ANN401 -- aiohttp's
@@ -270,14 +270,14 @@ async def test_an_upload_that_goes_away_leaves_nothing(gateway: Gateway, library
 
 async def test_a_key_that_may_only_ask_may_not_change_models(gateway: Gateway, library: Library) -> None:
     settings = gateway.services.settings
-    asking = gateway.services.keys.make_key(NewKey(name="asks", scopes=[Scope.INFERENCE])).key
-    managing = gateway.services.keys.make_key(NewKey(name="manages", scopes=[Scope.MANAGE])).key
+    asking_key = gateway.services.keys.make_key(NewKey(name="asks", scopes=[Scope.INFERENCE])).key
+    managing_key = gateway.services.keys.make_key(NewKey(name="manages", scopes=[Scope.MANAGE])).key
     settings.change_values({"gateway.require_key": True})
-    for key, status in ((asking, 403), (managing, 200)):
+    for key, status in ((asking_key, 403), (managing_key, 200)):
         headers = {"Authorization": f"Bearer {key}"}
         assert (await post(gateway, "/api/create", FIRST, headers=headers))[0] == status
         assert (await post(gateway, "/api/copy", {"source": "base", "destination": "b"}, headers=headers))[0] == status
-    headers = {"Authorization": f"Bearer {asking}"}
+    headers = {"Authorization": f"Bearer {asking_key}"}
     assert (await post(gateway, "/api/delete", {"model": "mario"}, "DELETE", headers=headers))[0] == 403
     async with gateway.http.post(f"{gateway.url}/api/blobs/sha256:{'0' * 64}", data=b"x", headers=headers) as reply:
         assert reply.status == 403

@@ -138,24 +138,24 @@ async def test_a_client_that_leaves_stops_the_engines_work(
 
     gateway.upstream.play = streams(says("a"), then=waits) if has_begun else silent
     path = "/api/chat" if "messages" in document else "/api/generate"
-    asking = asyncio.create_task(gateway.http.post(gateway.url + path, json=document))
+    question = asyncio.create_task(gateway.http.post(gateway.url + path, json=document))
     async with asyncio.timeout(PATIENCE_S):
         await gateway.upstream.arrived.wait()
         if has_begun and document["stream"] is True:
-            (await asking).close()
-        asking.cancel()
+            (await question).close()
+        question.cancel()
         await gateway.upstream.dropped.wait()
-    await asyncio.gather(asking, return_exceptions=True)
+    await asyncio.gather(question, return_exceptions=True)
     await until(lambda: gateway.supervisor.in_flight == 0)
     await counted(gateway, path.removeprefix("/api/"), "client_gone")
 
 
 async def test_a_client_that_leaves_while_the_model_loads_waits_no_longer(gateway: Gateway) -> None:
     gateway.supervisor.may_load.clear()
-    asking = asyncio.create_task(gateway.http.post(f"{gateway.url}/api/chat", json=CHAT))
+    question = asyncio.create_task(gateway.http.post(f"{gateway.url}/api/chat", json=CHAT))
     await until(lambda: gateway.supervisor.waiting == 1)
-    asking.cancel()
-    await asyncio.gather(asking, return_exceptions=True)
+    question.cancel()
+    await asyncio.gather(question, return_exceptions=True)
     await until(lambda: gateway.supervisor.waiting == 0)
 
 
@@ -268,10 +268,10 @@ async def test_an_engine_that_had_gone_is_asked_once_more(gateway: Gateway) -> N
 async def test_bodies_are_read_whatever_their_content_type(gateway: Gateway, content_type: str) -> None:
     gateway.upstream.play = streams(says("a"), END)
     headers = {"Content-Type": content_type} if content_type else {}
-    skipped = () if content_type else ("Content-Type",)
+    skipped_headers = () if content_type else ("Content-Type",)
     data = json.dumps(CHAT).encode()
     async with gateway.http.post(
-        f"{gateway.url}/api/chat", data=data, headers=headers, skip_auto_headers=skipped
+        f"{gateway.url}/api/chat", data=data, headers=headers, skip_auto_headers=skipped_headers
     ) as reply:
         assert reply.status == 200
 
@@ -314,11 +314,11 @@ async def test_keep_alive_and_context_go_with_the_lease(gateway: Gateway) -> Non
 
 @pytest.mark.parametrize(("path", "nothing"), [("/api/chat", {"messages": []}), ("/api/generate", {"prompt": ""})])
 async def test_asking_for_nothing_loads_or_unloads(gateway: Gateway, path: str, nothing: dict[str, object]) -> None:
-    status, loaded = await whole(gateway, path, {"model": "guide", **nothing, "keep_alive": "1h"})
-    assert (status, loaded["done"], loaded["done_reason"]) == (200, True, "load")
+    status, load_reply = await whole(gateway, path, {"model": "guide", **nothing, "keep_alive": "1h"})
+    assert (status, load_reply["done"], load_reply["done_reason"]) == (200, True, "load")
     assert gateway.supervisor.terms == [LeaseOptions(keep_s=3600.0, takes_slot=False)]
-    status, unloaded = await whole(gateway, path, {"model": "Guide:latest", **nothing, "keep_alive": 0})
-    assert (status, unloaded["done_reason"], unloaded["model"]) == (200, "unload", "Guide:latest")
+    status, unload_reply = await whole(gateway, path, {"model": "Guide:latest", **nothing, "keep_alive": 0})
+    assert (status, unload_reply["done_reason"], unload_reply["model"]) == (200, "unload", "Guide:latest")
     assert gateway.supervisor.let_gone == ["guide"]
     gateway.supervisor.is_pinned = True
     _, stays = await whole(gateway, path, {"model": "guide", **nothing, "keep_alive": 0})
@@ -441,6 +441,10 @@ async def test_what_does_not_fit_is_left_out_only_where_that_is_asked_for_and_sa
         async with gateway.http.post(f"{gateway.url}/api/chat", json=document) as reply:
             assert reply.status == 200
             last = json.loads((await reply.read()).splitlines()[-1])
-        kept = body_seen(gateway)["messages"]
-        assert (kept[0]["content"], kept[-1]["content"], kept[1]["role"]) == ("Be brief.", "So?", "user")
-        assert last["dropped_messages"] == 12 - len(kept)
+        kept_messages = body_seen(gateway)["messages"]
+        assert (kept_messages[0]["content"], kept_messages[-1]["content"], kept_messages[1]["role"]) == (
+            "Be brief.",
+            "So?",
+            "user",
+        )
+        assert last["dropped_messages"] == 12 - len(kept_messages)

@@ -57,8 +57,8 @@ async def test_tags_list_what_can_be_used_with_every_field_that_strict_parsers_w
 
 
 async def test_ps_says_what_is_loaded_and_until_when(gateway: Gateway) -> None:
-    _, loaded = await answered(gateway, "GET", "/api/ps")
-    (model,) = loaded["models"]
+    _, loaded_models = await answered(gateway, "GET", "/api/ps")
+    (model,) = loaded_models["models"]
     assert (model["name"], model["context_length"], model["size_vram"]) == ("guide:latest", 4096, 0)
     assert datetime.fromisoformat(model["expires_at"]).year > 2300
     gateway.supervisor.is_loaded = False
@@ -89,8 +89,8 @@ async def test_pulling_what_is_here_succeeds_at_once(gateway: Gateway) -> None:
         assert reply.content_type == "application/x-ndjson"
         lines = [json.loads(line) for line in (await reply.read()).splitlines()]
     assert [line["status"] for line in lines] == ["pulling manifest", "success"]
-    pulled = await answered(gateway, "POST", "/api/pull", {"model": "Guide:latest", "stream": False})
-    assert pulled == (200, {"status": "success"})
+    pull_lines = await answered(gateway, "POST", "/api/pull", {"model": "Guide:latest", "stream": False})
+    assert pull_lines == (200, {"status": "success"})
 
 
 async def test_pulling_what_is_not_here_ends_in_an_error_line(gateway: Gateway) -> None:

@@ -45,18 +45,21 @@ async def test_the_engine_gets_its_own_key_and_nothing_private_of_the_client(gat
         f"{gateway.url}/v1/chat/completions", json={"model": "guide"}, headers=private
     ) as reply:
         assert reply.status == 200
-    seen = gateway.upstream.headers[0]
-    assert seen["Authorization"] == f"Bearer {KEY}"
-    assert "Cookie" not in seen
-    assert "Origin" not in seen
+    seen_headers = gateway.upstream.headers[0]
+    assert seen_headers["Authorization"] == f"Bearer {KEY}"
+    assert "Cookie" not in seen_headers
+    assert "Origin" not in seen_headers
 
 
 @pytest.mark.parametrize("content_type", ["", "application/x-www-form-urlencoded", "text/plain"])
 async def test_json_is_read_whatever_its_content_type(gateway: Gateway, content_type: str) -> None:
     headers = {"Content-Type": content_type} if content_type else {}
-    skipped = () if content_type else ("Content-Type",)
+    skipped_headers = () if content_type else ("Content-Type",)
     async with gateway.http.post(
-        f"{gateway.url}/v1/chat/completions", data=b'{"model":"guide"}', headers=headers, skip_auto_headers=skipped
+        f"{gateway.url}/v1/chat/completions",
+        data=b'{"model":"guide"}',
+        headers=headers,
+        skip_auto_headers=skipped_headers,
     ) as reply:
         assert reply.status == 200
 

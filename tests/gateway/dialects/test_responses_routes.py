@@ -110,8 +110,8 @@ async def test_a_round_with_a_tool_by_id(gateway: Gateway) -> None:
     gateway.upstream.play = streams(says("Seen."), END)
     output = {"type": "function_call_output", "call_id": "c1", "output": "a cat"}
     await created(gateway, input=[output], tools=[LOOK], previous_response_id=first["id"])
-    _, called, result = body_seen(gateway)["messages"]
-    assert called["tool_calls"][0]["function"] == {"name": "look", "arguments": '{"at": 1}'}
+    _, call_message, result = body_seen(gateway)["messages"]
+    assert call_message["tool_calls"][0]["function"] == {"name": "look", "arguments": '{"at": 1}'}
     assert (result["role"], result["tool_call_id"], result["content"]) == ("tool", "c1", "a cat")
 
 
@@ -125,9 +125,9 @@ async def test_items_are_referred_to_by_their_ids(gateway: Gateway) -> None:
 
 
 async def test_a_kept_response_is_shown_listed_and_deleted(gateway: Gateway) -> None:
-    made = await created(gateway, metadata={"a": "b"})
-    path = f"/{made['id']}"
-    assert await call(gateway, "GET", path) == (200, made)
+    new_response = await created(gateway, metadata={"a": "b"})
+    path = f"/{new_response['id']}"
+    assert await call(gateway, "GET", path) == (200, new_response)
     status, page = await call(gateway, "GET", f"{path}/input_items?limit=5&order=asc")
     assert (status, page["has_more"], page["object"]) == (200, False, "list")
     assert page["data"][0]["content"] == [{"type": "input_text", "text": "Hi"}]
@@ -136,38 +136,41 @@ async def test_a_kept_response_is_shown_listed_and_deleted(gateway: Gateway) -> 
     assert (await call(gateway, "GET", f"{path}/input_items?limit=0"))[0] == 400
     status, refusal = await call(gateway, "POST", f"{path}/cancel")
     assert (status, refusal["error"]["code"]) == (400, "response_not_running")
-    assert await call(gateway, "DELETE", path) == (200, {"id": made["id"], "object": "response", "deleted": True})
+    assert await call(gateway, "DELETE", path) == (
+        200,
+        {"id": new_response["id"], "object": "response", "deleted": True},
+    )
     for method, more in (("GET", ""), ("DELETE", ""), ("GET", "/input_items"), ("POST", "/cancel")):
         status, refusal = await call(gateway, method, path + more)
         assert (status, refusal["error"]["code"]) == (404, "response_not_found")
 
 
 async def test_what_is_not_to_be_kept_is_not(gateway: Gateway) -> None:
-    made = await created(gateway, store=False)
-    assert made["store"] is False
-    assert (await call(gateway, "GET", f"/{made['id']}"))[0] == 404
-    status, refusal = await call(gateway, "POST", "", {**ASKED, "previous_response_id": made["id"]})
+    new_response = await created(gateway, store=False)
+    assert new_response["store"] is False
+    assert (await call(gateway, "GET", f"/{new_response['id']}"))[0] == 404
+    status, refusal = await call(gateway, "POST", "", {**ASKED, "previous_response_id": new_response["id"]})
     assert (status, refusal["error"]["code"]) == (400, "previous_response_not_found")
     assert refusal["error"]["param"] == "previous_response_id"
     gateway.services.settings.change_values({"responses.kept": 0})
-    made = await created(gateway)
-    assert made["store"] is False
-    assert (await call(gateway, "GET", f"/{made['id']}"))[0] == 404
+    new_response = await created(gateway)
+    assert new_response["store"] is False
+    assert (await call(gateway, "GET", f"/{new_response['id']}"))[0] == 404
 
 
 async def test_no_more_are_kept_than_the_setting_says(gateway: Gateway) -> None:
     gateway.services.settings.change_values({"responses.kept": 2})
-    made = [(await created(gateway))["id"] for _ in range(3)]
-    assert [(await call(gateway, "GET", f"/{name}"))[0] for name in made] == [404, 200, 200]
+    response_ids = [(await created(gateway))["id"] for _ in range(3)]
+    assert [(await call(gateway, "GET", f"/{name}"))[0] for name in response_ids] == [404, 200, 200]
 
 
 async def test_keeping_fewer_forgets_at_once(gateway: Gateway) -> None:
-    made = [(await created(gateway))["id"] for _ in range(2)]
+    response_ids = [(await created(gateway))["id"] for _ in range(2)]
     async with gateway.http.patch(
         f"{gateway.url}{PREFIX}/settings", json={"responses.kept": 1}, headers={"Authorization": "Bearer token"}
     ) as reply:
         assert reply.status == 200
-    assert [(await call(gateway, "GET", f"/{name}"))[0] for name in made] == [404, 200]
+    assert [(await call(gateway, "GET", f"/{name}"))[0] for name in response_ids] == [404, 200]
 
 
 @pytest.mark.parametrize("streams_it", [True, False])
@@ -181,14 +184,14 @@ async def test_a_client_that_leaves_stops_the_engines_work(
 
     gateway.upstream.play = streams(says("a"), then=waits) if has_begun else silent
     document = {**ASKED, "stream": streams_it}
-    asking = asyncio.create_task(gateway.http.post(f"{gateway.url}/v1/responses", json=document))
+    question = asyncio.create_task(gateway.http.post(f"{gateway.url}/v1/responses", json=document))
     async with asyncio.timeout(PATIENCE_S):
         await gateway.upstream.arrived.wait()
         if has_begun and streams_it:
-            (await asking).close()
-        asking.cancel()
+            (await question).close()
+        question.cancel()
         await gateway.upstream.dropped.wait()
-    await asyncio.gather(asking, return_exceptions=True)
+    await asyncio.gather(question, return_exceptions=True)
     await until(lambda: gateway.supervisor.in_flight == 0)
     await counted(gateway, "client_gone")
 
@@ -196,12 +199,12 @@ async def test_a_client_that_leaves_stops_the_engines_work(
 async def test_a_response_being_made_is_seen_and_cancelled_by_its_id(gateway: Gateway) -> None:
     gateway.upstream.play = streams(says("half"), then=waits)
     stream = events(gateway)
-    seen = [await anext(stream) for _ in range(5)]
-    name = seen[0]["response"]["id"]
-    status, made = await call(gateway, "GET", f"/{name}")
-    assert (status, made["status"], text_of(made)) == (200, "in_progress", "half")
-    status, ended = await call(gateway, "POST", f"/{name}/cancel")
-    assert (status, ended["status"], text_of(ended)) == (200, "cancelled", "half")
+    seen_events = [await anext(stream) for _ in range(5)]
+    name = seen_events[0]["response"]["id"]
+    status, stored_response = await call(gateway, "GET", f"/{name}")
+    assert (status, stored_response["status"], text_of(stored_response)) == (200, "in_progress", "half")
+    status, ended_response = await call(gateway, "POST", f"/{name}/cancel")
+    assert (status, ended_response["status"], text_of(ended_response)) == (200, "cancelled", "half")
     *_, last = [item async for item in stream]
     assert (last["type"], last["response"]["status"]) == ("response.failed", "cancelled")
     assert "stopped in Roundhouse" in last["response"]["error"]["message"]
@@ -216,8 +219,8 @@ async def test_a_response_is_cancelled_while_its_model_loads(gateway: Gateway, m
     gateway.supervisor.may_load.clear()
     stream = events(gateway)
     name = (await anext(stream))["response"]["id"]
-    status, ended = await call(gateway, "POST", f"/{name}/cancel")
-    assert (status, ended["status"], ended["output"]) == (200, "cancelled", [])
+    status, ended_response = await call(gateway, "POST", f"/{name}/cancel")
+    assert (status, ended_response["status"], ended_response["output"]) == (200, "cancelled", [])
     assert (await call(gateway, "GET", f"/{name}"))[1]["status"] == "cancelled"
     await until(lambda: gateway.supervisor.waiting == 0)
     *_, last = [item async for item in stream]
@@ -275,9 +278,12 @@ async def test_a_stream_that_ends_badly_is_not_taken_for_whole(gateway: Gateway,
 async def test_an_answer_cut_at_its_limit_is_incomplete(gateway: Gateway) -> None:
     end = event(choices=[{"delta": {}, "finish_reason": "length"}])
     gateway.upstream.play = streams(says("a"), end, DONE)
-    made = await created(gateway, max_output_tokens=1)
-    assert (made["status"], made["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
-    assert made["usage"] is None
+    cut_response = await created(gateway, max_output_tokens=1)
+    assert (cut_response["status"], cut_response["incomplete_details"]) == (
+        "incomplete",
+        {"reason": "max_output_tokens"},
+    )
+    assert cut_response["usage"] is None
     assert body_seen(gateway)["max_tokens"] == 1
 
 
@@ -304,15 +310,15 @@ def holds(messages: int) -> Play:
 async def test_what_does_not_fit_is_left_out_where_that_is_wanted_and_said(gateway: Gateway) -> None:
     gateway.upstream.play = holds(4)
     talk = [{"role": role, "content": f"{role} {at} " + "x" * 40} for at in range(5) for role in ("user", "assistant")]
-    given = {"instructions": "Be brief.", "input": [*talk, {"role": "user", "content": "So?"}]}
-    made = await created(gateway, truncation="auto", **given)
+    given_fields = {"instructions": "Be brief.", "input": [*talk, {"role": "user", "content": "So?"}]}
+    new_response = await created(gateway, truncation="auto", **given_fields)
     messages = body_seen(gateway)["messages"]
     assert (messages[0]["content"], messages[-1]["content"], messages[1]["role"]) == ("Be brief.", "So?", "user")
-    assert made["roundhouse"] == {"dropped_messages": 12 - len(messages)}
-    *_, last = [item async for item in events(gateway, truncation="auto", **given)]
-    assert last["response"]["roundhouse"] == made["roundhouse"]
+    assert new_response["roundhouse"] == {"dropped_messages": 12 - len(messages)}
+    *_, last = [item async for item in events(gateway, truncation="auto", **given_fields)]
+    assert last["response"]["roundhouse"] == new_response["roundhouse"]
     gateway.upstream.play = holds(0)
-    status, refusal = await call(gateway, "POST", "", {**ASKED, "truncation": "auto", **given})
+    status, refusal = await call(gateway, "POST", "", {**ASKED, "truncation": "auto", **given_fields})
     assert (status, refusal["error"]["code"]) == (400, "context_length_exceeded")
 
 

@@ -31,10 +31,10 @@ async def test_the_list_tells_context_in_every_servers_words(gateway: Gateway, p
     gateway.services.settings.change_values({"models.context": 1024})
     guide, embed = (await get(gateway, path))["data"]
     assert guide["id"] == "guide"
-    loaded = guide["loaded_context_length"]
-    assert loaded
+    loaded_context = guide["loaded_context_length"]
+    assert loaded_context
     contexts = (guide["context_length"], guide["max_model_len"], guide["meta"]["n_ctx"])
-    assert contexts == (loaded, loaded, loaded)
+    assert contexts == (loaded_context, loaded_context, loaded_context)
     assert guide["max_context_length"] == guide["meta"]["n_ctx_train"] == 2048
     assert (guide["status"]["value"], guide["source"]) == ("loaded", "preset")
     assert embed["status"] == {"value": "unloaded"}
@@ -99,8 +99,8 @@ async def test_events_follow_a_load(gateway: Gateway) -> None:
             status = EngineStatus(model="org/embed:q8", engine="llama.cpp", state=state, progress=progress)
             gateway.services.events.publish(EngineChanged(status=status))
             await asyncio.sleep(0)
-        stopped = EngineStatus(model="org/embed:q8", engine="llama.cpp", state=EngineState.STOPPED)
-        gateway.services.events.publish(EngineChanged(status=stopped))
+        stopped_engine = EngineStatus(model="org/embed:q8", engine="llama.cpp", state=EngineState.STOPPED)
+        gateway.services.events.publish(EngineChanged(status=stopped_engine))
         async with asyncio.timeout(PATIENCE_S):
             events = [json.loads((await reply.content.readuntil(b"\n\n")).removeprefix(b"data: ")) for _ in range(2)]
     assert {event["model"] for event in events} == {"org/embed:q8"}

@@ -48,8 +48,10 @@ class TestOpenAI:
     @pytest.fixture
     async def api(self, gateway: Gateway, script: Script) -> AsyncIterator[AsyncOpenAI]:
         del script
-        async with AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="any", max_retries=0, timeout=PATIENCE_S) as made:
-            yield made
+        async with AsyncOpenAI(
+            base_url=f"{gateway.url}/v1", api_key="any", max_retries=0, timeout=PATIENCE_S
+        ) as client_api:
+            yield client_api
 
     async def streamed(self, api: AsyncOpenAI, kind: str, **wishes: Any) -> list[Any]:  # noqa: ANN401 -- as the SDK takes it
         async with await api.chat.completions.create(
@@ -124,8 +126,8 @@ class TestAnthropic:
     @pytest.fixture
     async def api(self, gateway: Gateway, script: Script) -> AsyncIterator[AsyncAnthropic]:
         del script
-        async with AsyncAnthropic(base_url=gateway.url, api_key="any", max_retries=0, timeout=PATIENCE_S) as made:
-            yield made
+        async with AsyncAnthropic(base_url=gateway.url, api_key="any", max_retries=0, timeout=PATIENCE_S) as client_api:
+            yield client_api
 
     async def whole(self, api: AsyncAnthropic, kind: str, **wishes: Any) -> Any:  # noqa: ANN401 -- as the SDK takes it
         return await api.messages.create(model="guide", max_tokens=99, messages=says(kind), **wishes)
@@ -194,8 +196,8 @@ class TestOllama:
     @pytest.fixture
     async def api(self, gateway: Gateway, script: Script) -> AsyncIterator[ollama.AsyncClient]:
         del script
-        async with ollama.AsyncClient(host=gateway.url, timeout=PATIENCE_S) as made:
-            yield made
+        async with ollama.AsyncClient(host=gateway.url, timeout=PATIENCE_S) as client_api:
+            yield client_api
 
     async def streamed(self, api: ollama.AsyncClient, kind: str, **wishes: Any) -> list[Any]:  # noqa: ANN401 -- as the client takes it
         return [part async for part in await api.chat(model="guide", messages=says(kind), stream=True, **wishes)]

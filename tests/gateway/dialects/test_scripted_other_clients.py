@@ -35,13 +35,13 @@ async def test_litellm(programs: Path, gateway: Gateway, script: Script, provide
     wishes: dict[str, dict[str, Any]] = {"tool": {"tools": [WEATHER]}, "hang": {"timeout": IMPATIENT_S}}
     asks = [{"messages": says(kind), **way, **wishes.get(kind, {})} for way in ways for kind in kinds]
     answers = await ask_client(programs, gateway, provider, *asks)
-    for text, tool, think, broken, hang in (answers[: len(kinds)], answers[len(kinds) :]):
+    for text, tool, think, is_broken, hang in (answers[: len(kinds)], answers[len(kinds) :]):
         assert text["text"] == ALL, str(text)
         assert tool["tool"] == "weather", str(tool)
         assert json.loads(tool["arguments"]) == ARGUMENTS
         assert (think["thoughts"], think["text"]) == ("".join(THOUGHT), ALL), str(think)
-        assert ERROR in broken["message"], str(broken)
-        assert broken["text"] in {"", TEXT[0]}
+        assert ERROR in is_broken["message"], str(is_broken)
+        assert is_broken["text"] in {"", TEXT[0]}
         assert hang["error"] == "Timeout", str(hang)
     await asyncio.wait_for(script.left.wait(), PATIENCE_S)
 

@@ -43,13 +43,13 @@ async def test_a_key_sees_its_own_stores_and_those_it_was_given(
 ) -> None:
     folder = tmp_path_factory.mktemp("elsewhere")
     key, other = make_key(gateway, "one"), make_key(gateway, "other")
-    _, made = await call(gateway, "POST", "/vector_stores", key, {"name": "Of one"})
+    _, new_store = await call(gateway, "POST", "/vector_stores", key, {"name": "Of one"})
     mine = NewCollection(name="Mine", folders=[str(folder)], keys=["other"], is_served=True)
-    given = await Api(gateway).call("POST", "/collections", Collection, mine)
+    given_collection = await Api(gateway).call("POST", "/collections", Collection, mine)
 
-    assert await list_ids(gateway, key) == [made["id"]]
-    assert await list_ids(gateway, other) == [given.id]
-    store = f"/vector_stores/{made['id']}"
+    assert await list_ids(gateway, key) == [new_store["id"]]
+    assert await list_ids(gateway, other) == [given_collection.id]
+    store = f"/vector_stores/{new_store['id']}"
     for method, path, body in (
         ("GET", store, None),
         ("DELETE", store, None),
@@ -59,9 +59,9 @@ async def test_a_key_sees_its_own_stores_and_those_it_was_given(
     ):
         status, error = await call(gateway, method, path, other, body)
         assert (status, set(error)) == (404, {"error"})
-    status, _ = await call(gateway, "DELETE", f"/vector_stores/{given.id}", other)
+    status, _ = await call(gateway, "DELETE", f"/vector_stores/{given_collection.id}", other)
     assert status == 403
-    status, _ = await call(gateway, "POST", f"/vector_stores/{given.id}/search", other, {"query": "a"})
+    status, _ = await call(gateway, "POST", f"/vector_stores/{given_collection.id}/search", other, {"query": "a"})
     assert status == 200
     assert (await call(gateway, "GET", "/vector_stores", "wrong"))[0] == 401
 

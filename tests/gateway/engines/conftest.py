@@ -69,10 +69,10 @@ async def store(
     moves = VersionMoves(shelf, [], lambda: may_move[-1])
     rescuer = EngineRecovery(shelf, lambda event: notices.append(event) if isinstance(event, Notice) else None, moves)
     supervisor.rescue = rescuer.recover_load
-    watching = asyncio.create_task(rescuer.watch(services.events))
+    watch_task = asyncio.create_task(rescuer.watch(services.events))
     runner = await open_runner(services, bind("127.0.0.1", unused_port))
     async with aiohttp.ClientSession() as http:
         yield Store(f"http://127.0.0.1:{unused_port}", http, services, adapter, recipe, notices, may_move, moves)
     await runner.cleanup()
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
+    watch_task.cancel()
+    await asyncio.gather(watch_task, return_exceptions=True)

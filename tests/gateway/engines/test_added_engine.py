@@ -52,7 +52,7 @@ def gateway(added: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) 
 
 def output_of(added: Mapping[str, str], gateway: RealGateway, module: str, *arguments: str) -> tuple[int, str]:
     home = str(gateway.paths.config.parent)
-    ended = subprocess.run(
+    process = subprocess.run(
         module_command(module, *arguments),
         env=child_environment({**added, "ROUNDHOUSE_HOME": home}),
         capture_output=True,
@@ -60,7 +60,7 @@ def output_of(added: Mapping[str, str], gateway: RealGateway, module: str, *argu
         timeout=PATIENCE_S,
         check=False,
     )
-    return ended.returncode, ended.stdout
+    return process.returncode, process.stdout
 
 
 def content_of(url: str, body: bytes | None = None) -> bytes:
@@ -93,8 +93,8 @@ def test_plans_have_it_where_its_traits_put_it(gateway: RealGateway) -> None:
 
 
 def test_it_can_be_estimated(gateway: RealGateway) -> None:
-    described = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in NO_GPU.items()}
-    estimate_request = EstimateRequest(model="Qwen3 8B", engine="made-up", machine=described)
+    description = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in NO_GPU.items()}
+    estimate_request = EstimateRequest(model="Qwen3 8B", engine="made-up", machine=description)
     estimate = gateway.client.post("/estimate", estimate_request, Estimate)
     assert (estimate.engine, estimate.fits) == ("made-up", True)
 
@@ -107,9 +107,9 @@ def test_a_model_loads_on_it_answers_and_its_metrics_are_told(gateway: RealGatew
     answer = json.loads(content_of(f"{url}/v1/chat/completions", body))
     assert answer["choices"][0]["message"]["content"] == "Made up."
     lines = content_of(f"{url}/metrics").decode().splitlines()
-    (waiting,) = (line for line in lines if line.startswith("roundhouse_engine_requests_waiting{"))
-    assert 'engine="made-up"' in waiting
-    assert float(waiting.split()[-1]) == 7
+    (waiting_line,) = (line for line in lines if line.startswith("roundhouse_engine_requests_waiting{"))
+    assert 'engine="made-up"' in waiting_line
+    assert float(waiting_line.split()[-1]) == 7
 
 
 def test_the_tables_of_the_docs_would_have_it(gateway: RealGateway, added: Mapping[str, str]) -> None:

@@ -24,11 +24,11 @@ def names(host: InstallHost) -> tuple[list[str], list[str]]:
 
 
 def test_a_linux_box_without_a_gpu_is_offered_what_its_processor_runs() -> None:
-    fit, lacking = names(InstallHost(platform="linux", architecture="x86_64", glibc="2.39"))
+    fit, lacking_builds = names(InstallHost(platform="linux", architecture="x86_64", glibc="2.39"))
     assert fit[0] == "cpu"
     assert {"server", "vulkan"} <= set(fit)
-    assert {"cuda-13", "cuda-12", "rocm", "sycl"} <= set(lacking)
-    assert not [name for name in (*fit, *lacking) if name.endswith(("-win", "-mac", "arm64"))]
+    assert {"cuda-13", "cuda-12", "rocm", "sycl"} <= set(lacking_builds)
+    assert not [name for name in (*fit, *lacking_builds) if name.endswith(("-win", "-mac", "arm64"))]
 
 
 def test_the_newest_cuda_its_driver_runs_comes_first() -> None:
@@ -40,9 +40,11 @@ def test_the_newest_cuda_its_driver_runs_comes_first() -> None:
 
 
 def test_an_old_system_is_told_which_builds_it_is_too_old_for() -> None:
-    fit, lacking = names(InstallHost(platform="linux", architecture="x86_64", glibc="2.31", drivers={"nvidia": "580"}))
+    fit, lacking_builds = names(
+        InstallHost(platform="linux", architecture="x86_64", glibc="2.31", drivers={"nvidia": "580"})
+    )
     assert fit[0] == "cpu"
-    assert {"cuda-13", "server", "vulkan"} <= set(lacking)
+    assert {"cuda-13", "server", "vulkan"} <= set(lacking_builds)
 
 
 DEBIAN_12 = InstallHost(platform="linux", architecture="x86_64", glibc="2.36", drivers={"nvidia": "580.65"})
@@ -81,8 +83,8 @@ def test_with_its_makers_toolkit_a_build_for_the_card_is_compiled(
 def test_rhel_9_compiles_for_vulkan_or_uses_the_processor() -> None:
     rhel = msgspec.structs.replace(DEBIAN_12, glibc="2.34")
     assert offers_of(LLAMA_CPP, rhel, [], VersionState())[0].variant == "cpu"
-    compiling = msgspec.structs.replace(rhel, toolkits=frozenset({"vulkan"}))
-    assert offers_of(LLAMA_CPP, compiling, [], VersionState())[0].variant == "native-vulkan"
+    compiling_host = msgspec.structs.replace(rhel, toolkits=frozenset({"vulkan"}))
+    assert offers_of(LLAMA_CPP, compiling_host, [], VersionState())[0].variant == "native-vulkan"
 
 
 def test_a_system_of_today_and_one_without_a_card_have_nothing_to_explain() -> None:
@@ -110,9 +112,9 @@ def test_windows_and_macs_are_offered_their_own() -> None:
 
 
 def test_without_anything_for_a_system_everything_is_listed_with_the_reason() -> None:
-    fit, lacking = names(InstallHost(platform="freebsd", architecture="riscv64"))
+    fit, lacking_builds = names(InstallHost(platform="freebsd", architecture="riscv64"))
     assert fit == []
-    assert len(lacking) == len(LLAMA_CPP.variants)
+    assert len(lacking_builds) == len(LLAMA_CPP.variants)
 
 
 @pytest.fixture
@@ -155,9 +157,9 @@ def test_such_a_build_is_not_named_where_it_is_or_failed(tmp_path: Path) -> None
     host = InstallHost(platform="linux", architecture="x86_64", isa=["amx_int8"])
     native = LLAMA_CPP.find_variant("native")
     assert native is not None
-    failed, here = VersionStore(tmp_path / "failed"), VersionStore(tmp_path / "here")
-    failed.change_state("llama.cpp", lambda _state: VersionState(bad={f"{native.version}-native": "It crashed."}))
-    assert "AMX" not in advice_for(failed, host)
+    failed_store, here = VersionStore(tmp_path / "failed"), VersionStore(tmp_path / "here")
+    failed_store.change_state("llama.cpp", lambda _state: VersionState(bad={f"{native.version}-native": "It crashed."}))
+    assert "AMX" not in advice_for(failed_store, host)
     stage = tmp_path / "stage"
     stage.mkdir()
     here.publish_version(

@@ -92,9 +92,9 @@ async def test_a_version_whose_files_are_gone_is_named_with_what_to_do(store: St
     assert place is not None
     assert place.python is not None
     place.python.unlink()
-    refused = str(await store.refusal())
-    assert f"Fake engine 1.0 is broken: {place.python} is gone." in refused
-    assert "`roundhouse engines install fake`" in refused
+    refusal = str(await store.refusal())
+    assert f"Fake engine 1.0 is broken: {place.python} is gone." in refusal
+    assert "`roundhouse engines install fake`" in refusal
     assert f"{place.python} is gone" in (await store.versions())["1.0-cpu"].problem
 
 
@@ -158,8 +158,8 @@ async def test_where_none_knows_it_the_first_is_used_again_and_nobody_tries_for_
 async def test_switching_back_and_forth_and_removing(store: Store) -> None:
     await store.install("1.0")
     await store.answer()
-    refused = await store.call("DELETE", "/engines/fake/versions/1.0-cpu", fails=True)
-    assert refused["code"] == "engine_in_use"
+    refusal = await store.call("DELETE", "/engines/fake/versions/1.0-cpu", fails=True)
+    assert refusal["code"] == "engine_in_use"
     await store.call("POST", "/engines/fake/rollback")
     assert store.current() == "bundled"
     await store.call("POST", "/engines/fake/use", {"version": "1.0"})
@@ -214,9 +214,9 @@ async def test_an_update_is_shown_before_it_is_made_and_tried_with_pinned_models
     assert store.current() == "1.0-cpu"
     store.services.settings.change_values({"models.default": "second"})
     monkeypatch.setitem(VERSIONS, "2.2", WELL)
-    tried = await store.done("/engines/fake/update", {})
-    assert [proof.model for proof in tried.proofs] == ["the Guide", "second"]
-    assert (tried.error, store.current()) == (None, "2.2-cpu")
+    update_job = await store.done("/engines/fake/update", {})
+    assert [proof.model for proof in update_job.proofs] == ["the Guide", "second"]
+    assert (update_job.error, store.current()) == (None, "2.2-cpu")
 
 
 @pytest.mark.parametrize(
@@ -230,6 +230,6 @@ async def test_an_update_is_shown_before_it_is_made_and_tried_with_pinned_models
 )
 async def test_offline_no_engine_is_fetched(store: Store, method: str, path: str, body: object) -> None:
     store.services.settings.change_values({"network.offline": True})
-    refused = await store.call(method, path, body, fails=True)
-    assert refused["code"] == "offline"
-    assert "bundle" in refused["hint"]
+    refusal = await store.call(method, path, body, fails=True)
+    assert refusal["code"] == "offline"
+    assert "bundle" in refusal["hint"]

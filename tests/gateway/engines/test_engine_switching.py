@@ -28,13 +28,13 @@ async def test_a_program_of_ones_own_is_used_once_it_has_passed(
     own.write_bytes(b"")
     store.services.catalogue.recipes["fake"] = store.recipe("1.0")
     monkeypatch.setitem(VERSIONS, BUNDLED_VERSION, Behaviour(token="word", tokens=30))
-    refused = await store.done("/engines/fake/use", {"path": str(own)})
-    assert refused.error is not None
-    assert refused.error.code == "gibberish"
+    refused_job = await store.done("/engines/fake/use", {"path": str(own)})
+    assert refused_job.error is not None
+    assert refused_job.error.code == "gibberish"
     assert store.current() == "bundled"
     monkeypatch.setitem(VERSIONS, BUNDLED_VERSION, WELL)
-    used = await store.done("/engines/fake/use", {"path": str(own)})
-    assert (used.error, store.current()) == (None, "own")
+    use_job = await store.done("/engines/fake/use", {"path": str(own)})
+    assert (use_job.error, store.current()) == (None, "own")
     assert (await store.versions())["own"].path == str(own)
     await store.answer()
     assert (await store.call("DELETE", "/engines/fake/versions/own", fails=True))["code"] == "not_ours"
@@ -69,8 +69,8 @@ async def test_a_program_on_path_is_listed_and_used_by_its_name_once_it_has_pass
     assert store.current() == "bundled"
     assert (await store.done("/engines/fake/test", {"version": "fake-engine"})).error is None
     assert (await store.call("DELETE", "/engines/fake/versions/fake-engine", fails=True))["code"] == "not_ours"
-    used = await store.done("/engines/fake/use", {"version": "fake-engine"})
-    assert (used.error, store.current()) == (None, "own")
+    use_job = await store.done("/engines/fake/use", {"version": "fake-engine"})
+    assert (use_job.error, store.current()) == (None, "own")
     version = (await store.versions())["own"]
     assert (version.path, version.proof is not None) == (str(program), True)
     assert "fake-engine" not in await store.versions(), "it is listed once"
@@ -109,8 +109,8 @@ def running(mark: str) -> list[int]:
 async def test_an_engine_that_takes_no_own_program_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     about = msgspec.structs.replace(store.adapter.descriptor, program="")
     monkeypatch.setattr(store.adapter, "descriptor", about)
-    refused = await store.call("POST", "/engines/fake/use", {"path": sys.executable}, fails=True)
-    assert (refused["code"], "Fake engine cannot be used as a program" in refused["sentence"]) == (
+    refusal = await store.call("POST", "/engines/fake/use", {"path": sys.executable}, fails=True)
+    assert (refusal["code"], "Fake engine cannot be used as a program" in refusal["sentence"]) == (
         "no_own_program",
         True,
     )
@@ -119,8 +119,8 @@ async def test_an_engine_that_takes_no_own_program_says_so(store: Store, monkeyp
 async def test_an_engine_that_is_not_here_is_said_not_to_be_installed(store: Store) -> None:
     store.adapter.came_along = False
     for path in ("use", "test"):
-        refused = await store.call("POST", f"/engines/fake/{path}", {}, fails=True)
-        assert (refused["code"], refused["hint"]) == ("not_installed", "Install it.")
+        refusal = await store.call("POST", f"/engines/fake/{path}", {}, fails=True)
+        assert (refusal["code"], refusal["hint"]) == ("not_installed", "Install it.")
 
 
 async def test_what_a_failed_install_left_is_marked_and_a_version_that_failed_is_tested_before_it_is_used(
@@ -130,22 +130,22 @@ async def test_what_a_failed_install_left_is_marked_and_a_version_that_failed_is
     await store.install("2.2")
     assert "nonsense" in (await store.stock()).offers[0].problem
     monkeypatch.setitem(VERSIONS, "1.0", Behaviour(token="word", tokens=30))
-    tested = await store.done("/engines/fake/test", {})
-    assert tested.error is not None
-    assert (tested.error.code, [proof.code for proof in tested.proofs]) == ("gibberish", ["gibberish"])
+    test_job = await store.done("/engines/fake/test", {})
+    assert test_job.error is not None
+    assert (test_job.error.code, [proof.code for proof in test_job.proofs]) == ("gibberish", ["gibberish"])
     assert store.current() == "bundled"
-    refused = await store.done("/engines/fake/use", {"version": "1.0"})
-    assert refused.error is not None
-    assert (refused.error.code, "--force" in refused.error.hint) == ("gibberish", True)
+    refused_job = await store.done("/engines/fake/use", {"version": "1.0"})
+    assert refused_job.error is not None
+    assert (refused_job.error.code, "--force" in refused_job.error.hint) == ("gibberish", True)
     assert store.current() == "bundled"
     await store.call("POST", "/engines/fake/use", {"version": "1.0-cpu", "force": True})
-    forced = (await store.versions())["1.0-cpu"]
-    assert (forced.is_current, "nonsense" in forced.problem) == (True, True)
+    forced_version = (await store.versions())["1.0-cpu"]
+    assert (forced_version.is_current, "nonsense" in forced_version.problem) == (True, True)
     await store.call("POST", "/engines/fake/use", {"version": "bundled"})
     assert (await store.call("POST", "/engines/fake/rollback", fails=True))["code"] == "previous_failed"
     monkeypatch.setitem(VERSIONS, "1.0", WELL)
-    used = await store.done("/engines/fake/use", {"version": "1.0-cpu"})
-    assert (used.error, store.current()) == (None, "1.0-cpu")
+    use_job = await store.done("/engines/fake/use", {"version": "1.0-cpu"})
+    assert (use_job.error, store.current()) == (None, "1.0-cpu")
     assert (await store.versions())["1.0-cpu"].problem == ""
 
 
@@ -153,12 +153,12 @@ async def test_versions_are_named_by_their_numbers_too(store: Store) -> None:
     await store.install("1.0")
     store.services.catalogue.recipes["fake"] = store.recipe(BUNDLED_VERSION)
     await store.done("/engines/fake/install", {})
-    refused = await store.call("POST", "/engines/fake/use", {"version": BUNDLED_VERSION}, fails=True)
-    assert (refused["code"], "0.5-cpu and bundled" in refused["sentence"]) == ("ambiguous_version", True), refused
+    refusal = await store.call("POST", "/engines/fake/use", {"version": BUNDLED_VERSION}, fails=True)
+    assert (refusal["code"], "0.5-cpu and bundled" in refusal["sentence"]) == ("ambiguous_version", True), refusal
     await store.call("POST", "/engines/fake/use", {"version": "bundled"})
     await store.call("DELETE", "/engines/fake/versions/0.5-cpu")
-    refused = await store.call("DELETE", f"/engines/fake/versions/{BUNDLED_VERSION}", fails=True)
-    assert refused["code"] == "not_ours"
+    refusal = await store.call("DELETE", f"/engines/fake/versions/{BUNDLED_VERSION}", fails=True)
+    assert refusal["code"] == "not_ours"
     await store.call("DELETE", "/engines/fake/versions/1.0")
     assert list(await store.versions()) == ["bundled"]
 
@@ -169,9 +169,9 @@ async def test_an_update_that_is_here_already_is_tested_and_used(store: Store) -
     await store.call("POST", "/engines/fake/use", {"version": "bundled"})
     offer = await store.call("GET", "/engines/fake/update")
     assert (offer["to"], offer["is_here"], offer["download_bytes"]) == ("1.0", True, 0)
-    done = await store.done("/engines/fake/update", {})
-    assert (done.error, done.version, store.current()) == (None, "1.0-cpu", "1.0-cpu")
-    assert [proof.model for proof in done.proofs] == ["the Guide"]
+    update_job = await store.done("/engines/fake/update", {})
+    assert (update_job.error, update_job.version, store.current()) == (None, "1.0-cpu", "1.0-cpu")
+    assert [proof.model for proof in update_job.proofs] == ["the Guide"]
 
 
 async def test_a_test_marks_a_version_that_broke(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,8 +54,8 @@ def test_another_version_is_read_anew(tmp_path: Path, readings: Readings, monkey
 
 def test_what_cannot_be_kept_or_read_back_is_read_again(tmp_path: Path, readings: Readings) -> None:
     make_reader(tmp_path).read_all()
-    (kept,) = (tmp_path / "engines").rglob("*support.json")
-    kept.write_text("{nothing")
+    (kept_file,) = (tmp_path / "engines").rglob("*support.json")
+    kept_file.write_text("{nothing")
     assert make_reader(tmp_path).read_all()["llama.cpp"].gguf == {"llama"}
     assert len(readings.versions) == 2
 

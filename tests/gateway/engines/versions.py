@@ -116,10 +116,10 @@ class Store:
     async def done(self, path: str, body: object) -> EngineJob:
         """Begin a job and wait for its end, as the events tell it."""
         with self.services.events.subscribe() as events:
-            begun = msgspec.convert(await self.call("POST", path, body), EngineJob)
+            first_job = msgspec.convert(await self.call("POST", path, body), EngineJob)
             async for event in events:
                 job = getattr(event, "job", None)
-                if job is not None and job.id == begun.id and job.is_done:
+                if job is not None and job.id == first_job.id and job.is_done:
                     return msgspec.convert(msgspec.to_builtins(job), EngineJob)
         raise AssertionError("the gateway ended")
 

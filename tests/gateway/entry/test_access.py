@@ -169,8 +169,8 @@ async def test_an_answer_ends_with_its_key_and_says_so(gateway: Gateway, service
 
 
 async def test_an_answer_ends_when_its_key_expires(gateway: Gateway, services: Services) -> None:
-    lasting = services.keys.make_key(NewKey(name="short", expires_at=time.time() + 2.0)).key
-    reply = await open_stream(gateway, lasting)
+    lasting_key = services.keys.make_key(NewKey(name="short", expires_at=time.time() + 2.0)).key
+    reply = await open_stream(gateway, lasting_key)
     assert b"error" in await rest_of(reply)
 
 
@@ -220,8 +220,13 @@ async def test_wrong_keys_are_slowed_down_and_a_right_one_is_not(gateway: Gatewa
 
 async def test_hosts_are_addresses_own_names_and_no_others(gateway: Gateway, key: str) -> None:
     url = f"{gateway.url}/v1/models"
-    for host, expected in (("192.168.7.7:11434", 200), ("[fe80::1]", 200), ("evil.example", 403), ("1.2.3.4.x", 403)):
-        assert await status(gateway, url, Host=host, **bearer(key)) == expected, host
+    for host, expected_status in (
+        ("192.168.7.7:11434", 200),
+        ("[fe80::1]", 200),
+        ("evil.example", 403),
+        ("1.2.3.4.x", 403),
+    ):
+        assert await status(gateway, url, Host=host, **bearer(key)) == expected_status, host
 
 
 async def test_a_page_may_ask_before_it_shows_its_key(gateway: Gateway) -> None:
@@ -274,10 +279,10 @@ def test_one_address_of_a_card_comes_with_this_computers_own(unused_port: int) -
     endpoint = bind(address, unused_port)
     try:
         assert endpoint.url == f"http://127.0.0.1:{unused_port}"
-        assert [made.getsockname()[0] for made in endpoint.sockets] == [address, "127.0.0.1"]
+        assert [bound_socket.getsockname()[0] for bound_socket in endpoint.sockets] == [address, "127.0.0.1"]
     finally:
-        for made in endpoint.sockets:
-            made.close()
+        for bound_socket in endpoint.sockets:
+            bound_socket.close()
 
 
 class TestOnThisComputer:
@@ -293,8 +298,8 @@ class TestOnThisComputer:
             assert await status(gateway, f"{gateway.url}/metrics", **headers) == 200
 
     async def test_own_routes_take_the_token_or_a_managing_key(self, gateway: Gateway, key: str, manage: str) -> None:
-        for given, expected in (("token", 200), (manage, 200), (key, 403), ("wrong", 401), ("", 401)):
-            assert await status(gateway, f"{gateway.url}{PREFIX}/status", **bearer(given)) == expected
+        for given_key, expected_status in (("token", 200), (manage, 200), (key, 403), ("wrong", 401), ("", 401)):
+            assert await status(gateway, f"{gateway.url}{PREFIX}/status", **bearer(given_key)) == expected_status
 
     async def test_a_request_through_a_proxy_or_tunnel_needs_a_key(self, gateway: Gateway, key: str) -> None:
         url = f"{gateway.url}/v1/models"

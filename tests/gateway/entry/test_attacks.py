@@ -161,9 +161,9 @@ async def test_header_injection_into_the_engines_request(gateway: Gateway) -> No
         f"{gateway.url}/v1/chat/completions", json={"model": "guide"}, headers=headers
     ) as reply:
         assert reply.status == 200
-    seen = gateway.upstream.headers[-1]
-    assert seen["Authorization"] == f"Bearer {gateway.upstream.key}"
-    assert not {"cookie", "x-api-key", "origin"} & {name.lower() for name in seen}
+    seen_headers = gateway.upstream.headers[-1]
+    assert seen_headers["Authorization"] == f"Bearer {gateway.upstream.key}"
+    assert not {"cookie", "x-api-key", "origin"} & {name.lower() for name in seen_headers}
 
 
 async def test_huge_headers_and_too_many(gateway: Gateway) -> None:
@@ -234,10 +234,10 @@ IMAGE: dict[str, Any] = {"type": "image_url", "image_url": {"url": "data:image/p
 
 async def test_server_side_request_forgery_by_image_addresses(gateway: Gateway) -> None:
     """llama.cpp would fetch them: nothing may reach it."""
-    called = asyncio.Event()
+    call_event = asyncio.Event()
 
     async def listen(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        called.set()
+        call_event.set()
         writer.close()
 
     async with await asyncio.start_server(listen, "127.0.0.1", 0) as bait:
@@ -251,7 +251,7 @@ async def test_server_side_request_forgery_by_image_addresses(gateway: Gateway) 
         ):
             status, answer = await gateway.chat(messages=[{"role": "user", "content": [IMAGE, part]}])
             assert (status, answer["error"]["code"]) == (400, "remote_media"), part
-        assert not called.is_set()
+        assert not call_event.is_set()
     assert gateway.upstream.bodies == []
     assert (await gateway.chat(messages=[{"role": "user", "content": [IMAGE]}]))[0] == 200
 
@@ -285,8 +285,8 @@ def test_a_request_without_media_is_searched_but_not_decoded(prompt: str) -> Non
 
 async def test_slow_headers_hold_nobody_else_up(gateway: Gateway) -> None:
     """Slowloris: connections that never finish their head."""
-    held = [await asyncio.open_connection("127.0.0.1", gateway.port) for _ in range(200)]
-    for _, writer in held:
+    held_connections = [await asyncio.open_connection("127.0.0.1", gateway.port) for _ in range(200)]
+    for _, writer in held_connections:
         writer.write(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX: ")
 
     async def answers_all_the_same() -> bool:
@@ -294,7 +294,7 @@ async def test_slow_headers_hold_nobody_else_up(gateway: Gateway) -> None:
             return reply.status == 200
 
     await until(answers_all_the_same, within_s=PATIENCE_S)
-    for _, writer in held:
+    for _, writer in held_connections:
         writer.close()
 
 

@@ -52,10 +52,10 @@ def pack_bomb(encoding: str) -> bytes:
 async def test_a_compressed_bomb(gateway: Gateway, path: str, encoding: str) -> None:
     """64 MiB of blanks are 64 KiB on the wire; the limit is 1 MiB. CVE-2024-12886 filled Ollama's memory so."""
     process = psutil.Process()
-    packed = pack_bomb(encoding)
+    packed_bomb = pack_bomb(encoding)
     before = process.memory_info().rss
     headers = {"Content-Encoding": encoding, "Content-Type": "application/json"}
-    async with gateway.http.post(gateway.url + path, data=packed, headers=headers) as reply:
+    async with gateway.http.post(gateway.url + path, data=packed_bomb, headers=headers) as reply:
         assert reply.status == 413
     assert process.memory_info().rss - before < 24 * MIB
     assert gateway.upstream.bodies == []
@@ -182,8 +182,8 @@ async def test_prompts_in_logs_by_way_of_an_engines_error(
     async with gateway.http.post(gateway.url + path, json=document) as reply:
         assert PROMPT.encode() in await reply.read()
     for log_record in caplog.records:
-        written = JsonLines().format(log_record) + PlainText().format(log_record)
-        assert "treasure" not in written, written
+        written_lines = JsonLines().format(log_record) + PlainText().format(log_record)
+        assert "treasure" not in written_lines, written_lines
     caplog.clear()
 
 
@@ -191,9 +191,9 @@ def test_a_withheld_sentence_says_where_its_words_are(tmp_path: Path) -> None:
     root = logging.getLogger()
     before, root.handlers = list(root.handlers), []
     try:
-        written = open_journal(tmp_path / "gateway.jsonl")
+        journal = open_journal(tmp_path / "gateway.jsonl")
         logging.getLogger("app.x").error(PROMPT, extra={"code": "engine_error"})
-        written.close()
+        journal.close()
     finally:
         root.handlers = before
     (line,) = (tmp_path / "gateway.jsonl").read_text(encoding="utf-8").splitlines()

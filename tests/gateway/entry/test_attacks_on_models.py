@@ -181,16 +181,16 @@ async def test_event_streams_of_a_foreign_page(gateway: Gateway) -> None:
 def test_keys_guessed_by_the_time_a_refusal_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every key is compared whole and in constant time, whether an earlier one was right or not."""
     keys = KeyStore(tmp_path / "keys.json")
-    made = [keys.make_key(NewKey(name=f"key {number}")).key for number in range(5)]
-    compared: list[tuple[object, object]] = []
+    made_keys = [keys.make_key(NewKey(name=f"key {number}")).key for number in range(5)]
+    compared_pairs: list[tuple[object, object]] = []
     real = keys.find_key.__globals__["secrets"].compare_digest
 
     def counted(digest: str, other: str) -> bool:
-        compared.append((len(digest), len(other)))
+        compared_pairs.append((len(digest), len(other)))
         return bool(real(digest, other))
 
     monkeypatch.setattr("app.gateway.entry.keys.secrets.compare_digest", counted)
-    for secret in (*made, "rh-" + "x" * 43, "", "x"):
-        compared.clear()
+    for secret in (*made_keys, "rh-" + "x" * 43, "", "x"):
+        compared_pairs.clear()
         keys.find_key(secret)
-        assert compared == [(64, 64)] * 5, secret
+        assert compared_pairs == [(64, 64)] * 5, secret

@@ -152,9 +152,9 @@ async def test_a_preflight_allows_what_openais_sdk_sends(gateway: Gateway) -> No
         assert reply.status == 204
         assert reply.headers["Access-Control-Allow-Origin"] == "app://obsidian.md"
         assert reply.headers["Access-Control-Allow-Private-Network"] == "true"
-        allowed = {name.strip().lower() for name in reply.headers["Access-Control-Allow-Headers"].split(",")}
-    assert {"authorization", "content-type", "x-stainless-os", "x-stainless-retry-count"} <= allowed
-    assert not {"x-other", "*"} & allowed
+        allowed_headers = {name.strip().lower() for name in reply.headers["Access-Control-Allow-Headers"].split(",")}
+    assert {"authorization", "content-type", "x-stainless-os", "x-stainless-retry-count"} <= allowed_headers
+    assert not {"x-other", "*"} & allowed_headers
 
 
 async def test_a_foreign_preflight_is_refused(gateway: Gateway) -> None:

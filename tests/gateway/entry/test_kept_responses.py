@@ -37,9 +37,9 @@ async def test_another_key_finds_nothing(gateway: Gateway, keys: tuple[str, str]
     for method, place in (("GET", path), ("GET", f"{path}/input_items"), ("DELETE", path), ("POST", f"{path}/cancel")):
         assert (await call(gateway, theirs, method, place))[0] == 404
     follow = {"model": "guide", "input": "And?", "previous_response_id": response["id"]}
-    status, refused = await call(gateway, theirs, "POST", "", follow)
-    assert (status, refused["error"]["code"]) == (400, "previous_response_not_found")
-    status, refused = await call(
+    status, refusal = await call(gateway, theirs, "POST", "", follow)
+    assert (status, refusal["error"]["code"]) == (400, "previous_response_not_found")
+    status, refusal = await call(
         gateway, theirs, "POST", "", {"model": "guide", "input": [{"type": "item_reference", "id": item}]}
     )
     assert status == 400

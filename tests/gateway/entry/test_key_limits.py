@@ -68,18 +68,18 @@ def test_a_window_forgets_what_is_older_than_it_and_says_when() -> None:
 
 def test_never_is_more_let_through_in_any_minute_than_the_limit() -> None:
     clock = Clock()
-    use, admitted, waits = KeyUse(KeyLimits(requests_per_minute=5), clock), [], []
+    use, admitted_at, waits = KeyUse(KeyLimits(requests_per_minute=5), clock), [], []
     for _ in range(400):
         clock.now += 0.7
         try:
             with use:
-                admitted.append(clock.now)
+                admitted_at.append(clock.now)
         except RateLimitExceeded as error:
             waits.append(int(error.retry_after))
-    assert len(admitted) > 15
+    assert len(admitted_at) > 15
     assert min(waits) > 0
     assert max(waits) <= 60  # SDKs wait no longer
-    assert all(last - first > 59.7 for first, last in zip(admitted, admitted[5:], strict=False))
+    assert all(last - first > 59.7 for first, last in zip(admitted_at, admitted_at[5:], strict=False))
 
 
 def test_waiting_as_long_as_said_is_enough() -> None:
@@ -119,18 +119,18 @@ def test_openai_writes_durations_as_go_does(reset_s: float, text: str) -> None:
 def test_limits_are_kept_changed_and_lifted(tmp_path: Path) -> None:
     file, clock = tmp_path / "keys.json", Clock()
     keys = KeyStore(file, clock)
-    made = keys.make_key(NewKey(name="ci", limits=KeyLimits(tokens_per_day=5, models=["guide"])))
-    use = keys.use_of(made.id)
+    new_key = keys.make_key(NewKey(name="ci", limits=KeyLimits(tokens_per_day=5, models=["guide"])))
+    use = keys.use_of(new_key.id)
     assert use is not None
     with use:
         pass
     assert keys.limit_key("ci", KeyLimits(requests_per_minute=1)).limits == KeyLimits(requests_per_minute=1)
-    (listed,) = KeyStore(file, clock).list_keys()
-    assert listed.limits == KeyLimits(requests_per_minute=1)
+    (listed_key,) = KeyStore(file, clock).list_keys()
+    assert listed_key.limits == KeyLimits(requests_per_minute=1)
     with pytest.raises(RateLimitExceeded), use:  # the earlier request counts
         pass
     keys.limit_key("ci", NO_LIMITS)
-    key = keys.find_key(made.key)
+    key = keys.find_key(new_key.key)
     assert key is not None
     assert key.limits is None
     with pytest.raises(NotFound):
@@ -178,11 +178,11 @@ def test_a_key_that_is_held_back_says_why_and_for_how_long() -> None:
 def test_a_day_goes_on_after_a_restart(tmp_path: Path) -> None:
     clock = Clock()
     keys = KeyStore(tmp_path / "keys.json", clock)
-    made = keys.make_key(NewKey(name="ci", limits=KeyLimits(tokens_per_day=100)))
+    new_key = keys.make_key(NewKey(name="ci", limits=KeyLimits(tokens_per_day=100)))
     again = KeyStore(tmp_path / "keys.json", clock)
-    hours = [(made.id, 20, 60), ("of a key that was revoked", 10, 1000), (made.id, 2, 30), (made.id, -1, 10)]
+    hours = [(new_key.id, 20, 60), ("of a key that was revoked", 10, 1000), (new_key.id, 2, 30), (new_key.id, -1, 10)]
     again.resume_uses(KeyTokens(key_id=key, at=clock.now - 3600 * ago, tokens=count) for key, ago, count in hours)
-    use = again.use_of(made.id)
+    use = again.use_of(new_key.id)
     assert use is not None
     with pytest.raises(RateLimitExceeded, match="100 were used"), use:  # a clock that was set back loses nothing
         pass
@@ -196,26 +196,26 @@ def test_a_day_goes_on_after_a_restart(tmp_path: Path) -> None:
 def test_a_renamed_key_stays_what_it_is(tmp_path: Path) -> None:
     file, clock = tmp_path / "keys.json", Clock()
     keys = KeyStore(file, clock)
-    made = keys.make_key(NewKey(name="ci", limits=KeyLimits(tokens_per_day=5)))
+    new_key = keys.make_key(NewKey(name="ci", limits=KeyLimits(tokens_per_day=5)))
     keys.make_key(NewKey(name="other"))
-    use = keys.use_of(made.id)
+    use = keys.use_of(new_key.id)
     assert use is not None
     use.note_tokens(5)
     with pytest.raises(Conflict):
         keys.rename_key("ci", "other")
     assert keys.rename_key("ci", "ci").name == "ci"
-    renamed = keys.rename_key("ci", "build")
-    assert (renamed.name, renamed.id, renamed.limits) == ("build", made.id, KeyLimits(tokens_per_day=5))
-    assert renamed.usage is not None
-    assert renamed.usage.limit_reached is LimitName.TOKENS_PER_DAY
-    assert keys.seconds_left(made.id) > 0
+    renamed_key = keys.rename_key("ci", "build")
+    assert (renamed_key.name, renamed_key.id, renamed_key.limits) == ("build", new_key.id, KeyLimits(tokens_per_day=5))
+    assert renamed_key.usage is not None
+    assert renamed_key.usage.limit_reached is LimitName.TOKENS_PER_DAY
+    assert keys.seconds_left(new_key.id) > 0
     for name in ("ci", "nothing"):
         with pytest.raises(NotFound):
             keys.rename_key(name, "new")
-    shown = KeyStore(file, clock).find_key(made.key)
-    assert shown is not None
-    assert (shown.name, shown.id) == ("build", made.id)
-    assert keys.make_key(NewKey(name="ci")).id != made.id
+    shown_key = KeyStore(file, clock).find_key(new_key.key)
+    assert shown_key is not None
+    assert (shown_key.name, shown_key.id) == ("build", new_key.id)
+    assert keys.make_key(NewKey(name="ci")).id != new_key.id
 
 
 def test_a_new_key_takes_over_nothing_of_a_revoked_one(tmp_path: Path) -> None:
@@ -225,14 +225,18 @@ def test_a_new_key_takes_over_nothing_of_a_revoked_one(tmp_path: Path) -> None:
     assert use is not None
     use.note_tokens(5)
     keys.revoke_key("ci")
-    restored = keys.restore_key("ci")
-    assert (restored.id, restored.limits, restored.usage) == (first.id, KeyLimits(tokens_per_day=5), use.usage())
+    restored_key = keys.restore_key("ci")
+    assert (restored_key.id, restored_key.limits, restored_key.usage) == (
+        first.id,
+        KeyLimits(tokens_per_day=5),
+        use.usage(),
+    )
     keys.revoke_key("ci")
     second = keys.make_key(NewKey(name="ci", limits=KeyLimits(tokens_per_day=5)))
     assert second.id != first.id
-    (listed,) = keys.list_keys()
-    assert listed.usage is not None
-    assert (listed.usage.tokens_last_day, listed.usage.limit_reached) == (0, None)
+    (listed_key,) = keys.list_keys()
+    assert listed_key.usage is not None
+    assert (listed_key.usage.tokens_last_day, listed_key.usage.limit_reached) == (0, None)
 
 
 @pytest.mark.parametrize("limits", [{"requests_per_minute": 0}, {"tokens_per_day": -1}, {"models": [""]}, {"rpm": 3}])
@@ -340,9 +344,9 @@ async def test_a_key_sees_and_asks_only_its_models(gateway: Gateway) -> None:
 
 async def test_a_key_without_limits_after_one_with_them_has_none(gateway: Gateway) -> None:
     gateway.upstream.play = streams(event("a"), DONE)
-    limited = make_key(gateway.services, KeyLimits(models=["other"], requests_per_minute=1))
+    limited_key = make_key(gateway.services, KeyLimits(models=["other"], requests_per_minute=1))
     free = gateway.services.keys.make_key(NewKey(name="free")).key
-    assert [(await chat(gateway, key))[0] for key in (limited, free, limited, free)] == [404, 200, 429, 200]
+    assert [(await chat(gateway, key))[0] for key in (limited_key, free, limited_key, free)] == [404, 200, 429, 200]
 
 
 async def test_usage_of_keys_by_day_and_over_a_restart(
@@ -360,10 +364,10 @@ async def test_usage_of_keys_by_day_and_over_a_restart(
             assert reply.status == 200, await reply.text()
             return msgspec.json.decode(await reply.read(), type=kind)
 
-    limited, other = sorted(await read("/usage/keys", list[KeyDay]), key=lambda row: -row.requests)
-    assert (limited.key, limited.requests, limited.failed, limited.held_back) == ("ci", 3, 0, 1)
-    assert (limited.prompt_tokens, limited.completion_tokens, limited.is_revoked) == (60, 24, False)
-    assert (other.key, other.requests, other.day) == ("admin", 1, limited.day)
+    limited_day, other = sorted(await read("/usage/keys", list[KeyDay]), key=lambda row: -row.requests)
+    assert (limited_day.key, limited_day.requests, limited_day.failed, limited_day.held_back) == ("ci", 3, 0, 1)
+    assert (limited_day.prompt_tokens, limited_day.completion_tokens, limited_day.is_revoked) == (60, 24, False)
+    assert (other.key, other.requests, other.day) == ("admin", 1, limited_day.day)
     await read("/keys/ci/rename", KeyInfo, "POST", {"name": "build"})
     assert {row.key for row in await read("/usage/keys?days=1", list[KeyDay])} == {"build", "admin"}
 

@@ -53,50 +53,50 @@ def test_a_key_is_random_and_opens_what_it_says(keys: KeyStore) -> None:
 
 
 def test_the_file_holds_hashes_only_and_is_its_owners(keys: KeyStore, file: Path) -> None:
-    made = keys.make_key(NewKey(name="one"))
-    written = file.read_text("utf-8")
-    assert made.key not in written
-    assert made.key.removeprefix("rh-") not in written
-    assert hashlib.sha256(made.key.encode()).hexdigest() in written
+    new_key = keys.make_key(NewKey(name="one"))
+    written_text = file.read_text("utf-8")
+    assert new_key.key not in written_text
+    assert new_key.key.removeprefix("rh-") not in written_text
+    assert hashlib.sha256(new_key.key.encode()).hexdigest() in written_text
     if sys.platform != "win32":
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_what_is_told_about_a_key_does_not_hold_it(keys: KeyStore) -> None:
-    made = keys.make_key(NewKey(name="one"))
-    assert made.key.encode() not in msgspec.json.encode(keys.list_keys())
-    assert not hasattr(keys.find_key(made.key), "key")
+    new_key = keys.make_key(NewKey(name="one"))
+    assert new_key.key.encode() not in msgspec.json.encode(keys.list_keys())
+    assert not hasattr(keys.find_key(new_key.key), "key")
 
 
 def test_keys_are_there_after_a_restart_with_their_last_use(keys: KeyStore, file: Path, clock: Clock) -> None:
-    made = keys.make_key(NewKey(name="one"))
+    new_key = keys.make_key(NewKey(name="one"))
     clock.now += 5
-    assert keys.find_key(made.key)
+    assert keys.find_key(new_key.key)
     keys.close()
     again = KeyStore(file, clock)
     assert [(key.name, key.last_used_at) for key in again.list_keys()] == [("one", clock.now)]
-    assert again.find_key(made.key)
+    assert again.find_key(new_key.key)
 
 
 def test_uses_reach_the_disk_once_a_minute_not_on_every_request(keys: KeyStore, file: Path, clock: Clock) -> None:
-    made = keys.make_key(NewKey(name="one"))
+    new_key = keys.make_key(NewKey(name="one"))
     before = file.read_bytes()
     for _ in range(50):
         clock.now += 1
-        keys.find_key(made.key)
+        keys.find_key(new_key.key)
     assert file.read_bytes() == before
     clock.now += 20
-    keys.find_key(made.key)
+    keys.find_key(new_key.key)
     assert json.loads(file.read_bytes())["keys"][0]["last_used_at"] == clock.now
 
 
 def test_a_revoked_key_opens_nothing_and_can_be_brought_back(keys: KeyStore, file: Path, clock: Clock) -> None:
-    made = keys.make_key(NewKey(name="one"))
+    new_key = keys.make_key(NewKey(name="one"))
     keys.revoke_key("one")
-    assert keys.find_key(made.key) is None
-    assert KeyStore(file, clock).find_key(made.key) is None
+    assert keys.find_key(new_key.key) is None
+    assert KeyStore(file, clock).find_key(new_key.key) is None
     assert keys.restore_key("one").name == "one"
-    assert keys.find_key(made.key)
+    assert keys.find_key(new_key.key)
     with pytest.raises(Conflict):
         keys.restore_key("one")
 
@@ -111,10 +111,10 @@ def test_what_was_revoked_before_a_restart_stays_revoked(keys: KeyStore, file: P
 
 
 def test_an_expired_key_opens_nothing_and_does_not_count(keys: KeyStore, clock: Clock) -> None:
-    made = keys.make_key(NewKey(name="one", expires_at=clock.now + 10))
-    assert (bool(keys.find_key(made.key)), len(keys)) == (True, 1)
+    new_key = keys.make_key(NewKey(name="one", expires_at=clock.now + 10))
+    assert (bool(keys.find_key(new_key.key)), len(keys)) == (True, 1)
     clock.now += 10
-    assert (keys.find_key(made.key), len(keys)) == (None, 0)
+    assert (keys.find_key(new_key.key), len(keys)) == (None, 0)
     assert [key.name for key in keys.list_keys()] == ["one"]
     with pytest.raises(BadRequest):
         keys.make_key(NewKey(name="two", expires_at=clock.now))
@@ -147,7 +147,7 @@ def test_a_damaged_file_closes_the_endpoint_instead_of_opening_it(file: Path, co
 
 
 def test_a_key_that_could_not_be_saved_is_none(keys: KeyStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = keys.make_key(NewKey(name="one"))
+    new_key = keys.make_key(NewKey(name="one"))
 
     def full(_path: Path, _content: bytes) -> None:
         raise OSError(28, "No space left on device")
@@ -158,15 +158,15 @@ def test_a_key_that_could_not_be_saved_is_none(keys: KeyStore, monkeypatch: pyte
     with pytest.raises(StorageFault):
         keys.revoke_key("one")
     assert [key.name for key in keys.list_keys()] == ["one"]
-    assert keys.find_key(made.key)
+    assert keys.find_key(new_key.key)
 
 
 @given(secret=st.text(max_size=80))
 def test_nothing_else_is_a_key(tmp_path_factory: pytest.TempPathFactory, secret: str) -> None:
     keys = KeyStore(tmp_path_factory.mktemp("keys") / "keys.json")
-    made = keys.make_key(NewKey(name="one"))
+    new_key = keys.make_key(NewKey(name="one"))
     assert keys.find_key(secret) is None
-    assert (keys.find_key(made.key + secret) is None) == bool(secret)
+    assert (keys.find_key(new_key.key + secret) is None) == bool(secret)
 
 
 def test_wrong_keys_make_a_peer_wait_and_only_that_one() -> None:

@@ -38,18 +38,18 @@ def started(home: Path, **extra: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_unauthenticated_exposure_to_the_network_is_refused_at_the_start(tmp_path: Path, unused_port: int) -> None:
-    done = started(tmp_path, ROUNDHOUSE_GATEWAY_HOST=ANYWHERE, ROUNDHOUSE_GATEWAY_PORT=str(unused_port))
-    assert done.returncode == EXIT_NO_KEY
-    assert "roundhouse keys new" in done.stderr
-    assert "Traceback" not in done.stderr
+    process = started(tmp_path, ROUNDHOUSE_GATEWAY_HOST=ANYWHERE, ROUNDHOUSE_GATEWAY_PORT=str(unused_port))
+    assert process.returncode == EXIT_NO_KEY
+    assert "roundhouse keys new" in process.stderr
+    assert "Traceback" not in process.stderr
 
 
 def test_a_damaged_file_of_keys_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "keys.json").write_text("{")
-    done = started(tmp_path)
-    assert done.returncode == 1
-    assert "keys.json" in done.stderr
+    process = started(tmp_path)
+    assert process.returncode == 1
+    assert "keys.json" in process.stderr
 
 
 @pytest.fixture
@@ -64,8 +64,8 @@ Command = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def keys_command() -> Command:
     def run(*arguments: str) -> tuple[int, str, str]:
-        done = CliRunner().invoke(cli.roundhouse, ["keys", *arguments])
-        return done.exit_code, done.stdout, done.stderr
+        result = CliRunner().invoke(cli.roundhouse, ["keys", *arguments])
+        return result.exit_code, result.stdout, result.stderr
 
     return run
 
@@ -78,12 +78,12 @@ def test_keys_are_made_listed_and_revoked_by_the_command_line(
         assert (code, out.startswith("rh-"), len(out.split())) == (0, True, 1)
         assert "cannot be shown again" in err
         code, out, _ = keys_command("new", "admin", "--scope", "manage", "--scope", "inference", "--json")
-        made = json.loads(out)["key"]
-        assert (code, made["scopes"], made["expires_at"]) == (0, ["inference", "manage"], None)
+        new_key = json.loads(out)["key"]
+        assert (code, new_key["scopes"], new_key["expires_at"]) == (0, ["inference", "manage"], None)
         code, listing, _ = keys_command()
         assert code == 0
         assert "my editor" in listing
-        assert made["key"] not in listing
+        assert new_key["key"] not in listing
         keys = json.loads(keys_command("list", "--json")[1])["keys"]
         assert [key["name"] for key in keys] == ["my editor", "admin"]
         assert keys[0]["expires_at"] == pytest.approx(time.time() + 30 * 86_400, abs=60)
@@ -135,9 +135,9 @@ async def test_the_first_key_can_be_made_although_the_settings_wait_for_one(
         status = second.get("/status", Status)
         assert (status.url, status.asks_for_keys) == (f"http://127.0.0.1:{unused_port}", True)
         async with aiohttp.ClientSession() as http:
-            for headers, expected in (({}, 401), ({"Authorization": f"Bearer {key.strip()}"}, 200)):
+            for headers, expected_status in (({}, 401), ({"Authorization": f"Bearer {key.strip()}"}, 200)):
                 async with http.get(f"{status.url}/v1/models", headers=headers) as reply:
-                    assert reply.status == expected
+                    assert reply.status == expected_status
         assert second.get("/keys", list[KeyInfo])[0].last_used_at
     finally:
         stop(second)
@@ -171,7 +171,7 @@ async def test_keys_are_in_no_argument_log_or_other_file(tmp_path: Path, home: P
 
 def nowhere_below(folder: Path, *secrets: str) -> list[Path]:
     """Check that no file holds a secret, and return which were looked at."""
-    written = contents_below(folder)
-    for file, content in written.items():
+    written_files = contents_below(folder)
+    for file, content in written_files.items():
         assert [secret for secret in secrets if secret.encode() in content] == [], file
-    return list(written)
+    return list(written_files)

@@ -24,10 +24,10 @@ STRANGER = 65_534
 def pair(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
     host = "127.0.0.1" if request.param == socket.AF_INET else "::1"
     try:
-        listening = socket.create_server((host, 0), family=request.param)
+        listener = socket.create_server((host, 0), family=request.param)
     except OSError:
         pytest.skip("this machine has no such address")
-    with listening, socket.create_connection(listening.getsockname()[:2]) as peer:
+    with listener, socket.create_connection(listener.getsockname()[:2]) as peer:
         yield peer
 
 

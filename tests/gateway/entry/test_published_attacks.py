@@ -180,9 +180,9 @@ async def test_a_redirect_of_an_endpoint_to_link_local(gateway: Gateway) -> None
 )
 def test_names_of_files_on_a_hub(path: str) -> None:
     """CVE-2026-119979: back-slashes, and names that Windows keeps for devices."""
-    with pytest.raises(BadRequest) as refused:
+    with pytest.raises(BadRequest) as error:
         resolve_address("https://huggingface.co", "org/model", "a" * 40, path)
-    assert refused.value.code == "bad_address"
+    assert error.value.code == "bad_address"
 
 
 @pytest.mark.parametrize("path", ["model.gguf", "Console.gguf", "a/nullable.gguf", "com10.gguf", "auxiliary/x.json"])
@@ -226,9 +226,9 @@ def test_templates_that_reach_for_python(trials: TemplateTrials, template: str, 
     source = ModelSource(name="model", path=Path("/nowhere"), format=ModelFormat.SAFETENSORS)
     options = LaunchOptions(task=task, chat_template=template)
     load = LoadRequest(engine="sglang", source=source, options=options)
-    with pytest.raises(EngineFailed, match="Python's own objects") as refused:
+    with pytest.raises(EngineFailed, match="Python's own objects") as error:
         check_template_of(trials, cast("FactsReader", None), load)  # no file is read: the template is given
-    assert refused.value.code == "bad_template"
+    assert error.value.code == "bad_template"
 
 
 @pytest.mark.parametrize(
@@ -305,8 +305,8 @@ def test_an_outdated_program_of_ones_own_runs_only_when_somebody_says_so(tmp_pat
     shelf.change_state("llama.cpp", lambda _before: VersionState(current=OWN, own=str(program)))
     is_allowed = False
     catalogue = EngineCatalogue({"llama.cpp": LLAMA_CPP}, shelf, lambda: is_allowed)
-    with pytest.raises(EngineFailed, match=r"llama\.cpp b9060 may have published security holes; b9061") as refused:
+    with pytest.raises(EngineFailed, match=r"llama\.cpp b9060 may have published security holes; b9061") as error:
         catalogue.find_installation("llama.cpp")
-    assert refused.value.code == "outdated"
+    assert error.value.code == "outdated"
     is_allowed = True
     assert catalogue.find_installation("llama.cpp").version == "b9060"

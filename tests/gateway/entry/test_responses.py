@@ -57,8 +57,8 @@ async def test_an_old_client_is_answered_to_the_end_of_its_connection(gateway: G
 
 
 async def test_an_old_client_that_asks_for_it_keeps_its_connection(gateway: Gateway) -> None:
-    kept = post("/v1/chat/completions", "Connection: keep-alive", version="1.0")
-    answers = await exchange(gateway, kept + post(version="1.0"))
+    kept_reply = post("/v1/chat/completions", "Connection: keep-alive", version="1.0")
+    answers = await exchange(gateway, kept_reply + post(version="1.0"))
     assert answers.count(b"HTTP/1.0 200 OK\r\n") == 2
     assert answers.count(b"Connection: keep-alive\r\n") == 1
 

@@ -196,8 +196,8 @@ async def test_going_offline_breaks_off_an_answer_from_another_computer(
             assert await reply.content.readany() == chunk("one")
             headers = {"Authorization": "Bearer token"}
             settings = f"{near.url}/roundhouse/v1/settings"
-            async with near.http.patch(settings, json={"network.offline": True}, headers=headers) as changed:
-                assert changed.status == 200
+            async with near.http.patch(settings, json={"network.offline": True}, headers=headers) as change_reply:
+                assert change_reply.status == 200
             assert b"error" in await reply.content.read()
         status, answer = await ask_near(near, "/v1/chat/completions", {"messages": ASKED}, stream=False)
     address_of.cache_clear()

@@ -230,16 +230,18 @@ async def test_an_ollama_is_asked_what_each_model_can(near: Gateway, far: Far) -
 
 async def test_what_a_person_says_goes_before_the_endpoint(near: Gateway, far: Far) -> None:
     server = Server(far, {"/v1/embeddings": EMBEDDED, "/v1/rerank": RANKED, "/v1/chat/completions": WHOLE})
-    stated = [Capability.EMBEDDING, Capability.RERANK]
-    body = AttachEndpoint(url=far.url, name="distant", key="sk-far", can=stated, context=32768)
+    stated_capabilities = [Capability.EMBEDDING, Capability.RERANK]
+    body = AttachEndpoint(url=far.url, name="distant", key="sk-far", can=stated_capabilities, context=32768)
     (model,) = await attach(near.services, body)
-    assert (model.capabilities, model.trained_context, model.chats) == (stated, 32768, False)
+    assert (model.capabilities, model.trained_context, model.chats) == (stated_capabilities, 32768, False)
     assert (await posted(near, "/v1/embeddings", input="x"))[0] == 200
     assert len(server.asked_for("/v1/embeddings")) == 1, "nobody asks where a person has said it"
     assert (await posted(near, "/v1/rerank", query="q", documents=["d"]))[0] == 200
     assert (await posted(near, "/v1/chat/completions", messages=ASKED))[0] == 400
     (again,) = await attach(near.services, AttachEndpoint(url=far.url, name="distant", key="sk-new"))
-    assert (again.capabilities, again.trained_context) == (stated, 32768), "attached with another key it stays said"
+    assert (again.capabilities, again.trained_context) == (stated_capabilities, 32768), (
+        "attached with another key it stays said"
+    )
 
 
 async def corrected(near: Gateway, **fields: object) -> tuple[int, Any]:
@@ -276,7 +278,7 @@ async def test_a_correction_needs_no_endpoint_and_asking_does(near: Gateway, far
 
 
 async def test_a_list_that_changed_is_read_again_when_the_endpoint_is_next_used(near: Gateway, far: Far) -> None:
-    watching = asyncio.create_task(watch_endpoints(near.services.library, near.services.events))
+    watch_task = asyncio.create_task(watch_endpoints(near.services.library, near.services.events))
     await until(lambda: (EngineChanged,) in {each.kinds for each in near.services.events._subscribers})
     server = Server(far, {"/v1/chat/completions": WHOLE})
     assert (await posted(near, "/v1/embeddings", input="x"))[0] == 400
@@ -286,8 +288,8 @@ async def test_a_list_that_changed_is_read_again_when_the_endpoint_is_next_used(
     library = near.services.library
     await until(lambda: library.find_model("distant").trained_context == 8192)
     assert (await posted(near, "/v1/embeddings", input="x"))[0] == 200, "what was asked before counts no more"
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
+    watch_task.cancel()
+    await asyncio.gather(watch_task, return_exceptions=True)
 
 
 async def test_one_that_is_listed_as_before_keeps_what_is_known(near: Gateway, far: Far) -> None:

@@ -20,15 +20,15 @@ HELD_UP_S = 0.3
 @pytest.fixture
 def client_streams(monkeypatch: pytest.MonkeyPatch) -> list[ClientStream]:
     """Return what is written to clients with, as it is made."""
-    made: list[ClientStream] = []
+    streams: list[ClientStream] = []
     begin = ClientStream.send_head
 
     async def open_(stream: ClientStream) -> None:
-        made.append(stream)
+        streams.append(stream)
         await begin(stream)
 
     monkeypatch.setattr(ClientStream, "send_head", open_)
-    return made
+    return streams
 
 
 class Flood:

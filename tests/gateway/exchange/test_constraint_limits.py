@@ -56,10 +56,10 @@ REFUSED = [
 
 @pytest.mark.parametrize(("fields", "sentence"), REFUSED, ids=range(len(REFUSED)))
 def test_what_takes_too_long_is_refused(fields: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(BadRequest, match=sentence) as caught:
+    with pytest.raises(BadRequest, match=sentence) as error:
         refuse_large_constraints(json.dumps(fields).encode())
-    assert caught.value.code == "constraint_too_large"
-    assert caught.value.hint
+    assert error.value.code == "constraint_too_large"
+    assert error.value.hint
 
 
 @pytest.mark.parametrize(

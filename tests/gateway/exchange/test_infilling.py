@@ -81,8 +81,8 @@ async def test_what_is_long_is_written_out(gateway: Gateway, around: dict[str, s
     engine = plays(gateway, Speller())
     assert (await post(gateway, **around, n_predict=3))[0] == 200
     path, body = engine.requests[-1]
-    written = spelt(REPOSITORY, "myproject\n", FILE, "filename\n", FIRST, *tokens)
-    assert (path, body) == ("/completion", {"model": "guide", "n_predict": 3, "prompt": written})
+    written_prompt = spelt(REPOSITORY, "myproject\n", FILE, "filename\n", FIRST, *tokens)
+    assert (path, body) == ("/completion", {"model": "guide", "n_predict": 3, "prompt": written_prompt})
 
 
 async def test_other_files_come_first_and_marks_are_asked_for_once(gateway: Gateway) -> None:
@@ -91,13 +91,13 @@ async def test_other_files_come_first_and_marks_are_asked_for_once(gateway: Gate
     for _ in range(2):
         await post(gateway, input_prefix="p", input_suffix="s", input_extra=extra)
     snippet = "\n\n--- snippet ---\n\n"
-    written = spelt(snippet, "one", snippet, "two", FIRST, BEFORE, "p", AFTER, "s", GAP)
-    assert engine.requests[-1][1]["prompt"] == written
+    written_prompt = spelt(snippet, "one", snippet, "two", FIRST, BEFORE, "p", AFTER, "s", GAP)
+    assert engine.requests[-1][1]["prompt"] == written_prompt
     assert [path for path, _ in engine.requests].count("/infill") == 1
-    named = plays(gateway, Speller())
+    named_plays = plays(gateway, Speller())
     await post(gateway, input_prefix="p", input_suffix="s", input_extra=extra)
     files = spelt(REPOSITORY, "myproject\n", FILE, "a.py\none", FILE, "tmp\ntwo", FILE, "filename\n")
-    assert named.requests[-1][1]["prompt"][: len(files)] == files
+    assert named_plays.requests[-1][1]["prompt"][: len(files)] == files
 
 
 async def test_completions_and_generate_are_written_out_too(gateway: Gateway) -> None:

@@ -146,6 +146,6 @@ async def test_the_clients_raise_their_own_errors_for_a_full_queue(gateway: Gate
         with pytest.raises(openai.RateLimitError):
             await client.chat.completions.create(model="guide", messages=[{"role": "user", "content": "Hi"}])
     async with anthropic.AsyncAnthropic(base_url=gateway.url, api_key="x", max_retries=0) as other:
-        with pytest.raises(anthropic.APIStatusError) as raised:
+        with pytest.raises(anthropic.APIStatusError) as error:
             await other.messages.create(model="guide", max_tokens=5, messages=[{"role": "user", "content": "Hi"}])
-    assert raised.value.status_code == 529
+    assert error.value.status_code == 529

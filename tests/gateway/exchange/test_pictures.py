@@ -104,10 +104,12 @@ async def test_pictures_come_as_text_or_as_an_address(
 
 async def test_large_pictures_come_as_a_stream_of_events(near: Gateway, painter: Painter) -> None:
     async with client_of(near) as api:
-        made = await api.images.generate(model="distant", prompt="A roundhouse", stream=True, partial_images=1)
-        events: list[Any] = [event async for event in made]
-        edited = await api.images.edit(model="distant", image=PNG, prompt="At night", stream=True, partial_images=1)
-        events += [event async for event in edited]
+        made_events = await api.images.generate(model="distant", prompt="A roundhouse", stream=True, partial_images=1)
+        events: list[Any] = [event async for event in made_events]
+        edited_events = await api.images.edit(
+            model="distant", image=PNG, prompt="At night", stream=True, partial_images=1
+        )
+        events += [event async for event in edited_events]
     assert [event.type for event in events] == [
         "image_generation.partial_image",
         "image_generation.completed",
@@ -120,9 +122,9 @@ async def test_large_pictures_come_as_a_stream_of_events(near: Gateway, painter:
 async def test_a_stream_that_breaks_off_in_a_picture_ends_with_an_error(near: Gateway, painter: Painter) -> None:
     painter.ends = False
     async with client_of(near) as api:
-        edited = await api.images.edit(model="distant", image=PNG, prompt="At night", stream=True)
+        edited_events = await api.images.edit(model="distant", image=PNG, prompt="At night", stream=True)
         with pytest.raises((openai.APIError, json.JSONDecodeError)):
-            _ = [event async for event in edited]
+            _ = [event async for event in edited_events]
 
 
 def edit_of(api: openai.AsyncOpenAI, model: str) -> Awaitable[object]:

@@ -165,9 +165,9 @@ async def test_speech_comes_as_it_is_made_and_none_of_it_is_kept(near: Gateway, 
     async with client_of(near) as api:
         async with api.audio.speech.with_streaming_response.create(
             model="distant", voice="af_sky", input="Hello", response_format="mp3"
-        ) as spoken:
-            assert spoken.headers["content-type"] == "audio/mpeg"
-            assert await spoken.read() == SOUND * 2
+        ) as speech:
+            assert speech.headers["content-type"] == "audio/mpeg"
+            assert await speech.read() == SOUND * 2
         picture = await api.images.generate(model="distant", prompt="A roundhouse", response_format="b64_json")
         assert picture.data is not None
         assert picture.data[0].b64_json == "AAAA"
@@ -194,12 +194,12 @@ async def kept_of(near: Gateway) -> list[dict[str, Any]]:
 
 async def test_sound_that_breaks_off_is_no_whole_answer(near: Gateway, listener: Listener) -> None:
     async with client_of(near) as api:
-        with pytest.raises((openai.APIError, Exception)) as broken:
+        with pytest.raises((openai.APIError, Exception)) as error:
             async with api.audio.speech.with_streaming_response.create(
                 model="distant", voice="broken", input="Hello"
-            ) as spoken:
-                await spoken.read()
-    assert "chunked read" in str(broken.value) or "closed" in str(broken.value)
+            ) as speech:
+                await speech.read()
+    assert "chunked read" in str(error.value) or "closed" in str(error.value)
 
 
 async def test_a_client_that_leaves_ends_the_work(near: Gateway, listener: Listener) -> None:
@@ -207,9 +207,9 @@ async def test_a_client_that_leaves_ends_the_work(near: Gateway, listener: Liste
     listener.is_slow = True
     form = FormData({"model": "distant"})
     form.add_field("file", RECORDING, filename="a.wav")
-    asking = asyncio.ensure_future(near.http.post(near.url + TRANSCRIPTIONS, data=form))
+    question = asyncio.ensure_future(near.http.post(near.url + TRANSCRIPTIONS, data=form))
     await until(lambda: bool(listener.forms()))
-    asking.cancel()
+    question.cancel()
     await asyncio.wait_for(listener.far.dropped.wait(), PATIENCE_S)
 
 

@@ -134,9 +134,9 @@ async def test_frames_with_something_to_mend_are_mended(gateway: Gateway) -> Non
     too_long = b'data: {"error":{"code":400,"message":"the request exceeds the available context size",'
     too_long += b'"type":"exceed_context_size_error","n_prompt_tokens":900,"n_ctx":512}}\n\n'
     packets = [frame(event("a")), frame(event("b")), frame(reasoning), frame(too_long), END_OF_FRAMES]
-    received = await pass_frames(gateway, *packets)
-    assert b'"reasoning_content":"so","reasoning":"so"' in received
-    assert b"maximum context length is 512 tokens" in received
+    received_frames = await pass_frames(gateway, *packets)
+    assert b'"reasoning_content":"so","reasoning":"so"' in received_frames
+    assert b"maximum context length is 512 tokens" in received_frames
 
 
 async def test_a_client_that_knows_no_chunks_gets_none(gateway: Gateway) -> None:
@@ -185,9 +185,9 @@ async def test_connections_are_used_again_after_whole_answers(gateway: Gateway) 
 async def test_an_engine_that_dies_ends_the_stream_with_an_error(gateway: Gateway, data: bytes) -> None:
     gateway.supervisor.death = EngineFailed("The engine crashed.", code="crashed")
     gateway.upstream.play = streams(data, then=dies)
-    received = b"".join([chunk async for chunk in streamed(gateway)])
-    assert received.startswith(data)
-    assert error_of(received.removesuffix(b"\n\n").rpartition(b"\n\n")[2]) == {
+    received_bytes = b"".join([chunk async for chunk in streamed(gateway)])
+    assert received_bytes.startswith(data)
+    assert error_of(received_bytes.removesuffix(b"\n\n").rpartition(b"\n\n")[2]) == {
         "message": "The engine crashed.",
         "type": "server_error",
         "param": None,
@@ -198,8 +198,8 @@ async def test_an_engine_that_dies_ends_the_stream_with_an_error(gateway: Gatewa
 
 async def test_a_stream_that_just_stops_is_not_taken_for_whole(gateway: Gateway) -> None:
     gateway.upstream.play = streams(event("half"))
-    received = b"".join([chunk async for chunk in streamed(gateway)])
-    assert error_of(received.split(b"\n\n")[1])["code"] == "engine_broke_off"
+    received_bytes = b"".join([chunk async for chunk in streamed(gateway)])
+    assert error_of(received_bytes.split(b"\n\n")[1])["code"] == "engine_broke_off"
 
 
 async def test_an_error_event_of_the_engine_is_passed_on_alone(gateway: Gateway) -> None:
@@ -251,17 +251,17 @@ async def test_the_client_leaving_before_the_first_byte_stops_the_engine(gateway
         raise AssertionError
 
     gateway.upstream.play = prefill
-    asking = asyncio.create_task(gateway.chat(stream=True))
+    question = asyncio.create_task(gateway.chat(stream=True))
     await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
-    asking.cancel()
+    question.cancel()
     await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
 
 
 async def test_the_client_leaving_while_the_model_loads_never_reaches_the_engine(gateway: Gateway) -> None:
     gateway.supervisor.may_load.clear()
-    asking = asyncio.create_task(gateway.chat())
+    question = asyncio.create_task(gateway.chat())
     await until(lambda: gateway.supervisor.waiting == 1)
-    asking.cancel()
+    question.cancel()
     await until(lambda: gateway.supervisor.waiting == 0)
     gateway.supervisor.may_load.set()
     await metric(gateway, 'roundhouse_requests_total{route="chat",model="guide",outcome="client_gone"} 1')
@@ -269,9 +269,9 @@ async def test_the_client_leaving_while_the_model_loads_never_reaches_the_engine
 
 
 def _nobody_listens() -> str:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with socket.socket() as taken_socket:
+        taken_socket.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{taken_socket.getsockname()[1]}"
 
 
 async def test_an_engine_that_died_while_idle_is_asked_again_after_its_restart(gateway: Gateway) -> None:
@@ -316,9 +316,9 @@ async def test_connections_the_engine_closes_while_idle_cost_no_request(gateway:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal connections
         connections += 1
-        for answered in (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", b""):
+        for reply_bytes in (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", b""):
             await reader.readuntil(b"}]}")
-            writer.write(answered)
+            writer.write(reply_bytes)
         writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:

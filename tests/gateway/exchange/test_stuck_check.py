@@ -37,12 +37,12 @@ class Engine:
 @pytest.fixture
 async def engine(gateway: Gateway) -> AsyncIterator[Engine]:
     """An engine that does not answer its probe until the test says so: `may_tell`."""
-    played = Engine()
-    gateway.upstream.play = played.play
+    played_engine = Engine()
+    gateway.upstream.play = played_engine.play
     gateway.supervisor.is_well = False
     gateway.supervisor.may_tell.clear()
-    yield played
-    played.may_go_on.set()
+    yield played_engine
+    played_engine.may_go_on.set()
 
 
 def chat_body(word: str) -> dict[str, object]:
@@ -53,9 +53,9 @@ async def cancel_one(gateway: Gateway, word: str = "hang") -> None:
     """Have a client leave that the engine keeps waiting."""
     gateway.upstream.arrived.clear()
     gateway.upstream.dropped.clear()
-    asking = asyncio.create_task(gateway.chat(**chat_body(word)))
+    question = asyncio.create_task(gateway.chat(**chat_body(word)))
     await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
-    asking.cancel()
+    question.cancel()
     await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
     await until(lambda: gateway.supervisor.probes > 0)
 
@@ -92,13 +92,13 @@ async def test_an_engine_that_cannot_be_asked_is_not_reported(gateway: Gateway) 
 
 @pytest.mark.usefixtures("engine")
 async def test_a_request_stopped_by_hand_begins_a_check(gateway: Gateway) -> None:
-    asking = asyncio.create_task(gateway.chat(**chat_body("hang")))
+    question = asyncio.create_task(gateway.chat(**chat_body("hang")))
     await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
     headers = {"Authorization": f"Bearer {gateway.services.identity.token}"}
     async with gateway.http.get(f"{gateway.url}/roundhouse/v1/requests", headers=headers) as reply:
         (request,) = await reply.json()
     async with gateway.http.post(f"{gateway.url}/roundhouse/v1/requests/{request['id']}/cancel", headers=headers):
-        await asking
+        await question
     assert await probed(gateway) == [gateway.upstream.url]
 
 
@@ -130,12 +130,12 @@ async def test_an_engine_that_answers_a_later_request_is_not_reported(gateway: G
 
 @pytest.mark.usefixtures("engine")
 async def test_a_stream_that_waits_for_its_first_byte_is_no_sign_of_life(gateway: Gateway) -> None:
-    waiting = asyncio.create_task(gateway.chat(**chat_body("hang")))
+    waiting_question = asyncio.create_task(gateway.chat(**chat_body("hang")))
     await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
     await cancel_one(gateway)
     assert await probed(gateway) == [gateway.upstream.url]
-    waiting.cancel()
-    await asyncio.gather(waiting, return_exceptions=True)
+    waiting_question.cancel()
+    await asyncio.gather(waiting_question, return_exceptions=True)
 
 
 @pytest.mark.usefixtures("engine")
@@ -162,19 +162,19 @@ async def test_a_gateway_that_closes_waits_for_no_probe(gateway: Gateway) -> Non
 
 
 async def test_an_attached_endpoint_is_not_asked(near: Gateway, far: Far) -> None:
-    arrived = asyncio.Event()
+    arrival = asyncio.Event()
 
     async def hang(request: web.Request) -> web.StreamResponse:
         response = await begun(request)
         await response.write(chunk("Bec"))
-        arrived.set()
+        arrival.set()
         await asyncio.Event().wait()
         return response
 
     far.play = hang
     body = {"model": "distant", "stream": True, "messages": [{"role": "user", "content": "Why?"}]}
     async with near.http.post(near.url + CHAT, json=body) as reply:
-        await asyncio.wait_for(arrived.wait(), PATIENCE_S)
+        await asyncio.wait_for(arrival.wait(), PATIENCE_S)
         looks = far.looks
         reply.close()
     await asyncio.wait_for(far.dropped.wait(), PATIENCE_S)

@@ -96,14 +96,14 @@ def services(services: Services, engine: Engine) -> Services:
 
 def writes(*answers: str, size: int = 3, finish: str = "stop", usage: dict[str, int] | None = None) -> Play:
     """Play an engine that writes these answers one after another, a few characters at a time; the last for ever."""
-    left = list(answers)
+    answers_left = list(answers)
 
     async def play(request: web.Request) -> web.StreamResponse:
         if request.path == "/tokenize":
             return web.json_response({"tokens": list(range(len((await request.json())["content"].split())))})
         if request.path == "/apply-template":
             return web.json_response({"prompt": "one two three"})
-        text = left.pop(0) if len(left) > 1 else left[0]
+        text = answers_left.pop(0) if len(answers_left) > 1 else answers_left[0]
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         for at in range(0, len(text), size):
@@ -177,11 +177,11 @@ async def test_anthropic_calls_and_reasoning(gateway: Gateway, claude: anthropic
     assert [block.type for block in reply.content] == ["thinking", "text", "tool_use"]
     assert (reply.stop_reason, cast("Any", reply.content[2]).input) == ("tool_use", {"city": "Paris"})
     async with claude.messages.stream(model="guide", max_tokens=99, messages=HI, tools=tools) as stream:
-        streamed = await stream.get_final_message()
-    assert [block.model_dump(exclude={"id"}) for block in streamed.content] == [
+        streamed_message = await stream.get_final_message()
+    assert [block.model_dump(exclude={"id"}) for block in streamed_message.content] == [
         block.model_dump(exclude={"id"}) for block in reply.content
     ]
-    assert streamed.stop_reason == "tool_use"
+    assert streamed_message.stop_reason == "tool_use"
 
 
 async def test_ollama_calls_and_reasoning(gateway: Gateway, llama: ollama.AsyncClient) -> None:
@@ -198,8 +198,8 @@ async def test_a_call_that_must_be_is_held_to_a_schema(gateway: Gateway, choice:
     status, reply = await gateway.chat(**CHAT, tools=[TOOL, NOW], tool_choice=choice)
     assert (status, reply["choices"][0]["message"]["tool_calls"][0]["function"]["name"]) == (200, "now")
     schema = seen(gateway)["response_format"]["json_schema"]["schema"]
-    offered = schema.get("anyOf", [schema])
-    assert [schema_offered["properties"]["name"]["const"] for schema_offered in offered] == (
+    offered_schemas = schema.get("anyOf", [schema])
+    assert [schema_offered["properties"]["name"]["const"] for schema_offered in offered_schemas] == (
         ["get_weather", "now"] if choice == "required" else ["now"]
     )
     assert seen(gateway)["chat_template_kwargs"]["enable_thinking"] is False

@@ -36,9 +36,11 @@ MODEL = RESOURCES / "guide" / "openvino"
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
     environment = engine_environment("openvino")
-    with closing(Worker(MODEL, LaunchOptions(context=1024, slots=2), engine=Engine(ADAPTER, environment))) as running:
-        assert running.is_ready(), running.lines
-        yield running
+    with closing(
+        Worker(MODEL, LaunchOptions(context=1024, slots=2), engine=Engine(ADAPTER, environment))
+    ) as real_worker:
+        assert real_worker.is_ready(), real_worker.lines
+        yield real_worker
 
 
 @pytest.fixture

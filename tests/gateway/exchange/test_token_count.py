@@ -53,10 +53,10 @@ async def test_what_a_made_model_begins_with_is_estimated_too(
 ) -> None:
     turns = [PresetMessage(role="user", content="four" * 10), PresetMessage(role="system", content="four" * 99)]
     library = gateway.services.library
-    made = msgspec.structs.replace(
+    made_model = msgspec.structs.replace(
         library.list_models()[0], name="made", preset=Preset(base="guide", system="four" * 10, messages=turns)
     )
-    monkeypatch.setattr(library, "_models", [*library.list_models(), made])
+    monkeypatch.setattr(library, "_models", [*library.list_models(), made_model])
     async with gateway.http.post(gateway.url + path, json={"model": "made", **body}) as reply:
         assert (reply.status, (await reply.json())["input_tokens"]) == (200, 17 + 2 * 14)
 

@@ -78,29 +78,29 @@ async def test_each_engines_refusal_is_told_in_the_words_of_each_dialect(
 async def test_an_engine_that_says_it_in_its_stream_is_told_so_too(
     near: Gateway, far: Far, path: str, more: dict[str, Any]
 ) -> None:
-    wording = next(entry for entry in WORDINGS if entry.id == "vLLM")
+    vllm_wording = next(entry for entry in WORDINGS if entry.id == "vLLM")
 
     async def refuse_late(request: web.Request) -> web.StreamResponse:
         response = await begun(request)
-        await response.write(f"data: {json.dumps(wording.document)}\n\ndata: [DONE]\n\n".encode())
+        await response.write(f"data: {json.dumps(vllm_wording.document)}\n\ndata: [DONE]\n\n".encode())
         return response
 
     far.play = refuse_late
     status, answer = await ask_near(near, path, more, stream=True)
-    assert (status, message_of(answer)) == (200, WORDS[path][wording.overflow])
+    assert (status, message_of(answer)) == (200, WORDS[path][vllm_wording.overflow])
 
 
 async def test_chats_that_are_translated_are_told_in_the_same_words(near: Gateway, far: Far) -> None:
-    wording = next(entry for entry in WORDINGS if entry.id == "SGLang, with the answer")
+    sglang_wording = next(entry for entry in WORDINGS if entry.id == "SGLang, with the answer")
 
     async def refuse(_request: web.Request) -> web.StreamResponse:
-        return web.json_response(wording.document, status=wording.status)
+        return web.json_response(sglang_wording.document, status=sglang_wording.status)
 
     far.play = refuse
     object.__setattr__(near.services, "adapters", cast("Any", {**ADAPTERS, "attached": Lacking()}))
     for path in ("/v1/chat/completions", "/api/v0/chat/completions"):
         status, answer = await ask_near(near, path, {"messages": ASKED, "stop": ["."]}, stream=False)
-        assert (status, message_of(answer)) == (400, WORDS[path][wording.overflow])
+        assert (status, message_of(answer)) == (400, WORDS[path][sglang_wording.overflow])
         assert json.loads(answer)["error"]["param"] == "messages"
         assert far.posts[-1][1]["stream"], "as only what is translated asks for one"
 

@@ -45,7 +45,7 @@ class Walker:
 
 
 def is_within(walk: Walk, ceiling: Walk) -> bool:
-    return all(taken <= most for taken, most in zip(walk, ceiling, strict=True))
+    return all(taken_steps <= most for taken_steps, most in zip(walk, ceiling, strict=True))
 
 
 @pytest.mark.parametrize(

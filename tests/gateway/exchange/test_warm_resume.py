@@ -91,8 +91,8 @@ class PlayedSlots:
 async def _stream_answer(request: web.Request, counts: dict[str, object]) -> web.StreamResponse:
     answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await answer.prepare(request)
-    written = {"choices": [{"index": 0, "delta": {"content": "So it is."}, "finish_reason": "stop"}]}
-    for event in (written, {"choices": [], **counts}):
+    written_chunk = {"choices": [{"index": 0, "delta": {"content": "So it is."}, "finish_reason": "stop"}]}
+    for event in (written_chunk, {"choices": [], **counts}):
         await answer.write(b"data: " + json.dumps(event).encode() + b"\n\n")
     await answer.write(b"data: [DONE]\n\n")
     return answer
@@ -148,8 +148,8 @@ class Bench:
 
     async def read_kept(self) -> dict[str, Any]:
         async with self.gateway.http.get(f"{self.gateway.url}{API}", headers=OWN) as reply:
-            kept: dict[str, Any] = await reply.json()
-            return kept
+            kept_prompts: dict[str, Any] = await reply.json()
+            return kept_prompts
 
     async def count_kept(self) -> int:
         return len((await self.read_kept())["prompts"])
@@ -194,12 +194,12 @@ async def test_what_a_run_has_is_not_loaded_again(bench: Bench) -> None:
 
 async def test_it_says_what_is_kept_and_what_it_saves(bench: Bench) -> None:
     await keep_once(bench)
-    kept = await bench.read_kept()
-    (prompt,) = kept["prompts"]
+    kept_prompts = await bench.read_kept()
+    (prompt,) = kept_prompts["prompts"]
     assert (prompt["model"], prompt["tokens"], prompt["key"], prompt["place"]) == ("guide", 4001, "", "disk")
     assert prompt["saves_s"] == pytest.approx(4000 / ((4000 - 7) / 100))
-    assert kept["disk_bytes"] == prompt["size_bytes"]
-    assert kept["models"] == [{"model": "guide", "engine": "llama.cpp", "is_kept": True, "reason": ""}]
+    assert kept_prompts["disk_bytes"] == prompt["size_bytes"]
+    assert kept_prompts["models"] == [{"model": "guide", "engine": "llama.cpp", "is_kept": True, "reason": ""}]
 
 
 async def test_the_inspector_says_what_the_cache_saved(bench: Bench) -> None:
@@ -213,8 +213,8 @@ async def test_the_inspector_says_what_the_cache_saved(bench: Bench) -> None:
 async def test_an_engine_that_nobody_asks_has_it_kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_resume, "IDLE_S", 0.0)
     await bench.ask_model()
-    kept = bench.gateway.services.paths.warm_prompts
-    await until(lambda: bool(list(kept.glob("*.prompt"))))
+    prompts_folder = bench.gateway.services.paths.warm_prompts
+    await until(lambda: bool(list(prompts_folder.glob("*.prompt"))))
     await until(lambda: not bench.plain_files())
 
 
@@ -294,11 +294,11 @@ async def test_a_client_that_leaves_while_it_is_loaded_leaves_nothing_unsealed(b
     await keep_once(bench)
     never = asyncio.Event()
     bench.engine.at_restore = lambda: never
-    asking = asyncio.create_task(bench.ask_model())
+    question = asyncio.create_task(bench.ask_model())
     await until(lambda: bool(bench.engine.restored))
-    asking.cancel()
+    question.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asking
+        await question
     await until(lambda: not bench.plain_files())
     never.set()
 
@@ -329,8 +329,8 @@ async def test_a_removed_model_takes_its_prompts_along(bench: Bench) -> None:
     library: Any = bench.gateway.services.library
     library._models = library._models[1:]
     bench.gateway.services.events.publish(ModelsChanged())
-    kept = bench.gateway.services.paths.warm_prompts
-    await until(lambda: not list(kept.glob("*.prompt")))
+    prompts_folder = bench.gateway.services.paths.warm_prompts
+    await until(lambda: not list(prompts_folder.glob("*.prompt")))
 
 
 async def test_a_person_removes_one_or_all(bench: Bench) -> None:
@@ -421,5 +421,5 @@ async def test_the_windows_chats_are_apart_from_programs(bench: Bench) -> None:
     assert not bench.engine.restored
     async with http.delete(f"{base}/{chat}", headers=OWN) as reply:
         assert reply.status == 204
-    kept = bench.gateway.services.paths.warm_prompts
-    await until(lambda: not list(kept.glob("*.prompt")))
+    prompts_folder = bench.gateway.services.paths.warm_prompts
+    await until(lambda: not list(prompts_folder.glob("*.prompt")))

@@ -133,15 +133,15 @@ async def test_a_drained_replica_gets_nothing_until_it_is_put_back(
     def active() -> tuple[str, ...]:
         return near.services.library.find_attachment(model).replicas
 
-    drained = await fleets.drain_replica("team", "2")
-    assert drained.replicas[1].state in {ReplicaState.DRAINING, ReplicaState.DRAINED}
+    drained_fleet = await fleets.drain_replica("team", "2")
+    assert drained_fleet.replicas[1].state in {ReplicaState.DRAINING, ReplicaState.DRAINED}
     assert active() == (far.url,)
     with pytest.raises(Conflict, match="only replica"):
         await fleets.drain_replica("team", far.url)
     await fleets.put_back("team", "2")
     assert active() == (far.url, DEAD)
-    removed = await fleets.remove_replica("team", DEAD)
-    assert [replica.url for replica in removed.replicas] == [far.url]
+    fleet_after = await fleets.remove_replica("team", DEAD)
+    assert [replica.url for replica in fleet_after.replicas] == [far.url]
     with pytest.raises(NotFound, match="no replica '2'"):
         await fleets.drain_replica("team", "2")
 
@@ -160,8 +160,8 @@ async def test_a_replica_is_added_once_and_only_where_the_model_is(
 
 async def test_a_stopped_fleet_says_how_to_start_it(near: Gateway, far: Far, fleets: FleetKeeper) -> None:
     model = await fleets.start_fleet(StartFleet(text=fleet_text(far.url)))
-    stopped = await fleets.stop_fleet("team")
-    assert (stopped.is_stopped, stopped.replicas[0].state) == (True, ReplicaState.STOPPED)
+    stopped_fleet = await fleets.stop_fleet("team")
+    assert (stopped_fleet.is_stopped, stopped_fleet.replicas[0].state) == (True, ReplicaState.STOPPED)
     with pytest.raises(Unavailable, match="was stopped") as refusal:
         load_request_for(near.services, model)
     assert "roundhouse fleet start team" in refusal.value.hint

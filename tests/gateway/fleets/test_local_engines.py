@@ -36,7 +36,7 @@ async def services(paths: Paths, limits: Limits) -> AsyncIterator[Services]:
     adapters = {"fake": FakeAdapter(BEHAVIOURS), "smg": ADAPTERS["smg"]}
     played = await played_services(paths, {}, limits, Upstream())
     folders = SupervisorFolders(records=paths.engine_records, logs=paths.logs, scratch=paths.state)
-    made = dataclasses.replace(
+    local_services = dataclasses.replace(
         played,
         settings=settings,
         adapters=adapters,
@@ -44,10 +44,10 @@ async def services(paths: Paths, limits: Limits) -> AsyncIterator[Services]:
         library=Library(lambda: model_folders(paths, settings), paths.data / "models.json", paths.data / "none.gguf"),
         catalogue=EngineCatalogue(adapters, VersionStore(paths.data / "engines")),
     )
-    yield made
-    await made.supervisor.close()
-    await made.http.close()
-    await made.chats.close()
+    yield local_services
+    await local_services.supervisor.close()
+    await local_services.http.close()
+    await local_services.chats.close()
 
 
 @pytest.fixture

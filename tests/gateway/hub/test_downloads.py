@@ -33,10 +33,10 @@ API = "/roundhouse/v1"
 
 @pytest.fixture(autouse=True)
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served:
-        monkeypatch.setenv("HF_ENDPOINT", served.url)
+    with serving(FakeHub()) as served_hub:
+        monkeypatch.setenv("HF_ENDPOINT", served_hub.url)
         monkeypatch.delenv("HF_TOKEN", raising=False)
-        served.add(
+        served_hub.add(
             NAME,
             {
                 "Model-Q4_K_M.gguf": TinyLlama(name="Four").content(),
@@ -44,7 +44,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
                 "README.md": b"#",
             },
         )
-        yield served
+        yield served_hub
 
 
 async def call_admin(gateway: Gateway, method: str, path: str, body: object = None) -> tuple[int, Any]:
@@ -70,10 +70,10 @@ async def find_download(gateway: Gateway, download_id: str) -> dict[str, Any]:
 
 
 async def test_what_was_pulled_lies_where_every_program_looks(gateway: Gateway, paths: Paths, hub: FakeHub) -> None:
-    status, begun = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q4_K_M"})
-    assert (status, begun["title"], begun["files"]) == (200, f"{NAME}:Q4_K_M", ["Model-Q4_K_M.gguf"])
-    ended = await over(gateway, begun["id"])
-    assert (ended["state"], ended["present_bytes"]) == ("done", ended["total_bytes"])
+    status, download = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q4_K_M"})
+    assert (status, download["title"], download["files"]) == (200, f"{NAME}:Q4_K_M", ["Model-Q4_K_M.gguf"])
+    ended_download = await over(gateway, download["id"])
+    assert (ended_download["state"], ended_download["present_bytes"]) == ("done", ended_download["total_bytes"])
     content = hub.repositories[NAME].branches["main"]["Model-Q4_K_M.gguf"]
     (file,) = paths.hub_cache.glob("models--org--Model-GGUF/snapshots/*/Model-Q4_K_M.gguf")
     assert file.read_bytes() == content
@@ -90,11 +90,11 @@ async def test_asking_twice_is_one_download(gateway: Gateway) -> None:
 
 
 async def test_without_a_quantisation_one_is_chosen_and_said_why(gateway: Gateway) -> None:
-    status, begun = await call_admin(gateway, "POST", "/downloads", {"model": NAME})
+    status, download = await call_admin(gateway, "POST", "/downloads", {"model": NAME})
     assert status == 200
-    assert begun["quantization"] in {"Q4_K_M", "Q8_0"}
-    assert begun["reason"]
-    await over(gateway, begun["id"])
+    assert download["quantization"] in {"Q4_K_M", "Q8_0"}
+    assert download["reason"]
+    await over(gateway, download["id"])
 
 
 REFUSED: list[tuple[dict[str, object], int, str]] = [
@@ -179,33 +179,33 @@ async def test_sizes_are_shown_even_if_a_header_cannot_be_read(gateway: Gateway,
 
 
 async def test_going_offline_sends_what_runs_back_into_the_queue(gateway: Gateway, hub: FakeHub) -> None:
-    stalled = threading.Event()
-    hub.faults["Model-Q8_0.gguf"] = first(2, faults.stalls(stalled))
-    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
+    stall_event = threading.Event()
+    hub.faults["Model-Q8_0.gguf"] = first(2, faults.stalls(stall_event))
+    _, download = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
     await call_admin(gateway, "PATCH", "/settings", {"network.offline": True})
-    assert (await find_download(gateway, begun["id"]))["state"] == "queued"
-    stalled.set()
+    assert (await find_download(gateway, download["id"]))["state"] == "queued"
+    stall_event.set()
     await call_admin(gateway, "PATCH", "/settings", {"network.offline": False})
-    assert (await over(gateway, begun["id"]))["state"] == "done"
+    assert (await over(gateway, download["id"]))["state"] == "done"
 
 
 async def test_a_download_is_paused_resumed_and_taken_off_the_list(
     gateway: Gateway, hub: FakeHub, paths: Paths
 ) -> None:
-    stalled = threading.Event()
-    hub.faults["Model-Q8_0.gguf"] = faults.stalls(stalled)
-    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
-    address = f"/downloads/{begun['id']}"
+    stall_event = threading.Event()
+    hub.faults["Model-Q8_0.gguf"] = faults.stalls(stall_event)
+    _, download = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
+    address = f"/downloads/{download['id']}"
 
     async def moves() -> bool:
-        return bool((await find_download(gateway, begun["id"]))["state"] == "running")
+        return bool((await find_download(gateway, download["id"]))["state"] == "running")
 
     await until(moves)
     assert (await call_admin(gateway, "POST", f"{address}/pause"))[1]["state"] == "paused"
     hub.faults.clear()
-    stalled.set()
+    stall_event.set()
     assert (await call_admin(gateway, "POST", f"{address}/resume"))[1]["state"] in {"queued", "running"}
-    assert (await over(gateway, begun["id"]))["state"] == "done"
+    assert (await over(gateway, download["id"]))["state"] == "done"
     assert (await call_admin(gateway, "POST", f"{address}/pause"))[0] == 409
     assert (await call_admin(gateway, "DELETE", address))[0] == 204
     assert (await call_admin(gateway, "DELETE", address))[0] == 404
@@ -214,13 +214,13 @@ async def test_a_download_is_paused_resumed_and_taken_off_the_list(
 
 async def test_why_it_failed_is_kept_and_another_try_goes_on(gateway: Gateway, hub: FakeHub) -> None:
     hub.faults["Model-Q4_K_M.gguf"] = faults.status(403)
-    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q4_K_M"})
-    ended = await over(gateway, begun["id"])
-    assert (ended["state"], ended["error"]["code"]) == ("failed", "hub_forbidden")
+    _, download = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q4_K_M"})
+    ended_download = await over(gateway, download["id"])
+    assert (ended_download["state"], ended_download["error"]["code"]) == ("failed", "hub_forbidden")
     hub.faults.clear()
     _, again = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q4_K_M"})
-    assert again["id"] == begun["id"]
-    assert (await over(gateway, begun["id"]))["state"] == "done"
+    assert again["id"] == download["id"]
+    assert (await over(gateway, download["id"]))["state"] == "done"
 
 
 FROM_XET: dict[str, tuple[dict[str, object], bool]] = {
@@ -242,9 +242,9 @@ async def test_what_the_hub_keeps_in_xet_comes_from_there(
     monkeypatch.delenv("HF_HUB_DISABLE_XET", raising=False)
     keep_in_xet(hub, hub.repositories[NAME].branches["main"]["Model-Q8_0.gguf"])
     await call_admin(gateway, "PATCH", "/settings", settings)
-    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
-    ended = await over(gateway, begun["id"])
-    assert (ended["state"], ended["note"]) == ("done", "")
+    _, download = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
+    ended_download = await over(gateway, download["id"])
+    assert (ended_download["state"], ended_download["note"]) == ("done", "")
     assert bool(hub.cas.asked_for("xorb")) is is_from_there
 
 
@@ -254,10 +254,10 @@ async def test_that_xet_was_no_use_is_said_in_a_line(
     monkeypatch.delenv("HF_HUB_DISABLE_XET", raising=False)
     keep_in_xet(hub, hub.repositories[NAME].branches["main"]["Model-Q8_0.gguf"])
     hub.cas.faults["grant"] = faults.status(403)
-    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
-    ended = await over(gateway, begun["id"])
-    assert ended["state"] == "done"
-    assert ended["note"].startswith("Model-Q8_0.gguf is downloaded over plain HTTP: ")
+    _, download = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q8_0"})
+    ended_download = await over(gateway, download["id"])
+    assert ended_download["state"] == "done"
+    assert ended_download["note"].startswith("Model-Q8_0.gguf is downloaded over plain HTTP: ")
 
 
 async def test_ollamas_clients_see_it_come(gateway: Gateway) -> None:
@@ -283,22 +283,22 @@ async def test_ollamas_clients_are_told_what_went_wrong(gateway: Gateway, hub: F
 async def test_lm_studios_clients_ask_after_a_job(gateway: Gateway) -> None:
     url = f"{gateway.url}/api/v1/models/download"
     async with gateway.http.post(url, json={"model": NAME, "quantization": "Q4_K_M"}) as reply:
-        begun = await reply.json()
-    assert (reply.status, begun["status"]) == (200, "downloading")
-    assert begun["total_size_bytes"] > 0
-    assert begun["started_at"].endswith("Z")
-    ended = await over(gateway, begun["job_id"])
-    async with gateway.http.get(f"{url}/status/{begun['job_id']}") as reply:
+        download = await reply.json()
+    assert (reply.status, download["status"]) == (200, "downloading")
+    assert download["total_size_bytes"] > 0
+    assert download["started_at"].endswith("Z")
+    ended_download = await over(gateway, download["job_id"])
+    async with gateway.http.get(f"{url}/status/{download['job_id']}") as reply:
         body = await reply.json()
-    assert (body["status"], body["downloaded_bytes"]) == ("completed", ended["total_bytes"])
+    assert (body["status"], body["downloaded_bytes"]) == ("completed", ended_download["total_bytes"])
     assert body["completed_at"] >= body["started_at"]
 
 
 async def test_an_ollama_client_that_leaves_pauses_what_it_began(gateway: Gateway, hub: FakeHub) -> None:
-    stalled = threading.Event()
-    hub.faults["Model-Q8_0.gguf"] = faults.stalls(stalled)
-    async with aiohttp.ClientSession() as leaving:
-        reply = await leaving.post(f"{gateway.url}/api/pull", json={"model": f"{NAME}:Q8_0"})
+    stall_event = threading.Event()
+    hub.faults["Model-Q8_0.gguf"] = faults.stalls(stall_event)
+    async with aiohttp.ClientSession() as leaving_client:
+        reply = await leaving_client.post(f"{gateway.url}/api/pull", json={"model": f"{NAME}:Q8_0"})
         await reply.content.readline()
         await reply.content.readline()
         reply.close()
@@ -308,7 +308,7 @@ async def test_an_ollama_client_that_leaves_pauses_what_it_began(gateway: Gatewa
         return [entry["state"] for entry in there] == ["paused"]
 
     await until(is_paused)
-    stalled.set()
+    stall_event.set()
 
 
 def test_speed_is_known_on_a_line_where_news_is_rare() -> None:
@@ -362,12 +362,12 @@ async def test_what_began_before_has_its_room(paths: Paths, monkeypatch: pytest.
 async def test_following_ends_when_a_download_is_taken_off_the_list(paths: Paths) -> None:
     nowhere = DownloadTarget("http://127.0.0.1:1", paths.hub_cache, "", 0.0, 0)
     queue = DownloadQueue(paths.downloads_file, lambda: nowhere, lambda _event: None)
-    added = queue.add(*described(1), title="m")
-    states = queue.follow(added.id)
+    added_download = queue.add(*described(1), title="m")
+    states = queue.follow(added_download.id)
     assert (await anext(states)).state is DownloadState.QUEUED
-    following = asyncio.create_task(anext(states, None))
-    await queue.remove(added.id)
-    assert await asyncio.wait_for(following, PATIENCE_S) is None
+    next_state = asyncio.create_task(anext(states, None))
+    await queue.remove(added_download.id)
+    assert await asyncio.wait_for(next_state, PATIENCE_S) is None
     await queue.close()
 
 
@@ -391,20 +391,20 @@ def seeing(hub: FakeHub) -> FakeHub:
 
 
 async def test_a_projector_comes_along_and_the_rest_is_offered(gateway: Gateway, seeing: FakeHub) -> None:
-    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": SEEING})
-    assert begun["files"] == ["Seeing-Q4_K_M.gguf", "mmproj-Seeing-F16.gguf"]
-    assert "which lets it see" in begun["reason"]
-    assert begun["could_have"] == ["Seeing-draft-Q8_0.gguf", "style-lora-f16.gguf"]
-    await over(gateway, begun["id"])
+    _, download = await call_admin(gateway, "POST", "/downloads", {"model": SEEING})
+    assert download["files"] == ["Seeing-Q4_K_M.gguf", "mmproj-Seeing-F16.gguf"]
+    assert "which lets it see" in download["reason"]
+    assert download["could_have"] == ["Seeing-draft-Q8_0.gguf", "style-lora-f16.gguf"]
+    await over(gateway, download["id"])
     document = {"model": SEEING, "projector": False, "companions": ["style-lora-f16.gguf"]}
-    _, begun = await call_admin(gateway, "POST", "/downloads", document)
-    assert begun["files"] == ["Seeing-Q4_K_M.gguf", "style-lora-f16.gguf"]
-    assert (await over(gateway, begun["id"]))["state"] == "done"
-    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": f"{SEEING}/Seeing-draft-Q8_0.gguf"})
-    assert (begun["title"], begun["files"]) == (f"{SEEING}/Seeing-draft-Q8_0.gguf", ["Seeing-draft-Q8_0.gguf"])
-    await over(gateway, begun["id"])
-    refused = {"model": SEEING, "companions": ["nothing.gguf"]}
-    status, body = await call_admin(gateway, "POST", "/downloads", refused)
+    _, download = await call_admin(gateway, "POST", "/downloads", document)
+    assert download["files"] == ["Seeing-Q4_K_M.gguf", "style-lora-f16.gguf"]
+    assert (await over(gateway, download["id"]))["state"] == "done"
+    _, download = await call_admin(gateway, "POST", "/downloads", {"model": f"{SEEING}/Seeing-draft-Q8_0.gguf"})
+    assert (download["title"], download["files"]) == (f"{SEEING}/Seeing-draft-Q8_0.gguf", ["Seeing-draft-Q8_0.gguf"])
+    await over(gateway, download["id"])
+    refused_pull = {"model": SEEING, "companions": ["nothing.gguf"]}
+    status, body = await call_admin(gateway, "POST", "/downloads", refused_pull)
     assert (status, body["code"]) == (404, "companion_not_found")
     assert "style-lora-f16.gguf" in body["hint"]
 
@@ -419,15 +419,15 @@ async def test_the_sampling_of_the_model_it_was_made_of_is_asked_for(
     gateway: Gateway, seeing: FakeHub, paths: Paths
 ) -> None:
     seeing.add("org/Seeing", {"generation_config.json": b'{"temperature": 0.6, "top_k": 20}'})
-    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": SEEING})
-    await over(gateway, begun["id"])
+    _, download = await call_admin(gateway, "POST", "/downloads", {"model": SEEING})
+    await over(gateway, download["id"])
     library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")
     recommendation = find_recommendation(gateway.services.hub, library.find_model(SEEING))
     assert (recommendation.sampling, recommendation.source) == (ModelSampling(temperature=0.6, top_k=20), "org/Seeing")
 
 
 async def test_a_model_comes_without_the_sampling_nobody_tells(gateway: Gateway, seeing: FakeHub, paths: Paths) -> None:
-    _, begun = await call_admin(gateway, "POST", "/downloads", {"model": SEEING})
-    assert (await over(gateway, begun["id"]))["state"] == "done"
+    _, download = await call_admin(gateway, "POST", "/downloads", {"model": SEEING})
+    assert (await over(gateway, download["id"]))["state"] == "done"
     library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")
     assert find_recommendation(gateway.services.hub, library.find_model(SEEING)) == NOTHING

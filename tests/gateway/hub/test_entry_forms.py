@@ -30,8 +30,8 @@ def bounds(most_gb: float = math.inf, least_gb: float = 0, formats: tuple[str, .
 
 def test_what_is_larger_than_all_memory_is_left_out_and_nothing_that_might_fit() -> None:
     every = [facts for facts in list_forms(entries()["Qwen3.8 27B"], EVERY_FORM) if facts.format == "gguf"]
-    limited = list_forms(entries()["Qwen3.8 27B"], bounds(most_gb=12))
-    left_out = [facts for facts in every if facts not in limited]
+    limited_forms = list_forms(entries()["Qwen3.8 27B"], bounds(most_gb=12))
+    left_out = [facts for facts in every if facts not in limited_forms]
     assert left_out
     assert all(facts.file_bytes > 12 * GB for facts in left_out)
 
@@ -54,9 +54,9 @@ def test_the_picks_are_those_that_every_form_leads_to(card: str, monkeypatch: py
     machine = machine_from(description.encode())
     ground = FitContext(machine, [], ObservedSpeeds(calibrations=[]), engines_on(machine))
     some = [entries()[title] for title in ("Qwen3.8 27B", "Qwen3.6 35B-A3B", "Qwen3.5 9B", "Gemma 4 E2B")]
-    limited = pick_models(some, HubUse.CHAT, ground, 10)
+    limited_picks = pick_models(some, HubUse.CHAT, ground, 10)
     monkeypatch.setattr("app.gateway.hub.model_picks._bounds_of", lambda _: EVERY_FORM)
-    assert pick_models(some, HubUse.CHAT, ground, 10) == limited
+    assert pick_models(some, HubUse.CHAT, ground, 10) == limited_picks
 
 
 @pytest.mark.parametrize("quantization", ["Q4_K_M", "UD-Q2_K_XL", "BF16"])

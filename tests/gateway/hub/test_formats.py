@@ -19,12 +19,12 @@ from tests.gateway.played import Gateway
 
 @pytest.fixture(autouse=True)
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served:
-        monkeypatch.setenv("HF_ENDPOINT", served.url)
+    with serving(FakeHub()) as served_hub:
+        monkeypatch.setenv("HF_ENDPOINT", served_hub.url)
         monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no-token"))
         monkeypatch.delenv("HF_TOKEN", raising=False)
-        publish_all(served)
-        yield served
+        publish_all(served_hub)
+        yield served_hub
 
 
 class FormatCase(NamedTuple):
@@ -47,11 +47,11 @@ FOLDERS = [
 
 async def pull(gateway: Gateway, **body: Any) -> dict[str, Any]:  # noqa: ANN401 -- JSON
     """Return a download once it is over."""
-    status, begun = await call_admin(gateway, "POST", "/downloads", body)
-    assert status == 200, begun
-    ended = await over(gateway, begun["id"])
-    assert ended["state"] == "done", ended
-    return ended
+    status, download = await call_admin(gateway, "POST", "/downloads", body)
+    assert status == 200, download
+    ended_download = await over(gateway, download["id"])
+    assert ended_download["state"] == "done", ended_download
+    return ended_download
 
 
 def list_library(paths: Paths) -> list[ModelInfo]:
@@ -64,19 +64,21 @@ def list_library(paths: Paths) -> list[ModelInfo]:
 async def test_a_model_comes_in_the_format_that_is_asked_for(
     gateway: Gateway, hub: FakeHub, paths: Paths, case: FormatCase
 ) -> None:
-    ended = await pull(gateway, model=case.name, format=case.format)
-    stored = hub.repositories[case.repository].branches
-    assert ended["repository"] == case.repository
-    chosen = stored[ended["revision"]]
-    assert {"config.json", "model-00001-of-00002.safetensors", "model.safetensors.index.json"} <= {*ended["files"]}
-    assert ended["total_bytes"] == sum(len(chosen[name]) for name in ended["files"])
+    ended_download = await pull(gateway, model=case.name, format=case.format)
+    stored_branches = hub.repositories[case.repository].branches
+    assert ended_download["repository"] == case.repository
+    chosen_branch = stored_branches[ended_download["revision"]]
+    assert {"config.json", "model-00001-of-00002.safetensors", "model.safetensors.index.json"} <= {
+        *ended_download["files"]
+    }
+    assert ended_download["total_bytes"] == sum(len(chosen_branch[name]) for name in ended_download["files"])
     (model,) = list_library(paths)
     assert (model.format, model.problem) == (case.format, "")
-    weights = sum(len(content) for name, content in chosen.items() if name.endswith(".safetensors"))
+    weights = sum(len(content) for name, content in chosen_branch.items() if name.endswith(".safetensors"))
     assert model.size_bytes == pytest.approx(weights, rel=0.05)
     facts = read_facts(Path(model.path))
     assert (facts.format, facts.class_names) == (case.format, ["Qwen3ForCausalLM"])
-    assert facts.quantization == (ended["revision"] if case.format == "exl3" else case.quantization)
+    assert facts.quantization == (ended_download["revision"] if case.format == "exl3" else case.quantization)
     assert facts.parameters == pytest.approx(PARAMETERS, rel=0.02)
 
 
@@ -95,17 +97,19 @@ async def test_what_is_offered_is_told_apart_and_counted(gateway: Gateway, case:
 async def test_of_several_bit_rates_one_branch_comes_and_nothing_of_the_others(
     gateway: Gateway, hub: FakeHub, paths: Paths
 ) -> None:
-    ended = await pull(gateway, model="turboderp/Qwen3-8B-exl3:6.0bpw")
-    assert (ended["revision"], ended["quantization"]) == ("6.0bpw", "6.0bpw")
-    stored = hub.repositories["turboderp/Qwen3-8B-exl3"]
+    ended_download = await pull(gateway, model="turboderp/Qwen3-8B-exl3:6.0bpw")
+    assert (ended_download["revision"], ended_download["quantization"]) == ("6.0bpw", "6.0bpw")
+    stored_repository = hub.repositories["turboderp/Qwen3-8B-exl3"]
     snapshots = list(paths.hub_cache.glob("models--turboderp--Qwen3-8B-exl3/snapshots/*"))
-    assert [snapshot.name for snapshot in snapshots] == [stored.commit("6.0bpw")]
-    others = {stored.commit(branch) for branch in ("3.0bpw", "4.0bpw")}
+    assert [snapshot.name for snapshot in snapshots] == [stored_repository.commit("6.0bpw")]
+    others = {stored_repository.commit(branch) for branch in ("3.0bpw", "4.0bpw")}
     of_others = [
         part for _, path, part in hub.requests for commit in others if commit in path and path.endswith(".safetensors")
     ]
     assert all(of_others), "of another branch at most a header was read, to judge by"
-    assert ended["total_bytes"] == sum(len(stored.branches["6.0bpw"][name]) for name in ended["files"])
+    assert ended_download["total_bytes"] == sum(
+        len(stored_repository.branches["6.0bpw"][name]) for name in ended_download["files"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,8 +124,8 @@ async def test_of_several_bit_rates_one_branch_comes_and_nothing_of_the_others(
 async def test_of_several_branches_of_a_bit_rate_that_of_the_catalogue_comes(
     gateway: Gateway, paths: Paths, name: str, branch: str
 ) -> None:
-    ended = await pull(gateway, model=name)
-    assert ended["revision"] == branch
+    ended_download = await pull(gateway, model=name)
+    assert ended_download["revision"] == branch
     (model,) = list_library(paths)
     assert model.quantization == f"{float(branch.removeprefix('SC_')[:4])}bpw"
 
@@ -136,12 +140,12 @@ CONVERTED = [
 async def test_folders_that_were_converted_come_whole_and_are_recognised(
     gateway: Gateway, hub: FakeHub, paths: Paths, case: FormatCase
 ) -> None:
-    ended = await pull(gateway, model=case.name, **({} if case.name == GENAI else {"format": case.format}))
-    assert ended["repository"] == case.repository
-    stored = hub.repositories[ended["repository"]].branches["main"]
-    weights = {name for name in stored if name.endswith((".bin", ".xml", ".onnx", ".onnx.data", "_config.json"))}
-    assert weights <= {*ended["files"]}
-    assert ended["total_bytes"] == sum(len(stored[name]) for name in ended["files"])
+    ended_download = await pull(gateway, model=case.name, **({} if case.name == GENAI else {"format": case.format}))
+    assert ended_download["repository"] == case.repository
+    stored_branch = hub.repositories[ended_download["repository"]].branches["main"]
+    weights = {name for name in stored_branch if name.endswith((".bin", ".xml", ".onnx", ".onnx.data", "_config.json"))}
+    assert weights <= {*ended_download["files"]}
+    assert ended_download["total_bytes"] == sum(len(stored_branch[name]) for name in ended_download["files"])
     (model,) = list_library(paths)
     assert (model.format, model.problem, model.quantization) == (case.format, "", case.quantization)
     facts = read_facts(Path(model.path))
@@ -158,28 +162,28 @@ async def test_two_bit_rates_of_a_model_are_told_apart_by_name(gateway: Gateway,
 
 
 async def test_a_bit_rate_is_chosen_where_none_is_named(gateway: Gateway, hub: FakeHub) -> None:
-    status, begun = await call_admin(gateway, "POST", "/downloads", {"model": "qwen3:8b", "format": "exl3"})
-    assert status == 200, begun
-    assert begun["revision"] in hub.repositories["turboderp/Qwen3-8B-exl3"].branches
-    assert begun["revision"] != "main", "it holds no weights"
-    assert begun["reason"]
-    await call_admin(gateway, "DELETE", f"/downloads/{begun['id']}")
+    status, download = await call_admin(gateway, "POST", "/downloads", {"model": "qwen3:8b", "format": "exl3"})
+    assert status == 200, download
+    assert download["revision"] in hub.repositories["turboderp/Qwen3-8B-exl3"].branches
+    assert download["revision"] != "main", "it holds no weights"
+    assert download["reason"]
+    await call_admin(gateway, "DELETE", f"/downloads/{download['id']}")
 
 
 async def test_all_parts_of_a_file_come_with_its_projector_and_its_draft_on_request(
     gateway: Gateway, hub: FakeHub, paths: Paths
 ) -> None:
-    ended = await pull(
+    ended_download = await pull(
         gateway, model="qwen3:8b", format="gguf", quantization="Q8_0", companions=["Qwen3-0.6B-draft-Q8_0.gguf"]
     )
-    assert ended["files"] == [
+    assert ended_download["files"] == [
         "Q8_0/Qwen3-8B-Q8_0-00001-of-00002.gguf",
         "Q8_0/Qwen3-8B-Q8_0-00002-of-00002.gguf",
         "Qwen3-0.6B-draft-Q8_0.gguf",
         "mmproj-F16.gguf",
     ]
-    stored = hub.repositories["Qwen/Qwen3-8B-GGUF"].branches["main"]
-    assert ended["total_bytes"] == sum(len(stored[name]) for name in ended["files"])
+    stored_branch = hub.repositories["Qwen/Qwen3-8B-GGUF"].branches["main"]
+    assert ended_download["total_bytes"] == sum(len(stored_branch[name]) for name in ended_download["files"])
     whole = next(model for model in list_library(paths) if "Q8_0-00001" in model.path)
-    assert whole.size_bytes == sum(len(stored[name]) for name in stored if name.startswith("Q8_0/"))
+    assert whole.size_bytes == sum(len(stored_branch[name]) for name in stored_branch if name.startswith("Q8_0/"))
     assert whole.problem == ""

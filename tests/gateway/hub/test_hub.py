@@ -27,11 +27,11 @@ PLAIN = {"model.safetensors": b"s", "config.json": b"{}"}
 
 @pytest.fixture(autouse=True)
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served:
-        monkeypatch.setenv("HF_ENDPOINT", served.url)
+    with serving(FakeHub()) as served_hub:
+        monkeypatch.setenv("HF_ENDPOINT", served_hub.url)
         monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no-token"))
         monkeypatch.delenv("HF_TOKEN", raising=False)
-        yield served
+        yield served_hub
 
 
 def add(hub: FakeHub, name: str, files: dict[str, bytes], **about: Any) -> None:  # noqa: ANN401 -- JSON
@@ -46,9 +46,9 @@ async def cards(gateway: Gateway, query: str = "") -> list[dict[str, Any]]:
 
 
 async def test_a_card_is_one_model_with_what_it_takes_here(gateway: Gateway, hub: FakeHub) -> None:
-    quantised = ["base_model:quantized:Qwen/Qwen3-0.6B"]
-    add(hub, "unsloth/Qwen3-0.6B-GGUF", GGUF, tags=quantised, downloads=9)
-    add(hub, "mlx-community/Qwen3-0.6B-4bit", PLAIN, tags=quantised, library_name="mlx", downloads=5)
+    quantised_tags = ["base_model:quantized:Qwen/Qwen3-0.6B"]
+    add(hub, "unsloth/Qwen3-0.6B-GGUF", GGUF, tags=quantised_tags, downloads=9)
+    add(hub, "mlx-community/Qwen3-0.6B-4bit", PLAIN, tags=quantised_tags, library_name="mlx", downloads=5)
     add(hub, "Qwen/Qwen3-0.6B", PLAIN, downloads=3)
     (card,) = await cards(gateway, "text=qwen3")
     assert (card["base"], card["title"], len(card["repositories"])) == ("Qwen/Qwen3-0.6B", "Qwen3-0.6B", 3)
@@ -88,9 +88,9 @@ async def test_what_was_found_stands_for_a_while_and_is_all_there_is_offline(
     then = time.time() + answers.FRESH_S + 60
     monkeypatch.setattr(time, "time", lambda: then)
     await call_admin(gateway, "PATCH", "/settings", {"network.offline": True})
-    _, kept = await call_admin(gateway, "GET", "/hub/search?text=one")
-    assert [card["title"] for card in kept["cards"]] == ["One-1b"]
-    assert "11 min" in kept["note"]
+    _, kept_results = await call_admin(gateway, "GET", "/hub/search?text=one")
+    assert [card["title"] for card in kept_results["cards"]] == ["One-1b"]
+    assert "11 min" in kept_results["note"]
     status, refusal = await call_admin(gateway, "GET", "/hub/search?text=other")
     assert (status, refusal["code"]) == (409, "offline")
     assert len(hub.requests) == count
@@ -104,9 +104,9 @@ async def test_a_hub_that_cannot_be_reached_leaves_what_it_said_before(
     then = time.time() + answers.FRESH_S + 60
     monkeypatch.setattr(time, "time", lambda: then)
     hub.repositories["org/One-1b-GGUF"].about["tags"] = "nonsense"
-    _, kept = await call_admin(gateway, "GET", "/hub/search?")
-    assert [card["title"] for card in kept["cards"]] == ["One-1b"]
-    assert kept["note"].startswith("The hub's answer could not be understood.")
+    _, kept_results = await call_admin(gateway, "GET", "/hub/search?")
+    assert [card["title"] for card in kept_results["cards"]] == ["One-1b"]
+    assert kept_results["note"].startswith("The hub's answer could not be understood.")
 
 
 @pytest.mark.parametrize("query", ["sort=best", "days=0", "task=x", "min_parameters=-1", f"text={'x' * 300}"])
@@ -131,17 +131,17 @@ async def test_a_description_is_kept_for_offline(gateway: Gateway, hub: FakeHub)
 
 async def test_bit_rates_on_branches_are_variants_and_can_be_pulled(gateway: Gateway, hub: FakeHub) -> None:
     config = json.dumps({"architectures": ["LlamaForCausalLM"], "quantization_config": {"quant_method": "exl3"}})
-    stored = hub.add("org/Model-exl3", {"README.md": b"#"}, about={"tags": ["exl3"]})
+    stored_repository = hub.add("org/Model-exl3", {"README.md": b"#"}, about={"tags": ["exl3"]})
     for rate, size in (("3.0bpw", 3000), ("4.0bpw_H6", 4000)):
-        stored.branches[rate] = {"model.safetensors": b"w" * size, "config.json": config.encode()}
-    stored.branches["notes"] = {"README.md": b"#"}
+        stored_repository.branches[rate] = {"model.safetensors": b"w" * size, "config.json": config.encode()}
+    stored_repository.branches["notes"] = {"README.md": b"#"}
     status, listing = await call_admin(gateway, "GET", "/hub/model?name=org/Model-exl3")
     assert status == 200
     branches = {variant["quantization"]: (variant["revision"], variant["format"]) for variant in listing["variants"]}
     assert branches == {"3.0bpw": ("3.0bpw", "exl3"), "4.0bpw": ("4.0bpw_H6", "exl3")}
-    status, begun = await call_admin(gateway, "POST", "/downloads", {"model": "org/Model-exl3:4.0bpw"})
-    assert (status, begun["revision"], begun["quantization"]) == (200, "4.0bpw_H6", "4.0bpw")
-    await call_admin(gateway, "DELETE", f"/downloads/{begun['id']}")
+    status, download = await call_admin(gateway, "POST", "/downloads", {"model": "org/Model-exl3:4.0bpw"})
+    assert (status, download["revision"], download["quantization"]) == (200, "4.0bpw_H6", "4.0bpw")
+    await call_admin(gateway, "DELETE", f"/downloads/{download['id']}")
 
 
 async def test_a_gated_repository_says_what_to_accept_and_where(gateway: Gateway, hub: FakeHub) -> None:
@@ -160,9 +160,9 @@ async def test_who_was_let_in_may_pull(gateway: Gateway, hub: FakeHub, monkeypat
     monkeypatch.setenv("HF_TOKEN", "hf_bad")
     assert (await call_admin(gateway, "POST", "/downloads", {"model": "org/gated"}))[0] == 403
     monkeypatch.setenv("HF_TOKEN", "hf_good")
-    status, begun = await call_admin(gateway, "POST", "/downloads", {"model": "org/gated"})
+    status, download = await call_admin(gateway, "POST", "/downloads", {"model": "org/gated"})
     assert status == 200
-    await call_admin(gateway, "DELETE", f"/downloads/{begun['id']}")
+    await call_admin(gateway, "DELETE", f"/downloads/{download['id']}")
 
 
 async def test_a_short_name_is_what_the_catalogue_says(gateway: Gateway, hub: FakeHub) -> None:
@@ -170,20 +170,20 @@ async def test_a_short_name_is_what_the_catalogue_says(gateway: Gateway, hub: Fa
         "Qwen/Qwen3-8B-GGUF", {"a-Q4_K_M.gguf": TinyLlama().content(), "a-Q8_0.gguf": TinyLlama(layers=3).content()}
     )
     for name, quantization in (("qwen3:8b-q8_0", "Q8_0"), ("qwen3", None)):
-        status, begun = await call_admin(gateway, "POST", "/downloads", {"model": name})
-        assert (status, begun["repository"]) == (200, "Qwen/Qwen3-8B-GGUF")
-        assert quantization in {None, begun["quantization"]}
-        await call_admin(gateway, "DELETE", f"/downloads/{begun['id']}")
+        status, download = await call_admin(gateway, "POST", "/downloads", {"model": name})
+        assert (status, download["repository"]) == (200, "Qwen/Qwen3-8B-GGUF")
+        assert quantization in {None, download["quantization"]}
+        await call_admin(gateway, "DELETE", f"/downloads/{download['id']}")
 
 
 async def test_of_several_publishers_the_first_that_the_hub_has_is_taken(gateway: Gateway, hub: FakeHub) -> None:
     content = TinyLlama().content()
     hub.add("mradermacher/Qwen2.5-7B-Instruct-GGUF", {"a-Q4_K_M.gguf": content})
     hub.add("bartowski/Qwen2.5-7B-Instruct-GGUF", {"a-Q4_K_M.gguf": content})
-    status, begun = await call_admin(gateway, "POST", "/downloads", {"model": "qwen2.5:7b-instruct"})
-    assert (status, begun["repository"]) == (200, "bartowski/Qwen2.5-7B-Instruct-GGUF")
-    assert begun["reason"].startswith("gguf for llama.cpp, as planned for this computer; also in mlx, awq")
-    await call_admin(gateway, "DELETE", f"/downloads/{begun['id']}")
+    status, download = await call_admin(gateway, "POST", "/downloads", {"model": "qwen2.5:7b-instruct"})
+    assert (status, download["repository"]) == (200, "bartowski/Qwen2.5-7B-Instruct-GGUF")
+    assert download["reason"].startswith("gguf for llama.cpp, as planned for this computer; also in mlx, awq")
+    await call_admin(gateway, "DELETE", f"/downloads/{download['id']}")
     _, listing = await call_admin(gateway, "GET", "/hub/model?name=qwen2.5:7b")
     assert listing["repository"] == "bartowski/Qwen2.5-7B-Instruct-GGUF"
 
@@ -199,9 +199,9 @@ async def test_another_format_is_taken_where_it_is_asked_for(gateway: Gateway, h
     files = {"model.safetensors": b"w" * 400, "config.json": json.dumps(config).encode()}
     hub.add("lmstudio-community/Qwen3-8B-MLX-4bit", files)
     for body in ({"model": "qwen3:8b", "format": "MLX"}, {"model": "qwen3-8b-4bit"}):
-        status, begun = await call_admin(gateway, "POST", "/downloads", body)
-        assert (status, begun["repository"]) == (200, "lmstudio-community/Qwen3-8B-MLX-4bit"), begun
-        await call_admin(gateway, "DELETE", f"/downloads/{begun['id']}")
+        status, download = await call_admin(gateway, "POST", "/downloads", body)
+        assert (status, download["repository"]) == (200, "lmstudio-community/Qwen3-8B-MLX-4bit"), download
+        await call_admin(gateway, "DELETE", f"/downloads/{download['id']}")
 
 
 async def test_a_format_that_there_is_not_is_refused_with_those_there_are(gateway: Gateway, hub: FakeHub) -> None:
@@ -214,9 +214,9 @@ async def test_a_format_that_there_is_not_is_refused_with_those_there_are(gatewa
         status, refusal = await call_admin(gateway, "POST", "/downloads", body)
         assert (status, refusal["code"]) == (expected_status, code)
         assert hint in refusal["hint"]
-    status, begun = await call_admin(gateway, "POST", "/downloads", {"model": "org/small", "format": "gguf"})
+    status, download = await call_admin(gateway, "POST", "/downloads", {"model": "org/small", "format": "gguf"})
     assert status == 200
-    await call_admin(gateway, "DELETE", f"/downloads/{begun['id']}")
+    await call_admin(gateway, "DELETE", f"/downloads/{download['id']}")
 
 
 @pytest.mark.parametrize("use", ["chat", "coding", "vision", "embedding", "rerank"])
@@ -237,8 +237,8 @@ async def test_all_of_the_catalogue_is_listed_without_a_network(gateway: Gateway
     _, best = await call_admin(gateway, "GET", "/hub/best?use=vision")
     status, picks = await call_admin(gateway, "GET", "/hub/catalogue?use=vision")
     assert status == 200
-    known = {pick["pull"] for pick in best}  # their order may change with the memory that is free
-    assert {pick["pull"] for pick in picks[: len(best)]} == known, "those whose quality is known come first"
+    known_pulls = {pick["pull"] for pick in best}  # their order may change with the memory that is free
+    assert {pick["pull"] for pick in picks[: len(best)]} == known_pulls, "those whose quality is known come first"
     assert len(picks) > len(best)
     assert all("vision" in pick["good_for"] and pick["family"] for pick in picks)
     assert {pick["commercial"] for pick in picks} == {"yes", "no", "ask"}
@@ -311,9 +311,9 @@ async def test_a_newer_catalogue_counts_when_its_owner_signed_it(gateway: Gatewa
     status, answer = await publish(gateway, hub, content, signer.signed(content), signer.key)
     assert (status, answer) == (200, {"issued": "2030-01-01", "models": 1})
     hub.add("org/Newest-1B-GGUF", {"a-Q4_0.gguf": TinyLlama().content()})
-    status, begun = await call_admin(gateway, "POST", "/downloads", {"model": "newest"})
-    assert (status, begun["repository"]) == (200, "org/Newest-1B-GGUF")
-    await call_admin(gateway, "DELETE", f"/downloads/{begun['id']}")
+    status, download = await call_admin(gateway, "POST", "/downloads", {"model": "newest"})
+    assert (status, download["repository"]) == (200, "org/Newest-1B-GGUF")
+    await call_admin(gateway, "DELETE", f"/downloads/{download['id']}")
     file = gateway.services.paths.hub_answers / "catalogue.json"
     assert ModelCatalogue(file).read_content(signer.key).issued == "2030-01-01"
     assert ModelCatalogue(file).read_content(Signer().key).issued != "2030-01-01"
@@ -327,7 +327,7 @@ async def test_a_tampered_unsigned_or_older_catalogue_is_refused(gateway: Gatewa
         b'{"version": 2}',
         b'{"version": 1, "issued": "2031-01-01", "models": []}',
     )
-    for changed, published_signature in (
+    for changed_content, published_signature in (
         (content.replace(b"Newest-1B", b"Hostile-1B"), signature),
         (content, b""),
         (content, Signer().signed(content)),
@@ -335,7 +335,7 @@ async def test_a_tampered_unsigned_or_older_catalogue_is_refused(gateway: Gatewa
         (odd, signer.signed(odd)),
         (first, signer.signed(first)),
     ):
-        status, refusal = await publish(gateway, hub, changed, published_signature, signer.key)
+        status, refusal = await publish(gateway, hub, changed_content, published_signature, signer.key)
         assert (status, refusal["code"]) == (409, "catalogue_refused")
     assert (await call_admin(gateway, "POST", "/downloads", {"model": "newest"}))[1]["code"] == "model_not_found"
 
@@ -354,12 +354,14 @@ async def test_a_token_is_kept_and_used_and_never_told(
     hub.add("org/gated", {"x-Q4_0.gguf": TinyLlama().content()}, gated="manual", readers={"hf_goodgood"})
     try:
         assert (await call_admin(gateway, "GET", "/hub/token"))[1]["place"] is None
-        status, kept = await call_admin(gateway, "POST", "/hub/token", {"token": "hf_goodgood"})
-        assert (status, kept["place"]) == (200, "file")
-        status, begun = await call_admin(gateway, "POST", "/downloads", {"model": "org/gated"})
+        status, token_state = await call_admin(gateway, "POST", "/hub/token", {"token": "hf_goodgood"})
+        assert (status, token_state["place"]) == (200, "file")
+        status, download = await call_admin(gateway, "POST", "/downloads", {"model": "org/gated"})
         assert status == 200
-        assert "hf_goodgood" not in json.dumps([kept, begun, (await call_admin(gateway, "GET", "/hub/token"))[1]])
-        await call_admin(gateway, "DELETE", f"/downloads/{begun['id']}")
+        assert "hf_goodgood" not in json.dumps(
+            [token_state, download, (await call_admin(gateway, "GET", "/hub/token"))[1]]
+        )
+        await call_admin(gateway, "DELETE", f"/downloads/{download['id']}")
         await call_admin(gateway, "DELETE", "/hub/token")
         assert (await call_admin(gateway, "POST", "/downloads", {"model": "org/gated"}))[1]["code"] == "hub_gated"
         assert (await call_admin(gateway, "POST", "/hub/token", {"token": "no"}))[0] == 400

@@ -56,12 +56,12 @@ def test_models_are_known_by_the_repository_they_came_from() -> None:
         msgspec.structs.replace(downloaded_model("8.0bpw"), attached="http://there"),
     ]
     entry = entries()[TITLE]
-    known = list_installed(
+    known_forms = list_installed(
         models,
         lambda repository: entry if repository == "turboderp/Qwen3.8-27B-exl3" else None,
         lambda model: read_facts(model.quantization),
     )
-    assert {base: [form.model.quantization for form in forms] for base, forms in known.items()} == {
+    assert {base: [form.model.quantization for form in forms] for base, forms in known_forms.items()} == {
         entry.base: ["4.0bpw", "3.0bpw"]
     }
 
@@ -72,16 +72,16 @@ def test_the_installed_form_is_what_is_shown_and_why_is_said() -> None:
     assert pick.is_best
     assert pick.card.quantization != "3.0bpw"
     form = InstalledForm(downloaded_model("3.0bpw"), read_facts("3.0bpw"))
-    preferred = prefer_installed(pick, [form], ground)
-    assert (preferred.installed, preferred.card.quantization, preferred.card.format) == (
+    preferred_form = prefer_installed(pick, [form], ground)
+    assert (preferred_form.installed, preferred_form.card.quantization, preferred_form.card.format) == (
         "qwen-3.0bpw",
         "3.0bpw",
         "exl3",
     )
-    assert preferred.card.engine_name == "ExLlamaV3"
-    assert f"It is installed in 3.0bpw, not in {pick.card.quantization}" in preferred.reason
-    assert preferred.card.download_bytes is None
-    assert preferred.card.memory_bytes != pick.card.memory_bytes
+    assert preferred_form.card.engine_name == "ExLlamaV3"
+    assert f"It is installed in 3.0bpw, not in {pick.card.quantization}" in preferred_form.reason
+    assert preferred_form.card.download_bytes is None
+    assert preferred_form.card.memory_bytes != pick.card.memory_bytes
 
 
 @pytest.mark.parametrize("gpu", ["RTX 3060 12 GB", "RTX 5090"])
@@ -89,6 +89,6 @@ def test_what_is_installed_and_does_not_fit_changes_nothing(gpu: str) -> None:
     ground = describe_ground(gpu)
     pick = best_pick(ground)
     large = InstalledForm(downloaded_model("6.0bpw"), read_facts("6.0bpw"))
-    preferred = prefer_installed(pick, [large], ground)
-    assert (preferred is pick) is ("3060" in gpu)
-    assert bool(preferred.installed) is ("3060" not in gpu)
+    preferred_form = prefer_installed(pick, [large], ground)
+    assert (preferred_form is pick) is ("3060" in gpu)
+    assert bool(preferred_form.installed) is ("3060" not in gpu)

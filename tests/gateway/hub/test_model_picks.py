@@ -29,8 +29,8 @@ def picks(machine: str, use: HubUse = HubUse.CHAT, least_speed: int = 10) -> lis
 
 
 def ground_of(description: object) -> FitContext:
-    described = machine_from(msgspec.json.encode(description))
-    return FitContext(described, [], ObservedSpeeds(calibrations=[]), engines_on(described))
+    described_machine = machine_from(msgspec.json.encode(description))
+    return FitContext(described_machine, [], ObservedSpeeds(calibrations=[]), engines_on(described_machine))
 
 
 def picks_on(description: object) -> list[HubPick]:
@@ -138,8 +138,8 @@ def test_a_sentence_says_why_not_the_next_better() -> None:
     ],
 )
 def test_few_bits_and_a_full_memory_are_not_recommended(machine: dict[str, object], named: set[str]) -> None:
-    described = machine_from(msgspec.json.encode(machine))
-    ground = FitContext(described, [], ObservedSpeeds(calibrations=[]), engines_on(described))
+    described_machine = machine_from(msgspec.json.encode(machine))
+    ground = FitContext(described_machine, [], ObservedSpeeds(calibrations=[]), engines_on(described_machine))
     first, *others = pick_models(parse_catalogue(SHIPPED.read_bytes()).models, HubUse.CHAT, ground, 10)
     assert first.name in named
     for pick in (first, *(other for other in others if other.is_recommended)):
@@ -155,8 +155,8 @@ def test_without_a_known_speed_nothing_is_recommended_and_the_next_step_is_named
 
 
 def test_the_least_speed_of_the_settings_decides() -> None:
-    patient, hurried = picks("RTX 3090", least_speed=1)[0], picks("RTX 3090", least_speed=100)[0]
-    assert patient.quality >= picks("RTX 3090")[0].quality > hurried.quality
+    patient, hurried_pick = picks("RTX 3090", least_speed=1)[0], picks("RTX 3090", least_speed=100)[0]
+    assert patient.quality >= picks("RTX 3090")[0].quality > hurried_pick.quality
 
 
 @pytest.mark.parametrize("use", sample([use for use in HubUse if use is not HubUse.AUTOCOMPLETE], 3))
@@ -177,10 +177,12 @@ def pick(name: str, parameters: float, speed: float | None, *, fits: bool = True
 
 
 def test_code_is_completed_by_the_largest_model_that_is_fast_enough_while_somebody_types() -> None:
-    known = [pick("small", 1.5e9, 90), pick("large", 7e9, 45), pick("slow", 8e9, 20), pick("chat", 30e9, 80)]
-    first, *rest = recommend_completion([*known, pick("unknown", 3e9, None), pick("huge", 9e9, 80, fits=False)])
+    known_picks = [pick("small", 1.5e9, 90), pick("large", 7e9, 45), pick("slow", 8e9, 20), pick("chat", 30e9, 80)]
+    first, *rest = recommend_completion([*known_picks, pick("unknown", 3e9, None), pick("huge", 9e9, 80, fits=False)])
     assert (first.name, first.is_best, first.is_recommended) == ("large", True, True)
     assert "40 tokens per second" in first.reason
     assert [each.name for each in rest if each.is_recommended] == ["small"]
     assert not any(each.is_best for each in rest)
-    assert not any(each.is_best for each in recommend_completion(known[2:])), "none rather than one that is in the way"
+    assert not any(each.is_best for each in recommend_completion(known_picks[2:])), (
+        "none rather than one that is in the way"
+    )

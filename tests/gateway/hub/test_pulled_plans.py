@@ -47,12 +47,12 @@ MAC = {"os": "macos", "cpu": "Apple M4 Max", "ram_gb": 64}
 
 @pytest.fixture(autouse=True)
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served:
-        monkeypatch.setenv("HF_ENDPOINT", served.url)
+    with serving(FakeHub()) as served_hub:
+        monkeypatch.setenv("HF_ENDPOINT", served_hub.url)
         monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no-token"))
         monkeypatch.delenv("HF_TOKEN", raising=False)
-        publish_all(served)
-        yield served
+        publish_all(served_hub)
+        yield served_hub
 
 
 @pytest.mark.parametrize("case", FOLDERS, ids=lambda case: case.format)
@@ -119,5 +119,7 @@ async def test_the_plan_decides_whether_the_weights_with_the_head_are_fetched(
 
     monkeypatch.setattr(named_models, "plans_for", plan_formats)
     monkeypatch.setattr(gateway.services.catalogue, "list_engines", lambda: [LLAMA])
-    resolved = await named_models.find_named(gateway.services, ModelReference(catalogue="qwen3.5:9b"), asked_format)
-    assert resolved.references[0].repository == first
+    resolved_name = await named_models.find_named(
+        gateway.services, ModelReference(catalogue="qwen3.5:9b"), asked_format
+    )
+    assert resolved_name.references[0].repository == first

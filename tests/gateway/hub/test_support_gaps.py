@@ -18,10 +18,10 @@ OLD = EngineSupport(version="b1", gguf=frozenset({"llama", "qwen2"}))
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served:
-        monkeypatch.setenv("HF_ENDPOINT", served.url)
+    with serving(FakeHub()) as served_hub:
+        monkeypatch.setenv("HF_ENDPOINT", served_hub.url)
         monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no-token"))
-        yield served
+        yield served_hub
 
 
 @pytest.fixture(autouse=True)
@@ -56,17 +56,17 @@ async def test_what_is_known_and_what_is_wanted_anyway_is_fetched(gateway: Gatew
     add_model(hub, "known")
     add_model(hub, "new", **{"general.architecture": "qwen35moe"})
     for body in ({"model": "org/known"}, {"model": "org/new", "anyway": True}):
-        status, begun = await call_admin(gateway, "POST", "/downloads", body)
-        assert status == 200, (body, begun)
-        await call_admin(gateway, "DELETE", f"/downloads/{begun['id']}")
+        status, download = await call_admin(gateway, "POST", "/downloads", body)
+        assert status == 200, (body, download)
+        await call_admin(gateway, "DELETE", f"/downloads/{download['id']}")
 
 
 async def test_what_no_engine_here_reads_is_nobodys_fault(gateway: Gateway, hub: FakeHub) -> None:
     config = {"architectures": ["NobodyForCausalLM"], "quantization_config": {"quant_method": "exl3"}}
     hub.add("org/other-exl3", {"model.safetensors": b"w" * 100, "config.json": json.dumps(config).encode()})
-    status, begun = await call_admin(gateway, "POST", "/downloads", {"model": "org/other-exl3"})
-    assert status == 200, begun
-    await call_admin(gateway, "DELETE", f"/downloads/{begun['id']}")
+    status, download = await call_admin(gateway, "POST", "/downloads", {"model": "org/other-exl3"})
+    assert status == 200, download
+    await call_admin(gateway, "DELETE", f"/downloads/{download['id']}")
 
 
 async def test_the_catalogue_says_what_has_to_be_updated(gateway: Gateway) -> None:

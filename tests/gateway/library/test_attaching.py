@@ -141,8 +141,8 @@ async def test_a_certificate_nobody_vouches_for_is_not_taken(
     failure = await check_endpoint(endpoint, "/models")
     assert failure is not None
     assert "certificate" in failure.sentence
-    trusted = ssl.create_default_context(cafile=str(certificate))
-    monkeypatch.setattr(dialing, "_trust_context", lambda: trusted)
+    trusted_context = ssl.create_default_context(cafile=str(certificate))
+    monkeypatch.setattr(dialing, "_trust_context", lambda: trusted_context)
     assert await check_endpoint(endpoint, "/models") is None
     elsewhere = await check_endpoint(
         EngineEndpoint(base_url=url.replace("localhost", "127.0.0.1"), key="", served_name="big"), "/models"

@@ -70,7 +70,7 @@ def test_nothing_is_guessed_by_a_name(name: str) -> None:
 
 def test_a_person_goes_before_every_card() -> None:
     model = RemoteModel(id="x", type="llm", max_model_len=4096)
-    stated = Attachment(
+    stated_attachment = Attachment(
         name="x",
         url="",
         served_as="x",
@@ -78,8 +78,8 @@ def test_a_person_goes_before_every_card() -> None:
         stated_context=512,
         known=make_knowledge(model, card_from_entry(model)),
     )
-    assert (stated.capabilities, stated.context) == ([Capability.EMBEDDING], 512)
-    assert Capability.CHAT in stated.impossible_capabilities
+    assert (stated_attachment.capabilities, stated_attachment.context) == ([Capability.EMBEDDING], 512)
+    assert Capability.CHAT in stated_attachment.impossible_capabilities
 
 
 def test_the_digest_is_of_what_a_model_is_and_not_of_its_being_loaded() -> None:

@@ -42,13 +42,13 @@ async def expect_change(listening: Subscription) -> None:
 
 async def looks(library: Library, count: int) -> None:
     """Return once the library was looked through so many times more."""
-    seen, enough, loop = 0, asyncio.Event(), asyncio.get_running_loop()
+    seen_count, enough, loop = 0, asyncio.Event(), asyncio.get_running_loop()
     models = library.list_models
 
     def counted() -> object:
-        nonlocal seen
-        seen += 1
-        if seen >= count:
+        nonlocal seen_count
+        seen_count += 1
+        if seen_count >= count:
             loop.call_soon_threadsafe(enough.set)
         return models()
 
@@ -59,41 +59,41 @@ async def looks(library: Library, count: int) -> None:
 
 async def test_a_file_that_comes_and_one_that_goes_are_told(library: Library, tmp_path: Path) -> None:
     events = EventHub()
-    with events.subscribe() as listening:
+    with events.subscribe() as subscription:
         async with watching(library, events):
             await looks(library, 2)
             file = TinyLlama().write(tmp_path / "models" / "new.gguf")
-            await expect_change(listening)
+            await expect_change(subscription)
             before = events.revision
             file.unlink()
-            await expect_change(listening)
+            await expect_change(subscription)
             assert events.revision > before
     assert [model.name for model in library.list_models()] == ["guide"]
 
 
 async def test_nothing_is_said_while_nothing_changes(library: Library) -> None:
     events = EventHub()
-    with events.subscribe() as listening:
+    with events.subscribe() as subscription:
         async with watching(library, events):
             await looks(library, 3)
         assert events.revision == 0
-        listening.close()
-        assert [event async for event in listening] == []
+        subscription.close()
+        assert [event async for event in subscription] == []
 
 
 async def test_a_look_that_fails_is_taken_again(library: Library, tmp_path: Path) -> None:
     events, models = EventHub(), library.list_models
-    failing = [False, True, True]
+    failures = [False, True, True]
 
     def sometimes() -> object:
-        if failing and failing.pop(0):
+        if failures and failures.pop(0):
             TinyLlama().write(tmp_path / "models" / "new.gguf")
             raise StorageFault("The drive fails.")
         return models()
 
-    with patch.object(library, "list_models", sometimes), events.subscribe() as listening:
+    with patch.object(library, "list_models", sometimes), events.subscribe() as subscription:
         async with watching(library, events):
-            await expect_change(listening)
+            await expect_change(subscription)
 
 
 async def test_folders_are_left_alone_while_nobody_listens(library: Library) -> None:
@@ -109,8 +109,8 @@ async def test_folders_are_left_alone_while_nobody_listens(library: Library) -> 
 
     with (
         patch("app.gateway.library.watch.asyncio.sleep", counted),
-        patch.object(library, "list_models", wraps=library.list_models) as looked,
+        patch.object(library, "list_models", wraps=library.list_models) as listings,
     ):
         async with watching(library, events), asyncio.timeout(PATIENCE_S):
             await enough.wait()
-        assert looked.call_count == 1
+        assert listings.call_count == 1

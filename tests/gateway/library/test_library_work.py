@@ -86,8 +86,8 @@ async def ended(work: FileJobs) -> LibraryJob:
 
 async def test_a_model_is_checked_and_every_byte_told(work: FileJobs, tmp_path: Path) -> None:
     file = TinyLlama().write(tmp_path / "models" / "m.gguf")
-    begun = await work.verify("m")
-    assert (begun.model, begun.total_bytes, begun.is_done) == ("m", file.stat().st_size, False)
+    first_job = await work.verify("m")
+    assert (first_job.model, first_job.total_bytes, first_job.is_done) == ("m", file.stat().st_size, False)
     job = await ended(work)
     assert (job.done_bytes, job.error) == (job.total_bytes, None)
     assert [(check.path, check.verdict) for check in job.checks] == [(str(file), Verdict.WHOLE)]
@@ -95,25 +95,25 @@ async def test_a_model_is_checked_and_every_byte_told(work: FileJobs, tmp_path: 
 
 async def test_one_job_at_a_time_and_it_can_be_called_off(work: FileJobs, tmp_path: Path) -> None:
     TinyLlama().write(tmp_path / "models" / "m.gguf")
-    reading, go_on = threading.Event(), threading.Event()
+    read_event, go_on = threading.Event(), threading.Event()
 
     def slow(files: list[Path], report: Any) -> Any:  # noqa: ANN401 -- as `verification.check_files`
         for file in files * 1000:
-            reading.set()
+            read_event.set()
             assert go_on.wait(PATIENCE_S)
             report(file, 1)
             yield from ()
 
     with patch("app.hub.disk.verification.check_files", slow):
         await work.verify("m")
-        assert await asyncio.to_thread(reading.wait, PATIENCE_S)
-        with pytest.raises(Conflict) as caught:
+        assert await asyncio.to_thread(read_event.wait, PATIENCE_S)
+        with pytest.raises(Conflict) as error:
             await work.find_duplicates(reclaim=False)
-        assert caught.value.code == "library_job_running"
-        ending = asyncio.create_task(work.job.cancel())
+        assert error.value.code == "library_job_running"
+        cancel_task = asyncio.create_task(work.job.cancel())
         await asyncio.sleep(0)
         go_on.set()
-        await ending
+        await cancel_task
     job = await ended(work)
     assert job.error is not None
     assert job.error.code == "cancelled"
@@ -151,14 +151,14 @@ async def test_what_was_found_is_reclaimed_without_reading_it_again_and_undone(
     await work.find_duplicates(reclaim=False)
     (duplicate,) = (await ended(work)).duplicates
     with patch("app.hub.disk.duplicates.sha256_of", side_effect=AssertionError):
-        begun = await work.reclaim([duplicate.sha256])
-    assert (begun.kind, begun.total_bytes) == (JobKind.RECLAIM, duplicate.reclaims_bytes)
+        first_job = await work.reclaim([duplicate.sha256])
+    assert (first_job.kind, first_job.total_bytes) == (JobKind.RECLAIM, duplicate.reclaims_bytes)
     job = await ended(work)
     assert (job.reclaimed_bytes, job.duplicates, job.can_undo) == (2 * len(content), [], True)
     assert (job.done_bytes, job.total_bytes) == (2 * len(content), 2 * len(content))
     assert len({file.stat().st_ino for file in files}) == 1
-    begun = await work.separate()
-    assert (begun.kind, begun.total_bytes) == (JobKind.SEPARATE, 2 * len(content))
+    first_job = await work.separate()
+    assert (first_job.kind, first_job.total_bytes) == (JobKind.SEPARATE, 2 * len(content))
     job = await ended(work)
     assert (job.reclaimed_bytes, job.can_undo, job.error) == (-2 * len(content), False, None)
     assert len({file.stat().st_ino for file in files}) == 3
@@ -214,14 +214,14 @@ async def test_a_removed_model_comes_back_as_it_was_registered(
     plan = await work.plan_removal("m")
     assert (plan.id, plan.files, plan.frees_bytes) == ("", [str(file)], file.stat().st_size)
     before = services.events.revision
-    done = await work.remove("m", for_good=False)
+    removal = await work.remove("m", for_good=False)
     assert not file.exists()
     assert services.events.revision > before
     assert [model.name for model in services.library.list_models()] == ["guide"]
-    assert (await work.undo(done.id)).path == str(file)
+    assert (await work.undo(removal.id)).path == str(file)
     assert services.library.find_model("m").problem == ""
     with pytest.raises(NotFound):
-        await work.undo(done.id)
+        await work.undo(removal.id)
 
 
 async def test_a_projector_goes_with_its_model_unless_another_was_given_it(
@@ -238,16 +238,16 @@ async def test_a_projector_goes_with_its_model_unless_another_was_given_it(
     services.tuning.change_settings("far", ModelSettings(projector=NO_PROJECTOR))
     plan = await work.plan_removal("m")
     assert (plan.files, plan.projectors) == ([str(model), str(projector)], ["mmproj.gguf"])
-    done = await work.remove("m", for_good=False)
+    removal = await work.remove("m", for_good=False)
     assert [file.name for file in models.iterdir()] == ["far"]
-    await work.undo(done.id)
+    await work.undo(removal.id)
     assert projector.stat().st_size + model.stat().st_size == plan.frees_bytes
 
 
 async def test_for_good_cannot_be_undone(work: FileJobs, tmp_path: Path) -> None:
     file = TinyLlama().write(tmp_path / "models" / "m.gguf")
-    done = await work.remove("m", for_good=True)
-    assert (done.id, done.goes_to_trash, file.exists()) == ("", False, False)
+    removal = await work.remove("m", for_good=True)
+    assert (removal.id, removal.goes_to_trash, file.exists()) == ("", False, False)
     assert not (tmp_path / "trash").exists()
 
 
@@ -283,43 +283,43 @@ async def test_models_in_the_trash_are_told_and_deleted_for_good(
 ) -> None:
     assert await trashed(binned) is None
     size = (tmp_path / "models" / "a.gguf").stat().st_size
-    done = [await binned.remove(name, for_good=False) for name in ("a", "b")]
+    removals = [await binned.remove(name, for_good=False) for name in ("a", "b")]
     (tmp_path / "trash" / "files" / "letter").write_text("not a model")
     trashed_file = await trashed(binned)
     assert trashed_file is not None
     assert (trashed_file.files, trashed_file.size_bytes) == (2, 2 * size)
     before = services.events.revision
-    begun = await binned.empty_trash([trashed_file.digest])
-    assert (begun.kind, begun.total_bytes) == (JobKind.EMPTY, 2 * size)
+    first_job = await binned.empty_trash([trashed_file.digest])
+    assert (first_job.kind, first_job.total_bytes) == (JobKind.EMPTY, 2 * size)
     job = await ended(binned)
     assert (job.deleted_files, job.reclaimed_bytes, job.done_bytes, job.error) == (2, 2 * size, 2 * size, None)
     assert services.events.revision > before
     assert [file.name for file in (tmp_path / "trash" / "files").iterdir()] == ["letter"]
     assert await trashed(binned) is None
     with pytest.raises(NotFound, match="no longer in the trash"):
-        await binned.undo(done[0].id)
+        await binned.undo(removals[0].id)
     assert list((tmp_path / "models").iterdir()) == []
 
 
 @LINUX
 async def test_only_what_was_named_is_deleted(binned: FileJobs, tmp_path: Path) -> None:
-    done = await binned.remove("a", for_good=False)
+    removal = await binned.remove("a", for_good=False)
     trashed_file = await trashed(binned)
     assert trashed_file is not None
     await binned.remove("b", for_good=False)
     for digests in ([trashed_file.digest], [], ["nonsense"]):
-        with pytest.raises(Conflict) as caught:
+        with pytest.raises(Conflict) as error:
             await binned.empty_trash(digests)
-        assert caught.value.code == "trash_changed"
-    assert (await binned.undo(done.id)).name == "a"
+        assert error.value.code == "trash_changed"
+    assert (await binned.undo(removal.id)).name == "a"
 
 
 async def test_where_the_system_keeps_the_trash_nothing_is_deleted(binned: FileJobs, tmp_path: Path) -> None:
     binned.trash = Trash(tmp_path / "trash", platform="darwin")
     assert await trashed(binned) is None
-    with pytest.raises(Conflict, match="macOS") as caught:
+    with pytest.raises(Conflict, match="macOS") as error:
         await binned.empty_trash(["any"])
-    assert "Finder" in caught.value.hint
+    assert "Finder" in error.value.hint
 
 
 @LINUX
@@ -328,21 +328,21 @@ async def test_emptying_can_be_called_off_between_two_files(binned: FileJobs, tm
         await binned.remove(name, for_good=False)
     trashed_file = await trashed(binned)
     assert trashed_file is not None
-    deleting, go_on = threading.Event(), threading.Event()
+    delete_event, go_on = threading.Event(), threading.Event()
     really = Path.unlink
 
     def slow(path: Path, *, missing_ok: bool = False) -> None:
-        deleting.set()
+        delete_event.set()
         assert go_on.wait(PATIENCE_S)
         really(path, missing_ok=missing_ok)
 
     with patch.object(Path, "unlink", slow):
         await binned.empty_trash([trashed_file.digest])
-        assert await asyncio.to_thread(deleting.wait, PATIENCE_S)
-        ending = asyncio.create_task(binned.job.cancel())
+        assert await asyncio.to_thread(delete_event.wait, PATIENCE_S)
+        cancel_task = asyncio.create_task(binned.job.cancel())
         await asyncio.sleep(0)
         go_on.set()
-        await ending
+        await cancel_task
     job = await ended(binned)
     assert job.error is not None
     assert (job.error.code, job.deleted_files) == ("cancelled", 1)

@@ -25,10 +25,10 @@ FIRST, SECOND = TinyLlama(name="First").content(), TinyLlama(name="Second", laye
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served:
-        monkeypatch.setenv("HF_ENDPOINT", served.url)
-        served.add(NAME, {FILE: FIRST})
-        yield served
+    with serving(FakeHub()) as served_hub:
+        monkeypatch.setenv("HF_ENDPOINT", served_hub.url)
+        served_hub.add(NAME, {FILE: FIRST})
+        yield served_hub
 
 
 @pytest.fixture
@@ -83,9 +83,9 @@ async def test_what_the_hub_has_no_more_is_gone(services: Any, hub: FakeHub, cac
     hub.add(NAME, {"Other.gguf": SECOND})
     assert (await only(services)).state is Freshness.GONE
     del hub.repositories[NAME]
-    hidden = await only(services)  # the hub says the same of what is private and of what never was
-    assert hidden.state is Freshness.UNKNOWN
-    assert f"There is no repository {NAME}" in hidden.note
+    hidden_state = await only(services)  # the hub says the same of what is private and of what never was
+    assert hidden_state.state is Freshness.UNKNOWN
+    assert f"There is no repository {NAME}" in hidden_state.note
 
 
 async def test_a_file_that_bears_no_hash_is_compared_by_its_size(

@@ -104,8 +104,8 @@ async def test_a_model_is_made_put_in_its_place_and_nothing_else_is_left(
     end = await run_to_end(quantize_service)
     assert (end.error, end.stage, end.fraction) == ("", "Done", 1.0)
     assert end.result is not None
-    made = services.paths.models / "tiny-exl3-4bpw"
-    config = json.loads((made / "config.json").read_text(encoding="utf-8"))
+    made_folder = services.paths.models / "tiny-exl3-4bpw"
+    config = json.loads((made_folder / "config.json").read_text(encoding="utf-8"))
     assert config["quantization_config"] == {"quant_method": "exl3", "bits": 4.0, "head_bits": 6.0}
     assert end.result.size_bytes > 0
     assert list((services.paths.models / ".quantizing").iterdir()) == []
@@ -150,8 +150,8 @@ async def test_a_run_that_was_stopped_is_gone_on_from(
     (model_folder / "fault").unlink()
     end = await run_to_end(quantize_service)
     assert end.error == ""
-    done = (services.paths.models / "tiny-exl3-4bpw" / "done.json").read_text(encoding="utf-8").splitlines()
-    assert done == ["model.embed_tokens", "model.layers.0", "model.layers.1", "lm_head"], "none of them twice"
+    done_lines = (services.paths.models / "tiny-exl3-4bpw" / "done.json").read_text(encoding="utf-8").splitlines()
+    assert done_lines == ["model.embed_tokens", "model.layers.0", "model.layers.1", "lm_head"], "none of them twice"
 
 
 async def test_starting_anew_throws_the_rest_away(quantize_service: Quantizer, model_folder: Path) -> None:

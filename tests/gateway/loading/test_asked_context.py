@@ -47,10 +47,10 @@ class Room:
 
 async def resolve_trained(gateway: Gateway, trained: int | None) -> ResolvedModel:
     """Return the Guide as if it had been trained for another context; the settings give it 4096 tokens."""
-    known = await resolve_model(gateway.services, "guide")
-    model = msgspec.structs.replace(known.model, trained_context=trained)
-    options = msgspec.structs.replace(known.load.options, context=4096)
-    return ResolvedModel(model, msgspec.structs.replace(known.load, options=options))
+    resolution = await resolve_model(gateway.services, "guide")
+    model = msgspec.structs.replace(resolution.model, trained_context=trained)
+    options = msgspec.structs.replace(resolution.load.options, context=4096)
+    return ResolvedModel(model, msgspec.structs.replace(resolution.load, options=options))
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ async def test_fewer_than_asked_for_is_said(
 async def test_what_the_running_engine_has_fits(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     room, guide = Room(1_000), await resolve_trained(gateway, 131_072)
     monkeypatch.setattr(memory_fit, "fit_load", room)
-    running = EngineStatus(
+    running_status = EngineStatus(
         model="guide", engine="llama.cpp", state=EngineState.READY, context=16_384, memory_bytes=5_000
     )
-    monkeypatch.setattr(gateway.supervisor, "list_statuses", lambda: [running])
+    monkeypatch.setattr(gateway.supervisor, "list_statuses", lambda: [running_status])
     load = await with_context(gateway.services, guide, 9_000)
     assert (load.options.context, room.fit_count) == (16_384, 0), "it runs with as much: it need not be asked"
     await with_context(gateway.services, guide, 20_000)

@@ -20,8 +20,8 @@ LLAMA, OPENVINO = engine("llama.cpp"), engine("openvino")
 
 
 def test_the_only_one_is_taken_even_if_it_fails() -> None:
-    broken = engine("llama.cpp", problem="It crashed.")
-    assert best_reader([broken], [], None) is broken
+    broken_engine = engine("llama.cpp", problem="It crashed.")
+    assert best_reader([broken_engine], [], None) is broken_engine
 
 
 def test_without_a_machine_the_registrys_order_counts() -> None:
@@ -40,8 +40,8 @@ def test_a_persons_choice_counts_before_it() -> None:
 
 
 def test_one_that_failed_comes_last_whoever_chose_it() -> None:
-    broken = engine("openvino", problem="It wrote nonsense.")
-    assert best_reader([LLAMA, broken], ["openvino"], machines.LAPTOP) is LLAMA
+    broken_engine = engine("openvino", problem="It wrote nonsense.")
+    assert best_reader([LLAMA, broken_engine], ["openvino"], machines.LAPTOP) is LLAMA
 
 
 def hint(machine: Any, *names: str) -> str:  # noqa: ANN401 -- a machine, or none yet

@@ -46,8 +46,8 @@ class Catalogue(ListedEngines):
     def find_installation(self, engine_id: str) -> EngineInstallation:
         if engine_id == "sglang":
             raise EngineFailed("SGLang is not installed.", code="not_installed")
-        known = _flags(engine_id)
-        flags = frozenset({"--seed", *known}) if known else frozenset()
+        known_flags = _flags(engine_id)
+        flags = frozenset({"--seed", *known_flags}) if known_flags else frozenset()
         return EngineInstallation(
             engine=engine_id, version="1", backend="cuda", python=Path(sys.executable), flags=flags
         )
@@ -61,8 +61,8 @@ def _flags(engine_id: str) -> set[str]:
 def folder(at: Path, template: str, **config: object) -> Path:
     shutil.copytree(GUIDE, at)
     (at / "chat_template.jinja").write_text(template, encoding="utf-8")
-    written = json.loads((at / "config.json").read_text(encoding="utf-8"))
-    (at / "config.json").write_text(json.dumps({**written, **config}), encoding="utf-8")
+    written_config = json.loads((at / "config.json").read_text(encoding="utf-8"))
+    (at / "config.json").write_text(json.dumps({**written_config, **config}), encoding="utf-8")
     return at
 
 
@@ -97,8 +97,8 @@ async def test_code_runs_only_once_it_is_allowed_and_no_longer_when_it_is_taken_
     assert (choices.brings_code, choices.settings.allows_code, "allows_code" in choices.takes) == (True, False, True)
     assert not (await admin.choices("plain")).brings_code
     assert not (await options_of(gateway, "coder")).trust_remote_code
-    kept = await admin.set("coder", allows_code=True)
-    assert kept == ModelSettings(allows_code=True, code_from=str(models / "coder"))
+    kept_settings = await admin.set("coder", allows_code=True)
+    assert kept_settings == ModelSettings(allows_code=True, code_from=str(models / "coder"))
     assert (await options_of(gateway, "coder")).trust_remote_code
     assert not (await options_of(gateway, "plain")).trust_remote_code, "it is allowed for one model"
     await admin.set("coder")
@@ -133,8 +133,10 @@ async def test_a_template_s_parser_is_taken_unless_another_is_named_or_none(gate
 
 async def test_calls_are_read_by_the_engine_only_with_a_parser(gateway: Gateway, admin: Admin) -> None:
     async def can(model: str) -> frozenset[Feature]:
-        resolved = await resolve_model(gateway.services, model)
-        return running_descriptor(gateway.services.adapters, gateway.services.supervisor, resolved.load).features & {
+        resolved_model = await resolve_model(gateway.services, model)
+        return running_descriptor(
+            gateway.services.adapters, gateway.services.supervisor, resolved_model.load
+        ).features & {
             Feature.TOOLS,
             Feature.REASONING,
         }
@@ -162,8 +164,8 @@ async def test_more_requests_than_llama_cpp_takes_are_set_for_an_engine_that_ser
 
 
 async def test_an_engine_that_is_not_installed_yet_takes_what_it_would_take(admin: Admin) -> None:
-    kept = await admin.set("plain", engine="sglang", extra_args=["--seed=7"], slots=512)
-    assert (kept.engine, kept.extra_args, kept.slots) == ("sglang", ["--seed=7"], 512)
+    kept_settings = await admin.set("plain", engine="sglang", extra_args=["--seed=7"], slots=512)
+    assert (kept_settings.engine, kept_settings.extra_args, kept_settings.slots) == ("sglang", ["--seed=7"], 512)
 
 
 async def test_what_an_engine_takes_is_told(admin: Admin) -> None:
@@ -203,9 +205,9 @@ async def test_an_engine_without_a_place_for_experts_refuses_them(admin: Admin) 
 
 
 async def test_what_self_tuning_tries_is_what_the_engine_takes(gateway: Gateway) -> None:
-    tuning, model = SelfTuning(gateway.services), await find_model(gateway.services, "file")
+    self_tuning, model = SelfTuning(gateway.services), await find_model(gateway.services, "file")
     request = StartTune(model="file", most_loss=0.01)
-    scope = await tuning._find_scope(model, ModelSettings(), request)
+    scope = await self_tuning._find_scope(model, ModelSettings(), request)
     assert scope.takes >= {"threads", "batch_tokens", "flash_attention"}
     assert scope.threads
     assert scope.engine == "llama.cpp"

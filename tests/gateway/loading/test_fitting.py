@@ -48,9 +48,9 @@ async def test_an_engine_nobody_knows_takes_what_its_files_suggest(gateway: Gate
     (folder / "more").mkdir(parents=True)
     (folder / "a.bin").write_bytes(bytes(1000))
     (folder / "more" / "b.bin").write_bytes(bytes(600))
-    sized = await memory_fit.fit_load(gateway.services, request(folder, engine="mine"))
-    assert sized.needs is not None
-    assert sized.needs.pools == {"system": 2000}
+    sized_load = await memory_fit.fit_load(gateway.services, request(folder, engine="mine"))
+    assert sized_load.needs is not None
+    assert sized_load.needs.pools == {"system": 2000}
     nothing = request(tmp_path / "none", engine="mine")
     assert await memory_fit.fit_load(gateway.services, nothing, is_fixed=True) is nothing, "unknown is not zero"
 
@@ -61,10 +61,10 @@ async def test_what_pinned_models_hold_is_not_to_be_had(gateway: Gateway, monkey
 
     monkeypatch.setattr(gateway.supervisor, "model_capacity", little)
     monkeypatch.setattr("psutil.virtual_memory", lambda: Free(available=0))
-    fitted = await memory_fit.fit_load(gateway.services, request(guide_gguf(), context=4096, slots=4))
-    assert fitted.options.slots == 1, "fewer conversations rather than a refusal"
-    assert fitted.needs is not None
-    assert fitted.needs.pools["system"] <= 60 * 2**20
+    fitted_load = await memory_fit.fit_load(gateway.services, request(guide_gguf(), context=4096, slots=4))
+    assert fitted_load.options.slots == 1, "fewer conversations rather than a refusal"
+    assert fitted_load.needs is not None
+    assert fitted_load.needs.pools["system"] <= 60 * 2**20
 
 
 class Free(msgspec.Struct):
@@ -84,8 +84,8 @@ async def test_what_is_set_for_a_model_counts_whichever_way_it_is_loaded(gateway
 
 
 def test_pins_and_times_reach_the_scheduler(gateway: Gateway) -> None:
-    tuning = gateway.services.tuning
-    tuning.change_settings("a", ModelSettings(pinned=True))
-    tuning.change_settings("b", ModelSettings(idle_minutes=2))
-    models = policy_from(gateway.services.settings, tuning).models
+    tuning_file = gateway.services.tuning
+    tuning_file.change_settings("a", ModelSettings(pinned=True))
+    tuning_file.change_settings("b", ModelSettings(idle_minutes=2))
+    models = policy_from(gateway.services.settings, tuning_file).models
     assert models == {"a": ModelPolicy(is_pinned=True), "b": ModelPolicy(idle_s=120.0)}

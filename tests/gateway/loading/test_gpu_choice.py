@@ -46,9 +46,9 @@ def test_the_plan_is_made_for_the_card_alone() -> None:
     machine = replayed(SEVERAL)
     cards = list_gpu_options(machine, "cuda")
     assert len(cards) == len(machine.gpus)
-    chosen = cards[-1].uuid
-    alone = machine_with_gpu(machine, chosen)
-    assert [gpu.uuid for gpu in alone.gpus] == [chosen]
+    chosen_uuid = cards[-1].uuid
+    alone = machine_with_gpu(machine, chosen_uuid)
+    assert [gpu.uuid for gpu in alone.gpus] == [chosen_uuid]
     engine = engines_on(alone)["llama.cpp"]
     setting = RunSetting(engine=engine, backend="cuda", context=4096, slots=1)
     pick = plan_setting(EIGHT.every("gguf")[0], alone, setting, kv_type=None)

@@ -170,9 +170,9 @@ def test_what_is_loaded_beside_a_model_is_planned_with_it() -> None:
     pick = plan_setting(facts, machine, beside, kv_type=None)
     assert pick is not None
     assert (pick.setting.draft, pick.setting.projector) == (beside.draft, beside.projector)
-    crowded = described(linux("RTX 3060", ram_gb=32))
+    crowded_machine = described(linux("RTX 3060", ram_gb=32))
     most = [
-        plan_setting(facts, crowded, msgspec.structs.replace(setting, context=131_072), kv_type="f16")
+        plan_setting(facts, crowded_machine, msgspec.structs.replace(setting, context=131_072), kv_type="f16")
         for setting in (alone, beside)
     ]
     assert all(most)
@@ -189,14 +189,14 @@ def planned_options(machine: Machine, *, is_cut: bool) -> LaunchOptions:
 def test_exllama_is_told_how_far_each_card_may_be_filled() -> None:
     machine = described(linux("RTX 4090", "RTX 3060"))
     small, large = sorted(((gpu.memory_total.value or 0, gpu) for gpu in machine.gpus), key=lambda pair: pair[0])
-    named = [msgspec.structs.replace(gpu, uuid=f"GPU-{place}") for place, gpu in enumerate(machine.gpus)]
-    options = planned_options(msgspec.structs.replace(machine, gpus=named), is_cut=False)
-    uuids = {gpu.name.value: gpu.uuid for gpu in named}
+    named_gpus = [msgspec.structs.replace(gpu, uuid=f"GPU-{place}") for place, gpu in enumerate(machine.gpus)]
+    options = planned_options(msgspec.structs.replace(machine, gpus=named_gpus), is_cut=False)
+    uuids = {gpu.name.value: gpu.uuid for gpu in named_gpus}
     assert options.device_ids == (uuids[large[1].name.value], uuids[small[1].name.value]), "the largest first"
     free = [placement.free_on(machine, gpu) for _, gpu in (large, small)]
     assert options.device_bytes == tuple((size or 0) - placement.MARGIN for size in free)
     assert (options.tensor_parallel, options.pipeline_parallel) == (1, 2)
-    assert planned_options(msgspec.structs.replace(machine, gpus=named), is_cut=True).tensor_parallel == 2
+    assert planned_options(msgspec.structs.replace(machine, gpus=named_gpus), is_cut=True).tensor_parallel == 2
 
 
 def test_exllama_is_left_to_look_where_cards_have_no_names_or_there_is_one() -> None:

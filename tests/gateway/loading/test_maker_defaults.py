@@ -54,8 +54,8 @@ def test_what_a_person_or_a_file_says_counts_before_it(hub: HubMemory, tmp_path:
     model = model_from(tmp_path, "unsloth/Qwen3-8B-GGUF")
     own = ModelSettings(sampling=ModelSampling(temperature=0.1))
     assert effective_sampling(hub, model, own) == msgspec.structs.replace(THINKING, temperature=0.1)
-    ignoring = ModelSettings(uses_model_sampling=False)
-    assert effective_sampling(hub, model, ignoring) == ModelSampling()
+    ignoring_settings = ModelSettings(uses_model_sampling=False)
+    assert effective_sampling(hub, model, ignoring_settings) == ModelSampling()
     (Path(model.path).parent / "generation_config.json").write_text('{"temperature": 0.9}', encoding="utf-8")
     assert effective_sampling(hub, model, ModelSettings()) == ModelSampling(temperature=0.9)
 
@@ -78,6 +78,6 @@ def test_the_makers_effort_counts_unless_somebody_chose(hub: HubMemory, tmp_path
 
 
 def test_sampling_that_nobody_compared_is_marked(hub: HubMemory, tmp_path: Path) -> None:
-    compared = find_recommendation(hub, model_from(tmp_path, "unsloth/Qwen3-8B-GGUF"))
-    guessed = find_recommendation(hub, model_from(tmp_path, "unsloth/Llama-3.2-1B-Instruct-GGUF"))
-    assert (compared.is_unchecked, guessed.is_unchecked) == (False, True)
+    compared_entry = find_recommendation(hub, model_from(tmp_path, "unsloth/Qwen3-8B-GGUF"))
+    guessed_entry = find_recommendation(hub, model_from(tmp_path, "unsloth/Llama-3.2-1B-Instruct-GGUF"))
+    assert (compared_entry.is_unchecked, guessed_entry.is_unchecked) == (False, True)

@@ -188,22 +188,22 @@ async def test_everything_that_is_set_reaches_the_engine(gateway: Gateway, admin
 
 async def test_what_goes_with_a_model_is_offered(admin: Admin, models: Path) -> None:
     (models / "mmproj-told-f16.gguf").write_bytes(gguf_bytes({"general.architecture": "clip"}))
-    offered = {companion.kind: companion for companion in (await admin.choices()).companions}
+    offered_companions = {companion.kind: companion for companion in (await admin.choices()).companions}
     style = str(models / "style-lora.gguf")
-    assert offered[CompanionKind.LORA].name == style
-    assert not offered[CompanionKind.LORA].is_used
-    assert offered[CompanionKind.DRAFT].name == "small"
-    assert offered[CompanionKind.PROJECTOR] == Companion(
+    assert offered_companions[CompanionKind.LORA].name == style
+    assert not offered_companions[CompanionKind.LORA].is_used
+    assert offered_companions[CompanionKind.DRAFT].name == "small"
+    assert offered_companions[CompanionKind.PROJECTOR] == Companion(
         kind=CompanionKind.PROJECTOR,
         name=str(models / "mmproj-told-f16.gguf"),
         title="mmproj-told-f16.gguf",
-        size_bytes=offered[CompanionKind.PROJECTOR].size_bytes,
+        size_bytes=offered_companions[CompanionKind.PROJECTOR].size_bytes,
         is_used=True,
     )
     await admin.set(loras=[style], projector="none")
-    offered = {companion.kind: companion for companion in (await admin.choices()).companions}
-    assert offered[CompanionKind.LORA].is_used
-    assert not offered[CompanionKind.PROJECTOR].is_used
+    offered_companions = {companion.kind: companion for companion in (await admin.choices()).companions}
+    assert offered_companions[CompanionKind.LORA].is_used
+    assert not offered_companions[CompanionKind.PROJECTOR].is_used
 
 
 async def test_a_projector_beside_the_model_is_loaded_unless_somebody_minds(

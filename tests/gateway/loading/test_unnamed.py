@@ -140,8 +140,8 @@ async def test_a_completion_with_a_suffix_names_whoever_answered(gateway: Gatewa
 
 @pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
 async def test_an_alias_is_answered_with_the_models_own_name(gateway: Gateway, path: str) -> None:
-    _, loaded = await post(gateway, path, {"model": "claude-opus-4-8", "stream": False})
-    assert loaded["model"] == "guide"
+    _, loaded_reply = await post(gateway, path, {"model": "claude-opus-4-8", "stream": False})
+    assert loaded_reply["model"] == "guide"
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/api/pull"), ("POST", "/api/push"), ("DELETE", "/api/delete")])

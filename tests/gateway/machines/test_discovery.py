@@ -44,9 +44,9 @@ async def test_a_crowd_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(discovery, "_ask_service", wait_for_answer)
     nothing: Any = None
-    added: Any = Change.Added
+    added_change: Any = Change.Added
     for number in range(1000):
-        discovery._take_change(nothing, "", f"{number % 500}._roundhouse._tcp.local.", added)
+        discovery._take_change(nothing, "", f"{number % 500}._roundhouse._tcp.local.", added_change)
     await asyncio.sleep(0)
     assert len(names) == len(set(names)) == 8
     stop.set()

@@ -37,9 +37,11 @@ class Home(NamedTuple):
     def pull(self, gateway: RealGateway, model: str = f"{NAME}:Q4_K_M") -> Download:
         return gateway.client.post("/downloads", Pull(model=model, anyway=True), Download)
 
-    def await_end(self, gateway: RealGateway, begun: Download) -> Download:
+    def await_end(self, gateway: RealGateway, first_download: Download) -> Download:
         def find() -> Download:
-            return next(entry for entry in gateway.client.get("/downloads", list[Download]) if entry.id == begun.id)
+            return next(
+                entry for entry in gateway.client.get("/downloads", list[Download]) if entry.id == first_download.id
+            )
 
         wait_until(lambda: find().state not in {DownloadState.QUEUED, DownloadState.RUNNING})
         return find()
@@ -114,8 +116,8 @@ def test_a_file_comes_from_the_other_computer_if_that_gives_it(home: Home) -> No
     forget(home)
     share(home, is_on=True)
     assert home.sent_for(lambda: home.await_end(lap, home.pull(lap, OTHER))) < CHUNK_BYTES
-    (ended,) = home.pair.lap.client.get("/downloads", list[Download])
-    assert (ended.state, ended.machine, ended.note) == (DownloadState.DONE, "desk", "")
+    (ended_download,) = home.pair.lap.client.get("/downloads", list[Download])
+    assert (ended_download.state, ended_download.machine, ended_download.note) == (DownloadState.DONE, "desk", "")
     (file,) = home.pair.lap.paths.hub_cache.glob("models--org--Large-GGUF/snapshots/*/*.gguf")
     assert file.read_bytes() == content
     forget(home)
@@ -184,18 +186,18 @@ def test_revoked_in_the_middle_the_hub_brings_the_rest(home: Home, side: str) ->
     share(home, is_on=True)
     home.pair.desk.client.patch("/settings", {"machines.share_limit_mb_s": 1}, object)
     lap = home.pair.lap
-    begun = home.pull(lap, OTHER)
+    first_download = home.pull(lap, OTHER)
 
     def has_moved() -> bool:
-        (entry,) = [entry for entry in lap.client.get("/downloads", list[Download]) if entry.id == begun.id]
+        (entry,) = [entry for entry in lap.client.get("/downloads", list[Download]) if entry.id == first_download.id]
         return entry.machine == "desk" and entry.present_bytes > 0
 
     try:
         wait_until(has_moved)
         revoker, name = (home.pair.desk, "lap") if side == "desk" else (lap, "desk")
         revoker.client.delete(f"/machines/{name}")
-        ended = home.await_end(lap, begun)
-        assert (ended.state, ended.error, ended.machine) == (DownloadState.DONE, None, "")
+        ended_download = home.await_end(lap, first_download)
+        assert (ended_download.state, ended_download.error, ended_download.machine) == (DownloadState.DONE, None, "")
         (file,) = lap.paths.hub_cache.glob("models--org--Large-GGUF/snapshots/*/*.gguf")
         assert file.read_bytes() == large_model()
         assert ask_as_lap(home, address_in(home))[0] == 403 if side == "desk" else True

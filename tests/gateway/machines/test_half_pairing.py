@@ -134,9 +134,9 @@ def test_a_host_that_ends_after_its_last_word_has_the_other_forget_it(tmp_path: 
                 return True
 
             with relaying(desk, kill_at_verdict) as relay:
-                standing = pair_through(Pair(desk, lap), relay)
-        assert standing.is_reachable is False
-        assert "not finished" in standing.problem
+                relayed_pairing = pair_through(Pair(desk, lap), relay)
+        assert relayed_pairing.is_reachable is False
+        assert "not finished" in relayed_pairing.problem
         with start_again(homes[0], "desk") as desk:
             wait_until(lambda: not names(lap))
             assert names(desk) == []
@@ -171,8 +171,8 @@ def test_a_host_that_stands_still_after_its_last_word_is_paired_once_it_goes_on(
 
     try:
         with relaying(pair.desk, suspend_at_verdict) as relay:
-            standing = pair_through(pair, relay)
-        assert (standing.is_reachable, "not finished" in standing.problem) == (False, True)
+            relayed_pairing = pair_through(pair, relay)
+        assert (relayed_pairing.is_reachable, "not finished" in relayed_pairing.problem) == (False, True)
     finally:
         process.resume()
     wait_until(lambda: (names(pair.lap), names(pair.desk)) == (["desk"], ["lap"]))

@@ -65,17 +65,17 @@ def test_a_machine_that_is_not_paired_is_named(friends: Pair, across: list[str])
     "body", [{}, {"lends_memory": "yes"}, {"lends_memory": None}, {"lends_memory": True, "certificate": "A"}, [], 3]
 )
 def test_what_is_no_change_of_a_machine_is_refused(friends: Pair, body: object) -> None:
-    with pytest.raises(RoundhouseError) as caught:
+    with pytest.raises(RoundhouseError) as error:
         friends.lap.client.patch("/machines/desk", body, MachineStanding)
-    assert 400 <= caught.value.status < 500
+    assert 400 <= error.value.status < 500
     with pytest.raises(NotFound):
         lend(friends.lap, "box", lends=True)
 
 
 def test_a_plan_without_the_worker_here_says_what_brings_it(friends: Pair) -> None:
     lend(friends.desk, "lap", lends=True)
-    with pytest.raises(RoundhouseError, match="rpc") as caught:
+    with pytest.raises(RoundhouseError, match="rpc") as error:
         friends.lap.client.post("/plan/across", AcrossRequest(model="quick", across=["desk"]), AcrossPlan)
-    assert caught.value.code == "not_installed"
+    assert error.value.code == "not_installed"
     with pytest.raises(RoundhouseError, match="No other machine"):
         friends.lap.client.post("/plan/across", AcrossRequest(model="quick", across=["here"]), AcrossPlan)

@@ -28,20 +28,20 @@ MODEL = "shared"
 @pytest.fixture
 def gateways(tmp_path: Path) -> Iterator[list[RealGateway]]:
     with ExitStack() as stack:
-        made = []
+        started_gateways = []
         for name in ("lap", "desk", "box", "den"):
             home = tmp_path / name
             home.mkdir()
             if name != "lap":
                 (home / "data" / "models").mkdir(parents=True)
                 TinyLlama().write(home / "data" / "models" / f"{MODEL}.gguf")
-            made.append(stack.enter_context(start(home, name)))
-        for machine in made[1:]:
+            started_gateways.append(stack.enter_context(start(home, name)))
+        for machine in started_gateways[1:]:
             code = machine.client.post("/machines/code", None, MachineCode).code
             host = f"127.0.0.1:{list_machines(machine).port}"
-            made[0].client.post("/machines", PairMachine(host=host, code=code), MachineStanding)
-        wait_until(lambda: {f"{MODEL}@{name}" for name in ("desk", "box", "den")} <= list_names(made[0]))
-        yield made
+            started_gateways[0].client.post("/machines", PairMachine(host=host, code=code), MachineStanding)
+        wait_until(lambda: {f"{MODEL}@{name}" for name in ("desk", "box", "den")} <= list_names(started_gateways[0]))
+        yield started_gateways
 
 
 def ask(gateway: RealGateway) -> str:

@@ -45,12 +45,12 @@ def environ(publisher: Publisher) -> dict[str, str]:
 async def services(
     paths: Paths, environ: dict[str, str], limits: Limits, upstream: Upstream
 ) -> AsyncIterator[Services]:
-    made = await played_services(paths, environ, limits, upstream)
-    yield made
-    await made.http.close()
-    await made.measuring.close()
-    await made.chats.close()
-    made.keys.close()
+    update_services = await played_services(paths, environ, limits, upstream)
+    yield update_services
+    await update_services.http.close()
+    await update_services.measuring.close()
+    await update_services.chats.close()
+    update_services.keys.close()
 
 
 @pytest.fixture
@@ -66,16 +66,16 @@ Make = Callable[[InstallationKind], Updates]
 
 @pytest.fixture
 async def make(services: Services, publisher: Publisher, place: Path) -> AsyncIterator[Make]:
-    made: list[Updates] = []
+    all_updates: list[Updates] = []
 
     def make(kind: InstallationKind) -> Updates:
         command = "git pull" if kind is InstallationKind.SOURCE else ""
         installation = AppInstallation(kind=kind, place=place, command=command)
-        made.append(Updates(services, installation, keys_file=publisher.keys_file))
-        return made[-1]
+        all_updates.append(Updates(services, installation, keys_file=publisher.keys_file))
+        return all_updates[-1]
 
     yield make
-    for service in made:
+    for service in all_updates:
         await service.close()
 
 
@@ -86,9 +86,9 @@ def updates(make: Make) -> Updates:
 
 @pytest.fixture
 def stops(services: Services) -> list[str]:
-    stopped: list[str] = []
-    object.__setattr__(services, "stop", lambda: stopped.append("stopped"))
-    return stopped
+    stopped_names: list[str] = []
+    object.__setattr__(services, "stop", lambda: stopped_names.append("stopped"))
+    return stopped_names
 
 
 @pytest.fixture
@@ -98,9 +98,9 @@ def is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def refusal(updates: Updates) -> RoundhouseError:
-    with pytest.raises(RoundhouseError) as refused:
+    with pytest.raises(RoundhouseError) as error:
         await updates.check()
-    return refused.value
+    return error.value
 
 
 async def ended(updates: Updates) -> UpdateJob:
@@ -135,8 +135,8 @@ async def test_nothing_is_asked_while_offline_or_without_a_key(
     assert (await refusal(updates)).code == "offline"
     services.settings.change_values({"network.offline": None})
     publisher.keys_file.write_text("# nobody\n")
-    refused = await refusal(updates)
-    assert (refused.code, refused.status) == ("no_update_key", 409)
+    refusal_text = await refusal(updates)
+    assert (refusal_text.code, refusal_text.status) == ("no_update_key", 409)
     assert "trusts no update key" in (await updates.state()).unavailable
     assert publisher.hub.requests == []
     services.paths.update_keys_file.write_text(publisher.public_key)
@@ -210,9 +210,9 @@ async def test_nothing_published_and_a_server_in_trouble_are_said(updates: Updat
 async def test_a_version_is_skipped_and_told_again(updates: Updates, publisher: Publisher) -> None:
     publisher.publish(NEWER)
     await updates.check()
-    skipped = (await updates.skip(NEWER)).release
-    assert skipped is not None
-    assert skipped.is_skipped
+    skipped_release = (await updates.skip(NEWER)).release
+    assert skipped_release is not None
+    assert skipped_release.is_skipped
     again = (await updates.skip("")).release
     assert again is not None
     assert not again.is_skipped
@@ -235,12 +235,12 @@ async def test_an_installation_waits_for_answers_and_ends_the_service(
     assert (job.verb, job.version, job.is_done) == ("install", NEWER, False)
     await until(lambda: updates.job.last is not None and updates.job.last.waits_for == 2)
     assert stops == []
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(Conflict) as error:
         await updates.install(InstallUpdate(version="98.0"))
-    assert refused.value.code == "update_running"
+    assert error.value.code == "update_running"
     services.supervisor.in_flight = 0  # type: ignore[attr-defined]  # as above
-    done = await ended(updates)
-    assert (done.error, done.stage, stops) == (None, "Done", ["stopped"])
+    outcome = await ended(updates)
+    assert (outcome.error, outcome.stage, stops) == (None, "Done", ["stopped"])
     afterwards = services.afterwards
     assert afterwards.goes_on
     assert afterwards.deed is not None
@@ -255,10 +255,10 @@ async def test_who_cannot_wait_is_not_made_to(
     publisher.publish(NEWER, {FILE: archive(NEWER, "new")})
     await updates.check()
     services.supervisor.in_flight = 1  # type: ignore[attr-defined]  # the stand-in's
-    begun = await updates.install(InstallUpdate(version=NEWER))
+    begun_state = await updates.install(InstallUpdate(version=NEWER))
     await until(lambda: updates.job.last is not None and updates.job.last.waits_for == 1)
     again = await updates.install(InstallUpdate(version=NEWER, now=True))
-    assert again.id == begun.id
+    assert again.id == begun_state.id
     assert (await ended(updates)).error is None
     assert stops == ["stopped"]
 
@@ -322,14 +322,14 @@ async def test_a_file_that_is_not_what_was_signed_is_never_used(
 
 
 async def test_only_the_version_that_was_shown_is_installed(updates: Updates, publisher: Publisher) -> None:
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(Conflict) as error:
         await updates.install(InstallUpdate(version=NEWER))
-    assert refused.value.code == "no_update"
+    assert error.value.code == "no_update"
     publisher.publish(NEWER, {FILE: b"x"})
     await updates.check()
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(Conflict) as error:
         await updates.install(InstallUpdate(version="99.1"))
-    assert refused.value.code == "no_update"
+    assert error.value.code == "no_update"
 
 
 async def test_a_copy_that_a_command_updates_says_the_command(make: Make, publisher: Publisher) -> None:
@@ -338,10 +338,10 @@ async def test_a_copy_that_a_command_updates_says_the_command(make: Make, publis
     check = await updates.check()
     assert check.release is not None
     assert (check.command, check.release.problem) == ("git pull", "")
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(Conflict) as error:
         await updates.install(InstallUpdate(version=NEWER))
-    assert refused.value.code == "update_by_hand"
-    assert "git pull" in refused.value.hint
+    assert error.value.code == "update_by_hand"
+    assert "git pull" in error.value.hint
 
 
 async def test_a_version_without_a_file_for_this_copy_says_so(make: Make, publisher: Publisher) -> None:
@@ -350,9 +350,9 @@ async def test_a_version_without_a_file_for_this_copy_says_so(make: Make, publis
     check = await updates.check()
     assert check.release is not None
     assert "no file for a copy like this one (appimage" in check.release.problem
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(Conflict) as error:
         await updates.install(InstallUpdate(version=NEWER))
-    assert refused.value.code == "update_by_hand"
+    assert error.value.code == "update_by_hand"
 
 
 async def test_without_the_right_to_write_nothing_is_fetched(
@@ -362,9 +362,9 @@ async def test_without_the_right_to_write_nothing_is_fetched(
     await updates.check()
     count = len(publisher.hub.requests)
     monkeypatch.setattr(os, "access", lambda *_args: False)
-    with pytest.raises(StorageFault) as refused:
+    with pytest.raises(StorageFault) as error:
         await updates.install(InstallUpdate(version=NEWER))
-    assert refused.value.code == "update_not_allowed"
+    assert error.value.code == "update_not_allowed"
     assert len(publisher.hub.requests) == count
 
 
@@ -393,9 +393,9 @@ async def test_what_fails_when_everything_is_closed_is_said_by_the_next_service(
 
 
 async def test_the_way_back_is_a_job_too(updates: Updates, services: Services, stops: list[str], place: Path) -> None:
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(Conflict) as error:
         await updates.roll_back()
-    assert refused.value.code == "no_previous"
+    assert error.value.code == "no_previous"
     previous = previous_path(place)
     previous.mkdir()
     (previous / "roundhouse").write_text("older")
@@ -457,7 +457,7 @@ def test_a_week_is_a_week_and_a_clock_set_back_is_no_excuse() -> None:
 async def test_what_was_fetched_of_older_versions_goes(updates: Updates, services: Services) -> None:
     old = services.paths.updates / "0.0.1"
     old.mkdir(parents=True)
-    watching = asyncio.create_task(updates.watch())
+    watch_task = asyncio.create_task(updates.watch())
     await until(lambda: not old.exists())
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
+    watch_task.cancel()
+    await asyncio.gather(watch_task, return_exceptions=True)

@@ -202,13 +202,13 @@ def test_the_command_line_writes_it_and_lists_what_is_in_it(
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
     file = tmp_path / "made.zip"
     with running(tmp_path, unused_port):
-        done = CliRunner().invoke(cli.roundhouse, ["doctor", "--bundle", str(file)])
-        assert (done.exit_code, "Read it before you share it" in done.stderr) == (0, True), done.output
+        result = CliRunner().invoke(cli.roundhouse, ["doctor", "--bundle", str(file)])
+        assert (result.exit_code, "Read it before you share it" in result.stderr) == (0, True), result.output
         with zipfile.ZipFile(file) as archive:
             names = archive.namelist()
             assert archive.testzip() is None
         assert NAMED - {"logs/gateway-start.log"} <= set(names)
-        assert all(name in done.stdout for name in names)
+        assert all(name in result.stdout for name in names)
         again = CliRunner().invoke(cli.roundhouse, ["doctor", "--bundle", str(file), "--json"])
         assert {entry["name"] for entry in json.loads(again.stdout)["files"]} == set(names)
         both = CliRunner().invoke(cli.roundhouse, ["doctor", "--bundle", str(file), "--output", "x.json"])

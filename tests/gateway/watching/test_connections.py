@@ -26,9 +26,9 @@ PATIENCE = aiohttp.ClientTimeout(total=60)
 @pytest.fixture(autouse=True)
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     egress_gate.take_connections()  # what earlier tests of this process left there
-    with serving(FakeHub()) as served:
-        monkeypatch.setenv("HF_ENDPOINT", served.url)
-        yield served
+    with serving(FakeHub()) as served_hub:
+        monkeypatch.setenv("HF_ENDPOINT", served_hub.url)
+        yield served_hub
 
 
 async def list_connections(gateway: Gateway, query: str = "") -> ConnectionList:

@@ -23,9 +23,9 @@ S = RequestState
 
 @pytest.fixture
 def pen(gateway: Gateway) -> Pen:
-    made = Pen()
-    gateway.upstream.play = made.play
-    return made
+    new_pen = Pen()
+    gateway.upstream.play = new_pen.play
+    return new_pen
 
 
 @pytest.fixture
@@ -75,13 +75,28 @@ async def test_a_stream_is_followed_from_the_queue_to_its_end(gateway: Gateway, 
         pen.write(chunk(" two"), LAST)
         pen.end()
     assert task.result().endswith(b"[DONE]\n\n")
-    done = await reaches(api, S.DONE)
-    assert (done.client, done.peer, done.dialect, done.route) == ("aider", Peer.THIS_COMPUTER, "openai", "chat")
-    assert (done.model, done.engine, done.status, done.outcome, done.error) == ("guide", "llama.cpp", 200, "ok", "")
-    assert (done.prompt_tokens, done.cached_tokens, done.completion_tokens) == (10, 2, 3)
-    spans = (done.queue_s, done.load_s, done.prefill_s, done.decode_s)
+    finished_request = await reaches(api, S.DONE)
+    assert (finished_request.client, finished_request.peer, finished_request.dialect, finished_request.route) == (
+        "aider",
+        Peer.THIS_COMPUTER,
+        "openai",
+        "chat",
+    )
+    assert (
+        finished_request.model,
+        finished_request.engine,
+        finished_request.status,
+        finished_request.outcome,
+        finished_request.error,
+    ) == ("guide", "llama.cpp", 200, "ok", "")
+    assert (finished_request.prompt_tokens, finished_request.cached_tokens, finished_request.completion_tokens) == (
+        10,
+        2,
+        3,
+    )
+    spans = (finished_request.queue_s, finished_request.load_s, finished_request.prefill_s, finished_request.decode_s)
     assert all(span is not None and span >= 0 for span in spans)
-    assert sum(span or 0 for span in spans) == pytest.approx(done.total_s, abs=0.2)
+    assert sum(span or 0 for span in spans) == pytest.approx(finished_request.total_s, abs=0.2)
 
 
 async def test_an_answer_in_one_piece_has_its_times_from_the_engine(gateway: Gateway, api: Api) -> None:
@@ -92,11 +107,15 @@ async def test_an_answer_in_one_piece_has_its_times_from_the_engine(gateway: Gat
 
     gateway.upstream.play = play
     assert (await gateway.chat())[0] == 200
-    done = await only(api)
-    assert (done.prompt_tokens, done.cached_tokens, done.completion_tokens) == (10, 4, 3)
-    assert done.tokens_per_s == pytest.approx(6000)
-    assert done.decode_s == pytest.approx(0.0005)
-    assert done.ttft_s is None
+    finished_request = await only(api)
+    assert (finished_request.prompt_tokens, finished_request.cached_tokens, finished_request.completion_tokens) == (
+        10,
+        4,
+        3,
+    )
+    assert finished_request.tokens_per_s == pytest.approx(6000)
+    assert finished_request.decode_s == pytest.approx(0.0005)
+    assert finished_request.ttft_s is None
 
 
 async def test_stopping_a_stream_ends_it_with_the_dialects_error_and_the_engines_work(
@@ -105,16 +124,16 @@ async def test_stopping_a_stream_ends_it_with_the_dialects_error_and_the_engines
     pen.write(chunk("One"))
     async with asking(gateway) as reply:
         await reply.content.readany()
-        running = await reaches(api, S.DECODING)
-        await api.call("POST", f"/requests/{running.id}/cancel", RequestInfo)
+        running_request = await reaches(api, S.DECODING)
+        await api.call("POST", f"/requests/{running_request.id}/cancel", RequestInfo)
         rest = await reply.read()
     await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
     error = json.loads(rest.strip().split(b"data: ")[-1])["error"]
     assert error["code"] == "request_stopped"
-    ended = await reaches(api, S.CANCELLED)
-    assert (ended.outcome, ended.error) == ("stopped", "This request was stopped in Roundhouse.")
-    again = await api.call("POST", f"/requests/{running.id}/cancel", RequestInfo)
-    assert again == ended
+    ended_request = await reaches(api, S.CANCELLED)
+    assert (ended_request.outcome, ended_request.error) == ("stopped", "This request was stopped in Roundhouse.")
+    again = await api.call("POST", f"/requests/{running_request.id}/cancel", RequestInfo)
+    assert again == ended_request
 
 
 @pytest.mark.parametrize("is_loaded", [True, False], ids=["in the prompt", "in the queue"])
@@ -129,10 +148,10 @@ async def test_stopping_before_the_first_byte_answers_in_the_dialect(
     if not is_loaded:
         gateway.supervisor.may_load.clear()
     task = asyncio.ensure_future(gateway.chat(stream=True))
-    running = await reaches(api, S.PREFILL if is_loaded else S.QUEUED)
+    running_request = await reaches(api, S.PREFILL if is_loaded else S.QUEUED)
     if is_loaded:
         await gateway.upstream.arrived.wait()
-    await api.call("POST", f"/requests/{running.id}/cancel", RequestInfo)
+    await api.call("POST", f"/requests/{running_request.id}/cancel", RequestInfo)
     status, body = await task
     assert (status, body["error"]["code"]) == (499, "request_stopped")
     if is_loaded:
@@ -145,8 +164,8 @@ async def test_a_client_that_goes_away_is_not_somebody_who_stopped_it(gateway: G
     pen.write(chunk("One"))
     async with asking(gateway) as reply:
         await reply.content.readany()
-    ended = await reaches(api, S.CANCELLED)
-    assert (ended.outcome, ended.error) == ("client_gone", "")
+    ended_request = await reaches(api, S.CANCELLED)
+    assert (ended_request.outcome, ended_request.error) == ("client_gone", "")
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/nothing"])
@@ -216,12 +235,12 @@ async def test_words_are_kept_only_when_wanted_and_go_when_they_are_not(gateway:
     without = await ask()
     assert (without.has_bodies, without.asked, without.answered) == (False, "", "")
     await keep(value=True)
-    held = await ask()
-    assert held.has_bodies
-    assert "secret" in held.asked
-    assert len(held.answered) == BODY_BYTES == held.cut_at_bytes
+    held_request = await ask()
+    assert held_request.has_bodies
+    assert "secret" in held_request.asked
+    assert len(held_request.answered) == BODY_BYTES == held_request.cut_at_bytes
     await keep(value=False)
-    assert (await api.call("GET", f"/requests/{held.request.id}", RequestDetail)).asked == ""
+    assert (await api.call("GET", f"/requests/{held_request.request.id}", RequestDetail)).asked == ""
 
 
 async def test_a_refusals_words_are_kept_too(gateway: Gateway, api: Api) -> None:
@@ -236,7 +255,7 @@ async def test_a_refusals_words_are_kept_too(gateway: Gateway, api: Api) -> None
 async def test_a_listener_hears_of_a_request_from_its_beginning_to_its_end(
     gateway: Gateway, api: Api, pen: Pen
 ) -> None:
-    seen: list[RequestState] = []
+    seen_states: list[RequestState] = []
     async with api.events("/events", Event) as events:
         async with asyncio.TaskGroup() as tasks:
 
@@ -247,8 +266,8 @@ async def test_a_listener_hears_of_a_request_from_its_beginning_to_its_end(
             tasks.create_task(ask())
             async for event in events:
                 if isinstance(event, RequestChanged):
-                    seen.append(event.request.state)
-                    if event.request.state is S.PREFILL and len(seen) == 1:
+                    seen_states.append(event.request.state)
+                    if event.request.state is S.PREFILL and len(seen_states) == 1:
                         pen.write(chunk("One"))
                     if event.request.state is S.DECODING:
                         pen.write(LAST)
@@ -259,7 +278,7 @@ async def test_a_listener_hears_of_a_request_from_its_beginning_to_its_end(
         async for event in events:
             if isinstance(event, RequestsForgotten):
                 break
-    assert list(dict.fromkeys(seen)) == [S.PREFILL, S.DECODING, S.DONE]
+    assert list(dict.fromkeys(seen_states)) == [S.PREFILL, S.DECODING, S.DONE]
 
 
 async def test_usage_is_summed_by_client_and_kept(gateway: Gateway, api: Api, pen: Pen) -> None:
@@ -268,11 +287,11 @@ async def test_usage_is_summed_by_client_and_kept(gateway: Gateway, api: Api, pe
     async with asking(gateway) as reply:
         await reply.read()
     await gateway.chat(model="nobody")
-    used = await api.call("GET", "/usage", Usage)
-    assert used.today == used.week
-    rows = {row.client: row for row in used.today}
+    usage_list = await api.call("GET", "/usage", Usage)
+    assert usage_list.today == usage_list.week
+    rows = {row.client: row for row in usage_list.today}
     assert (rows["aider"].requests, rows["aider"].prompt_tokens, rows["aider"].completion_tokens) == (1, 10, 3)
-    assert sum(row.failed for row in used.today) == 1
+    assert sum(row.failed for row in usage_list.today) == 1
 
 
 async def test_metrics_tell_where_time_goes_and_what_waits(gateway: Gateway, api: Api, pen: Pen) -> None:
@@ -281,7 +300,7 @@ async def test_metrics_tell_where_time_goes_and_what_waits(gateway: Gateway, api
     async with asking(gateway) as reply:
         await reply.read()
     gateway.supervisor.may_load.clear()
-    waiting = asyncio.ensure_future(gateway.chat(stream=True))
+    waiting_question = asyncio.ensure_future(gateway.chat(stream=True))
     await until(lambda: gateway.supervisor.waiting == 1)
     async with gateway.http.get(f"{gateway.url}/metrics") as reply:
         text = await reply.text()
@@ -291,7 +310,7 @@ async def test_metrics_tell_where_time_goes_and_what_waits(gateway: Gateway, api
     assert f"roundhouse_prompt_tokens_sum{of_model} 10\n" in text
     assert 'roundhouse_requests_waiting{model="guide"} 1\n' in text
     assert 'roundhouse_requests_running{model="guide"} 0\n' in text
-    waiting.cancel()
+    waiting_question.cancel()
 
 
 async def test_what_asks_no_model_anything_is_not_followed(gateway: Gateway, api: Api) -> None:
@@ -369,13 +388,13 @@ async def test_every_dialect_is_followed_and_says_in_its_own_words_that_it_was_s
     pen.write(chunk("One"))
     async with gateway.http.post(gateway.url + path, json={"model": "guide", **body}) as reply:
         await reply.content.readany()
-        running = await reaches(api, S.DECODING)
-        await api.call("POST", f"/requests/{running.id}/cancel", RequestInfo)
+        running_request = await reaches(api, S.DECODING)
+        await api.call("POST", f"/requests/{running_request.id}/cancel", RequestInfo)
         rest = await reply.read()
     await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
     tail = rest.replace(b"event: chat.end", b"").split(b'data: {"type":"chat.end"')[
         0
     ]  # LM Studio's streams end with it
     assert b"stopped in Roundhouse" in tail.strip().splitlines()[-1]
-    ended = await reaches(api, S.CANCELLED)
-    assert (ended.dialect, ended.outcome) == (dialect, "stopped")
+    ended_request = await reaches(api, S.CANCELLED)
+    assert (ended_request.dialect, ended_request.outcome) == (dialect, "stopped")

@@ -81,12 +81,12 @@ def exposition() -> str:
 def exposed() -> dict[str, tuple[str, str]]:
     """Return kind and labels by name, as the text has them."""
     text = exposition()
-    documented = {}
+    documented_metrics = {}
     for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE):
         labels = re.search(rf"^{name}(?:_count)?{{([^}}]*)}}", text, re.MULTILINE)
         assert labels, f"{name} has no sample"
-        documented[name] = (kind, ", ".join(re.findall(r'(\w+)="', labels[1])))
-    return documented
+        documented_metrics[name] = (kind, ", ".join(re.findall(r'(\w+)="', labels[1])))
+    return documented_metrics
 
 
 def test_the_document_lists_exactly_what_is_exposed() -> None:

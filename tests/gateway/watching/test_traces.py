@@ -44,9 +44,9 @@ async def collector() -> AsyncIterator[Collector]:
 
 @pytest.fixture
 def pen(gateway: Gateway) -> Pen:
-    made = Pen()
-    gateway.upstream.play = made.play
-    return made
+    new_pen = Pen()
+    gateway.upstream.play = new_pen.play
+    return new_pen
 
 
 async def switch_on(api: Api, url: str, **more: object) -> None:
@@ -92,9 +92,9 @@ async def test_a_stream_is_one_trace_from_the_client_to_the_engine(
     assert (server.trace_id, server.parent_id, server.name) == (TRACE, PARENT, "POST /v1/chat/completions")
     assert (call.trace_id, call.parent_id, call.name) == (TRACE, server.span_id, "chat guide")
     assert (server.state, server.flags, call.flags) == ("a=1,b=2", 0x301, 0x101)
-    (told,) = gateway.upstream.headers
-    assert told["traceparent"] == f"00-{TRACE}-{call.span_id}-01"
-    assert told["tracestate"] == "a=1,b=2"
+    (told_headers,) = gateway.upstream.headers
+    assert told_headers["traceparent"] == f"00-{TRACE}-{call.span_id}-01"
+    assert told_headers["tracestate"] == "a=1,b=2"
     assert call.attributes["gen_ai.operation.name"] == "chat"
     assert call.attributes["gen_ai.provider.name"] == "llama.cpp"
     assert call.attributes["gen_ai.request.model"] == call.attributes["gen_ai.response.model"] == "guide"
@@ -125,9 +125,9 @@ async def test_no_word_of_a_prompt_or_an_answer_is_sent(gateway: Gateway, api: A
     await ask(gateway)
     _, call = split_spans(await collector.wait_for(2))
     assert call.attributes["gen_ai.response.finish_reasons"] == ["length"]
-    sent = b"".join(collector.bodies)
-    assert SENTENCE.encode() not in sent
-    assert b"rains" not in sent
+    sent_bytes = b"".join(collector.bodies)
+    assert SENTENCE.encode() not in sent_bytes
+    assert b"rains" not in sent_bytes
 
 
 async def test_contents_are_sent_cut_once_a_second_switch_says_so(
@@ -358,10 +358,10 @@ def no_keyring() -> Iterator[None]:
 @pytest.mark.usefixtures("no_keyring")
 async def test_headers_are_secret_and_sent(gateway: Gateway, api: Api, collector: Collector) -> None:
     await switch_on(api, collector.url)
-    kept = await api.call(
+    kept_headers = await api.call(
         "POST", "/traces/headers", TracesState, SetTraceHeaders(headers={"Authorization": "Bearer s3cr3t"})
     )
-    assert kept.header_names == ["Authorization"]
+    assert kept_headers.header_names == ["Authorization"]
     assert b"s3cr3t" not in json.dumps(await api.call("GET", "/settings", list[Any])).encode()
     await api.call("POST", "/traces/test", TracesState)
     assert collector.headers[0]["Authorization"] == "Bearer s3cr3t"
@@ -405,8 +405,12 @@ async def test_offline_another_computer_is_not_called(api: Api) -> None:
     await switch_on(api, "https://collector.example:4318", **{"network.offline": True})
     status, _ = await api.raw("POST", "/traces/test")
     assert status == 500
-    (refused,) = (await api.call("GET", "/connections", ConnectionList)).connections
-    assert (refused.host, refused.why, refused.refused) == ("collector.example", "traces", True)
+    (refused_connection,) = (await api.call("GET", "/connections", ConnectionList)).connections
+    assert (refused_connection.host, refused_connection.why, refused_connection.refused) == (
+        "collector.example",
+        "traces",
+        True,
+    )
 
 
 async def test_offline_this_computer_s_collector_goes_on(api: Api, collector: Collector) -> None:

@@ -86,8 +86,8 @@ def test_an_answer_says_which_files_it_was_given_whole(
     press(screen, fold)
     turn = screen.conversation_view.transcript.document.turns[1]
     turn.lay_out_between(0, 1e6)
-    grabbed = screen.conversation_view.transcript.grab()  # drawn without a warning
-    assert not grabbed.isNull()
+    picture = screen.conversation_view.transcript.grab()  # drawn without a warning
+    assert not picture.isNull()
 
 
 def test_a_citation_opens_its_passage_and_marks_it(screen: ChatScreen, api: DemoApi) -> None:

@@ -139,9 +139,9 @@ def test_after_a_deletion_the_keyboard_is_on_the_next_chat(screen: ChatScreen, a
     QTest.keyClick(listing, Qt.Key.Key_Down)
     QTest.keyClick(listing, Qt.Key.Key_Delete)
     assert screen.model.chat_list.find_chat("c2") is None
-    chosen = listing._row_at(listing.currentIndex())
-    assert isinstance(chosen, ChatSummary)
-    assert chosen.id == "c3"
+    chosen_row = listing._row_at(listing.currentIndex())
+    assert isinstance(chosen_row, ChatSummary)
+    assert chosen_row.id == "c3"
 
 
 def test_no_chat_is_marked_while_a_new_chat_shows(chat_screen: ChatScreen, api: DemoApi) -> None:

@@ -76,14 +76,14 @@ def test_calls_stand_where_they_were_made(screen: ChatScreen, api: DemoApi) -> N
         "write_file",
     ]
     assert box_texts(screen) == texts
-    done = make_tool_chat(is_waiting=False).messages[-1]
-    rest = done.content[len(screen.model.conversation.text_of("a1")) :]
-    api.send_event(stream_of(api), AnswerCallChanged(call=done.calls[-1]))
-    api.send_event(stream_of(api), AnswerDelta(content=rest, offset=len(done.content) - len(rest)))
+    answered_message = make_tool_chat(is_waiting=False).messages[-1]
+    rest = answered_message.content[len(screen.model.conversation.text_of("a1")) :]
+    api.send_event(stream_of(api), AnswerCallChanged(call=answered_message.calls[-1]))
+    api.send_event(stream_of(api), AnswerDelta(content=rest, offset=len(answered_message.content) - len(rest)))
     transcript = screen.conversation_view.transcript
     transcript._take_frame()
     assert box_texts(screen) == [*texts, "Your train leaves at 07:28 tomorrow; it is in trip.md now."]
-    api.send_event(stream_of(api), AnswerDone(message=done))
+    api.send_event(stream_of(api), AnswerDone(message=answered_message))
     assert box_texts(screen)[-1].startswith("Your train")
     assert len(box_texts(screen)) == 6
     screen.model.open_chat("c1")
@@ -103,20 +103,20 @@ def test_the_person_decides_by_a_button(screen: ChatScreen, api: DemoApi) -> Non
 
 
 def test_a_call_unfolds_and_its_state_is_told(screen: ChatScreen, api: DemoApi) -> None:
-    folded = answer_turn(screen).height
+    folded_height = answer_turn(screen).height
     press(screen, spots_of(screen, Verb.FOLD_CALL)[0])
-    assert answer_turn(screen).height > folded
+    assert answer_turn(screen).height > folded_height
     first = spots_of(screen, Verb.FOLD_CALL)[0]
     assert first.name == "time · get_current_time, 0.3 s: hide what was called and returned"
     press(screen, first)
-    assert answer_turn(screen).height == folded
+    assert answer_turn(screen).height == folded_height
     call = make_tool_chat(is_waiting=False).messages[-1].calls[1]
     words = {state: state_words(replace(call, state=state)) for state in ToolCallState}
     assert words[ToolCallState.RUNNING] == "Running…"
     assert words[ToolCallState.CANCELLED] == "Cancelled"
     assert not words[ToolCallState.WAITING]
-    running = replace(call, id="k3", state=ToolCallState.RUNNING)
-    api.send_event(stream_of(api), AnswerCallChanged(call=running))
+    running_call = replace(call, id="k3", state=ToolCallState.RUNNING)
+    api.send_event(stream_of(api), AnswerCallChanged(call=running_call))
     screen.conversation_view.transcript._take_frame()
     assert not spots_of(screen, Verb.DECIDE_CALL)
 
@@ -138,12 +138,12 @@ def test_the_card_says_whose_tools_are_used(screen: ChatScreen, api: DemoApi, sh
     assert rows["shell"].accessibleDescription() == "Added by a program, and not confirmed yet"
     assert rows["tracker"].accessibleDescription() == TRACKER.problem
     rows["tracker"].switch.click()
-    chosen = ["files", "time", "tracker"]
-    assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(tool_servers=chosen)]
+    chosen_servers = ["files", "time", "tracker"]
+    assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(tool_servers=chosen_servers)]
     view.tools_panel.forget.click()
     patches = api.bodies_of("PATCH", "/chats/c1")
     assert patches[-1] == ChatPatch(asks_again=True)
-    assert screen.model.conversation.tools == ChatTools(servers=chosen)
+    assert screen.model.conversation.tools == ChatTools(servers=chosen_servers)
     assert view.tools_panel.forget.isHidden()
     api.replies["GET /mcp/servers"] = [replace(FILES, state=McpServerState.STARTING), replace(TIME, is_enabled=False)]
     shell.broadcast_event(McpServersChanged())
@@ -188,14 +188,14 @@ def test_a_drawn_picture_stands_below_its_call(screen: ChatScreen, api: DemoApi)
     api.replies |= file_replies()
     call = AnswerToolCall(id="k4", round=4, at=0, server="pictures", tool="draw_picture", state=ToolCallState.RUNNING)
     api.send_event(stream_of(api), AnswerCallChanged(call=call))
-    drawn = replace(call, state=ToolCallState.ANSWERED, files=[EVENING.hash])
+    drawn_call = replace(call, state=ToolCallState.ANSWERED, files=[EVENING.hash])
     for _ in range(2):  # a stream that is taken up again tells it twice
-        api.send_event(stream_of(api), AnswerCallChanged(call=drawn, attachments=[EVENING]))
+        api.send_event(stream_of(api), AnswerCallChanged(call=drawn_call, attachments=[EVENING]))
     screen.conversation_view.transcript._take_frame()
     assert drawn_below(screen) == [[EVENING]]
     before = make_tool_chat(is_waiting=False).messages[-1]
-    done = replace(before, calls=[*before.calls, drawn], attachments=[EVENING])
-    api.send_event(stream_of(api), AnswerDone(message=done))
+    drawn_message = replace(before, calls=[*before.calls, drawn_call], attachments=[EVENING])
+    api.send_event(stream_of(api), AnswerDone(message=drawn_message))
     assert drawn_below(screen) == [[EVENING]]
     (card,) = spots_of(screen, Verb.SAVE_FILE)
     assert card.name.startswith("Save a copy of evening.png")

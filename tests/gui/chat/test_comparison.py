@@ -68,10 +68,10 @@ def ask(screen: ChatScreen, api: DemoApi) -> None:
 def finish(screen: ChatScreen, api: DemoApi, answer: str) -> None:
     message = screen.model.conversation.find_message(answer)
     assert message is not None
-    stored = replace(message, content="Me.", status="complete", timings=long_chat.make_timings())
+    stored_message = replace(message, content="Me.", status="complete", timings=long_chat.make_timings())
     path = f"/chats/c1/answers/{answer}?offset=0"
     api.send_event(path, AnswerDelta(content="Me.", offset=0))
-    api.send_event(path, AnswerDone(message=stored))
+    api.send_event(path, AnswerDone(message=stored_message))
 
 
 def test_each_chosen_model_answers_in_a_column_and_one_is_kept(screen: ChatScreen, api: DemoApi) -> None:
@@ -138,8 +138,8 @@ def test_the_model_of_the_chat_is_the_first_to_be_compared(screen: ChatScreen, a
     view = screen.conversation_view
     view.toggle_models()
     assert view.models_panel.models == [screen.model.model]
-    checked = [chip.text() for chip in view.models_panel.findChildren(Chip) if chip.isChecked()]
-    assert len(checked) == 1
+    checked_names = [chip.text() for chip in view.models_panel.findChildren(Chip) if chip.isChecked()]
+    assert len(checked_names) == 1
     next(chip for chip in view.models_panel.findChildren(Chip) if not chip.isChecked()).click()
     ask(screen, api)
     assert len(api.bodies_of("POST", "/chats/c1/turns")) == 2

@@ -33,9 +33,9 @@ def summary(number: int, *, at: datetime | None = None) -> ChatSummary:
 @pytest.fixture
 def known(qtbot: QtBot, api: DemoApi, shell: Shell) -> ChatList:
     api.replies |= long_chat.chat_replies()
-    made = ChatList(api, shell)
+    chat_list = ChatList(api, shell)
     api.flush()
-    return made
+    return chat_list
 
 
 @pytest.mark.parametrize(
@@ -174,12 +174,12 @@ def test_a_deleted_chat_can_be_brought_back(known: ChatList, api: DemoApi) -> No
 
 
 def test_a_chat_that_cannot_be_deleted_stays(known: ChatList, api: DemoApi) -> None:
-    failed: list[object] = []
-    known.failed.connect(failed.append)
+    failures: list[object] = []
+    known.failed.connect(failures.append)
     api.replies["DELETE /chats/c1"] = ErrorBody(code="storage", sentence="The disk is full.")
     known.delete("c1")
     api.flush()
-    assert len(failed) == 1
+    assert len(failures) == 1
     assert known.find_chat("c1") is not None
 
 

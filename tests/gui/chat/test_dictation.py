@@ -204,10 +204,10 @@ def recorder() -> Microphone:
 def test_the_program_records_until_it_is_told_to_end(qtbot: QtBot, recorder: Microphone) -> None:
     with qtbot.waitSignal(recorder.began):
         recorder.start()
-    with qtbot.waitSignal(recorder.recorded) as recorded:
+    with qtbot.waitSignal(recorder.recorded) as recording_signal:
         recorder.stop()
-    assert recorded.args is not None
-    wav: bytes = recorded.args[0]
+    assert recording_signal.args is not None
+    wav: bytes = recording_signal.args[0]
     channels, rate = struct.unpack("<HI", wav[22:28])
     assert (wav[:4], channels, rate) == (b"RIFF", 1, 16_000)
     assert len(wav) > 44 + 1000

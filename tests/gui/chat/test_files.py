@@ -232,11 +232,11 @@ def test_a_deaf_model_says_so_before_and_one_that_hears_is_offered(screen: ChatS
     assert "1 min 32 s" in cards(screen)[0].file.facts
     send(screen, api, "What is said?")
     assert api.bodies_of("POST", TURNS) == []
-    hearing = replace(SEEING, capabilities=[*SEEING.capabilities, Capability.AUDIO])
-    api.replies["GET /models"] = [*data.MODELS[:2], hearing]
+    hearing_model = replace(SEEING, capabilities=[*SEEING.capabilities, Capability.AUDIO])
+    api.replies["GET /models"] = [*data.MODELS[:2], hearing_model]
     screen.model.library.read()
     api.flush()
-    assert banner.button.text() == f"Ask {hearing.title}"
+    assert banner.button.text() == f"Ask {hearing_model.title}"
 
 
 def test_an_edited_question_keeps_its_files_until_they_are_removed(screen: ChatScreen, api: DemoApi) -> None:
@@ -306,5 +306,5 @@ def test_a_question_takes_fifty_files(qtbot: QtBot, api: DemoApi, shell: Shell) 
 def test_cards_have_names_for_screen_readers(screen: ChatScreen, api: DemoApi) -> None:
     attach(screen, api, "a.pdf", attachments.REPORT)
     card = cards(screen)[0]
-    spoken = QAccessible.queryAccessibleInterface(card)
-    assert "a.pdf" in spoken.text(QAccessible.Text.Name)
+    spoken_card = QAccessible.queryAccessibleInterface(card)
+    assert "a.pdf" in spoken_card.text(QAccessible.Text.Name)

@@ -83,8 +83,8 @@ def test_a_screen_reader_hears_what_a_folder_is(folder_screen: ChatScreen) -> No
     index = rows.row_of("f1")
     assert index.data(Qt.ItemDataRole.AccessibleTextRole) == "Engine sheds"
     assert index.data(Qt.ItemDataRole.AccessibleDescriptionRole) == "closed folder, 2 chats"
-    tagged = next(row for row in rows.rows if getattr(row, "tags", None))
-    description = rows.row_of(id_of(tagged)).data(Qt.ItemDataRole.AccessibleDescriptionRole)
+    tagged_row = next(row for row in rows.rows if getattr(row, "tags", None))
+    description = rows.row_of(id_of(tagged_row)).data(Qt.ItemDataRole.AccessibleDescriptionRole)
     assert description == "#boilers #1911"
 
 
@@ -99,16 +99,16 @@ def test_a_new_chat_gets_what_its_folder_has_and_says_so(folder_screen: ChatScre
     assert folder_screen.conversation_view.folder_line.accessibleName() == words
     folder_screen.model.files.remove(folder_screen.model.files.items[0])
     assert "1 of its files" in folder_words(folder_screen.model)
-    made = Chat(
+    new_chat = Chat(
         **{**{name: getattr(long_chat.make_sample_chat(), name) for name in Chat.__struct_fields__}, "folder": "f1"}
     )
-    api.replies["POST /chats"] = made
+    api.replies["POST /chats"] = new_chat
     folder_screen.model.send_question("Why?")
     api.flush()
     new = NewChat(model=long_chat.MODEL, system_prompt=sheds.system_prompt, folder="f1")
     assert api.bodies_of("POST", "/chats") == [new]
     turn = NewTurn(content="Why?", attachments=[sheds.files[1].id], has_folder_files=True)
-    assert api.bodies_of("POST", f"/chats/{made.id}/turns") == [turn]
+    assert api.bodies_of("POST", f"/chats/{new_chat.id}/turns") == [turn]
 
 
 def test_a_new_chat_outside_lets_go_of_what_the_folder_gave(folder_screen: ChatScreen, api: DemoApi) -> None:

@@ -66,20 +66,20 @@ def test_a_download_begins_only_when_its_button_is_pressed(screen: ChatScreen, a
 def test_an_answer_about_attaching_opens_the_dialog_for_files(
     screen: ChatScreen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened: list[bool] = []
+    opened_dialogs: list[bool] = []
     attach = AnswerAction(kind=ActionKind.OPEN_PAGE, target=PageId.CHAT, task=Task.ATTACH_FILES)
-    monkeypatch.setattr(screen.conversation_view, "choose_files", lambda: opened.append(True))
+    monkeypatch.setattr(screen.conversation_view, "choose_files", lambda: opened_dialogs.append(True))
     monkeypatch.setattr(screen.model.conversation, "actions_of", lambda message: [attach])  # noqa: ARG005 -- of the method
     press(screen, buttons(screen)[0])
-    assert opened == [True]
+    assert opened_dialogs == [True]
     assert describe_action(attach) == "Attach files"
 
 
 def test_every_page_of_an_answer_has_a_button_but_the_chat_itself() -> None:
     pages = [AnswerAction(kind=ActionKind.OPEN_PAGE, target=page) for page in PageId]
-    shown = select_shown(pages)
-    assert {action.target for action in shown} == set(PageId) - {PageId.CHAT}
-    assert all(describe_action(action) for action in shown)
+    shown_pages = select_shown(pages)
+    assert {action.target for action in shown_pages} == set(PageId) - {PageId.CHAT}
+    assert all(describe_action(action) for action in shown_pages)
 
 
 def test_the_passage_of_the_manual_opens_in_its_chapter(screen: ChatScreen, api: DemoApi) -> None:

@@ -164,10 +164,10 @@ def test_another_model_answers_from_a_menu_with_loaded_ones_first(
     act(screen, api, Verb.REGENERATE_WITH)
     qtbot.waitUntil(lambda: bool(menus))
     models = screen.model.models_for_another_answer()
-    loaded = [screen.model.is_loaded(info) for info in models]
-    assert any(loaded)
-    assert loaded == sorted(loaded, reverse=True)
-    assert [words.endswith("loaded") for words in menus[0]] == loaded
+    loaded_flags = [screen.model.is_loaded(info) for info in models]
+    assert any(loaded_flags)
+    assert loaded_flags == sorted(loaded_flags, reverse=True)
+    assert [words.endswith("loaded") for words in menus[0]] == loaded_flags
     assert api.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent="q2", model=models[-1].name)]
 
 
@@ -212,14 +212,14 @@ def test_what_was_left_out_is_marked(screen: ChatScreen, api: DemoApi) -> None:
 @pytest.mark.parametrize(("verb", "rule"), [(Verb.CUT_OLDEST, "cut"), (Verb.SUMMARISE, "summarise")])
 def test_a_full_context_offers_ways_on(screen: ChatScreen, api: DemoApi, verb: Verb, rule: str) -> None:
     sample = long_chat.make_sample_chat()
-    failed = replace(
+    failed_answer = replace(
         sample.messages[-1],
         content="",
         status=MessageStatus.FAILED,
         finish_reason="context_too_long",
         error="Too long.",
     )
-    api.replies["GET /chats/c1"] = replace(sample, messages=[*sample.messages[:-1], failed])
+    api.replies["GET /chats/c1"] = replace(sample, messages=[*sample.messages[:-1], failed_answer])
     api.replies["PATCH /chats/c1"] = sample
     screen.model.conversation.fetch_chat()
     api.flush()

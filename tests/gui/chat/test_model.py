@@ -20,9 +20,9 @@ from tests.demo.api import DemoApi
 @pytest.fixture
 def model(qtbot: QtBot, api: DemoApi, shell: Shell) -> ChatModel:
     api.replies |= long_chat.chat_replies()
-    made = ChatModel(Stores(api, shell), shell)
+    chat_model = ChatModel(Stores(api, shell), shell)
     api.flush()
-    return made
+    return chat_model
 
 
 def test_a_new_chat_starts_with_the_model_used_last(model: ChatModel) -> None:
@@ -126,8 +126,8 @@ def test_a_chat_that_grew_elsewhere_is_read_again(model: ChatModel, api: DemoApi
     api.flush()
     before = len([path for _, path, _ in api.calls if path == "/chats/c1"])
     for count in (5, 7):
-        known = model.chat_list.items[0]
-        model.chat_list.items = [replace(known, message_count=count)]
+        known_chat = model.chat_list.items[0]
+        model.chat_list.items = [replace(known_chat, message_count=count)]
         model.chat_list.changed.emit()
     assert len([path for _, path, _ in api.calls if path == "/chats/c1"]) == before + 1
 

@@ -52,10 +52,10 @@ def test_the_picker_shows_every_model_and_escape_leaves_it(screen: ChatScreen) -
 
 def test_a_model_is_chosen_with_the_keys(screen: ChatScreen) -> None:
     screen.header.chip.click()
-    focused = QApplication.focusWidget()
-    assert isinstance(focused, ModelLine)
-    QTest.keyClick(focused, ENTER)
-    assert screen.model.conversation.model == focused.info.name
+    focus_widget = QApplication.focusWidget()
+    assert isinstance(focus_widget, ModelLine)
+    QTest.keyClick(focus_widget, ENTER)
+    assert screen.model.conversation.model == focus_widget.info.name
     assert not screen.picker.isVisible()
 
 
@@ -105,9 +105,9 @@ def test_the_picker_begins_at_the_chosen_model(screen: ChatScreen) -> None:
     names = [info.name for info in screen.model.chat_models() if not info.problem]
     screen._choose_model(names[-1])
     screen.header.chip.click()
-    focused = QApplication.focusWidget()
-    assert isinstance(focused, ModelLine)
-    assert focused.info.name == names[-1]
+    focus_widget = QApplication.focusWidget()
+    assert isinstance(focus_widget, ModelLine)
+    assert focus_widget.info.name == names[-1]
 
 
 def test_until_the_models_are_read_their_place_is_held(qtbot: QtBot, theme: Theme, api: DemoApi, shell: Shell) -> None:

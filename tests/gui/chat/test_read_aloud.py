@@ -107,9 +107,9 @@ def screen(qtbot: QtBot, theme: Theme, api: DemoApi, shell: Shell) -> ChatScreen
 @pytest.fixture
 def voice(screen: ChatScreen) -> PlayedVoice:
     voice = PlayedVoice(screen)
-    reading = screen.model.reading
-    reading._voice = voice
-    voice.ended.connect(reading._end)
+    read_aloud = screen.model.reading
+    read_aloud._voice = voice
+    voice.ended.connect(read_aloud._end)
     return voice
 
 
@@ -181,11 +181,11 @@ def test_the_systems_program_gets_the_words_on_its_input(qtbot: QtBot, program: 
 def test_a_program_that_speaks_on_is_ended_and_told_to_be_silent(qtbot: QtBot, program: Path) -> None:
     (program / "hold").touch()
     owner = QObject()
-    reading = ReadAloud(owner, SystemVoice(owner, "linux"))
-    reading.toggle("a1", "Hello")
+    read_aloud = ReadAloud(owner, SystemVoice(owner, "linux"))
+    read_aloud.toggle("a1", "Hello")
     qtbot.waitUntil((program / "words").exists)
-    reading.stop()
-    assert reading.message == ""
+    read_aloud.stop()
+    assert read_aloud.message == ""
     qtbot.waitUntil(lambda: "--cancel" in (program / "calls").read_text())
 
 

@@ -106,8 +106,8 @@ def test_a_question_shows_at_once_and_then_as_stored(conversation: Conversation,
 
 
 def test_the_first_question_makes_the_chat(talk: Conversation, gateway: DemoApi) -> None:
-    made: list[object] = []
-    talk.chat_created.connect(made.append)
+    new_chats: list[object] = []
+    talk.chat_created.connect(new_chats.append)
     talk.start_chat("guide")
     talk.set_system_prompt("Be brief.")
     talk.set_sampling(Sampling(temperature=0.2))
@@ -118,7 +118,7 @@ def test_the_first_question_makes_the_chat(talk: Conversation, gateway: DemoApi)
     assert gateway.bodies_of("POST", "/chats") == [body]
     assert gateway.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent=None, content="Hello")]
     assert talk.id == "c1"
-    assert len(made) == 1
+    assert len(new_chats) == 1
 
 
 def test_text_arrives_and_the_stored_message_takes_its_place(busy: Conversation, gateway: DemoApi) -> None:
@@ -229,8 +229,8 @@ def test_stop_asks_the_gateway_and_waits_for_it(busy: Conversation, gateway: Dem
     gateway.flush()
     assert len(gateway.bodies_of("POST", "/chats/c1/answers/a9/stop")) == 1
     assert busy.is_busy
-    stopped = long_chat.make_answer(9, "Hel", status=MessageStatus.STOPPED)
-    gateway.send_event(f"{FOLLOW}0", AnswerDone(message=stopped))
+    stopped_answer = long_chat.make_answer(9, "Hel", status=MessageStatus.STOPPED)
+    gateway.send_event(f"{FOLLOW}0", AnswerDone(message=stopped_answer))
     assert not busy.is_busy
 
 
@@ -249,8 +249,8 @@ def test_a_failed_answer_offers_to_load_again_when_its_engine_failed(
     qtbot: QtBot, gateway: DemoApi, shell: Shell
 ) -> None:
     report = FailureReport(code="oom", sentence="No room.", hint="Use less context.", log_tail=["a", "b"])
-    failed = EngineStatus(model=long_chat.MODEL, engine="llama.cpp", state=EngineState.FAILED, failure=report)
-    trouble = shown_trouble(gateway, shell, lambda _name: failed)
+    failed_engine = EngineStatus(model=long_chat.MODEL, engine="llama.cpp", state=EngineState.FAILED, failure=report)
+    trouble = shown_trouble(gateway, shell, lambda _name: failed_engine)
     assert trouble == ("Use less context.", (TroubleRemedy.LOAD_AGAIN, TroubleRemedy.CHOOSE_MODEL))
     assert shown_trouble(gateway, shell, lambda _name: None)[1] == (TroubleRemedy.TRY_AGAIN, TroubleRemedy.CHOOSE_MODEL)
 
@@ -269,9 +269,11 @@ NEEDS_LESS = FailureReport(
 
 @pytest.fixture
 def starved(qtbot: QtBot, gateway: DemoApi, shell: Shell) -> Conversation:
-    failed = EngineStatus(model=long_chat.MODEL, engine="llama.cpp", state=EngineState.FAILED, failure=NEEDS_LESS)
-    gateway.replies |= {"POST /load": failed, "PATCH /settings": [], "POST /chats/c2/turns": turn_for}
-    talk = Conversation(gateway, shell, lambda _name: failed)
+    failed_engine = EngineStatus(
+        model=long_chat.MODEL, engine="llama.cpp", state=EngineState.FAILED, failure=NEEDS_LESS
+    )
+    gateway.replies |= {"POST /load": failed_engine, "PATCH /settings": [], "POST /chats/c2/turns": turn_for}
+    talk = Conversation(gateway, shell, lambda _name: failed_engine)
     talk.open_chat("c2")
     gateway.flush()
     return talk
@@ -295,9 +297,9 @@ def test_what_would_mend_a_failure_is_one_press_away_and_the_question_is_asked_a
 def test_what_would_mend_it_can_be_done_without_asking_from_now_on(starved: Conversation, gateway: DemoApi) -> None:
     starved.allow_auto_remedies(starved.list_turns()[-1].message.id)
     gateway.flush()
-    (changed,) = gateway.bodies_of("PATCH", "/settings")
-    assert changed == {"engine.mend_less_context": True, "engine.mend_fewer_slots": True}
-    assert set(changed) <= set(BY_NAME)
+    (changed_settings,) = gateway.bodies_of("PATCH", "/settings")
+    assert changed_settings == {"engine.mend_less_context": True, "engine.mend_fewer_slots": True}
+    assert set(changed_settings) <= set(BY_NAME)
     assert len(gateway.bodies_of("POST", "/chats/c2/turns")) == 1
 
 

@@ -72,9 +72,9 @@ def press(area: Transcript, turn: int, verb: Verb) -> None:
 
 def test_only_what_is_near_the_view_is_read(area: Transcript) -> None:
     area.show_turns(conversation(500), at_end=True)
-    built = [index for index, turn in enumerate(area.document.turns) if turn.is_built]
-    assert 2 <= len(built) < 40
-    assert built[-1] == 999
+    built_turns = [index for index, turn in enumerate(area.document.turns) if turn.is_built]
+    assert 2 <= len(built_turns) < 40
+    assert built_turns[-1] == 999
 
 
 def test_a_chat_opens_at_its_end_and_stays_there_while_it_grows(area: Transcript) -> None:
@@ -122,15 +122,15 @@ def test_the_place_is_kept_when_everything_is_laid_out_anew(area: Transcript, th
 
 
 def counted_lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    made: list[str] = []
+    new_lines: list[str] = []
     original = text_lines.TextLines._set_width
 
     def counting(self: text_lines.TextLines, width: float) -> None:
-        made.append(self.layout.text())
+        new_lines.append(self.layout.text())
         original(self, width)
 
     monkeypatch.setattr(text_lines.TextLines, "_set_width", counting)
-    return made
+    return new_lines
 
 
 @pytest.mark.parametrize("source", [WORDS, "x = 1\n", "- item\n", "| a | b |\n", WORDS + "\n\n"])
@@ -140,12 +140,12 @@ def test_a_frame_lays_out_as_little_at_the_end_as_at_the_beginning(
     live = LiveText()
     area.show_turns(streaming(live), at_end=True)
     write(area, live, "```py\n" if source.startswith("x") else "| a | b |\n|---|---|\n" if "|" in source else "")
-    made = counted_lines(monkeypatch)
+    new_lines = counted_lines(monkeypatch)
     costs = []
     for _ in range(400):
-        made.clear()
+        new_lines.clear()
         write(area, live, source)
-        costs.append(sum(len(text) for text in made))
+        costs.append(sum(len(text) for text in new_lines))
     assert max(costs[-100:]) <= 1.5 * max(costs[:100]) + 200
 
 
@@ -156,8 +156,8 @@ def test_what_is_finished_keeps_its_boxes(area: Transcript) -> None:
     first = area.document.turns[1].boxes[0]
     write(area, live, "ee.\n\nFour.")
     live_view = area.document.turns[1].view
-    done = long_chat.make_answer(1, "One.\n\nTwo.\n\nThree.\n\nFour.")
-    area.show_turns([area.document.turns[0].view, TurnView(message=done)])
+    whole_answer = long_chat.make_answer(1, "One.\n\nTwo.\n\nThree.\n\nFour.")
+    area.show_turns([area.document.turns[0].view, TurnView(message=whole_answer)])
     assert area.document.turns[1].boxes[0] is first
     assert live_view.live is live
     assert [box.text for box in area.document.turns[1].boxes] == ["One.", "Two.", "Three.", "Four.", ""]
@@ -174,10 +174,10 @@ def test_what_was_stored_wins_over_what_was_streamed(area: Transcript) -> None:
 def test_everything_selected_is_copied_as_it_was_written(qtbot: QtBot, area: Transcript) -> None:
     area.show_turns(conversation(2))
     area.setFocus()
-    with qtbot.waitSignal(area.copy_requested) as copied:
+    with qtbot.waitSignal(area.copy_requested) as copy_signal:
         QTest.keyClick(area, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
         QTest.keyClick(area, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
-    assert copied.args == ["\n\n".join(view.message.content for view in conversation(2))]
+    assert copy_signal.args == ["\n\n".join(view.message.content for view in conversation(2))]
 
 
 def test_a_selection_with_the_mouse_runs_across_messages(area: Transcript) -> None:
@@ -221,11 +221,11 @@ def test_a_code_block_is_copied_whole_however_many_boxes_it_has(qtbot: QtBot, ar
         [TurnView(message=long_chat.make_answer(1, f"See:\n\n```\n{source}\n```\n\nAnd:\n\n```\nother\n```"))]
     )
     area.scroll_to(0)
-    with qtbot.waitSignal(area.copy_requested) as copied:
+    with qtbot.waitSignal(area.copy_requested) as copy_signal:
         area.perform_action(
             0, next(spot for spot in area.document.turns[0].spots_between(0, 200) if spot.verb is Verb.COPY_CODE)
         )
-    assert copied.args == [source]
+    assert copy_signal.args == [source]
 
 
 def test_wrapping_code_makes_it_taller(area: Transcript) -> None:
@@ -267,9 +267,9 @@ def test_thinking_streams_while_it_is_open(area: Transcript) -> None:
 def test_pressing_asks_for_what_it_says(qtbot: QtBot, area: Transcript, verb: Verb, arguments: Sequence[str]) -> None:
     trouble = AnswerTrouble(sentence="It failed.", remedies=(TroubleRemedy.TRY_AGAIN, TroubleRemedy.CHOOSE_MODEL))
     area.show_turns([TurnView(message=long_chat.make_answer(1, "Hm"), branch=2, branches=2, trouble=trouble)])
-    with qtbot.waitSignal(area.action_requested) as acted:
+    with qtbot.waitSignal(area.action_requested) as action_signal:
         press(area, 0, verb)
-    assert tuple(acted.args or ()) == arguments
+    assert tuple(action_signal.args or ()) == arguments
 
 
 MENDS = (RemedyOffer(kind="less_context", label="Load with less context", options={"context": 4096}),)
@@ -290,9 +290,9 @@ def test_a_failure_has_buttons_for_what_may_mend_it(
         sentence="It failed.", remedies=(TroubleRemedy.LOAD_AGAIN, TroubleRemedy.CHOOSE_MODEL), offers=MENDS
     )
     area.show_turns([TurnView(message=long_chat.make_answer(1, ""), trouble=trouble)])
-    with qtbot.waitSignal(area.action_requested) as acted:
+    with qtbot.waitSignal(area.action_requested) as action_signal:
         press(area, 0, verb)
-    assert tuple(acted.args or ()) == arguments
+    assert tuple(action_signal.args or ()) == arguments
 
 
 def test_buttons_go_on_in_a_second_row_where_there_is_no_room(theme: Theme) -> None:
@@ -353,9 +353,9 @@ def test_the_keys_reach_every_action_of_a_message(qtbot: QtBot, area: Transcript
     assert area.current == 4
     QTest.keyClick(area, Qt.Key.Key_Right)
     assert area.accessibleDescription() == "Edit"
-    with qtbot.waitSignal(area.action_requested) as acted:
+    with qtbot.waitSignal(area.action_requested) as action_signal:
         QTest.keyClick(area, Qt.Key.Key_Return)
-    assert acted.args == ["edit", "q3", ""]
+    assert action_signal.args == ["edit", "q3", ""]
 
 
 def test_a_chosen_message_out_of_view_comes_into_it(area: Transcript) -> None:

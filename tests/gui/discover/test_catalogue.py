@@ -85,12 +85,12 @@ def test_a_family_that_unfolds_is_laid_out_before_it_is_drawn(screen: ModelsScre
     family = open_catalogue(screen, api)["Qwen3.6"]
     assert isinstance(family, FamilyView)
     QTest.qWait(50)
-    folded = family.height()
+    folded_height = family.height()
     family.button.click()
     rows = family.findChildren(PickRow)
     assert rows
     assert all(row.height() == row.sizeHint().height() for row in rows)
-    assert family.height() == folded + family._place.height()
+    assert family.height() == folded_height + family._place.height()
     assert family.list.height() >= sum(row.height() for row in rows)
 
 
@@ -108,8 +108,8 @@ def test_a_row_says_what_it_is_for_how_it_runs_and_what_its_licence_allows(scree
     assert "Unchecked" in shown_tags(views["Spark-X"])
     assert "Unchecked" not in shown_tags(views["GLM"])
     assert views["Spark-X"].meters.quality.accessibleName() == "Quality: unknown"
-    derived = msgspec.structs.replace(hub.PICKS[2], is_quality_derived=True)
-    assert hub_search.quality_level(derived, 464)[:2] == (0.5, "about 232")
+    derived_pick = msgspec.structs.replace(hub.PICKS[2], is_quality_derived=True)
+    assert hub_search.quality_level(derived_pick, 464)[:2] == (0.5, "about 232")
 
 
 def test_more_families_come_on_request(screen: ModelsScreen, api: DemoApi) -> None:
@@ -130,11 +130,11 @@ def test_a_model_is_downloaded_from_its_row_in_the_planned_format_or_another(
     buttons.download.click()
     assert buttons.download.text() == "Downloading"
     assert api.bodies_of("POST", "/downloads") == [Pull(model="muse-glimmer:30b")]
-    coming = msgspec.structs.replace(hub.DOWNLOADS[0], model="muse-glimmer:30b")
-    api.replies["GET /downloads"] = [coming]
+    coming_download = msgspec.structs.replace(hub.DOWNLOADS[0], model="muse-glimmer:30b")
+    api.replies["GET /downloads"] = [coming_download]
     api.flush()
     assert buttons.download.accessibleName() == "63%: Muse Glimmer 30B"
-    shell.broadcast_event(DownloadChanged(download=msgspec.structs.replace(coming, state=DownloadState.DONE)))
+    shell.broadcast_event(DownloadChanged(download=msgspec.structs.replace(coming_download, state=DownloadState.DONE)))
     assert buttons.download.text() == "Installed"
     row.download_actions.show_pick(msgspec.structs.replace(row._pick, is_here=True, installed="muse-glimmer"))
     assert buttons.download.text() == "Chat"
@@ -192,11 +192,11 @@ def test_the_catalogue_is_refreshed_on_request_and_a_refusal_changes_nothing(
     screen: ModelsScreen, api: DemoApi, shell: QuietShell
 ) -> None:
     before = list(open_catalogue(screen, api))
-    refused = ErrorBody(code="catalogue_refused", sentence="The catalogue's signature is not valid.")
-    api.replies["POST /hub/catalogue"] = refused
+    refusal = ErrorBody(code="catalogue_refused", sentence="The catalogue's signature is not valid.")
+    api.replies["POST /hub/catalogue"] = refusal
     screen.discover._refresh.click()
     api.flush()
-    assert screen.hub_search.error == refused
+    assert screen.hub_search.error == refusal
     assert list(screen.discover._families.rows) == before
     api.replies["POST /hub/catalogue"] = CatalogueInfo(issued="2027-01-02", models=400)
     api.replies["GET /hub/catalogue"] = hub.PICKS[:4]

@@ -47,30 +47,37 @@ def test_every_download_says_how_far_it_is_and_offers_what_can_be_done(
     queue: tuple[DownloadsModel, DownloadsPanel],
 ) -> None:
     _, panel = queue
-    running, waiting, failed, done = rows_of(panel)
-    assert running.accessibleDescription() == "3.4 GiB of 5.4 GiB · 46.0 MiB/s · 45 s left · from desk"
-    assert [list_offers(row) for row in (running, waiting, failed, done)] == [
+    running_row, waiting_row, failed_row, done_row = rows_of(panel)
+    assert running_row.accessibleDescription() == "3.4 GiB of 5.4 GiB · 46.0 MiB/s · 45 s left · from desk"
+    assert [list_offers(row) for row in (running_row, waiting_row, failed_row, done_row)] == [
         ["pause"],
         ["pause", "first"],
         ["again"],
         ["chat"],
     ]
-    assert "2.1 GB are free" in failed._wrong.text()
-    assert "plain HTTP" in running._note.text()
-    assert [row._note.isVisible() for row in (running, waiting, failed, done)] == [True, False, False, False]
-    assert not done._progress.isVisible()
+    assert "2.1 GB are free" in failed_row._wrong.text()
+    assert "plain HTTP" in running_row._note.text()
+    assert [row._note.isVisible() for row in (running_row, waiting_row, failed_row, done_row)] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert not done_row._progress.isVisible()
 
 
 @pytest.mark.parametrize("state", list(DownloadState))
 def test_a_note_is_shown_while_it_matters(state: DownloadState) -> None:
-    noted = msgspec.structs.replace(hub.DOWNLOADS[0], state=state)
+    noted_download = msgspec.structs.replace(hub.DOWNLOADS[0], state=state)
     is_over = state in {DownloadState.DONE, DownloadState.FAILED}
-    assert downloads.download_note(noted) == ("" if is_over else noted.note)
+    assert downloads.download_note(noted_download) == ("" if is_over else noted_download.note)
 
 
 def test_a_chat_begins_with_what_was_brought(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:
-    done = hub.DOWNLOADS[3]
-    here = msgspec.structs.replace(data.MODELS[1], name="qwen-here", path=f"{done.folder}/{done.files[0]}")
+    finished_download = hub.DOWNLOADS[3]
+    here = msgspec.structs.replace(
+        data.MODELS[1], name="qwen-here", path=f"{finished_download.folder}/{finished_download.files[0]}"
+    )
     api.replies |= {"GET /downloads": hub.DOWNLOADS, "GET /models": [here]}
     screen.model.library.read()
     screen.downloads_model.queue.read()
@@ -80,14 +87,14 @@ def test_a_chat_begins_with_what_was_brought(screen: ModelsScreen, api: DemoApi,
     (panel,) = screen.findChildren(DownloadsPanel)
     rows_of(panel)[3]._buttons["chat"].click()
     assert prompts == ["qwen-here"]
-    assert phrases.library_name([], done) == done.title
+    assert phrases.library_name([], finished_download) == finished_download.title
 
 
 def test_the_queue_is_paused_moved_and_cancelled(
     queue: tuple[DownloadsModel, DownloadsPanel], api: DemoApi, shell: QuietShell
 ) -> None:
     model, panel = queue
-    running, waiting, *_ = rows_of(panel)
+    running_row, waiting_row, *_ = rows_of(panel)
     api.replies |= {
         f"POST /downloads/{hub.DOWNLOADS[0].id}/pause": hub.DOWNLOADS[0],
         f"POST /downloads/{hub.DOWNLOADS[1].id}/move": [hub.DOWNLOADS[1], *hub.DOWNLOADS[:1]],
@@ -95,8 +102,8 @@ def test_the_queue_is_paused_moved_and_cancelled(
     }
     toasts: list[str] = []
     model.toast_requested.connect(lambda sentence, _undo: toasts.append(sentence))
-    running._buttons["pause"].click()
-    waiting._buttons["first"].click()
+    running_row._buttons["pause"].click()
+    waiting_row._buttons["first"].click()
     assert api.bodies_of("POST", f"/downloads/{hub.DOWNLOADS[1].id}/move") == [MoveDownload(position=0)]
     api.flush()
     assert len(api.bodies_of("POST", f"/downloads/{hub.DOWNLOADS[0].id}/pause")) == 1
@@ -111,17 +118,17 @@ def test_a_row_follows_the_events_and_stays_the_same_row(
 ) -> None:
     model, panel = queue
     before = rows_of(panel)[0]
-    ended: list[Download] = []
-    model.queue.ended.connect(ended.append)
+    ended_downloads: list[Download] = []
+    model.queue.ended.connect(ended_downloads.append)
     further = msgspec.structs.replace(hub.DOWNLOADS[0], present_bytes=hub.DOWNLOADS[0].total_bytes)
     shell.broadcast_event(DownloadChanged(download=further))
     assert rows_of(panel)[0] is before
-    assert ended == []
-    done = msgspec.structs.replace(further, state=DownloadState.DONE)
-    shell.broadcast_event(DownloadChanged(download=done))
-    shell.broadcast_event(DownloadChanged(download=done))
-    assert ended == [done]
-    shell.broadcast_event(DownloadRemoved(id=done.id))
+    assert ended_downloads == []
+    finished_download = msgspec.structs.replace(further, state=DownloadState.DONE)
+    shell.broadcast_event(DownloadChanged(download=finished_download))
+    shell.broadcast_event(DownloadChanged(download=finished_download))
+    assert ended_downloads == [finished_download]
+    shell.broadcast_event(DownloadRemoved(id=finished_download.id))
     assert before not in rows_of(panel)
 
 

@@ -107,24 +107,26 @@ def test_a_download_begins_from_a_rung_once(screen: ModelsScreen, api: DemoApi) 
     row.button.click()
     assert row.button.text() == "Downloading"
     assert api.bodies_of("POST", "/downloads") == [Pull(model="unsloth/Qwen3-8B-GGUF:Q5_K_M")]
-    coming = msgspec.structs.replace(hub.DOWNLOADS[0], repository="unsloth/Qwen3-8B-GGUF")
-    api.replies["GET /downloads"] = [coming]
+    coming_download = msgspec.structs.replace(hub.DOWNLOADS[0], repository="unsloth/Qwen3-8B-GGUF")
+    api.replies["GET /downloads"] = [coming_download]
     top = screen.discover.mapTo(screen, QPoint(0, 0))
     api.flush()
     QApplication.sendPostedEvents()
     assert row.button.text() == "63%"
     assert screen.discover.mapTo(screen, QPoint(0, 0)) == top
     assert screen._places.coming.text() == "unsloth/Qwen3-14B-GGUF:Q5_K_M, 63%"
-    screen._shell.broadcast_event(DownloadChanged(download=msgspec.structs.replace(coming, state=DownloadState.DONE)))
+    screen._shell.broadcast_event(
+        DownloadChanged(download=msgspec.structs.replace(coming_download, state=DownloadState.DONE))
+    )
     assert row.button.text() == "Installed"
 
 
 def test_what_goes_with_a_model_comes_where_it_is_asked_for(screen: ModelsScreen, api: DemoApi) -> None:
-    seeing = [
+    vision_variants = [
         msgspec.structs.replace(variant, projector="mmproj-f16.gguf", projector_bytes=1 << 30)
         for variant in hub.MODEL.variants
     ]
-    api.replies["GET /hub/model"] = msgspec.structs.replace(hub.MODEL, variants=seeing)
+    api.replies["GET /hub/model"] = msgspec.structs.replace(hub.MODEL, variants=vision_variants)
     open_rows(screen, api)
     sheet = list_cards(screen)[0].sheet
     assert "Comes with mmproj-f16.gguf (1.0 GiB), which lets it see images." in sheet._with_it.text()
@@ -137,9 +139,9 @@ def test_what_goes_with_a_model_comes_where_it_is_asked_for(screen: ModelsScreen
 
 
 def test_with_a_file_alone_there_is_no_chat() -> None:
-    done = msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE)
-    assert downloads.buttons_of(done) == ("chat",)
-    alone = msgspec.structs.replace(done, files=["a.gguf"], title=f"{done.repository}/a.gguf")
+    finished_download = msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE)
+    assert downloads.buttons_of(finished_download) == ("chat",)
+    alone = msgspec.structs.replace(finished_download, files=["a.gguf"], title=f"{finished_download.repository}/a.gguf")
     assert downloads.buttons_of(alone) == ()
 
 
@@ -197,13 +199,13 @@ def test_a_variant_is_asked_for_by_name(model: HubModel, variant: HubVariant, na
 def test_everything_can_be_reached_with_the_keyboard(screen: ModelsScreen, api: DemoApi) -> None:
     rows = open_rows(screen, api)
     screen.discover.field.setFocus()
-    seen = set()
+    seen_widgets = set()
     for _ in range(60):
-        focused = screen.focusWidget()
-        seen.add(focused)
-        QTest.keyClick(focused, Qt.Key.Key_Tab)
-    assert {row.button for row in rows.values() if row.button.isEnabled()} <= seen
-    assert list_cards(screen)[-1].button in seen
+        focus_widget = screen.focusWidget()
+        seen_widgets.add(focus_widget)
+        QTest.keyClick(focus_widget, Qt.Key.Key_Tab)
+    assert {row.button for row in rows.values() if row.button.isEnabled()} <= seen_widgets
+    assert list_cards(screen)[-1].button in seen_widgets
 
 
 def test_a_choice_of_a_filter_shows_on_it_and_narrows(screen: ModelsScreen, api: DemoApi) -> None:

@@ -44,12 +44,12 @@ def test_what_models_write_is_drawn() -> None:
 
 def test_a_drawing_is_one_that_qt_reads_whole() -> None:
     for tex in CORPUS[::7]:
-        drawing = draw_formula(tex, is_display=False)
-        if drawing is not None:
-            assert QSvgRenderer(QByteArray(drawing.svg.encode())).isValid(), tex
-            assert "<text" not in drawing.svg, "nothing but shapes"
-            assert drawing.width > 0
-            assert drawing.ascent + drawing.descent > 0
+        formula_drawing = draw_formula(tex, is_display=False)
+        if formula_drawing is not None:
+            assert QSvgRenderer(QByteArray(formula_drawing.svg.encode())).isValid(), tex
+            assert "<text" not in formula_drawing.svg, "nothing but shapes"
+            assert formula_drawing.width > 0
+            assert formula_drawing.ascent + formula_drawing.descent > 0
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,8 @@ def test_a_formula_that_never_ends_is_read_as_text() -> None:
     assert PieceKind.HEADING in kinds
     longest = pieces_of("$$\n" + "x + y\n" * LONGEST + "\n# Title\n")
     assert longest[-1].kind is PieceKind.HEADING
-    fenced = pieces_of("$$\nx\n```python\nprint()\n```\n")
-    assert fenced[-1].kind is PieceKind.CODE
+    fenced_pieces = pieces_of("$$\nx\n```python\nprint()\n```\n")
+    assert fenced_pieces[-1].kind is PieceKind.CODE
 
 
 def test_a_sentence_that_goes_on_after_a_formula_stays_one() -> None:
@@ -142,17 +142,23 @@ ARRIVING = (
 
 
 def test_half_a_formula_never_becomes_markup_nor_another_paragraph() -> None:
-    cutter, frozen = MarkdownSplitter(), []
+    cutter, frozen_pieces = MarkdownSplitter(), []
     for end in range(1, len(ARRIVING) + 1):
-        frozen += cutter.feed(ARRIVING[end - 1 : end])
-        pieces = [*frozen, *cutter.preview_tail()]
+        frozen_pieces += cutter.feed(ARRIVING[end - 1 : end])
+        pieces = [*frozen_pieces, *cutter.preview_tail()]
         assert all(piece.kind in {PieceKind.TEXT, PieceKind.MATH} for piece in pieces), ARRIVING[:end]
         texts = [piece for piece in pieces if piece.kind is PieceKind.TEXT]
         assert len(texts) <= 3
         for rich in map(rich_of, texts):
-            styled = {rich.text[span.start : span.start + span.length] for span in rich.spans if span.style}
-            assert not {word for word in styled if not re.fullmatch(r"kno?w?|k|so?|each?|ea?", word)}, ARRIVING[:end]
-    assert [piece.kind for piece in [*frozen, *cutter.finish()]] == [PieceKind.TEXT, PieceKind.MATH, PieceKind.TEXT]
+            styled_texts = {rich.text[span.start : span.start + span.length] for span in rich.spans if span.style}
+            assert not {word for word in styled_texts if not re.fullmatch(r"kno?w?|k|so?|each?|ea?", word)}, ARRIVING[
+                :end
+            ]
+    assert [piece.kind for piece in [*frozen_pieces, *cutter.finish()]] == [
+        PieceKind.TEXT,
+        PieceKind.MATH,
+        PieceKind.TEXT,
+    ]
 
 
 def test_a_price_is_not_held_back() -> None:
@@ -187,8 +193,8 @@ def test_hostile_formulas_end_in_a_bounded_drawing_or_none() -> None:
         *("".join(chance.choices(signs, k=chance.randrange(60))) for _ in range(2000)),
     ]
     for tex in hostile:
-        drawing = draw_formula(tex, is_display=True)
-        assert drawing is None or ("script" not in drawing.svg and "url(" not in drawing.svg)
+        formula_drawing = draw_formula(tex, is_display=True)
+        assert formula_drawing is None or ("script" not in formula_drawing.svg and "url(" not in formula_drawing.svg)
 
 
 def test_markup_within_a_formula_is_none() -> None:

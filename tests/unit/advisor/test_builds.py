@@ -39,10 +39,12 @@ def _plans(machine: Json, model: Made | None = None, intent: Intent = Intent.CHA
 
 
 def _advice(machine: Json, model: Made | None, intent: Intent) -> Advice:
-    known = described(machine)
+    known_machine = described(machine)
     candidates, name = (model.every(), model.name) if model else ([], "")
     return build_advice(
-        PlanInputs(traits=engines_on(known), machine=known, candidates=candidates, model=name, intent=intent)
+        PlanInputs(
+            traits=engines_on(known_machine), machine=known_machine, candidates=candidates, model=name, intent=intent
+        )
     )
 
 
@@ -78,9 +80,9 @@ def test_exllama_is_installed_on_windows_itself() -> None:
 
 
 def test_what_only_a_mac_runs_is_not_reached_by_way_of_wsl() -> None:
-    refused = {plan.engine: plan for plan in _plans(windows(RTX), EIGHT) if plan.refused}
-    assert refused["vllm"].steps
-    assert not refused["mlx-lm"].steps
+    refused_plans = {plan.engine: plan for plan in _plans(windows(RTX), EIGHT) if plan.refused}
+    assert refused_plans["vllm"].steps
+    assert not refused_plans["mlx-lm"].steps
 
 
 def test_an_engine_without_a_recipe_is_attached() -> None:

@@ -52,8 +52,8 @@ def test_two_models_give_back_the_machine_they_ran_on(efficiency: float, layer_s
     calibration_found = solve_calibration(truth(SIZES, efficiency=efficiency, layer_s=layer_s))
     assert calibration_found.efficiency == pytest.approx(efficiency, rel=0.03)
     assert calibration_found.layer_seconds == pytest.approx(layer_s, rel=0.06)
-    predicted = seconds(2.0, 28, efficiency=calibration_found.efficiency, layer_s=calibration_found.layer_seconds)
-    assert predicted == pytest.approx(seconds(2.0, 28, efficiency=efficiency, layer_s=layer_s), rel=0.02)
+    predicted_s = seconds(2.0, 28, efficiency=calibration_found.efficiency, layer_s=calibration_found.layer_seconds)
+    assert predicted_s == pytest.approx(seconds(2.0, 28, efficiency=efficiency, layer_s=layer_s), rel=0.02)
 
 
 def test_models_of_one_kind_are_told_apart_by_what_the_tables_say() -> None:
@@ -174,9 +174,12 @@ def test_an_answer_of_another_device_or_build_is_not_learned_from(field: str) ->
 
 def test_the_more_it_rests_on_the_less_one_answer_moves_it() -> None:
     slow = sample(4.7, 36, 1.15 * predicted(calibration(), 4.7, 36))
-    fresh, settled = refine_calibration(calibration(samples=2), slow), refine_calibration(calibration(samples=50), slow)
+    fresh, settled_calibration = (
+        refine_calibration(calibration(samples=2), slow),
+        refine_calibration(calibration(samples=50), slow),
+    )
     start = calibration().efficiency
-    assert start - fresh.efficiency > 2 * (start - settled.efficiency) > 0
+    assert start - fresh.efficiency > 2 * (start - settled_calibration.efficiency) > 0
 
 
 def test_prompts_refine_the_prefill_rate_and_wild_ones_do_not() -> None:

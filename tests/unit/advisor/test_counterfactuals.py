@@ -64,7 +64,7 @@ def names(plan: Plan) -> list[str]:
 def test_eight_bit_kv_gives_the_context_it_says() -> None:
     plan = first(RTX_4090, THIRTY_TWO.every("exl2"))
     counterfactual = only_counterfactual(plan, "kv_type")
-    changed = build_advice(
+    changed_advice = build_advice(
         PlanInputs(
             traits=ENGINES,
             machine=RTX_4090,
@@ -73,8 +73,8 @@ def test_eight_bit_kv_gives_the_context_it_says() -> None:
             kv_type="q8_0",
         )
     ).plans[0]
-    assert changed.estimate is not None
-    assert counterfactual.context == changed.estimate.largest_context
+    assert changed_advice.estimate is not None
+    assert counterfactual.context == changed_advice.estimate.largest_context
     assert re.fullmatch(r"With q8_0 KV the context grows to 40k, from \d+k\.", counterfactual.text)
 
 
@@ -112,8 +112,8 @@ def test_one_conversation_at_a_time_frees_what_the_others_take() -> None:
         engine="llama.cpp", backend="cuda", context=plan.context, slots=plan.parallelism.slots, kv_type=plan.kv_type
     )
     alone, facts = msgspec.structs.replace(many, slots=1), EIGHT.facts(plan.quantization)
-    freed = sum_components(facts, many).total.bytes - sum_components(facts, alone).total.bytes
-    assert f"frees {words.format_bytes(freed)} against {plan.parallelism.slots} at once" in counterfactual.text
+    freed_bytes = sum_components(facts, many).total.bytes - sum_components(facts, alone).total.bytes
+    assert f"frees {words.format_bytes(freed_bytes)} against {plan.parallelism.slots} at once" in counterfactual.text
 
 
 def test_what_is_planned_already_is_no_change() -> None:

@@ -94,9 +94,9 @@ def test_what_speaks_against_a_result_is_a_sentence(
 
 
 def test_the_table_is_asked_for_the_device_and_not_the_probe() -> None:
-    described = {"os": "linux", "cpu": "Somebody's processor", "ram_gb": 16, "cores": 8, "ram_bandwidth_gb_s": 40}
+    description = {"os": "linux", "cpu": "Somebody's processor", "ram_gb": 16, "cores": 8, "ram_bandwidth_gb_s": 40}
     setting = setting_for()
-    assert expected_gb_s(machine_from(msgspec.json.encode(described)), setting) is None
+    assert expected_gb_s(machine_from(msgspec.json.encode(description)), setting) is None
     card = {"os": "linux", "ram_gb": 32, "cores": 8, "gpus": [{"name": "NVIDIA GeForce RTX 3090"}]}
     on_card = msgspec.structs.replace(setting, backend="cuda", gpus=1)
     rates = expected_gb_s(machine_from(msgspec.json.encode(card)), on_card)

@@ -27,10 +27,10 @@ def read_form(title: str, kind: str, quantization: str) -> ModelFacts:
 
 
 def plan_on(machine: dict[str, Any], title: str, engine: str, **wishes: Any) -> Plan:  # noqa: ANN401 -- fields of the inputs
-    described = machine_from(msgspec.json.encode(machine))
+    described_machine = machine_from(msgspec.json.encode(machine))
     inputs = PlanInputs(
-        traits=engines_on(described),
-        machine=described,
+        traits=engines_on(described_machine),
+        machine=described_machine,
         candidates=list(list_forms(entries()[title])),
         model=title,
         **wishes,
@@ -44,26 +44,26 @@ def head_reasons(plan: Plan) -> list[str]:
 
 @pytest.mark.parametrize("engine", ["exllamav3", "llama.cpp"])
 def test_a_head_that_pays_is_planned_and_stands_in_the_sum_by_itself(engine: str) -> None:
-    drafting, plain = (plan_on(CARD, "Qwen3.8 27B", engine, **more) for more in ({}, {"drafts": {engine: ""}}))
-    assert drafting.draft == "mtp"
-    assert drafting.estimate is not None
-    assert drafting.estimate.draft is not None
-    assert f"{DENSE_GAIN:.2f} times" in head_reasons(drafting)[0]
-    assert " draft" in drafting.estimate.sentence
+    drafting_plan, plain = (plan_on(CARD, "Qwen3.8 27B", engine, **more) for more in ({}, {"drafts": {engine: ""}}))
+    assert drafting_plan.draft == "mtp"
+    assert drafting_plan.estimate is not None
+    assert drafting_plan.estimate.draft is not None
+    assert f"{DENSE_GAIN:.2f} times" in head_reasons(drafting_plan)[0]
+    assert " draft" in drafting_plan.estimate.sentence
     assert plain.estimate is not None
     assert (plain.draft, plain.estimate.draft, head_reasons(plain)) == ("", None, [])
-    assert drafting.estimate.total.bytes - plain.estimate.total.bytes == drafting.estimate.draft.bytes
-    assert drafting.estimate.weights == plain.estimate.weights, "the head's weights are not among the model's"
-    assert drafting.estimate.draft.bytes > HEAD_BYTES
+    assert drafting_plan.estimate.total.bytes - plain.estimate.total.bytes == drafting_plan.estimate.draft.bytes
+    assert drafting_plan.estimate.weights == plain.estimate.weights, "the head's weights are not among the model's"
+    assert drafting_plan.estimate.draft.bytes > HEAD_BYTES
 
 
 def test_its_weights_are_those_that_published_branches_carry() -> None:
     """13.84 GB at three bits and 16.86 at four are text, vision tower and head."""
-    for rate, measured in (("3.0bpw", 13.84e9), ("4.0bpw", 16.86e9)):
+    for rate, measured_bytes in (("3.0bpw", 13.84e9), ("4.0bpw", 16.86e9)):
         facts = read_form("Qwen3.8 27B", "exl3", rate)
         head = sum(group.bytes for group in facts.weights if group.kind is WeightKind.DRAFT)
         assert head == HEAD_BYTES
-        assert estimate_download(entries()["Qwen3.8 27B"], facts) == pytest.approx(measured, rel=0.01)
+        assert estimate_download(entries()["Qwen3.8 27B"], facts) == pytest.approx(measured_bytes, rel=0.01)
 
 
 def test_what_no_repository_of_the_format_carries_is_not_planned() -> None:

@@ -55,8 +55,8 @@ class Answer(msgspec.Struct, frozen=True):
 
 @cache
 def candidates(model: str) -> tuple[ModelFacts, ...]:
-    known = find_well_known(model) if model else None
-    return forms_of(known.name, native=known.native) if known else ()
+    known_model = find_well_known(model) if model else None
+    return forms_of(known_model.name, native=known_model.native) if known_model else ()
 
 
 def answers() -> list[Answer]:
@@ -71,11 +71,11 @@ ANSWERS = answers()
 def test_the_first_plan_is_an_expert_s(answer: Answer) -> None:
     advice = answer.advice()
     usable = [plan for plan in advice.plans if not plan.refused]
-    first, accepted = usable[0].engine, set(answer.first.split())
+    first, accepted_engines = usable[0].engine, set(answer.first.split())
     if not answer.meanwhile:
-        assert first in accepted, answer.reason
+        assert first in accepted_engines, answer.reason
         return
-    better = [plan for plan in advice.plans if plan.is_preferred and plan.engine in accepted]
+    better = [plan for plan in advice.plans if plan.is_preferred and plan.engine in accepted_engines]
     assert first == answer.meanwhile, answer.reason
     assert better, answer.reason
     assert all(plan.missing and plan.steps and not plan.obtainable for plan in better)

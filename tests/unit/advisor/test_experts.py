@@ -60,9 +60,9 @@ def test_downloads_weigh_what_people_measured(size: ExpertSize) -> None:
 
 
 def test_most_of_these_sizes_follow_from_the_bits() -> None:
-    stated = [size for size in expert_sizes() if is_stated(size)]
-    assert len(stated) <= 10
-    assert len(expert_sizes()) - len(stated) >= 39
+    stated_sizes = [size for size in expert_sizes() if is_stated(size)]
+    assert len(stated_sizes) <= 10
+    assert len(expert_sizes()) - len(stated_sizes) >= 39
 
 
 def test_the_docs_have_the_tables_of_today() -> None:
@@ -75,7 +75,7 @@ def test_where_lookup_tables_lie_is_said_and_they_need_no_room() -> None:
     facts = catalogue_facts(entries()["Qwen3.8 Flash Next 125B-A6B"], "Q4_K_M")
     assert facts is not None
     setting = RunSetting(engine=engine_table()["llama.cpp"], backend="vulkan", context=8192)
-    speed = SpeedModel(rates=lambda tried, depth: (decode_rate(facts, machine, tried, depth=depth), None))
+    speed = SpeedModel(rates=lambda trial, depth: (decode_rate(facts, machine, trial, depth=depth), None))
     estimate = estimate_memory(facts, machine, setting, speed=speed)
     assert any("lookup tables stay in system memory or on the disk" in note for note in estimate.notes)
     assert estimate.needed_bytes < 0.8 * estimate.total.bytes

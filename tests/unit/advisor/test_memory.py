@@ -67,10 +67,10 @@ def test_the_embedding_stays_in_system_memory_where_the_output_is_separate(llama
 
 
 def test_a_tied_embedding_is_held_twice() -> None:
-    tied = shape_facts("Llama 3.2 1B", "Q4_K_M")
-    assert tied.tied_embeddings
-    once, twice = sum_components(tied, setting_for()), sum_components(tied, setting_for(backend="cuda"))
-    embedding = sum(g.padded_bytes for g in tied.weights if g.kind is WeightKind.INPUT_EMBEDDING)
+    tied_facts = shape_facts("Llama 3.2 1B", "Q4_K_M")
+    assert tied_facts.tied_embeddings
+    once, twice = sum_components(tied_facts, setting_for()), sum_components(tied_facts, setting_for(backend="cuda"))
+    embedding = sum(g.padded_bytes for g in tied_facts.weights if g.kind is WeightKind.INPUT_EMBEDDING)
     assert twice.weights.bytes - once.weights.bytes == embedding
 
 
@@ -119,8 +119,8 @@ def test_a_split_is_found_where_both_memories_are_nearly_full(ram_gb: int, quant
         {"gpu_layers": layers, "cpu_moe_layers": experts}
         for layers, experts in [(layers, 0) for layers in range(49)] + [(99, experts) for experts in range(49)]
     ]
-    tried = (setting_fits(facts, tight, msgspec.structs.replace(setting, **changes)) for changes in possible)
-    assert estimate_memory(facts, tight, setting).fits == any(tried)
+    trials = (setting_fits(facts, tight, msgspec.structs.replace(setting, **changes)) for changes in possible)
+    assert estimate_memory(facts, tight, setting).fits == any(trials)
 
 
 def test_what_is_asked_for_is_not_changed(llama: ModelFacts) -> None:
@@ -246,9 +246,9 @@ def test_a_reserving_engine_turns_memory_into_tokens() -> None:
     assert memory.fits
     card = memory.pools[-1]
     assert card.bytes == pytest.approx(0.92 * 24 * GIB, rel=0.03)
-    held = reserved_memory.cache_capacity(facts, msgspec.structs.replace(setting, gpu_memory=(24 * GIB,)))
-    assert held.tokens == held.bytes // (36 * 8 * (128 + 128) * 2)
-    assert memory.largest_context <= held.tokens
+    capacity = reserved_memory.cache_capacity(facts, msgspec.structs.replace(setting, gpu_memory=(24 * GIB,)))
+    assert capacity.tokens == capacity.bytes // (36 * 8 * (128 + 128) * 2)
+    assert memory.largest_context <= capacity.tokens
     assert any("conversations of 16,384 tokens" in note for note in memory.notes)
 
 
@@ -346,8 +346,8 @@ def test_a_card_of_unknown_size_holds_nothing_and_bars_nothing_elsewhere() -> No
 
 def test_of_a_card_that_does_not_tell_its_memory_a_share_of_its_pool_is_taken() -> None:
     [card] = WORKSTATION.gpus
-    unsized = msgspec.structs.replace(card, memory_total=msgspec.structs.replace(card.memory_total, value=None))
-    machine = msgspec.structs.replace(WORKSTATION, gpus=[unsized])
+    unsized_card = msgspec.structs.replace(card, memory_total=msgspec.structs.replace(card.memory_total, value=None))
+    machine = msgspec.structs.replace(WORKSTATION, gpus=[unsized_card])
     [pool] = [pool for pool in machine.pools if pool.id == card.pool]
     assert adapt_setting(setting_for(backend="cuda"), machine).gpu_memory == (pool.physical.value,)
 
@@ -427,12 +427,12 @@ def test_a_models_own_head_is_counted_where_it_drafts() -> None:
     assert not Made(layers=4).facts("Q8_0").has_draft_head
     setting = setting_for(context=4096)
     without = sum_components(facts, setting)
-    drafting = sum_components(facts, msgspec.structs.replace(setting, has_own_draft=True))
+    drafting_sum = sum_components(facts, msgspec.structs.replace(setting, has_own_draft=True))
     assert without.draft is None
-    assert drafting.draft is not None
+    assert drafting_sum.draft is not None
     row = 2 * head.kv_heads * head.key_dim * 2 * 4096
-    assert drafting.draft.bytes == 10**6 + row + without.compute.bytes
-    assert drafting.total.bytes == without.total.bytes + drafting.draft.bytes
+    assert drafting_sum.draft.bytes == 10**6 + row + without.compute.bytes
+    assert drafting_sum.total.bytes == without.total.bytes + drafting_sum.draft.bytes
 
 
 @pytest.mark.parametrize(("kv_type", "bits"), [("f16", 16), ("q8_0", 8.25), ("q4_0", 4.25)])
@@ -441,13 +441,13 @@ def test_exllamav3_s_draft_head_is_counted_with_its_cache_in_the_bits_of_the_mod
     head = facts.layers[-1]
     setting = setting_for("exllamav3", backend="cuda", context=4096, kv_type=kv_type)
     without = sum_components(facts, setting)
-    drafting = sum_components(facts, msgspec.structs.replace(setting, has_own_draft=True))
+    drafting_sum = sum_components(facts, msgspec.structs.replace(setting, has_own_draft=True))
     assert without.draft is None
-    assert drafting.draft is not None
+    assert drafting_sum.draft is not None
     row = 2 * head.kv_heads * head.key_dim * bits / 8 * 4096
-    assert drafting.draft.bytes == pytest.approx(10**6 + row + without.compute.bytes, rel=0.03), "scales aside"
-    assert drafting.total.bytes == without.total.bytes + drafting.draft.bytes
-    assert {part.place for part in drafting.parts if part.component is MemoryComponent.DRAFT} == {0}
+    assert drafting_sum.draft.bytes == pytest.approx(10**6 + row + without.compute.bytes, rel=0.03), "scales aside"
+    assert drafting_sum.total.bytes == without.total.bytes + drafting_sum.draft.bytes
+    assert {part.place for part in drafting_sum.parts if part.component is MemoryComponent.DRAFT} == {0}
 
 
 def test_a_draft_model_is_counted_by_every_kind_of_engine(llama: ModelFacts) -> None:
@@ -456,17 +456,17 @@ def test_a_draft_model_is_counted_by_every_kind_of_engine(llama: ModelFacts) -> 
         setting_for("mlx-lm", backend="metal", draft=draft),
         setting_for("vllm", backend="cuda", draft=draft, gpu_memory=(24 * GIB,)),
     ):
-        counted = sum_components(llama, setting).draft
-        assert counted is not None
-        assert counted.bytes >= 0.99 * draft.file_bytes
+        draft_part = sum_components(llama, setting).draft
+        assert draft_part is not None
+        assert draft_part.bytes >= 0.99 * draft.file_bytes
 
 
 def test_what_drafts_leaves_a_reserving_engine_less_for_its_cache() -> None:
     facts = model_with_head()
     plain = setting_for("vllm", backend="cuda", context=4096, gpu_memory=(24 * GIB,))
-    drafting = msgspec.structs.replace(plain, has_own_draft=True)
-    before, after = (reserved_memory.cache_capacity(facts, setting) for setting in (plain, drafting))
+    drafting_setting = msgspec.structs.replace(plain, has_own_draft=True)
+    before, after = (reserved_memory.cache_capacity(facts, setting) for setting in (plain, drafting_setting))
     assert before.bytes - after.bytes == 10**6
     assert after.tokens == pytest.approx(before.tokens * 4 / 5, rel=0.01), "five layers keep a cache where four did"
-    totals = {sum_components(facts, setting).total.bytes for setting in (plain, drafting)}
+    totals = {sum_components(facts, setting).total.bytes for setting in (plain, drafting_setting)}
     assert len(totals) == 1, "the share that is reserved stays"

@@ -115,12 +115,15 @@ def test_a_layer_without_a_cache_takes_nothing(attention: AttentionKind) -> None
 
 def test_the_widest_values_are_those_of_the_layers_that_keep_them() -> None:
     wide = Layer(attention=AttentionKind.SHARED, heads=8, kv_heads=8, key_dim=64, value_dim=512)
-    kept = [
+    keeping_layers = [
         Layer(attention=attention, heads=8, kv_heads=2, key_dim=64, value_dim=width, window=8)
         for attention, width in ((AttentionKind.FULL, 64), (AttentionKind.SLIDING, 96), (AttentionKind.CHUNKED, 80))
     ]
-    assert kv.widest_values(facts_of(wide, *kept)) == 2 * 96
-    assert kv.widest_values(facts_of(msgspec.structs.replace(kept[1], is_draft=True), kept[0])) == 2 * 64
+    assert kv.widest_values(facts_of(wide, *keeping_layers)) == 2 * 96
+    assert (
+        kv.widest_values(facts_of(msgspec.structs.replace(keeping_layers[1], is_draft=True), keeping_layers[0]))
+        == 2 * 64
+    )
 
 
 @given(
@@ -141,9 +144,9 @@ def test_a_cache_has_whole_steps_for_every_token_it_may_have_to_keep(
     for attention in AttentionKind:
         layer = Layer(attention=attention, heads=8, kv_heads=2, key_dim=64, value_dim=64, latent_dim=64, window=window)
         slides = attention in {AttentionKind.SLIDING, AttentionKind.CHUNKED} and not is_full
-        kept = 256 * math.ceil(Fraction(window * together + batch, 256))
+        kept_tokens = 256 * math.ceil(Fraction(window * together + batch, 256))
         cells = kv.cache_cells(layer, setting)
-        assert cells == (min(full, kept) if slides else full)
+        assert cells == (min(full, kept_tokens) if slides else full)
         assert kv.layer_kv(layer, setting) == kv.row_bytes(layer, setting) * cells * slots // together
 
 
@@ -171,8 +174,8 @@ def counting(fits: Callable[[int], bool]) -> Callable[[int], bool]:
 def test_the_largest_that_fits_is_the_most_or_the_last_step(bound: int, most: int, step: int) -> None:
     fits = counting(lambda number: number <= bound)
     steps = [number for number in range(0, max(0, most) + 1, step) if number <= bound]
-    expected = max(0, most) if most <= bound else max(steps, default=0)
-    assert largest_fit(fits, most=most, step=step) == expected
+    expected_size = max(0, most) if most <= bound else max(steps, default=0)
+    assert largest_fit(fits, most=most, step=step) == expected_size
     every = [number for number in range(max(0, most) + 1) if number <= bound]
     assert largest_fit(counting(lambda number: number <= bound), most=most) == max(every, default=0)
 
@@ -304,25 +307,25 @@ def test_no_byte_of_the_weights_is_lost_or_counted_twice(
         repacks=repacks,
     )
     parts = weight_parts(facts, setting)
-    loaded = [group for group in facts.weights if group.kind is not WeightKind.DRAFT]
-    embedding = sum(group.padded_bytes for group in loaded if group.kind is WeightKind.INPUT_EMBEDDING)
+    loaded_groups = [group for group in facts.weights if group.kind is not WeightKind.DRAFT]
+    embedding = sum(group.padded_bytes for group in loaded_groups if group.kind is WeightKind.INPUT_EMBEDDING)
     is_twice = tied and on_gpu != 0
-    total = sum(group.padded_bytes for group in loaded) + (embedding if is_twice else 0)
+    total = sum(group.padded_bytes for group in loaded_groups) + (embedding if is_twice else 0)
     assert sum(part.bytes for part in parts if not part.reclaimable) == total
     places = layer_places(facts, setting)
     on_card = sum(
         group.padded_bytes
-        for group in loaded
+        for group in loaded_groups
         if group.layer is not None
         and places[group.layer] == 0
         and not (group.kind is WeightKind.EXPERTS and group.layer < experts)
     )
-    outside = sum(g.padded_bytes for g in loaded if g.kind is WeightKind.OUTPUT) + (embedding if tied else 0)
+    outside = sum(g.padded_bytes for g in loaded_groups if g.kind is WeightKind.OUTPUT) + (embedding if tied else 0)
     on_card += outside if places[-1] == 0 else 0
     assert sum(part.bytes for part in parts if part.place == 0) == on_card
-    copied = total - on_card - (0 if tied and places[-1] == HOST else embedding)
+    copied_bytes = total - on_card - (0 if tied and places[-1] == HOST else embedding)
     copies = [part.bytes for part in parts if part.reclaimable]
-    assert copies == ([copied] if has_avx2 and repacks and copied else [])
+    assert copies == ([copied_bytes] if has_avx2 and repacks and copied_bytes else [])
 
 
 @pytest.mark.parametrize("isa", ["asimddp", "dotprod", "i8mm"])
@@ -348,23 +351,25 @@ def test_sums_by_layer_are_those_of_its_own_weights() -> None:
 def test_experts_go_to_the_processor_up_to_the_last_layer_that_has_some() -> None:
     tight = machine_from(b'{"os": "Linux", "ram_gb": 64, "gpus": [{"name": "RTX 3050", "vram_gb": 2.5}]}')
     facts = replace(TINY_MIXTURE, feed_forward=16_384).facts("Q8_0")
-    kept = [group for group in facts.weights if group.kind is not WeightKind.EXPERTS or group.layer == 0]
-    estimate = estimate_memory(msgspec.structs.replace(facts, weights=kept), tight, setting_for(backend="cuda"))
+    kept_groups = [group for group in facts.weights if group.kind is not WeightKind.EXPERTS or group.layer == 0]
+    estimate = estimate_memory(msgspec.structs.replace(facts, weights=kept_groups), tight, setting_for(backend="cuda"))
     assert (estimate.offload.cpu_moe_layers, estimate.offload.gpu_layers) == (1, 4)
 
 
 def test_a_latent_models_query_rank_is_what_its_attention_weighs_beside_the_rest() -> None:
-    hidden, heads, latent, turned, rank = 2048, 16, 512, 64, 384
-    own = 2 * turned
-    ranked = rank * (hidden + heads * (own + turned))
-    attention = hidden * (latent + turned) + heads * own * (2 * latent + hidden) + ranked
-    layer = Layer(attention=AttentionKind.LATENT, heads=heads, kv_heads=1, latent_dim=latent + turned, value_dim=latent)
-    facts = msgspec.structs.replace(facts_of(layer), hidden=hidden)
-    for elements, known in ((attention, rank), (attention - ranked, 0)):
+    hidden_size, heads, latent, rotated_dim, rank = 2048, 16, 512, 64, 384
+    own = 2 * rotated_dim
+    rank_elements = rank * (hidden_size + heads * (own + rotated_dim))
+    attention = hidden_size * (latent + rotated_dim) + heads * own * (2 * latent + hidden_size) + rank_elements
+    layer = Layer(
+        attention=AttentionKind.LATENT, heads=heads, kv_heads=1, latent_dim=latent + rotated_dim, value_dim=latent
+    )
+    facts = msgspec.structs.replace(facts_of(layer), hidden=hidden_size)
+    for elements, known_rank in ((attention, rank), (attention - rank_elements, 0)):
         context = blocks._Context(facts, setting_for(), 1, layer, {WeightKind.ATTENTION: elements})
-        assert blocks._query_rank(context) == known
+        assert blocks._query_rank(context) == known_rank
         widths = blocks._block_widths(context)
-        assert (widths["E"], widths["E3"], widths["E4"]) == (hidden, 3 * hidden, 4 * hidden)
+        assert (widths["E"], widths["E3"], widths["E4"]) == (hidden_size, 3 * hidden_size, 4 * hidden_size)
 
 
 @pytest.mark.parametrize(("architecture", "rows", "inputs"), [("gemma3n", 4, 4), ("gemma3n", 3, 0), ("llama", 9, 0)])
@@ -378,10 +383,10 @@ def test_layers_have_inputs_of_their_own_where_the_table_has_a_row_for_each(
 
 
 def test_what_the_host_holds_for_cards_grows_with_the_hidden_state_of_every_token() -> None:
-    small, wide = (msgspec.structs.replace(TINY.facts("Q8_0"), hidden=hidden) for hidden in (1024, 2048))
+    small, wide = (msgspec.structs.replace(TINY.facts("Q8_0"), hidden=hidden_size) for hidden_size in (1024, 2048))
     setting = setting_for(backend="cuda", context=4096)
-    grown = buffers._host_inputs(wide, setting) - buffers._host_inputs(small, setting)
-    assert grown >= 1024 * tokens_at_once(setting) * 4
+    grown_bytes = buffers._host_inputs(wide, setting) - buffers._host_inputs(small, setting)
+    assert grown_bytes >= 1024 * tokens_at_once(setting) * 4
 
 
 def test_values_are_padded_to_the_widest_only_without_flash_attention() -> None:
@@ -415,8 +420,8 @@ def test_the_output_has_a_row_for_each_slot_or_for_each_token_of_a_batch(slots: 
     setting = setting_for(slots=slots, batch=batch)
     assert output_part(facts, setting).bytes == rows * 32_000 * 4
     assert output_part(facts, msgspec.structs.replace(setting, task="embed")).bytes == rows * (32_000 + 1024) * 4
-    unlimited = msgspec.structs.replace(setting, limits_outputs=False)
-    assert output_part(facts, unlimited).bytes == batch * 32_000 * 4
+    unlimited_setting = msgspec.structs.replace(setting, limits_outputs=False)
+    assert output_part(facts, unlimited_setting).bytes == batch * 32_000 * 4
     assert output_part(facts, setting).place == HOST
 
 

@@ -78,7 +78,10 @@ def test_components_are_what_llama_cpp_allocated(model: ModelShape) -> None:
     facts = facts_from(model.build_metadata(), model.build_tensors(QUANTIZATION), name=model.name)
     loads = zip(MORE_SETTINGS, allocations()[model.name], strict=True)
     wrong = [
-        line for setting, allocated in loads if allocated is not None for line in differences(facts, setting, allocated)
+        line
+        for setting, allocated_bytes in loads
+        if allocated_bytes is not None
+        for line in differences(facts, setting, allocated_bytes)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -87,7 +90,7 @@ def test_components_are_what_llama_cpp_allocated(model: ModelShape) -> None:
 @pytest.mark.parametrize("model", sample(models(), 20), ids=lambda model: model.name)  # loads each four times
 def test_llama_cpp_allocates_what_was_written_down(model: ModelShape, tmp_path: Path) -> None:
     loads = load_each(write_model(tmp_path, model), SETTINGS)
-    assert [summed_bytes(allocated) for allocated in loads] == allocations()[model.name][: len(SETTINGS)]
+    assert [summed_bytes(allocated_bytes) for allocated_bytes in loads] == allocations()[model.name][: len(SETTINGS)]
 
 
 @pytest.mark.real_engine
@@ -99,34 +102,36 @@ def test_repacked_copies_are_what_llama_cpp_allocates(name: str, quantization: s
     tensors = model.build_tensors(quantization)
     path = write_weightless(tmp_path / "model.gguf", model.build_metadata(), tensors)
     facts = facts_from(model.build_metadata(), tensors, name=name)
-    copied = sum(part.reclaimable for part in model_parts(facts, setting_for(context=512, isa=ISA)))
-    allocated = load(path, Setting(context=512, repack=True))
-    assert copied == pytest.approx(allocated.of("model", "CPU_REPACK"), abs=PRINTED)
+    copied_bytes = sum(part.reclaimable for part in model_parts(facts, setting_for(context=512, isa=ISA)))
+    allocated_bytes = load(path, Setting(context=512, repack=True))
+    assert copied_bytes == pytest.approx(allocated_bytes.of("model", "CPU_REPACK"), abs=PRINTED)
 
 
-def differences(facts: ModelFacts, setting: Setting, allocated: AllocatedBytes) -> list[str]:
+def differences(facts: ModelFacts, setting: Setting, allocated_bytes: AllocatedBytes) -> list[str]:
     parts = model_parts(facts, ours(setting))
     pairs = {
-        MemoryComponent.WEIGHTS: allocated.model,
-        MemoryComponent.KV: allocated.kv,
-        MemoryComponent.STATE: allocated.recurrent,
-        MemoryComponent.OUTPUT: allocated.output,
-        MemoryComponent.COMPUTE: allocated.compute,
+        MemoryComponent.WEIGHTS: allocated_bytes.model,
+        MemoryComponent.KV: allocated_bytes.kv,
+        MemoryComponent.STATE: allocated_bytes.recurrent,
+        MemoryComponent.OUTPUT: allocated_bytes.output,
+        MemoryComponent.COMPUTE: allocated_bytes.compute,
     }
     return [
-        f"{setting}: {component.value} is {computed(parts, component) / MIB:.2f} MiB, logged {logged / MIB:.2f}"
-        for component, logged in pairs.items()
-        if abs(computed(parts, component) - logged) > allowed_error(component, facts, allocated, setting)
+        f"{setting}: {component.value} is {computed(parts, component) / MIB:.2f} MiB, logged {logged_bytes / MIB:.2f}"
+        for component, logged_bytes in pairs.items()
+        if abs(computed(parts, component) - logged_bytes) > allowed_error(component, facts, allocated_bytes, setting)
     ]
 
 
-def allowed_error(component: MemoryComponent, facts: ModelFacts, allocated: AllocatedBytes, setting: Setting) -> float:
+def allowed_error(
+    component: MemoryComponent, facts: ModelFacts, allocated_bytes: AllocatedBytes, setting: Setting
+) -> float:
     if component is not MemoryComponent.COMPUTE:
-        return PRINTED * allocated.buffers
+        return PRINTED * allocated_bytes.buffers
     share = LOOSE.get(facts.name, LOOSE.get(facts.architecture, 0.0))
     if facts.name in LOOSE_ELSEWHERE and setting not in SETTINGS:
         share = UNCHOSEN
-    return max(CLOSE, share * allocated.compute)
+    return max(CLOSE, share * allocated_bytes.compute)
 
 
 def computed(parts: Sequence[MemoryPart], component: MemoryComponent) -> int:

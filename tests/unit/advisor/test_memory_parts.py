@@ -56,8 +56,8 @@ def test_a_librarys_parts_are_shares_of_sums() -> None:
     assert by_component(part for part in library_parts(facts, short) if part.place == 0)["compute"] == (
         (32_000 + 1024) * 100 * 2 // 2
     )
-    fixed = msgspec.structs.replace(setting, cache_tokens=512)
-    assert by_component(part for part in library_parts(facts, fixed) if part.place == 0)["kv"] == 4 * 512 * 512
+    fixed_setting = msgspec.structs.replace(setting, cache_tokens=512)
+    assert by_component(part for part in library_parts(facts, fixed_setting) if part.place == 0)["kv"] == 4 * 512 * 512
     assert (compute_places(setting), compute_places(setting_for(engine="exllamav3"))) == ([0, 1], [HOST])
 
 
@@ -153,8 +153,8 @@ def test_what_is_held_twice_is_said_without_the_tables_that_are_mapped() -> None
     facts = msgspec.structs.replace(facts, weights=[*facts.weights, table])
     setting = setting_for(isa=("avx2",))
     total = sum_components(facts, setting)
-    copied = sum(part.reclaimable for part in total.parts) - table.padded_bytes
+    copied_bytes = sum(part.reclaimable for part in total.parts) - table.padded_bytes
     tables, twice = list(memory_notes(facts, setting, total))
     assert tables.startswith("106 MiB of lookup tables")
-    assert twice.startswith(f"{copied / MIB:.1f} MiB of the weights are held twice")
+    assert twice.startswith(f"{copied_bytes / MIB:.1f} MiB of the weights are held twice")
     assert not list(memory_notes(facts, setting, assemble_parts([])))

@@ -118,8 +118,8 @@ def test_activations_are_the_widest_step_the_logits_and_the_graphs() -> None:
     assert reserved.activation_bytes(MIXTURE.facts("FP8"), reserving()) == (
         (3 * 2 * 2048 + 5 * 1024) * 100 * 2 + 32_000 * 10 * 4 + 1000
     ), "of the experts as many as a token uses"
-    halved = (3 * 4096 // 2 + 5 * 1024) * 100 * 2 + 32_000 * 10 * 4 + 1000
-    assert reserved.activation_bytes(SMALL.facts("FP8"), reserving(gpus=2)) == halved
+    halved_bytes = (3 * 4096 // 2 + 5 * 1024) * 100 * 2 + 32_000 * 10 * 4 + 1000
+    assert reserved.activation_bytes(SMALL.facts("FP8"), reserving(gpus=2)) == halved_bytes
 
 
 def test_the_cache_is_what_is_left_of_the_share_by_each_engines_rule() -> None:
@@ -158,12 +158,12 @@ def test_of_cards_of_several_sizes_the_least_decides() -> None:
 
 def test_a_window_keeps_its_tokens_and_a_step_and_heads_are_shared_out_until_each_card_has_one() -> None:
     facts = SMALL.facts("FP8")
-    windowed = msgspec.structs.replace(
+    windowed_facts = msgspec.structs.replace(
         facts,
         layers=[msgspec.structs.replace(layer, window=64, attention=AttentionKind.SLIDING) for layer in facts.layers],
     )
-    assert reserved.cache_demand(windowed, reserving(context=4096)) == (64 + 100) * ROW
-    assert reserved.cache_demand(windowed, reserving(context=64)) == 64 * ROW
+    assert reserved.cache_demand(windowed_facts, reserving(context=4096)) == (64 + 100) * ROW
+    assert reserved.cache_demand(windowed_facts, reserving(context=64)) == 64 * ROW
     for gpus, share in ((1, 1), (2, 2), (4, 2)):
         assert reserved.cache_demand(facts, reserving(gpus=gpus, context=16)) == 16 * ROW // share
     latent = msgspec.structs.replace(
@@ -324,11 +324,11 @@ def test_sums_are_of_what_is_loaded() -> None:
     facts = SMALL.facts("Q8_0")
     extra = [group_of(kind, None, "Q8_0", 10**6) for kind in (WeightKind.DRAFT, WeightKind.PROJECTOR)]
     sums = weight_sums(msgspec.structs.replace(facts, weights=[*facts.weights, *extra]))
-    loaded = weight_sums(facts)
-    assert (sums.tensors, sums.inputs, sums.outputs) == (loaded.tensors, loaded.inputs, loaded.outputs)
-    assert loaded.tensors == 3 * len(facts.weights)
-    assert loaded.has_logits
-    assert loaded.alike == [0, 0, 0, 0]
+    loaded_sums = weight_sums(facts)
+    assert (sums.tensors, sums.inputs, sums.outputs) == (loaded_sums.tensors, loaded_sums.inputs, loaded_sums.outputs)
+    assert loaded_sums.tensors == 3 * len(facts.weights)
+    assert loaded_sums.has_logits
+    assert loaded_sums.alike == [0, 0, 0, 0]
 
 
 def an_encoder() -> ModelFacts:
@@ -345,8 +345,8 @@ def test_lookup_tables_stay_mapped_in_system_memory_and_may_be_dropped() -> None
     facts = SMALL.facts("Q8_0")
     table = group_of(WeightKind.LOOKUP_TABLE, None, "Q8_0", 10**6)
     with_table = msgspec.structs.replace(facts, weights=[*facts.weights, table])
-    plain, tabled = (sum_components(each, setting_for(backend="cuda")) for each in (facts, with_table))
-    [extra] = [part for part in tabled.parts if part not in plain.parts and part.reclaimable]
+    plain, table_sum = (sum_components(each, setting_for(backend="cuda")) for each in (facts, with_table))
+    [extra] = [part for part in table_sum.parts if part not in plain.parts and part.reclaimable]
     assert (extra.place, extra.bytes, extra.reclaimable) == (HOST, table.padded_bytes, table.padded_bytes)
     assert not [part for part in plain.parts if part.reclaimable]
 

@@ -119,11 +119,15 @@ def test_i_quants_count_for_less_than_others_of_their_bits() -> None:
 
 
 def test_a_plan_rests_on_no_calibration_that_was_disturbed() -> None:
-    disturbed = msgspec.structs.replace(calibration("llama.cpp", 0.2), disturbances=["Other programs used 83 %."])
+    disturbed_calibration = msgspec.structs.replace(
+        calibration("llama.cpp", 0.2), disturbances=["Other programs used 83 %."]
+    )
     rates = [
         next(
-            plan.estimate for plan in advice(RTX_3060, "Gemma 4 12B", calibrations=known).plans if plan.estimate
+            plan.estimate
+            for plan in advice(RTX_3060, "Gemma 4 12B", calibrations=known_calibrations).plans
+            if plan.estimate
         ).decode
-        for known in ([], [disturbed])
+        for known_calibrations in ([], [disturbed_calibration])
     ]
     assert rates[0] == rates[1]

@@ -273,10 +273,12 @@ def test_exllama_moves_no_experts_of_another_codebook() -> None:
 
 def test_pipeline_without_nvlink_and_tensor_with() -> None:
     plain = plans_for(TWO_3090, SEVENTY)[0].parallelism
-    bridged = machine_from(b'{"os": "linux", "ram_gb": 64, "gpus": [{"name": "RTX 3090", "count": 2, "nvlink": true}]}')
+    bridged_machine = machine_from(
+        b'{"os": "linux", "ram_gb": 64, "gpus": [{"name": "RTX 3090", "count": 2, "nvlink": true}]}'
+    )
     assert (plain.mode, plain.pipeline, plain.tensor) == ("pipeline", 2, 1)
-    joined = plans_for(bridged, SEVENTY)[0].parallelism
-    assert (joined.mode, joined.pipeline, joined.tensor) == ("tensor", 1, 2)
+    joined_parallelism = plans_for(bridged_machine, SEVENTY)[0].parallelism
+    assert (joined_parallelism.mode, joined_parallelism.pipeline, joined_parallelism.tensor) == ("tensor", 1, 2)
 
 
 def test_heads_must_divide() -> None:
@@ -292,9 +294,9 @@ def test_experts_are_dealt_out_over_fast_links() -> None:
 
 def test_a_model_that_fits_one_card_stays_on_it_and_is_copied_for_many() -> None:
     assert plans_for(TWO_3090, EIGHT)[0].parallelism.mode == "single"
-    served = plans_for(H100, EIGHT, intent=Intent.API, users=400)[0].parallelism
-    assert (served.mode, served.replicas, served.tensor) == ("data", 8, 1)
-    assert served.slots >= 100
+    api_parallelism = plans_for(H100, EIGHT, intent=Intent.API, users=400)[0].parallelism
+    assert (api_parallelism.mode, api_parallelism.replicas, api_parallelism.tensor) == ("data", 8, 1)
+    assert api_parallelism.slots >= 100
 
 
 def test_parts_of_one_gpu_never_work_together() -> None:
@@ -322,15 +324,15 @@ def test_users_become_slots_and_the_rest_waits() -> None:
     ],
 )
 def test_formats_follow_the_card_s_kernels(card: str, formats: set[str]) -> None:
-    served = plans_for(machine("linux", (card, 1)), EIGHT, intent=Intent.TEAM)
-    assert next(plan for plan in served if plan.engine == "vllm").format in formats
+    team_plans = plans_for(machine("linux", (card, 1)), EIGHT, intent=Intent.TEAM)
+    assert next(plan for plan in team_plans if plan.engine == "vllm").format in formats
 
 
 def test_exl2_is_not_offered_for_architectures_its_engine_never_learned() -> None:
     model = Made(name="Newer 8B", architecture="gpt-oss")
     advice = asked_of(RTX_4090, model)
-    refused = next(plan.refused for plan in advice.plans if plan.engine == "exllamav2")
-    assert "does not know the architecture gpt-oss" in refused
+    refusal = next(plan.refused for plan in advice.plans if plan.engine == "exllamav2")
+    assert "does not know the architecture gpt-oss" in refusal
 
 
 @pytest.mark.parametrize("card", ["MI300X", "MI355X", "Radeon AI PRO R9700"])
@@ -354,14 +356,14 @@ def test_what_does_not_fit_says_nothing_of_contexts_that_would() -> None:
 
 
 def test_one_conversation_is_one() -> None:
-    waiting = [
+    waiting_plans = [
         warning
         for plan in plans_for(TWO_3090, SEVENTY, intent=Intent.TEAM, users=10)
         for warning in plan.warnings
         if "wait their turn" in warning
     ]
-    assert any(warning.startswith("1 conversation runs at a time") for warning in waiting)
-    assert not any("1 conversations" in warning for warning in waiting)
+    assert any(warning.startswith("1 conversation runs at a time") for warning in waiting_plans)
+    assert not any("1 conversations" in warning for warning in waiting_plans)
 
 
 def test_a_model_over_several_cards_is_not_said_to_fit_on_one() -> None:
@@ -372,10 +374,10 @@ def test_a_model_over_several_cards_is_not_said_to_fit_on_one() -> None:
 
 def test_a_speed_says_how_full_the_context_is() -> None:
     plan = plans_for(RTX_4090, EIGHT)[0]
-    decoding = next(reason.text for reason in plan.reasons if reason.text.startswith("Decoding"))
+    decode_reason = next(reason.text for reason in plan.reasons if reason.text.startswith("Decoding"))
     assert plan.estimate is not None
     assert plan.estimate.depth == plan.context // 2
-    assert " with 8k tokens in the context: " in decoding
+    assert " with 8k tokens in the context: " in decode_reason
 
 
 def test_without_a_model_the_largest_that_runs_well_takes_the_measure() -> None:
@@ -396,7 +398,7 @@ def test_the_best_plans_carry_the_arithmetic() -> None:
 
 
 def test_a_calibration_of_this_machine_is_used() -> None:
-    seen = Calibration(
+    calibration_seen = Calibration(
         device="gpu0.0",
         engine="exllamav2",
         version="0.3.2",
@@ -405,7 +407,7 @@ def test_a_calibration_of_this_machine_is_used() -> None:
         layer_seconds=0.0,
         bandwidth_gb_s=1008,
     )
-    first = plans_for(RTX_4090, EIGHT, "exl2", calibrations=[seen])[0]
+    first = plans_for(RTX_4090, EIGHT, "exl2", calibrations=[calibration_seen])[0]
     assert first.estimate is not None
     assert first.estimate.decode is not None
     assert first.estimate.decode.confidence is EstimateConfidence.CALIBRATED
@@ -446,9 +448,9 @@ def test_advice_comes_at_once(where: Machine, model: Made, fields: Json) -> None
 
 
 def _seconds(inputs: PlanInputs) -> float:
-    started = time.process_time()
+    start = time.process_time()
     build_advice(inputs)
-    return time.process_time() - started
+    return time.process_time() - start
 
 
 CARDS = (
@@ -517,14 +519,14 @@ def trained(candidates: list[ModelFacts]) -> int:
 def test_what_holds_for_every_machine_and_wish(fields: Json) -> None:
     inputs = PlanInputs(traits=ENGINES, **fields)
     advice = build_advice(inputs)
-    used = [plan for plan in advice.plans if not plan.refused]
-    assert used
+    usable_plans = [plan for plan in advice.plans if not plan.refused]
+    assert usable_plans
     assert "ollama" not in {plan.engine.lower() for plan in advice.plans}
     assert [bool(plan.refused) for plan in advice.plans] == sorted(bool(plan.refused) for plan in advice.plans)
     assert len({plan.engine for plan in advice.plans}) == len(advice.plans)
-    assert runs_here(used[0], inputs.machine)
-    assert used[0].can_install
-    for plan in used:
+    assert runs_here(usable_plans[0], inputs.machine)
+    assert usable_plans[0].can_install
+    for plan in usable_plans:
         assert plan.format in ENGINES[plan.engine].formats
         assert 0 < plan.context <= max(trained(inputs.candidates), 0)
         assert plan.parallelism.slots >= 1

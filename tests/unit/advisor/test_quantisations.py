@@ -48,11 +48,11 @@ def test_a_name_that_states_none_is_measured() -> None:
 
 def test_five_bits_come_before_more_and_then_the_larger() -> None:
     names = ("Q3_K_M", "Q4_K_M", "F16", "Q8_0", "Q6_K", "Q5_K_M")
-    ordered = loadable_files([EIGHT.facts(name) for name in names], ENGINES["llama.cpp"], [])
-    assert [facts.quantization for facts in ordered] == ["Q5_K_M", "Q6_K", "Q8_0", "F16", "Q4_K_M", "Q3_K_M"]
-    assert [facts.quantization for facts in usual_files(ordered)] == ["Q5_K_M", "Q6_K", "Q8_0", "F16", "Q4_K_M"]
-    assert pick_balanced(ordered).quantization == "Q4_K_M"
-    assert pick_balanced(ordered[-1:]).quantization == "Q3_K_M"
+    ordered_files = loadable_files([EIGHT.facts(name) for name in names], ENGINES["llama.cpp"], [])
+    assert [facts.quantization for facts in ordered_files] == ["Q5_K_M", "Q6_K", "Q8_0", "F16", "Q4_K_M", "Q3_K_M"]
+    assert [facts.quantization for facts in usual_files(ordered_files)] == ["Q5_K_M", "Q6_K", "Q8_0", "F16", "Q4_K_M"]
+    assert pick_balanced(ordered_files).quantization == "Q4_K_M"
+    assert pick_balanced(ordered_files[-1:]).quantization == "Q3_K_M"
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -147,9 +147,9 @@ def test_the_guide_s_answer(name: str) -> None:
 @pytest.mark.parametrize("name", MATRIX)
 def test_what_never_runs_is_refused_in_words(name: str) -> None:
     row = MATRIX[name]
-    refused = {plan.engine: plan for plan in row.advice().plans if plan.refused}
-    assert set(row.never) <= set(refused)
-    for plan in refused.values():
+    refused_plans = {plan.engine: plan for plan in row.advice().plans if plan.refused}
+    assert set(row.never) <= set(refused_plans)
+    for plan in refused_plans.values():
         assert plan.refused.endswith(".")
         assert plan.reasons[0].text == plan.refused
 
@@ -158,8 +158,8 @@ def test_what_never_runs_is_refused_in_words(name: str) -> None:
 def test_the_choice_for_one_person_agrees_with_the_plans(name: str) -> None:
     machine = described(MATRIX[name].machine)
     first = usable(build_advice(PlanInputs(traits=ENGINES, machine=machine)))[0]
-    everything = [engine(engine_id, "any") for engine_id in ENGINES]
-    assert choose_engine(ENGINES, machine, everything).engine == first.engine
+    every_engine = [engine(engine_id, "any") for engine_id in ENGINES]
+    assert choose_engine(ENGINES, machine, every_engine).engine == first.engine
 
 
 MULTI_RTX = [
@@ -223,9 +223,9 @@ def test_a_missing_exl2_is_said() -> None:
 
 def test_an_old_card_is_told_what_exllama_needs() -> None:
     advice = Row(linux("RTX 2080 Ti"), "llama.cpp").advice()
-    refused = next(plan.refused for plan in advice.plans if plan.engine == "exllamav2")
-    assert "8.0" in refused
-    assert "7.5" in refused
+    refusal = next(plan.refused for plan in advice.plans if plan.engine == "exllamav2")
+    assert "8.0" in refusal
+    assert "7.5" in refusal
 
 
 def test_installed_engines_are_marked_where_they_compute_as_planned() -> None:

@@ -92,17 +92,17 @@ MACHINES: dict[str, tuple[Box, str]] = {
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_each_machine_gets_the_engine_it_deserves(name: str) -> None:
-    box, expected = MACHINES[name]
-    everything = [engine(engine_id) for engine_id in ENGINES]
-    assert choose_engine(ENGINES, box.machine(), everything).engine == expected
+    box, expected_engine = MACHINES[name]
+    every_engine = [engine(engine_id) for engine_id in ENGINES]
+    assert choose_engine(ENGINES, box.machine(), every_engine).engine == expected_engine
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_today_llama_cpp_runs_everywhere_and_the_better_engine_is_named(name: str) -> None:
-    box, expected = MACHINES[name]
+    box, expected_engine = MACHINES[name]
     choice = choose_engine(ENGINES, box.machine(), TODAY)
     assert choice.engine == "llama.cpp"
-    assert choice.wanted == ("" if expected == "llama.cpp" else ENGINES[expected].name)
+    assert choice.wanted == ("" if expected_engine == "llama.cpp" else ENGINES[expected_engine].name)
     assert bool(choice.wanted_why) == bool(choice.wanted)
     assert choice.sentence.endswith(".")
     assert "None" not in choice.sentence

@@ -39,8 +39,8 @@ def rate(machine: Machine, setting: RunSetting = CUDA, *, depth: int = 0) -> flo
 def test_the_formula_is_bytes_over_bandwidth_and_a_cost_per_layer() -> None:
     bytes_read = Q4.file_bytes - next(g.bytes for g in Q4.weights if g.kind == "input_embedding")
     layers = 32 * (4 + 3 + 7 + 2) / 18  # made models have no norms
-    expected = bytes_read / (DEVICES["geforce"].efficiency * 1008e9) + layers * SOFTWARE["cuda"].layer_s
-    assert rate(RTX_4090) == pytest.approx(1 / expected)
+    expected_s = bytes_read / (DEVICES["geforce"].efficiency * 1008e9) + layers * SOFTWARE["cuda"].layer_s
+    assert rate(RTX_4090) == pytest.approx(1 / expected_s)
 
 
 def test_the_interval_holds_the_rate_and_says_how_it_came_about() -> None:
@@ -54,7 +54,7 @@ def test_the_interval_holds_the_rate_and_says_how_it_came_about() -> None:
 
 def test_more_bandwidth_smaller_models_and_shorter_contexts_are_faster() -> None:
     assert rate(with_card("RTX 5090")) > rate(RTX_4090) > rate(with_card("RTX 4060 Ti", vram_gb=16))
-    small, large = (decode_rate(made.facts("Q4_K_M"), RTX_4090, CUDA) for made in (SMALL, FOURTEEN))
+    small, large = (decode_rate(made_model.facts("Q4_K_M"), RTX_4090, CUDA) for made_model in (SMALL, FOURTEEN))
     assert small
     assert large
     assert small.tokens_per_second > 3 * large.tokens_per_second
@@ -92,23 +92,25 @@ def test_time_on_the_host_widens_the_interval() -> None:
 
 def test_two_equal_cards_by_turns_save_nothing_and_cutting_matrices_does() -> None:
     two = with_card("RTX 3090", count=2)
-    linked = described(os="linux", gpus=[{"name": "RTX 3090", "count": 2, "nvlink": True}])
+    linked_machine = described(os="linux", gpus=[{"name": "RTX 3090", "count": 2, "nvlink": True}])
     by_turns = rate(two, msgspec.structs.replace(CUDA, gpus=2))
     assert by_turns == pytest.approx(rate(with_card("RTX 3090")))
     cut = setting_for(engine="vllm", backend="cuda", gpus=2)
     alone = setting_for(engine="vllm", backend="cuda", gpus=1)
     fp16 = EIGHT.facts("BF16", "safetensors")
-    rates = [decode_rate(fp16, machine, setting) for machine, setting in ((two, alone), (two, cut), (linked, cut))]
+    rates = [
+        decode_rate(fp16, machine, setting) for machine, setting in ((two, alone), (two, cut), (linked_machine, cut))
+    ]
     single, over_pcie, over_nvlink = (token_rate.tokens_per_second for token_rate in rates if token_rate)
     assert single < over_pcie < 1.3 * single
     assert 1.4 * single < over_nvlink < 1.8 * single
 
 
 def test_a_split_weighs_each_card_by_its_share() -> None:
-    mixed = described(os="linux", gpus=[{"name": "RTX 3090"}, {"name": "RTX 4060 Ti", "vram_gb": 16}])
+    mixed_machine = described(os="linux", gpus=[{"name": "RTX 3090"}, {"name": "RTX 4060 Ti", "vram_gb": 16}])
     mostly_fast = msgspec.structs.replace(CUDA, gpus=2, split=(3.0, 1.0))
     mostly_slow = msgspec.structs.replace(CUDA, gpus=2, split=(1.0, 3.0))
-    assert rate(with_card("RTX 3090")) > rate(mixed, mostly_fast) > rate(mixed, mostly_slow)
+    assert rate(with_card("RTX 3090")) > rate(mixed_machine, mostly_fast) > rate(mixed_machine, mostly_slow)
 
 
 def test_an_old_card_is_bound_by_unpacking() -> None:
@@ -136,11 +138,11 @@ def test_memory_nobody_knows_is_assumed_and_said_to_be() -> None:
     token_rate = decode_rate(Q4, described(os="linux", ram_gb=32), CPU)
     assert token_rate is not None
     assert token_rate.confidence is EstimateConfidence.TABLE
-    known = decode_rate(Q4, with_memory(described(os="linux"), by_parts=ASSUMED_RAM_GB_S), CPU)
-    assert known is not None
-    assert known.tokens_per_second == pytest.approx(token_rate.tokens_per_second)
-    assert known.confidence is EstimateConfidence.PREDICTED
-    assert token_rate.high / token_rate.low > known.high / known.low
+    known_rate = decode_rate(Q4, with_memory(described(os="linux"), by_parts=ASSUMED_RAM_GB_S), CPU)
+    assert known_rate is not None
+    assert known_rate.tokens_per_second == pytest.approx(token_rate.tokens_per_second)
+    assert known_rate.confidence is EstimateConfidence.PREDICTED
+    assert token_rate.high / token_rate.low > known_rate.high / known_rate.low
 
 
 def test_measured_bandwidth_counts_for_more_than_that_of_the_parts() -> None:
@@ -248,19 +250,19 @@ def test_every_class_has_all_its_constants_and_they_are_physical() -> None:
         assert 0 <= software.expert_layer_s < 1e-3 > software.layer_s > 1e-6, name
     for device in devices.device_table():
         for gpu in described(gpus=[{"name": device.name}], ram_gb=64).gpus:
-            for used in devices_in_use(
+            for used_device in devices_in_use(
                 described(gpus=[{"name": device.name}], ram_gb=64), setting_for(backend="vulkan")
             ):
                 assert device_class(gpu) in DEVICES
-                assert prefill_kind(used) in PREFILL
+                assert prefill_kind(used_device) in PREFILL
 
 
 def test_both_calls_take_less_than_a_millisecond() -> None:
     facts = replace(SEVENTY, experts=16, experts_used=2).facts("Q4_K_M")
-    spent = []
+    times_ms = []
     for _ in range(20):
         began = time.perf_counter()
         decode_rate(facts, RTX_4090, CUDA, depth=4096)
         prefill_rate(facts, RTX_4090, CUDA, depth=4096)
-        spent.append(time.perf_counter() - began)
-    assert min(spent) < 1e-3  # the best of many: other programs run here, too
+        times_ms.append(time.perf_counter() - began)
+    assert min(times_ms) < 1e-3  # the best of many: other programs run here, too

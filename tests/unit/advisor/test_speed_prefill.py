@@ -40,8 +40,8 @@ def test_only_chosen_experts_are_computed() -> None:
 def test_the_rate_is_a_share_of_the_data_sheet() -> None:
     rate = prefill_rate(Q4, RTX_4090, CUDA, depth=512)
     assert rate is not None
-    expected = PREFILL["geforce"].share * 165.2e12 / (prefill_operations(Q4, tokens=512) / 512)
-    assert rate.tokens_per_second == pytest.approx(expected)
+    expected_rate = PREFILL["geforce"].share * 165.2e12 / (prefill_operations(Q4, tokens=512) / 512)
+    assert rate.tokens_per_second == pytest.approx(expected_rate)
     assert rate.low < rate.tokens_per_second < rate.high
     assert rate.confidence is EstimateConfidence.PREDICTED
 
@@ -66,9 +66,9 @@ def test_weights_in_system_memory_cross_the_bus_once_per_batch() -> None:
     there, away = (prefill_rate(facts, RTX_4090, setting, depth=512) for setting in (CUDA, aside))
     assert there
     assert away
-    copied = sum(g.bytes for g in facts.weights if g.layer is not None and g.layer < 40)
-    lost = 1 / away.tokens_per_second - 1 / there.tokens_per_second
-    assert lost == pytest.approx(copied / PCIE_BYTES_S / 512)
+    copied_bytes = sum(g.bytes for g in facts.weights if g.layer is not None and g.layer < 40)
+    lost_s = 1 / away.tokens_per_second - 1 / there.tokens_per_second
+    assert lost_s == pytest.approx(copied_bytes / PCIE_BYTES_S / 512)
     assert away.high / away.low > there.high / there.low
 
 
@@ -78,9 +78,9 @@ def test_a_processor_is_as_fast_as_its_cores_and_vectors() -> None:
     )
     assert eight
     assert sixteen
-    expected = 8 * dict(CORE_GFLOPS)["avx2"] * 1e9 / (prefill_operations(Q4, tokens=512) / 512)
-    assert eight.tokens_per_second == pytest.approx(expected)
-    assert sixteen.tokens_per_second == pytest.approx(2 * expected)
+    expected_rate = 8 * dict(CORE_GFLOPS)["avx2"] * 1e9 / (prefill_operations(Q4, tokens=512) / 512)
+    assert eight.tokens_per_second == pytest.approx(expected_rate)
+    assert sixteen.tokens_per_second == pytest.approx(2 * expected_rate)
 
 
 def test_nothing_is_said_where_nothing_is_known() -> None:

@@ -23,33 +23,33 @@ def test_a_dense_model_reads_all_but_the_input_embedding() -> None:
 
 
 def test_a_tied_embedding_is_read_as_the_output() -> None:
-    untied = EIGHT.facts("Q8_0")
-    kept = [group for group in untied.weights if group.kind is not WeightKind.OUTPUT]
-    tied = msgspec.structs.replace(untied, weights=kept, tied_embeddings=True)
-    assert token_reads(tied, CUDA, depth=0).device_bytes == token_reads(untied, CUDA, depth=0).device_bytes
+    untied_facts = EIGHT.facts("Q8_0")
+    kept_groups = [group for group in untied_facts.weights if group.kind is not WeightKind.OUTPUT]
+    tied_facts = msgspec.structs.replace(untied_facts, weights=kept_groups, tied_embeddings=True)
+    assert token_reads(tied_facts, CUDA, depth=0).device_bytes == token_reads(untied_facts, CUDA, depth=0).device_bytes
 
 
 def test_of_a_table_that_also_holds_other_embeddings_only_the_output_part_is_read() -> None:
-    untied = EIGHT.facts("Q8_0")
-    kept = [g for g in untied.weights if g.kind not in (WeightKind.OUTPUT, WeightKind.INPUT_EMBEDDING)]
-    both = group_of(WeightKind.INPUT_EMBEDDING, None, "Q8_0", 3 * untied.hidden * untied.vocabulary)
-    tied = msgspec.structs.replace(untied, weights=[*kept, both], tied_embeddings=True)
-    expected = token_reads(untied, CUDA, depth=0).device_bytes
-    assert token_reads(tied, CUDA, depth=0).device_bytes == pytest.approx(expected, rel=1e-6)
+    untied_facts = EIGHT.facts("Q8_0")
+    kept_groups = [g for g in untied_facts.weights if g.kind not in (WeightKind.OUTPUT, WeightKind.INPUT_EMBEDDING)]
+    both = group_of(WeightKind.INPUT_EMBEDDING, None, "Q8_0", 3 * untied_facts.hidden * untied_facts.vocabulary)
+    tied_facts = msgspec.structs.replace(untied_facts, weights=[*kept_groups, both], tied_embeddings=True)
+    expected_bytes = token_reads(untied_facts, CUDA, depth=0).device_bytes
+    assert token_reads(tied_facts, CUDA, depth=0).device_bytes == pytest.approx(expected_bytes, rel=1e-6)
 
 
 def test_of_experts_only_those_chosen_are_read() -> None:
     facts = MIXTURE.facts("Q4_K_M")
     others = facts.file_bytes - weights_of(facts, WeightKind.INPUT_EMBEDDING, WeightKind.EXPERTS)
-    chosen = weights_of(facts, WeightKind.EXPERTS) * MIXTURE.experts_used / MIXTURE.experts
-    assert token_reads(facts, CUDA, depth=0).device_bytes == pytest.approx(others + chosen)
+    chosen_bytes = weights_of(facts, WeightKind.EXPERTS) * MIXTURE.experts_used / MIXTURE.experts
+    assert token_reads(facts, CUDA, depth=0).device_bytes == pytest.approx(others + chosen_bytes)
 
 
 def test_neither_drafts_nor_projectors_are_read() -> None:
     facts = EIGHT.facts("Q8_0")
     more = [group_of(kind, None, "F16", 10**9) for kind in (WeightKind.DRAFT, WeightKind.PROJECTOR)]
-    grown = msgspec.structs.replace(facts, weights=[*facts.weights, *more])
-    assert token_reads(grown, CUDA, depth=0) == token_reads(facts, CUDA, depth=0)
+    grown_facts = msgspec.structs.replace(facts, weights=[*facts.weights, *more])
+    assert token_reads(grown_facts, CUDA, depth=0) == token_reads(facts, CUDA, depth=0)
 
 
 def test_every_cached_token_is_read_in_full_layers() -> None:
@@ -103,8 +103,8 @@ def test_layers_off_the_gpu_are_read_by_the_processor() -> None:
 def test_experts_kept_in_system_memory_leave_attention_on_the_gpu() -> None:
     facts = MIXTURE.facts("Q4_K_M")
     reads = token_reads(facts, msgspec.structs.replace(CUDA, cpu_moe_layers=12), depth=100)
-    expected = weights_of(facts, WeightKind.EXPERTS) * 12 / 48 * MIXTURE.experts_used / MIXTURE.experts
-    assert reads.host_bytes == pytest.approx(expected)
+    expected_bytes = weights_of(facts, WeightKind.EXPERTS) * 12 / 48 * MIXTURE.experts_used / MIXTURE.experts
+    assert reads.host_bytes == pytest.approx(expected_bytes)
     assert (reads.host_layers, reads.host_cache_bytes) == (12, 0)
 
 
@@ -120,10 +120,10 @@ def test_experts_take_a_router_and_eight_kernels_more() -> None:
 
 
 def test_a_recurrent_layer_takes_more_kernels_than_an_attending_one() -> None:
-    attending = one_layer(kv_heads=8, key_dim=128, value_dim=128, feed_forward=1)
+    attention_facts = one_layer(kv_heads=8, key_dim=128, value_dim=128, feed_forward=1)
     recurrent = one_layer(attention=AttentionKind.NONE, conv_elements=1, state_elements=1, feed_forward=1)
-    convolving = one_layer(attention=AttentionKind.NONE, conv_elements=1, feed_forward=1)
-    assert kernel_count(recurrent) > kernel_count(attending) > kernel_count(convolving)
+    convolution_facts = one_layer(attention=AttentionKind.NONE, conv_elements=1, feed_forward=1)
+    assert kernel_count(recurrent) > kernel_count(attention_facts) > kernel_count(convolution_facts)
 
 
 def test_formats_that_split_matrices_count_as_few_kernels() -> None:
@@ -135,7 +135,7 @@ def test_formats_that_split_matrices_count_as_few_kernels() -> None:
 
 
 def test_smaller_types_are_read_in_proportion() -> None:
-    made = replace(EIGHT, layers=4)
-    eight, sixteen = (token_reads(made.facts(name), CUDA, depth=0) for name in ("Q8_0", "F16"))
+    small_model = replace(EIGHT, layers=4)
+    eight, sixteen = (token_reads(small_model.facts(name), CUDA, depth=0) for name in ("Q8_0", "F16"))
     assert sixteen.device_bytes / eight.device_bytes == pytest.approx(16 / 8.5, rel=1e-6)
     assert sixteen.device_elements == eight.device_elements

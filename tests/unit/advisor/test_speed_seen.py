@@ -66,11 +66,11 @@ def test_what_rests_on_two_memories_is_no_sample() -> None:
 def test_two_models_predict_a_third() -> None:
     """A machine a fifth slower than the tables say shows it on two models and is believed for another."""
     runs = []
-    for made in (SMALL, FOURTEEN):
-        facts = made.facts("Q4_K_M")
-        expected = decode_rate(facts, RTX_3090, CUDA, depth=500)
-        assert expected is not None
-        runs.append(sample_from(generation(1.2 / expected.tokens_per_second), facts, RTX_3090, CUDA))
+    for made_model in (SMALL, FOURTEEN):
+        facts = made_model.facts("Q4_K_M")
+        expected_rate = decode_rate(facts, RTX_3090, CUDA, depth=500)
+        assert expected_rate is not None
+        runs.append(sample_from(generation(1.2 / expected_rate.tokens_per_second), facts, RTX_3090, CUDA))
     solution = solve_calibration([run for run in runs if run])
     third = decode_rate(Q4, RTX_3090, CUDA, depth=500, calibration=solution)
     plain = decode_rate(Q4, RTX_3090, CUDA, depth=500)
@@ -89,26 +89,26 @@ def test_answers_refine_the_calibration_they_are_predicted_with() -> None:
 
 
 def test_what_a_model_did_here_beats_what_was_predicted() -> None:
-    predicted = decode_rate(Q4, RTX_3090, CUDA, depth=4000)
-    assert predicted is not None
-    seconds = 1.25 / predicted.tokens_per_second
+    prediction = decode_rate(Q4, RTX_3090, CUDA, depth=4000)
+    assert prediction is not None
+    seconds = 1.25 / prediction.tokens_per_second
     answers = [generation(seconds, cached_tokens=3600 - 100 * index) for index in range(3)]
-    corrected = correct_by_answers(predicted, predict_answers(answers, Q4, RTX_3090, CUDA), answers)
-    assert corrected.confidence is EstimateConfidence.MEASURED
-    assert corrected.tokens_per_second == pytest.approx(predicted.tokens_per_second / 1.25, rel=0.02)
-    assert corrected.high / corrected.tokens_per_second == pytest.approx(1 + LEAST_SPREAD, rel=0.02)
+    corrected_rate = correct_by_answers(prediction, predict_answers(answers, Q4, RTX_3090, CUDA), answers)
+    assert corrected_rate.confidence is EstimateConfidence.MEASURED
+    assert corrected_rate.tokens_per_second == pytest.approx(prediction.tokens_per_second / 1.25, rel=0.02)
+    assert corrected_rate.high / corrected_rate.tokens_per_second == pytest.approx(1 + LEAST_SPREAD, rel=0.02)
 
 
 def test_answers_that_differ_widen_the_interval() -> None:
-    predicted = decode_rate(Q4, RTX_3090, CUDA, depth=500)
-    assert predicted is not None
+    prediction = decode_rate(Q4, RTX_3090, CUDA, depth=500)
+    assert prediction is not None
     answers = [generation(seconds) for seconds in (0.01, 0.011, 0.015, 0.02)]
-    corrected = correct_by_answers(predicted, predict_answers(answers, Q4, RTX_3090, CUDA), answers)
-    assert corrected.high / corrected.tokens_per_second > 1.3
+    corrected_rate = correct_by_answers(prediction, predict_answers(answers, Q4, RTX_3090, CUDA), answers)
+    assert corrected_rate.high / corrected_rate.tokens_per_second > 1.3
 
 
 def test_answers_beside_others_leave_the_prediction_as_it_is() -> None:
-    predicted = decode_rate(Q4, RTX_3090, CUDA, depth=500)
-    assert predicted is not None
+    prediction = decode_rate(Q4, RTX_3090, CUDA, depth=500)
+    assert prediction is not None
     answers = [generation(0.5, concurrent=4)]
-    assert correct_by_answers(predicted, predict_answers(answers, Q4, RTX_3090, CUDA), answers) == predicted
+    assert correct_by_answers(prediction, predict_answers(answers, Q4, RTX_3090, CUDA), answers) == prediction

@@ -103,5 +103,5 @@ def test_a_refusal_is_read_in_either_shape(body: bytes) -> None:
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"error": '])
 @pytest.mark.parametrize("status", [200, 500])
 def test_nonsense_is_no_answer(body: bytes, status: int) -> None:
-    for asking in SOAK_REQUESTS.values():
-        assert judge_answer(read_answer(asking, status, body), "a b") == "ended silently"
+    for soak_request in SOAK_REQUESTS.values():
+        assert judge_answer(read_answer(soak_request, status, body), "a b") == "ended silently"

@@ -64,8 +64,8 @@ def test_two_models_tell_the_speed_of_the_others() -> None:
 
 
 def test_the_plot_has_a_point_for_every_case(cases: tuple[SpeedCase, ...]) -> None:
-    drawn = ET.fromstring(render_svg(cases))  # noqa: S314 -- our own
-    points = [mark for mark in drawn.iter("{http://www.w3.org/2000/svg}circle") if mark.get("r") == "3"]
+    drawn_plot = ET.fromstring(render_svg(cases))  # noqa: S314 -- our own
+    points = [mark for mark in drawn_plot.iter("{http://www.w3.org/2000/svg}circle") if mark.get("r") == "3"]
     assert len(points) == len(cases)
     for mark in points:
         assert 0 < float(mark.get("cx", 0)) < 640 > float(mark.get("cy", 0)) > 0

@@ -55,8 +55,8 @@ def test_no_row_both_trains_and_judges() -> None:
 
 
 def test_models_larger_than_the_card_and_cards_on_boards_are_apart() -> None:
-    spilled = {(row.device, row.model) for row in evaluation_rows(SPILL)}
-    assert ("NVIDIA GeForce RTX 5070 (11.94 GB)", "Qwen3-32B-Q4_K_M") in spilled
-    assert ("NVIDIA GeForce RTX 5070 (11.94 GB)", "Qwen3-8B-Q4_K_M") not in spilled
+    spilled_rows = {(row.device, row.model) for row in evaluation_rows(SPILL)}
+    assert ("NVIDIA GeForce RTX 5070 (11.94 GB)", "Qwen3-32B-Q4_K_M") in spilled_rows
+    assert ("NVIDIA GeForce RTX 5070 (11.94 GB)", "Qwen3-8B-Q4_K_M") not in spilled_rows
     assert all(row.device.startswith(("Pi", "Radxa", "HiFive", "Minisforum")) for row in evaluation_rows(BOARD))
     assert len(evaluation_rows(BOARD)) == 18

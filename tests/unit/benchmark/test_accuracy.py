@@ -47,10 +47,10 @@ def test_models_left_out_are_said_beside() -> None:
 
 
 def test_what_was_disturbed_or_not_predicted_says_nothing() -> None:
-    disturbed = msgspec.structs.replace(make_measured(1, 20), disturbances=["Busy."])
-    accuracy = compare_with_predictions([disturbed, make_measured(2, None), make_measured(3, 20, levels=(2,))])
+    disturbed_receipt = msgspec.structs.replace(make_measured(1, 20), disturbances=["Busy."])
+    accuracy = compare_with_predictions([disturbed_receipt, make_measured(2, None), make_measured(3, 20, levels=(2,))])
     assert accuracy.first_error is accuracy.later_error is None
     assert describe_accuracy(accuracy) == ""
-    only = compare_with_predictions([disturbed, make_measured(2, 11)])
+    only = compare_with_predictions([disturbed_receipt, make_measured(2, 11)])
     assert (only.first_count, only.later_count) == (1, 0)
     assert "after" not in describe_accuracy(only)

@@ -63,12 +63,12 @@ def test_guidellm_has_what_its_schema_requires_and_its_own_meaning_of_a_token_s_
 
 
 def test_llama_bench_has_reading_and_writing_of_one_request_at_a_time() -> None:
-    read, written = json.loads(format_receipt(RECEIPT, FieldFormat.LLAMA_BENCH))
-    assert (read["n_prompt"], read["n_gen"], written["n_prompt"], written["n_gen"]) == (100, 0, 0, 11)
+    read, write_test = json.loads(format_receipt(RECEIPT, FieldFormat.LLAMA_BENCH))
+    assert (read["n_prompt"], read["n_gen"], write_test["n_prompt"], write_test["n_gen"]) == (100, 0, 0, 11)
     assert read["avg_ts"] == pytest.approx(1000)
-    assert written["avg_ts"] == pytest.approx(fmean([1 / part for part in TOKEN_S]))
-    assert len(written["samples_ts"]) == len(written["samples_ns"]) == 18
-    assert written["samples_ns"][0] / 1e9 == pytest.approx(11 / written["samples_ts"][0])
+    assert write_test["avg_ts"] == pytest.approx(fmean([1 / part for part in TOKEN_S]))
+    assert len(write_test["samples_ts"]) == len(write_test["samples_ns"]) == 18
+    assert write_test["samples_ns"][0] / 1e9 == pytest.approx(11 / write_test["samples_ts"][0])
     assert (read["build_number"], read["test_time"]) == (11549, "2023-11-14T22:13:20Z")
     lines = format_receipt(RECEIPT, FieldFormat.LLAMA_BENCH_MD).splitlines()
     assert lines[0].startswith("| model | size | params | backend |")

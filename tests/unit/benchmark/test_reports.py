@@ -115,8 +115,8 @@ def test_a_models_history_is_drawn_over_time_one_line_for_each_engine() -> None:
     old = msgspec.structs.replace(make_receipt([0.2] * 4), id="old", at=1.0)
     new = msgspec.structs.replace(make_receipt([0.1] * 4), id="new", at=3.0)
     other = msgspec.structs.replace(make_receipt([0.05] * 4, engine="mistral.rs"), id="other", at=2.0)
-    disturbed = msgspec.structs.replace(new, id="no", disturbances=["Busy."])
-    (plot,) = make_history_plots([new, other, disturbed, old])
+    disturbed_receipt = msgspec.structs.replace(new, id="no", disturbances=["Busy."])
+    (plot,) = make_history_plots([new, other, disturbed_receipt, old])
     points = {series.name: [(point.x, round(point.y)) for point in series.points] for series in plot.series}
     assert points == {"llama.cpp": [(1, 5), (3, 10)], "mistral.rs": [(2, 20)]}
     assert make_history_plots([new]) == []

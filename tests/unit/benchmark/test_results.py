@@ -67,22 +67,22 @@ def test_answers_to_the_same_prompt_are_compared_and_json_is_checked() -> None:
     other = msgspec.structs.replace(same, answer="Why not?")
     assert check_answers([same]).equal_answers is None
     assert check_answers([same, same, other]).equal_answers == 0.5
-    held = msgspec.structs.replace(PROMPT, json_schema={"type": msgspec.Raw(b'"object"')})
-    assert check_answers([msgspec.structs.replace(same, prompt=held, answer="{}")]).valid_json == 1
-    assert check_answers([msgspec.structs.replace(same, prompt=held, answer="{")]).valid_json == 0
+    held_prompt = msgspec.structs.replace(PROMPT, json_schema={"type": msgspec.Raw(b'"object"')})
+    assert check_answers([msgspec.structs.replace(same, prompt=held_prompt, answer="{}")]).valid_json == 1
+    assert check_answers([msgspec.structs.replace(same, prompt=held_prompt, answer="{")]).valid_json == 0
 
 
 def test_energy_and_cost_need_all_rounds_to_be_told() -> None:
-    known = make_round([make_timing(0.1, 0.01)], joules=36.0, energy_source="RAPL")
-    cost = summarize_cost([known] * 2, price_kwh=0.25)
+    known_round = make_round([make_timing(0.1, 0.01)], joules=36.0, energy_source="RAPL")
+    cost = summarize_cost([known_round] * 2, price_kwh=0.25)
     assert cost is not None
     assert cost.joules == 72
     assert cost.watts == pytest.approx(36 / 0.2)
     assert cost.price_per_million_tokens == pytest.approx(72 / 3.6e6 * 0.25 / 22 * 1e6)
-    assert summarize_level([known] * 3).tokens_j == pytest.approx(11 / 36)
-    assert summarize_cost([known, make_round([make_timing(0.1, 0.01)])], price_kwh=None) is None
-    other = msgspec.structs.replace(known, energy_source="RAPL + NVML")
-    assert summarize_cost([known, other], price_kwh=None) is None, "of other parts of the computer"
+    assert summarize_level([known_round] * 3).tokens_j == pytest.approx(11 / 36)
+    assert summarize_cost([known_round, make_round([make_timing(0.1, 0.01)])], price_kwh=None) is None
+    other = msgspec.structs.replace(known_round, energy_source="RAPL + NVML")
+    assert summarize_cost([known_round, other], price_kwh=None) is None, "of other parts of the computer"
 
 
 def test_prefix_reuse_is_cold_against_warm() -> None:

@@ -62,10 +62,10 @@ def test_an_interval_is_the_same_for_the_same_seed_and_narrows_with_more_values(
 
 def test_many_values_are_described_by_a_part_of_them() -> None:
     values = [float(number % 100) for number in range(50_000)]
-    described = describe_values(values)
-    assert described.count == 50_000
-    assert described.median.value == 49.5
-    assert described.median.low <= 49.5 <= described.median.high
+    description = describe_values(values)
+    assert description.count == 50_000
+    assert description.median.value == 49.5
+    assert description.median.low <= 49.5 <= description.median.high
 
 
 def test_equal_values_have_no_spread_and_a_ratio_of_one() -> None:

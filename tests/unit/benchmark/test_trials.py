@@ -66,8 +66,10 @@ def test_ratios_are_of_what_both_answered() -> None:
     assert result.ttft_ratio is not None
     assert result.e2e_ratio is not None
     assert (result.ttft_ratio.value, result.e2e_ratio.value, result.equal) == (2, 3, 1)
-    disturbed = summarize_trial(msgspec.structs.replace(empty, requests=comparisons, disturbances=["Others ran."]))
-    assert (disturbed.ttft_ratio, disturbed.e2e_ratio, disturbed.equal) == (None, None, 1)
+    disturbed_trial = summarize_trial(
+        msgspec.structs.replace(empty, requests=comparisons, disturbances=["Others ran."])
+    )
+    assert (disturbed_trial.ttft_ratio, disturbed_trial.e2e_ratio, disturbed_trial.equal) == (None, None, 1)
     nothing = summarize_trial(empty)
     assert (nothing.equal, nothing.can_switch, nothing.ttft_ratio) == (None, False, None)
 

@@ -101,12 +101,12 @@ def test_slots_are_tried_where_several_requests_come_at_once() -> None:
 def test_a_draft_is_tried_and_where_there_is_one_its_absence() -> None:
     none = msgspec.structs.replace(NOWHERE, draft_candidates=("mtp", "ngram", "small"))
     assert names_of(propose_candidates(ModelSettings(), none)) == {"draft mtp", "draft ngram", "draft small"}
-    drafting = msgspec.structs.replace(NOWHERE, draft_candidates=("mtp", "ngram"), draft="mtp")
-    assert names_of(propose_candidates(ModelSettings(), drafting)) == {"draft ngram", "draft off"}
+    drafting_scope = msgspec.structs.replace(NOWHERE, draft_candidates=("mtp", "ngram"), draft="mtp")
+    assert names_of(propose_candidates(ModelSettings(), drafting_scope)) == {"draft ngram", "draft off"}
 
 
 def test_the_faster_half_goes_on_and_what_is_there_always_does() -> None:
-    measured = {
+    measured_samples = {
         BEFORE: make_samples(9),
         "a": make_samples(1),
         "b": make_samples(2),
@@ -114,19 +114,19 @@ def test_the_faster_half_goes_on_and_what_is_there_always_does() -> None:
         "d": make_samples(4),
         "e": make_samples(5),
     }
-    assert halve_candidates(measured) == [BEFORE, "a", "b", "c"]
-    assert halve_candidates({**measured, "a": []}) == [BEFORE, "b", "c"]
+    assert halve_candidates(measured_samples) == [BEFORE, "a", "b", "c"]
+    assert halve_candidates({**measured_samples, "a": []}) == [BEFORE, "b", "c"]
 
 
 def test_only_what_is_better_beyond_noise_is_put_together_one_of_each_kind() -> None:
     steady = [0.1, 0.101, 0.099, 0.1, 0.102, 0.098]
-    measured = {
+    measured_samples = {
         BEFORE: make_samples(*steady),
         THREE.name: make_samples(*(part * 0.8 for part in steady)),
         EIGHT.name: make_samples(*(part * 0.7 for part in steady)),
         BATCH.name: make_samples(*(part * 0.995 for part in steady)),
     }
-    assert combine_candidates([THREE, EIGHT, BATCH], measured) == [EIGHT]
+    assert combine_candidates([THREE, EIGHT, BATCH], measured_samples) == [EIGHT]
     assert combine_candidates([THREE], {BEFORE: make_samples(*steady)}) == []
 
 
@@ -146,13 +146,13 @@ def test_better_is_with_confidence_and_by_enough(ratio: tuple[float, float, floa
 
 
 def test_an_entry_says_how_often_and_how_much() -> None:
-    measured = {BEFORE: make_samples(0.2, 0.2), THREE.name: make_samples(0.1, 0.1)}
-    entry = candidate_result(THREE, measured, is_kept=True, loss=0.01)
+    measured_samples = {BEFORE: make_samples(0.2, 0.2), THREE.name: make_samples(0.1, 0.1)}
+    entry = candidate_result(THREE, measured_samples, is_kept=True, loss=0.01)
     assert (entry.name, entry.requests, entry.is_kept, entry.loss) == ("threads 3", 2, True, 0.01)
-    assert ratio_to_before(measured, THREE.name) == entry.ratio
+    assert ratio_to_before(measured_samples, THREE.name) == entry.ratio
     assert entry.ratio is not None
     assert entry.ratio.value == pytest.approx(1.1 / 2.1)
-    assert candidate_result(BATCH, measured, is_kept=False, problem="It died.").e2e_s is None
+    assert candidate_result(BATCH, measured_samples, is_kept=False, problem="It died.").e2e_s is None
 
 
 def test_the_sentence_promises_no_more_than_is_certain() -> None:

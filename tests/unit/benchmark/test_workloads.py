@@ -55,9 +55,9 @@ def test_long_prompts_are_made_as_short_as_the_model_takes(workload: Workload, c
 def test_a_level_has_enough_requests_and_as_many_conversations_as_run_at_once(level: int) -> None:
     for workload in (Workload.CHAT, Workload.AGENT):
         settings = BenchmarkSettings(workload=workload, requests=6, concurrency=[1, 9])
-        picked = pick_conversations(make_workload(settings), settings, level)
-        assert len(picked) >= level
-        assert sum(map(len, picked)) >= 6
+        picks = pick_conversations(make_workload(settings), settings, level)
+        assert len(picks) >= level
+        assert sum(map(len, picks)) >= 6
 
 
 def test_own_prompts_are_used_as_they_are() -> None:

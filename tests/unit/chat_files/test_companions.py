@@ -24,9 +24,9 @@ def chatgpt_chat() -> dict[str, object]:
         {"content_type": "image_asset_pointer", "asset_pointer": "file-service://file-Gone"},
         "What are they?",
     ]
-    drawn: list[object] = ["Two.", {"asset_pointer": "file-service://file-AbC"}]
+    drawn_parts: list[object] = ["Two.", {"asset_pointer": "file-service://file-AbC"}]
     names = [{"id": "file-AbC", "name": "evening.png"}]
-    mapping = {"q": node("q", None, "user", pictures, attachments=names), "a": node("a", "q", "assistant", drawn)}
+    mapping = {"q": node("q", None, "user", pictures, attachments=names), "a": node("a", "q", "assistant", drawn_parts)}
     return {"conversation_id": "c", "title": "Pictures", "mapping": mapping, "current_node": "a"}
 
 

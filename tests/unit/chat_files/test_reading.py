@@ -208,12 +208,12 @@ def test_no_value_of_another_kind_breaks_a_reader(name: str, tmp_path: Path) -> 
 def assert_is_tree(item: ReadChat) -> None:
     if item.chat is None:
         return
-    seen: dict[str | None, Role] = {}
+    seen_roles: dict[str | None, Role] = {}
     for message in item.chat.messages:
-        assert message.parent is None or message.parent in seen
-        assert seen.get(message.parent) is not message.role
-        seen[message.id] = message.role
-    assert item.chat.head in seen
+        assert message.parent is None or message.parent in seen_roles
+        assert seen_roles.get(message.parent) is not message.role
+        seen_roles[message.id] = message.role
+    assert item.chat.head in seen_roles
     msgspec.json.encode(item.chat)
 
 
@@ -241,8 +241,8 @@ def test_what_one_side_says_in_a_row_is_one_message_also_where_it_branches() -> 
     chat, _ = build_chat(SourceChat(program="test", id="1", messages=nodes, current="c"))
     assert chat is not None
     contents = {message.id: message.content for message in chat.messages}
-    followed = {(contents.get(message.parent or ""), message.content) for message in chat.messages}
-    assert followed == {(None, "Q"), ("Q", "A\n\nB"), ("Q", "A\n\nC"), ("Q", "A"), ("A", "R")}
+    followed_pairs = {(contents.get(message.parent or ""), message.content) for message in chat.messages}
+    assert followed_pairs == {(None, "Q"), ("Q", "A\n\nB"), ("Q", "A\n\nC"), ("Q", "A"), ("A", "R")}
     assert contents[chat.head or ""] == "A\n\nC"
 
 
@@ -293,8 +293,8 @@ def test_files_come_back_with_their_messages(tmp_path: Path) -> None:
     photo = Attachment(
         id="a1", name="p.png", kind=AttachmentKind.PICTURE, media_type="image/png", hash="f0", size_bytes=3, tokens=9
     )
-    lost = msgspec.structs.replace(photo, id="a2", hash="f1")
-    question = msgspec.structs.replace(CHAT.messages[0], attachments=[photo, lost])
+    lost_file = msgspec.structs.replace(photo, id="a2", hash="f1")
+    question = msgspec.structs.replace(CHAT.messages[0], attachments=[photo, lost_file])
     chat = msgspec.structs.replace(CHAT, messages=[question, *CHAT.messages[1:]])
     file = tmp_path / "chats.json"
     file.write_bytes(encode_chats([chat], {"f0": b"png"}))
@@ -323,9 +323,9 @@ def test_folders_come_before_the_chats_that_are_in_them(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_is_being_written_is_exported_as_broken_off(tmp_path: Path) -> None:
-    writing = msgspec.structs.replace(CHAT.messages[1], status=MessageStatus.GENERATING)
+    writing_message = msgspec.structs.replace(CHAT.messages[1], status=MessageStatus.GENERATING)
     file = tmp_path / "chats.json"
-    file.write_bytes(encode_chats([msgspec.structs.replace(CHAT, messages=[CHAT.messages[0], writing])], {}))
+    file.write_bytes(encode_chats([msgspec.structs.replace(CHAT, messages=[CHAT.messages[0], writing_message])], {}))
     (item,) = read_chats(file)
     assert item.chat is not None
     assert item.chat.messages[1].status is MessageStatus.INTERRUPTED
@@ -346,21 +346,23 @@ def test_an_answer_has_the_name_of_its_model_and_its_speed() -> None:
     notes = "38.3 tokens per second · 0.50 s to the first token"
     assert f"## guide\n\n*{notes}*\n\nYes." in write_markdown(chat, {}).decode()
     assert notes in write_html(chat, {}).decode()
-    edited = msgspec.structs.replace(answer, timings=None, is_edited=True)
-    assert "## guide\n\n*edited*" in write_markdown(msgspec.structs.replace(chat, messages=[edited]), {}).decode()
+    edited_answer = msgspec.structs.replace(answer, timings=None, is_edited=True)
+    assert (
+        "## guide\n\n*edited*" in write_markdown(msgspec.structs.replace(chat, messages=[edited_answer]), {}).decode()
+    )
 
 
 def test_calls_of_tools_are_shown_with_their_results_and_run_nothing() -> None:
     result = "```\n<script>alert(1)</script>\n```"
     call = AnswerToolCall(id="1", round=1, at=0, server="time", tool="now", arguments="{}", result=result)
     call = msgspec.structs.replace(call, state=ToolCallState.ANSWERED)
-    refused = msgspec.structs.replace(call, id="2", state=ToolCallState.REFUSED, result="")
-    answer = Message(id="a", chat="c", parent=None, role=Role.ASSISTANT, content="Noon.", calls=[call, refused])
+    refused_call = msgspec.structs.replace(call, id="2", state=ToolCallState.REFUSED, result="")
+    answer = Message(id="a", chat="c", parent=None, role=Role.ASSISTANT, content="Noon.", calls=[call, refused_call])
     chat = msgspec.structs.replace(CHAT, messages=[answer], head="a")
     text, page = write_markdown(chat, {}).decode(), write_html(chat, {}).decode()
-    for rendering in (text, page):
-        assert "<summary>Tool time: now</summary>" in rendering
-        assert "<summary>Tool time: now (not allowed)</summary>" in rendering
+    for rendered_text in (text, page):
+        assert "<summary>Tool time: now</summary>" in rendered_text
+        assert "<summary>Tool time: now (not allowed)</summary>" in rendered_text
     assert f"````\n{result}\n````" in text
     assert "<script" not in page
     assert "&lt;script&gt;" in page

@@ -21,8 +21,14 @@ def test_files_are_read_and_checked(tmp_path: Path) -> None:
     schema, wrong = tmp_path / "s.json", tmp_path / "w.gbnf"
     schema.write_text('{"type": "string"}')
     wrong.write_text("root ::= x")
-    chosen = {"json_schema": schema, "thinking": "off", "stops": ("a", "b"), "temperature": None, "grammar": None}
-    assert read_sampling(chosen) == Sampling(
+    option_values = {
+        "json_schema": schema,
+        "thinking": "off",
+        "stops": ("a", "b"),
+        "temperature": None,
+        "grammar": None,
+    }
+    assert read_sampling(option_values) == Sampling(
         json_schema='{"type": "string"}', thinking=ThinkingLevel.OFF, stops=["a", "b"]
     )
     with pytest.raises(BadRequest, match="line 1: there is no rule 'x'"):

@@ -34,10 +34,10 @@ class Gateway:
 
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
-    made = Gateway()
-    monkeypatch.setattr(attach, "connect_gateway", lambda: made)
+    played_gateway = Gateway()
+    monkeypatch.setattr(attach, "connect_gateway", lambda: played_gateway)
     monkeypatch.delenv("ROUNDHOUSE_ATTACH_KEY", raising=False)
-    return made
+    return played_gateway
 
 
 def run(*arguments: str, stdin: str = "") -> Any:  # noqa: ANN401 -- click's
@@ -45,8 +45,8 @@ def run(*arguments: str, stdin: str = "") -> Any:  # noqa: ANN401 -- click's
 
 
 def test_without_a_key_none_is_sent_and_nothing_is_said_of_one(gateway: Gateway) -> None:
-    done = run("http://box:8000/v1", "--name", "big", "--model", "a", "--model", "b")
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "big was added.\n", "")
+    result = run("http://box:8000/v1", "--name", "big", "--model", "a", "--model", "b")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "big was added.\n", "")
     assert gateway.requests == [AttachEndpoint(url="http://box:8000/v1", name="big", models=["a", "b"])]
 
 
@@ -57,17 +57,17 @@ def test_a_key_comes_from_standard_input_the_environment_or_a_prompt(
     monkeypatch.setattr(attach, "getpass", lambda _prompt: "sk-2")
     run("https://box", "--ask-key")
     monkeypatch.setenv("ROUNDHOUSE_ATTACH_KEY", "sk-3")
-    done = run("https://box")
+    result = run("https://box")
     assert [request.key for request in gateway.requests] == ["sk-1", "sk-2", "sk-3"]
-    assert done.stderr == ""
+    assert result.stderr == ""
     assert attach_key({"ROUNDHOUSE_ATTACH_KEY": " x "}) == "x"
 
 
 def test_a_key_on_the_command_line_or_in_the_clear_is_warned_of_and_never_repeated(gateway: Gateway) -> None:
-    done = run("http://box", "--key", "sk-secret")
-    assert "other programs" in done.stderr
-    assert "unencrypted" in done.stderr
-    assert "sk-secret" not in done.output
+    result = run("http://box", "--key", "sk-secret")
+    assert "other programs" in result.stderr
+    assert "unencrypted" in result.stderr
+    assert "sk-secret" not in result.output
     assert "sk-secret" not in repr(gateway.requests[0])
     assert gateway.requests[0].key == "sk-secret"
 
@@ -79,8 +79,8 @@ def test_two_ways_at_once_are_refused_before_anything_is_asked(gateway: Gateway)
 
 def test_what_its_models_can_do_is_said_with_it(gateway: Gateway) -> None:
     run("http://box", "--can", "embeddings,rerank", "--context", "32768")
-    stated = [Capability.EMBEDDING, Capability.RERANK]
-    assert gateway.requests == [AttachEndpoint(url="http://box", can=stated, context=32768)]
+    stated_capabilities = [Capability.EMBEDDING, Capability.RERANK]
+    assert gateway.requests == [AttachEndpoint(url="http://box", can=stated_capabilities, context=32768)]
     assert "fly" in run("http://box", "--can", "fly").stderr
 
 
@@ -97,9 +97,9 @@ def test_what_its_models_can_do_is_said_with_it(gateway: Gateway) -> None:
 def test_one_that_is_attached_is_corrected_by_its_name(
     gateway: Gateway, options: tuple[str, ...], correction: CorrectAttached
 ) -> None:
-    done = run("big", *options)
+    result = run("big", *options)
     assert gateway.corrected == [("/attached/big", correction)]
-    assert "embedding" in done.stdout
+    assert "embedding" in result.stdout
 
 
 def test_an_address_without_its_scheme_is_no_name_where_more_is_said(gateway: Gateway) -> None:

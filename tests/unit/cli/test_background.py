@@ -23,9 +23,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def kept(*arguments: str) -> bool:
-    done = CliRunner().invoke(roundhouse, ["service", *arguments, "--json"])
-    assert done.exit_code == 0, done.stderr
-    is_kept = json.loads(done.stdout)["service"]["kept"]
+    result = CliRunner().invoke(roundhouse, ["service", *arguments, "--json"])
+    assert result.exit_code == 0, result.stderr
+    is_kept = json.loads(result.stdout)["service"]["kept"]
     assert isinstance(is_kept, bool)
     return is_kept
 

@@ -67,9 +67,9 @@ class PlayedService:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> PlayedService:
-    played = PlayedService()
-    monkeypatch.setattr(command, "connect_gateway", lambda: played)
-    return played
+    played_service = PlayedService()
+    monkeypatch.setattr(command, "connect_gateway", lambda: played_service)
+    return played_service
 
 
 def call(*args: str) -> Result:
@@ -77,15 +77,15 @@ def call(*args: str) -> Result:
 
 
 def test_a_model_is_measured_and_every_level_is_a_line(service: PlayedService) -> None:
-    done = call("m", "--concurrency", "4,1", "--workload", "rag", "--price", "0.3")
-    assert done.exit_code == 0
+    result = call("m", "--concurrency", "4,1", "--workload", "rag", "--price", "0.3")
+    assert result.exit_code == 0
     (request,) = service.requests
     assert request == StartBenchmark(
         model="m", settings=BenchmarkSettings(workload=Workload.RAG, concurrency=[1, 4], price_kwh=0.3)
     )
-    assert "Warming up" in done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines() if "tok/s" in line] == ["1", "4"]
-    assert "Kept as abc." in done.stdout
+    assert "Warming up" in result.stderr
+    assert [line.split()[0] for line in result.stdout.splitlines() if "tok/s" in line] == ["1", "4"]
+    assert "Kept as abc." in result.stdout
 
 
 def test_an_address_is_measured_with_its_key_and_the_name_it_has_there(service: PlayedService) -> None:
@@ -98,8 +98,8 @@ def test_what_json_prints_can_be_compared_and_run_again(service: PlayedService, 
     file = tmp_path / "receipt.json"
     file.write_text(call("m", "--json").stdout)
     assert json.loads(file.read_text())["benchmark"]["id"] == "abc"
-    compared = call("--compare", str(file), "abc", "--json")
-    assert {part["name"] for part in json.loads(compared.stdout)["comparison"]["figures"]} >= {"TTFT", "TPOT"}
+    comparison = call("--compare", str(file), "abc", "--json")
+    assert {part["name"] for part in json.loads(comparison.stdout)["comparison"]["figures"]} >= {"TTFT", "TPOT"}
     service.receipts["abc"] = make_receipt([part * 2 for part in STEADY], levels=(1, 4), engine="openvino")
     again = call("--replay", str(file))
     assert service.requests[-1].settings == RECEIPT.settings
@@ -111,10 +111,10 @@ def test_a_run_that_is_refused_ends_with_its_sentence(service: PlayedService) ->
     service.end = BenchmarkChanged(
         model="m", stage="Ended", done=True, error="It was disturbed.", code="benchmark_disturbed"
     )
-    done = call("m")
-    assert done.exit_code == 1
-    assert "It was disturbed." in done.stderr
-    assert "--keep-disturbed" in done.stderr
+    result = call("m")
+    assert result.exit_code == 1
+    assert "It was disturbed." in result.stderr
+    assert "--keep-disturbed" in result.stderr
     assert json.loads(call("m", "--json").stdout)["error"]["code"] == "benchmark_disturbed"
 
 
@@ -132,8 +132,8 @@ def test_results_are_listed_shown_forgotten_and_reported(service: PlayedService,
 
 def test_a_result_is_written_as_another_program_writes_its_own(service: PlayedService, tmp_path: Path) -> None:
     file = tmp_path / "result.json"
-    done = call("--show", "abc", "--format", "vllm", "--output", str(file))
-    assert done.stdout == ""
+    result = call("--show", "abc", "--format", "vllm", "--output", str(file))
+    assert result.stdout == ""
     assert [json.loads(line)["max_concurrency"] for line in file.read_text().splitlines()] == [1, 4]
     assert json.loads(call("--show", "abc", "--format", "llama-bench").stdout)[0]["n_prompt"] == 100
     assert service.requests == []
@@ -182,18 +182,18 @@ def test_own_prompts_are_read_from_a_file(service: PlayedService, tmp_path: Path
 def test_a_line_that_is_wrong_is_named(service: PlayedService, tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "prompts.jsonl"
     file.write_text(text)
-    done = call("m", "--prompts", str(file))
-    assert done.exit_code == 2
-    assert words in done.stderr
+    result = call("m", "--prompts", str(file))
+    assert result.exit_code == 2
+    assert words in result.stderr
     assert service.requests == []
 
 
 def test_a_file_without_a_receipt_is_refused(service: PlayedService, tmp_path: Path) -> None:
     file = tmp_path / "other.json"
     file.write_text('{"benchmark": 1}')
-    done = call("--compare", str(file), str(file))
-    assert done.exit_code == 2
-    assert "holds no result" in done.stderr
+    result = call("--compare", str(file), str(file))
+    assert result.exit_code == 2
+    assert "holds no result" in result.stderr
     assert "cannot be read" in call("--compare", str(tmp_path / "gone.json"), "abc").stderr
     assert service.requests == []
 
@@ -206,12 +206,12 @@ def test_a_receipt_alone_in_a_file_is_read_too(service: PlayedService, tmp_path:
 
 
 def test_the_loss_of_a_quantisation_is_told_against_a_larger_one(service: PlayedService) -> None:
-    done = call("small", "--loss", "large")
-    assert done.exit_code == 0
+    result = call("small", "--loss", "large")
+    assert result.exit_code == 0
     assert service.losses == [MeasureLoss(model="small", reference="large")]
-    assert "KL divergence 0.0123 (mean over 48 places" in done.stdout
-    assert "96 %" in done.stdout
-    assert "Perplexity 8.40, of the larger 8.10" in done.stdout
+    assert "KL divergence 0.0123 (mean over 48 places" in result.stdout
+    assert "96 %" in result.stdout
+    assert "Perplexity 8.40, of the larger 8.10" in result.stdout
     assert call("--loss", "large").exit_code != 0
     assert call("small", "--loss").exit_code == 0
     assert service.losses[-1] == MeasureLoss(model="small"), "the service chooses"
@@ -219,7 +219,7 @@ def test_the_loss_of_a_quantisation_is_told_against_a_larger_one(service: Played
 
 
 def test_a_list_says_how_far_predictions_were_off(service: PlayedService) -> None:
-    done = call("--list")
+    result = call("--list")
     assert service.receipts
-    assert done.exit_code == 0
-    assert "It was 20 % off." in done.stderr
+    assert result.exit_code == 0
+    assert "It was 20 % off." in result.stderr

@@ -69,10 +69,10 @@ def tools(client: FakeClient) -> TerminalTools:
 
 def answers(monkeypatch: pytest.MonkeyPatch, *given: str) -> list[str]:
     """Have a person sit at the terminal and answer so; return the answers that are left."""
-    left = list(given)
+    answers_left = list(given)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(click, "prompt", lambda *_, **__: left.pop(0))
-    return left
+    monkeypatch.setattr(click, "prompt", lambda *_, **__: answers_left.pop(0))
+    return answers_left
 
 
 def test_blocked_tools_are_not_offered(tools: TerminalTools) -> None:
@@ -96,10 +96,10 @@ def test_where_nobody_can_be_asked_nothing_is_called(
 def test_a_person_is_asked_each_time_until_they_say_always(
     tools: TerminalTools, client: FakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = answers(monkeypatch, "no", "yes", "always")
+    answers_left = answers(monkeypatch, "no", "yes", "always")
     assert "did not allow" in tell(tools, "time__ask")
     assert [tell(tools, "time__ask") for _ in range(3)] == ["noon"] * 3
-    assert (len(client.calls), left) == (3, [])
+    assert (len(client.calls), answers_left) == (3, [])
 
 
 def test_a_changed_tool_is_said_to_be(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,6 +175,6 @@ def test_a_model_that_only_calls_tools_is_stopped(tools: TerminalTools, client: 
 
 def test_two_tools_of_one_function_name_are_told_apart() -> None:
     tools = [McpTool(server="a b", about=McpToolDescription(name=name)) for name in ("x.y", "x y", "z" * 80, "z" * 90)]
-    named = tools_by_function(tools)
-    assert list(named) == ["a_b__x_y", "a_b__x_y_2", f"a_b__{'z' * 59}", f"a_b__{'z' * 57}_2"]
-    assert list(named.values()) == tools
+    tool_by_name = tools_by_function(tools)
+    assert list(tool_by_name) == ["a_b__x_y", "a_b__x_y_2", f"a_b__{'z' * 59}", f"a_b__{'z' * 57}_2"]
+    assert list(tool_by_name.values()) == tools

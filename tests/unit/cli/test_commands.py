@@ -27,26 +27,26 @@ def test_help_names_every_command_with_its_line() -> None:
 
 @pytest.mark.parametrize("name", main.COMMANDS)
 def test_every_command_explains_itself_in_the_words_of_the_list(name: str) -> None:
-    done = CliRunner().invoke(main.roundhouse, [name, "--help"])
-    assert done.exit_code == 0
-    output_text = " ".join(done.output.split())
+    result = CliRunner().invoke(main.roundhouse, [name, "--help"])
+    assert result.exit_code == 0
+    output_text = " ".join(result.output.split())
     assert output_text.startswith(f"Usage: roundhouse {name}")
     assert "--json" in output_text or name in {"serve", "completion"}
 
 
 def test_an_unknown_command_is_a_usage_error() -> None:
-    done = CliRunner().invoke(main.roundhouse, ["frobnicate"])
-    assert done.exit_code == 2
-    assert "frobnicate" in done.output
+    result = CliRunner().invoke(main.roundhouse, ["frobnicate"])
+    assert result.exit_code == 2
+    assert "frobnicate" in result.output
 
 
 @pytest.mark.parametrize("name", ["status", "ps", "logs"])
 def test_without_a_gateway_the_sentence_says_how_to_start_one(name: str) -> None:
-    done = CliRunner().invoke(main.roundhouse, [name])
-    assert done.exit_code == 1
-    assert "not running" in done.stderr
-    assert "roundhouse up" in done.stderr
-    assert not done.stdout
+    result = CliRunner().invoke(main.roundhouse, [name])
+    assert result.exit_code == 1
+    assert "not running" in result.stderr
+    assert "roundhouse up" in result.stderr
+    assert not result.stdout
 
 
 @pytest.mark.parametrize(
@@ -55,23 +55,23 @@ def test_without_a_gateway_the_sentence_says_how_to_start_one(name: str) -> None
     ids=" ".join,
 )
 def test_with_json_a_mistake_in_the_options_is_an_object_too(arguments: list[str]) -> None:
-    done = CliRunner().invoke(main.roundhouse, [*arguments, "--json"])
-    error = json.loads(done.stdout)["error"]
-    assert (done.exit_code, error["code"]) == (2, "usage")
-    assert error["sentence"] in done.stderr
+    result = CliRunner().invoke(main.roundhouse, [*arguments, "--json"])
+    error = json.loads(result.stdout)["error"]
+    assert (result.exit_code, error["code"]) == (2, "usage")
+    assert error["sentence"] in result.stderr
     assert not CliRunner().invoke(main.roundhouse, arguments).stdout
 
 
 def test_with_json_an_error_is_an_object_too() -> None:
-    done = CliRunner().invoke(main.roundhouse, ["status", "--json"])
-    body = json.loads(done.stdout)
+    result = CliRunner().invoke(main.roundhouse, ["status", "--json"])
+    body = json.loads(result.stdout)
     assert (body["version"], body["error"]["code"]) == (1, "gateway_gone")
 
 
 def test_down_without_a_gateway_is_no_failure() -> None:
-    done = CliRunner().invoke(main.roundhouse, ["down", "--json"])
-    assert done.exit_code == 0
-    assert json.loads(done.stdout) == {"version": 1, "stopped": False}
+    result = CliRunner().invoke(main.roundhouse, ["down", "--json"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {"version": 1, "stopped": False}
 
 
 @pytest.mark.parametrize(("error", "code"), [(NotFound("No."), 2), (EngineFailed("It died."), 1)])
@@ -90,25 +90,25 @@ def test_ctrl_c_ends_as_shells_expect() -> None:
     def waits(*, as_json: bool) -> None:
         raise KeyboardInterrupt
 
-    done = CliRunner().invoke(waits)
-    assert (done.exit_code, "Aborted" in done.output) == (130, False)
+    result = CliRunner().invoke(waits)
+    assert (result.exit_code, "Aborted" in result.output) == (130, False)
 
 
 def test_reset_with_a_value_is_refused_before_anything_starts(home: Path) -> None:
-    done = CliRunner().invoke(main.roundhouse, ["settings", "gateway.port", "1", "--reset"])
-    assert done.exit_code == 2
+    result = CliRunner().invoke(main.roundhouse, ["settings", "gateway.port", "1", "--reset"])
+    assert result.exit_code == 2
     assert not any(home.iterdir())
 
 
 def test_following_a_log_as_json_is_refused_rather_than_ignored() -> None:
-    done = CliRunner().invoke(main.roundhouse, ["logs", "-f", "--json"])
-    assert (done.exit_code, json.loads(done.stdout)["error"]["code"]) == (2, "bad_request")
+    result = CliRunner().invoke(main.roundhouse, ["logs", "-f", "--json"])
+    assert (result.exit_code, json.loads(result.stdout)["error"]["code"]) == (2, "bad_request")
 
 
 def test_serve_refuses_an_address_it_would_not_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "exec_module", lambda *_args, **_kwargs: pytest.fail("it served"))
-    done = CliRunner().invoke(main.roundhouse, ["serve", "--host", "models.example.org"])
-    assert (done.exit_code, "numeric address" in done.output) == (2, True)
+    result = CliRunner().invoke(main.roundhouse, ["serve", "--host", "models.example.org"])
+    assert (result.exit_code, "numeric address" in result.output) == (2, True)
 
 
 def test_a_table_is_aligned() -> None:
@@ -131,15 +131,15 @@ def test_what_cannot_be_asked_is_said_before_anything_starts(
     monkeypatch: pytest.MonkeyPatch, piped: bytes, sentence: str
 ) -> None:
     monkeypatch.setattr(chat, "connect_gateway", lambda: pytest.fail("the service was started"))
-    done = CliRunner().invoke(main.roundhouse, ["run", "guide"], input=piped)
-    assert done.exit_code == 2
-    assert sentence in done.stderr
+    result = CliRunner().invoke(main.roundhouse, ["run", "guide"], input=piped)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
 
 
 @pytest.mark.parametrize(("value", "is_coloured"), [("", True), ("1", False)])
 def test_no_color_is_heeded(value: str, is_coloured: bool) -> None:  # noqa: FBT001 -- a case
-    done = CliRunner(env={"NO_COLOR": value}).invoke(main.roundhouse, ["status"], color=True)
-    assert ("\x1b[" in done.stderr) is is_coloured
+    result = CliRunner(env={"NO_COLOR": value}).invoke(main.roundhouse, ["status"], color=True)
+    assert ("\x1b[" in result.stderr) is is_coloured
 
 
 def test_a_key_that_never_ends_is_not_called_revoked() -> None:
@@ -149,14 +149,14 @@ def test_a_key_that_never_ends_is_not_called_revoked() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_installed_where_the_shell_looks(shell: str, tmp_path: Path) -> None:
-    done = CliRunner(env={"HOME": str(tmp_path)}).invoke(main.roundhouse, ["completion", shell])
-    assert done.exit_code == 0, done.output
+    result = CliRunner(env={"HOME": str(tmp_path)}).invoke(main.roundhouse, ["completion", shell])
+    assert result.exit_code == 0, result.output
     (file,) = (path for path in tmp_path.rglob("*roundhouse*") if path.is_file())
     assert "_ROUNDHOUSE_COMPLETE" in file.read_text("utf-8")
-    assert str(file) in done.stderr
+    assert str(file) in result.stderr
 
 
 def test_completion_offers_commands() -> None:
     environment = {"_ROUNDHOUSE_COMPLETE": "bash_complete", "COMP_WORDS": "roundhouse unl", "COMP_CWORD": "1"}
-    done = CliRunner(env=environment).invoke(main.roundhouse, [], prog_name="roundhouse")
-    assert "plain,unload" in done.output
+    result = CliRunner(env=environment).invoke(main.roundhouse, [], prog_name="roundhouse")
+    assert "plain,unload" in result.output

@@ -52,9 +52,9 @@ class Service:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Service:
-    made = Service()
-    monkeypatch.setattr(command, "connect_running", lambda: made)
-    return made
+    played_service = Service()
+    monkeypatch.setattr(command, "connect_running", lambda: played_service)
+    return played_service
 
 
 def run_connections(*args: str) -> Any:  # noqa: ANN401 -- click's Result
@@ -87,8 +87,8 @@ def test_nothing_is_said_to_be_nothing() -> None:
 
 
 def test_json_is_versioned_and_whole(service: Service) -> None:
-    done = run_connections("--json", "--limit", "7")
-    read = msgspec.json.decode(done.stdout)
+    result = run_connections("--json", "--limit", "7")
+    read = msgspec.json.decode(result.stdout)
     assert read["version"] == 1
     assert read["offline"] is True
     assert read["connections"][1]["received_bytes"] == 3 << 30
@@ -96,8 +96,8 @@ def test_json_is_versioned_and_whole(service: Service) -> None:
 
 
 def test_the_list_can_be_cleared(service: Service) -> None:
-    done = run_connections("--clear")
-    assert done.exit_code == 0
+    result = run_connections("--clear")
+    assert result.exit_code == 0
     assert service.requests == ["DELETE /connections", "GET /connections?limit=50"]
 
 

@@ -28,9 +28,9 @@ class PlayedService:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> PlayedService:
-    played = PlayedService()
-    monkeypatch.setattr(command, "connect_gateway", lambda: played)
-    return played
+    played_service = PlayedService()
+    monkeypatch.setattr(command, "connect_gateway", lambda: played_service)
+    return played_service
 
 
 def run_render(*arguments: str) -> Result:
@@ -43,8 +43,8 @@ def test_options_are_the_requests_fields_and_files_are_printed_apart_from_notes(
     )
     assert result.stdout == "# a.yaml\na: 1\n# b.yaml\nb: 2\n"
     assert "Make the Secret first." in result.stderr
-    expected = DeploymentRequest(model="o/m", engine="sglang", target="compose", replicas=3, cards=2, context=9)
-    assert service.requests == [expected]
+    expected_request = DeploymentRequest(model="o/m", engine="sglang", target="compose", replicas=3, cards=2, context=9)
+    assert service.requests == [expected_request]
 
 
 def test_without_options_the_request_is_as_the_api_has_it(service: PlayedService) -> None:
@@ -83,7 +83,7 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_alone_it_lists_what_there_are_files_for() -> None:
-    shown = CliRunner().invoke(roundhouse, ["deploy"]).stdout
-    assert shown.splitlines()[-1].split() == ["dynamo", "kubernetes"]
+    shown_text = CliRunner().invoke(roundhouse, ["deploy"]).stdout
+    assert shown_text.splitlines()[-1].split() == ["dynamo", "kubernetes"]
     answer = json.loads(CliRunner().invoke(roundhouse, ["deploy", "--json"]).stdout)
     assert answer["targets"]["vllm"] == ["kubernetes", "compose"]

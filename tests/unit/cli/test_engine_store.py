@@ -104,9 +104,9 @@ SETTING: dict[str, Any] = {
 
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
-    made = Gateway()
-    monkeypatch.setattr(engine_store, "connect_gateway", lambda: made)
-    return made
+    played_gateway = Gateway()
+    monkeypatch.setattr(engine_store, "connect_gateway", lambda: played_gateway)
+    return played_gateway
 
 
 def run(*arguments: str) -> Any:  # noqa: ANN401 -- click's
@@ -145,9 +145,9 @@ def test_one_engine_is_shown_with_its_versions_and_offers(gateway: Gateway) -> N
     assert "1,282 tok/s on CPU with the Guide" in stdout
     assert "It wrote nonsense." in stdout
     assert "Could be installed: 4 (vulkan), 1.0 MiB to download." in stdout
-    missing = run("list", "nobody")
-    assert missing.exit_code == 2
-    assert "It has llama.cpp." in missing.stderr
+    missing_output = run("list", "nobody")
+    assert missing_output.exit_code == 2
+    assert "It has llama.cpp." in missing_output.stderr
 
 
 def test_json_is_versioned(gateway: Gateway) -> None:
@@ -156,42 +156,42 @@ def test_json_is_versioned(gateway: Gateway) -> None:
 
 
 def test_an_install_is_followed_to_its_end(gateway: Gateway) -> None:
-    done = run("install", "llama.cpp", "--variant", "cpu", "--no-use")
-    assert done.stdout == "llama.cpp 2-cpu is installed.\n  1,282 tok/s on CPU with the Guide\n"
-    assert done.stderr == "Making an environment\n"
+    result = run("install", "llama.cpp", "--variant", "cpu", "--no-use")
+    assert result.stdout == "llama.cpp 2-cpu is installed.\n  1,282 tok/s on CPU with the Guide\n"
+    assert result.stderr == "Making an environment\n"
     assert gateway.requests == [("POST", "/engines/llama.cpp/install", InstallEngine(variant="cpu", use=False))]
 
 
 def test_a_job_that_failed_is_an_error_with_the_last_words(gateway: Gateway) -> None:
     error = ErrorBody(code="gibberish", sentence="Its test failed.", hint="Wait.", detail="last words")
     gateway.end = msgspec.structs.replace(DONE, error=error)
-    done = run("install", "llama.cpp")
-    assert done.exit_code == 1
-    assert "Its test failed.\nWait.\nlast words\n" in done.stderr
+    result = run("install", "llama.cpp")
+    assert result.exit_code == 1
+    assert "Its test failed.\nWait.\nlast words\n" in result.stderr
     assert json.loads(run("install", "llama.cpp", "--json").stdout)["error"]["code"] == "gibberish"
 
 
 def test_ctrl_c_calls_it_off(gateway: Gateway) -> None:
     gateway.interrupts = True
-    done = run("install", "llama.cpp")
-    assert done.exit_code == 130
+    result = run("install", "llama.cpp")
+    assert result.exit_code == 130
     assert gateway.requests[-1] == ("DELETE", "/engines/job", None)
 
 
 def test_a_gateway_that_ends_is_said(gateway: Gateway) -> None:
     gateway.end = msgspec.structs.replace(DONE, is_done=False)
-    done = run("test", "llama.cpp", "2-cpu")
-    assert done.exit_code == 1
-    assert "stopped during the job" in done.stderr
+    result = run("test", "llama.cpp", "2-cpu")
+    assert result.exit_code == 1
+    assert "stopped during the job" in result.stderr
     assert gateway.requests[-1] == ("POST", "/engines/llama.cpp/test", TestEngine(version="2-cpu"))
 
 
 def test_an_update_is_shown_first_and_made_only_when_wanted(gateway: Gateway) -> None:
-    checked = run("update", "llama.cpp", "--check")
-    assert checked.stdout == "llama.cpp 2 -> 4 (cpu)\n  numpy 1 -> 2\n"
-    refused = run("update", "llama.cpp")
-    assert refused.exit_code == 2
-    assert "--yes" in refused.stderr
+    check_result = run("update", "llama.cpp", "--check")
+    assert check_result.stdout == "llama.cpp 2 -> 4 (cpu)\n  numpy 1 -> 2\n"
+    refusal = run("update", "llama.cpp")
+    assert refusal.exit_code == 2
+    assert "--yes" in refusal.stderr
     assert gateway.requests == []
     assert run("update", "llama.cpp", "--yes", "--channel", "latest").exit_code == 0
     assert gateway.requests == [
@@ -223,8 +223,8 @@ def test_using_an_engine_prefers_it_and_a_path_is_a_program_of_ones_own(gateway:
 def test_a_program_on_path_and_what_failed_are_marked(gateway: Gateway) -> None:
     on_path = EngineVersion(name="llama-server", version="b7", path="/usr/bin/llama-server", is_on_path=True)
     offer = EngineOffer(variant="sycl", version="4", backend="sycl", problem="It crashed.")
-    bundled = EngineVersion(name="bundled", version="1", is_current=True, problem="It wrote nonsense.")
-    gateway.stock = [msgspec.structs.replace(STOCK, versions=[bundled, on_path], offers=[offer])]
+    bundled_version = EngineVersion(name="bundled", version="1", is_current=True, problem="It wrote nonsense.")
+    gateway.stock = [msgspec.structs.replace(STOCK, versions=[bundled_version, on_path], offers=[offer])]
     stdout = run("list", "llama.cpp").stdout
     assert "llama-server (b7)" in stdout
     assert "on PATH" in stdout
@@ -263,6 +263,6 @@ def test_a_bundle_says_itself_which_engine_it_holds(gateway: Gateway, tmp_path: 
     assert run("install", "--from", str(path)).exit_code == 0
     assert gateway.requests == [("POST", "/engines/openvino/install", InstallEngine(bundle=str(path)))]
     path.write_bytes(b"something else")
-    refused = run("install", "--from", str(path))
-    assert (refused.exit_code, "is not an engine bundle" in refused.stderr) == (2, True)
+    refusal = run("install", "--from", str(path))
+    assert (refusal.exit_code, "is not an engine bundle" in refusal.stderr) == (2, True)
     assert run("install").exit_code == 2

@@ -5,7 +5,7 @@ from app.core.engines import AppliedRemedy, EngineState, EngineStatus
 
 
 def test_what_was_changed_is_told_with_the_way_back_once_for_each_kind() -> None:
-    halved = [AppliedRemedy(kind="less_context", sentence=f"No room for {size}.") for size in (8192, 4096)]
+    remedies = [AppliedRemedy(kind="less_context", sentence=f"No room for {size}.") for size in (8192, 4096)]
     status = EngineStatus(
         model="m",
         engine="llama.cpp",
@@ -13,8 +13,8 @@ def test_what_was_changed_is_told_with_the_way_back_once_for_each_kind() -> None
         state=EngineState.READY,
         context=2048,
         load_seconds=2.0,
-        notes=[engine.sentence for engine in halved],
-        mended=halved,
+        notes=[engine.sentence for engine in remedies],
+        mended=remedies,
     )
     assert list(_ready_lines(status)) == [
         "m is ready in 2.00 s: llama.cpp on cpu, context 2k.",

@@ -41,11 +41,11 @@ class PlayedGateway:
 
     def post(self, path: str, body: WireTool | NewKey, _kind: object) -> ToolLaunch | KeyWithSecret:
         if isinstance(body, NewKey):
-            made = KeyWithSecret(
+            new_key = KeyWithSecret(
                 name=body.name, scopes=body.scopes, created_at=time.time(), expires_at=body.expires_at, key=SECRET
             )
-            self.keys[body.name] = made
-            return made
+            self.keys[body.name] = new_key
+            return new_key
         self.posts.append((path, body))
         return self.start
 
@@ -71,9 +71,9 @@ def launch_tool(monkeypatch: pytest.MonkeyPatch, start: ToolLaunch, *arguments: 
 @pytest.mark.parametrize("tool", LAUNCHED, ids=lambda tool: tool.id)
 def test_every_tool_is_told_the_endpoint_and_the_model_for_its_run(tool: object, tmp_path: Path) -> None:
     start = next(each for each in LAUNCHED if each is tool).launch(WIRING)
-    wired = " ".join([*start.arguments, *start.environment.values(), start.text])
-    assert BASE in wired
-    assert "large" in wired
+    wired_text = " ".join([*start.arguments, *start.environment.values(), start.text])
+    assert BASE in wired_text
+    assert "large" in wired_text
     assert start.program
     assert start.install
     assert bool(start.file) == bool(start.text)
@@ -93,13 +93,13 @@ def test_every_tool_gets_the_key_of_its_run_and_no_argument_holds_it(tool: Clien
 
 
 def test_a_run_has_a_key_that_opens_nothing_afterwards(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    seen = tmp_path / "seen"
+    seen_file = tmp_path / "seen"
     program = "import os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(os.environ['K'] + str(SECRET in sys.argv))"
     start = msgspec.structs.replace(PYTHON, environment={"K": RUN_KEY}, needs_key=True)
     code = f"SECRET = {SECRET!r}; {program}"
-    gateway, exit_code, output = launch_tool(monkeypatch, start, "python", "--", "-c", code, str(seen))
+    gateway, exit_code, output = launch_tool(monkeypatch, start, "python", "--", "-c", code, str(seen_file))
     assert exit_code == 0
-    assert seen.read_text() == SECRET + "False"
+    assert seen_file.read_text() == SECRET + "False"
     assert SECRET not in output
     assert gateway.keys == {}
     [name] = gateway.deleted
@@ -134,8 +134,8 @@ def test_keys_of_runs_that_nobody_revoked_are_cleared_away_once_they_have_expire
     gateway = PlayedGateway(start, others)
     with run_key(cast("GatewayClient", gateway), start):
         assert gateway.deleted == ["launch codex 1"]
-        [made] = [name for name in gateway.keys if name.startswith("launch python ")]
-        info = gateway.keys[made]
+        [key_name] = [name for name in gateway.keys if name.startswith("launch python ")]
+        info = gateway.keys[key_name]
         assert info.scopes == [Scope.INFERENCE]
         assert info.expires_at is not None
         assert later < info.expires_at <= time.time() + 24 * 3600
@@ -166,10 +166,10 @@ def test_a_tool_that_is_not_there_is_a_sentence_with_what_installs_it(monkeypatc
 
 
 def test_a_file_for_the_run_is_there_for_its_time_and_gone_after(tmp_path: Path) -> None:
-    seen = tmp_path / "seen"
+    seen_file = tmp_path / "seen"
     program = (
         "import os, pathlib, sys; file = pathlib.Path(sys.argv[1]);"
-        f"pathlib.Path({str(seen)!r}).write_text(file.read_text() + os.environ['WHERE'] + os.environ['SAYS'])"
+        f"pathlib.Path({str(seen_file)!r}).write_text(file.read_text() + os.environ['WHERE'] + os.environ['SAYS'])"
     )
     start = msgspec.structs.replace(
         PYTHON, arguments=["{file}"], environment={"WHERE": "{folder}", "SAYS": "{text}"}, file="a.toml", text="x = {1}"
@@ -177,7 +177,7 @@ def test_a_file_for_the_run_is_there_for_its_time_and_gone_after(tmp_path: Path)
     folder = tmp_path / "run"
     folder.mkdir()
     assert run_tool([sys.executable, "-c", program, *arguments_in(start, folder)], start, folder) == 0
-    assert seen.read_text() == f"x = {{1}}{folder}x = {{1}}"
+    assert seen_file.read_text() == f"x = {{1}}{folder}x = {{1}}"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals as POSIX has them")

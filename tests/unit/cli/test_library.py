@@ -98,10 +98,10 @@ class Gateway:
 
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
-    made = Gateway()
+    played_gateway = Gateway()
     for module in (library, library):
-        monkeypatch.setattr(module, "connect_gateway", lambda: made)
-    return made
+        monkeypatch.setattr(module, "connect_gateway", lambda: played_gateway)
+    return played_gateway
 
 
 def run(*arguments: str, typed: str = "") -> Result:
@@ -109,28 +109,28 @@ def run(*arguments: str, typed: str = "") -> Result:
 
 
 def test_removing_says_what_goes_and_asks(gateway: Gateway) -> None:
-    refused = run("rm", "m", typed="n\n")
-    assert refused.exit_code == 1
+    refusal = run("rm", "m", typed="n\n")
+    assert refusal.exit_code == 1
     assert [path for _, path, _ in gateway.requests] == ["/removals/plan"]
     for sentence in ("will be moved to the trash", "/m.gguf", "terse", "gpt-*=m", "b stays."):
-        assert sentence in refused.stderr
-    done = run("rm", "m", "--yes")
-    assert done.exit_code == 0
+        assert sentence in refusal.stderr
+    result = run("rm", "m", "--yes")
+    assert result.exit_code == 0
     assert gateway.requests[-1] == ("POST", "/removals", {"model": "m", "for_good": False})
-    assert "once the trash is emptied" in done.stdout
+    assert "once the trash is emptied" in result.stdout
 
 
 def test_removing_says_what_goes_with_it(gateway: Gateway) -> None:
     gateway.plan = msgspec.structs.replace(PLAN, projectors=["mmproj.gguf"])
-    done = run("rm", "m", "--yes")
-    assert "Its projector is removed too, as no other model needs it: mmproj.gguf." in done.stderr
-    assert done.stdout.startswith("m and its projector are in the trash.")
+    result = run("rm", "m", "--yes")
+    assert "Its projector is removed too, as no other model needs it: mmproj.gguf." in result.stderr
+    assert result.stdout.startswith("m and its projector are in the trash.")
 
 
 def test_removing_for_good_is_asked_for(gateway: Gateway) -> None:
-    done = run("rm", "m", "--for-good", "--json")
+    result = run("rm", "m", "--for-good", "--json")
     assert gateway.requests[-1] == ("POST", "/removals", {"model": "m", "for_good": True})
-    assert json.loads(done.stdout)["removal"]["model"] == "m"
+    assert json.loads(result.stdout)["removal"]["model"] == "m"
 
 
 def test_a_made_model_loses_its_name(gateway: Gateway) -> None:
@@ -142,9 +142,9 @@ def test_a_made_model_loses_its_name(gateway: Gateway) -> None:
 def test_a_check_says_each_file_and_an_exit_code(gateway: Gateway, verdict: Verdict, code: int) -> None:
     checks = [FileCheck(path="/m.gguf", verdict=verdict, note="Because.")]
     gateway.end = msgspec.structs.replace(JOB, is_done=True, checks=checks)
-    done = run("verify", "m")
-    assert done.exit_code == code
-    assert done.stdout.split() == [verdict.value, "/m.gguf", "Because."]
+    result = run("verify", "m")
+    assert result.exit_code == code
+    assert result.stdout.split() == [verdict.value, "/m.gguf", "Because."]
 
 
 def test_ctrl_c_calls_a_check_off(gateway: Gateway) -> None:
@@ -156,9 +156,9 @@ def test_ctrl_c_calls_a_check_off(gateway: Gateway) -> None:
 def test_a_check_that_failed_says_why(gateway: Gateway) -> None:
     error = ErrorBody(code="cancelled", sentence="It was cancelled.")
     gateway.end = msgspec.structs.replace(JOB, is_done=True, error=error)
-    done = run("verify", "m")
-    assert done.exit_code == 1
-    assert "cancelled" in done.stderr
+    result = run("verify", "m")
+    assert result.exit_code == 1
+    assert "cancelled" in result.stderr
 
 
 def test_duplicates_are_told_with_what_sharing_frees(gateway: Gateway) -> None:
@@ -232,8 +232,8 @@ def test_the_disk_says_what_of_the_trash_were_models(gateway: Gateway) -> None:
 def test_emptying_says_what_goes_and_asks(gateway: Gateway) -> None:
     gateway.disk = binned(2, 1)
     for arguments in ((), ("--json",)):
-        refused = run("disk", "--empty-trash", *arguments, typed="n\n")
-        assert refused.exit_code == 1
+        refusal = run("disk", "--empty-trash", *arguments, typed="n\n")
+        assert refusal.exit_code == 1
         assert gateway.requests == []
         for sentence in (
             "/m/2.gguf",
@@ -241,12 +241,12 @@ def test_emptying_says_what_goes_and_asks(gateway: Gateway) -> None:
             "3 files of removed models (3.0 GiB) will be deleted",
             "cannot be undone",
         ):
-            assert sentence in refused.stderr
+            assert sentence in refusal.stderr
     gateway.end = msgspec.structs.replace(
         JOB, kind=JobKind.EMPTY, is_done=True, deleted_files=1, reclaimed_bytes=1 << 30
     )
-    done = run("disk", "--empty-trash", typed="y\n")
-    assert done.stdout == "1 file of a removed model (1.0 GiB) was deleted permanently.\n"
+    result = run("disk", "--empty-trash", typed="y\n")
+    assert result.stdout == "1 file of a removed model (1.0 GiB) was deleted permanently.\n"
     assert gateway.requests == [("POST", "/library/empty-trash", {"digests": ["2", "1"]})]
     body = json.loads(run("disk", "--empty-trash", "--yes", "--json").stdout)
     assert body["job"]["deleted_files"] == 1
@@ -256,9 +256,9 @@ def test_what_could_not_be_deleted_is_said(gateway: Gateway) -> None:
     gateway.disk = binned(2)
     error = ErrorBody(code="trash_kept", sentence="a.gguf could not be deleted.", hint="Look at its rights.")
     gateway.end = msgspec.structs.replace(JOB, is_done=True, error=error)
-    done = run("disk", "--empty-trash", "--yes")
-    assert done.exit_code == 1
-    assert "could not be deleted" in done.stderr
+    result = run("disk", "--empty-trash", "--yes")
+    assert result.exit_code == 1
+    assert "could not be deleted" in result.stderr
     gateway.end = msgspec.structs.replace(JOB, is_done=True)
     assert "no longer in the trash" in run("disk", "--empty-trash", "--yes").stdout
 
@@ -317,8 +317,8 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object]]:
         calls.append((path, msgspec.to_builtins(body)))
         return Download(id="1", title="o/b", repository="o/b", revision="4.0bpw", commit="c", files=["x"])
 
-    made = SimpleNamespace(get=lambda _path, _reply, timeout_s: UPDATES if timeout_s else None, post=post)
-    monkeypatch.setattr(pull, "connect_gateway", lambda: made)
+    played_hub = SimpleNamespace(get=lambda _path, _reply, timeout_s: UPDATES if timeout_s else None, post=post)
+    monkeypatch.setattr(pull, "connect_gateway", lambda: played_hub)
     return calls
 
 

@@ -55,10 +55,10 @@ class PlayedService:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> PlayedService:
-    played = PlayedService()
+    played_service = PlayedService()
     for module in (command, advice_command):
-        monkeypatch.setattr(module, "connect_gateway", lambda: played)
-    return played
+        monkeypatch.setattr(module, "connect_gateway", lambda: played_service)
+    return played_service
 
 
 def run(*arguments: str) -> Result:

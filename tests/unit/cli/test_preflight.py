@@ -36,9 +36,9 @@ class PlayedService:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> PlayedService:
-    played = PlayedService()
-    monkeypatch.setattr(command, "connect_gateway", lambda: played)
-    return played
+    played_service = PlayedService()
+    monkeypatch.setattr(command, "connect_gateway", lambda: played_service)
+    return played_service
 
 
 def run_preflight(*arguments: str) -> Result:

@@ -31,10 +31,10 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Download]:
 
 
 def test_a_note_is_said_once_while_it_waits(seen: list[Download]) -> None:
-    done = CliRunner().invoke(pull.pull, ["o/b"])
-    assert done.exit_code == 0
-    assert done.stderr.splitlines() == ["o/b: 10 B.", NOTED.note]
-    assert done.stdout.startswith("o/b was downloaded.")
+    result = CliRunner().invoke(pull.pull, ["o/b"])
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == ["o/b: 10 B.", NOTED.note]
+    assert result.stdout.startswith("o/b was downloaded.")
     assert seen == []
 
 

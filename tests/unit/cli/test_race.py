@@ -58,9 +58,9 @@ class PlayedService:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> PlayedService:
-    played = PlayedService()
-    monkeypatch.setattr(command, "connect_gateway", lambda: played)
-    return played
+    played_service = PlayedService()
+    monkeypatch.setattr(command, "connect_gateway", lambda: played_service)
+    return played_service
 
 
 def call(*args: str, typed: str = "") -> Result:
@@ -68,12 +68,12 @@ def call(*args: str, typed: str = "") -> Result:
 
 
 def test_the_table_the_sentence_and_the_way_back_are_shown(service: PlayedService) -> None:
-    done = call("m")
-    assert done.exit_code == 0
-    assert [line.split()[0] for line in done.stdout.splitlines()[1:4]] == ["a", "b", "c"]
-    assert "0.50 (0.40 to 0.60)" in done.stdout
-    assert "B is used from now on." in done.stdout
-    assert "roundhouse tune m --unset engine" in done.stderr
+    result = call("m")
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.stdout.splitlines()[1:4]] == ["a", "b", "c"]
+    assert "0.50 (0.40 to 0.60)" in result.stdout
+    assert "B is used from now on." in result.stdout
+    assert "roundhouse tune m --unset engine" in result.stderr
     assert service.requests == [StartRace(model="m")]
 
 
@@ -86,9 +86,9 @@ def test_the_way_back_is_the_engine_that_was_set(service: PlayedService) -> None
 
 
 def test_nothing_is_installed_before_a_person_agrees(service: PlayedService) -> None:
-    refused = call("m", "--install", "b", typed="n\n")
-    assert refused.exit_code == 1
-    assert "80.0 MiB" in refused.stderr
+    refusal = call("m", "--install", "b", typed="n\n")
+    assert refusal.exit_code == 1
+    assert "80.0 MiB" in refusal.stderr
     assert service.requests == []
     call("m", "--install", "b", typed="y\n")
     call("m", "--install", "b", "--yes")
@@ -96,7 +96,7 @@ def test_nothing_is_installed_before_a_person_agrees(service: PlayedService) -> 
 
 
 def test_the_plan_alone_starts_nothing(service: PlayedService) -> None:
-    done = call("m", "--plan")
-    assert "not installed" in done.stdout
+    result = call("m", "--plan")
+    assert "not installed" in result.stdout
     assert json.loads(call("m", "--plan", "--json").stdout)["race_plan"]["model"] == "m"
     assert service.requests == []

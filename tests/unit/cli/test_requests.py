@@ -50,10 +50,10 @@ def test_the_columns_stand_below_their_heads() -> None:
 
 
 def test_what_is_not_known_is_not_made_up() -> None:
-    failed = msgspec.structs.replace(
+    failed_request = msgspec.structs.replace(
         DONE, model="", route="", state=RequestState.FAILED, tokens_per_s=None, prompt_tokens=None, error="No."
     )
-    line = " ".join(plain(request_lines([failed]))[1])
+    line = " ".join(plain(request_lines([failed_request]))[1])
     assert "aider - /v1/chat/completions failed" in line
     assert line.endswith("- ? + 80 - No.")
 
@@ -74,12 +74,12 @@ def test_nothing_is_said_in_a_sentence() -> None:
 
 
 def test_following_is_for_people() -> None:
-    done = CliRunner().invoke(main.roundhouse, ["requests", "--follow", "--json"])
-    assert (done.exit_code, "--follow writes text" in done.stderr) == (2, True)
+    result = CliRunner().invoke(main.roundhouse, ["requests", "--follow", "--json"])
+    assert (result.exit_code, "--follow writes text" in result.stderr) == (2, True)
 
 
 def test_usage_of_keys_is_a_line_for_each_day_and_key() -> None:
-    used = KeyDay(
+    used_day = KeyDay(
         day="2026-11-26",
         key="ci",
         key_id="k1",
@@ -90,8 +90,11 @@ def test_usage_of_keys_is_a_line_for_each_day_and_key() -> None:
         cached_tokens=5,
         completion_tokens=40,
     )
-    gone, none = msgspec.structs.replace(used, is_revoked=True), msgspec.structs.replace(used, key="", key_id="")
-    head, *lines = [" ".join(words) for words in plain(key_usage_lines([used, gone, none]))]
+    revoked_day, none = (
+        msgspec.structs.replace(used_day, is_revoked=True),
+        msgspec.structs.replace(used_day, key="", key_id=""),
+    )
+    head, *lines = [" ".join(words) for words in plain(key_usage_lines([used_day, revoked_day, none]))]
     assert head == "DAY KEY REQUESTS FAILED HELD BACK PROMPT CACHED WRITTEN"
     assert lines == [
         "2026-11-26 ci 3 1 2 1,200 5 40",

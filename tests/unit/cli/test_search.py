@@ -38,7 +38,7 @@ class Gateway:
 
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
-    made = Gateway(
+    played_gateway = Gateway(
         {
             "/hub/search": hub.RESULTS,
             "/hub/best": hub.PICKS,
@@ -50,8 +50,8 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
         }
     )
     for module in (search, token):
-        monkeypatch.setattr(module, "connect_gateway", lambda: made)
-    return made
+        monkeypatch.setattr(module, "connect_gateway", lambda: played_gateway)
+    return played_gateway
 
 
 def run(command: Any, *arguments: str, typed: str | None = None) -> Result:  # noqa: ANN401 -- click's commands
@@ -60,8 +60,8 @@ def run(command: Any, *arguments: str, typed: str | None = None) -> Result:  # n
 
 def test_every_filter_reaches_the_gateway(gateway: Gateway) -> None:
     arguments = "--format GGUF --task chat --publisher qwen --licence mit --sort likes --days 30 --open"
-    done = run(search.search, "qwen3", "8b", *arguments.split(), "--min-params", "500m", "--max-params", "9.5B")
-    assert done.exit_code == 0, done.output
+    result = run(search.search, "qwen3", "8b", *arguments.split(), "--min-params", "500m", "--max-params", "9.5B")
+    assert result.exit_code == 0, result.output
     assert gateway.requests[-1][1] == (
         "/hub/search?text=qwen3+8b&format=gguf&task=chat&publisher=qwen&licence=mit&sort=likes"
         "&min_parameters=500000000&max_parameters=9500000000&days=30&gated=false"
@@ -69,15 +69,15 @@ def test_every_filter_reaches_the_gateway(gateway: Gateway) -> None:
 
 
 def test_a_line_per_model_says_whether_it_fits_and_how_to_get_it(gateway: Gateway) -> None:
-    done = run(search.search, "qwen3")
-    line = next(line for line in done.stdout.splitlines() if line.startswith("Qwen3-8B "))
+    result = run(search.search, "qwen3")
+    line = next(line for line in result.stdout.splitlines() if line.startswith("Qwen3-8B "))
     assert line.split() == [
         *("Qwen3-8B", "8.2B", "yes", "6.1", "GiB", "38", "tok/s", "gguf", "mlx", "awq", "exl3", "fp8"),
         "unsloth/Qwen3-8B-GGUF",
     ]
-    assert "(gated)" in next(line for line in done.stdout.splitlines() if "gemma" in line)
-    assert "--page more" in done.stderr
-    assert "estimates" in done.stderr
+    assert "(gated)" in next(line for line in result.stdout.splitlines() if "gemma" in line)
+    assert "--page more" in result.stderr
+    assert "estimates" in result.stderr
 
 
 def test_how_old_an_answer_is_is_said_and_nothing_found_too(gateway: Gateway) -> None:
@@ -88,16 +88,16 @@ def test_how_old_an_answer_is_is_said_and_nothing_found_too(gateway: Gateway) ->
 
 
 def test_the_best_is_asked_for_by_use(gateway: Gateway) -> None:
-    done = run(search.search, "--best", "coding")
+    result = run(search.search, "--best", "coding")
     assert gateway.requests == [("GET", "/hub/best?use=coding", None)]
-    assert "The best for chat" in done.stdout.splitlines()[1]
+    assert "The best for chat" in result.stdout.splitlines()[1]
 
 
 def test_the_catalogue_is_listed_and_has_been_looked_at(gateway: Gateway) -> None:
-    done = run(search.search, "--catalogue", "--best", "vision", "gemma", "4")
+    result = run(search.search, "--catalogue", "--best", "vision", "gemma", "4")
     assert gateway.requests[0] == ("GET", "/hub/catalogue?use=vision&text=gemma+4", None)
     assert gateway.requests[-1] == ("POST", "/hub/catalogue/look", None)
-    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+    lines = {line.split()[0]: line for line in result.stdout.splitlines()}
     assert "Gemma 4 12B (new)" in lines["gemma4:12b"]
     assert "ask (gemma)" in lines["gemma4:12b"]
     assert " slow " in lines["command-a:111b"]
@@ -112,8 +112,8 @@ def test_the_catalogue_is_listed_and_has_been_looked_at(gateway: Gateway) -> Non
 
 @pytest.mark.parametrize("typed", ["many", "7c", "-1b"])
 def test_a_count_that_is_none_is_refused(gateway: Gateway, typed: str) -> None:
-    done = run(search.search, "x", f"--max-params={typed}")
-    assert done.exit_code == 2
+    result = run(search.search, "x", f"--max-params={typed}")
+    assert result.exit_code == 2
     assert gateway.requests == [] or gateway.requests[-1][0] != "GET"
 
 
@@ -127,23 +127,23 @@ def test_a_model_that_is_here_is_shown_from_here(gateway: Gateway) -> None:
         aliases=["gpt-4o"],
         template_reading=TemplateReading(base="the model's own", is_changed=True, notes=["It includes other files."]),
     )
-    done = run(search.show_model, "Small")
-    assert "/m/small.gguf" in done.stdout
-    assert "top-k 5; else temperature 0.6 (from the model: generation_config.json)" in done.stdout
-    assert "gpt-4o" in done.stdout
-    assert "This template was changed: it is not the same as the model's own." in done.stdout
-    assert "It includes other files." in done.stdout
+    result = run(search.show_model, "Small")
+    assert "/m/small.gguf" in result.stdout
+    assert "top-k 5; else temperature 0.6 (from the model: generation_config.json)" in result.stdout
+    assert "gpt-4o" in result.stdout
+    assert "This template was changed: it is not the same as the model's own." in result.stdout
+    assert "It includes other files." in result.stdout
     assert [path for _, path, _ in gateway.requests] == ["/models", "/model-settings/small"]
 
 
 def test_a_repository_is_shown_with_its_variants(gateway: Gateway) -> None:
-    done = run(search.show_model, "unsloth/Qwen3-8B-GGUF")
+    result = run(search.show_model, "unsloth/Qwen3-8B-GGUF")
     assert gateway.requests[-1][1] == "/hub/model?name=unsloth%2FQwen3-8B-GGUF"
-    line = next(line for line in done.stdout.splitlines() if "Q5_K_M" in line)
+    line = next(line for line in result.stdout.splitlines() if "Q5_K_M" in line)
     assert line.startswith("*")
     assert "33 (26 to 41)" in line
     assert "28k" in line
-    assert "* Q5_K_M is recommended." in done.stdout
+    assert "* Q5_K_M is recommended." in result.stdout
     gateway.replies["/hub/model"] = hub.GATED
     assert "sign in and accept its terms" in run(search.show_model, "google/gemma-3-12b-it").stderr
 
@@ -154,9 +154,9 @@ def test_json_is_versioned(gateway: Gateway) -> None:
 
 
 def test_a_token_is_read_from_a_pipe_and_not_shown(gateway: Gateway) -> None:
-    done = run(token.token, "set", typed="hf_secret12\n")
+    result = run(token.token, "set", typed="hf_secret12\n")
     assert gateway.requests == [("POST", "/hub/token", SetHubToken(token="hf_secret12\n"))]
-    assert "hf_secret12" not in done.output
-    assert KEPT.said in done.stdout
+    assert "hf_secret12" not in result.output
+    assert KEPT.said in result.stdout
     run(token.token, "forget")
     assert ("DELETE", "/hub/token", None) in gateway.requests

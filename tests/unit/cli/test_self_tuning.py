@@ -34,9 +34,9 @@ class PlayedService:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> PlayedService:
-    played = PlayedService()
-    monkeypatch.setattr(command, "connect_gateway", lambda: played)
-    return played
+    played_service = PlayedService()
+    monkeypatch.setattr(command, "connect_gateway", lambda: played_service)
+    return played_service
 
 
 def run_tune(*arguments: str) -> Result:
@@ -68,8 +68,8 @@ def test_the_table_says_what_was_tried_and_how_to_undo_it(service: PlayedService
 
 
 def test_a_disturbed_one_says_that_nothing_was_changed(service: PlayedService) -> None:
-    disturbed = msgspec.structs.replace(TUNING_RESULT, is_change=False, disturbances=["Others were busy."])
-    service.end = msgspec.structs.replace(service.end, result=disturbed)
+    disturbed_result = msgspec.structs.replace(TUNING_RESULT, is_change=False, disturbances=["Others were busy."])
+    service.end = msgspec.structs.replace(service.end, result=disturbed_result)
     result = run_tune()
     assert "Others were busy. Nothing was changed." in result.stdout
     assert "To undo" not in result.stderr
@@ -79,6 +79,6 @@ def test_json_is_the_result_and_a_failure_its_sentence(service: PlayedService) -
     document = json.loads(run_tune("--json").stdout)
     assert msgspec.convert(document["tuning"], TuneResult) == TUNING_RESULT
     service.end = TuneChanged(model="m", stage="Ended", done=True, error="It was disturbed.", code="x")
-    failed = run_tune()
-    assert failed.exit_code != 0
-    assert "It was disturbed." in failed.output
+    failed_run = run_tune()
+    assert failed_run.exit_code != 0
+    assert "It was disturbed." in failed_run.output

@@ -38,9 +38,9 @@ class Gateway:
 
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
-    made = Gateway()
-    monkeypatch.setattr(speech, "connect_gateway", lambda: made)
-    return made
+    played_gateway = Gateway()
+    monkeypatch.setattr(speech, "connect_gateway", lambda: played_gateway)
+    return played_gateway
 
 
 @pytest.fixture
@@ -55,20 +55,20 @@ def run(*arguments: str, typed: str = "") -> Any:  # noqa: ANN401 -- click's
 
 
 def test_a_recording_becomes_its_words(gateway: Gateway, recording: str) -> None:
-    done = run("transcribe", recording, "--model", "whisper", "--language", "de")
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "Forty locomotives.\n", "")
+    result = run("transcribe", recording, "--model", "whisper", "--language", "de")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "Forty locomotives.\n", "")
     (form,) = gateway.forms
     assert form.fields == [("model", "whisper"), ("response_format", "json"), ("language", "de")]
     assert bytes(form.recording.content) == SILENCE
     for options in (["--format", "json"], ["--json"]):
-        done = run("transcribe", recording, *options)
-        assert json.loads(done.stdout) == {"version": 1, "transcript": {"text": " Forty locomotives. "}}
+        result = run("transcribe", recording, *options)
+        assert json.loads(result.stdout) == {"version": 1, "transcript": {"text": " Forty locomotives. "}}
 
 
 def test_subtitles_are_written_as_they_come(gateway: Gateway, recording: str) -> None:
     gateway.answer = b"WEBVTT\n\n00:00.000 --> 00:01.000\nForty\n"
-    done = run("transcribe", recording, "--format", "vtt")
-    assert done.stdout.startswith("WEBVTT\n\n00:00.000 --> 00:01.000\nForty")
+    result = run("transcribe", recording, "--format", "vtt")
+    assert result.stdout.startswith("WEBVTT\n\n00:00.000 --> 00:01.000\nForty")
     assert gateway.forms[0].find("response_format") == "vtt"
 
 
@@ -81,9 +81,9 @@ def test_a_bad_recording_is_a_sentence(gateway: Gateway, recording: str, tmp_pat
         ([recording, "--format", "srt", "--json"], "Subtitles cannot be printed as JSON", 2),
         ([recording, "--format", "film"], "is not one of", 2),
     ):
-        done = run("transcribe", *arguments)
-        assert words in done.stderr
-        assert done.exit_code == code
+        result = run("transcribe", *arguments)
+        assert words in result.stderr
+        assert result.exit_code == code
     assert not gateway.forms
     gateway.answer = b"<html>"
     assert "sent no transcript" in run("transcribe", recording).stderr
@@ -91,13 +91,13 @@ def test_a_bad_recording_is_a_sentence(gateway: Gateway, recording: str, tmp_pat
 
 def test_a_text_becomes_a_file_of_sound(gateway: Gateway, tmp_path: Path) -> None:
     file = tmp_path / "hello.mp3"
-    done = run("speak", "Hello", "there", "--out", str(file), "--voice", "af_sky")
-    assert (done.exit_code, file.read_bytes()) == (0, b"ID3sound")
+    result = run("speak", "Hello", "there", "--out", str(file), "--voice", "af_sky")
+    assert (result.exit_code, file.read_bytes()) == (0, b"ID3sound")
     assert gateway.requests == [
         {"model": "auto", "input": "Hello there", "voice": "af_sky", "response_format": "mp3"}
     ]  # fmt: skip
-    done = run("speak", "--out", str(file), "--json", typed="From a pipe.")
-    assert json.loads(done.stdout)["speech"] == {"path": str(file), "size_bytes": 8}
+    result = run("speak", "--out", str(file), "--json", typed="From a pipe.")
+    assert json.loads(result.stdout)["speech"] == {"path": str(file), "size_bytes": 8}
     assert gateway.requests[-1]["input"] == "From a pipe."
 
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_spoken_is_a_sentence_and_leaves_no_file(gateway: Gateway
         (["Hello", "--out", str(file), "--voice", "nobody"], "no such voice"),
         (["Hello", "--out", str(tmp_path / "none" / "a.mp3")], "cannot be written"),
     ):
-        done = run("speak", *arguments)
-        assert done.exit_code != 0
-        assert words in done.stderr
+        result = run("speak", *arguments)
+        assert result.exit_code != 0
+        assert words in result.stderr
     assert not list(tmp_path.iterdir())

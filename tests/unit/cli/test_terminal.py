@@ -58,8 +58,8 @@ def test_a_sequence_in_pieces_is_none() -> None:
 def test_the_program_prints_through_it() -> None:
     name = "no-\x1b]52;c;cm0=\x07such\u202e"
     for arguments in (["frobnicate" + name], ["completion", name], ["plan", "--machine", name]):
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "app.cli", *arguments], capture_output=True, encoding="utf-8", check=False
         )
-        assert done.returncode == 2
-        assert not {"\x1b", "\x07", "\u202e"} & {*done.stdout, *done.stderr}
+        assert process.returncode == 2
+        assert not {"\x1b", "\x07", "\u202e"} & {*process.stdout, *process.stderr}

@@ -35,9 +35,9 @@ class TraceService:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> TraceService:
-    made = TraceService()
-    monkeypatch.setattr(command, "connect_gateway", lambda: made)
-    return made
+    trace_service = TraceService()
+    monkeypatch.setattr(command, "connect_gateway", lambda: trace_service)
+    return trace_service
 
 
 def run(*arguments: str, text: str = "") -> Any:  # noqa: ANN401 -- click's result
@@ -64,9 +64,9 @@ def test_headers_come_from_a_pipe(service: TraceService) -> None:
 
 
 def test_what_is_no_header_is_refused_before_it_is_sent(service: TraceService) -> None:
-    ended = run("headers", "set", text="s3cr3t\n")
-    assert ended.exit_code != 0
-    assert "s3cr3t" not in ended.output
+    result = run("headers", "set", text="s3cr3t\n")
+    assert result.exit_code != 0
+    assert "s3cr3t" not in result.output
     assert service.calls == []
 
 

@@ -77,9 +77,9 @@ class PlayedService:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> PlayedService:
-    played = PlayedService()
-    monkeypatch.setattr(command, "connect_gateway", lambda: played)
-    return played
+    played_service = PlayedService()
+    monkeypatch.setattr(command, "connect_gateway", lambda: played_service)
+    return played_service
 
 
 def call(*args: str) -> Result:
@@ -87,16 +87,16 @@ def call(*args: str) -> Result:
 
 
 def test_both_sides_and_each_request_are_shown_without_words(service: PlayedService) -> None:
-    done = call("m", "--against", "o", "--requests", "2")
-    assert done.exit_code == 0
-    assert "Q8_0" in done.stdout
-    assert "100%" in done.stdout
-    assert "character 5, token 2" in done.stdout
-    assert "1 of 1 calls valid" in done.stdout
-    assert "not as its schema" in done.stdout
-    assert "It was refused." in done.stdout
-    assert "0.50 times" in done.stdout
-    assert "roundhouse trial --keep" in done.stderr
+    result = call("m", "--against", "o", "--requests", "2")
+    assert result.exit_code == 0
+    assert "Q8_0" in result.stdout
+    assert "100%" in result.stdout
+    assert "character 5, token 2" in result.stdout
+    assert "1 of 1 calls valid" in result.stdout
+    assert "not as its schema" in result.stdout
+    assert "It was refused." in result.stdout
+    assert "0.50 times" in result.stdout
+    assert "roundhouse trial --keep" in result.stderr
     assert service.requests == [StartTrial(model="m", against="o", requests=2)]
     assert service.paths == ["/trials"]
 
@@ -110,9 +110,9 @@ def test_words_are_fetched_only_when_wanted(service: PlayedService) -> None:
 
 
 def test_the_switch_and_the_way_back(service: PlayedService) -> None:
-    kept = call("--keep")
-    assert "It is switched." in kept.stdout
-    assert "--undo" in kept.stderr
+    keep_result = call("--keep")
+    assert "It is switched." in keep_result.stdout
+    assert "--undo" in keep_result.stderr
     assert json.loads(call("--undo", "--json").stdout)["trial_switch"]["changed"] == ["models.default"]
     assert service.paths == ["/trials/switch", "/trials/undo"]
     both = call("m", "--against", "o", "--keep", "--json")

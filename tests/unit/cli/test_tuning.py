@@ -51,9 +51,9 @@ class Gateway:
 
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
-    made = Gateway()
-    monkeypatch.setattr(tuning, "connect_gateway", lambda: made)
-    return made
+    played_gateway = Gateway()
+    monkeypatch.setattr(tuning, "connect_gateway", lambda: played_gateway)
+    return played_gateway
 
 
 def tune(*words: str) -> Result:
@@ -72,8 +72,8 @@ def test_without_options_it_shows_what_is_and_what_could_be(gateway: Gateway) ->
 def test_what_is_not_named_stays_as_it_was(gateway: Gateway, tmp_path: Path) -> None:
     template = tmp_path / "t.jinja"
     template.write_text("{{ messages }}", encoding="utf-8")
-    done = tune("--temperature", "0", "--engine", "other", "--template", str(template), "--no-model-sampling")
-    assert done.exit_code == 0, done.output
+    result = tune("--temperature", "0", "--engine", "other", "--template", str(template), "--no-model-sampling")
+    assert result.exit_code == 0, result.output
     assert gateway.sent == [
         ModelSettings(
             pinned=True,
@@ -117,10 +117,10 @@ def test_what_makes_no_sense_is_not_sent(gateway: Gateway, words: tuple[str, ...
 
 
 def test_code_is_allowed_with_a_word_about_what_that_means_and_taken_back(gateway: Gateway) -> None:
-    done = tune("--allow-code")
+    result = tune("--allow-code")
     assert gateway.sent[-1] == msgspec.structs.replace(BEFORE, allows_code=True)
-    assert "with your permissions" in done.stderr
-    assert "--no-allow-code" in done.stderr
+    assert "with your permissions" in result.stderr
+    assert "--no-allow-code" in result.stderr
     gateway.shown = msgspec.structs.replace(SHOWN, settings=gateway.sent[-1])
     assert "Custom code   allowed: programs among its files run with your permissions" in tune().stdout
     assert not tune("--no-allow-code").stderr
@@ -137,9 +137,11 @@ def test_parsers_and_arguments_are_set_shown_and_taken_back(gateway: Gateway) ->
     assert "Tool calls" not in tune().stdout, "its engine has no parsers"
     tune("--tool-parser", "hermes", "--reasoning-parser", "qwen3", "--arg=--seed=7", "--arg", "--note", "--arg", "a b")
     words = ["--seed=7", "--note", "a b"]
-    expected = msgspec.structs.replace(BEFORE, tool_parser="hermes", reasoning_parser="qwen3", extra_args=words)
-    assert gateway.sent[-1] == expected
-    gateway.shown = msgspec.structs.replace(SHOWN, settings=expected)
+    expected_settings = msgspec.structs.replace(
+        BEFORE, tool_parser="hermes", reasoning_parser="qwen3", extra_args=words
+    )
+    assert gateway.sent[-1] == expected_settings
+    gateway.shown = msgspec.structs.replace(SHOWN, settings=expected_settings)
     stdout = tune().stdout
     assert "Tool calls    hermes" in stdout
     assert "Reasoning     qwen3" in stdout

@@ -41,8 +41,8 @@ ALL = {"settings.toml", "roundhouse.db", "gateway.jsonl", "big.gguf"}
 
 def test_a_dry_run_lists_every_path_and_removes_nothing(paths: Paths) -> None:
     rows = json.loads(run("--purge", "--dry-run", "--json").stdout)["goodbye"]["owned"]
-    leaving = {row["path"] for row in rows if row["leaves"]}
-    assert {str(paths.config), str(paths.state), str(paths.logs), str(paths.database)} <= leaving
+    leaving_paths = {row["path"] for row in rows if row["leaves"]}
+    assert {str(paths.config), str(paths.state), str(paths.logs), str(paths.database)} <= leaving_paths
     assert next(row for row in rows if row["path"] == str(paths.models))["leaves"] is False
     assert files(paths) == ALL
 
@@ -96,9 +96,9 @@ def test_after_a_purge_with_models_nothing_is_there_to_list(paths: Paths) -> Non
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_where_nobody_can_be_asked_nothing_is_removed(paths: Paths, options: tuple[str, ...]) -> None:
-    done = run("--purge", *options)
-    assert (done.exit_code, files(paths)) == (2, ALL)
-    assert "--yes" in done.stderr
+    result = run("--purge", *options)
+    assert (result.exit_code, files(paths)) == (2, ALL)
+    assert "--yes" in result.stderr
 
 
 @pytest.fixture
@@ -113,9 +113,9 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["keep models", "models too", "changed mind", "no answer"],
 )
 def test_models_are_asked_for_separately_and_no_means_no(paths: Paths, answers: str, left: set[str]) -> None:
-    done = run("--purge", stdin=answers)
+    result = run("--purge", stdin=answers)
     assert files(paths) == left
-    assert str(paths.models) in done.stderr
+    assert str(paths.models) in result.stderr
 
 
 def test_what_cannot_be_removed_is_named(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,9 +123,9 @@ def test_what_cannot_be_removed_is_named(paths: Paths, monkeypatch: pytest.Monke
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(uninstall, "remove_owned_path", refuses)
-    done = run("--yes")
-    assert done.exit_code == 1
-    assert f"{paths.logs}: Permission denied" in done.stderr
+    result = run("--yes")
+    assert result.exit_code == 1
+    assert f"{paths.logs}: Permission denied" in result.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps a value in its registry")
@@ -144,17 +144,17 @@ def test_where_roundhouse_never_ran_nothing_is_removed(paths: Paths, monkeypatch
         (home / name).parent.mkdir(parents=True)
         (home / name).write_text("mine")
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(home))
-    done = run("--yes", "--purge", "--models")
-    assert done.exit_code == 2
-    assert "never ran" in done.stderr
-    assert "thesis.tex" in done.stderr
+    result = run("--yes", "--purge", "--models")
+    assert result.exit_code == 2
+    assert "never ran" in result.stderr
+    assert "thesis.tex" in result.stderr
     assert {path.name for path in home.rglob("*") if path.is_file()} == {"build.log", "save.dat", "thesis.tex"}
 
 
 def test_what_is_not_ours_stays_and_is_named(paths: Paths) -> None:
     (paths.logs / "build.log").write_text("mine")
     (paths.data / "thesis.tex").write_text("mine")
-    done = run("--yes", "--purge", "--models")
-    assert done.exit_code == 0
+    result = run("--yes", "--purge", "--models")
+    assert result.exit_code == 0
     assert files(paths) == {"build.log", "thesis.tex"}
-    assert f"Left: {paths.data / 'thesis.tex'} (not Roundhouse's)" in done.stdout
+    assert f"Left: {paths.data / 'thesis.tex'} (not Roundhouse's)" in result.stdout

@@ -51,12 +51,12 @@ class Gateway:
 
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
-    made = Gateway()
-    monkeypatch.setattr(update, "connect_gateway", lambda: made)
-    monkeypatch.setattr(update, "GatewayClient", lambda _info: made)
+    played_gateway = Gateway()
+    monkeypatch.setattr(update, "connect_gateway", lambda: played_gateway)
+    monkeypatch.setattr(update, "GatewayClient", lambda _info: played_gateway)
     monkeypatch.setattr(update, "find_running_gateway", lambda _paths: AFTER)
     monkeypatch.setattr(update, "_POLL_S", 0.0)
-    return made
+    return played_gateway
 
 
 def run(*arguments: str) -> Any:  # noqa: ANN401 -- click's
@@ -74,27 +74,27 @@ def test_what_is_newer_is_shown_with_its_notes_and_not_installed(gateway: Gatewa
 
 
 def test_without_a_yes_nothing_is_installed(gateway: Gateway) -> None:
-    refused = run()
-    assert refused.exit_code == 2
-    assert "Nothing was changed." in refused.stderr
-    assert "- It is better." in refused.stderr
+    refusal = run()
+    assert refusal.exit_code == 2
+    assert "Nothing was changed." in refusal.stderr
+    assert "- It is better." in refusal.stderr
     assert [path for path, _ in gateway.requests] == ["/update/check"]
 
 
 def test_an_installation_is_followed_until_the_new_service_answers(gateway: Gateway) -> None:
-    done = run("--yes", "--now")
-    assert done.exit_code == 0, done.stderr
-    assert done.stdout == "Roundhouse 0.2.0 is running.\n"
-    assert "Downloading" in done.stderr
+    result = run("--yes", "--now")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == "Roundhouse 0.2.0 is running.\n"
+    assert "Downloading" in result.stderr
     assert ("/update/install", InstallUpdate(version="0.2.0", now=True)) in gateway.requests
 
 
 def test_a_service_that_leaves_for_it_is_no_failure(gateway: Gateway) -> None:
-    waiting = msgspec.structs.replace(JOB, stage="Waiting for answers to end", waits_for=2)
-    gateway.jobs = [waiting, None]
-    done = run("--yes")
-    assert done.stdout == "Roundhouse 0.2.0 is running.\n"
-    assert "Waiting for 2 answers to end (--now does not wait)" in done.stderr
+    waiting_job = msgspec.structs.replace(JOB, stage="Waiting for answers to end", waits_for=2)
+    gateway.jobs = [waiting_job, None]
+    result = run("--yes")
+    assert result.stdout == "Roundhouse 0.2.0 is running.\n"
+    assert "Waiting for 2 answers to end (--now does not wait)" in result.stderr
 
 
 def test_what_is_left_to_do_by_hand_is_said(gateway: Gateway) -> None:
@@ -105,19 +105,19 @@ def test_what_is_left_to_do_by_hand_is_said(gateway: Gateway) -> None:
 def test_a_failure_is_said_with_its_code(gateway: Gateway) -> None:
     wrong = ErrorBody(code="update_damaged", sentence="It is not what was signed.", hint="Try again.")
     gateway.jobs = [msgspec.structs.replace(DONE, error=wrong)]
-    failed = run("--yes", "--json")
-    assert failed.exit_code == 1
-    assert json.loads(failed.stdout)["error"]["code"] == "update_damaged"
+    failed_run = run("--yes", "--json")
+    assert failed_run.exit_code == 1
+    assert json.loads(failed_run.stdout)["error"]["code"] == "update_damaged"
 
 
 def test_what_failed_after_the_service_had_ended_is_said(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(update, "find_running_gateway", lambda _paths: msgspec.structs.replace(AFTER, version="0.1.0"))
-    failed = run("--yes")
-    assert (failed.exit_code, "answers as version 0.1.0" in failed.stderr) == (1, True)
+    failed_run = run("--yes")
+    assert (failed_run.exit_code, "answers as version 0.1.0" in failed_run.stderr) == (1, True)
     gateway.jobs = [DONE]
     gateway.state = msgspec.structs.replace(STATE, failure=ErrorBody(code="x", sentence="The disk refused."))
-    failed = run("--yes")
-    assert (failed.exit_code, "The disk refused." in failed.stderr) == (1, True)
+    failed_run = run("--yes")
+    assert (failed_run.exit_code, "The disk refused." in failed_run.stderr) == (1, True)
 
 
 def test_ctrl_c_calls_it_off(gateway: Gateway) -> None:
@@ -128,8 +128,8 @@ def test_ctrl_c_calls_it_off(gateway: Gateway) -> None:
 
 def test_a_new_service_that_never_answers_is_said(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(update, "_AGAIN_WITHIN_S", 0.0)
-    failed = run("--yes")
-    assert (failed.exit_code, "--rollback" in failed.stderr) == (1, True)
+    failed_run = run("--yes")
+    assert (failed_run.exit_code, "--rollback" in failed_run.stderr) == (1, True)
 
 
 def test_a_version_is_skipped(gateway: Gateway) -> None:

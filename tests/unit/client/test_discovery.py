@@ -31,19 +31,19 @@ def test_no_file_a_broken_file_and_a_stale_file_mean_nobody_runs(paths: Paths) -
 
 
 def test_a_gateway_that_dies_is_reported_with_its_last_words(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
-    dying = [sys.executable, "-c", "import sys; sys.exit('The database is on fire.')"]
-    monkeypatch.setattr(discovery, "standalone_command", lambda _module: dying)
-    with pytest.raises(GatewayGone, match="did not start") as caught:
+    dying_command = [sys.executable, "-c", "import sys; sys.exit('The database is on fire.')"]
+    monkeypatch.setattr(discovery, "standalone_command", lambda _module: dying_command)
+    with pytest.raises(GatewayGone, match="did not start") as error:
         discovery.ensure_gateway(paths)
-    assert caught.value.hint == "The database is on fire."
+    assert error.value.hint == "The database is on fire."
 
 
 def test_one_that_takes_long_is_said_to_be_still_starting(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = [sys.executable, "-c", "import sys; sys.stdin.read(); import time; time.sleep(5)"]
     monkeypatch.setattr(discovery, "standalone_command", lambda _module: slow)
-    with pytest.raises(GatewayGone, match="still starting after 0 s") as caught:
+    with pytest.raises(GatewayGone, match="still starting after 0 s") as error:
         discovery.ensure_gateway(paths, timeout_s=0.2)
-    assert "very busy" in caught.value.hint
+    assert "very busy" in error.value.hint
 
 
 def test_losing_the_race_is_no_failure(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,9 +69,9 @@ def test_a_call_carries_the_token_and_decodes_the_reply(serve: Serve) -> None:
 def test_the_gateways_error_is_raised_as_the_same_error(serve: Serve) -> None:
     body = b'{"code":"model_not_found","sentence":"No such model.","hint":"guide is there."}'
     client = GatewayClient(serve({f"{PREFIX}/load": (404, "application/json", body)}))
-    with pytest.raises(NotFound, match="No such model") as caught:
+    with pytest.raises(NotFound, match="No such model") as error:
         client.post("/load", {"model": "x"}, object)
-    assert (caught.value.code, caught.value.hint) == ("model_not_found", "guide is there.")
+    assert (error.value.code, error.value.hint) == ("model_not_found", "guide is there.")
 
 
 def test_a_reply_that_is_none_of_ours_is_a_bug_with_its_text() -> None:

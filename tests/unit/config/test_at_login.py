@@ -44,8 +44,8 @@ def test_the_entry_is_valid(tmp_path: Path) -> None:
     file = tmp_path / "roundhouse.desktop"
     file.write_bytes(service_unit.format_desktop_entry(window_command()))
     argv = [shutil.which("desktop-file-validate") or "", str(file)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "")
+    process = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout) == (0, "")
 
 
 def test_the_agent_says_what_launchd_reads() -> None:

@@ -57,8 +57,8 @@ def test_systemd_itself_has_no_complaint(tmp_path: Path) -> None:
     file = tmp_path / "roundhouse.service"
     file.write_bytes(systemd_unit([sys.executable, "-P", "-m", "app.gateway"], {"ROUNDHOUSE_HOME": "/data/100% mine"}))
     argv = [shutil.which("systemd-analyze") or "", "verify", "--man=no", str(file)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, "roundhouse.service" in done.stderr) == (0, False), done.stderr
+    process = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert (process.returncode, "roundhouse.service" in process.stderr) == (0, False), process.stderr
 
 
 def test_the_agent_says_what_launchd_reads() -> None:
@@ -146,15 +146,15 @@ def test_the_service_of_another_home_is_left_alone(here: service_unit.ServiceUni
 
 def test_a_keeper_that_refuses_leaves_no_file(here: service_unit.ServiceUnit, calls: Path) -> None:
     calls.with_name("refuse").touch()
-    with pytest.raises(EnvironmentFault) as caught:
+    with pytest.raises(EnvironmentFault) as error:
         install_unit(here)
-    assert (caught.value.code, caught.value.body.detail) == ("service_refused", "no")
+    assert (error.value.code, error.value.body.detail) == ("service_refused", "no")
     assert not here.file.exists()
 
 
 def test_a_system_without_one_says_so(here: service_unit.ServiceUnit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(EnvironmentFault) as caught:
+    with pytest.raises(EnvironmentFault) as error:
         install_unit(here)
-    assert caught.value.code == "no_service_keeper"
+    assert error.value.code == "no_service_keeper"
     assert not here.file.exists()

@@ -20,20 +20,20 @@ from app.config.paths import Paths
 def paths(tmp_path: Path) -> Paths:
     """Folders as they lie without ROUNDHOUSE_HOME, with something in each."""
     state = tmp_path / "state/roundhouse"
-    made = Paths(
+    own_paths = Paths(
         config=tmp_path / "config/roundhouse",
         data=tmp_path / "share/roundhouse",
         state=state / "run",
         logs=state / "log",
         shared_hub=tmp_path / "huggingface/hub",
     )
-    made.create_folders()
-    made.database.write_bytes(b"chats")
-    made.settings_file.write_text("")
-    (made.data / "hub/models--a").mkdir(parents=True)
-    (made.data / "something-new").write_text("")
+    own_paths.create_folders()
+    own_paths.database.write_bytes(b"chats")
+    own_paths.settings_file.write_text("")
+    (own_paths.data / "hub/models--a").mkdir(parents=True)
+    (own_paths.data / "something-new").write_text("")
     (tmp_path / "huggingface/hub").mkdir(parents=True)
-    return made
+    return own_paths
 
 
 def kinds(paths: Paths) -> dict[Path, OwnedPathKind]:
@@ -61,20 +61,20 @@ def test_what_is_made_again_leaves_first_and_what_others_use_never(paths: Paths)
 
 
 def test_after_everything_of_ours_is_removed_nothing_is_left(paths: Paths, tmp_path: Path) -> None:
-    for owned in list_owned_paths(paths):
-        if owned.kind is not OwnedPathKind.SHARED:
-            remove_owned_path(owned)
+    for owned_path in list_owned_paths(paths):
+        if owned_path.kind is not OwnedPathKind.SHARED:
+            remove_owned_path(owned_path)
     remove_empty_folders(paths)
-    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
-    assert left == {"config", "share", "state", "huggingface", "huggingface/hub"}
+    paths_left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
+    assert paths_left == {"config", "share", "state", "huggingface", "huggingface/hub"}
 
 
 def test_the_folder_that_a_person_named_as_home_stays(tmp_path: Path) -> None:
     home = tmp_path / "mine"
     paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
     paths.create_folders()
-    for owned in list_owned_paths(paths):
-        remove_owned_path(owned)
+    for owned_path in list_owned_paths(paths):
+        remove_owned_path(owned_path)
     remove_empty_folders(paths)
     assert [path.name for path in tmp_path.rglob("*")] == ["mine"]
 
@@ -85,8 +85,8 @@ def test_a_link_goes_and_what_it_leads_to_stays(paths: Paths, tmp_path: Path) ->
     (elsewhere / "model.gguf").write_bytes(b"weights")
     paths.models.rmdir()
     paths.models.symlink_to(elsewhere)
-    owned = next(path for path in list_owned_paths(paths) if path.path == paths.models)
-    remove_owned_path(owned)
+    owned_path = next(path for path in list_owned_paths(paths) if path.path == paths.models)
+    remove_owned_path(owned_path)
     assert not paths.models.is_symlink()
     assert (elsewhere / "model.gguf").exists()
 
@@ -114,27 +114,27 @@ def test_in_a_chosen_folder_only_what_we_write_is_ours(chosen: Paths) -> None:
     assert was_used(chosen)
     for file in (chosen.settings_file, chosen.database, chosen.port_file, chosen.logs / "gateway.jsonl"):
         file.write_text("ours")
-    for owned in list_owned_paths(chosen):
-        remove_owned_path(owned)
+    for owned_path in list_owned_paths(chosen):
+        remove_owned_path(owned_path)
     remove_empty_folders(chosen)
-    left = {path for path in chosen.data.parent.rglob("*") if path.is_file()}
-    assert left == set(list_foreign_paths(chosen))
-    assert {path.name for path in left} == {"thesis.tex"}
-    assert len(left) == 4
+    files_left = {path for path in chosen.data.parent.rglob("*") if path.is_file()}
+    assert files_left == set(list_foreign_paths(chosen))
+    assert {path.name for path in files_left} == {"thesis.tex"}
+    assert len(files_left) == 4
 
 
 def test_what_lies_on_another_drive_stays(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
-    mounted = paths.models / "disk"
-    mounted.mkdir()
-    (mounted / "big.gguf").write_bytes(b"weights")
+    mount_point = paths.models / "disk"
+    mount_point.mkdir()
+    (mount_point / "big.gguf").write_bytes(b"weights")
     real = Path.lstat
 
     def lstat(path: Path) -> os.stat_result:
         result = real(path)
-        return os.stat_result((*result[:2], result.st_dev + 1, *result[3:10])) if path == mounted else result
+        return os.stat_result((*result[:2], result.st_dev + 1, *result[3:10])) if path == mount_point else result
 
     monkeypatch.setattr(Path, "lstat", lstat)
-    models = next(owned for owned in list_owned_paths(paths) if owned.path == paths.models)
+    models = next(owned_path for owned_path in list_owned_paths(paths) if owned_path.path == paths.models)
     with pytest.raises(OSError, match="another drive"):
         remove_owned_path(models)
-    assert (mounted / "big.gguf").exists()
+    assert (mount_point / "big.gguf").exists()

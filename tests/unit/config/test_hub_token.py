@@ -52,9 +52,9 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ring() -> Iterator[Ring]:
-    before, made = keyring.get_keyring(), Ring()
-    keyring.set_keyring(made)
-    yield made
+    before, fake_ring = keyring.get_keyring(), Ring()
+    keyring.set_keyring(fake_ring)
+    yield fake_ring
     keyring.set_keyring(before)
 
 

@@ -25,9 +25,9 @@ def test_the_packer_s_note_decides(frozen: Path, kind: InstallationKind) -> None
     (frozen / NOTE).write_bytes(encode_note(kind, "1.2.3"))
     installation = this_installation({})
     assert (installation.kind, installation.place, installation.command) == (kind, frozen, "")
-    noted = read_note(frozen)
-    assert noted is not None
-    assert noted.version == "1.2.3"
+    install_note = read_note(frozen)
+    assert install_note is not None
+    assert install_note.version == "1.2.3"
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,11 @@ def test_what_is_set_is_read_again(tmp_path: Path) -> None:
 
 def test_nothing_set_leaves_no_table(tmp_path: Path) -> None:
     file = tmp_path / "models.toml"
-    kept = ModelSettingsFile(file)
-    kept.change_settings("a", SET)
-    kept.change_settings("b", SET)
-    kept.change_settings("a", ModelSettings())
-    assert kept.all_settings() == {"b": SET}
+    settings_file = ModelSettingsFile(file)
+    settings_file.change_settings("a", SET)
+    settings_file.change_settings("b", SET)
+    settings_file.change_settings("a", ModelSettings())
+    assert settings_file.all_settings() == {"b": SET}
     assert ModelSettingsFile(file).all_settings() == {"b": SET}
 
 
@@ -42,25 +42,25 @@ def test_comments_and_other_models_stay(tmp_path: Path) -> None:
 def test_a_mistake_costs_only_its_own_model(tmp_path: Path, wrong: str) -> None:
     file = tmp_path / "models.toml"
     file.write_text(f"[bad]\n{wrong}\n[good]\npinned = true\n", encoding="utf-8")
-    kept = ModelSettingsFile(file)
-    assert kept.all_settings() == {"good": ModelSettings(pinned=True)}
-    assert len(kept.problems) == 1
-    assert "bad" in kept.problems[0]
+    settings_file = ModelSettingsFile(file)
+    assert settings_file.all_settings() == {"good": ModelSettings(pinned=True)}
+    assert len(settings_file.problems) == 1
+    assert "bad" in settings_file.problems[0]
 
 
 def test_a_broken_file_counts_for_nothing_and_is_not_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "models.toml"
     file.write_text("[a\n", encoding="utf-8")
-    kept = ModelSettingsFile(file)
-    assert kept.all_settings() == {}
-    assert kept.problems
+    settings_file = ModelSettingsFile(file)
+    assert settings_file.all_settings() == {}
+    assert settings_file.problems
     with pytest.raises(StorageFault):
-        kept.change_settings("a", SET)
+        settings_file.change_settings("a", SET)
     assert file.read_text(encoding="utf-8") == "[a\n"
-    assert kept.all_settings() == {}
+    assert settings_file.all_settings() == {}
 
 
 def test_without_a_file_it_is_kept_in_memory() -> None:
-    kept = ModelSettingsFile()
-    kept.change_settings("a", SET)
-    assert kept.settings_of("a") == SET
+    settings_file = ModelSettingsFile()
+    settings_file.change_settings("a", SET)
+    assert settings_file.settings_of("a") == SET

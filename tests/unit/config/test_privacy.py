@@ -28,9 +28,9 @@ def mask() -> Iterator[None]:
 @pytest.fixture
 def paths(tmp_path: Path) -> Paths:
     home = tmp_path / "home"
-    made = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
-    made.create_folders()
-    return made
+    own_paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
+    own_paths.create_folders()
+    return own_paths
 
 
 def mode(path: Path) -> int:
@@ -93,12 +93,12 @@ def test_every_program_says_whose_folders_they_are(paths: Paths, monkeypatch: py
     theirs = paths.data.stat().st_uid + 1
     monkeypatch.setattr(os, "geteuid", lambda: theirs)
     for look in (check_owner, find_running_gateway, ensure_gateway):
-        with pytest.raises(EnvironmentFault, match="belongs to another account") as refused:
+        with pytest.raises(EnvironmentFault, match="belongs to another account") as error:
             look(paths)
-        assert refused.value.code == "home_not_ours"
-    done = CliRunner().invoke(uninstall, ["--yes"], env={"ROUNDHOUSE_HOME": str(paths.data.parent)})
-    assert done.exit_code == 1
-    assert "belongs to another account" in done.stderr
+        assert error.value.code == "home_not_ours"
+    result = CliRunner().invoke(uninstall, ["--yes"], env={"ROUNDHOUSE_HOME": str(paths.data.parent)})
+    assert result.exit_code == 1
+    assert "belongs to another account" in result.stderr
     assert paths.data.is_dir()
 
 

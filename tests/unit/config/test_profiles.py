@@ -71,16 +71,16 @@ def test_a_mistake_costs_its_own_profile_only(tmp_path: Path) -> None:
 
 
 def test_a_profile_stands_over_a_models_settings_and_changes_none(tmp_path: Path) -> None:
-    tuning, profiles = ModelSettingsFile(tmp_path / "models.toml"), store(tmp_path)
-    tuning.profile = profiles.effective_profile
-    tuning.change_settings("org/a:Q4", ModelSettings(context=512, slots=2))
-    tuning.change_settings("b", ModelSettings(pinned=True))
+    tuning_file, profiles = ModelSettingsFile(tmp_path / "models.toml"), store(tmp_path)
+    tuning_file.profile = profiles.effective_profile
+    tuning_file.change_settings("org/a:Q4", ModelSettings(context=512, slots=2))
+    tuning_file.change_settings("b", ModelSettings(pinned=True))
     profiles.save_profile(SaveProfile(profile=CODING))
     profiles.set_state(ProfileState(active="coding"))
-    assert tuning.settings_of("org/a:Q4") == ModelSettings(pinned=True, context=4096, slots=2)
-    assert tuning.own_settings("org/a:Q4") == ModelSettings(context=512, slots=2)
-    assert tuning.settings_of("b") == ModelSettings(pinned=True), "what a profile does not name stays pinned"
-    assert tuning.all_with(CODING)["org/a:Q4"].pinned
+    assert tuning_file.settings_of("org/a:Q4") == ModelSettings(pinned=True, context=4096, slots=2)
+    assert tuning_file.own_settings("org/a:Q4") == ModelSettings(context=512, slots=2)
+    assert tuning_file.settings_of("b") == ModelSettings(pinned=True), "what a profile does not name stays pinned"
+    assert tuning_file.all_with(CODING)["org/a:Q4"].pinned
     assert "4096" not in (tmp_path / "models.toml").read_text()
 
 

@@ -99,9 +99,9 @@ def test_unknown_name_is_said(file: Path) -> None:
     ],
 )
 def test_wrong_values_are_refused_in_a_sentence(name: str, value: SettingValue) -> None:
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequest) as error:
         validate_setting(BY_NAME[name], value)
-    assert str(caught.value).endswith((".", "'", ")"))
+    assert str(error.value).endswith((".", "'", ")"))
 
 
 @pytest.mark.parametrize("text", ["[gateway\nport=1", "gateway = 3", "\x00\xff", "[gateway]\nport = 'x'\nhost = '::1'"])
@@ -124,10 +124,10 @@ def test_a_change_that_a_broken_file_does_not_take_is_said_and_breaks_nothing_mo
 
 
 def test_unwritable_folder_is_a_storage_fault(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("")
+    blocked_path = tmp_path / "file"
+    blocked_path.write_text("")
     with pytest.raises(StorageFault, match="could not be saved"):
-        SettingsStore(blocked / "settings.toml", {}).change_values({"gateway.port": 9000})
+        SettingsStore(blocked_path / "settings.toml", {}).change_values({"gateway.port": 9000})
 
 
 @pytest.mark.parametrize(

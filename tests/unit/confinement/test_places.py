@@ -73,8 +73,8 @@ def test_a_program_brings_the_libraries_beside_it(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="folders are separated by semicolons there")
 def test_where_the_environment_says_a_devices_libraries_are_counts(tmp_path: Path) -> None:
     installation = EngineInstallation(engine="e", version="1", backend="cuda")
-    inherited = {"LD_LIBRARY_PATH": f"{tmp_path}:/not/there:relative", "PATH": str(tmp_path.parent)}
-    assert program_paths(installation, inherited) == (str(tmp_path),)
+    inherited_environment = {"LD_LIBRARY_PATH": f"{tmp_path}:/not/there:relative", "PATH": str(tmp_path.parent)}
+    assert program_paths(installation, inherited_environment) == (str(tmp_path),)
 
 
 def test_this_machine_is_described() -> None:
@@ -101,6 +101,9 @@ def test_our_own_interpreter_brings_the_folders_its_packages_lie_in(
     own.touch()
     monkeypatch.setattr(sys, "executable", str(own))
     monkeypatch.setattr(sys, "path", [str(project), str(elsewhere)])
-    for python, expected in ((own, {str(tmp_path), str(elsewhere)}), (tmp_path / "env" / "python3", {str(tmp_path)})):
+    for python, expected_folders in (
+        (own, {str(tmp_path), str(elsewhere)}),
+        (tmp_path / "env" / "python3", {str(tmp_path)}),
+    ):
         installation = EngineInstallation(engine="e", version="1", backend="cpu", python=python)
-        assert set(program_paths(installation, {})) == expected
+        assert set(program_paths(installation, {})) == expected_folders

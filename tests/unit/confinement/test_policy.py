@@ -138,6 +138,6 @@ def test_every_engine_has_rules_or_a_container(engine: str) -> None:
 
 def test_an_engine_that_sends_traces_may_connect_to_the_collector_s_port_too() -> None:
     plain = of_engine("vllm")
-    traced = of_engine("vllm", options=LaunchOptions(traces_url="http://127.0.0.1:4318/v1/traces"))
-    assert set(traced.connect) - set(plain.connect) == {PortRange(4318, 4318)}
+    traced_policy = of_engine("vllm", options=LaunchOptions(traces_url="http://127.0.0.1:4318/v1/traces"))
+    assert set(traced_policy.connect) - set(plain.connect) == {PortRange(4318, 4318)}
     assert not of_engine("llama.cpp", options=LaunchOptions(traces_url="http://127.0.0.1:4318/v1/traces")).connect

@@ -32,21 +32,21 @@ def verdict(machine: str, number: int, *arguments: int, is_alone: bool, architec
     values = [number, ARCHITECTURES[machine] if architecture is None else architecture, 0, 0]
     for argument in (*arguments, *[0] * (6 - len(arguments))):
         values += [argument & 0xFFFFFFFF, argument >> 32]
-    program, at, loaded = build_program(machine, is_alone=is_alone), 0, 0
+    program, at, loaded_value = build_program(machine, is_alone=is_alone), 0, 0
     while True:
         code, if_so, if_not, value = program[at]
         at += 1
         match code:
             case 0x20:
-                loaded = values[value // 4]
+                loaded_value = values[value // 4]
             case 0x54:
-                loaded &= value
+                loaded_value &= value
             case 0x15:
-                at += if_so if loaded == value else if_not
+                at += if_so if loaded_value == value else if_not
             case 0x35:
-                at += if_so if loaded >= value else if_not
+                at += if_so if loaded_value >= value else if_not
             case 0x45:
-                at += if_so if loaded & value else if_not
+                at += if_so if loaded_value & value else if_not
             case 0x06:
                 return ALLOWED if value == 0x7FFF0000 else value & 0xFFFF
             case _:
@@ -76,9 +76,9 @@ SOCKETS = [
 @pytest.mark.parametrize("machine", sorted(CALLS))
 @pytest.mark.parametrize("row", SOCKETS, ids=str)
 def test_sockets(machine: str, row: tuple[int, int, int, int, int]) -> None:
-    (domain, kind, protocol, alone, helped), number = row, CALLS[machine]["socket"]
+    (domain, kind, protocol, alone, is_helped), number = row, CALLS[machine]["socket"]
     assert verdict(machine, number, domain, kind, protocol, is_alone=True) == alone
-    assert verdict(machine, number, domain, kind, protocol, is_alone=False) == helped
+    assert verdict(machine, number, domain, kind, protocol, is_alone=False) == is_helped
 
 
 @pytest.mark.parametrize("machine", sorted(CALLS))

@@ -36,12 +36,12 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_what_is_made_is_for_its_owner_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        made = make_folders(tmp_path / "a" / "b")
+        made_folders = make_folders(tmp_path / "a" / "b")
         write_file(FileState(tmp_path / "a" / "b" / "file", None), b"x")
     finally:
         os.umask(before)
-    assert made == [tmp_path / "a", tmp_path / "a" / "b"]
-    assert [folder.stat().st_mode & 0o777 for folder in made] == [0o700, 0o700]
+    assert made_folders == [tmp_path / "a", tmp_path / "a" / "b"]
+    assert [folder.stat().st_mode & 0o777 for folder in made_folders] == [0o700, 0o700]
     assert (tmp_path / "a" / "b" / "file").stat().st_mode & 0o777 == 0o600
     assert make_folders(tmp_path / "a" / "b") == []
 
@@ -84,8 +84,8 @@ def test_a_write_that_fails_says_whether_the_disk_is_full(
     file.write_bytes(b"old")
     state = read_file_state(file)
     owner = {"mkstemp": tempfile, "fsync": os, "mkdir": Path, "unlink": Path}[step]
-    with monkeypatch.context() as patched:
-        patched.setattr(owner, step, refuse)
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, step, refuse)
         with pytest.raises(EnvironmentFault) as fault:
             change_something(step, state)
     assert fault.value.code == code

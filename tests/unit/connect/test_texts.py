@@ -33,8 +33,8 @@ def json_texts(draw: st.DrawFn, value: Plain) -> str:
 
     def inner(parts: list[str], opening: str, closed: str) -> str:
         has_trailing: bool = draw(st.booleans())
-        trailing = "," + gap() if parts and has_trailing else ""
-        return opening + gap() + (gap() + "," + gap()).join(parts) + gap() + trailing + closed
+        trailing_comma = "," + gap() if parts and has_trailing else ""
+        return opening + gap() + (gap() + "," + gap()).join(parts) + gap() + trailing_comma + closed
 
     def written(value: Plain) -> str:
         if isinstance(value, dict):
@@ -54,13 +54,13 @@ def test_json_keeps_every_byte_but_the_value(
     text = data.draw(json_texts(before))
     assert json_text.parse_text(text) == before
     try:
-        meant = place_value(before, path, value)
+        meant_document = place_value(before, path, value)
     except UnreadableSettings:
         with pytest.raises(UnreadableSettings):
             edit_document(JSON, text, [DocumentChange(path, value)])
         return
     after = edit_document(JSON, text, [DocumentChange(path, value)])
-    assert is_same_value(json_text.parse_text(after), meant)
+    assert is_same_value(json_text.parse_text(after), meant_document)
     assert edit_document(JSON, after, [DocumentChange(path, value)]) == after
     if value_at(before, path) is None and not _is_present_null(before, path):
         assert _is_kept_in_order(text, after)
@@ -101,12 +101,12 @@ def test_yaml_is_edited_or_refused_and_never_changed_otherwise(
 ) -> None:
     text = json.dumps(before, indent=indent if not is_flow else None, ensure_ascii=False)
     text = text.replace("\t", " ") if is_flow else yaml_text._block(before, 0, "\n") + "\n# tail\n"
-    known = yaml_text.parse_text(text)
+    known_document = yaml_text.parse_text(text)
     try:
         after = edit_document(YAML, text, [DocumentChange(path, value)])
     except UnreadableSettings:
         return
-    assert is_same_value(yaml_text.parse_text(after), place_value(known, path, value))
+    assert is_same_value(yaml_text.parse_text(after), place_value(known_document, path, value))
     assert is_flow or after.count("# tail") >= 1
 
 

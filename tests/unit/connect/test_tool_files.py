@@ -449,7 +449,7 @@ def test_a_frameworks_program_is_python_with_the_endpoint_and_the_model_in_it(na
 
 
 def test_what_a_model_can_is_told_in_each_tools_words(tmp_path: Path) -> None:
-    seeing = WiringTarget(BASE, (WiredModel("eyes", 8192, sees=True, calls_tools=False),))
+    seeing_target = WiringTarget(BASE, (WiredModel("eyes", 8192, sees=True, calls_tools=False),))
     connections = ToolConnections(home_on("linux", tmp_path), tmp_path / "kept")
     words = {
         "vscode": ('"vision": true', '"toolCalling": false'),
@@ -463,7 +463,7 @@ def test_what_a_model_can_is_told_in_each_tools_words(tmp_path: Path) -> None:
         "crush": ('"supports_attachments": true',),
     }
     for name, parts in words.items():
-        text = connections.preview(name, seeing).diff
+        text = connections.preview(name, seeing_target).diff
         assert all(part in text for part in parts), (name, text)
 
 
@@ -495,10 +495,10 @@ def test_what_a_person_named_is_not_named_again(tmp_path: Path) -> None:
         file.parent.mkdir(parents=True)
         file.write_text(own, encoding="utf-8")
         ToolConnections(home_on("linux", tmp_path), tmp_path / "kept").connect(name, WIRING)
-        after, made = tool.form.parsed(file.read_text(encoding="utf-8")), DOCUMENTS[name]
+        after, document_form = tool.form.parsed(file.read_text(encoding="utf-8")), DOCUMENTS[name]
         assert isinstance(before, dict)
-        assert isinstance(made, dict)
-        assert after == {**made, **before}
+        assert isinstance(document_form, dict)
+        assert after == {**document_form, **before}
 
 
 def test_a_change_that_does_not_say_so_is_no_default() -> None:

@@ -92,15 +92,17 @@ def test_wiring_keeps_every_line_and_undo_every_byte(name: str, home: Home, conn
     change = connections.connect(name, WIRING)
     assert change.is_written
     assert change.diff == preview.diff
-    wired = file.read_text()
+    wired_text = file.read_text()
     # A value may be another one; whatever else was written, comments above all, is still there and in order.
-    replaced = {line[1:] for line in change.diff.splitlines() if line.startswith("-") and not line.startswith("---")}
-    kept = [line for line in EXAMPLES[name].splitlines() if line not in replaced]
-    rest = iter(wired.splitlines())
-    assert all(line in rest for line in kept)
-    assert len(replaced) <= 3
+    replaced_lines = {
+        line[1:] for line in change.diff.splitlines() if line.startswith("-") and not line.startswith("---")
+    }
+    kept_lines = [line for line in EXAMPLES[name].splitlines() if line not in replaced_lines]
+    rest = iter(wired_text.splitlines())
+    assert all(line in rest for line in kept_lines)
+    assert len(replaced_lines) <= 3
     for comment in (part for line in EXAMPLES[name].splitlines() for part in line.partition("# ")[1:] if part != "# "):
-        assert comment in wired
+        assert comment in wired_text
     assert {path for path, data in everything_below(home.folder).items() if before.get(path) != data} == {
         str(file.relative_to(home.folder))
     }
@@ -114,10 +116,10 @@ def test_twice_changes_nothing_and_another_model_leaves_none_of_the_first(
 ) -> None:
     file = with_example(name, home)
     connections.connect(name, WIRING)
-    wired = file.read_bytes()
+    wired_bytes = file.read_bytes()
     again = connections.connect(name, WIRING)
     assert (again.is_written, again.diff) == (False, "")
-    assert file.read_bytes() == wired
+    assert file.read_bytes() == wired_bytes
     connections.connect(name, OTHER)
     assert b"qwen3" not in file.read_bytes()
     assert b"guide" in file.read_bytes()
@@ -145,8 +147,8 @@ def test_line_ends_are_kept(name: str, ends: str, home: Home, connections: ToolC
     text = EXAMPLES[name].replace("\n", "\r\n") if ends == "\r\n" else EXAMPLES[name].rstrip("\n")
     file = with_example(name, home, text)
     connections.connect(name, WIRING)
-    wired = file.read_bytes().decode()
-    assert wired.count("\r\n") == (wired.count("\n") if ends == "\r\n" else 0)
+    wired_text = file.read_bytes().decode()
+    assert wired_text.count("\r\n") == (wired_text.count("\n") if ends == "\r\n" else 0)
     connections.undo(name)
     assert file.read_bytes().decode() == text
 
@@ -185,9 +187,9 @@ def test_undo_refuses_when_the_file_was_changed_since(tool: object, home: Home, 
     file = with_example(name, home)
     connections.connect(name, WIRING)
     file.write_bytes(file.read_bytes() + b"\n# mine\n")
-    with pytest.raises(Conflict, match="changed since") as refused:
+    with pytest.raises(Conflict, match="changed since") as error:
         connections.undo(name)
-    assert "+# mine" in refused.value.body.detail
+    assert "+# mine" in error.value.body.detail
     assert file.read_bytes().endswith(b"# mine\n")
 
 
@@ -250,8 +252,8 @@ def test_a_change_that_cannot_be_written_leaves_the_one_before(
 
     with_example("codex", home)
     connections.connect("codex", WIRING)
-    with monkeypatch.context() as patched:
-        patched.setattr("app.connect.connections.write_file", refuse)
+    with monkeypatch.context() as patch:
+        patch.setattr("app.connect.connections.write_file", refuse)
         for name in ("codex", "aider"):
             with pytest.raises(Conflict, match="in use"):
                 connections.connect(name, OTHER)
@@ -319,9 +321,13 @@ def test_tools_that_complete_code_are_told_the_model_for_it(home: Home, connecti
         with_example(name, home)
         connections.connect(name, COMPLETING)
     models = YAML(typ="safe").load(file_of("continue", home))["models"]
-    completing = next(model for model in models if model.get("roles") == ["autocomplete"])
-    assert (completing["provider"], completing["model"], completing["apiBase"]) == ("ollama", COMPLETION.name, BASE)
-    assert completing["defaultCompletionOptions"] == {"contextLength": 8192}
+    completion_model = next(model for model in models if model.get("roles") == ["autocomplete"])
+    assert (completion_model["provider"], completion_model["model"], completion_model["apiBase"]) == (
+        "ollama",
+        COMPLETION.name,
+        BASE,
+    )
+    assert completion_model["defaultCompletionOptions"] == {"contextLength": 8192}
     zed = file_of("zed", home).read_text()
     for line in (
         '"provider": "open_ai_compatible_api"',
@@ -413,9 +419,12 @@ def test_extensions_and_programs_are_found(tmp_path: Path) -> None:
     on_windows = Home(
         system="windows", folder=tmp_path, config=tmp_path / "c", support=tmp_path / "s", search=(programs,)
     )
-    kept = tmp_path / "kept"
-    assert {info.id for info in ToolConnections(on_linux, kept).list_tools(BASE) if info.found} == {"roo-code", "codex"}
-    assert {info.id for info in ToolConnections(on_windows, kept).list_tools(BASE) if info.found} >= {
+    kept_folder = tmp_path / "kept"
+    assert {info.id for info in ToolConnections(on_linux, kept_folder).list_tools(BASE) if info.found} == {
+        "roo-code",
+        "codex",
+    }
+    assert {info.id for info in ToolConnections(on_windows, kept_folder).list_tools(BASE) if info.found} >= {
         "roo-code",
         "aider",
     }
@@ -428,9 +437,9 @@ def test_a_variable_moves_a_tools_folder(tmp_path: Path) -> None:
 
 
 def test_an_unknown_tool_is_answered_with_those_there_are(connections: ToolConnections) -> None:
-    with pytest.raises(NotFound) as refused:
+    with pytest.raises(NotFound) as error:
         connections.preview("emacs", WIRING)
-    assert "opencode" in refused.value.hint
+    assert "opencode" in error.value.hint
     assert connections.preview("Claude Code", WIRING).id == "claude-code"
 
 
@@ -491,13 +500,13 @@ class TestOnPosix:
         assert stat.S_IMODE(real.stat().st_mode) == 0o640
 
     def test_new_files_and_kept_copies_are_private(self, tmp_path: Path) -> None:
-        home, kept = home_on("linux", tmp_path / "home"), tmp_path / "kept"
+        home, kept_folder = home_on("linux", tmp_path / "home"), tmp_path / "kept"
         home.folder.mkdir()
-        ToolConnections(home, kept).connect("codex", WIRING)
-        files = [file_of("codex", home), *kept.iterdir()]
+        ToolConnections(home, kept_folder).connect("codex", WIRING)
+        files = [file_of("codex", home), *kept_folder.iterdir()]
         assert len(files) == 3
         assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
-        assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+        assert stat.S_IMODE(kept_folder.stat().st_mode) == 0o700
 
     @pytest.mark.parametrize("kind", ["nowhere", "circle", "folder"])
     def test_what_is_no_plain_file_is_left_alone(self, kind: str, tmp_path: Path) -> None:
@@ -512,9 +521,9 @@ class TestOnPosix:
         assert file.is_dir() if kind == "folder" else file.is_symlink()
 
     def test_a_folder_that_may_not_be_written_is_said_and_nothing_is_kept(self, tmp_path: Path) -> None:
-        blocked = tmp_path / "home"
-        blocked.write_text("a file where a folder should be")
-        home = home_on("linux", blocked)
+        blocked_path = tmp_path / "home"
+        blocked_path.write_text("a file where a folder should be")
+        home = home_on("linux", blocked_path)
         with pytest.raises(UnreadableSettings, match="cannot be read"):
             ToolConnections(home, tmp_path / "kept").connect("codex", WIRING)
         assert not list((tmp_path / "kept").glob("*.json"))

@@ -17,8 +17,11 @@ TRIP = ChatPreset(name="Trip", system_prompt="{{ city }} {{x y}} {{1a}}", prompt
 
 def test_variables_come_once_and_in_order() -> None:
     assert TRIP.variables == ["city", "days"]
-    filled = TRIP.fill_in({"city": "{{days}}"})
-    assert (filled.system_prompt, filled.prompt) == ("{{days}} {{x y}} {{1a}}", "{{days}} in {{days}}, {city}")
+    filled_preset = TRIP.fill_in({"city": "{{days}}"})
+    assert (filled_preset.system_prompt, filled_preset.prompt) == (
+        "{{days}} {{x y}} {{1a}}",
+        "{{days}} in {{days}}, {city}",
+    )
 
 
 def test_a_file_of_presets_is_read_as_it_was_written() -> None:
@@ -96,5 +99,5 @@ def test_what_is_no_file_of_presets_is_told(content: bytes, words: str) -> None:
 
 def test_own_sampling_goes_before_that_of_a_preset() -> None:
     base = Sampling(temperature=0.1, top_k=5, grammar="g", thinking=ThinkingLevel.HIGH)
-    merged = Sampling(temperature=0.9, json_schema="{}").fill_gaps_from(base)
-    assert merged == Sampling(temperature=0.9, top_k=5, json_schema="{}", thinking=ThinkingLevel.HIGH)
+    merged_sampling = Sampling(temperature=0.9, json_schema="{}").fill_gaps_from(base)
+    assert merged_sampling == Sampling(temperature=0.9, top_k=5, json_schema="{}", thinking=ThinkingLevel.HIGH)

@@ -98,9 +98,9 @@ def test_hours_that_change_nothing_are_no_switch() -> None:
 def test_a_night_of_spring_is_an_hour_shorter(start: str, end: str, hours_long: float) -> None:
     """On 29 March 2026 the clock goes from 02:00 to 03:00: what begins at 02:30 begins at 03:30."""
     profile = Profile(name="p", hours=[ProfileHours(start=start, end=end)])
-    opened = hours_at([profile], at("2026-03-29 03:45"))
-    assert opened is not None
-    assert opened.ends_at - opened.began_at == hours_long * 3600
+    open_hours = hours_at([profile], at("2026-03-29 03:45"))
+    assert open_hours is not None
+    assert open_hours.ends_at - open_hours.began_at == hours_long * 3600
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_a_night_of_autumn_is_an_hour_longer(start: str, end: str, hours_long: f
     profile = Profile(name="p", hours=[ProfileHours(start=start, end=end)])
     second = at("2026-10-25 03:00") - 600
     assert time.strftime("%H:%M", time.localtime(second)) == "02:50"
-    opened = hours_at([profile], second)
-    assert opened is not None
-    assert opened.ends_at - opened.began_at == hours_long * 3600
+    open_hours = hours_at([profile], second)
+    assert open_hours is not None
+    assert open_hours.ends_at - open_hours.began_at == hours_long * 3600
 
 
 @pytest.mark.parametrize(

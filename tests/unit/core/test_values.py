@@ -15,18 +15,18 @@ def test_every_state_can_be_left_and_reached() -> None:
 
 def test_the_table_is_what_the_docstring_says() -> None:
     rows = [line.split("->") for line in (EngineState.__doc__ or "").splitlines() if "->" in line]
-    transitions = {left.strip(): set(right.split()) for left, right in rows}
+    transitions = {left_column.strip(): set(right.split()) for left_column, right in rows}
     assert transitions == {state.value: {target.value for target in targets} for state, targets in TRANSITIONS.items()}
 
 
 def test_settled_states_can_be_reached_from_every_state() -> None:
     for state in EngineState:
-        seen, todo = set[EngineState](), [state]
+        seen_states, todo = set[EngineState](), [state]
         while todo:
             here = todo.pop()
-            seen.add(here)
-            todo += [target for target in TRANSITIONS[here] if target not in seen]
-        assert seen & SETTLED
+            seen_states.add(here)
+            todo += [target for target in TRANSITIONS[here] if target not in seen_states]
+        assert seen_states & SETTLED
 
 
 def tree(kind: type[errors.RoundhouseError]) -> list[type[errors.RoundhouseError]]:

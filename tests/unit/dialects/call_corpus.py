@@ -488,13 +488,13 @@ def _entries_of(notation: _Notation) -> Iterator[CorpusEntry]:
         yield from _surroundings(notation, blank)
         if notation.is_open_ended:
             yield blank._replace(slip="no end", written=notation.opens + body)
-        for slip, written in _json_slips(body, call) if notation.is_json else ():
-            yield blank._replace(slip=slip, written=notation.opens + written + notation.closes)
+        for slip, written_body in _json_slips(body, call) if notation.is_json else ():
+            yield blank._replace(slip=slip, written=notation.opens + written_body + notation.closes)
     if notation.several:
         calls = (CORPUS_CALLS[0], CORPUS_CALLS[2], CORPUS_CALLS[-1])
         bodies = notation.between.join(notation.write(call) for call in calls)
-        written = notation.opens + bodies + notation.closes
-        yield CorpusEntry(notation.family, notation.template, "three calls", written, calls)
+        written_body = notation.opens + bodies + notation.closes
+        yield CorpusEntry(notation.family, notation.template, "three calls", written_body, calls)
 
 
 def _surroundings(notation: _Notation, blank: CorpusEntry) -> Iterator[CorpusEntry]:
@@ -554,5 +554,5 @@ def write_answers(calls: Sequence[CorpusCall], text: str) -> Iterator[CorpusEntr
         if len(calls) > 1 and not notation.several:
             continue
         bodies = notation.between.join(notation.write(call) for call in calls)
-        written = f"{notation.opens}{bodies}{notation.closes}" if calls else text
-        yield CorpusEntry(notation.family, notation.template, "", written, tuple(calls), "" if calls else text)
+        written_text = f"{notation.opens}{bodies}{notation.closes}" if calls else text
+        yield CorpusEntry(notation.family, notation.template, "", written_text, tuple(calls), "" if calls else text)

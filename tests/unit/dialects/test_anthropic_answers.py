@@ -85,11 +85,11 @@ def check_order(stream: list[Event]) -> None:
     kinds = [event["type"] for event in stream]
     assert (kinds[0], kinds[-2:]) == ("message_start", ["message_delta", "message_stop"])
     open_index, last = None, ""
-    begun = 0
+    begun_count = 0
     for event in stream[1:-2]:
         if event["type"] == "content_block_start":
-            assert (open_index, event["index"]) == (None, begun)
-            open_index, begun = begun, begun + 1
+            assert (open_index, event["index"]) == (None, begun_count)
+            open_index, begun_count = begun_count, begun_count + 1
         elif event["type"] == "content_block_delta":
             assert event["index"] == open_index
             last = event["delta"]["type"]
@@ -134,10 +134,10 @@ def test_any_blocks_make_a_valid_stream(kinds: list[str], one_tool: bool) -> Non
     stream = events(mended(raw, AnthropicAnswerParams(one_tool=one_tool)))
     if not one_tool:
         check_order(stream)
-    begun = [event["content_block"]["type"] for event in stream if event["type"] == "content_block_start"]
+    begun_types = [event["content_block"]["type"] for event in stream if event["type"] == "content_block_start"]
     calls = kinds.count("tool_use")
-    assert begun.count("tool_use") == (min(calls, 1) if one_tool else calls)
-    assert len([event for event in stream if event["type"] == "content_block_stop"]) == len(begun)
+    assert begun_types.count("tool_use") == (min(calls, 1) if one_tool else calls)
+    assert len([event for event in stream if event["type"] == "content_block_stop"]) == len(begun_types)
 
 
 def test_text_keeps_its_bytes() -> None:

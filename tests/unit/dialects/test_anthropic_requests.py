@@ -176,8 +176,8 @@ def test_any_conversation_alternates_and_loses_no_result(turns: list[dict[str, A
         kinds = [block["type"] for block in turn["content"]] if isinstance(turn["content"], list) else []
         assert "tool_result" not in kinds or set(kinds) == {"tool_result"}
     results = [block for turn in turns[opening(turns) :] for block in turn["content"] if is_result(block)]
-    kept = [block for turn in messages for block in turn["content"] if is_result(block)]
-    assert len(kept) == len([outcome for outcome in results if outcome]) or has_results_in_system(turns)
+    kept_results = [block for turn in messages for block in turn["content"] if is_result(block)]
+    assert len(kept_results) == len([outcome for outcome in results if outcome]) or has_results_in_system(turns)
 
 
 def opening(turns: list[dict[str, Any]]) -> int:

@@ -28,8 +28,8 @@ def read_pieces(entry: CorpusEntry, pieces: list[str], tools: tuple[ToolDefiniti
 
 def is_right(entry: CorpusEntry, answer: WholeAnswer) -> bool:
     calls = [(call.name, json.loads(call.arguments)) for call in answer.calls]
-    expected = [(call.name, dict(call.arguments)) for call in entry.calls]
-    return calls == expected and (answer.text.strip(), answer.thinking.strip()) == (entry.text, entry.thinking)
+    expected_calls = [(call.name, dict(call.arguments)) for call in entry.calls]
+    return calls == expected_calls and (answer.text.strip(), answer.thinking.strip()) == (entry.text, entry.thinking)
 
 
 def cut_into_pieces(text: str, seed: int) -> list[str]:

@@ -92,5 +92,5 @@ def test_later_calls_of_a_stream_are_left_out(cut: int) -> None:
     ]
     stream = b"".join(event(part) for part in parts)
     edit = ONE_CALL.editor()
-    left = deltas(edit(stream[:cut]) + edit(stream[cut:]))
-    assert left == [{"reasoning_content": "a", "reasoning": "a"}, *parts[1:3], {}]
+    remaining_deltas = deltas(edit(stream[:cut]) + edit(stream[cut:]))
+    assert remaining_deltas == [{"reasoning_content": "a", "reasoning": "a"}, *parts[1:3], {}]

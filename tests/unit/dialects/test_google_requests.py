@@ -107,11 +107,11 @@ def test_a_call_without_an_id_is_answered_by_its_name() -> None:
         "role": "function",
         "parts": [{"functionResponse": {"name": name, "response": {"result": name}}} for name in ("b", "a", "a")],
     }
-    _, asked_for, answered = read(contents=[*HELLO, calls, results]).messages
+    _, asked_for, answer_message = read(contents=[*HELLO, calls, results]).messages
     ids = [call.id for call in asked_for.parts if isinstance(call, ToolCall)]
     assert len(set(ids)) == 3
-    assert answered.role is MessageRole.TOOL
-    replies = [part for part in answered.parts if isinstance(part, ToolResult)]
+    assert answer_message.role is MessageRole.TOOL
+    replies = [part for part in answer_message.parts if isinstance(part, ToolResult)]
     assert [(reply.call_id, reply.text) for reply in replies] == [(ids[1], "b"), (ids[0], "a"), (ids[2], "a")]
 
 
@@ -218,15 +218,15 @@ def test_a_schema_in_googles_form() -> None:
     )
 )
 def test_types_are_the_same_words_in_small_letters_at_every_depth(schema: dict[str, object]) -> None:
-    lowered = json.loads(json.dumps(schema))
+    lower_schema = json.loads(json.dumps(schema))
 
     def lower(part: dict[str, Any]) -> None:
         part["type"] = part["type"].lower()
         for inner in [*part.get("properties", {}).values(), *([part["items"]] if "items" in part else [])]:
             lower(inner)
 
-    lower(lowered)
-    assert schema_of(schema) == lowered
+    lower(lower_schema)
+    assert schema_of(schema) == lower_schema
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,8 @@ def test_thoughts_are_told_only_to_who_asked_for_them() -> None:
 
 
 def test_arguments_that_are_no_object_are_not_lost() -> None:
-    lost: list[Event] = [ToolCallDelta(index=0, name="f", arguments='{"a": '), AnswerFinished()]
-    (call,) = parts_of(documents(written(lost, EventFraming())))
+    lost_events: list[Event] = [ToolCallDelta(index=0, name="f", arguments='{"a": '), AnswerFinished()]
+    (call,) = parts_of(documents(written(lost_events, EventFraming())))
     assert call["functionCall"]["args"] == {"arguments": '{"a": '}
     assert call["functionCall"]["id"]
 
@@ -121,8 +121,10 @@ def test_arguments_that_are_no_object_are_not_lost() -> None:
 @pytest.mark.parametrize("framing", [EventFraming, ArrayFraming])
 def test_a_stream_that_breaks_ends_with_the_error(framing: type[StreamFraming]) -> None:
     overflow = Overflow(context=100, prompt=200)
-    failed = AnswerFailed(error=ErrorBody(code="context_length_exceeded", sentence="x"), status=400, overflow=overflow)
-    stream = written([TextDelta("Hel"), failed], framing())
+    failed_answer = AnswerFailed(
+        error=ErrorBody(code="context_length_exceeded", sentence="x"), status=400, overflow=overflow
+    )
+    stream = written([TextDelta("Hel"), failed_answer], framing())
     pieces = json.loads(stream) if framing is ArrayFraming else documents(stream)
     assert pieces[-1] == {
         "error": {

@@ -243,8 +243,8 @@ def test_a_conversation_goes_on_with_its_system_prompt_until_there_is_another() 
     )
     same = to_canonical_request(make_request(input="Go on"), extend_history(make_request(input="Go on"), before))
     assert [message.text for message in same.messages] == ["Old.", "Hi", "Hello", "Go on"]
-    changed = extend_history(make_request(input="x", system_prompt="New."), before)
-    assert changed.system == "New."
+    changed_history = extend_history(make_request(input="x", system_prompt="New."), before)
+    assert changed_history.system == "New."
 
 
 @pytest.mark.parametrize(
@@ -258,6 +258,6 @@ def test_a_conversation_goes_on_with_its_system_prompt_until_there_is_another() 
 )
 def test_what_cannot_be_done_is_said(fields: dict[str, object], code: str) -> None:
     request = make_request(**fields)
-    with pytest.raises(BadRequest) as refused:
+    with pytest.raises(BadRequest) as error:
         to_canonical_request(request, extend_history(request, EMPTY_HISTORY))
-    assert refused.value.code == code
+    assert error.value.code == code

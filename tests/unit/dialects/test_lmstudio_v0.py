@@ -69,8 +69,8 @@ def edited(chunks: Sequence[bytes]) -> bytes:
 
 
 def last_before_done(stream: bytes) -> dict[str, Any]:
-    *_, last, done, rest = stream.split(b"\n\n")
-    assert (done, rest) == (b"data: [DONE]", b"")
+    *_, last, done_line, rest = stream.split(b"\n\n")
+    assert (done_line, rest) == (b"data: [DONE]", b"")
     body: dict[str, Any] = json.loads(last.removeprefix(b"data: "))
     return body
 

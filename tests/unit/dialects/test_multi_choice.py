@@ -63,8 +63,8 @@ def test_a_stream_of_chats_tells_the_counts_of_all_once_and_last(at: int) -> Non
     chunks = events(edit(CHATS[:at]) + edit(CHATS[at:]))
     assert [chunk["choices"] for chunk in chunks].count([]) == 1
     assert chunks[-1]["usage"] == usage(7, 6, 3)
-    untouched = CHAT.editor()
-    pieces = [chunk for chunk in events(untouched(CHATS)) if chunk["choices"]]
+    untouched_editor = CHAT.editor()
+    pieces = [chunk for chunk in events(untouched_editor(CHATS)) if chunk["choices"]]
     assert chunks[:-1] == pieces
 
 
@@ -88,8 +88,8 @@ def test_a_whole_answer_is_put_together() -> None:
             "message": {"role": "assistant", "content": None, "reasoning_content": "hm", "tool_calls": calls},
         },
     ]
-    mended = json.loads(CHAT.whole(json.dumps(whole, separators=(",", ":")).encode()))
-    assert mended["choices"][0]["message"]["refusal"] is None
+    mended_answer = json.loads(CHAT.whole(json.dumps(whole, separators=(",", ":")).encode()))
+    assert mended_answer["choices"][0]["message"]["refusal"] is None
 
 
 def piece(index: int, text: str, *, finish: str | None = None) -> dict[str, object]:
@@ -120,11 +120,11 @@ def test_each_prompt_counts_once() -> None:
 
 
 def test_an_error_in_the_stream_is_the_answer() -> None:
-    broken = (
+    broken_stream = (
         CHATS[: CHATS.index(b"lut")].rpartition(b"data:")[0] + b'data: {"error":{"code":400,"message":"too much"}}\n\n'
     )
     with pytest.raises(RoundhouseError, match="too much"):
-        gather_stream(broken, each=2)
+        gather_stream(broken_stream, each=2)
 
 
 def test_the_engine_is_asked_for_a_stream_with_counts() -> None:

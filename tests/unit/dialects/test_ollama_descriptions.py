@@ -120,9 +120,9 @@ def test_a_model_nothing_is_known_of_still_has_every_text() -> None:
 
 
 def test_what_is_loaded() -> None:
-    kept = ps_entry(MODEL, STATUS)
-    assert (kept.size, kept.size_vram, kept.context_length) == (5_000, 5_000, 8192)
-    assert datetime.fromisoformat(kept.expires_at).year == 2318
+    kept_entry = ps_entry(MODEL, STATUS)
+    assert (kept_entry.size, kept_entry.size_vram, kept_entry.context_length) == (5_000, 5_000, 8192)
+    assert datetime.fromisoformat(kept_entry.expires_at).year == 2318
     soon = msgspec.structs.replace(STATUS, unload_at=1.7e9, memory_bytes=9_000, backend="cpu")
     assert ps_entry(MODEL, soon).expires_at == format_time(1.7e9)
     assert (ps_entry(MODEL, soon).size, ps_entry(MODEL, soon).size_vram) == (9_000, 0)

@@ -69,10 +69,10 @@ def test_jinja_stays_as_it_is() -> None:
     ],
 )
 def test_what_cannot_be_turned_is_refused_by_name(template: str, named: str) -> None:
-    with pytest.raises(BadRequest) as refused:
+    with pytest.raises(BadRequest) as error:
         to_jinja(template)
-    assert named in str(refused.value)
-    assert refused.value.code == "unsupported_template"
+    assert named in str(error.value)
+    assert error.value.code == "unsupported_template"
 
 
 @given(st.text(alphabet='{}%#-. "\\\n$SystemPrompt.ifendrange():=', max_size=60))

@@ -128,8 +128,8 @@ def test_tool_calls_come_whole_with_objects_and_ids() -> None:
         ToolCallDelta(index=0, arguments='{"x":\n1}}'),
         AnswerFinished(reason=FinishReason.TOOL_CALLS),
     ]
-    called, last = streamed(events)
-    assert called["message"] == {
+    called_line, last = streamed(events)
+    assert called_line["message"] == {
         "role": "assistant",
         "content": "",
         "tool_calls": [
@@ -137,15 +137,15 @@ def test_tool_calls_come_whole_with_objects_and_ids() -> None:
             {"id": "call_1", "function": {"index": 1, "name": "go", "arguments": {}}},
         ],
     }
-    assert (called["done"], last["done"], last["done_reason"]) == (False, True, "stop")
+    assert (called_line["done"], last["done"], last["done_reason"]) == (False, True, "stop")
 
 
 @pytest.mark.parametrize("arguments", ['{"a": ', "[1]", "3", "null", "[" * 5000])
 def test_arguments_that_are_no_object_are_shown_as_text(arguments: str) -> None:
     events: list[Event] = [ToolCallDelta(index=0, name="f", arguments=arguments), END]
-    text, called, _ = streamed(events)
+    text, called_line, _ = streamed(events)
     assert text["message"]["content"] == arguments
-    assert called["message"]["tool_calls"][0]["function"]["arguments"] == {}
+    assert called_line["message"]["tool_calls"][0]["function"]["arguments"] == {}
     whole_answer = at_once(events)
     assert isinstance(whole_answer, dict)
     assert whole_answer["message"]["content"] == arguments
@@ -162,9 +162,9 @@ def test_probabilities_stand_beside_their_text() -> None:
 
 
 def test_a_failure_is_the_last_line_or_the_whole_answer() -> None:
-    failed = AnswerFailed(error=ErrorBody(code="crashed", sentence="It crashed.", hint="Try again."), status=502)
-    assert streamed([TextDelta("a"), failed, TextDelta("b")])[1:] == [{"error": "It crashed. Try again."}]
-    assert at_once([TextDelta("a"), failed]) == failed
+    failed_answer = AnswerFailed(error=ErrorBody(code="crashed", sentence="It crashed.", hint="Try again."), status=502)
+    assert streamed([TextDelta("a"), failed_answer, TextDelta("b")])[1:] == [{"error": "It crashed. Try again."}]
+    assert at_once([TextDelta("a"), failed_answer]) == failed_answer
 
 
 def test_a_stream_that_just_stops_is_said_to_have_failed() -> None:

@@ -170,9 +170,9 @@ def test_a_server_error_of_another_kind_is_not_blamed_on_the_tokens() -> None:
     ],
 )
 def test_what_is_too_long_is_told_with_its_counts(error: dict[str, object], tokens: int, context: int) -> None:
-    refused = parse_refusal(json.dumps({"error": error}).encode(), 500)
-    assert (refused.status, refused.code) == (400, "context_length_exceeded")
-    assert refused.overflow == Overflow(prompt=tokens, context=context)
+    refusal = parse_refusal(json.dumps({"error": error}).encode(), 500)
+    assert (refusal.status, refusal.code) == (400, "context_length_exceeded")
+    assert refusal.overflow == Overflow(prompt=tokens, context=context)
 
 
 @given(st.binary(max_size=200), st.sampled_from([400, 404, 500, 501, 503]))
@@ -207,9 +207,9 @@ def test_a_suffix_is_asked_of_infill() -> None:
 
 @pytest.mark.parametrize("fields", [{"echo": True}, {"n": 2}, {"best_of": 2}, {"logprobs": 1}, {"prompt": ["a", "b"]}])
 def test_what_infill_cannot_do_is_refused(fields: dict[str, object]) -> None:
-    with pytest.raises(BadRequest) as refused:
+    with pytest.raises(BadRequest) as error:
         infill_body(**fields)
-    assert refused.value.code == "unsupported_parameter"
+    assert error.value.code == "unsupported_parameter"
 
 
 def piece(content: str, **fields: object) -> bytes:
@@ -224,8 +224,8 @@ def test_any_pieces_make_a_valid_stream(texts: list[str], size: int, counts: boo
     raw = b"".join(map(piece, texts)) + LAST
     edit = infill.SuffixCompletionForm(model="m", includes_usage=counts).editor()
     out = b"".join(edit(raw[at : at + size]) for at in range(0, len(raw), size))
-    *events, done = out.decode().removesuffix("\n\n").split("\n\n")
-    assert done == "data: [DONE]"
+    *events, done_line = out.decode().removesuffix("\n\n").split("\n\n")
+    assert done_line == "data: [DONE]"
     chunks = [json.loads(event.removeprefix("data: ")) for event in events]
     choices = [chunk["choices"][0] for chunk in chunks if chunk["choices"]]
     assert "".join(choice["text"] for choice in choices) == "".join(texts)

@@ -27,8 +27,8 @@ def model(preset: Preset | None) -> ModelInfo:
 
 
 def engine_body(route: Route, *, preset: Preset = PRESET, **fields: object) -> dict[str, Any]:
-    decoded: dict[str, Any] = json.loads(apply_preset(json.dumps(fields).encode(), model(preset), route))
-    return decoded
+    decoded_body: dict[str, Any] = json.loads(apply_preset(json.dumps(fields).encode(), model(preset), route))
+    return decoded_body
 
 
 def test_a_request_for_any_other_model_keeps_its_very_bytes() -> None:
@@ -75,8 +75,8 @@ def test_anthropics_route_has_its_own_names() -> None:
     assert body["messages"] == [*SHOTS, ASKED]
     assert (body["stop_sequences"], body["max_tokens"], body["temperature"]) == (["END"], 50, 0.1)
     assert engine_body(Route.MESSAGES, system="Mine.", messages=[ASKED])["system"] == "Mine."
-    counted = engine_body(Route.COUNT_TOKENS, messages=[ASKED])
-    assert counted.keys() == {"system", "messages"}
+    counted_body = engine_body(Route.COUNT_TOKENS, messages=[ASKED])
+    assert counted_body.keys() == {"system", "messages"}
 
 
 def test_responses_gets_instructions() -> None:

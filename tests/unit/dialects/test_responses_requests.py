@@ -88,7 +88,7 @@ def test_a_plain_question() -> None:
 
 def test_everything_that_can_be_asked_for() -> None:
     schema = {"type": "object"}
-    done = work(
+    full_work = work(
         instructions="Be brief.",
         max_output_tokens=7,
         temperature=0,
@@ -101,20 +101,20 @@ def test_everything_that_can_be_asked_for() -> None:
         tools=[LOOK],
         parallel_tool_calls=False,
     )
-    assert [turn.role for turn in done.messages] == [MessageRole.SYSTEM, MessageRole.USER]
-    assert done.sampling == SamplingParams(temperature=0, top_p=0.5, presence_penalty=1, frequency_penalty=-1)
-    assert done.limits == GenerationLimits(max_tokens=7, logprobs=3)
-    assert done.thinking is ThinkingLevel.MAX
-    shape = done.response_format
+    assert [turn.role for turn in full_work.messages] == [MessageRole.SYSTEM, MessageRole.USER]
+    assert full_work.sampling == SamplingParams(temperature=0, top_p=0.5, presence_penalty=1, frequency_penalty=-1)
+    assert full_work.limits == GenerationLimits(max_tokens=7, logprobs=3)
+    assert full_work.thinking is ThinkingLevel.MAX
+    shape = full_work.response_format
     assert (shape.shape, shape.name, bytes(shape.schema or b"")) == (
         ResponseShape.SCHEMA,
         "shape",
         b'{"type":"object"}',
     )
-    assert done.tools == (
+    assert full_work.tools == (
         ToolDefinition(name="look", description="Look.", parameters=msgspec.Raw(b'{"type":"object"}'), strict=False),
     )
-    assert done.tool_choice == ToolChoice(one_at_a_time=True)
+    assert full_work.tool_choice == ToolChoice(one_at_a_time=True)
     assert work(text={"format": {"type": "json_object"}}).response_format.shape is ResponseShape.JSON
     assert work(reasoning={"effort": "none"}).thinking is ThinkingLevel.OFF
     assert work(reasoning={"effort": None, "summary": "auto"}).thinking is ThinkingLevel.DEFAULT
@@ -208,8 +208,10 @@ def test_several_items_of_the_assistant_are_one_turn() -> None:
 
 
 def test_reasoning_another_program_sealed_is_not_read() -> None:
-    sealed = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "gAAAAB"}
-    assert turns({"role": "user", "content": "Hi"}, sealed) == [ConversationMessage(MessageRole.USER, (Text("Hi"),))]
+    sealed_item = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "gAAAAB"}
+    assert turns({"role": "user", "content": "Hi"}, sealed_item) == [
+        ConversationMessage(MessageRole.USER, (Text("Hi"),))
+    ]
 
 
 def test_arguments_that_are_no_object_become_one() -> None:
@@ -230,33 +232,37 @@ def test_pictures_files_and_refusals_are_read() -> None:
 
 
 def test_items_get_ids_and_whole_forms_to_be_kept_under() -> None:
-    kept = kept_as(
+    kept_items = kept_as(
         [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}, {"type": "odd", "id": "o1"}]
     )
-    assert [item.id for item in kept] == ["msg_1", "msg_2", "o1"]
-    assert msgspec.json.decode(kept[0].value) == {
+    assert [item.id for item in kept_items] == ["msg_1", "msg_2", "o1"]
+    assert msgspec.json.decode(kept_items[0].value) == {
         "role": "user",
         "content": [{"type": "input_text", "text": "Hi"}],
         "status": "completed",
         "type": "message",
         "id": "msg_1",
     }
-    assert msgspec.json.decode(kept[1].value)["content"] == [{"type": "output_text", "text": "Yo", "annotations": []}]
+    assert msgspec.json.decode(kept_items[1].value)["content"] == [
+        {"type": "output_text", "text": "Yo", "annotations": []}
+    ]
     assert kept_as("Hi") == kept_as([{"role": "user", "content": "Hi"}])
-    again = [item_from_store(item.id, bytes(item.value).decode()) for item in kept]
-    assert again == kept
+    again = [item_from_store(item.id, bytes(item.value).decode()) for item in kept_items]
+    assert again == kept_items
     assert [msgspec.json.decode(to_keep(item, str).value) for item in again] == [
-        msgspec.json.decode(item.value) for item in kept
+        msgspec.json.decode(item.value) for item in kept_items
     ]
 
 
 def test_references_stand_for_what_is_kept() -> None:
-    given = items([{"type": "item_reference", "id": "msg_9"}, {"id": "rs_9"}, {"role": "user", "content": "And?"}])
-    assert reference_ids(given) == ["msg_9", "rs_9"]
+    given_items = items(
+        [{"type": "item_reference", "id": "msg_9"}, {"id": "rs_9"}, {"role": "user", "content": "And?"}]
+    )
+    assert reference_ids(given_items) == ["msg_9", "rs_9"]
     kept_items = {"msg_9": '{"type":"message","role":"assistant","content":"Yo"}', "rs_9": '{"type":"reasoning"}'}
-    assert [turn.text for turn in to_turns(resolve_references(given, kept_items))] == ["Yo", "And?"]
+    assert [turn.text for turn in to_turns(resolve_references(given_items, kept_items))] == ["Yo", "And?"]
     with pytest.raises(BadRequest) as unknown:
-        resolve_references(given, {})
+        resolve_references(given_items, {})
     assert unknown.value.code == "item_not_found"
 
 
@@ -389,10 +395,10 @@ def test_how_long_a_model_is_kept_can_be_said_as_elsewhere() -> None:
 
 
 def test_input_is_listed_page_by_page() -> None:
-    kept = kept_as([{"role": "user", "content": str(at)} for at in range(3)])
+    kept_items = kept_as([{"role": "user", "content": str(at)} for at in range(3)])
 
     def list_page(**query: str) -> tuple[list[Any], bool]:
-        page = item_page(kept, decode_query(query, ResponsePageQuery))
+        page = item_page(kept_items, decode_query(query, ResponsePageQuery))
         return [msgspec.json.decode(item)["id"] for item in page.data], page.has_more
 
     assert list_page() == (["msg_3", "msg_2", "msg_1"], False)

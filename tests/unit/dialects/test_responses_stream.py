@@ -324,18 +324,22 @@ def test_codes_of_the_callers_mistakes_are_kept() -> None:
 
 def test_an_answer_stopped_by_hand_is_cancelled() -> None:
     assert RequestStopped.default_code == STOPPED
-    stopped = AnswerFailed(error=RequestStopped().body, status=499)
-    response = events_from([TextDelta("Ha"), stopped])[-1]["response"]
+    stopped_answer = AnswerFailed(error=RequestStopped().body, status=499)
+    response = events_from([TextDelta("Ha"), stopped_answer])[-1]["response"]
     assert (response["status"], response["error"]["code"]) == ("cancelled", STOPPED)
 
 
 def test_a_response_nobody_encodes_any_more_is_cancelled() -> None:
-    made = encoder()
-    made.take_event(TextDelta("Ha"))
-    assert made.response.status == "in_progress"
-    assert len(made.response.output) == 1
-    made.cancel_response()
-    assert (made.response.status, len(made.response.output), made.take_event(END)) == ("cancelled", 1, b"")
+    response_encoder = encoder()
+    response_encoder.take_event(TextDelta("Ha"))
+    assert response_encoder.response.status == "in_progress"
+    assert len(response_encoder.response.output) == 1
+    response_encoder.cancel_response()
+    assert (
+        response_encoder.response.status,
+        len(response_encoder.response.output),
+        response_encoder.take_event(END),
+    ) == ("cancelled", 1, b"")
 
 
 def test_odds_of_tokens_come_with_their_text() -> None:
@@ -355,9 +359,9 @@ def test_odds_of_tokens_come_with_their_text() -> None:
 
 
 def test_what_was_left_out_is_told() -> None:
-    made = encoder(truncation="auto")
-    made.note_dropped(3)
-    assert events_from([END], made)[-1]["response"]["roundhouse"] == {"dropped_messages": 3}
+    response_encoder = encoder(truncation="auto")
+    response_encoder.note_dropped(3)
+    assert events_from([END], response_encoder)[-1]["response"]["roundhouse"] == {"dropped_messages": 3}
 
 
 DELTAS = st.one_of(
@@ -384,38 +388,38 @@ MANNERS = st.builds(
 def test_whatever_comes_is_a_stream_in_order_that_comes_to_its_response(
     events: list[Event], manner: ResponseStyle
 ) -> None:
-    made = encoder(manner)
-    stream = events_from([*events, *events], made)
+    response_encoder = encoder(manner)
+    stream = events_from([*events, *events], response_encoder)
     assert [event["type"] for event in stream[:2]] == ["response.created", "response.in_progress"]
     final = stream[-1]["response"]
     assert stream[-1]["type"] == f"response.{final['status']}"
-    assert final == json.loads(msgspec.json.encode(made.response))
+    assert final == json.loads(msgspec.json.encode(response_encoder.response))
     TheirResponse.model_validate(final)
-    folded = client_fold(stream)
+    folded_response = client_fold(stream)
     if final["status"] == "failed":
-        assert len([item for item in folded if item is not None]) <= len(final["output"])
+        assert len([item for item in folded_response if item is not None]) <= len(final["output"])
     else:
-        assert folded == final["output"]
+        assert folded_response == final["output"]
 
 
 def client_fold(stream: Sequence[dict[str, Any]]) -> list[Any]:
     """Put the items together as a client does, and see that each opens, grows and ends in order."""
     items: dict[int, dict[str, Any]] = {}
-    grown: dict[int, str] = {}
-    done: dict[int, Any] = {}
+    grown_indexes: dict[int, str] = {}
+    done_items: dict[int, Any] = {}
     for event in stream[2:-1]:
         at, kind = event["output_index"], event["type"].removeprefix("response.")
-        assert at not in done
+        assert at not in done_items
         if kind == "output_item.added":
             assert event["item"]["status"] == "in_progress"
-            items[at], grown[at] = event["item"], ""
+            items[at], grown_indexes[at] = event["item"], ""
         elif kind == "output_item.done":
             assert event["item"]["id"] == items[at]["id"]
-            done[at] = event["item"]
+            done_items[at] = event["item"]
         else:
             assert event["item_id"] == items[at]["id"]
-            grown[at] += event.get("delta", "")
+            grown_indexes[at] += event.get("delta", "")
             for field in ("text", "arguments", "input"):
-                assert event.get(field, grown[at]) == grown[at]
+                assert event.get(field, grown_indexes[at]) == grown_indexes[at]
     assert sorted(items) == list(range(len(items)))
-    return [done.get(at) for at in sorted(items)]
+    return [done_items.get(at) for at in sorted(items)]

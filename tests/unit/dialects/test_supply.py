@@ -92,33 +92,35 @@ def plan_of(engine: str, request: Request) -> tuple[UpstreamPlan, Descriptor]:
 def test_a_need_is_met_as_the_table_says(engine: str, need: RequestNeed) -> None:
     request, descriptor = REQUESTS[need], ADAPTERS[engine].descriptor
     assert need in needs_of(request)
-    refused = [entry for entry in needs_of(request) if fulfilment_of(entry, descriptor.features) is Fulfilment.REFUSED]
-    if refused:
+    refused_needs = [
+        entry for entry in needs_of(request) if fulfilment_of(entry, descriptor.features) is Fulfilment.REFUSED
+    ]
+    if refused_needs:
         with pytest.raises(BadRequest, match=descriptor.name) as refusal:
             plan_request(request, descriptor, FAMILY, model="m")
         assert refusal.value.code == "engine_cannot"
         return
     plan, _ = plan_of(engine, request)
-    body, reading = plan.body.decode(), plan.reading
+    body, reading_options = plan.body.decode(), plan.reading
     is_loose = need is RequestNeed.TOOL_CHOICE and descriptor.loosens_calls
     match fulfilment_of(need, descriptor.features - ({Feature.TOOLS} if is_loose else set())):
         case Fulfilment.ENGINE | Fulfilment.PASSED_ON:
             assert SAID[need] in body
         case Fulfilment.READ:
-            assert reading is not None
-            assert need is not RequestNeed.TOOLS or reading.tools == TOOLS
-            assert need is not RequestNeed.ONE_CALL or reading.one_at_a_time
-            assert need is not RequestNeed.REASONING or reading.reads_thoughts
+            assert reading_options is not None
+            assert need is not RequestNeed.TOOLS or reading_options.tools == TOOLS
+            assert need is not RequestNeed.ONE_CALL or reading_options.one_at_a_time
+            assert need is not RequestNeed.REASONING or reading_options.reads_thoughts
         case Fulfilment.CONSTRAINED:
             schema = json.loads(body)["response_format"]["json_schema"]["schema"]
             assert [entry["properties"]["name"]["const"] for entry in schema["anyOf"]] == [tool.name for tool in TOOLS]
         case Fulfilment.CHECKED:
-            assert reading is not None
-            assert reading.must_call
+            assert reading_options is not None
+            assert reading_options.must_call
             assert plan.again not in {None, plan.body}
         case Fulfilment.CUT:
-            assert reading is not None
-            assert reading.stops == ("STOP",)
+            assert reading_options is not None
+            assert reading_options.stops == ("STOP",)
             assert SAID[need] not in body
         case other:
             pytest.fail(f"{need} is {other}, which this test does not know")
@@ -147,10 +149,10 @@ def test_every_need_is_in_the_table_and_tried() -> None:
 
 def test_llama_cpp_does_all_of_it_itself() -> None:
     features = ADAPTERS["llama.cpp"].descriptor.features
-    lacking = {
+    lacking_needs = {
         need for need in RequestNeed if fulfilment_of(need, features) not in {Fulfilment.ENGINE, Fulfilment.PASSED_ON}
     }
-    assert lacking <= {RequestNeed.IMAGES}
+    assert lacking_needs <= {RequestNeed.IMAGES}
 
 
 def test_a_call_or_an_answer_in_a_form_are_one_schema_with_its_references_whole() -> None:

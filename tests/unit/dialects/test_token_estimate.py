@@ -111,7 +111,7 @@ def test_what_was_reasoned_before_the_last_question_is_not_read_again() -> None:
 def test_tools_are_read_too() -> None:
     schema = msgspec.Raw(b'{"type": "object"}')
     plain = ConversationRequest(messages=(make_message(Text("q")),))
-    offered = msgspec.structs.replace(
+    offered_request = msgspec.structs.replace(
         plain, tools=(ToolDefinition(name="look", description="d" * 400, parameters=schema),)
     )
-    assert estimate_tokens(offered) - estimate_tokens(plain) > 120
+    assert estimate_tokens(offered_request) - estimate_tokens(plain) > 120

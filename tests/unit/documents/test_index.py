@@ -282,7 +282,7 @@ def check_whole(folder: Path) -> None:
         for path, place, heading, text, generation in passages:
             if generation:
                 vector = quantise(embed(f"{heading}\n{text}"))
-                stored = (folder / "vectors-1").read_bytes()[place * MODEL.dimensions :][: MODEL.dimensions]
-                assert stored == vector, f"the vector of {path} is another passage's"
+                stored_vector = (folder / "vectors-1").read_bytes()[place * MODEL.dimensions :][: MODEL.dimensions]
+                assert stored_vector == vector, f"the vector of {path} is another passage's"
         if passages:
             assert reader.search("c", "Round", count=3)

@@ -79,11 +79,11 @@ def wheel(version: str, *, files: int = 1, package: str = PACKAGE) -> bytes:
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     record = "".join(f"{name},sha256={_urlsafe(data)},{len(data)}\n" for name, data in content.items())
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+    wheel_bytes = io.BytesIO()
+    with zipfile.ZipFile(wheel_bytes, "w") as archive:
         for name, data in {**content, f"{info}/RECORD": (record + f"{info}/RECORD,,\n").encode()}.items():
             archive.writestr(zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0)), data)
-    return made.getvalue()
+    return wheel_bytes.getvalue()
 
 
 def _urlsafe(data: bytes) -> str:

@@ -50,10 +50,14 @@ class ReleaseServer:
         if self.status != 200:
             return web.json_response({"message": "no"}, status=self.status)
         tag = request.match_info.get("tag")
-        matching = [release for release in self.releases if tag in {None, release["tag_name"]}]
+        matching_releases = [release for release in self.releases if tag in {None, release["tag_name"]}]
         if tag is None:
-            return web.json_response(matching)
-        return web.json_response(matching[0]) if matching else web.json_response({"message": "Not Found"}, status=404)
+            return web.json_response(matching_releases)
+        return (
+            web.json_response(matching_releases[0])
+            if matching_releases
+            else web.json_response({"message": "Not Found"}, status=404)
+        )
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["name"]

@@ -74,12 +74,12 @@ def test_a_companion_is_unpacked_into_the_same_folder_and_replaces_nothing(tmp_p
 
 def test_a_zip_keeps_the_right_to_execute(tmp_path: Path) -> None:
     archive = tmp_path / "a.zip"
-    with zipfile.ZipFile(archive, "w") as made:
+    with zipfile.ZipFile(archive, "w") as zip_file:
         info = zipfile.ZipInfo("llama-server")
         info.external_attr = (stat.S_IFREG | 0o755) << 16
-        made.writestr(info, b"program")
-        made.writestr("readme.txt", b"text")
-        made.writestr("llama-server.exe", b"program")
+        zip_file.writestr(info, b"program")
+        zip_file.writestr("readme.txt", b"text")
+        zip_file.writestr("llama-server.exe", b"program")
     unpack_archive(archive, tmp_path / "into")
     assert (tmp_path / "into" / "llama-server").stat().st_mode & stat.S_IXUSR
     assert (tmp_path / "into" / "llama-server.exe").stat().st_mode & stat.S_IXUSR
@@ -120,9 +120,9 @@ def test_what_reaches_out_of_the_folder_is_refused(
     home = tmp_path / "home"
     home.mkdir()
     archive = tar(tmp_path / "a.tar.gz", *attack)
-    with pytest.raises(EnvironmentFault) as caught:
+    with pytest.raises(EnvironmentFault) as error:
         unpack_archive(archive, home / "into")
-    assert caught.value.code == "bad_archive"
+    assert error.value.code == "bad_archive"
     assert names(tmp_path) == ["a.tar.gz", "home"]
     assert names(home) == ["into"]
     assert names(home / "into") == []
@@ -130,11 +130,11 @@ def test_what_reaches_out_of_the_folder_is_refused(
 
 def test_a_zip_that_reaches_out_is_refused(tmp_path: Path) -> None:
     archive = tmp_path / "a.zip"
-    with zipfile.ZipFile(archive, "w") as made:
+    with zipfile.ZipFile(archive, "w") as zip_file:
         info = zipfile.ZipInfo("link")
         info.external_attr = (stat.S_IFLNK | 0o777) << 16
-        made.writestr(info, "../../etc/passwd")
-        made.writestr("x", b"")
+        zip_file.writestr(info, "../../etc/passwd")
+        zip_file.writestr("x", b"")
     with pytest.raises(EnvironmentFault, match="points outside"):
         unpack_archive(archive, tmp_path / "into")
 
@@ -154,9 +154,9 @@ def test_a_bomb_is_caught_by_the_bytes_it_writes(tmp_path: Path) -> None:
 def test_what_is_no_archive_or_half_of_one_is_refused(tmp_path: Path, spoil: Callable[[bytes], bytes]) -> None:
     archive = tar(tmp_path / "a.tar.gz", file("a", os.urandom(10_000)))
     archive.write_bytes(spoil(archive.read_bytes()))
-    with pytest.raises(EnvironmentFault) as caught:
+    with pytest.raises(EnvironmentFault) as error:
         unpack_archive(archive, tmp_path / "into")
-    assert caught.value.code == "bad_archive"
+    assert error.value.code == "bad_archive"
 
 
 def test_folders_that_an_archive_does_not_name_are_made(tmp_path: Path) -> None:

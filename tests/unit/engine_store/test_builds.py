@@ -63,10 +63,10 @@ def cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def index(tmp_path: Path) -> Index:
     """Two versions of what is built with."""
-    made = Index(tmp_path)
-    made.add("1.0")
-    made.add("2.0")
-    return made
+    package_index = Index(tmp_path)
+    package_index.add("1.0")
+    package_index.add("2.0")
+    return package_index
 
 
 @pytest.fixture
@@ -93,13 +93,13 @@ def variant(tmp_path: Path, index: Index) -> EngineVariant:
 
 def source() -> bytes:
     files = {"pyproject.toml": PROJECT, "backend.py": BACKEND, "PKG-INFO": ""}
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+    source_bytes = io.BytesIO()
+    with tarfile.open(fileobj=source_bytes, mode="w:gz") as archive:
         for name, text in files.items():
             entry = tarfile.TarInfo(f"{MODULE}-{VERSION}/{name}")
             entry.size = len(text)
             archive.addfile(entry, io.BytesIO(text.encode()))
-    return made.getvalue()
+    return source_bytes.getvalue()
 
 
 def built(variant: EngineVariant, stage: Path, tools: str) -> tuple[str, dict[str, str]]:
@@ -133,9 +133,9 @@ def test_a_build_is_told_its_settings_and_done_again_where_they_change(
 
 
 def test_what_it_is_built_with_has_a_hash_of_its_own(variant: EngineVariant, index: Index, tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentFault) as caught:
+    with pytest.raises(EnvironmentFault) as error:
         built(variant, tmp_path / "one", locked(index, "1.0").replace(index.hashes["1.0"], index.hashes["2.0"]))
-    assert "Hash mismatch" in caught.value.body.detail
+    assert "Hash mismatch" in error.value.body.detail
 
 
 def test_nothing_is_built_that_does_not_say_so(variant: EngineVariant, index: Index, tmp_path: Path) -> None:
@@ -147,5 +147,5 @@ def test_nothing_is_built_that_does_not_say_so(variant: EngineVariant, index: In
 def test_what_amx_is_told_is_written_down_before_it_is_told() -> None:
     header = str(ENGINES / "llama_cpp" / "amx.h")
     compiler = ("g++", "-O3", "-mamx-tile", "-S", "-o", "-", "-x", "c++", "-include", header, "-")
-    made = subprocess.run(compiler, input=TILES, capture_output=True, text=True, check=True).stdout
-    assert made.index("$77,") < made.index("ldtilecfg")
+    compiled_code = subprocess.run(compiler, input=TILES, capture_output=True, text=True, check=True).stdout
+    assert compiled_code.index("$77,") < compiled_code.index("ldtilecfg")

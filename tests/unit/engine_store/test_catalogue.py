@@ -98,15 +98,15 @@ def test_only_engines_that_read_a_format_are_looked_for() -> None:
 
 
 def test_a_missing_engine_cannot_be_had() -> None:
-    with pytest.raises(EngineFailed, match="It is not here") as caught:
+    with pytest.raises(EngineFailed, match="It is not here") as error:
         catalogue_of(Played(GONE)).find_installation("llama.cpp")
-    assert (caught.value.code, caught.value.hint) == ("not_installed", "Install it.")
+    assert (error.value.code, error.value.hint) == ("not_installed", "Install it.")
 
 
 def test_an_unknown_engine_cannot_be_had() -> None:
-    with pytest.raises(EngineFailed, match="has no engine called 'vllm'") as caught:
+    with pytest.raises(EngineFailed, match="has no engine called 'vllm'") as error:
         EngineCatalogue({}, VersionStore(NOWHERE)).find_installation("vllm")
-    assert caught.value.code == "not_installed"
+    assert error.value.code == "not_installed"
 
 
 def test_a_version_in_use_is_asked_by_its_place_and_anew_when_another_is_used(tmp_path: Path) -> None:
@@ -151,9 +151,9 @@ def test_a_program_on_path_is_found_where_the_engine_has_one(tmp_path: Path, mon
 def test_a_version_whose_files_are_gone_is_missing(tmp_path: Path) -> None:
     shelf = VersionStore(tmp_path)
     shelf.change_state("llama.cpp", lambda _state: VersionState(current=OWN, own=str(tmp_path / "gone")))
-    with pytest.raises(EngineFailed, match="no longer there") as caught:
+    with pytest.raises(EngineFailed, match="no longer there") as error:
         EngineCatalogue({"llama.cpp": Played()}, shelf).find_installation("llama.cpp")
-    assert caught.value.code == "not_installed"
+    assert error.value.code == "not_installed"
 
 
 def test_a_version_that_failed_says_so(tmp_path: Path) -> None:
@@ -212,5 +212,9 @@ def test_a_version_runs_from_the_first_without_holes_on(
 
 def test_an_engine_that_is_not_here_is_expected_to_be_one_of_its_kind() -> None:
     assert catalogue_of(Played(HERE)).expect_installation("llama.cpp") == HERE
-    expected = catalogue_of(Played(GONE)).expect_installation("llama.cpp")
-    assert (expected.engine, expected.version, expected.backend) == ("llama.cpp", "", "")
+    expected_installation = catalogue_of(Played(GONE)).expect_installation("llama.cpp")
+    assert (expected_installation.engine, expected_installation.version, expected_installation.backend) == (
+        "llama.cpp",
+        "",
+        "",
+    )

@@ -69,8 +69,8 @@ def test_a_model_that_is_at_fault_changes_no_engine(kind: FailureKind) -> None:
 
 def test_nobody_is_blamed_where_there_is_nothing_better() -> None:
     assert not is_to_blame(VersionState(current="2-cpu"), FailureKind.CRASHED, was_ready=False)
-    spoiled = VersionState(current="2-cpu", previous="1-cpu", bad={"1-cpu": "it failed too"})
-    assert not is_to_blame(spoiled, FailureKind.CRASHED, was_ready=False)
+    spoiled_state = VersionState(current="2-cpu", previous="1-cpu", bad={"1-cpu": "it failed too"})
+    assert not is_to_blame(spoiled_state, FailureKind.CRASHED, was_ready=False)
     assert not is_to_blame(FRESH, "no_such_kind", was_ready=False)
 
 
@@ -92,8 +92,8 @@ def test_elsewhere_is_what_worked_before_then_what_was_proved_last_and_never_wha
     proofs = {name: msgspec.structs.replace(GOOD, at=at) for name, at in (("a", 1.0), ("b", 3.0), ("c", 2.0))}
     state = VersionState(current="now", previous="a", proofs=proofs, bad={"d": "it crashed"})
     names = ["a", "b", "c", "d", "unproved", BUNDLED, "now"]
-    tried: list[str] = []
-    while to := alternative_version(state, names, tried):
-        tried.append(to)
-    assert tried == ["a", "b", "c", BUNDLED]
+    tried_versions: list[str] = []
+    while to := alternative_version(state, names, tried_versions):
+        tried_versions.append(to)
+    assert tried_versions == ["a", "b", "c", BUNDLED]
     assert alternative_version(VersionState(current="now"), ["now"], []) == ""

@@ -82,13 +82,13 @@ def test_progress_is_of_what_was_announced_or_expected_whichever_is_more() -> No
 
 @given(sizes=st.lists(st.integers(1, 900), min_size=1, max_size=6), expected=st.integers(0, 3000))
 def test_progress_grows_and_ends_with_all_that_was_announced(sizes: list[int], expected: int) -> None:
-    announced = [f"Downloading p{at} ({size}.0MiB)" for at, size in enumerate(sizes)]
-    done = [f" Downloaded p{at}" for at in range(len(sizes))]
-    shares = [share for _, share in stages_of([*announced, *done], expected * MIB)]
+    announced_lines = [f"Downloading p{at} ({size}.0MiB)" for at, size in enumerate(sizes)]
+    done_lines = [f" Downloaded p{at}" for at in range(len(sizes))]
+    shares = [share for _, share in stages_of([*announced_lines, *done_lines], expected * MIB)]
     assert all(share is not None for share in shares)
-    ending = [share or 0.0 for share in shares[len(sizes) - 1 :]]
-    assert ending == sorted(ending)
-    assert ending[-1] == pytest.approx(sum(sizes) / max(expected, sum(sizes)))
+    end_shares = [share or 0.0 for share in shares[len(sizes) - 1 :]]
+    assert end_shares == sorted(end_shares)
+    assert end_shares[-1] == pytest.approx(sum(sizes) / max(expected, sum(sizes)))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_an_asset_has_the_hash_that_the_server_states_as_one() -> None:
 
 
 def variant(name: str, backend: str = "cpu", **fields: object) -> EngineVariant:
-    made = EngineVariant(
+    new_variant = EngineVariant(
         name=name,
         kind=VariantKind.VENV,
         version="1",
@@ -171,7 +171,7 @@ def variant(name: str, backend: str = "cpu", **fields: object) -> EngineVariant:
         package="p",
         requires=("p",),
     )
-    return msgspec.structs.replace(made, **fields)
+    return msgspec.structs.replace(new_variant, **fields)
 
 
 def test_the_first_build_that_this_computer_runs_is_offered(tmp_path: Path) -> None:
@@ -205,8 +205,8 @@ def test_a_variant_says_nothing_that_was_not_written_down() -> None:
     plain = variant("a")
     assert (plain.architectures, plain.python) == (("x86_64", "arm64"), ">=3.11,<3.15")
     assert (plain.builds, plain.download_bytes, plain.disk_bytes) == (False, 0, 0)
-    measured = variant("a", download_mb=3, disk_mb=5)
-    assert (measured.download_bytes, measured.disk_bytes) == (3_000_000, 5_000_000)
+    measured_variant = variant("a", download_mb=3, disk_mb=5)
+    assert (measured_variant.download_bytes, measured_variant.disk_bytes) == (3_000_000, 5_000_000)
     host = InstallHost(platform="linux", architecture="x86_64")
     assert (host.glibc, host.has_uv, host.isa, host.toolkits, host.drivers) == ("", True, (), frozenset(), {})
 
@@ -230,10 +230,10 @@ def test_whatever_happens_to_versions_the_one_in_use_is_not_what_it_goes_back_to
         match act:
             case "switch":
                 state = switch_version(state, name)
-                changed = name != before.current
+                is_changed = name != before.current
                 assert (state.current, state.bad) == (name, before.bad)
                 assert (state.previous, state.loads) == (
-                    (before.current, 0) if changed else (before.previous, before.loads)
+                    (before.current, 0) if is_changed else (before.previous, before.loads)
                 )
             case "load":
                 state = record_load(state)
@@ -283,8 +283,8 @@ def test_versions_are_listed_by_age_and_then_by_name_and_lie_where_they_are_said
         *(None, None),
     )
     with_programs = msgspec.structs.replace(manifest("a", 1.0), python="venv/bin/python", executable="bin/x")
-    described = place_of(tmp_path, with_programs)
-    assert (described.python, described.executable) == (tmp_path / "venv/bin/python", tmp_path / "bin/x")
+    described_place = place_of(tmp_path, with_programs)
+    assert (described_place.python, described_place.executable) == (tmp_path / "venv/bin/python", tmp_path / "bin/x")
     assert store.find_place("e", BUNDLED) is None
 
 

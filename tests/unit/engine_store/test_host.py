@@ -86,11 +86,11 @@ def test_this_host_is_known() -> None:
 
 
 def test_a_build_that_is_compiled_here_needs_its_toolkit() -> None:
-    built = variant(builds=True, toolkit="cuda", driver={"nvidia": "525"})
+    built_variant = variant(builds=True, toolkit="cuda", driver={"nvidia": "525"})
     card = InstallHost(platform="linux", architecture="x86_64", glibc="2.36", drivers={"nvidia": "580"})
-    assert "needs a GPU by NVIDIA" in unfit_reason(built, HERE), "without a card the toolkit is no matter"
-    assert "needs NVIDIA's CUDA toolkit (nvcc and cuBLAS)" in unfit_reason(built, card)
-    assert unfit_reason(built, msgspec.structs.replace(card, toolkits=frozenset({"cuda"}))) == ""
+    assert "needs a GPU by NVIDIA" in unfit_reason(built_variant, HERE), "without a card the toolkit is no matter"
+    assert "needs NVIDIA's CUDA toolkit (nvcc and cuBLAS)" in unfit_reason(built_variant, card)
+    assert unfit_reason(built_variant, msgspec.structs.replace(card, toolkits=frozenset({"cuda"}))) == ""
 
 
 def test_a_toolkit_is_its_compiler_with_a_header_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,16 +77,16 @@ def judge() -> Judge:
 
 @pytest.fixture
 def index(tmp_path: Path) -> Index:
-    made = Index(tmp_path / "index")
-    made.add("1.0")
-    made.add("2.0")
-    return made
+    package_index = Index(tmp_path / "index")
+    package_index.add("1.0")
+    package_index.add("2.0")
+    return package_index
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[ReleaseServer]:
-    async with ReleaseServer().serving() as running:
-        yield running
+    async with ReleaseServer().serving() as release_server:
+        yield release_server
 
 
 @pytest.fixture
@@ -111,18 +111,18 @@ def left_in(shelf: VersionStore, tmp_path: Path) -> list[Path]:
 def imported(place: EngineLocation) -> str:
     """The version and the folder that the environment's own Python finds."""
     code = f"import {MODULE} as m; print(m.__version__, m.__file__)"
-    done = subprocess.run([str(place.python), "-c", code], capture_output=True, text=True, check=True)
-    return done.stdout[: len(f"1.0 {place.folder}")]
+    process = subprocess.run([str(place.python), "-c", code], capture_output=True, text=True, check=True)
+    return process.stdout[: len(f"1.0 {place.folder}")]
 
 
 async def test_a_version_is_made_proved_and_used(
     installer: Installer, shelf: VersionStore, index: Index, judge: Judge, tmp_path: Path
 ) -> None:
     recipe, stages = index.recipe(tmp_path, "1.0"), []
-    done = await installer.install_version(
+    manifest = await installer.install_version(
         recipe, recipe.variants[0], InstallOptions(), lambda stage, _: stages.append(stage)
     )
-    assert (done.manifest.name, done.proofs) == ("1.0-cpu", [GOOD])
+    assert (manifest.manifest.name, manifest.proofs) == ("1.0-cpu", [GOOD])
     state = shelf.read_state("fake")
     assert (state.current, state.previous, state.proofs) == ("1.0-cpu", BUNDLED, {"1.0-cpu": GOOD})
     place = shelf.find_place("fake", "1.0-cpu")
@@ -158,9 +158,9 @@ async def test_a_version_that_fails_its_test_is_not_kept_and_why_is(
 ) -> None:
     judge.verdict = Proof(at=1.0, code="gibberish", problem="It wrote nonsense.", log="last words")
     recipe = index.recipe(tmp_path, "2.0")
-    with pytest.raises(EngineFailed, match="was not installed, because its test failed: It wrote nonsense") as caught:
+    with pytest.raises(EngineFailed, match="was not installed, because its test failed: It wrote nonsense") as error:
         await installer.install_version(recipe, recipe.variants[0], InstallOptions(), quiet)
-    assert (caught.value.code, caught.value.body.detail) == ("gibberish", "last words")
+    assert (error.value.code, error.value.body.detail) == ("gibberish", "last words")
     assert (shelf.read_state("fake").current, shelf.read_state("fake").bad) == (
         BUNDLED,
         {"2.0-cpu": "It wrote nonsense."},
@@ -200,8 +200,8 @@ async def test_the_latest_channel_locks_on_the_spot(
     work = InstallTask(recipe, recipe.variants[0], InstallOptions(channel=Channel.LATEST), tmp_path, quiet)
     update = await update_for(installer, work, "1.0")
     assert (update.to, update.changes) == ("2.0", [f"{PACKAGE} 1.0 -> 2.0"])
-    done = await installer.install_version(recipe, recipe.variants[0], work.options, quiet)
-    assert (done.manifest.version, done.manifest.channel) == ("2.0", "latest")
+    manifest = await installer.install_version(recipe, recipe.variants[0], work.options, quiet)
+    assert (manifest.manifest.version, manifest.manifest.channel) == ("2.0", "latest")
 
 
 @pytest.mark.parametrize(("version", "code"), [("1.0", ""), ("3.0", "no_release"), ("1.0; import os", "no_release")])
@@ -212,8 +212,8 @@ async def test_a_version_that_is_named_is_locked_or_was_never_published(
     options = InstallOptions(channel=Channel.LATEST, version=version)
     refusal = ""
     try:
-        done = await installer.install_version(recipe, recipe.variants[0], options, quiet)
-        assert done.manifest.version == version
+        manifest = await installer.install_version(recipe, recipe.variants[0], options, quiet)
+        assert manifest.manifest.version == version
     except EnvironmentFault as fault:
         refusal = fault.code
     assert refusal == code
@@ -273,15 +273,15 @@ async def test_an_archive_of_a_release_is_installed_and_its_source_kept(
 ) -> None:
     published(server, tmp_path)
     recipe, stages = archive_recipe(tmp_path), []
-    done = await installer.install_version(
+    manifest = await installer.install_version(
         recipe, recipe.variants[0], InstallOptions(), lambda stage, part: stages.append((stage, part))
     )
     place = shelf.find_place("fake", "0.8.0-cpu")
     assert place is not None
     assert place.executable is not None
     assert place.executable.read_bytes() == b"program"
-    assert [source.name for source in done.manifest.sources] == ["llama-b11400-bin-ubuntu.zip"]
-    assert done.manifest.sources[0].sha256
+    assert [source.name for source in manifest.manifest.sources] == ["llama-b11400-bin-ubuntu.zip"]
+    assert manifest.manifest.sources[0].sha256
     assert ("Fetching llama-b11400-bin-ubuntu.zip", 1.0) in stages
 
 
@@ -298,8 +298,8 @@ async def test_a_bundle_installs_where_there_is_no_network(  # noqa: PLR0913, PL
     nowhere = msgspec.structs.replace(recipe.variants[0], index_urls=())
     server.status = 500
     before = len(server.downloads)
-    done = await installer.install_version(recipe, nowhere, InstallOptions(bundle=bundle), quiet)
-    assert shelf.read_state("fake").current == done.manifest.name
+    manifest = await installer.install_version(recipe, nowhere, InstallOptions(bundle=bundle), quiet)
+    assert shelf.read_state("fake").current == manifest.manifest.name
     assert len(server.downloads) == before
 
 

@@ -90,12 +90,12 @@ def check(home: Path) -> None:
 
 async def survive(home: Path, times: int) -> set[str]:
     chance = random.Random(20_261_121)  # noqa: S311 -- the moments must be many, not secret
-    seen = set()
+    seen_states = set()
     for _ in range(times):
         last = await asyncio.to_thread(killed_after, home, chance.uniform(0.0, LONGEST_S))
-        seen.add(last.split(maxsplit=1)[0])
+        seen_states.add(last.split(maxsplit=1)[0])
         await asyncio.to_thread(check, home)
-    return seen
+    return seen_states
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows ends programs otherwise")

@@ -53,13 +53,13 @@ def recipe(index: Index, tmp_path: Path) -> InstallRecipe:
 
 async def version_installed(installer: Installer, shelf: VersionStore, recipe: InstallRecipe) -> tuple[str, list[str]]:
     """Return which version is imported, and what the manifest says it came from."""
-    told: list[str] = []
-    done = await installer.install_version(
-        recipe, recipe.variants[0], InstallOptions(), lambda stage, _: told.append(stage)
+    told_lines: list[str] = []
+    manifest = await installer.install_version(
+        recipe, recipe.variants[0], InstallOptions(), lambda stage, _: told_lines.append(stage)
     )
-    place = shelf.find_place("fake", done.manifest.name)
+    place = shelf.find_place("fake", manifest.manifest.name)
     assert place is not None
-    assert done.manifest.version == "1.0", "whatever it was compiled for"
+    assert manifest.manifest.version == "1.0", "whatever it was compiled for"
     assert not list(place.folder.rglob("*.whl"))
     line = await asyncio.to_thread(imported, place)
     code = f"import importlib.metadata as m; print(m.version({PACKAGE!r}))"
@@ -67,7 +67,7 @@ async def version_installed(installer: Installer, shelf: VersionStore, recipe: I
         subprocess.run, [str(place.python), "-c", code], capture_output=True, text=True, check=True
     )
     assert line
-    return process.stdout.strip(), [*(source.name for source in done.manifest.sources), *told]
+    return process.stdout.strip(), [*(source.name for source in manifest.manifest.sources), *told_lines]
 
 
 async def test_the_wheel_that_fits_takes_the_place_of_the_one_that_compiles(

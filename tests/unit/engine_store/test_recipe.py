@@ -122,9 +122,9 @@ def test_the_pattern_of_assets_is_verbose(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_recipe_is_a_bug_that_names_the_file(tmp_path: Path, text: str, problem: str) -> None:
-    with pytest.raises(Bug, match=problem) as caught:
+    with pytest.raises(Bug, match=problem) as error:
         read(tmp_path, text)
-    assert str(tmp_path / FILE) in str(caught.value)
+    assert str(tmp_path / FILE) in str(error.value)
 
 
 def test_a_build_is_told_where_the_recipe_lies(tmp_path: Path) -> None:
@@ -150,8 +150,8 @@ def test_a_lock_is_made_of_wheels_alone_unless_something_is_compiled(tmp_path: P
     assert argv[argv.index("--only-binary") + 1] == ":all:"
     assert argv[argv.index("--index") + 1] == "https://a.example/simple"
     assert "--universal" in argv
-    (built,) = read(tmp_path, VENV + "builds = true").variants
-    here = compile_argv(Path("uv"), built, python="3.12")
+    (built_variant,) = read(tmp_path, VENV + "builds = true").variants
+    here = compile_argv(Path("uv"), built_variant, python="3.12")
     assert "--only-binary" not in here
     assert "--universal" not in here
     assert here[here.index("--python-version") + 1] == "3.12"
@@ -177,10 +177,10 @@ def test_a_build_is_told_its_compiler_where_that_is_here(tmp_path: Path, monkeyp
 def test_what_a_build_needs_is_locked_beside_what_is_built_and_a_shared_lock_is_written_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    built = VENV.replace('name = "cpu"', 'name = "native"') + 'builds = true\nbuild_requires = ["cmake"]\n'
-    shared = VENV[VENV.index("[[variant]]") :].replace('name = "cpu"', 'name = "other"') + 'lock = "native"\n'
+    built_text = VENV.replace('name = "cpu"', 'name = "native"') + 'builds = true\nbuild_requires = ["cmake"]\n'
+    shared_text = VENV[VENV.index("[[variant]]") :].replace('name = "cpu"', 'name = "other"') + 'lock = "native"\n'
     plain = VENV[VENV.index("[[variant]]") :]
-    recipe = read(tmp_path, built + shared + plain)
+    recipe = read(tmp_path, built_text + shared_text + plain)
     monkeypatch.setattr(lock_module, "read_recipes", lambda: {"x": recipe})
     monkeypatch.setattr(lock_module, "compile_lock", lambda _argv, requires: " ".join(requires))
     monkeypatch.setattr(lock_module, "uv_program", lambda: Path("uv"))

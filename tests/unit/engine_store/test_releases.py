@@ -57,12 +57,12 @@ CPU = variant({"os": "ubuntu", "arch2": "x64"})
 
 @pytest.fixture
 async def server() -> AsyncIterator[ReleaseServer]:
-    async with ReleaseServer().serving() as running:
-        running.add("b11400", {name: name.encode() for name in names("b11400")})
-        running.add("v0.8.0", {"nightly-tag.txt": b"b11400\n"}, prerelease=False)
-        running.add("b11549", {name: name.encode() for name in names("b11549")})
-        running.add("v0.9.0", {"nightly-tag.txt": b"../../evil"}, prerelease=False)
-        yield running
+    async with ReleaseServer().serving() as release_server:
+        release_server.add("b11400", {name: name.encode() for name in names("b11400")})
+        release_server.add("v0.8.0", {"nightly-tag.txt": b"b11400\n"}, prerelease=False)
+        release_server.add("b11549", {name: name.encode() for name in names("b11549")})
+        release_server.add("v0.9.0", {"nightly-tag.txt": b"../../evil"}, prerelease=False)
+        yield release_server
 
 
 @pytest.fixture
@@ -77,16 +77,16 @@ def releases(server: ReleaseServer, fetcher: ReleaseFetcher) -> Releases:
 
 
 async def test_a_stable_release_is_followed_to_the_tag_that_carries_its_archives(releases: Releases) -> None:
-    chosen = await releases.choose_assets(CPU, Channel.STABLE)
-    assert (chosen.version, chosen.tag) == ("0.8.0", "b11400")
-    assert [asset.name for asset in chosen.assets] == ["llama-b11400-bin-ubuntu-x64.tar.gz"]
-    assert chosen.assets[0].sha256 == hashlib.sha256(b"llama-b11400-bin-ubuntu-x64.tar.gz").hexdigest()
-    assert chosen.size_bytes == len("llama-b11400-bin-ubuntu-x64.tar.gz")
+    selection = await releases.choose_assets(CPU, Channel.STABLE)
+    assert (selection.version, selection.tag) == ("0.8.0", "b11400")
+    assert [asset.name for asset in selection.assets] == ["llama-b11400-bin-ubuntu-x64.tar.gz"]
+    assert selection.assets[0].sha256 == hashlib.sha256(b"llama-b11400-bin-ubuntu-x64.tar.gz").hexdigest()
+    assert selection.size_bytes == len("llama-b11400-bin-ubuntu-x64.tar.gz")
 
 
 async def test_the_latest_is_the_newest_release_that_has_archives(releases: Releases) -> None:
-    chosen = await releases.choose_assets(CPU, Channel.LATEST)
-    assert (chosen.version, chosen.tag) == ("b11549", "b11549")
+    selection = await releases.choose_assets(CPU, Channel.LATEST)
+    assert (selection.version, selection.tag) == ("b11549", "b11549")
 
 
 async def test_a_version_may_be_named_by_its_tag(releases: Releases) -> None:
@@ -120,9 +120,9 @@ async def test_archives_are_picked_by_what_their_names_say(releases: Releases, p
 
 @pytest.mark.parametrize("offered", ARCHIVES, ids=lambda archive: archive.name)
 async def test_every_variant_of_llama_cpp_finds_its_archives(releases: Releases, offered: EngineVariant) -> None:
-    chosen = await releases.choose_assets(offered, Channel.LATEST)
-    assert len(chosen.assets) == 1 + len(offered.companions)
-    assert chosen.tag == "b11549"
+    selection = await releases.choose_assets(offered, Channel.LATEST)
+    assert len(selection.assets) == 1 + len(offered.companions)
+    assert selection.tag == "b11549"
 
 
 @pytest.mark.parametrize("version", ["12", "13", ""])
@@ -137,8 +137,8 @@ async def test_a_companion_is_of_the_same_version(releases: Releases, version: s
 
 
 async def test_a_pinned_hash_counts_whatever_the_server_says(releases: Releases) -> None:
-    pinned = variant(CPU.pick, pins={"llama-b11400-bin-ubuntu-x64.tar.gz": "ab" * 32})
-    (asset,) = (await releases.choose_assets(pinned, Channel.STABLE)).assets
+    pinned_variant = variant(CPU.pick, pins={"llama-b11400-bin-ubuntu-x64.tar.gz": "ab" * 32})
+    (asset,) = (await releases.choose_assets(pinned_variant, Channel.STABLE)).assets
     assert asset.sha256 == "ab" * 32
 
 
@@ -155,15 +155,15 @@ async def test_a_pinned_hash_counts_whatever_the_server_says(releases: Releases)
 async def test_what_cannot_be_had_is_said(
     releases: Releases, requested: EngineVariant, version: str, code: str
 ) -> None:
-    with pytest.raises(EnvironmentFault) as caught:
+    with pytest.raises(EnvironmentFault) as error:
         await releases.choose_assets(requested, Channel.STABLE, version)
-    assert caught.value.code == code
+    assert error.value.code == code
 
 
 async def test_a_release_that_is_not_there_is_named_and_so_are_those_there_are(releases: Releases) -> None:
-    with pytest.raises(EnvironmentFault, match=r"There is no release b99999999 of this engine\.") as caught:
+    with pytest.raises(EnvironmentFault, match=r"There is no release b99999999 of this engine\.") as error:
         await releases.choose_assets(CPU, Channel.LATEST, "b99999999")
-    assert caught.value.hint == "The newest are v0.9.0, b11549, v0.8.0, b11400."
+    assert error.value.hint == "The newest are v0.9.0, b11549, v0.8.0, b11400."
 
 
 async def test_a_server_that_refuses_and_one_that_is_none(
@@ -206,9 +206,9 @@ async def test_a_file_is_fetched_and_its_progress_told(
 async def test_a_file_with_another_hash_is_refused(
     server: ReleaseServer, fetcher: ReleaseFetcher, tmp_path: Path
 ) -> None:
-    with pytest.raises(EnvironmentFault, match="SHA-256 differs") as caught:
+    with pytest.raises(EnvironmentFault, match="SHA-256 differs") as error:
         await fetched(server, fetcher, tmp_path / "file", sha256="ab" * 32)
-    assert caught.value.code == "checksum"
+    assert error.value.code == "checksum"
 
 
 async def test_a_file_without_a_hash_is_not_even_asked_for(

@@ -29,9 +29,9 @@ async def shown_environment(stage: Path) -> str:
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("UV_CACHE_DIR", raising=False)
     monkeypatch.delenv("UV_PYTHON_INSTALL_DIR", raising=False)
-    made = tmp_path / "engines/.stage/one"
-    made.mkdir(parents=True)
-    return made
+    stage_folder = tmp_path / "engines/.stage/one"
+    stage_folder.mkdir(parents=True)
+    return stage_folder
 
 
 def left_in(stage: Path) -> list[Path]:
@@ -119,8 +119,8 @@ async def test_what_a_program_started_apart_ends_with_it_too(stage: Path) -> Non
     job.cancel()
     with pytest.raises(asyncio.CancelledError):
         await job
-    ended, _ = await asyncio.to_thread(psutil.wait_procs, [compiler], timeout=20)
-    assert ended == [compiler]
+    ended_processes, _ = await asyncio.to_thread(psutil.wait_procs, [compiler], timeout=20)
+    assert ended_processes == [compiler]
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ async def test_why_a_build_failed_is_a_sentence_with_its_last_words(
     stage: Path, last_words: str, sentence: str
 ) -> None:
     argv = [sys.executable, "-c", f"import sys; print({last_words!r}); sys.exit(2)"]
-    with pytest.raises(EnvironmentFault, match=re.escape(sentence)) as failed:
+    with pytest.raises(EnvironmentFault, match=re.escape(sentence)) as error:
         await run_program(argv, stage=stage, hear=lambda _line: None, env={})
-    assert last_words in failed.value.body.detail
+    assert last_words in error.value.body.detail
 
 
 async def test_a_checkout_leaves_uv_to_its_owner(stage: Path) -> None:
@@ -178,12 +178,12 @@ async def test_an_install_ends_at_once_where_its_index_cannot_be_reached(
 
     monkeypatch.setattr(relay, "connect_soon", unreachable)
     monkeypatch.setattr(urllib.request, "getproxies", dict)
-    with pytest.raises(EnvironmentFault, match=r"index\.example cannot be reached") as refused:
+    with pytest.raises(EnvironmentFault, match=r"index\.example cannot be reached") as error:
         await run_program(
             [sys.executable, "-c", ASKS_AN_INDEX], stage=tmp_path, hear=lambda _line: None, env={}, about="tiny"
         )
-    assert refused.value.code == "unreachable"
-    assert "--from FILE" in refused.value.hint
+    assert error.value.code == "unreachable"
+    assert "--from FILE" in error.value.hint
 
 
 SHOW_ALL = "import json, os; print(json.dumps(dict(os.environ)))"
@@ -192,14 +192,21 @@ SHOW_ALL = "import json, os; print(json.dumps(dict(os.environ)))"
 async def test_a_program_gets_what_building_needs_of_the_shell_and_nothing_else(
     stage: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    needed = {"CC": "cc", "CFLAGS": "-O2", "NETRC": "n", "CMAKE_ARGS": "a", "UV_HTTP_TIMEOUT": "9", "PIP_NO_INPUT": "1"}
+    needed_variables = {
+        "CC": "cc",
+        "CFLAGS": "-O2",
+        "NETRC": "n",
+        "CMAKE_ARGS": "a",
+        "UV_HTTP_TIMEOUT": "9",
+        "PIP_NO_INPUT": "1",
+    }
     foreign = {"UV_PYTHON": "3.9", "UV_PROJECT_ENVIRONMENT": "e", "HF_TOKEN": "t", "MY_SECRET": "s", "CCX": "x"}
-    for name, value in {**needed, **foreign}.items():
+    for name, value in {**needed_variables, **foreign}.items():
         monkeypatch.setenv(name, value)
     lines: list[str] = []
     await run_program([sys.executable, "-c", SHOW_ALL], stage=stage, hear=lines.append, env={"OURS": "1"})
     environment = json.loads(lines[0])
-    assert {name: environment.get(name) for name in needed} == needed
+    assert {name: environment.get(name) for name in needed_variables} == needed_variables
     assert environment["OURS"] == "1"
     assert not set(foreign) & set(environment)
 
@@ -214,14 +221,14 @@ subprocess.run([sys.executable, "-c", middle], start_new_session=True)
 
 async def test_what_is_called_off_ends_with_all_that_it_started(stage: Path) -> None:
     lines: list[str] = []
-    started = asyncio.Event()
+    start_event = asyncio.Event()
 
     def hear(line: str) -> None:
         lines.append(line)
-        started.set()
+        start_event.set()
 
     job = asyncio.create_task(run_program([sys.executable, "-c", NESTS], stage=stage, hear=hear, env={}))
-    await started.wait()
+    await start_event.wait()
     job.cancel()
     with pytest.raises(asyncio.CancelledError):
         await job

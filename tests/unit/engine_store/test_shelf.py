@@ -48,9 +48,9 @@ async def install(shelf: VersionStore, version: str = "1.0") -> VersionManifest:
 async def test_a_version_is_there_once_it_is_published_and_its_stage_is_gone(
     shelf: VersionStore, tmp_path: Path
 ) -> None:
-    kept = await install(shelf)
-    assert (kept.name, kept.size_bytes) == ("1.0-cpu", 7)
-    assert VersionStore(tmp_path / "engines").list_manifests(ENGINE) == [kept]
+    kept_manifest = await install(shelf)
+    assert (kept_manifest.name, kept_manifest.size_bytes) == ("1.0-cpu", 7)
+    assert VersionStore(tmp_path / "engines").list_manifests(ENGINE) == [kept_manifest]
     assert names(tmp_path / "engines" / STAGE) == []
     place = shelf.find_place(ENGINE, "1.0-cpu")
     assert place is not None
@@ -158,12 +158,12 @@ def test_a_program_of_ones_own_that_is_gone_is_said(shelf: VersionStore, tmp_pat
 async def test_a_sweep_removes_what_a_killed_process_left_and_nothing_that_is_being_made(
     shelf: VersionStore, tmp_path: Path
 ) -> None:
-    left = tmp_path / "engines" / STAGE / "left"
-    (left / "venv").mkdir(parents=True)
+    left_folder = tmp_path / "engines" / STAGE / "left"
+    (left_folder / "venv").mkdir(parents=True)
     async with shelf.open_stage() as stage:
         assert shelf.sweep_stages() == 1
         assert stage.is_dir()
-    assert not left.exists()
+    assert not left_folder.exists()
 
 
 def test_a_sweep_ends_programs_that_still_fill_a_stage(shelf: VersionStore, tmp_path: Path) -> None:

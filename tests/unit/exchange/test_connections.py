@@ -101,12 +101,12 @@ async def test_an_answer_is_the_same_wherever_it_is_cut(cut: int) -> None:
 async def test_only_a_whole_answer_that_nobody_has_begun_to_take_is_taken_whole() -> None:
     half = await Exchange().come(HEAD, b"bo")
     assert half.connection.take_whole() is None
-    begun = await Exchange().come(HEAD, b"bo")
+    begun_exchange = await Exchange().come(HEAD, b"bo")
     pieces: list[bytes] = []
-    begun.connection.deliver_to(taking_into(pieces))
-    await begun.come(b"dy")
-    assert begun.connection.take_whole() is None
-    assert (pieces, begun.connection.is_over) == ([b"bo", b"dy"], True)
+    begun_exchange.connection.deliver_to(taking_into(pieces))
+    await begun_exchange.come(b"dy")
+    assert begun_exchange.connection.take_whole() is None
+    assert (pieces, begun_exchange.connection.is_over) == ([b"bo", b"dy"], True)
     many = await Exchange().come(CHUNKED, b"4\r\nwhol\r\n", b"1\r\ne\r\n0\r\n\r\n")
     assert many.connection.take_whole() == b"whole"
     assert many.connection.is_over
@@ -387,8 +387,8 @@ async def test_who_waits_to_write_is_told_that_the_connection_is_gone() -> None:
     connection = EngineConnection(OURS, lambda _: None, set())
     connection.connection_made(cast("asyncio.Transport", PlayedTransport()))
     connection.pause_writing()
-    sending = asyncio.ensure_future(connection.send_request(b"POST / HTTP/1.1\r\n\r\n", b"x" * 1_000_000))
+    send_task = asyncio.ensure_future(connection.send_request(b"POST / HTTP/1.1\r\n\r\n", b"x" * 1_000_000))
     await asyncio.sleep(0)
     connection.connection_lost(None)
     with pytest.raises(EngineDisconnected):
-        await sending
+        await send_task

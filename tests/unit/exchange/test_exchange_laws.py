@@ -137,13 +137,13 @@ def test_a_line_between_chunks_is_read_up_to_its_bound(begin: bytes, most: int) 
 
 @given(length=st.integers(0, 30), pieces=st.lists(st.binary(max_size=12), max_size=8))
 def test_a_counted_body_ends_at_its_last_byte(length: int, pieces: list[bytes]) -> None:
-    body, received, piece_sent = CountedBody(length), b"", b""
+    body, received_bytes, piece_sent = CountedBody(length), b"", b""
     assert body.is_over == (length == 0)
     for piece in pieces:
         if body.is_over:
             break
-        received, piece_sent = received + body.feed(piece), piece_sent + piece
-        assert received == piece_sent[:length]
+        received_bytes, piece_sent = received_bytes + body.feed(piece), piece_sent + piece
+        assert received_bytes == piece_sent[:length]
         assert body.surplus == piece_sent[length:]
         assert body.is_over == body.ends_with_connection() == (len(piece_sent) >= length)
 
@@ -173,7 +173,7 @@ def test_an_answer_is_final_from_two_hundred_on(status: int, *, is_final: bool) 
     ],
 )
 def test_a_status_tells_whose_mistake_it_is(status: int, kind: type[RoundhouseError], code: str) -> None:
-    for body, answered in (
+    for body, answered_status in (
         (b'{"error": {"message": "No."}}', status),
         (b'{"error": {"message": "No.", "code": %d}}' % status, 500),
         (b"No.", status),
@@ -181,7 +181,7 @@ def test_a_status_tells_whose_mistake_it_is(status: int, kind: type[RoundhouseEr
         (b'{"error": "No."}', status),
         (b'{"message": "No."}', status),
     ):
-        error = error_from_refusal(body, answered, retry_after="7")
+        error = error_from_refusal(body, answered_status, retry_after="7")
         assert (type(error), error.code, str(error)) == (kind, code, "No.")
 
 
@@ -205,8 +205,8 @@ def test_a_mistake_of_the_callers_is_one_whatever_status_it_comes_with(
     for status in (500, 501, 599):
         refusal = parse_refusal(body, status)
         assert (refusal.status, refusal.code, refusal.param, refusal.kind) == (400, code, param, "")
-    kept = parse_refusal(body, 499)
-    assert (kept.status, kept.code, kept.kind) == (499, None, "server_error")
+    kept_refusal = parse_refusal(body, 499)
+    assert (kept_refusal.status, kept_refusal.code, kept_refusal.kind) == (499, None, "server_error")
 
 
 @pytest.mark.parametrize(
@@ -328,22 +328,22 @@ def test_all_that_was_said_is_sent_once_and_in_order_with_one_system_message_at_
     roles: list[MessageRole],
 ) -> None:
     messages = [spoken(role, f"t{at}") for at, role in enumerate(roles)]
-    ordered = in_order(messages)
-    text = "".join(message.text for message in ordered)
+    ordered_messages = in_order(messages)
+    text = "".join(message.text for message in ordered_messages)
     places = [text.index(f"t{at}") for at in range(len(roles))]
     assert places == sorted(places)
-    systems = [at for at, message in enumerate(ordered) if message.role is MessageRole.SYSTEM]
-    leading = next((at for at, role in enumerate(roles) if role is not MessageRole.SYSTEM), len(roles))
-    assert systems == ([0] if leading else [])
-    later = [at for at, role in enumerate(roles) if role is MessageRole.SYSTEM and at >= leading]
+    systems = [at for at, message in enumerate(ordered_messages) if message.role is MessageRole.SYSTEM]
+    leading_count = next((at for at, role in enumerate(roles) if role is not MessageRole.SYSTEM), len(roles))
+    assert systems == ([0] if leading_count else [])
+    later = [at for at, role in enumerate(roles) if role is MessageRole.SYSTEM and at >= leading_count]
     assert text.count("<system-reminder>") == len(later)
     for at in later:
         assert f"<system-reminder>\nt{at}\n</system-reminder>\n" in text
-    if leading:
-        assert ordered[0].text == "\n\n".join(f"t{at}" for at in range(leading))
-    assistants = [message.text for message in ordered if message.role is MessageRole.ASSISTANT]
+    if leading_count:
+        assert ordered_messages[0].text == "\n\n".join(f"t{at}" for at in range(leading_count))
+    assistants = [message.text for message in ordered_messages if message.role is MessageRole.ASSISTANT]
     assert assistants == [f"t{at}" for at, role in enumerate(roles) if role is MessageRole.ASSISTANT]
-    assert [wire["role"] for wire in wire_messages(messages)] == [message.role for message in ordered]
+    assert [wire["role"] for wire in wire_messages(messages)] == [message.role for message in ordered_messages]
 
 
 @pytest.mark.parametrize(
@@ -398,7 +398,7 @@ async def test_lasting_answers_are_looked_at_from_the_first_until_all_are_closed
     assert checks._timer is timer, "one look serves all"
     await checks.close()
     assert timer.cancelled()
-    closed = StuckChecks()
-    await closed.close()
-    closed.watch_answer(cast("EngineAnswer", object()))
-    assert closed._timer is None
+    closed_checks = StuckChecks()
+    await closed_checks.close()
+    closed_checks.watch_answer(cast("EngineAnswer", object()))
+    assert closed_checks._timer is None

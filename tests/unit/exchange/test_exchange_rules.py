@@ -32,12 +32,12 @@ def exchange(
     *, leased: float | None = 2.0, first: float | None = 5.0, last: float = 9.0, load_s: float = 0.0, tail: bytes = b""
 ) -> Observation:
     """Return one that began at 0 and has ended at 10, with what its engine sent last."""
-    observed = Observation(Caller(), Observers([]))
-    observed.started_at, observed.leased_at, observed.load_s = 0.0, leased, load_s
-    observed.first_at, observed.last_at, observed.ended_at = first, last, 10.0
-    observed._tail.append(tail)
-    observed._events = 1
-    return observed
+    observation = Observation(Caller(), Observers([]))
+    observation.started_at, observation.leased_at, observation.load_s = 0.0, leased, load_s
+    observation.first_at, observation.last_at, observation.ended_at = first, last, 10.0
+    observation._tail.append(tail)
+    observation._events = 1
+    return observation
 
 
 USAGE = b'data: {"usage": {"prompt_tokens": 7, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 3}}}'
@@ -59,22 +59,22 @@ def test_a_load_that_took_longer_than_a_request_waited_is_all_of_its_waiting() -
 def test_one_that_never_had_an_engine_only_waited() -> None:
     figures = figures_of(exchange(leased=None, first=None))
     assert (figures.queue_s, figures.load_s, figures.prefill_s, figures.decode_s) == (10.0, 0.0, None, None)
-    waiting = figures_so_far(exchange(leased=None, first=None), 8.0, loading_since=5.0)
-    assert (waiting.queue_s, waiting.load_s, waiting.total_s) == (5.0, 3.0, 8.0)
+    waiting_figures = figures_so_far(exchange(leased=None, first=None), 8.0, loading_since=5.0)
+    assert (waiting_figures.queue_s, waiting_figures.load_s, waiting_figures.total_s) == (5.0, 3.0, 8.0)
 
 
 def test_a_whole_answer_is_split_by_the_engines_own_clock() -> None:
-    timed = exchange(
+    timed_figures = exchange(
         first=None, tail=b'{"timings": {"predicted_n": 6, "predicted_ms": 3000, "prompt_n": 4, "cache_n": 2}}'
     )
-    figures = figures_of(timed)
+    figures = figures_of(timed_figures)
     assert (figures.prefill_s, figures.decode_s) == (5.0, 3.0)
     assert figures.tokens_per_s == pytest.approx(2.0)
     assert (figures.prompt_tokens, figures.completion_tokens) == (6, 6)
     longer = figures_of(exchange(first=None, tail=b'{"timings": {"predicted_n": 6, "predicted_ms": 90000}}'))
     assert (longer.prefill_s, longer.decode_s) == (0.0, 8.0), "never longer than the work"
-    untimed = figures_of(exchange(first=None))
-    assert (untimed.prefill_s, untimed.decode_s, untimed.tokens_per_s) == (None, 8.0, None)
+    untimed_figures = figures_of(exchange(first=None))
+    assert (untimed_figures.prefill_s, untimed_figures.decode_s, untimed_figures.tokens_per_s) == (None, 8.0, None)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_the_time_per_token_takes_two_tokens_and_two_moments(
 
 
 def test_events_stand_in_for_tokens_where_the_engine_counts_none() -> None:
-    observed = exchange()
-    observed._events = 7
-    assert observed.tpot_s == pytest.approx(4.0 / 3), "three of the events carry no token"
+    observation = exchange()
+    observation._events = 7
+    assert observation.tpot_s == pytest.approx(4.0 / 3), "three of the events carry no token"
 
 
 @pytest.mark.parametrize(
@@ -112,15 +112,15 @@ def test_tokens_are_read_in_every_dialects_words_and_the_last_count(
 
 
 def test_counts_are_kept_once_nothing_more_will_come() -> None:
-    observed = exchange(tail=USAGE)
-    observed.ended_at = None
-    assert observed.tokens.prompt == 7
-    observed._tail.append(b'{"prompt_tokens": 8}')
-    assert observed.tokens.prompt == 8
-    observed.outcome = ExchangeOutcome.OK
-    assert observed.tokens.prompt == 8
-    observed._tail.append(b'{"prompt_tokens": 9}')
-    assert observed.tokens.prompt == 8
+    observation = exchange(tail=USAGE)
+    observation.ended_at = None
+    assert observation.tokens.prompt == 7
+    observation._tail.append(b'{"prompt_tokens": 8}')
+    assert observation.tokens.prompt == 8
+    observation.outcome = ExchangeOutcome.OK
+    assert observation.tokens.prompt == 8
+    observation._tail.append(b'{"prompt_tokens": 9}')
+    assert observation.tokens.prompt == 8
 
 
 @pytest.mark.parametrize(
@@ -233,45 +233,45 @@ def test_a_picture_comes_along_or_not_at_all(address: str, *, passes: bool) -> N
     ],
 )
 def test_what_a_request_raises_decides_what_became_of_it(error: Exception | None, outcome: ExchangeOutcome) -> None:
-    observed = Observation(Caller(), Observers([]))
-    with contextlib.suppress(Exception), observed:
+    observation = Observation(Caller(), Observers([]))
+    with contextlib.suppress(Exception), observation:
         if error is not None:
             raise error
-    assert observed.outcome is outcome
-    assert (observed.error == str(error)) == isinstance(error, RoundhouseError)
+    assert observation.outcome is outcome
+    assert (observation.error == str(error)) == isinstance(error, RoundhouseError)
 
 
 async def test_a_request_that_is_stopped_by_hand_breaks_off_its_engine_or_ends_its_task() -> None:
-    broken: list[str] = []
+    broken_engines: list[str] = []
 
     class Connection:
         def break_off(self, error: EngineFailed | None = None) -> None:
-            broken.append("connection" if error is None else error.code)
+            broken_engines.append("connection" if error is None else error.code)
 
-    observed = Observation(Caller(), Observers([]))
-    observed.note_connection(Connection())
-    observed.stop()
-    observed.stop()
-    assert broken == ["connection"], "once"
+    observation = Observation(Caller(), Observers([]))
+    observation.note_connection(Connection())
+    observation.stop()
+    observation.stop()
+    assert broken_engines == ["connection"], "once"
     over = Observation(Caller(), Observers([]))
     over.note_connection(Connection())
     over.ended_at = 1.0
     over.stop()
-    assert (over.is_stopped, broken) == (False, ["connection"])
+    assert (over.is_stopped, broken_engines) == (False, ["connection"])
     over.break_off(EngineFailed("It is gone.", code="engine_broke_off"))
-    assert (over.is_stopped, broken) == (False, ["connection", "engine_broke_off"])
+    assert (over.is_stopped, broken_engines) == (False, ["connection", "engine_broke_off"])
 
-    waiting = asyncio.Event()
+    wait_event = asyncio.Event()
 
     async def work() -> None:
         with Observation(Caller(), Observers([]), asyncio.current_task()) as own:
-            running.append(own)
-            waiting.set()
+            running_requests.append(own)
+            wait_event.set()
             await asyncio.Event().wait()
 
-    running: list[Observation] = []
+    running_requests: list[Observation] = []
     task = asyncio.create_task(work())
-    await waiting.wait()
-    running[0].stop()
+    await wait_event.wait()
+    running_requests[0].stop()
     with pytest.raises(RequestStopped):
         await task

@@ -61,9 +61,9 @@ def test_what_follows_the_end_is_kept_apart() -> None:
     body = ChunkedBody()
     assert fed(body, b"1\r\na\r\n0\r\n\r\nHTTP/1.1 200 OK") == b"a"
     assert body.surplus == b"HTTP/1.1 200 OK"
-    counted = body_of(read_head(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")[0])  # type: ignore[index]
-    assert fed(counted, b"abc") == b"ab"
-    assert (counted.is_over, counted.surplus) == (True, b"c")
+    counted_body = body_of(read_head(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")[0])  # type: ignore[index]
+    assert fed(counted_body, b"abc") == b"ab"
+    assert (counted_body.is_over, counted_body.surplus) == (True, b"c")
 
 
 @pytest.mark.parametrize(

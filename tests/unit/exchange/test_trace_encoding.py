@@ -47,8 +47,8 @@ SPAN = Span(
 
 
 def test_a_span_is_encoded_as_the_library_does() -> None:
-    encoded = encode_request(encode_resource({"service.name": "roundhouse"}), [encode_span(SPAN)])
-    assert encoded == BY_THE_LIBRARY
+    encoded_request = encode_request(encode_resource({"service.name": "roundhouse"}), [encode_span(SPAN)])
+    assert encoded_request == BY_THE_LIBRARY
 
 
 def test_the_tests_collector_reads_what_the_library_wrote() -> None:

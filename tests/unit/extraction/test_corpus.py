@@ -32,8 +32,8 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[CorpusFile,
 
 def run_module(name: str, folder: Path) -> list[str]:
     argv = [sys.executable, "-m", name, str(folder)]
-    done = subprocess.run(argv, cwd=ROOT, env=child_environment(), stdout=subprocess.PIPE, text=True, check=True)
-    return done.stdout.splitlines()
+    process = subprocess.run(argv, cwd=ROOT, env=child_environment(), stdout=subprocess.PIPE, text=True, check=True)
+    return process.stdout.splitlines()
 
 
 def test_the_corpus_is_large_and_of_many_kinds(outcomes: list[tuple[CorpusFile, Outcome]]) -> None:

@@ -102,10 +102,10 @@ def is_accepted(entry: GuideEntry | None, accept: list[str]) -> bool:
 def test_questions_of_strangers_are_understood_as_often_as_measured(name: str) -> None:
     questions = read_strangers(name)
     right = [is_accepted(entry_of(text), group.accept) for group in questions.answerable for text in group.ask]
-    refused = [entry_of(text) is None for text in questions.unknown]
+    refusals = [entry_of(text) is None for text in questions.unknown]
     least_right, least_refused = {**STRANGERS, **NEWCOMERS}[name]
     assert sum(right) >= least_right * len(right), sum(right) / len(right)
-    assert sum(refused) >= least_refused * len(refused), sum(refused) / len(refused)
+    assert sum(refusals) >= least_refused * len(refusals), sum(refusals) / len(refusals)
 
 
 def test_no_phrasing_is_a_question_of_the_sets() -> None:
@@ -125,16 +125,18 @@ def test_questions_lead_where_they_should_and_the_others_are_declined(name: str)
     questions = read_set(name)
     pairs = [(question, topic) for topic, group in questions.answerable.items() for question in group]
     wrong = {question: topic_of(question) for question, topic in pairs if topic_of(question) != topic}
-    taken = {question: topic_of(question) for question in questions.unknown if topic_of(question)}
+    taken_questions = {question: topic_of(question) for question in questions.unknown if topic_of(question)}
     assert len(wrong) <= (1 - LEAST_RIGHT) * len(pairs), len(wrong)
-    assert len(taken) <= (1 - LEAST_REFUSED) * len(questions.unknown), len(taken)
+    assert len(taken_questions) <= (1 - LEAST_REFUSED) * len(questions.unknown), len(taken_questions)
 
 
 def test_the_sets_share_no_question_and_name_entries_that_are_there() -> None:
-    tuning, blind = read_set("tuning"), read_set("blind")
+    tuning_set, blind = read_set("tuning"), read_set("blind")
     ids = {entry.id for entry in load_entries(GUIDE)}
-    assert set(tuning.answerable) | set(blind.answerable) <= ids
-    both = [q for part in (tuning, blind) for q in (*part.unknown, *(q for qs in part.answerable.values() for q in qs))]
+    assert set(tuning_set.answerable) | set(blind.answerable) <= ids
+    both = [
+        q for part in (tuning_set, blind) for q in (*part.unknown, *(q for qs in part.answerable.values() for q in qs))
+    ]
     assert max(Counter(both).values()) == 1
 
 

@@ -45,6 +45,6 @@ def test_the_shares_of_a_question_are_of_length_one_whatever_it_says() -> None:
 
 def test_the_file_that_comes_along_is_of_the_entries_and_small() -> None:
     assert (GUIDE / "recogniser.bin").stat().st_size <= MOST_BYTES
-    known = read_recogniser(GUIDE).judge("how do i attach a pdf")
-    assert set(known) == {entry.id for entry in load_entries(GUIDE)}
-    assert max(known, key=known.__getitem__) == "attach-file"
+    known_judgement = read_recogniser(GUIDE).judge("how do i attach a pdf")
+    assert set(known_judgement) == {entry.id for entry in load_entries(GUIDE)}
+    assert max(known_judgement, key=known_judgement.__getitem__) == "attach-file"

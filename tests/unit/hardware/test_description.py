@@ -21,14 +21,14 @@ def machine(**query_fields: Any) -> Machine:  # noqa: ANN401 -- any JSON
 
 def test_a_workstation_as_documented() -> None:
     card = {"name": "RTX 3090", "vram_gb": 24, "count": 2, "compute_capability": "8.6", "nvlink": True}
-    described = machine(os="linux", cpu="AMD Ryzen 9 7950X", ram_gb=64, gpus=[card])
-    assert described.os.name.value == "Linux"
-    assert described.memory.total.value == 64 * GIB
-    assert [gpu.compute.value for gpu in described.gpus] == ["8.6", "8.6"]
-    assert [gpu.nvlink.value for gpu in described.gpus] == [True, True]
-    assert len({gpu.id for gpu in described.gpus}) == 2
-    assert [pool.id for pool in described.pools] == ["system", *(gpu.id for gpu in described.gpus)]
-    assert all(gpu.pool == gpu.id for gpu in described.gpus)
+    described_machine = machine(os="linux", cpu="AMD Ryzen 9 7950X", ram_gb=64, gpus=[card])
+    assert described_machine.os.name.value == "Linux"
+    assert described_machine.memory.total.value == 64 * GIB
+    assert [gpu.compute.value for gpu in described_machine.gpus] == ["8.6", "8.6"]
+    assert [gpu.nvlink.value for gpu in described_machine.gpus] == [True, True]
+    assert len({gpu.id for gpu in described_machine.gpus}) == 2
+    assert [pool.id for pool in described_machine.pools] == ["system", *(gpu.id for gpu in described_machine.gpus)]
+    assert all(gpu.pool == gpu.id for gpu in described_machine.gpus)
 
 
 def test_a_name_alone_tells_the_rest() -> None:
@@ -41,13 +41,13 @@ def test_a_name_alone_tells_the_rest() -> None:
 
 
 def test_a_mac_is_one_pool() -> None:
-    described = machine(os="macos", cpu="Apple M4 Max", ram_gb=64)
-    (gpu,) = described.gpus
-    assert described.os.architecture.value == "arm64"
-    assert described.memory.unified.value is True
+    described_machine = machine(os="macos", cpu="Apple M4 Max", ram_gb=64)
+    (gpu,) = described_machine.gpus
+    assert described_machine.os.architecture.value == "arm64"
+    assert described_machine.memory.unified.value is True
     assert gpu.memory_total.value == 48 * GIB
-    assert [(pool.id, pool.is_unified) for pool in described.pools] == [("system", True)]
-    assert described.memory.theoretical_gb_s.value == 546, "the chip with 32 GPU cores is sold with 36 GB only"
+    assert [(pool.id, pool.is_unified) for pool in described_machine.pools] == [("system", True)]
+    assert described_machine.memory.theoretical_gb_s.value == 546, "the chip with 32 GPU cores is sold with 36 GB only"
     assert machine(os="macos", cpu="Apple M4 Max", ram_gb=36).memory.theoretical_gb_s.value == 410
 
 
@@ -56,9 +56,9 @@ def test_the_system_follows_from_an_apple_chip() -> None:
 
 
 def test_a_unified_chip_with_its_memory_as_vram() -> None:
-    described = machine(os="linux", gpus=[{"name": "NVIDIA GB10", "vram_gb": 128}], unified=True)
-    assert described.memory.total.value == 128 * GIB
-    assert [pool.id for pool in described.pools] == ["system"]
+    described_machine = machine(os="linux", gpus=[{"name": "NVIDIA GB10", "vram_gb": 128}], unified=True)
+    assert described_machine.memory.total.value == 128 * GIB
+    assert [pool.id for pool in described_machine.pools] == ["system"]
 
 
 def test_nvlink_means_the_module() -> None:
@@ -76,17 +76,19 @@ def test_an_unknown_card_has_unknown_figures() -> None:
 
 
 def test_a_computer_without_gpu() -> None:
-    described = machine(os="Windows 11", cpu={"model": "Intel Core i5-8250U", "cores": 4, "isa": ["AVX2"]}, ram_gb=8)
-    assert described.gpus == []
-    assert described.cpu.isa.value == ["avx2"]
-    assert described.memory.available.value == 4 * GIB
+    described_machine = machine(
+        os="Windows 11", cpu={"model": "Intel Core i5-8250U", "cores": 4, "isa": ["AVX2"]}, ram_gb=8
+    )
+    assert described_machine.gpus == []
+    assert described_machine.cpu.isa.value == ["avx2"]
+    assert described_machine.memory.available.value == 4 * GIB
 
 
 def test_a_saved_machine_is_read_as_it_is() -> None:
-    saved = machine(os="linux", ram_gb=16, gpus=[{"name": "RTX 3060", "vram_gb": 12}])
-    plain = msgspec.json.encode(saved)
-    assert machine_from(plain) == saved
-    assert machine_from(b'{"version": 1, "machine": ' + plain + b"}") == saved
+    saved_machine = machine(os="linux", ram_gb=16, gpus=[{"name": "RTX 3060", "vram_gb": 12}])
+    plain = msgspec.json.encode(saved_machine)
+    assert machine_from(plain) == saved_machine
+    assert machine_from(b'{"version": 1, "machine": ' + plain + b"}") == saved_machine
 
 
 @pytest.mark.parametrize(
@@ -113,9 +115,9 @@ def test_a_saved_machine_is_read_as_it_is() -> None:
     ],
 )
 def test_nonsense_is_refused_with_a_sentence(raw: bytes) -> None:
-    with pytest.raises(BadRequest) as refused:
+    with pytest.raises(BadRequest) as error:
         machine_from(raw)
-    assert refused.value.code == "machine_invalid"
+    assert error.value.code == "machine_invalid"
 
 
 @pytest.mark.parametrize(
@@ -132,11 +134,11 @@ def test_nonsense_is_refused_with_a_sentence(raw: bytes) -> None:
     ids=str,
 )
 def test_two_cards_however_people_write_them(query_fields: dict[str, Any]) -> None:
-    described = machine(os="linux", ram_gb="64 GB", cpu=None, **query_fields)
-    assert described.memory.total.value == 64 * GIB
-    assert [gpu.vendor for gpu in described.gpus] == ["nvidia", "nvidia"]
-    assert [gpu.memory_total.value for gpu in described.gpus] == [24 * GIB] * 2
-    assert [gpu.compute.value for gpu in described.gpus] == ["8.6"] * 2
+    described_machine = machine(os="linux", ram_gb="64 GB", cpu=None, **query_fields)
+    assert described_machine.memory.total.value == 64 * GIB
+    assert [gpu.vendor for gpu in described_machine.gpus] == ["nvidia", "nvidia"]
+    assert [gpu.memory_total.value for gpu in described_machine.gpus] == [24 * GIB] * 2
+    assert [gpu.compute.value for gpu in described_machine.gpus] == ["8.6"] * 2
 
 
 @pytest.mark.parametrize("name", ["RTX 4090", "Radeon RX 7900 XT", "8-core GPU", "Arc A770 16GB", "X1 Adreno"])
@@ -163,11 +165,11 @@ def test_the_system_however_people_write_it(system: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["DGX Spark", "NVIDIA GB10", "Orin (nvgpu)", "NVIDIA Jetson AGX Thor Developer Kit"])
 def test_nvidia_chips_that_share_memory(name: str) -> None:
-    described = machine(os="linux", ram_gb=64, gpus=[name])
-    assert [(gpu.vendor, gpu.integrated.value) for gpu in described.gpus] == [("nvidia", True)]
-    assert [pool.id for pool in described.pools] == ["system"]
-    assert described.os.architecture.value == "arm64"
-    assert described.gpus[0].compute.value in {"12.1", "8.7", "11.0"}
+    described_machine = machine(os="linux", ram_gb=64, gpus=[name])
+    assert [(gpu.vendor, gpu.integrated.value) for gpu in described_machine.gpus] == [("nvidia", True)]
+    assert [pool.id for pool in described_machine.pools] == ["system"]
+    assert described_machine.os.architecture.value == "arm64"
+    assert described_machine.gpus[0].compute.value in {"12.1", "8.7", "11.0"}
 
 
 json_values = st.recursive(
@@ -181,10 +183,10 @@ fields = ["os", "cpu", "ram_gb", "gpus", "unified", "cores", "npu", "machine", "
 @given(st.dictionaries(st.sampled_from(fields), json_values))
 def test_any_json_is_a_machine_or_refused(query_fields: dict[str, Any]) -> None:
     try:
-        described = machine_from(json.dumps(query_fields).encode())
+        described_machine = machine_from(json.dumps(query_fields).encode())
     except BadRequest:
         return
-    assert described.pools
+    assert described_machine.pools
 
 
 @pytest.mark.parametrize(
@@ -197,9 +199,9 @@ def test_any_json_is_a_machine_or_refused(query_fields: dict[str, Any]) -> None:
     ],
 )
 def test_a_name_that_means_nothing_is_refused_with_the_nearest(description: dict[str, object], sentence: str) -> None:
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequest) as error:
         machine_from(msgspec.json.encode(description))
-    assert sentence in str(caught.value)
+    assert sentence in str(error.value)
 
 
 def test_notes_are_let_pass() -> None:

@@ -127,10 +127,10 @@ def test_every_figure_has_a_source() -> None:
 
 def test_what_the_driver_said_is_kept() -> None:
     card = gpu("NVIDIA GeForce RTX 4090", compute=measured_fact("8.9", "NVML"))
-    known = devices.fill_from_table(card)
-    assert known.compute.source == "NVML"
-    assert known.bandwidth_gb_s.value == 1008
-    assert known.bandwidth_gb_s.confidence is Confidence.TABLE
+    known_card = devices.fill_from_table(card)
+    assert known_card.compute.source == "NVML"
+    assert known_card.bandwidth_gb_s.value == 1008
+    assert known_card.bandwidth_gb_s.confidence is Confidence.TABLE
 
 
 def test_an_unknown_card_stays_unknown() -> None:

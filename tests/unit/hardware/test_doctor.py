@@ -24,14 +24,14 @@ LISTS = {"llama.cpp": ["CPU: Some processor (24000 MiB, 20000 MiB free)"]}
 
 
 def reported(machine: Machine, raw: dict[str, object]) -> DoctorReport:
-    made = build_report(
+    new_report = build_report(
         machine,
         raw,
         application="1.0",
         engines=[EngineBuild(id="llama.cpp", version="b1")],
         private=PrivateNames(users=["zqanna"], hosts=["zqhost"]),
     )
-    return read_report(msgspec.json.encode(made))
+    return read_report(msgspec.json.encode(new_report))
 
 
 @pytest.mark.parametrize("fixture", sample(ALL, 40), ids=lambda fixture: fixture.name)
@@ -83,11 +83,12 @@ def test_families_that_failed_then_are_not_run_again() -> None:
     raw = dict(fixture.evidence())
     with replay_evidence(raw) as evidence:
         parts = {name: family(evidence) for name, family in families_of("windows").items()}
-    ended = {"nvidia": "crashed", "display": "timeout"}
+    ended_families = {"nvidia": "crashed", "display": "timeout"}
     machine = assemble_machine(
         [
             ProbeOutcome(
-                ProbeReport(name=name, outcome=ended.get(name, "ok"), seconds=1.0), None if name in ended else part
+                ProbeReport(name=name, outcome=ended_families.get(name, "ok"), seconds=1.0),
+                None if name in ended_families else part,
             )
             for name, part in parts.items()
         ]

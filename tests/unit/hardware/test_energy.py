@@ -84,9 +84,9 @@ def test_a_card_without_a_counter_has_its_power_added_up() -> None:
     after = meter.read_counters()
     assert after[COUNTING].microjoules_since(before[COUNTING]) == 7_000_000
     assert (after[COUNTING].source, after[OLDER].source) == (NVML, NVML_POWER)
-    used = after[OLDER].microjoules_since(before[OLDER])
-    assert used is not None
-    assert used >= 0.2 * 120e6 * 0.9
+    used_uj = after[OLDER].microjoules_since(before[OLDER])
+    assert used_uj is not None
+    assert used_uj >= 0.2 * 120e6 * 0.9
 
 
 def test_a_card_that_tells_nothing_is_left_out() -> None:
@@ -117,10 +117,10 @@ def test_nvidia_smi_s_listing_is_added_up(tmp_path: Path) -> None:
     meter = NvidiaSmiMeter(str(program))
     before = meter.read_counters()
     time.sleep(0.2)
-    used = meter.read_counters()["GPU-1"].microjoules_since(before["GPU-1"])
+    used_uj = meter.read_counters()["GPU-1"].microjoules_since(before["GPU-1"])
     meter.close()
-    assert used is not None
-    assert used >= 0.2 * 50e6 * 0.9
+    assert used_uj is not None
+    assert used_uj >= 0.2 * 50e6 * 0.9
 
 
 async def test_the_child_tells_what_cards_used(monkeypatch: pytest.MonkeyPatch) -> None:

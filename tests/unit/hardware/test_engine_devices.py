@@ -67,8 +67,8 @@ def test_equal_cards_are_counted_unless_variables_hide_some() -> None:
     second = gpu("0000:02:00.0", "NVIDIA GeForce RTX 4090")
     lines = [f"CUDA{n}: NVIDIA GeForce RTX 4090 (24217 MiB, 23894 MiB free)" for n in range(3)]
     assert [device.gpu for device in match_devices("e", lines, [RTX, second])] == [RTX.id, second.id, ""]
-    narrowed = match_devices("e", lines[:1], [RTX, second], is_narrowed=True)
-    assert (narrowed[0].gpu, "unclear" in narrowed[0].difference) == ("", True)
+    narrowed_match = match_devices("e", lines[:1], [RTX, second], is_narrowed=True)
+    assert (narrowed_match[0].gpu, "unclear" in narrowed_match[0].difference) == ("", True)
 
 
 def test_one_card_seen_by_two_backends_is_that_card_twice() -> None:

@@ -42,9 +42,9 @@ def look(root: Path) -> list[object]:
 
 
 def test_a_replay_sees_what_was_seen_and_nothing_more(tmp_path: Path) -> None:
-    root, seen = record_below(machine(tmp_path))
+    root, seen_evidence = record_below(machine(tmp_path))
     there = look(root)
-    raw = Evidence(root, tables={"system": "linux"}, path_record=seen).export_raw()
+    raw = Evidence(root, tables={"system": "linux"}, path_record=seen_evidence).export_raw()
     with replay_evidence(msgspec.json.decode(msgspec.json.encode(raw))) as replay:
         assert look(replay.root) == there
     assert there[5] is False
@@ -59,8 +59,8 @@ def test_an_answer_is_asked_once_and_comes_back_typed(tmp_path: Path) -> None:
         calls.append(1)
         return [Card("A", 3)]
 
-    root, seen = record_below(tmp_path)
-    live = Evidence(root, tables={"system": "windows"}, path_record=seen)
+    root, seen_evidence = record_below(tmp_path)
+    live = Evidence(root, tables={"system": "windows"}, path_record=seen_evidence)
     assert live.read_table("cards", list[Card], cards) == live.read_table("cards", list[Card], cards) == [Card("A", 3)]
     assert calls == [1]
     with replay_evidence(live.export_raw()) as replay:
@@ -72,8 +72,8 @@ def test_no_answer_is_remembered_with_its_reason(tmp_path: Path) -> None:
     def fail() -> int:
         raise OSError("no such library")
 
-    root, seen = record_below(tmp_path)
-    live = Evidence(root, tables={"system": "windows"}, path_record=seen)
+    root, seen_evidence = record_below(tmp_path)
+    live = Evidence(root, tables={"system": "windows"}, path_record=seen_evidence)
     with pytest.raises(NoAnswer, match="no such library"):
         live.read_table("dxgi", int, fail)
     with replay_evidence(live.export_raw()) as replay, pytest.raises(NoAnswer, match="no such library"):
@@ -87,8 +87,8 @@ def test_a_record_of_another_shape_is_no_answer(value: object) -> None:
 
 
 def test_programs_are_run_when_live_only(tmp_path: Path) -> None:
-    root, seen = record_below(tmp_path)
-    live = Evidence(root, tables={"system": "linux"}, path_record=seen)
+    root, seen_evidence = record_below(tmp_path)
+    live = Evidence(root, tables={"system": "linux"}, path_record=seen_evidence)
     assert live.run_command([sys.executable, "-c", "print(7)"]) == "7\n"
     assert live.run_command(["/no/such/program"]) == ""
     with replay_evidence(live.export_raw()) as replay:

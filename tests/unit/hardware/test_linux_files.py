@@ -179,6 +179,6 @@ def test_engine_threads_are_fast_cores_within_the_quota(
 ) -> None:
     processor = read_linux_cpu(evidence(Path("/nowhere"), affinity=1))
     facts = {"performance_cores": performance, "physical_cores": physical, "usable_cores": usable}
-    chosen = {name: measured_fact(value, "test") for name, value in facts.items() if value is not None}
-    monkeypatch.setattr(cpu, "read_cpu", lambda _: msgspec.structs.replace(processor, **chosen))
+    chosen_facts = {name: measured_fact(value, "test") for name, value in facts.items() if value is not None}
+    monkeypatch.setattr(cpu, "read_cpu", lambda _: msgspec.structs.replace(processor, **chosen_facts))
     assert cpu.engine_threads.__wrapped__() == threads

@@ -59,8 +59,8 @@ def test_the_first_to_see_a_card_counts_and_the_others_fill_in() -> None:
     assert card.memory_total.value == 12 * GIB
     assert card.addressable["vulkan"].value == 12 * GIB
     assert "more than there is" in card.addressable["vulkan"].note
-    (filled,) = merge_gpus([[gpu("0000:01:00.0", total=None)], [second]])
-    assert filled.memory_total.value == 19 * GIB
+    (filled_gpu,) = merge_gpus([[gpu("0000:01:00.0", total=None)], [second]])
+    assert filled_gpu.memory_total.value == 19 * GIB
 
 
 def test_a_stand_in_for_a_name_gives_way() -> None:

@@ -47,8 +47,8 @@ def test_files(files: dict[str, str]) -> None:
 @given(st.data())
 def test_one_damaged_file_of_a_real_machine(data: st.DataObject) -> None:
     evidence = data.draw(st.sampled_from(fixtures("linux"))).evidence()
-    damaged = data.draw(st.sampled_from(sorted(evidence["files"])))
-    machine = examined_from(evidence | {"files": evidence["files"] | {damaged: data.draw(CONTENTS)}})
+    damaged_file = data.draw(st.sampled_from(sorted(evidence["files"])))
+    machine = examined_from(evidence | {"files": evidence["files"] | {damaged_file: data.draw(CONTENTS)}})
     assert msgspec.json.encode(machine)
 
 

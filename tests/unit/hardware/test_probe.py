@@ -40,9 +40,9 @@ async def test_a_crashing_probe_costs_only_its_own_facts() -> None:
 
 
 async def test_a_slow_base_probe_is_an_error_in_words() -> None:
-    with pytest.raises(EnvironmentFault, match="could not be examined") as caught:
+    with pytest.raises(EnvironmentFault, match="could not be examined") as error:
         await probe.read_machine(timeout_s=0.001, families=("base",))
-    assert "No answer within" in caught.value.body.detail
+    assert "No answer within" in error.value.body.detail
 
 
 async def test_the_same_card_from_two_drivers_counts_once_and_shares_memory() -> None:

@@ -63,17 +63,17 @@ def test_no_secret_survives_in_any_table(planted: list[tuple[str, list[str]]], a
         "commands": {f"cat {text}": text for text in texts},
         "nvml": {"devices": [{"name": text, "more": [text]} for text in texts]},
     }
-    redacted = msgspec.json.encode(RecordRedactor(PRIVATE).redact_value(raw)).decode().lower()
-    for _, removed in planted:
-        assert not [secret for secret in removed if secret.lower() in redacted]
+    redacted_text = msgspec.json.encode(RecordRedactor(PRIVATE).redact_value(raw)).decode().lower()
+    for _, removed_texts in planted:
+        assert not [secret for secret in removed_texts if secret.lower() in redacted_text]
 
 
 @given(ids, ids)
 def test_an_id_is_the_same_everywhere_and_two_stay_two(first: str, second: str) -> None:
-    redacted = RecordRedactor(PrivateNames()).redact_value(
+    redacted_record = RecordRedactor(PrivateNames()).redact_value(
         [f"GPU-{first}", first.replace("-", ""), f"GPU-{first[:8]}", f"GPU-{second}"]
     )
-    whole, bare, short, other = redacted
+    whole, bare, short, other = redacted_record
     assert whole.removeprefix("GPU-").replace("-", "") == bare
     assert whole.startswith(short)
     assert (whole == other) is (first == second)
@@ -108,9 +108,9 @@ def test_what_decides_what_a_machine_can_do_is_kept(text: str) -> None:
     "name", ["sys/class/drm/card0/device/unique_id", "proc/device-tree/serial-number", "etc/hostname"]
 )
 def test_a_file_that_is_an_id_becomes_a_stand_in_of_its_length(name: str) -> None:
-    redacted = RecordRedactor(PrivateNames()).redact_value({"files": {name: "8c5b1f3e2a9d4c6f"}})["files"][name]
-    assert redacted != "8c5b1f3e2a9d4c6f"
-    assert len(redacted) == 16
+    redacted_file = RecordRedactor(PrivateNames()).redact_value({"files": {name: "8c5b1f3e2a9d4c6f"}})["files"][name]
+    assert redacted_file != "8c5b1f3e2a9d4c6f"
+    assert len(redacted_file) == 16
 
 
 def test_a_name_that_means_something_to_engines_is_no_secret() -> None:

@@ -177,19 +177,23 @@ class PlayedFactory(PlayedObject):
 
 
 def test_adapters_are_read_through_their_tables_and_every_reference_is_given_back() -> None:
-    played = [
+    played_adapters = [
         PlayedAdapter("AMD Radeon RX 9070 XT", 16 * GIB),
         PlayedAdapter("Old", GIB, has_output=False, knows_memory=False),
     ]
-    factory = PlayedFactory(played)
+    factory = PlayedFactory(played_adapters)
     first, second = adapters_of(Pointer(factory.address), lambda low, _high: ([3, 0, 0] if low == 0xD1B2 else [], 11))
     assert (first.name, first.dedicated_video, first.shared_system) == ("AMD Radeon RX 9070 XT", 16 * GIB, 2 * GIB)
     assert (first.local_budget, first.local_usage, first.has_output) == (16 * GIB - 5, 3, True)
     assert (first.luid, first.address, first.kind) == ("0x00000000_0x0000d1b2", [3, 0, 0], 11)
     assert (second.local_budget, second.has_output) == (None, False)
-    assert played[0].asked_for == ADAPTER3
-    assert played[0].output is not None
-    assert [factory.references, *(entry.references for entry in played), played[0].output.references] == [1] * 4
+    assert played_adapters[0].asked_for == ADAPTER3
+    assert played_adapters[0].output is not None
+    assert [
+        factory.references,
+        *(entry.references for entry in played_adapters),
+        played_adapters[0].output.references,
+    ] == [1] * 4
 
 
 def test_luids_are_written_as_counters_write_them() -> None:

@@ -21,16 +21,16 @@ def test_an_answer_outlives_the_program(tmp_path: Path) -> None:
 
 
 def test_nothing_is_known_of_another_question(tmp_path: Path) -> None:
-    kept = HubAnswerCache(tmp_path, HubSearchHit)
-    kept.keep_answer("what?", ONE)
-    assert kept.find_answer("who?") is None
+    cache = HubAnswerCache(tmp_path, HubSearchHit)
+    cache.keep_answer("what?", ONE)
+    assert cache.find_answer("who?") is None
 
 
 def test_an_answer_grows_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = HubAnswerCache(tmp_path, HubSearchHit)
-    kept_answer = kept.keep_answer("what?", ONE)
+    cache = HubAnswerCache(tmp_path, HubSearchHit)
+    kept_answer = cache.keep_answer("what?", ONE)
     monkeypatch.setattr(time, "time", lambda: kept_answer.at + FRESH_S + 1)
-    answer = kept.find_answer("what?")
+    answer = cache.find_answer("what?")
     assert answer is not None
     assert not answer.is_fresh
     assert answer.age_s == pytest.approx(FRESH_S + 1)
@@ -44,14 +44,14 @@ def test_what_cannot_be_read_is_as_good_as_none(tmp_path: Path) -> None:
 
 def test_a_disk_that_refuses_costs_nothing_now(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    kept = HubAnswerCache(tmp_path / "file" / "below", HubSearchHit)
-    kept.keep_answer("what?", ONE)
-    assert kept.find_answer("what?") is not None
+    cache = HubAnswerCache(tmp_path / "file" / "below", HubSearchHit)
+    cache.keep_answer("what?", ONE)
+    assert cache.find_answer("what?") is not None
 
 
 def test_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "MOST", 3)
-    kept = HubAnswerCache(tmp_path, HubSearchHit)
+    cache = HubAnswerCache(tmp_path, HubSearchHit)
     for number in range(6):
-        kept.keep_answer(str(number), ONE)
+        cache.keep_answer(str(number), ONE)
     assert len(list(tmp_path.iterdir())) == 3

@@ -63,10 +63,10 @@ NOT_UNDERSTOOD = [
 
 @pytest.mark.parametrize("typed", [text for text in NOT_UNDERSTOOD if text != "org/repo:"])
 def test_what_names_nothing_is_refused(typed: str) -> None:
-    with pytest.raises(BadRequest) as refused:
+    with pytest.raises(BadRequest) as error:
         parse_reference(typed)
-    assert refused.value.code == "bad_model_name"
-    assert refused.value.hint
+    assert error.value.code == "bad_model_name"
+    assert error.value.hint
 
 
 @given(st.text(max_size=80))

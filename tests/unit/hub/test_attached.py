@@ -84,7 +84,7 @@ def test_forgetting_it_deletes_its_key_and_what_was_made_of_it_says_so(library: 
 
 
 def test_a_record_that_cannot_be_read_costs_that_one_only(library: Library) -> None:
-    broken, whole = attach(library, "one"), attach(library, "two")
-    Path(broken.path).write_text("{")
+    broken_record, whole = attach(library, "one"), attach(library, "two")
+    Path(broken_record.path).write_text("{")
     library.look_again()
     assert [model.name for model in library.list_models()] == ["guide", "base", whole.name]

@@ -98,10 +98,10 @@ def test_a_digest_is_nothing_but_a_digest(digest: str) -> None:
 
 def test_weights_are_linked_and_take_no_more_space(blobs: BlobStore) -> None:
     upload(blobs)
-    placed = blobs.link_blobs({"weights.gguf": DIGEST})["weights.gguf"]
-    assert placed.name == "weights.gguf"
-    assert placed.samefile(blobs.blob_path(DIGEST))
-    assert blobs.link_blobs({"weights.gguf": DIGEST})["weights.gguf"] == placed, "asking again changes nothing"
+    placed_file = blobs.link_blobs({"weights.gguf": DIGEST})["weights.gguf"]
+    assert placed_file.name == "weights.gguf"
+    assert placed_file.samefile(blobs.blob_path(DIGEST))
+    assert blobs.link_blobs({"weights.gguf": DIGEST})["weights.gguf"] == placed_file, "asking again changes nothing"
 
 
 def test_where_links_are_not_to_be_had_a_copy_is_made(blobs: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,13 +120,13 @@ def test_a_blob_that_was_never_uploaded_cannot_be_used(blobs: BlobStore) -> None
 
 def test_tidying_keeps_what_is_used_and_what_is_new(blobs: BlobStore) -> None:
     upload(blobs)
-    placed = blobs.link_blobs({"weights.gguf": DIGEST})["weights.gguf"]
-    later = placed.stat().st_mtime + 2 * KEPT_S
-    blobs.remove_unused({str(placed)}, later)
-    assert placed.is_file()
+    placed_file = blobs.link_blobs({"weights.gguf": DIGEST})["weights.gguf"]
+    later = placed_file.stat().st_mtime + 2 * KEPT_S
+    blobs.remove_unused({str(placed_file)}, later)
+    assert placed_file.is_file()
     assert blobs.has_blob(DIGEST)
-    blobs.remove_unused(set(), placed.stat().st_mtime + 1)
-    assert not placed.exists()
+    blobs.remove_unused(set(), placed_file.stat().st_mtime + 1)
+    assert not placed_file.exists()
     assert blobs.has_blob(DIGEST), "creating it again needs no new upload"
     blobs.remove_unused(set(), later)
     assert not blobs.has_blob(DIGEST)

@@ -20,11 +20,11 @@ CONTENT = parse_catalogue(SHIPPED.read_bytes())
 INDEX = NameIndex(CONTENT.models)
 
 
-def match_of(typed: str) -> CatalogueMatch | None:
+def match_of(typed_name: str) -> CatalogueMatch | None:
     """Return what a name means, read as `pull` reads it."""
-    if " " in typed:
-        return INDEX.find_match(typed)
-    reference = parse_reference(typed)
+    if " " in typed_name:
+        return INDEX.find_match(typed_name)
+    reference = parse_reference(typed_name)
     assert not reference.repository
     return INDEX.find_match(reference.text)
 
@@ -68,8 +68,8 @@ def test_two_hundred_names_are_known() -> None:
 
 @pytest.mark.parametrize("line", FAMILIAR)
 def test_a_familiar_name_means_its_model(line: str) -> None:
-    typed, _, title = line.partition(" | ")
-    match = match_of(typed)
+    typed_name, _, title = line.partition(" | ")
+    match = match_of(typed_name)
     assert match is not None
     assert match.entry.title == title
 
@@ -132,10 +132,10 @@ def test_a_title_means_its_model_and_a_repository_no_model_with_another_title() 
     for entry in CONTENT.models:
         match = INDEX.find_match(entry.title)
         assert match is None or match.entry is entry, entry.title
-        spelling = entry.base.partition("/")[2]
-        match = INDEX.find_match(spelling)
-        is_title = match is not None and name_words(match.entry.title) == name_words(spelling)
-        assert match is None or match.entry is entry or is_title, spelling
+        model_spelling = entry.base.partition("/")[2]
+        match = INDEX.find_match(model_spelling)
+        is_title = match is not None and name_words(match.entry.title) == name_words(model_spelling)
+        assert match is None or match.entry is entry or is_title, model_spelling
 
 
 def entry_of(**fields: Any) -> CatalogueEntry:  # noqa: ANN401 -- JSON
@@ -174,15 +174,15 @@ def test_a_list_of_another_version_is_refused_with_what_to_do() -> None:
 
 
 def test_a_list_kept_from_the_first_version_does_not_stand_in_the_way(tmp_path: Path) -> None:
-    kept = tmp_path / "catalogue.json"
-    kept.write_text('{"content": "e30=", "signature": "AAAA"}')
-    assert ModelCatalogue(kept).read_content("AAAA").issued == CONTENT.issued
+    kept_file = tmp_path / "catalogue.json"
+    kept_file.write_text('{"content": "e30=", "signature": "AAAA"}')
+    assert ModelCatalogue(kept_file).read_content("AAAA").issued == CONTENT.issued
 
 
 def test_makers_recommendations_are_ones_a_sampler_takes() -> None:
-    stated = [entry for entry in CONTENT.models if entry.sampling != ModelSampling()]
-    assert len(stated) >= 50
-    for entry in stated:
+    stated_entries = [entry for entry in CONTENT.models if entry.sampling != ModelSampling()]
+    assert len(stated_entries) >= 50
+    for entry in stated_entries:
         assert 0 <= (entry.sampling.temperature or 0) <= 1.5, entry.title
         assert {"chat", "coding", "reasoning"} & set(entry.good_for), entry.title
     assert all(entry.maker_note.endswith(".") for entry in CONTENT.models if entry.maker_note)

@@ -34,17 +34,17 @@ ENTRY = CatalogueEntry(
 
 @pytest.fixture
 def hub() -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served:
+    with serving(FakeHub()) as served_hub:
         plain = {"model.safetensors": WEIGHTS, "config.json": b"{}"}
-        served.add("org/Tiny-GGUF", {"t-Q4_K_M.gguf": WEIGHTS})
-        served.add("org/Gated-GGUF", {"t-Q4_K_M.gguf": WEIGHTS}, gated="manual")
-        served.add("org/Plain-GGUF", plain)
-        served.add("org/Small-GGUF", {"t-Q4_K_M.gguf": b"w"})
-        served.add("org/Tiny-4bit", plain)
-        served.add("org/Tiny-ONNX", {"onnx/model.onnx": b"o"})
-        stored = served.add("org/Tiny-exl3", {"README.md": b"#"}, about={"tags": ["exl3"]})
-        stored.branches["3.0bpw"] = plain
-        yield served
+        served_hub.add("org/Tiny-GGUF", {"t-Q4_K_M.gguf": WEIGHTS})
+        served_hub.add("org/Gated-GGUF", {"t-Q4_K_M.gguf": WEIGHTS}, gated="manual")
+        served_hub.add("org/Plain-GGUF", plain)
+        served_hub.add("org/Small-GGUF", {"t-Q4_K_M.gguf": b"w"})
+        served_hub.add("org/Tiny-4bit", plain)
+        served_hub.add("org/Tiny-ONNX", {"onnx/model.onnx": b"o"})
+        stored_repository = served_hub.add("org/Tiny-exl3", {"README.md": b"#"}, about={"tags": ["exl3"]})
+        stored_repository.branches["3.0bpw"] = plain
+        yield served_hub
 
 
 def test_what_differs_is_said_of_each_repository_and_nothing_else(hub: FakeHub) -> None:
@@ -86,12 +86,12 @@ def test_branches_are_compared_by_name_and_weight(hub: FakeHub) -> None:
             }
         },
     )
-    stored = hub.add(place, {"README.md": b"#"}, about={"tags": ["exl3"]})
+    stored_repository = hub.add(place, {"README.md": b"#"}, about={"tags": ["exl3"]})
     rates = {"SC_6.00bpw_H6_V6": "6.0bpw", "5.00bpw": "3.0bpw", "3.00bpw_mul1": "3.0bpw", "2.05bpw_h4_ng4": "2.05bpw"}
     for branch, rate in rates.items():
         facts = catalogue_facts(entry, rate, format="exl3")
         assert facts is not None
-        stored.branches[branch] = {**plain, "model.safetensors": b"w" * facts.file_bytes}
+        stored_repository.branches[branch] = {**plain, "model.safetensors": b"w" * facts.file_bytes}
     sentences = {difference.place: difference.sentence for difference in check_entries([entry], hub.url)}
     assert sentences.keys() == {f"{place}@5.00bpw", f"{place}@4.00bpw", f"{place}@3.0bpw"}
     assert "where" in sentences[f"{place}@5.00bpw"], "it has the weights of three bits"
@@ -108,7 +108,7 @@ def test_a_hub_that_does_not_answer_is_no_proof_that_something_is_gone() -> None
 def test_the_program_writes_a_report(hub: FakeHub, tmp_path: Path) -> None:
     report = tmp_path / "report.txt"
     environ = os.environ | {"HF_ENDPOINT": hub.url, "HF_TOKEN_PATH": str(tmp_path / "none")}
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", "-m", "app.hub.repositories.catalogue_check", str(report)],
         env=environ,
         capture_output=True,
@@ -116,8 +116,8 @@ def test_the_program_writes_a_report(hub: FakeHub, tmp_path: Path) -> None:
         timeout=240,
         check=False,
     )
-    assert ended.returncode == 1
+    assert process.returncode == 1
     lines = report.read_text(encoding="utf-8").splitlines()
     assert len(lines) > 500
     assert all(len(line.split(" | ")) == 4 for line in lines)
-    assert f"{len(lines)} repositories differ" in ended.stderr
+    assert f"{len(lines)} repositories differ" in process.stderr

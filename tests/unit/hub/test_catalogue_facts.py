@@ -16,7 +16,7 @@ _LARGE = 1e9
 
 
 def entry_with(**figures: object) -> CatalogueEntry:
-    stated: dict[str, object] = {
+    stated_fields: dict[str, object] = {
         "title": "Made 100B",
         "family": "Made",
         "names": ["made"],
@@ -29,7 +29,7 @@ def entry_with(**figures: object) -> CatalogueEntry:
         "attention": CatalogueAttention.FULL,
         "context": 131_072,
     }
-    return msgspec.convert({**stated, **figures}, CatalogueEntry)
+    return msgspec.convert({**stated_fields, **figures}, CatalogueEntry)
 
 
 def test_all_that_state_enough_have_facts() -> None:
@@ -41,8 +41,8 @@ def test_all_that_state_enough_have_facts() -> None:
 def test_as_many_parameters_are_there_and_read_as_stated(entry: CatalogueEntry) -> None:
     facts = catalogue_facts(entry, "Q4_K_M")
     assert facts is not None
-    stated = entry.parameters - entry.draft_parameters
-    assert sum(group.elements for group in facts.weights) == pytest.approx(stated, rel=0.01)
+    stated_parameters = entry.parameters - entry.draft_parameters
+    assert sum(group.elements for group in facts.weights) == pytest.approx(stated_parameters, rel=0.01)
     if entry.active_parameters > _LARGE:
         assert sum(_elements_read(group, facts) for group in facts.weights) == pytest.approx(
             entry.active_parameters, rel=0.15
@@ -67,14 +67,16 @@ def test_four_bits_take_less_than_five_bits_a_weight() -> None:
 
 def test_layers_keep_of_the_past_what_the_entry_says() -> None:
     hybrid = catalogue_facts(entry_with(attention=CatalogueAttention.HYBRID_LINEAR, full_every=4), "Q4_K_M")
-    sliding = catalogue_facts(entry_with(attention=CatalogueAttention.SLIDING, full_every=6, window=1024), "Q4_K_M")
+    sliding_facts = catalogue_facts(
+        entry_with(attention=CatalogueAttention.SLIDING, full_every=6, window=1024), "Q4_K_M"
+    )
     latent = catalogue_facts(entry_with(attention=CatalogueAttention.LATENT, kv_heads=0), "Q4_K_M")
     assert hybrid is not None
-    assert sliding is not None
+    assert sliding_facts is not None
     assert latent is not None
     assert [layer.attention for layer in hybrid.layers[:4]] == [AttentionKind.NONE] * 3 + [AttentionKind.FULL]
     assert hybrid.layers[0].state_elements > 0
-    assert [layer.window for layer in sliding.layers[4:7]] == [1024, 0, 1024]
+    assert [layer.window for layer in sliding_facts.layers[4:7]] == [1024, 0, 1024]
     assert {layer.latent_dim for layer in latent.layers} == {576}
 
 

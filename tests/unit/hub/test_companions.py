@@ -63,8 +63,8 @@ def test_a_projector_is_told_by_its_header(tmp_path: Path, model: Path) -> None:
 def test_a_draft_needs_the_same_tokens(tmp_path: Path, model: Path) -> None:
     assert companions.why_no_draft(model, TinyLlama(layers=1).write(tmp_path / "small.gguf")) == ""
     words = vocabulary()
-    swapped = [*words[:40], words[41], words[40], *words[42:]]
-    assert "its tokens differ" in companions.why_no_draft(model, spoken(tmp_path / "swapped.gguf", swapped))
+    swapped_words = [*words[:40], words[41], words[40], *words[42:]]
+    assert "its tokens differ" in companions.why_no_draft(model, spoken(tmp_path / "swapped.gguf", swapped_words))
     assert companions.why_no_draft(model, spoken(tmp_path / "padded.gguf", [*words, "<pad>"])) == ""
     more = [*words, *(f"<{number}>" for number in range(200))]
     assert companions.why_no_draft(model, spoken(tmp_path / "more.gguf", more)) == (

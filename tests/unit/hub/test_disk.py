@@ -80,8 +80,8 @@ def test_what_takes_no_space_here_is_left_out(tmp_path: Path) -> None:
 
 
 def test_uploaded_weights_count_for_the_model_made_of_them(tmp_path: Path) -> None:
-    uploaded = model(tmp_path / "m/blob", 10, name="mine", preset=Preset())
-    assert [entry.model for entry in used(tmp_path, [uploaded], named(tmp_path / "m")).holdings] == ["mine"]
+    uploaded_model = model(tmp_path / "m/blob", 10, name="mine", preset=Preset())
+    assert [entry.model for entry in used(tmp_path, [uploaded_model], named(tmp_path / "m")).holdings] == ["mine"]
 
 
 @POSIX

@@ -54,12 +54,14 @@ def test_two_names_of_one_file_are_no_duplicate(tmp_path: Path) -> None:
 def test_copies_share_the_space_of_one_and_stay_readable(tmp_path: Path) -> None:
     models = [model(tmp_path / name / "m.gguf", b"weights") for name in "abc"]
     ((digest, copies),) = find_copies(models)
-    duplicate, kept, free = describe_duplicate(digest, copies)
+    duplicate, kept_copy, free = describe_duplicate(digest, copies)
     assert duplicate.reclaims_bytes == 14
-    assert all(share_space(kept, copy) for copy in free)
+    assert all(share_space(kept_copy, copy) for copy in free)
     assert {Path(item.path).read_bytes() for item in models} == {b"weights"}
     assert [sorted(entry.name for entry in (tmp_path / name).iterdir()) for name in "abc"] == [["m.gguf"]] * 3
-    assert find_copies(models) == [] or kept.path.stat().st_nlink == 1  # a file system that clones keeps them apart
+    assert (
+        find_copies(models) == [] or kept_copy.path.stat().st_nlink == 1
+    )  # a file system that clones keeps them apart
 
 
 def test_models_that_share_their_space_keep_their_names(tmp_path: Path) -> None:
@@ -67,8 +69,8 @@ def test_models_that_share_their_space_keep_their_names(tmp_path: Path) -> None:
         TinyLlama().write(tmp_path / f"{name}.gguf")
     library = Library(lambda: [tmp_path], tmp_path / "state" / "models.json", tmp_path / "none.gguf")
     ((digest, copies),) = find_copies(library.list_models())
-    _, kept, free = describe_duplicate(digest, copies)
-    assert share_space(kept, free[0])
+    _, kept_copy, free = describe_duplicate(digest, copies)
+    assert share_space(kept_copy, free[0])
     assert [model.name for model in library.list_models()] == ["guide", "one", "two"]
 
 
@@ -78,10 +80,10 @@ def test_a_link_of_the_hubs_cache_stays_a_link(tmp_path: Path) -> None:
     model(blob, b"weights")
     link = tmp_path / "hub" / "m.gguf"
     link.symlink_to(blob)
-    cached = ModelInfo(name="m", title="m", path=str(link), format="gguf", size_bytes=7)
-    ((digest, copies),) = find_copies([own, cached])
-    _, kept, free = describe_duplicate(digest, copies)
-    assert share_space(kept, free[0])
+    cached_model = ModelInfo(name="m", title="m", path=str(link), format="gguf", size_bytes=7)
+    ((digest, copies),) = find_copies([own, cached_model])
+    _, kept_copy, free = describe_duplicate(digest, copies)
+    assert share_space(kept_copy, free[0])
     assert link.is_symlink()
     assert link.read_bytes() == b"weights"
 
@@ -91,8 +93,8 @@ def test_another_programs_file_is_kept_and_never_replaced(tmp_path: Path) -> Non
     theirs = model(tmp_path / "ollama" / "x", b"weights", store="Ollama")
     also = model(tmp_path / "jan" / "y", b"weights", store="Jan")
     ((digest, copies),) = find_copies([own, theirs, also])
-    duplicate, kept, free = describe_duplicate(digest, copies)
-    assert (kept.store, [copy.path.name for copy in free]) == ("Jan", ["a.gguf"])
+    duplicate, kept_copy, free = describe_duplicate(digest, copies)
+    assert (kept_copy.store, [copy.path.name for copy in free]) == ("Jan", ["a.gguf"])
     assert any("belongs to Ollama" in note for note in duplicate.notes)
 
 
@@ -100,11 +102,11 @@ def test_another_programs_file_is_kept_and_never_replaced(tmp_path: Path) -> Non
 def test_what_changed_since_it_was_read_is_left_alone(tmp_path: Path, changed: str) -> None:
     models = [model(tmp_path / f"{name}.gguf", b"weights") for name in "ab"]
     ((digest, copies),) = find_copies(models)
-    _, kept, free = describe_duplicate(digest, copies)
-    file = (kept if changed == "kept" else free[0]).path
+    _, kept_copy, free = describe_duplicate(digest, copies)
+    file = (kept_copy if changed == "kept" else free[0]).path
     file.write_bytes(b"changed")
     os.utime(file, ns=(0, 0))
-    assert not share_space(kept, free[0])
+    assert not share_space(kept_copy, free[0])
     assert file.read_bytes() == b"changed"
 
 

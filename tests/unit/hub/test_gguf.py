@@ -27,9 +27,9 @@ def read(content: bytes, folder: Path) -> GgufFacts:
 
 
 def refusal(content: bytes, folder: Path) -> BadRequest:
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequest) as error:
         read(content, folder)
-    return caught.value
+    return error.value
 
 
 def test_a_whole_model_says_what_it_is(tmp_path: Path) -> None:
@@ -159,9 +159,9 @@ def test_a_tensor_of_unknown_type_leaves_the_end_unknown(tmp_path: Path) -> None
 
 
 def test_a_missing_file_a_folder_and_a_pipe_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(NotFound) as missing:
+    with pytest.raises(NotFound) as error:
         read_gguf(tmp_path / "nothing.gguf")
-    assert missing.value.code == "model_not_found"
+    assert error.value.code == "model_not_found"
     with pytest.raises(BadRequest) as folder:
         read_gguf(tmp_path)
     assert folder.value.code == "model_unreadable"

@@ -38,11 +38,11 @@ END = EXPERTS[3] + 32 * 64 * 8 // 32 * 18
 
 
 def test_sums_and_entries_say_the_same() -> None:
-    kept: list[TensorInfo] = []
+    kept_tensors: list[TensorInfo] = []
     assert read_tensors(Cursor(Bytes(TABLE)), 3) == TensorSums(ELEMENTS, END)
-    assert read_tensors(Cursor(Bytes(TABLE)), 3, kept) == TensorSums(ELEMENTS, END)
-    assert kept == [TensorInfo(name, shape, kind) for name, shape, kind, _ in (NORM, MATRIX, EXPERTS)]
-    assert sum(tensor.elements for tensor in kept) == ELEMENTS
+    assert read_tensors(Cursor(Bytes(TABLE)), 3, kept_tensors) == TensorSums(ELEMENTS, END)
+    assert kept_tensors == [TensorInfo(name, shape, kind) for name, shape, kind, _ in (NORM, MATRIX, EXPERTS)]
+    assert sum(tensor.elements for tensor in kept_tensors) == ELEMENTS
 
 
 def test_what_follows_the_table_is_read_from_its_end() -> None:
@@ -57,10 +57,10 @@ def test_entries_across_the_edge_of_a_window_are_read_whole(monkeypatch: pytest.
     monkeypatch.setattr(header, "WINDOW_BYTES", window)
     table = TABLE * 40
     for first in (1, window, 3 * window):
-        kept: list[TensorInfo] = []
-        sums = read_tensors(Cursor(Bytes(table + bytes(5), first)), 120, kept)
+        kept_tensors: list[TensorInfo] = []
+        sums = read_tensors(Cursor(Bytes(table + bytes(5), first)), 120, kept_tensors)
         assert sums == TensorSums(40 * ELEMENTS, END)
-        assert [tensor.name for tensor in kept[-3:]] == [NORM[0], MATRIX[0], EXPERTS[0]]
+        assert [tensor.name for tensor in kept_tensors[-3:]] == [NORM[0], MATRIX[0], EXPERTS[0]]
 
 
 def test_no_tensors_end_where_the_header_does() -> None:
@@ -99,6 +99,6 @@ def test_an_entry_that_cannot_be_is_refused(entry: Entry, words: str) -> None:
 
 
 def test_names_are_shown_without_what_cannot_be() -> None:
-    kept: list[TensorInfo] = []
-    read_tensors(Cursor(Bytes(packed(("a\x1b[31m\n", (1,), 0, 0)))), 1, kept)
-    assert kept[0].name == "a[31m"
+    kept_tensors: list[TensorInfo] = []
+    read_tensors(Cursor(Bytes(packed(("a\x1b[31m\n", (1,), 0, 0)))), 1, kept_tensors)
+    assert kept_tensors[0].name == "a[31m"

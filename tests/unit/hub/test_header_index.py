@@ -59,10 +59,10 @@ def test_an_index_without_a_place_does_without(tmp_path: Path) -> None:
 
 
 def test_a_long_look_does_not_hold_up_who_asks_for_a_known_model(tmp_path: Path) -> None:
-    looked, going_on = threading.Event(), threading.Event()
+    look_event, going_on = threading.Event(), threading.Event()
 
     def slow() -> tuple[()]:
-        looked.set()
+        look_event.set()
         assert going_on.wait(PATIENCE_S)
         return ()
 
@@ -71,7 +71,7 @@ def test_a_long_look_does_not_hold_up_who_asks_for_a_known_model(tmp_path: Path)
     names: list[str] = []
     thread = threading.Thread(target=lambda: names.extend(model.name for model in slow_library.list_models()))
     thread.start()
-    assert looked.wait(PATIENCE_S)
+    assert look_event.wait(PATIENCE_S)
     finder = threading.Thread(target=lambda: names.append(slow_library.find_model("guide").name))
     finder.start()
     finder.join(PATIENCE_S)

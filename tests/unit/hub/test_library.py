@@ -155,16 +155,16 @@ def test_a_name_is_found_however_it_is_spelt(library: Library, models: Path) -> 
     put(models / "Qwen3-0.6B.gguf")
     spellings = ["Qwen3-0.6B", "qwen3-0.6b", "qwen3-0.6b:latest", "Qwen3-0.6B.gguf", " QWEN3-0.6B "]
     spellings += ["library/qwen3-0.6b", "registry.ollama.ai/library/Qwen3-0.6B:latest"]
-    assert {library.find_model(spelling).name for spelling in spellings} == {"Qwen3-0.6B"}
+    assert {library.find_model(name_spelling).name for name_spelling in spellings} == {"Qwen3-0.6B"}
     assert library.find_model("guide:latest").is_builtin
 
 
 def test_an_unknown_name_says_which_exist(library: Library, models: Path) -> None:
     put(models / "qwen.gguf")
-    with pytest.raises(NotFound) as caught:
+    with pytest.raises(NotFound) as error:
         library.find_model("quen")
-    assert caught.value.code == "model_not_found"
-    assert "guide, qwen" in caught.value.hint
+    assert error.value.code == "model_not_found"
+    assert "guide, qwen" in error.value.hint
 
 
 def test_a_registered_file_stays_listed_and_can_be_forgotten(
@@ -197,9 +197,9 @@ def test_registering_any_part_registers_the_split_model(tmp_path: Path, library:
 def test_what_is_no_model_is_not_registered(tmp_path: Path, library: Library) -> None:
     text = tmp_path / "notes.gguf"
     text.write_text("not a model at all")
-    with pytest.raises(BadRequest) as damaged:
+    with pytest.raises(BadRequest) as error:
         library.register_path(text)
-    assert damaged.value.code == "model_corrupt"
+    assert error.value.code == "model_corrupt"
     with pytest.raises(BadRequest, match="is part of another model"):
         library.register_path(put(tmp_path / "mmproj-x.gguf"))
     with pytest.raises(BadRequest, match="is part of another model"):
@@ -332,8 +332,8 @@ def test_what_was_pulled_by_a_short_name_answers_to_it(library: Library, models:
     with pytest.raises(NotFound):
         library.find_model("qwen2.5:7b")
     library.expand_short_name = ModelCatalogue(tmp_path / "none.json").list_pull_names
-    known = {library.find_model(name).path for name in ("qwen2.5:7b", "qwen2.5:7b-instruct-q4_K_M", "Qwen2.5-7B")}
-    assert known == {str(snapshot / "Qwen2.5-7B-Instruct-Q4_K_M.gguf")}
+    known_paths = {library.find_model(name).path for name in ("qwen2.5:7b", "qwen2.5:7b-instruct-q4_K_M", "Qwen2.5-7B")}
+    assert known_paths == {str(snapshot / "Qwen2.5-7B-Instruct-Q4_K_M.gguf")}
     for name in ("qwen2.5:7b-q8_0", "qwen2.5:14b", "qwen2.5:7b-base", "nobody"):
         with pytest.raises(NotFound):
             library.find_model(name)

@@ -95,8 +95,8 @@ def test_a_folder_that_holds_no_model_is_not_registered(library: Library, tmp_pa
 def test_the_hub_s_cache_names_its_folders_after_commits_and_we_do_not(library: Library, models: Path) -> None:
     snapshot = models / "models--OpenVINO--tiny-int8-ov" / "snapshots" / "0123abc"
     shutil.copytree(GUIDE / "openvino", snapshot)
-    nested = models / "models--microsoft--tiny-onnx" / "snapshots" / "4567def" / "cpu-int4"
-    shutil.copytree(GUIDE / "onnx", nested)
+    nested_folder = models / "models--microsoft--tiny-onnx" / "snapshots" / "4567def" / "cpu-int4"
+    shutil.copytree(GUIDE / "onnx", nested_folder)
     assert set(models_by_name(library)) == {"tiny-int8-ov", "tiny-onnx-cpu-int4"}
 
 

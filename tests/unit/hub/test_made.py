@@ -32,12 +32,12 @@ def make(library: Library, name: str, base: str = "base", preset: Preset = PIRAT
 
 def test_a_made_model_is_listed_with_its_settings_and_the_weights_of_its_base(library: Library) -> None:
     make(library, "mario:v2")
-    made, base = library.find_model("MARIO:v2"), library.find_model("base")
-    assert made.path == base.path
-    assert made.size_bytes == base.size_bytes
-    assert made.preset is not None
-    assert (made.preset.base, made.preset.system) == ("base", "Talk like a pirate.")
-    assert made.runs_as == "base", "weights that are loaded already are not loaded again"
+    made_model, base = library.find_model("MARIO:v2"), library.find_model("base")
+    assert made_model.path == base.path
+    assert made_model.size_bytes == base.size_bytes
+    assert made_model.preset is not None
+    assert (made_model.preset.base, made_model.preset.system) == ("base", "Talk like a pirate.")
+    assert made_model.runs_as == "base", "weights that are loaded already are not loaded again"
     assert base.preset is None
     assert [model.name for model in library.list_models()] == ["guide", "base", "mario:v2"]
 

@@ -18,8 +18,8 @@ README = {"README.md": b"#"}
 
 @pytest.fixture
 def hub() -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served:
-        yield served
+    with serving(FakeHub()) as served_hub:
+        yield served_hub
 
 
 RATES = [
@@ -41,22 +41,24 @@ RATES = [
 
 @pytest.mark.parametrize(("branch", "quantization"), RATES)
 def test_branches_named_after_a_bit_rate_are_variants(hub: FakeHub, branch: str, quantization: str) -> None:
-    stored = hub.add("org/Model-exl2", README)
-    stored.branches["2.0bpw"] = MODEL
-    stored.branches.setdefault(branch, MODEL)
+    stored_repository = hub.add("org/Model-exl2", README)
+    stored_repository.branches["2.0bpw"] = MODEL
+    stored_repository.branches.setdefault(branch, MODEL)
     offer = read_offer(hub.url, "org/Model-exl2")
     branches = {variant.revision: variant for variant in offer.list_variants()}
     assert (branch in branches) is bool(quantization)
     if quantization:
         variant = branches[branch]
         assert (variant.quantization, variant.format) == (quantization, "exl2")
-        assert offer.home_of(variant).commit == stored.commit(branch)
+        assert offer.home_of(variant).commit == stored_repository.commit(branch)
 
 
 @pytest.mark.parametrize(("preferred", "first"), [((), "4.00bpw"), (("SC_4.00bpw_H5",), "SC_4.00bpw_H5")])
 def test_of_several_branches_of_a_rate_one_is_called_by_it(hub: FakeHub, preferred: Sequence[str], first: str) -> None:
-    stored = hub.add("org/Model-exl3", README)
-    stored.branches |= dict.fromkeys(("SC_4.00bpw_H5_V6", "SC_4.00bpw_H5", "3.50bpw", "4.00bpw", "6.00bpw"), MODEL)
+    stored_repository = hub.add("org/Model-exl3", README)
+    stored_repository.branches |= dict.fromkeys(
+        ("SC_4.00bpw_H5_V6", "SC_4.00bpw_H5", "3.50bpw", "4.00bpw", "6.00bpw"), MODEL
+    )
     variants = read_offer(hub.url, "org/Model-exl3", preferred_names=preferred).list_variants()
     by_rate = {variant.quantization: variant.revision for variant in variants}
     assert (by_rate["4.0bpw"], by_rate["3.5bpw"], by_rate["6.0bpw"]) == (first, "3.50bpw", "6.00bpw")
@@ -66,23 +68,23 @@ def test_of_several_branches_of_a_rate_one_is_called_by_it(hub: FakeHub, preferr
 
 
 def test_only_repositories_of_such_a_format_are_asked_for_branches(hub: FakeHub) -> None:
-    stored = hub.add("org/Plain", MODEL)
-    stored.branches["4.0bpw"] = MODEL
+    stored_repository = hub.add("org/Plain", MODEL)
+    stored_repository.branches["4.0bpw"] = MODEL
     assert read_offer(hub.url, "org/Plain").branches == []
     assert not [path for _, path, _ in hub.requests if path.endswith("/refs")]
 
 
 def test_a_revision_that_is_named_is_all_there_is(hub: FakeHub) -> None:
-    stored = hub.add("org/Model-exl3", README)
-    stored.branches |= {"4.0bpw": MODEL, "5.0bpw": MODEL}
+    stored_repository = hub.add("org/Model-exl3", README)
+    stored_repository.branches |= {"4.0bpw": MODEL, "5.0bpw": MODEL}
     offer = read_offer(hub.url, "org/Model-exl3", revision="5.0bpw")
-    assert (offer.branches, offer.repository.commit) == ([], stored.commit("5.0bpw"))
+    assert (offer.branches, offer.repository.commit) == ([], stored_repository.commit("5.0bpw"))
     assert len(offer.list_variants()) == 1
 
 
 def test_a_branch_that_holds_nothing_is_not_offered(hub: FakeHub) -> None:
-    stored = hub.add("org/Model-exl3", README)
-    stored.branches |= {"4.0bpw": README, "5.0bpw": {"pytorch_model.bin": b"x"}}
+    stored_repository = hub.add("org/Model-exl3", README)
+    stored_repository.branches |= {"4.0bpw": README, "5.0bpw": {"pytorch_model.bin": b"x"}}
     with pytest.raises(NotFound):
         read_offer(hub.url, "org/Model-exl3").list_variants()
     hub.add("org/Pickles-exl2", {"pytorch_model.bin": b"x"})

@@ -113,11 +113,11 @@ def test_what_another_version_needs_stays(cache: Path, trash: Trash) -> None:
     assert "1 of its files stay" in files.left[0]
     assert [file.name for file in files.contents] == ["c" * 64]
     undo = remove_files(files, trash)
-    left = everything(cache)
-    assert f"blobs/{BLOB}" in left
-    assert f"snapshots/{OLD}/model.safetensors" in left
+    files_left = everything(cache)
+    assert f"blobs/{BLOB}" in files_left
+    assert f"snapshots/{OLD}/model.safetensors" in files_left
     assert not (cache / "snapshots" / NEW).exists()
-    assert "refs/main" not in left
+    assert "refs/main" not in files_left
     restore_files(undo, trash)
     assert everything(cache) == {name: content for name, content in before.items() if "/sub/" not in name}
 
@@ -159,9 +159,9 @@ def test_what_left_the_trash_is_not_brought_back_by_halves(tmp_path: Path, trash
     second = undo.kept[1].place
     second.unlink()
     for _ in range(2):
-        with pytest.raises(NotFound, match=r"big-00002-of-00002\.gguf is no longer in the trash") as caught:
+        with pytest.raises(NotFound, match=r"big-00002-of-00002\.gguf is no longer in the trash") as error:
             restore_files(undo, trash)
-        assert caught.value.code == "not_in_trash"
+        assert error.value.code == "not_in_trash"
         assert everything(tmp_path) == {}
         second.write_text("another file that was thrown away under that name")
 
@@ -196,8 +196,8 @@ def test_a_plan_says_whom_it_concerns(tmp_path: Path) -> None:
     file = tmp_path / "m.gguf"
     file.write_text("weights")
     model = info(file, "Base")
-    made = info(file, "terse", preset=Preset(base="Base"))
-    others = [model, made, info(tmp_path / "x.gguf", "x")]
+    made_model = info(file, "terse", preset=Preset(base="Base"))
+    others = [model, made_model, info(tmp_path / "x.gguf", "x")]
     plan = plan_removal(model, others, aliases=["gpt-*=base", "claude=x"], chosen_projectors={})
     assert (plan.files, plan.frees_bytes) == ([str(file)], 7)
     assert (plan.made_models, plan.aliases) == (["terse"], ["gpt-*=base"])
@@ -239,10 +239,17 @@ def test_a_projector_stays_until_the_last_quantisation_goes(tmp_path: Path, tras
 def test_a_projector_that_was_chosen_for_another_model_stays(tmp_path: Path) -> None:
     (model,) = in_folder(tmp_path / "one", "tiny-Q4_0.gguf", "mmproj.gguf")
     (far,) = in_folder(tmp_path / "two", "far-Q4_0.gguf")
-    made = info(Path(model.path), "terse", preset=Preset(base=model.name, template="x", chat_template="x"))
-    chosen = {name: str(tmp_path / "one" / "mmproj.gguf") for name in (model.name, "terse", "forgotten")}
-    assert plan_removal(model, [model, far, made], aliases=[], chosen_projectors=chosen).projectors == ["mmproj.gguf"]
-    plan = plan_removal(model, [model, far, made], aliases=[], chosen_projectors=chosen | {far.name: chosen["terse"]})
+    made_model = info(Path(model.path), "terse", preset=Preset(base=model.name, template="x", chat_template="x"))
+    chosen_projectors = {name: str(tmp_path / "one" / "mmproj.gguf") for name in (model.name, "terse", "forgotten")}
+    assert plan_removal(
+        model, [model, far, made_model], aliases=[], chosen_projectors=chosen_projectors
+    ).projectors == ["mmproj.gguf"]
+    plan = plan_removal(
+        model,
+        [model, far, made_model],
+        aliases=[],
+        chosen_projectors=chosen_projectors | {far.name: chosen_projectors["terse"]},
+    )
     assert (plan.projectors, plan.left) == ([], ["mmproj.gguf stays: far-Q4_0 needs it."])
 
 

@@ -14,12 +14,12 @@ COMMIT = "0123456789" * 4
 
 @pytest.fixture
 def hub() -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served:
-        yield served
+    with serving(FakeHub()) as served_hub:
+        yield served_hub
 
 
 def test_a_repository_is_read_with_sizes_hashes_and_its_commit(hub: FakeHub) -> None:
-    stored = hub.add(
+    stored_repository = hub.add(
         "org/model",
         {"config.json": b"{}", "model.safetensors": bytes(5000)},
         gated="manual",
@@ -27,7 +27,7 @@ def test_a_repository_is_read_with_sizes_hashes_and_its_commit(hub: FakeHub) -> 
     )
     repository = read_repository(hub.url, "org/model")
     assert (repository.commit, repository.gated, repository.base_models, repository.licence) == (
-        stored.commit("main"),
+        stored_repository.commit("main"),
         True,
         ["org/base"],
         "mit",
@@ -65,20 +65,20 @@ def test_a_repository_that_is_not_there_is_named_with_what_may_help(hub: FakeHub
         read_repository(hub.url, "org/none")
     hub.is_frank = True
     for revision in ("", "4.0bpw"):
-        with pytest.raises(NotFound, match=r"There is no repository org/none at 127\.0\.0\.1\.") as missing:
+        with pytest.raises(NotFound, match=r"There is no repository org/none at 127\.0\.0\.1\.") as error:
             read_repository(hub.url, "org/none", revision=revision)
-        assert missing.value.code == "model_not_found"
-        assert "spelling" in missing.value.hint
-        assert "private or gated" in missing.value.hint
+        assert error.value.code == "model_not_found"
+        assert "spelling" in error.value.hint
+        assert "private or gated" in error.value.hint
 
 
 def test_a_revision_that_is_not_there_is_told_from_a_repository_that_is_not(hub: FakeHub) -> None:
     hub.add("org/exl", {"README.md": b"#"}).branches["4.0bpw"] = {"config.json": b"{}"}
     for is_frank in (False, True):
         hub.is_frank = is_frank
-        with pytest.raises(NotFound, match=r"org/exl has no revision '5\.0bpw'") as missing:
+        with pytest.raises(NotFound, match=r"org/exl has no revision '5\.0bpw'") as error:
             read_repository(hub.url, "org/exl", revision="5.0bpw")
-        assert (missing.value.code, missing.value.hint) == ("revision_not_found", "Its branches are main, 4.0bpw.")
+        assert (error.value.code, error.value.hint) == ("revision_not_found", "Its branches are main, 4.0bpw.")
 
 
 def test_paths_that_lead_elsewhere_are_left_out(hub: FakeHub) -> None:
@@ -92,10 +92,10 @@ def test_paths_that_lead_elsewhere_are_left_out(hub: FakeHub) -> None:
 )
 def test_an_answer_that_makes_no_sense_is_said(answer: bytes) -> None:
     with (
-        serving_bytes(Hub(files={"/api/models/org/model/revision/main?blobs=true": answer})) as served,
+        serving_bytes(Hub(files={"/api/models/org/model/revision/main?blobs=true": answer})) as served_url,
         pytest.raises(Unavailable, match="could not be understood"),
     ):
-        read_repository(served.url, "org/model")
+        read_repository(served_url.url, "org/model")
 
 
 def test_addresses_stay_within_the_repository() -> None:

@@ -19,8 +19,8 @@ PLAIN = {"model.safetensors": b"s", "config.json": b"{}"}
 
 @pytest.fixture
 def hub() -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served:
-        yield served
+    with serving(FakeHub()) as served_hub:
+        yield served_hub
 
 
 def add(hub: FakeHub, name: str, files: dict[str, bytes], *, gated: str = "", **about: Any) -> None:  # noqa: ANN401 -- JSON
@@ -137,12 +137,12 @@ def test_pages_follow_each_other_to_the_end(hub: FakeHub, monkeypatch: pytest.Mo
     monkeypatch.setattr(searching, "PAGE", 2)
     for number in range(5):
         add(hub, f"org/m{number}", PLAIN, downloads=number)
-    seen, page = [], ""
+    seen_names, page = [], ""
     for _ in range(3):
         listing = search_hub(hub.url, HubQuery(page=page))
-        seen += [entry.found.repository for entry in listing.listed]
+        seen_names += [entry.found.repository for entry in listing.listed]
         page = listing.next
-    assert seen == [f"org/m{number}" for number in (4, 3, 2, 1, 0)]
+    assert seen_names == [f"org/m{number}" for number in (4, 3, 2, 1, 0)]
     assert page == ""
 
 

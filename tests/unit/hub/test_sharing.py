@@ -37,10 +37,10 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SharedFile:
         (tmp_path / name).write_bytes(b"weights")
     os.utime(tmp_path / "copy", ns=LONG_AGO)
     (tmp_path / "copy").chmod(0o640)
-    done = share_space(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy"))
-    assert done is not None
+    sharing = share_space(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy"))
+    assert sharing is not None
     assert (tmp_path / "kept").samefile(tmp_path / "copy")
-    return done
+    return sharing
 
 
 def free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
@@ -50,9 +50,9 @@ def free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
 def test_a_shared_file_has_space_and_times_of_its_own_again(shared: SharedFile, tmp_path: Path) -> None:
     amounts: list[int] = []
     assert separate_copy(shared, lambda _file, more: amounts.append(more))
-    kept, copy = tmp_path / "kept", tmp_path / "copy"
-    assert not kept.samefile(copy)
-    assert (kept.read_bytes(), copy.read_bytes()) == (b"weights", b"weights")
+    kept_file, copy = tmp_path / "kept", tmp_path / "copy"
+    assert not kept_file.samefile(copy)
+    assert (kept_file.read_bytes(), copy.read_bytes()) == (b"weights", b"weights")
     assert copy.stat().st_mtime_ns == LONG_AGO[1]
     assert sum(amounts) == shared.size == 7
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["copy", "kept"]
@@ -109,9 +109,9 @@ def test_a_clone_keeps_its_own_times(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for name in ("kept", "copy"):
         (tmp_path / name).write_bytes(b"weights")
     os.utime(tmp_path / "copy", ns=LONG_AGO)
-    done = share_space(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy"))
-    assert done is not None
-    assert done.is_clone
+    sharing = share_space(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy"))
+    assert sharing is not None
+    assert sharing.is_clone
     assert (tmp_path / "copy").stat().st_mtime_ns == LONG_AGO[1]
 
 

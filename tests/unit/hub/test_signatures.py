@@ -38,9 +38,9 @@ def test_what_another_program_signed_is_signed_and_a_changed_bit_is_not() -> Non
     assert is_signed(content, signature, key)
     assert not is_signed(b"a catalogve", signature, key)
     for at in (0, 31, 32, 62):
-        changed = bytearray(signature)
-        changed[at] ^= 1
-        assert not is_signed(content, bytes(changed), key)
+        changed_signature = bytearray(signature)
+        changed_signature[at] ^= 1
+        assert not is_signed(content, bytes(changed_signature), key)
     other = Ed25519PrivateKey.generate().public_key().public_bytes_raw()
     assert not is_signed(content, signature, other)
 

@@ -89,8 +89,8 @@ def test_folders_that_were_moved_are_followed(person: Home, tmp_path: Path) -> N
     for name in ("studio", "ollama", "cache"):
         (tmp_path / name).mkdir()
     (person.folder / ".lmstudio/settings.json").write_text(json.dumps({"downloadsFolder": str(tmp_path / "studio")}))
-    moved = {"OLLAMA_MODELS": str(tmp_path / "ollama"), "LLAMA_CACHE": str(tmp_path / "cache")}
-    stores = find_stores(this_home({"HOME": str(tmp_path), **moved}, "linux"))
+    moved_folders = {"OLLAMA_MODELS": str(tmp_path / "ollama"), "LLAMA_CACHE": str(tmp_path / "cache")}
+    stores = find_stores(this_home({"HOME": str(tmp_path), **moved_folders}, "linux"))
     assert {(store.title, store.folder.name) for store in stores} == {
         ("LM Studio", "studio"),
         ("Ollama", "ollama"),

@@ -137,15 +137,19 @@ def test_what_has_no_note_or_no_file_is_left_alone(trash: Trash, throw: Thrown, 
 def test_a_link_in_the_trash_is_deleted_itself_and_never_followed(
     trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path
 ) -> None:
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    (kept / "weights.gguf").write_text("precious")
-    for name, target in (("file.gguf", kept / "weights.gguf"), ("folder.gguf", kept), ("broken.gguf", kept / "gone")):
+    kept_file = tmp_path / "kept"
+    kept_file.mkdir()
+    (kept_file / "weights.gguf").write_text("precious")
+    for name, target in (
+        ("file.gguf", kept_file / "weights.gguf"),
+        ("folder.gguf", kept_file),
+        ("broken.gguf", kept_file / "gone"),
+    ):
         throw(name, tmp_path / "models" / name).unlink()
         (bin_ / "files" / name).symlink_to(target)
     emptied(trash, find_trashed(trash, tmp_path))
     assert left(bin_) == set()
-    assert (kept / "weights.gguf").read_text() == "precious"
+    assert (kept_file / "weights.gguf").read_text() == "precious"
 
 
 def test_a_trash_that_leads_elsewhere_is_not_looked_into(
@@ -210,15 +214,15 @@ def test_what_cannot_be_deleted_is_named_and_the_rest_goes(
 
     monkeypatch.setattr(Path, "unlink", refused)
     reports: list[dict[str, int]] = []
-    with pytest.raises(StorageFault) as caught:
+    with pytest.raises(StorageFault) as error:
         delete_entries(
             trash,
             find_trashed(trash, tmp_path).entries,
             lambda _file, _more: None,
             lambda **changes: reports.append(changes),
         )
-    assert str(caught.value) == (
+    assert str(error.value) == (
         "theirs.gguf, b.gguf could not be deleted and are still in the trash: Permission denied."
     )
-    assert (caught.value.code, reports[-1]) == ("trash_kept", {"deleted_files": 1, "reclaimed_bytes": 4})
+    assert (error.value.code, reports[-1]) == ("trash_kept", {"deleted_files": 1, "reclaimed_bytes": 4})
     assert left(bin_) == {"files/a.gguf", "info/a.gguf.trashinfo", "files/b.gguf", "info/b.gguf.trashinfo"}

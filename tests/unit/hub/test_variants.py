@@ -91,9 +91,9 @@ def test_a_variant_is_named_by_quantisation_or_file(query: str) -> None:
 
 
 def test_a_variant_that_is_not_there_is_refused_with_what_is() -> None:
-    with pytest.raises(NotFound, match="no Q5_0") as refused:
+    with pytest.raises(NotFound, match="no Q5_0") as error:
         find_variant(variants_of(repository("M-Q4_K_M.gguf", "M-Q8_0.gguf")), "Q5_0")
-    assert "Q4_K_M" in refused.value.hint
+    assert "Q4_K_M" in error.value.hint
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,12 @@ def test_drafts_and_adapters_are_no_variants_and_projectors_come_along() -> None
 
 
 def test_where_all_are_named_like_that_they_are_models() -> None:
-    merged = repository("My-lora-merged-lora-Q4_K_M.gguf", "My-lora-merged-lora-Q8_0.gguf")
-    assert len(variants_of(merged)) == 2
-    assert companions_of(merged) == []
+    merged_repository = repository("My-lora-merged-lora-Q4_K_M.gguf", "My-lora-merged-lora-Q8_0.gguf")
+    assert len(variants_of(merged_repository)) == 2
+    assert companions_of(merged_repository) == []
 
 
 def test_an_adapter_is_named_as_one() -> None:
-    with pytest.raises(BadRequest, match="is a LoRA adapter") as refused:
+    with pytest.raises(BadRequest, match="is a LoRA adapter") as error:
         variants_of(repository("adapter_config.json", "adapter_model.safetensors"))
-    assert refused.value.code == "adapter_only"
+    assert error.value.code == "adapter_only"

@@ -138,8 +138,8 @@ def test_a_damaged_file_is_refused_and_removed(shelf: Shelf, damage: str) -> Non
     assert entry is not None
     (file,) = shelf.files()
     content = file.read_bytes()
-    flipped = content[:-5] + bytes([content[-5] ^ 1]) + content[-4:]
-    file.write_bytes({"cut": content[:-5], "flipped": flipped, "emptied": b"", "foreign": b"GGUF" * 99}[damage])
+    flipped_content = content[:-5] + bytes([content[-5] ^ 1]) + content[-4:]
+    file.write_bytes({"cut": content[:-5], "flipped": flipped_content, "emptied": b"", "foreign": b"GGUF" * 99}[damage])
     with pytest.raises(PromptDamageError):
         state_of(store, entry)
     assert not shelf.files()

@@ -30,10 +30,10 @@ texts = st.text(alphabet='ab\n"é', max_size=8 * BLOCK_BYTES)
 
 @st.composite
 def kept_lists(draw: st.DrawFn) -> list[PromptEntry]:
-    drawn = draw(st.lists(st.tuples(sizes, ages, st.floats(min_value=0.01, max_value=1e4)), max_size=12))
+    drawn_entries = draw(st.lists(st.tuples(sizes, ages, st.floats(min_value=0.01, max_value=1e4)), max_size=12))
     return [
         entry_of(str(number), size_bytes=size, used_at=NOW - age, read_s=read_s)
-        for number, (size, age, read_s) in enumerate(drawn)
+        for number, (size, age, read_s) in enumerate(drawn_entries)
     ]
 
 
@@ -46,17 +46,17 @@ def entry_of(
 
 @given(kept_lists(), st.integers(min_value=0, max_value=10**10))
 def test_what_stays_fits_and_is_worth_no_less_than_what_goes(entries: list[PromptEntry], limit: int) -> None:
-    gone = choose_evictions(entries, limit, NOW)
-    stay = [entry for entry in entries if entry not in gone]
+    evicted_entries = choose_evictions(entries, limit, NOW)
+    stay = [entry for entry in entries if entry not in evicted_entries]
     assert sum(entry.size_bytes for entry in stay) <= limit
-    assert all(out.value_at(NOW) <= kept.value_at(NOW) for out in gone for kept in stay)
+    assert all(out.value_at(NOW) <= kept_entry.value_at(NOW) for out in evicted_entries for kept_entry in stay)
 
 
 @given(kept_lists(), st.integers(min_value=0, max_value=10**10))
 def test_nothing_goes_that_need_not(entries: list[PromptEntry], limit: int) -> None:
-    gone = choose_evictions(entries, limit, NOW)
-    without_last = sum(entry.size_bytes for entry in entries) - sum(entry.size_bytes for entry in gone[:-1])
-    assert not gone or without_last > limit
+    evicted_entries = choose_evictions(entries, limit, NOW)
+    without_last = sum(entry.size_bytes for entry in entries) - sum(entry.size_bytes for entry in evicted_entries[:-1])
+    assert not evicted_entries or without_last > limit
 
 
 def test_a_week_without_use_halves_what_a_prompt_is_worth() -> None:
@@ -77,8 +77,8 @@ def test_chains_agree_exactly_as_far_as_texts_do(start: str, left: str, right: s
     blocks = count_shared_blocks(*chains)
     assert blocks == count_shared_blocks(*reversed(chains))
     assert chains[0][: blocks * DIGEST_BYTES] == chains[1][: blocks * DIGEST_BYTES]
-    following = slice(blocks * DIGEST_BYTES, (blocks + 1) * DIGEST_BYTES)
-    assert not chains[0][following] or chains[0][following] != chains[1][following]
+    next_digest = slice(blocks * DIGEST_BYTES, (blocks + 1) * DIGEST_BYTES)
+    assert not chains[0][next_digest] or chains[0][next_digest] != chains[1][next_digest]
 
 
 def test_a_longer_conversation_begins_with_the_shorter() -> None:
@@ -98,8 +98,8 @@ def test_tools_and_the_system_prompt_are_a_part_of_it() -> None:
 def test_a_prompt_is_the_same_however_it_is_written() -> None:
     text = "word " * 2000
     part = {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
-    spaced = json.dumps({"messages": [{"content": [part], "role": "user"}], "model": "other"}, indent=2).encode()
-    assert prompt_chain(spaced) == prompt_chain(prompt_body(text))
+    spaced_body = json.dumps({"messages": [{"content": [part], "role": "user"}], "model": "other"}, indent=2).encode()
+    assert prompt_chain(spaced_body) == prompt_chain(prompt_body(text))
 
 
 def test_what_is_nested_without_end_has_no_chain() -> None:
@@ -133,12 +133,12 @@ def test_a_prompt_of_which_nearly_all_is_kept_is_not_kept_again() -> None:
 
 
 def test_only_beginnings_of_the_same_owner_are_replaced() -> None:
-    beginning = entry_of("beginning", text="x" * 10 * BLOCK_BYTES)
+    first_entry = entry_of("beginning", text="x" * 10 * BLOCK_BYTES)
     other = entry_of("other", text="y" * 10 * BLOCK_BYTES)
     text = "x" * 20 * BLOCK_BYTES
-    assert find_replaced_entries([beginning, other], record_of(text)) in ([beginning], [])
-    assert find_replaced_entries([beginning, other], beginning.record) == [beginning]
-    assert find_replaced_entries([beginning, other], record_of("x" * 10 * BLOCK_BYTES, owner="chats")) == []
+    assert find_replaced_entries([first_entry, other], record_of(text)) in ([first_entry], [])
+    assert find_replaced_entries([first_entry, other], first_entry.record) == [first_entry]
+    assert find_replaced_entries([first_entry, other], record_of("x" * 10 * BLOCK_BYTES, owner="chats")) == []
 
 
 @given(st.integers(min_value=0, max_value=10**6))

@@ -97,9 +97,9 @@ def test_a_prompt_is_its_owners_only_and_of_one_master_key() -> None:
 def test_a_description_of_another_file_is_noticed() -> None:
     mine, theirs = seal_state(b"mine"), seal_state(b"theirs")
     head = read_head(io.BytesIO(mine))
-    described = len(head.raw) + head.description_bytes
+    described_bytes = len(head.raw) + head.description_bytes
     with pytest.raises(PromptDamageError):
-        open_sealed(mine[:described] + theirs[described:])
+        open_sealed(mine[:described_bytes] + theirs[described_bytes:])
     with pytest.raises(PromptDamageError):
         open_sealed(theirs[: len(head.raw)] + mine[len(head.raw) :])
 

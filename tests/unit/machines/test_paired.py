@@ -19,20 +19,20 @@ def machine(name: str, certificate: bytes, host: str = "192.168.1.7") -> PairedM
 
 
 def test_a_machine_is_listed_once_under_a_name_of_its_own(tmp_path: Path) -> None:
-    paired = PairedMachines(tmp_path / "machines.json", OWN)
-    paired.put_machine(machine("desk", b"a"))
-    second = paired.put_machine(machine("Desk", b"b"))
+    paired_machines = PairedMachines(tmp_path / "machines.json", OWN)
+    paired_machines.put_machine(machine("desk", b"a"))
+    second = paired_machines.put_machine(machine("Desk", b"b"))
     assert second.name == "Desk-2"
-    paired.put_machine(machine("desk", b"a", host="10.0.0.9"))
+    paired_machines.put_machine(machine("desk", b"a", host="10.0.0.9"))
     again = PairedMachines(tmp_path / "machines.json", OWN).list_machines()
     assert [(entry.name, entry.host) for entry in again] == [("desk", "10.0.0.9"), ("Desk-2", "192.168.1.7")]
 
 
 def test_a_machine_that_was_revoked_is_gone_from_the_disk(tmp_path: Path) -> None:
-    paired = PairedMachines(tmp_path / "machines.json", OWN)
-    kept = paired.put_machine(machine("desk", b"a"))
-    assert paired.find_machine(kept.id) == paired.find_machine("DESK") == kept
-    paired.remove_machine(kept)
+    paired_machines = PairedMachines(tmp_path / "machines.json", OWN)
+    kept_machine = paired_machines.put_machine(machine("desk", b"a"))
+    assert paired_machines.find_machine(kept_machine.id) == paired_machines.find_machine("DESK") == kept_machine
+    paired_machines.remove_machine(kept_machine)
     with pytest.raises(NotFound):
         PairedMachines(tmp_path / "machines.json", OWN).find_machine("desk")
 
@@ -46,22 +46,22 @@ def test_this_machine_is_none_of_them(tmp_path: Path) -> None:
 
 
 def test_none_is_called_what_this_machine_is_called_among_several(tmp_path: Path) -> None:
-    paired = PairedMachines(tmp_path / "machines.json", OWN)
-    assert paired.put_machine(machine("here", b"a")).name == "here-2"
+    paired_machines = PairedMachines(tmp_path / "machines.json", OWN)
+    assert paired_machines.put_machine(machine("here", b"a")).name == "here-2"
 
 
 def test_who_is_trusted_no_longer_is_still_known_by_its_certificate(tmp_path: Path) -> None:
-    paired = PairedMachines(tmp_path / "machines.json", OWN)
-    kept = paired.put_machine(machine("desk", b"a"))
-    paired.remove_machine(kept)
+    paired_machines = PairedMachines(tmp_path / "machines.json", OWN)
+    kept_machine = paired_machines.put_machine(machine("desk", b"a"))
+    paired_machines.remove_machine(kept_machine)
     for number in range(MOST_FORMER - 1):
-        paired.note_former(machine("other", bytes([number])))
+        paired_machines.note_former(machine("other", bytes([number])))
     again = PairedMachines(tmp_path / "machines.json", OWN)
     assert again.list_machines() == []
-    assert kept.certificate_der in again.certificates
+    assert kept_machine.certificate_der in again.certificates
     again.note_former(machine("one", b"more"))
     assert len(again.certificates) == MOST_FORMER
-    assert kept.certificate_der not in again.certificates
+    assert kept_machine.certificate_der not in again.certificates
     again.put_machine(machine("one", b"more"))
     assert len(again.certificates) == MOST_FORMER
 

@@ -127,9 +127,9 @@ def test_a_proof_counts_once(host: PairHost) -> None:
 def test_what_was_recorded_is_worth_nothing_later(host: PairHost) -> None:
     """The same opening again gets another message of the host's, which the recorded proof does not fit."""
     initiator = PairInitiator(host.show_code().code, LAP)
-    opening = initiator.make_opening()
-    proof = initiator.answer_reply(host.answer_opening(opening))
-    again = host.answer_opening(opening)
+    pair_opening = initiator.make_opening()
+    proof = initiator.answer_reply(host.answer_opening(pair_opening))
+    again = host.answer_opening(pair_opening)
     with pytest.raises(PairRefusal):
         host.check_proof(PairProof(session=again.session, proof=proof.proof))
 
@@ -138,10 +138,10 @@ def test_what_was_recorded_is_worth_nothing_later(host: PairHost) -> None:
 def test_who_changes_a_card_on_the_way_is_noticed_by_both(host: PairHost, change: dict[str, object]) -> None:
     code = host.show_code().code
     initiator = PairInitiator(code, LAP)
-    opening = initiator.make_opening()
-    changed = msgspec.structs.replace(opening, card=msgspec.structs.replace(LAP, **change))
+    pair_opening = initiator.make_opening()
+    changed_opening = msgspec.structs.replace(pair_opening, card=msgspec.structs.replace(LAP, **change))
     with pytest.raises(PairRefusal):
-        host.check_proof(initiator.answer_reply(host.answer_opening(changed)))
+        host.check_proof(initiator.answer_reply(host.answer_opening(changed_opening)))
 
     initiator = PairInitiator(code, LAP)
     reply = host.answer_opening(initiator.make_opening())

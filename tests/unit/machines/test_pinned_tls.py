@@ -105,9 +105,11 @@ def test_a_copied_certificate_is_worth_nothing_without_its_key(
 def test_a_certificate_that_a_paired_machine_signed_is_a_strangers(
     desk: TlsIdentity, lap: TlsIdentity, tmp_path: Path
 ) -> None:
-    issued = issue_certificate(lap, tmp_path / "issued.pem")
+    issued_certificate = issue_certificate(lap, tmp_path / "issued.pem")
     with pytest.raises(ssl.SSLError):
-        shake_hands(make_server_context(desk, [lap.certificate]), make_client_context(issued, desk.certificate))
+        shake_hands(
+            make_server_context(desk, [lap.certificate]), make_client_context(issued_certificate, desk.certificate)
+        )
 
 
 def issue_certificate(issuer: TlsIdentity, file: Path) -> TlsIdentity:
@@ -161,29 +163,29 @@ def test_an_older_tls_is_refused(desk: TlsIdentity, lap: TlsIdentity) -> None:
 def test_an_identity_stays_the_same_and_its_key_is_encrypted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_keyring: bool
 ) -> None:
-    kept: dict[str, str] = {}
+    kept_secrets: dict[str, str] = {}
 
     def store(name: str, secret: str) -> bool:
         if has_keyring:
-            kept[name] = secret
+            kept_secrets[name] = secret
         return has_keyring
 
     monkeypatch.setattr(identity_module, "store_secret", store)
-    monkeypatch.setattr(identity_module, "read_secret", lambda name: kept.get(name, ""))
+    monkeypatch.setattr(identity_module, "read_secret", lambda name: kept_secrets.get(name, ""))
     file = tmp_path / "machine-identity.pem"
-    made = load_identity(file)
-    assert load_identity(file) == made
+    new_identity = load_identity(file)
+    assert load_identity(file) == new_identity
     assert b"BEGIN ENCRYPTED PRIVATE KEY" in file.read_bytes()
-    assert (made.passphrase in file.with_suffix(".json").read_text("utf-8")) is not has_keyring
+    assert (new_identity.passphrase in file.with_suffix(".json").read_text("utf-8")) is not has_keyring
     if sys.platform != "win32":
         assert stat.S_IMODE(file.stat().st_mode) == stat.S_IRUSR | stat.S_IWUSR
     file.unlink()
-    assert load_identity(file).fingerprint != made.fingerprint
+    assert load_identity(file).fingerprint != new_identity.fingerprint
 
 
 def test_a_key_that_nothing_opens_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity_module, "store_secret", lambda _name, _secret: True)
     monkeypatch.setattr(identity_module, "read_secret", lambda _name: "another word")
-    with pytest.raises(EnvironmentFault) as refused:
+    with pytest.raises(EnvironmentFault) as error:
         load_identity(tmp_path / "machine-identity.pem")
-    assert refused.value.code == "identity_unreadable"
+    assert error.value.code == "identity_unreadable"

@@ -22,9 +22,9 @@ class Clock:
 
 
 def routes(*models: MachineModel, clock: Clock | None = None) -> MachineRoutes:
-    made = MachineRoutes(clock or Clock())
-    made.put_models([("qwen", model) for model in models])
-    return made
+    machine_routes = MachineRoutes(clock or Clock())
+    machine_routes.put_models([("qwen", model) for model in models])
+    return machine_routes
 
 
 def test_what_is_here_means_what_is_here_unless_the_person_wants_the_first_answer() -> None:

@@ -76,18 +76,18 @@ Ask = Callable[..., LoadRequest]
 def ask(tmp_path: Path) -> Ask:
     def request(model: str = "m", *, engine: str = "fake", **options: object) -> LoadRequest:
         source = ModelSource(name=model, path=tmp_path / f"{model}.gguf", format=ModelFormat.GGUF)
-        chosen = LaunchOptions(**options)  # type: ignore[arg-type]  # the test knows which it names
-        return LoadRequest(engine=engine, source=source, options=chosen)
+        chosen_options = LaunchOptions(**options)  # type: ignore[arg-type]  # the test knows which it names
+        return LoadRequest(engine=engine, source=source, options=chosen_options)
 
     return request
 
 
 @pytest.fixture
 async def supervisor(adapter: FakeAdapter, folders: SupervisorFolders, recorder: Recorder) -> AsyncIterator[Supervisor]:
-    made = Supervisor({"fake": adapter}, folders, SupervisorPolicy(), recorder.publish)
-    yield made
+    new_supervisor = Supervisor({"fake": adapter}, folders, SupervisorPolicy(), recorder.publish)
+    yield new_supervisor
     async with asyncio.timeout(WAIT_S):
-        await made.close()
+        await new_supervisor.close()
     assert list(folders.records.glob("*")) == []
     assert list(folders.scratch.glob("*")) == []
 

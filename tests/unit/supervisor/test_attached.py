@@ -53,13 +53,13 @@ class Remotely:
 
 @pytest.fixture
 async def far() -> AsyncIterator[Remotely]:
-    played, app = Remotely(), web.Application()
-    app.router.add_get("/v1/models", played.models)
+    played_far, app = Remotely(), web.Application()
+    app.router.add_get("/v1/models", played_far.models)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    played.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    yield played
+    played_far.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    yield played_far
     await runner.cleanup()
 
 
@@ -70,9 +70,11 @@ def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def supervisor(folders: SupervisorFolders, recorder: Recorder) -> AsyncIterator[Supervisor]:
-    made = Supervisor({"attached": ADAPTERS["attached"]}, folders, SupervisorPolicy(max_loaded=1), recorder.publish)
-    yield made
-    await made.close()
+    new_supervisor = Supervisor(
+        {"attached": ADAPTERS["attached"]}, folders, SupervisorPolicy(max_loaded=1), recorder.publish
+    )
+    yield new_supervisor
+    await new_supervisor.close()
 
 
 @pytest.fixture
@@ -126,10 +128,10 @@ async def test_what_is_wrong_there_is_a_failure_in_a_sentence(  # noqa: PLR0913,
     supervisor: Supervisor, far: Remotely, request_for: Ask, status: int, body: object, code: str, sentence: str
 ) -> None:
     far.status, far.body = status, body
-    with pytest.raises(EngineFailed, match=sentence) as failed:
+    with pytest.raises(EngineFailed, match=sentence) as error:
         await supervisor.ensure_ready(request_for(far))
-    assert failed.value.code == code
-    assert KEY not in str(failed.value)
+    assert error.value.code == code
+    assert KEY not in str(error.value)
 
 
 async def test_an_endpoint_that_comes_back_is_used_at_once_however_often_it_was_away(
@@ -153,21 +155,23 @@ async def test_one_that_is_lost_is_noticed_without_a_request_and_a_hiccup_is_not
     request = request_for(far)
     await supervisor.ensure_ready(request)
     far.status = 500
-    failed = await recorder.until_state(EngineState.FAILED)
-    assert failed.failure is not None
-    assert failed.failure.code == "unreachable"
+    failed_status = await recorder.until_state(EngineState.FAILED)
+    assert failed_status.failure is not None
+    assert failed_status.failure.code == "unreachable"
     assert len(far.authorizations) == 3, "the first look, and two that failed"
 
 
 async def test_several_take_no_room_from_each_other_or_from_others(
     folders: SupervisorFolders, recorder: Recorder, far: Remotely, request_for: Ask
 ) -> None:
-    made = Supervisor({"attached": ADAPTERS["attached"]}, folders, SupervisorPolicy(max_loaded=1), recorder.publish)
+    new_supervisor = Supervisor(
+        {"attached": ADAPTERS["attached"]}, folders, SupervisorPolicy(max_loaded=1), recorder.publish
+    )
     names = ["a", "b", "c", "d"]
     for name in names:
-        await made.ensure_ready(request_for(far, name=name))
-    assert [status.model for status in made.list_statuses()] == names
-    await made.close()
+        await new_supervisor.ensure_ready(request_for(far, name=name))
+    assert [status.model for status in new_supervisor.list_statuses()] == names
+    await new_supervisor.close()
 
 
 async def test_nobody_there_is_said_so() -> None:

@@ -89,9 +89,9 @@ async def test_an_idle_engine_that_dies_stays_down_until_somebody_asks(
 ) -> None:
     status = await supervisor.ensure_ready(ask())
     psutil.Process(status.pid).kill()
-    failed = await recorder.until_state(S.FAILED)
-    assert failed.failure is not None
-    assert failed.failure.code == FailureKind.KILLED
+    failed_status = await recorder.until_state(S.FAILED)
+    assert failed_status.failure is not None
+    assert failed_status.failure.code == FailureKind.KILLED
     async with supervisor.lease(ask()) as lease:
         assert lease.status.pid != status.pid
     assert recorder.states()[-3:] == [S.STARTING, S.LOADING, S.READY]

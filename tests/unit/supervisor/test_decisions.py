@@ -106,10 +106,10 @@ def test_everybody_who_waits_for_whatever_reason_is_counted() -> None:
     driver.stop()
     driver.ask()
     assert driver.machine.queue_length == len(driver.machine.later) + driver.machine.slot_queue.count == 1
-    loading = Driver()
-    loading.ask()
-    loading.ask()
-    assert loading.machine.queue_length == 2
+    loading_driver = Driver()
+    loading_driver.ask()
+    loading_driver.ask()
+    assert loading_driver.machine.queue_length == 2
 
 
 def test_a_full_line_is_told_to_come_back_sooner_the_longer_the_load_has_taken() -> None:
@@ -194,8 +194,8 @@ def test_engines_may_take_what_is_free_and_what_those_here_give_back() -> None:
         Resident(model="c", last_used=0.0, is_leaving=True, holds={"gpu": 3}, pid=None),
         Resident(model="loading", last_used=0.0, holds={"gpu": 100}, pid=4),
     ]
-    reading = MemoryReading(free={"gpu": 10, "system": 20}, private={1: 7, 2: 8, 4: 9, 5: 1000})
-    limits = limits_of(reading, seats, 2)
+    memory_reading = MemoryReading(free={"gpu": 10, "system": 20}, private={1: 7, 2: 8, 4: 9, 5: 1000})
+    limits = limits_of(memory_reading, seats, 2)
     assert limits.pools == {"gpu": 10 + 5 + 3 - 2, "system": 20 + 7 + 8 + 9 - 2}
     assert limits.head_room == 2
 

@@ -30,9 +30,9 @@ class Here(DynamoAdapter):
 
 @pytest.fixture
 async def fleet(folders: SupervisorFolders, recorder: Recorder) -> AsyncIterator[Supervisor]:
-    made = Supervisor({"dynamo": Here()}, folders, SupervisorPolicy(), recorder.publish)
-    yield made
-    await made.close()
+    new_supervisor = Supervisor({"dynamo": Here()}, folders, SupervisorPolicy(), recorder.publish)
+    yield new_supervisor
+    await new_supervisor.close()
 
 
 def request(tmp_path: Path, **env: str) -> LoadRequest:
@@ -76,7 +76,7 @@ async def test_it_is_ready_once_a_worker_has_registered_and_not_when_the_fronten
 async def test_a_worker_that_ends_takes_the_frontend_with_it_and_its_cause_is_named(
     fleet: Supervisor, tmp_path: Path
 ) -> None:
-    with pytest.raises(EngineFailed) as failed:
+    with pytest.raises(EngineFailed) as error:
         await fleet.ensure_ready(request(tmp_path, PLAYED_END=str(LOGS / "weights_do_not_fit.log"), PLAYED_CODE="1"))
-    assert failed.value.code == FailureKind.OUT_OF_GPU_MEMORY
+    assert error.value.code == FailureKind.OUT_OF_GPU_MEMORY
     assert processes() == set()

@@ -25,11 +25,14 @@ GIB = 1 << 30
 
 
 def test_a_program_that_does_not_start_is_missing_or_may_not_run() -> None:
-    missing = start_failure("/opt/x", FileNotFoundError(errno.ENOENT, "No such file"))
-    assert (missing.kind, missing.sentence) == (FailureKind.NOT_INSTALLED, "The engine's program is missing: /opt/x.")
-    refused = start_failure("/opt/x", PermissionError(errno.EACCES, "Permission denied"))
-    assert refused.kind is FailureKind.UNKNOWN
-    assert refused.sentence == "The engine could not be started: Permission denied."
+    missing_failure = start_failure("/opt/x", FileNotFoundError(errno.ENOENT, "No such file"))
+    assert (missing_failure.kind, missing_failure.sentence) == (
+        FailureKind.NOT_INSTALLED,
+        "The engine's program is missing: /opt/x.",
+    )
+    refused_failure = start_failure("/opt/x", PermissionError(errno.EACCES, "Permission denied"))
+    assert refused_failure.kind is FailureKind.UNKNOWN
+    assert refused_failure.sentence == "The engine could not be started: Permission denied."
     assert "OSError" not in start_failure("/opt/x", OSError("odd")).sentence
 
 
@@ -89,9 +92,9 @@ def test_who_is_turned_away_is_told_why_and_when_to_come_back(reason: TurnAwayRe
 
 def test_of_one_that_ends_again_and_again_the_cause_stays_and_the_command_is_named() -> None:
     failure = Failure(kind=FailureKind.CRASHED, sentence="It crashed.", hint="Update it.")
-    left = give_up_failure(failure, "m")
-    assert (left.kind, left.sentence) == (failure.kind, failure.sentence)
-    assert left.hint == (
+    last_failure = give_up_failure(failure, "m")
+    assert (last_failure.kind, last_failure.sentence) == (failure.kind, failure.sentence)
+    assert last_failure.hint == (
         "Update it. It ended 4 times within 10 minutes, and is not restarted for now: `roundhouse load m` starts it "
         "again."
     )

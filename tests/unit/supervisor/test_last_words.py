@@ -53,18 +53,18 @@ async def start(
     witness: Witness, tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Start]:
     monkeypatch.setattr(child, "_LAST_WORDS_S", LAST_WORDS_S)
-    log, begun = EngineLog("m", tmp_path, recorder.publish), list[EngineProcess]()
+    log, begun_processes = EngineLog("m", tmp_path, recorder.publish), list[EngineProcess]()
 
     def started(script: str) -> EngineProcess:
         order = LaunchOrder(argv=("/bin/sh", "-c", script), env=dict(os.environ), cwd=str(tmp_path))
         ways = ChildHandlers(
             log=log, redactor=LogRedactor([]), read_log=witness.read_log, hear=witness.hear, ended=witness.ended
         )
-        begun.append(EngineProcess(order, role="server", has_lifeline=False, prefix="", handlers=ways))
-        return begun[-1]
+        begun_processes.append(EngineProcess(order, role="server", has_lifeline=False, prefix="", handlers=ways))
+        return begun_processes[-1]
 
     yield started
-    for process in begun:
+    for process in begun_processes:
         process.kill()
     log.close()
 

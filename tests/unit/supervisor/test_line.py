@@ -46,21 +46,21 @@ def test_who_leaves_is_not_served() -> None:
     line.remove_ticket(2)
     line.remove_ticket(0)
     line.remove_ticket(99)
-    assert [waiting.ticket for waiting in line] == [1]
-    assert [waiting.ticket for waiting in line.drain_all()] == [1]
+    assert [waiting_request.ticket for waiting_request in line] == [1]
+    assert [waiting_request.ticket for waiting_request in line.drain_all()] == [1]
     assert line.count == 0
 
 
 @given(st.lists(st.sampled_from("abcd"), max_size=40))
 def test_nobody_is_served_twice_before_another_who_waits_is_served_once(clients: list[str]) -> None:
-    served = [clients[ticket] for ticket in order(*clients)]
-    assert sorted(served) == sorted(clients)
+    served_clients = [clients[ticket] for ticket in order(*clients)]
+    assert sorted(served_clients) == sorted(clients)
     for client in set(clients):
-        turns = [at for at, name in enumerate(served) if name == client]
+        turns = [at for at, name in enumerate(served_clients) if name == client]
         for at, after in pairwise(turns):
-            between = served[at + 1 : after]
-            waiting = {name for name in served[after:] if name != client}
-            assert waiting <= set(between), "passed over"
+            between = served_clients[at + 1 : after]
+            waiting_clients = {name for name in served_clients[after:] if name != client}
+            assert waiting_clients <= set(between), "passed over"
 
 
 def test_when_to_come_back_is_what_was_measured_times_how_many_wait() -> None:
@@ -132,14 +132,14 @@ def test_what_needs_no_slot_does_not_stand_in_line() -> None:
 
 def test_those_in_line_are_served_by_the_next_run_when_this_one_makes_room() -> None:
     driver = Counter().up()
-    waiting = driver.lease("b")
+    waiting_lease = driver.lease("b")
     driver.say(m.StopRequest(how=m.StopReason.YIELD))
     assert driver.answers == []
     driver.free()
     driver.end()
     driver.start()
     driver.say(m.EngineReady(run=driver.machine.run, slots=1))
-    assert [answer.ticket for answer in driver.answers] == [waiting]
+    assert [answer.ticket for answer in driver.answers] == [waiting_lease]
 
 
 def test_those_in_line_are_sent_away_when_a_person_unloads_it() -> None:
@@ -151,10 +151,10 @@ def test_those_in_line_are_sent_away_when_a_person_unloads_it() -> None:
 
 def test_those_in_line_are_served_after_a_crash() -> None:
     driver = Counter().up()
-    waiting = driver.lease("b")
+    waiting_lease = driver.lease("b")
     driver.say(m.RunEnded(run=driver.machine.run, failure=Failure(kind=FailureKind.CRASHED, sentence="")))
     assert driver.answers == []
-    assert waiting in driver.machine.waiters
+    assert waiting_lease in driver.machine.waiters
 
 
 def test_who_finds_the_line_full_is_sent_away_and_told_when_to_come_back() -> None:
@@ -179,19 +179,19 @@ def test_a_refused_load_answers_everybody_and_leaves_nothing_behind() -> None:
 
 
 async def test_real_requests_take_turns(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
-    served: list[str] = []
+    served_names: list[str] = []
 
     async def use(client: str) -> None:
         CLIENT.set(client)
         async with supervisor.lease(ask(slots=1)):
-            served.append(client)
+            served_names.append(client)
             await asyncio.sleep(0)
 
     async with supervisor.lease(ask(slots=1)):
         tasks = [asyncio.create_task(use(client)) for client in ("a", "a", "a", "b")]
         await recorder.until(lambda: supervisor.list_statuses()[0].queued == 4)
     await asyncio.gather(*tasks)
-    assert served == ["a", "b", "a", "a"]
+    assert served_names == ["a", "b", "a", "a"]
 
 
 async def test_what_takes_no_slot_waits_for_nobody_while_the_line_is_full(
@@ -204,11 +204,11 @@ async def test_what_takes_no_slot_waits_for_nobody_while_the_line_is_full(
             pass
 
     async with supervisor.lease(ask(slots=1)):
-        waiting = asyncio.create_task(use())
+        waiter = asyncio.create_task(use())
         await recorder.until(lambda: supervisor.list_statuses()[0].queued == 1)
         async with supervisor.lease(ask(slots=1), LeaseOptions(takes_slot=False)):
-            assert not waiting.done()
-    await waiting
+            assert not waiter.done()
+    await waiter
 
 
 async def test_who_leaves_the_line_frees_its_place(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
@@ -219,12 +219,12 @@ async def test_who_leaves_the_line_frees_its_place(supervisor: Supervisor, ask: 
             pass
 
     async with supervisor.lease(ask(slots=1)):
-        waiting = asyncio.create_task(use())
+        waiter = asyncio.create_task(use())
         await recorder.until(lambda: supervisor.list_statuses()[0].queued == 1)
         with pytest.raises(Overloaded) as full:
             await use()
         assert full.value.retry_s >= SHORTEST_S
-        waiting.cancel()
+        waiter.cancel()
         await recorder.until(lambda: supervisor.list_statuses()[0].queued == 0)
         again = asyncio.create_task(use())
         await recorder.until(lambda: supervisor.list_statuses()[0].queued == 1)
@@ -237,11 +237,11 @@ async def test_a_forced_unload_answers_those_in_line(supervisor: Supervisor, ask
             pass
 
     async with supervisor.lease(ask(slots=1)):
-        waiting = asyncio.create_task(use())
+        waiter = asyncio.create_task(use())
         await recorder.until(lambda: supervisor.list_statuses()[0].queued == 1)
         await supervisor.unload_model("m", force=True)
         with pytest.raises(Unavailable):
-            await waiting
+            await waiter
 
 
 async def test_an_engine_is_free_while_a_slot_is(supervisor: Supervisor, ask: Ask) -> None:

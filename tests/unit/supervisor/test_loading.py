@@ -109,9 +109,9 @@ async def test_health_is_not_believed_where_a_token_is_asked_for(
 ) -> None:
     adapter.readiness = msgspec.structs.replace(completion_readiness(), hard_s=1.0)
     adapter.behaviours["m"] = Behaviour(lies=True)
-    with pytest.raises(EngineFailed) as caught:
+    with pytest.raises(EngineFailed) as error:
         await supervisor.ensure_ready(ask())
-    assert caught.value.code == FailureKind.TOO_SLOW
+    assert error.value.code == FailureKind.TOO_SLOW
     adapter.behaviours["m"] = Behaviour()
     assert (await supervisor.ensure_ready(ask())).state is S.READY
 
@@ -128,9 +128,9 @@ async def test_an_engine_that_never_says_anything_is_given_up(
 ) -> None:
     adapter.behaviours["m"] = Behaviour(is_silent=True, refuses_to_end=True)
     supervisor.policy = SupervisorPolicy(stall_s=1.5)
-    with pytest.raises(EngineFailed) as caught:
+    with pytest.raises(EngineFailed) as error:
         await supervisor.ensure_ready(ask())
-    assert caught.value.code == FailureKind.STALLED
+    assert error.value.code == FailureKind.STALLED
     assert launched_below(tmp_path) == []
     assert (supervisor.list_statuses()[0].state, supervisor.list_statuses()[0].restarts) == (S.FAILED, 0)
 
@@ -157,9 +157,9 @@ async def test_a_taken_port_is_tried_again_unseen(
 
 async def test_a_port_that_stays_taken_is_told(supervisor: Supervisor, ask: Ask, adapter: FakeAdapter) -> None:
     adapter.behaviours["m"] = Behaviour(says=("couldn't bind HTTP server socket",), exit_code=1)
-    with pytest.raises(EngineFailed) as caught:
+    with pytest.raises(EngineFailed) as error:
         await supervisor.ensure_ready(ask())
-    assert caught.value.code == FailureKind.PORT_IN_USE
+    assert error.value.code == FailureKind.PORT_IN_USE
     await supervisor.unload_model("m")
 
 
@@ -178,12 +178,12 @@ async def test_what_would_only_happen_again_is_told_again_without_a_process(
     (tmp_path / "m.gguf").write_bytes(b"GGUF")
     adapter.behaviours["m"] = Behaviour(says=(line,), exit_code=1, state_file=str(starts))
     for _ in range(3):
-        with pytest.raises(EngineFailed) as caught:
+        with pytest.raises(EngineFailed) as error:
             async with supervisor.lease(ask()):
                 pass
-        assert caught.value.code == kind
-        assert line in caught.value.body.detail
-        assert caught.value.hint == "Try another model."
+        assert error.value.code == kind
+        assert line in error.value.body.detail
+        assert error.value.hint == "Try another model."
     assert len(starts.read_bytes()) == 1
     failure = supervisor.list_statuses()[0].failure
     assert failure is not None
@@ -214,9 +214,9 @@ async def test_an_explicit_load_with_other_options_restarts_and_a_lease_does_not
 
 
 async def test_what_cannot_start_says_why(supervisor: Supervisor, ask: Ask, adapter: FakeAdapter) -> None:
-    with pytest.raises(EngineFailed, match="at least one slot") as refused:
+    with pytest.raises(EngineFailed, match="at least one slot") as error:
         await supervisor.ensure_ready(ask("a", slots=0))
-    assert refused.value.code == FailureKind.BAD_FLAG
+    assert error.value.code == FailureKind.BAD_FLAG
     with pytest.raises(EngineFailed, match="nonsense") as unknown:
         await supervisor.ensure_ready(ask("b", engine="nonsense"))
     assert unknown.value.code == FailureKind.NOT_INSTALLED
@@ -235,9 +235,9 @@ async def test_a_disk_that_takes_nothing_is_said_and_not_called_our_mistake(
     supervisor: Supervisor, ask: Ask, folders: SupervisorFolders
 ) -> None:
     folders.records.write_bytes(b"")  # where its folder should be
-    with pytest.raises(EngineFailed, match="could not be started") as refused:
+    with pytest.raises(EngineFailed, match="could not be started") as error:
         await supervisor.ensure_ready(ask())
-    assert "disk" in refused.value.hint
+    assert "disk" in error.value.hint
     folders.records.unlink()
     assert (await supervisor.ensure_ready(ask())).state is S.READY
 
@@ -271,11 +271,11 @@ async def test_a_supervisor_that_closes_turns_everybody_away(
 ) -> None:
     adapter.behaviours["m"] = Behaviour(load_s=30.0)
     supervisor = Supervisor({"fake": adapter}, folders, SupervisorPolicy(), recorder.publish)
-    waiting = asyncio.create_task(supervisor.ensure_ready(ask()))
+    waiter = asyncio.create_task(supervisor.ensure_ready(ask()))
     await recorder.until_state(S.LOADING)
     await supervisor.close()
     with pytest.raises(Unavailable, match="shutting down"):
-        await waiting
+        await waiter
     with pytest.raises(Unavailable, match="shutting down"):
         await supervisor.ensure_ready(ask())
 
@@ -285,10 +285,10 @@ async def test_setting_the_wall_clock_changes_nothing(
 ) -> None:
     adapter.behaviours["m"] = Behaviour(load_s=0.3)
     real = time.time
-    loading = asyncio.create_task(supervisor.ensure_ready(ask()))
+    load_task = asyncio.create_task(supervisor.ensure_ready(ask()))
     await recorder.until_state(S.LOADING)
     monkeypatch.setattr(time, "time", lambda: real() + 10 * 365 * 86_400)
-    status = await loading
+    status = await load_task
     assert status.state is S.READY
     assert (status.load_seconds or 1e9) < 60
     monkeypatch.setattr(time, "time", lambda: real() - 10 * 365 * 86_400)

@@ -157,11 +157,11 @@ async def test_a_key_that_an_engine_blurts_out_is_nowhere(
     adapter.behaviours["m"] = Behaviour(says_key=True)
     async with supervisor.lease(ask()) as lease:
         await recorder.until(recorder.lines)
-        written = [path.read_text() for root in (folders.logs, folders.records) for path in root.iterdir()]
-        assert len(written) == 2
-        assert "api_key=***" in written[0]
-        everything = [*written, *recorder.lines(), *(line.text for line in supervisor.read_log("m"))]
-        assert not [text for text in everything if lease.key in text]
+        written_texts = [path.read_text() for root in (folders.logs, folders.records) for path in root.iterdir()]
+        assert len(written_texts) == 2
+        assert "api_key=***" in written_texts[0]
+        all_texts = [*written_texts, *recorder.lines(), *(line.text for line in supervisor.read_log("m"))]
+        assert not [text for text in all_texts if lease.key in text]
         if sys.platform != "win32":
             assert (folders.logs.stat().st_mode & 0o777) == 0o700
 

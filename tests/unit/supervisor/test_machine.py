@@ -159,13 +159,13 @@ def fail(kind: FailureKind = FailureKind.MODEL_CORRUPT) -> Driver:
 
 
 def test_another_file_other_options_or_an_explicit_load_try_again() -> None:
-    changed = fail()
-    changed.ask(file=1)
+    changed_load = fail()
+    changed_load.ask(file=1)
     other = fail()
     other.ask(OTHER)
     explicit = fail()
     explicit.ask(explicit=True)
-    assert [changed.state(), other.state(), explicit.state()] == [S.STARTING] * 3
+    assert [changed_load.state(), other.state(), explicit.state()] == [S.STARTING] * 3
 
 
 def test_a_crash_while_somebody_waits_starts_it_again_after_a_moment() -> None:
@@ -377,16 +377,16 @@ def test_stopping_before_there_is_room_needs_no_process() -> None:
 
 
 def test_a_queued_load_nobody_waits_for_is_dropped_and_one_that_began_goes_on() -> None:
-    queued = Driver()
-    queued.ask()
-    queued.say(m.WithdrawTicket(ticket=1))
-    assert queued.state() is S.STOPPED
-    begun = Driver()
-    begun.ask()
-    begun.start()
-    begun.say(m.WithdrawTicket(ticket=1))
-    begun.ready()
-    assert begun.state() is S.READY
+    queued_driver = Driver()
+    queued_driver.ask()
+    queued_driver.say(m.WithdrawTicket(ticket=1))
+    assert queued_driver.state() is S.STOPPED
+    begun_driver = Driver()
+    begun_driver.ask()
+    begun_driver.start()
+    begun_driver.say(m.WithdrawTicket(ticket=1))
+    begun_driver.ready()
+    assert begun_driver.state() is S.READY
 
 
 def load_on(driver: Driver, seconds: float) -> list[m.MachineEffect]:
@@ -422,10 +422,10 @@ def test_who_comes_back_in_time_finds_the_load_going_on() -> None:
 
 def test_an_engine_that_is_stuck_is_killed_and_serves_nobody_meanwhile() -> None:
     driver = Driver().come_up()
-    stuck = m.EngineStuck(run=driver.machine.run, failure=UNRESPONSIVE)
-    assert driver.say(stuck) == [m.KillRun(run=driver.machine.run)]
+    stuck_event = m.EngineStuck(run=driver.machine.run, failure=UNRESPONSIVE)
+    assert driver.say(stuck_event) == [m.KillRun(run=driver.machine.run)]
     assert not driver.machine.has_free_slot
-    assert driver.say(stuck) == [], "once"
+    assert driver.say(stuck_event) == [], "once"
 
 
 def test_an_engine_that_cannot_know_what_happened_fails_with_what_somebody_else_knows() -> None:

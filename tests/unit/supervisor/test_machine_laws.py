@@ -120,15 +120,15 @@ class Laws(RuleBasedStateMachine):
     @rule(request=st.sampled_from([*REQUESTS, LARGER]), terms=TERMS)
     def ask_on_terms(self, request: LoadRequest, terms: LeaseOptions) -> None:
         """A lease; what was granted keeps its engine, and nobody is cut off for the context of another."""
-        held = self.machine.in_flight if request.engine == "e" else 0
+        held_count = self.machine.in_flight if request.engine == "e" else 0
         self.last_ask = (request, 0)
         self.by_itself.clear()
         ticket, client = self.ticket(), str(self.tickets % 2)
         self.say(
             m.ReadyRequest(ticket=ticket, request=request, holds=True, fingerprint=(0,), terms=terms, client=client)
         )
-        if held and self.machine.request and self.machine.request.engine == "e":
-            assert self.machine.in_flight >= held
+        if held_count and self.machine.request and self.machine.request.engine == "e":
+            assert self.machine.in_flight >= held_count
 
     @rule(request=st.sampled_from([*REQUESTS, LARGER]), terms=TERMS)
     def ask_at_once(self, request: LoadRequest, terms: LeaseOptions) -> None:
@@ -183,8 +183,8 @@ class Laws(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.leases)
     def release(self) -> None:
-        ended = self.leases.pop()
-        self.say(m.ReleaseLease(run=ended.run, slot=ended.slot))
+        ended_lease = self.leases.pop()
+        self.say(m.ReleaseLease(run=ended_lease.run, slot=ended_lease.slot))
 
     @rule(how=st.sampled_from([how for how in m.StopReason if how is not m.StopReason.CLOSE]))
     def stop(self, how: m.StopReason) -> None:
@@ -295,9 +295,9 @@ class Laws(RuleBasedStateMachine):
     @invariant()
     def leases_are_counted(self) -> None:
         if self.machine.state in {S.READY, S.DRAINING}:
-            held = [lease for lease in self.leases if lease.run == self.machine.run]
-            assert self.machine.in_flight == len(held)
-            assert self.machine.in_slots == sum(lease.slot for lease in held)
+            held_leases = [lease for lease in self.leases if lease.run == self.machine.run]
+            assert self.machine.in_flight == len(held_leases)
+            assert self.machine.in_slots == sum(lease.slot for lease in held_leases)
 
     @invariant()
     def nothing_runs_in_a_state_without_processes(self) -> None:

@@ -64,9 +64,9 @@ def fail(machine: EngineMachine, remedy: Remedy = HALVE) -> list[m.MachineEffect
 
 def test_the_waiter_hears_nothing_of_it_and_gets_what_fits() -> None:
     machine = coming_up(frozenset({RemedyKind.LESS_CONTEXT}))
-    (launched,) = fail(machine)
-    assert isinstance(launched, m.LaunchRun)
-    assert launched.request.options.context == 4096
+    (launch_effect,) = fail(machine)
+    assert isinstance(launch_effect, m.LaunchRun)
+    assert launch_effect.request.options.context == 4096
     assert machine.state is EngineState.LOADING
     started(machine)
     effects = machine.step(m.EngineReady(run=machine.run), 2.0)

@@ -39,10 +39,10 @@ class Tight(FakeAdapter):
         is_too_large = (options.context or 0) > FITS
         says = ("failed to allocate buffer for kv cache: cannot allocate memory",) if is_too_large else ()
         self.behaviours[model.name] = Behaviour(says=says, exit_code=1 if is_too_large else None)
-        launched = super().plan(model, options, net, installation)
+        launch_plan = super().plan(model, options, net, installation)
         left_out = (OmittedOption(option="threads", sentence="Fake engine 1.0 has no --threads."),)
         return LaunchPlan(
-            **{name: getattr(launched, name) for name in launched.__struct_fields__} | {"left_out": left_out}
+            **{name: getattr(launch_plan, name) for name in launch_plan.__struct_fields__} | {"left_out": left_out}
         )
 
     def read_log(self, line: str) -> Sequence[LogEvent]:
@@ -62,9 +62,9 @@ def mends() -> frozenset[RemedyKind]:
 async def tight(
     folders: SupervisorFolders, recorder: Recorder, mends: frozenset[RemedyKind]
 ) -> AsyncIterator[Supervisor]:
-    made = Supervisor({"fake": Tight()}, folders, SupervisorPolicy(mends=mends), recorder.publish)
-    yield made
-    await made.close()
+    new_supervisor = Supervisor({"fake": Tight()}, folders, SupervisorPolicy(mends=mends), recorder.publish)
+    yield new_supervisor
+    await new_supervisor.close()
 
 
 @pytest.mark.parametrize("mends", [frozenset({RemedyKind.LESS_CONTEXT})], ids=["wanted"])
@@ -80,9 +80,9 @@ async def test_it_is_loaded_with_what_fits_and_says_so(tight: Supervisor, ask: A
 
 
 async def test_unasked_it_fails_with_the_remedy_the_line_and_the_command(tight: Supervisor, ask: Ask) -> None:
-    with pytest.raises(EngineFailed) as failed:
+    with pytest.raises(EngineFailed) as error:
         await tight.ensure_ready(ask(context=8192))
-    assert failed.value.code == FailureKind.OUT_OF_MEMORY
+    assert error.value.code == FailureKind.OUT_OF_MEMORY
     (status,) = tight.list_statuses()
     assert status.failure is not None
     assert status.failure.evidence.startswith("failed to allocate buffer for kv cache")

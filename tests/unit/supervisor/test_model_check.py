@@ -164,14 +164,14 @@ class World:
         return {pool: size if is_up else size // 2 for pool, size in taken(name).items()}
 
     def used(self, pool: str) -> int:
-        ghosts = sum(held.get(pool, 0) for _, held in self.ghosts)
+        ghosts = sum(held_bytes.get(pool, 0) for _, held_bytes in self.ghosts)
         return ghosts + sum(self.held(name).get(pool, 0) for name in self.work)
 
     def fits_now(self, name: str) -> None:
         """Never over budget: what all that run may come to take, and this one, is there, now."""
         for pool, total in TOTAL.items():
             will_take = sum(taken(other).get(pool, 0) for other in self.work) + taken(name).get(pool, 0)
-            ghosts = sum(held.get(pool, 0) for _, held in self.ghosts)
+            ghosts = sum(held_bytes.get(pool, 0) for _, held_bytes in self.ghosts)
             if taken(name).get(pool):
                 assert will_take + ghosts + self.others[pool] <= total, f"{name} over budget in {pool}"
 
@@ -222,9 +222,9 @@ class World:
             self.others[pool] = max(0, min(self.others[pool], total - ours - self.used(pool)))
 
     def end(self, name: str, kind: FailureKind) -> None:
-        held = self.held(name)
+        held_bytes = self.held(name)
         work = self.work.pop(name)
-        self.ghosts.append((self.now + self.random.uniform(0.0, 1.0), held))
+        self.ghosts.append((self.now + self.random.uniform(0.0, 1.0), held_bytes))
         self.leases = [(model, lease) for model, lease in self.leases if model != name]
         self.say(name, m.RunEnded(run=work.run, failure=Failure(kind=kind, sentence="")))
 
@@ -233,7 +233,7 @@ class World:
         until = self.now + seconds
         while self.now < until:
             self.now = min(until, self.now + 0.5)
-            self.ghosts = [(at, held) for at, held in self.ghosts if at > self.now]
+            self.ghosts = [(at, held_bytes) for at, held_bytes in self.ghosts if at > self.now]
             for name, work in list(self.work.items()):
                 if work.ends_at is not None and work.ends_at <= self.now:
                     self.end(name, FailureKind.KILLED)
@@ -281,23 +281,25 @@ def taken(name: str) -> dict[str, int]:
 
 
 def world(seed: int) -> World:
-    played = World(seed)
+    played_world = World(seed)
     for _ in range(OPERATIONS):
-        played.operate()
-    played.finish()
-    return played
+        played_world.operate()
+    played_world.finish()
+    return played_world
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_ten_thousand_random_operations_break_no_law(seed: int) -> None:
     try:
-        played = world(seed)
-    except AssertionError as broken:
-        pytest.fail(f"world({seed}): {broken}")
-    done = sum(played.seen[what] for what in ("ask", "release", "leave", "unload", "crash", "other_program"))
-    assert done >= OPERATIONS
+        played_world = world(seed)
+    except AssertionError as failure:
+        pytest.fail(f"world({seed}): {failure}")
+    done_count = sum(
+        played_world.seen[what] for what in ("ask", "release", "leave", "unload", "crash", "other_program")
+    )
+    assert done_count >= OPERATIONS
     for kind in ("LeaseGranted", "LoadRefused", "LoadTurnedAway", "GrantRoom", "EvictEngine", "RefuseLoad"):
-        assert played.seen[kind], f"{kind} never happened, so nothing was shown about it: {played.seen}"
+        assert played_world.seen[kind], f"{kind} never happened, so nothing was shown about it: {played_world.seen}"
 
 
 def test_there_are_ten_thousand_of_them() -> None:

@@ -31,12 +31,12 @@ def command(kind: RemedyKind, path: Path = PULLED, cause: FailureKind = FailureK
 def test_every_remedy_has_a_command_that_there_is(kind: RemedyKind) -> None:
     program, *words = shlex.split(command(kind))
     assert program == "roundhouse"
-    called: click.Command = roundhouse
-    while isinstance(called, click.Group) and words:
-        _, subcommand, words = called.resolve_command(click.Context(called), words)
+    called_command: click.Command = roundhouse
+    while isinstance(called_command, click.Group) and words:
+        _, subcommand, words = called_command.resolve_command(click.Context(called_command), words)
         assert subcommand is not None
-        called = subcommand
-    called.make_context("x", words)
+        called_command = subcommand
+    called_command.make_context("x", words)
 
 
 def test_a_load_names_what_it_changes() -> None:
@@ -64,8 +64,8 @@ def test_a_download_names_where_it_is_from_and_makes_way_for_what_is_whole_again
     pull = "roundhouse pull maker/tiny/sub/tiny-q4.gguf"
     assert command(RemedyKind.DOWNLOAD_AGAIN) == pull
     assert command(RemedyKind.DOWNLOAD_AGAIN, FOLDER) == "roundhouse pull maker/tiny"
-    damaged = command(RemedyKind.DOWNLOAD_AGAIN, cause=FailureKind.MODEL_CORRUPT)
-    assert damaged == f"roundhouse rm 'my model' && {pull}"
+    damaged_command = command(RemedyKind.DOWNLOAD_AGAIN, cause=FailureKind.MODEL_CORRUPT)
+    assert damaged_command == f"roundhouse rm 'my model' && {pull}"
     assert command(RemedyKind.DOWNLOAD_AGAIN, Path("/mine/tiny.gguf")) == "roundhouse search 'my model'"
 
 

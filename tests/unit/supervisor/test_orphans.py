@@ -97,7 +97,9 @@ async def test_without_a_lifeline_the_kernel_kills_the_engine_and_the_next_start
     psutil.wait_procs([engine], timeout=WAIT_S)
     record = only_record(folders)
     (child,) = carriers(record.token)
-    assert child.pid not in {known.pid for known in record.processes}, "only its environment tells that it is ours"
+    assert child.pid not in {known_process.pid for known_process in record.processes}, (
+        "only its environment tells that it is ours"
+    )
     supervisor = Supervisor({"fake": FakeAdapter()}, folders, SupervisorPolicy(), recorder.publish)
     assert await supervisor.start() == 1
     assert carriers(record.token) == []
@@ -112,9 +114,9 @@ def stranger() -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def record_of(process: "subprocess.Popen[bytes]", *, age_s: float) -> LaunchRecord:
-    created = psutil.Process(process.pid).create_time() - age_s
-    known = RecordedProcess(pid=process.pid, created_at=created, executable=SLEEPER[0])
-    return LaunchRecord(token="t" * 32, model="m", engine="fake", processes=(known,))
+    created_at = psutil.Process(process.pid).create_time() - age_s
+    known_process = RecordedProcess(pid=process.pid, created_at=created_at, executable=SLEEPER[0])
+    return LaunchRecord(token="t" * 32, model="m", engine="fake", processes=(known_process,))
 
 
 def next_start(folder: Path, record: LaunchRecord) -> LaunchRecords:

@@ -130,9 +130,9 @@ async def test_real_engines_go_and_come_back(
         await recorder.until_state(S.STOPPED, "idle")
         await recorder.until_state(S.STOPPED, "pinned")
         assert not lease.end.done(), "an answer in progress is not cut"
-        with pytest.raises(Unavailable, match="paused") as refused:
+        with pytest.raises(Unavailable, match="paused") as error:
             await supervisor.ensure_ready(ask("idle"))
-        assert (refused.value.code, "roundhouse resume" in refused.value.hint) == ("paused", True)
+        assert (error.value.code, "roundhouse resume" in error.value.hint) == ("paused", True)
     await recorder.until_state(S.STOPPED, "busy")
     supervisor.pausing.resume_all()
     await recorder.until(lambda: len([status for status in supervisor.list_statuses() if status.state is S.READY]) == 3)

@@ -74,19 +74,19 @@ def test_who_turns_out_to_wait_is_told_once(stage: Stage) -> None:
 
 async def test_what_came_while_memory_was_read_has_it_read_again() -> None:
     """What was read first is of before, when another program still had its memory."""
-    readings, granted = [40 * GB, 90 * GB], set[str]()
+    readings, granted_models = [40 * GB, 90 * GB], set[str]()
     is_reading, may_go_on, everybody_is_in = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def gauge(_pids: Sequence[int]) -> MemoryReading:
-        reading = MemoryReading(free={"gpu": readings.pop(0)})
+        memory_reading = MemoryReading(free={"gpu": readings.pop(0)})
         is_reading.set()
         await may_go_on.wait()
-        return reading
+        return memory_reading
 
     def send(model: str, message: messages.Message) -> None:
         if isinstance(message, messages.RoomGranted):
-            granted.add(model)
-        if granted == {"busy", "first", "second"}:
+            granted_models.add(model)
+        if granted_models == {"busy", "first", "second"}:
             everybody_is_in.set()
 
     def describe(model: str) -> Resident:

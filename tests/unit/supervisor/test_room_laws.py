@@ -81,8 +81,8 @@ def test_what_is_counted_in_and_out_again_leaves_nothing(counts: list[dict[str, 
     for needs in counts:
         table.add_engine(needs)
     for pool, limit in ((SYSTEM, 50), (GPU, 50)):
-        taken = sum(needs.get(pool, 0) for needs in counts)
-        assert table.shortfall_of({pool: 51, PLACES: 0}) == {pool: taken + 51 - limit}
+        taken_bytes = sum(needs.get(pool, 0) for needs in counts)
+        assert table.shortfall_of({pool: 51, PLACES: 0}) == {pool: taken_bytes + 51 - limit}
     places = sum(needs.get(PLACES, 1) for needs in counts)
     assert table.shortfall_of({PLACES: 21}) == {PLACES: places + 1}
     assert table.excess_engines() == ({PLACES: places - 20} if places > 20 else {})
@@ -111,11 +111,11 @@ def test_head_room_is_for_who_is_alone_and_all_there_is_for_who_may_be_tried() -
     limits = MemoryLimits(pools={SYSTEM: 100}, head_room=10)
     alone, beside = table_of(limits=limits), table_of(resident("a", holds={SYSTEM: 1}), limits=limits)
     assert (alone.allowance_of(SYSTEM), beside.allowance_of(SYSTEM)) == (110, 100)
-    tried = SupervisorPolicy(refuses_too_large=False, max_loaded=2)
-    assert table_of(limits=limits, policy=tried).allowance_of(SYSTEM) == math.inf
-    assert table_of(limits=limits, policy=tried).allowance_of(PLACES) == 2
-    unsettled = msgspec.structs.replace(limits, is_settled=False)
-    assert table_of(limits=unsettled, policy=tried).allowance_of(SYSTEM) == 110
+    tried_policy = SupervisorPolicy(refuses_too_large=False, max_loaded=2)
+    assert table_of(limits=limits, policy=tried_policy).allowance_of(SYSTEM) == math.inf
+    assert table_of(limits=limits, policy=tried_policy).allowance_of(PLACES) == 2
+    unsettled_limits = msgspec.structs.replace(limits, is_settled=False)
+    assert table_of(limits=unsettled_limits, policy=tried_policy).allowance_of(SYSTEM) == 110
 
 
 def test_without_limits_nothing_is_ever_short() -> None:
@@ -149,20 +149,22 @@ def test_as_few_go_as_are_enough_and_all_that_hold_some_where_none_is(
         resident(f"m{at}", last_used=at, holds={SYSTEM: ram, GPU: vram} if at % 2 else {GPU: vram, SYSTEM: ram})
         for at, (ram, vram) in enumerate(sizes)
     ]
-    held = {f"m{at}": {SYSTEM: ram, GPU: vram} for at, (ram, vram) in enumerate(sizes)}
-    chosen = engines_to_free(idle, missing, now=10.0)
+    held_bytes = {f"m{at}": {SYSTEM: ram, GPU: vram} for at, (ram, vram) in enumerate(sizes)}
+    chosen_models = engines_to_free(idle, missing, now=10.0)
 
     def is_enough(models: Sequence[str]) -> bool:
-        return all(sum(held[model][pool] for model in models) >= amount for pool, amount in missing.items())
+        return all(sum(held_bytes[model][pool] for model in models) >= amount for pool, amount in missing.items())
 
-    assert is_enough(chosen) == is_enough(list(held))
-    if is_enough(chosen):
-        assert not any(is_enough([other for other in chosen if other != model]) for model in chosen)
+    assert is_enough(chosen_models) == is_enough(list(held_bytes))
+    if is_enough(chosen_models):
+        assert not any(is_enough([other for other in chosen_models if other != model]) for model in chosen_models)
     else:
-        lacking = [pool for pool, amount in missing.items() if amount > sum(held[model][pool] for model in held)]
-        holders = {model for model in held if any(held[model][pool] for pool in lacking)}
-        assert holders <= set(chosen)
-    assert chosen == sorted(chosen), "the longest unused first"
+        lacking_pools = [
+            pool for pool, amount in missing.items() if amount > sum(held_bytes[model][pool] for model in held_bytes)
+        ]
+        holders = {model for model in held_bytes if any(held_bytes[model][pool] for pool in lacking_pools)}
+        assert holders <= set(chosen_models)
+    assert chosen_models == sorted(chosen_models), "the longest unused first"
 
 
 def test_engines_without_figures_free_nothing_that_could_be_counted() -> None:
@@ -186,37 +188,37 @@ def test_worth_falls_with_time_and_grows_with_the_load_it_saves(
 
 
 def test_a_busy_one_is_drained_from_the_very_moment_that_patience_ends() -> None:
-    running = [resident("new", "busy", 9.0), resident("old", "busy", 1.0), resident("p", "busy", 0.0, is_pinned=True)]
+    residents = [resident("new", "busy", 9.0), resident("old", "busy", 1.0), resident("p", "busy", 0.0, is_pinned=True)]
     policy = SupervisorPolicy(max_loaded=3, patience_s=30.0)
-    waiting = [load("w", {}, since=5.0)]
-    assert next_overdue(waiting, policy) == 35.0
+    waiting_loads = [load("w", {}, since=5.0)]
+    assert next_overdue(waiting_loads, policy) == 35.0
     for now, effects in ((34.999, []), (35.0, [EvictEngine(model="old", drain=True)])):
-        assert schedule_loads(waiting, running, now=now, policy=policy) == effects
+        assert schedule_loads(waiting_loads, residents, now=now, policy=policy) == effects
 
 
 def test_what_was_freed_for_the_first_is_not_given_to_the_second() -> None:
-    running = [resident("a", holds={SYSTEM: 50}), resident("b", last_used=1.0, holds={SYSTEM: 50})]
+    residents = [resident("a", holds={SYSTEM: 50}), resident("b", last_used=1.0, holds={SYSTEM: 50})]
     limits = MemoryLimits(pools={SYSTEM: 100})
     both = [load("v", {SYSTEM: 50}), load("w", {SYSTEM: 50})]
     policy = SupervisorPolicy()
-    assert schedule_loads(both, running, now=2.0, policy=policy, limits=limits) == [
+    assert schedule_loads(both, residents, now=2.0, policy=policy, limits=limits) == [
         EvictEngine(model="a"),
         EvictEngine(model="b"),
     ]
-    assert schedule_loads(both[:1], running, now=2.0, policy=policy, limits=limits) == [EvictEngine(model="a")]
+    assert schedule_loads(both[:1], residents, now=2.0, policy=policy, limits=limits) == [EvictEngine(model="a")]
     small = [load("v", {SYSTEM: 25}), load("w", {SYSTEM: 25})]
-    assert schedule_loads(small, running, now=2.0, policy=policy, limits=limits) == [EvictEngine(model="a")]
+    assert schedule_loads(small, residents, now=2.0, policy=policy, limits=limits) == [EvictEngine(model="a")]
 
 
 @pytest.mark.parametrize(("most", "evicted"), [(4, []), (3, ["a"]), (2, ["a", "b"]), (1, ["a", "b"])])
 def test_as_many_go_as_there_are_too_many_while_nobody_waits(most: int, evicted: list[str]) -> None:
-    running = [
+    residents = [
         resident("a", last_used=1.0),
         resident("b", last_used=2.0),
         resident("c", "busy"),
         resident("d", is_pinned=True),
     ]
-    effects = schedule_loads([], running, now=3.0, policy=SupervisorPolicy(max_loaded=most))
+    effects = schedule_loads([], residents, now=3.0, policy=SupervisorPolicy(max_loaded=most))
     assert effects == [EvictEngine(model=model) for model in evicted]
 
 
@@ -236,37 +238,37 @@ def test_as_many_go_as_there_are_too_many_while_nobody_waits(most: int, evicted:
 def test_a_load_is_refused_for_what_it_lacks_most_beside_what_is_pinned(
     needs: dict[str, int] | None, pinned: list[int], refusal: tuple[str, int | None, int] | None
 ) -> None:
-    running = [resident(f"p{size}", is_pinned=True, holds={SYSTEM: size}) for size in pinned]
-    running += [resident("idle", holds={SYSTEM: 40, GPU: 60})]
+    residents = [resident(f"p{size}", is_pinned=True, holds={SYSTEM: size}) for size in pinned]
+    residents += [resident("idle", holds={SYSTEM: 40, GPU: 60})]
     limits = MemoryLimits(pools={SYSTEM: 100, GPU: 60})
-    effects = schedule_loads([load("w", needs)], running, now=1.0, policy=SupervisorPolicy(), limits=limits)
-    refused = [effect for effect in effects if isinstance(effect, RefuseLoad)]
+    effects = schedule_loads([load("w", needs)], residents, now=1.0, policy=SupervisorPolicy(), limits=limits)
+    refusals = [effect for effect in effects if isinstance(effect, RefuseLoad)]
     if refusal is None:
-        assert not refused
+        assert not refusals
         assert effects == [EvictEngine(model="idle")]
         return
-    pool, needed, available = refusal
+    pool, needed_bytes, available = refusal
     names = tuple(f"p{size}" for size in pinned if pool == SYSTEM)
-    assert refused == [RefuseLoad(model="w", pool=pool, needed=needed, available=available, pinned=names)]
+    assert refusals == [RefuseLoad(model="w", pool=pool, needed=needed_bytes, available=available, pinned=names)]
 
 
 @pytest.mark.parametrize("kind", ["loading", "leaving"])
 def test_nobody_is_refused_before_all_has_come_to_rest(kind: str) -> None:
     limits = MemoryLimits(pools={SYSTEM: 100})
-    waiting = [load("w", {SYSTEM: 500})]
-    for running in ([resident("a", kind, holds={SYSTEM: 1})], [resident("a", kind), resident("b", "busy")]):
-        assert not schedule_loads(waiting, running, now=1.0, policy=SupervisorPolicy(), limits=limits)
+    waiting_loads = [load("w", {SYSTEM: 500})]
+    for residents in ([resident("a", kind, holds={SYSTEM: 1})], [resident("a", kind), resident("b", "busy")]):
+        assert not schedule_loads(waiting_loads, residents, now=1.0, policy=SupervisorPolicy(), limits=limits)
     assert schedule_loads(
-        [load("v", {SYSTEM: 1}), *waiting], [], now=1.0, policy=SupervisorPolicy(), limits=limits
+        [load("v", {SYSTEM: 1}), *waiting_loads], [], now=1.0, policy=SupervisorPolicy(), limits=limits
     ) == [GrantRoom(model="v")]
     assert isinstance(
-        schedule_loads(waiting, [resident("b", "busy")], now=1.0, policy=SupervisorPolicy(), limits=limits)[0],
+        schedule_loads(waiting_loads, [resident("b", "busy")], now=1.0, policy=SupervisorPolicy(), limits=limits)[0],
         RefuseLoad,
     )
 
 
 def test_in_the_way_is_who_holds_what_is_short_and_is_not_idle() -> None:
-    running = [
+    residents = [
         resident("busy", "busy", holds={GPU: 60}),
         resident("leaving", "leaving", holds={GPU: 1}),
         resident("loading", "loading", holds=None),
@@ -275,7 +277,7 @@ def test_in_the_way_is_who_holds_what_is_short_and_is_not_idle() -> None:
         resident("nothing", "busy", holds={GPU: 0}),
     ]
     limits = MemoryLimits(pools={GPU: 100, SYSTEM: 500})
-    in_the_way = engines_in_the_way(load("w", {GPU: 50}), running, SupervisorPolicy(), limits)
+    in_the_way = engines_in_the_way(load("w", {GPU: 50}), residents, SupervisorPolicy(), limits)
     assert in_the_way == ["busy", "leaving", "loading"]
 
 
@@ -283,7 +285,7 @@ def test_in_the_way_is_who_holds_what_is_short_and_is_not_idle() -> None:
 
 
 def test_limits_are_what_is_free_and_what_engines_would_give_back() -> None:
-    reading = MemoryReading(free={SYSTEM: 100, GPU: 50}, private={7: 30, 8: 4})
+    memory_reading = MemoryReading(free={SYSTEM: 100, GPU: 50}, private={7: 30, 8: 4})
     seats = [
         resident("idle", pid=7, holds={GPU: 10, SYSTEM: 999}),
         resident("busy", "busy", pid=8, holds={GPU: 20}),
@@ -291,7 +293,9 @@ def test_limits_are_what_is_free_and_what_engines_would_give_back() -> None:
         resident("loading", "loading", pid=None, holds={GPU: 400}),
         resident("unknown", holds=None),
     ]
-    assert limits_of(reading, seats, 5) == MemoryLimits(pools={SYSTEM: 100 + 34 - 5, GPU: 50 + 33 - 5}, head_room=5)
+    assert limits_of(memory_reading, seats, 5) == MemoryLimits(
+        pools={SYSTEM: 100 + 34 - 5, GPU: 50 + 33 - 5}, head_room=5
+    )
 
 
 def test_what_an_engine_says_it_allocated_goes_to_the_pools_by_their_share() -> None:
@@ -434,8 +438,8 @@ def test_people_are_shown_who_holds_what_and_who_waits_for_whom() -> None:
     assert (pool.id, pool.name, pool.limit, pool.head_room, state.max_loaded) == (SYSTEM, SYSTEM, 100, 4, 7)
     holders = [(each.model, each.bytes, each.is_pinned, each.is_busy, each.is_idle) for each in pool.holders]
     assert holders == [("busy", 60, False, True, False), ("idle", None, True, False, True)]
-    waiting = [(each.model, each.seconds, each.needs, each.waits_for) for each in state.waiting]
-    assert waiting == [("w", 5.0, {SYSTEM: 50}, ["busy"]), ("v", 0.0, None, ["busy"])]
+    waiting_rows = [(each.model, each.seconds, each.needs, each.waits_for) for each in state.waiting]
+    assert waiting_rows == [("w", 5.0, {SYSTEM: 50}, ["busy"]), ("v", 0.0, None, ["busy"])]
 
 
 # ----- restarts and waiting
@@ -492,9 +496,9 @@ def test_when_to_come_back_is_a_weighted_mean_within_what_clients_heed(
     for gap in gaps[1:]:
         mean = 0.3 * gap + 0.7 * mean
     estimate.load_s = load_s
-    left = 0.0 if loading_s is None else max(0.0, (load_s or 5.0) - loading_s)
-    expected = min(60.0, max(1.0, left + mean * waiting))
-    assert estimate.retry_s(waiting, loading_s=loading_s) == pytest.approx(expected)
+    seconds_left = 0.0 if loading_s is None else max(0.0, (load_s or 5.0) - loading_s)
+    expected_s = min(60.0, max(1.0, seconds_left + mean * waiting))
+    assert estimate.retry_s(waiting, loading_s=loading_s) == pytest.approx(expected_s)
     assert (SHORTEST_S, LONGEST_S) == (1.0, 60.0)
 
 
@@ -537,21 +541,21 @@ def test_the_longest_secret_is_taken_out_first() -> None:
 
 
 def published_log(tmp_path: Path) -> tuple[EngineLog, list[LogLine]]:
-    published: list[LogLine] = []
-    return EngineLog("Model A", tmp_path, published.append), published
+    published_lines: list[LogLine] = []
+    return EngineLog("Model A", tmp_path, published_lines.append), published_lines
 
 
 def test_subscribers_get_two_hundred_lines_a_second_and_are_told_of_the_rest(tmp_path: Path) -> None:
-    log, published = published_log(tmp_path)
+    log, published_lines = published_log(tmp_path)
     log.add_lines("stderr", [str(number) for number in range(203)], at=10.2)
-    assert [line.text for line in published] == [str(number) for number in range(200)]
+    assert [line.text for line in published_lines] == [str(number) for number in range(200)]
     log.add_lines("stderr", ["next"], at=11.0)
-    assert [line.text for line in published[200:]] == [
+    assert [line.text for line in published_lines[200:]] == [
         f"[3 lines are not shown here; {log.path} has them]",
         "next",
     ]
     log.add_lines("stdout", ["later"], at=12.0)
-    assert [(line.text, line.stream, line.at, line.model) for line in published[202:]] == [
+    assert [(line.text, line.stream, line.at, line.model) for line in published_lines[202:]] == [
         ("later", "stdout", 12.0, "Model A")
     ]
     assert [line.text for line in log.tail_lines(2)] == ["next", "later"]

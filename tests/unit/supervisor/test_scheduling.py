@@ -51,14 +51,14 @@ def queue(*models: str, since: float = 0.0, **needs: int) -> list[PendingLoad]:
 
 
 def decide(
-    waiting: Sequence[PendingLoad], running: Sequence[Resident], limit: int, now: float = 1.0
+    waiting_loads: Sequence[PendingLoad], residents: Sequence[Resident], limit: int, now: float = 1.0
 ) -> list[RoomEffect]:
-    return schedule_loads(waiting, running, now=now, policy=SupervisorPolicy(max_loaded=limit, patience_s=30.0))
+    return schedule_loads(waiting_loads, residents, now=now, policy=SupervisorPolicy(max_loaded=limit, patience_s=30.0))
 
 
 def fit(
-    waiting: Sequence[PendingLoad],
-    running: Sequence[Resident],
+    waiting_loads: Sequence[PendingLoad],
+    residents: Sequence[Resident],
     *,
     now: float = 1.0,
     head_room: int = 0,
@@ -66,7 +66,7 @@ def fit(
     **pools: int,
 ) -> list[RoomEffect]:
     limits = MemoryLimits(pools=pools, head_room=head_room, is_settled=is_settled)
-    return schedule_loads(waiting, running, now=now, policy=SupervisorPolicy(patience_s=30.0), limits=limits)
+    return schedule_loads(waiting_loads, residents, now=now, policy=SupervisorPolicy(patience_s=30.0), limits=limits)
 
 
 def test_of_two_that_load_as_fast_the_one_used_least_recently_makes_room() -> None:
@@ -116,31 +116,31 @@ def test_the_first_to_ask_is_the_first_to_be_let_in() -> None:
 
 
 def test_a_small_load_does_not_take_what_a_large_one_waits_for() -> None:
-    waiting = [*queue("large", system=80), *queue("small", system=10)]
-    assert fit(waiting, [busy("x", system=50)], system=100) == []
+    waiting_loads = [*queue("large", system=80), *queue("small", system=10)]
+    assert fit(waiting_loads, [busy("x", system=50)], system=100) == []
 
 
 def test_a_load_waits_for_those_that_hold_what_it_lacks_and_cannot_go() -> None:
-    running = [busy("wide", gpu=50), busy("elsewhere", system=90), idle("unused", gpu=20)]
+    residents = [busy("wide", gpu=50), busy("elsewhere", system=90), idle("unused", gpu=20)]
     limits = MemoryLimits(pools={GPU: 100, RAM: 100})
     [load] = queue("new", gpu=60)
-    assert engines_in_the_way(load, running, SupervisorPolicy(), limits) == ["wide"]
+    assert engines_in_the_way(load, residents, SupervisorPolicy(), limits) == ["wide"]
 
 
 def test_a_load_for_another_memory_need_not_wait() -> None:
-    waiting = [*queue("large", gpu=80), *queue("small", system=10)]
-    assert fit(waiting, [busy("x", gpu=50)], system=100, gpu=100) == [GrantRoom(model="small")]
+    waiting_loads = [*queue("large", gpu=80), *queue("small", system=10)]
+    assert fit(waiting_loads, [busy("x", gpu=50)], system=100, gpu=100) == [GrantRoom(model="small")]
 
 
 def test_only_what_holds_the_memory_in_question_is_evicted_and_no_more_than_needed() -> None:
-    running = [idle("other", 0.0, gpu=90), idle("small", 1.0, system=10), idle("large", 2.0, system=60)]
-    assert fit(queue("w", system=60), running, system=100, gpu=100) == [EvictEngine(model="large")]
+    residents = [idle("other", 0.0, gpu=90), idle("small", 1.0, system=10), idle("large", 2.0, system=60)]
+    assert fit(queue("w", system=60), residents, system=100, gpu=100) == [EvictEngine(model="large")]
 
 
 def test_everything_is_left_alone_while_evicting_what_is_idle_would_not_do() -> None:
-    running = [idle("a", system=10), busy("b", system=80)]
-    assert fit(queue("w", system=50), running, system=100) == []
-    later = fit(queue("w", system=50), running, system=100, now=30.0)
+    residents = [idle("a", system=10), busy("b", system=80)]
+    assert fit(queue("w", system=50), residents, system=100) == []
+    later = fit(queue("w", system=50), residents, system=100, now=30.0)
     assert later == [EvictEngine(model="b", drain=True)], "the idle one was not needed after all"
 
 
@@ -149,9 +149,9 @@ def test_an_engine_that_is_loading_is_left_alone() -> None:
 
 
 def test_a_load_that_waited_long_enough_makes_the_least_used_busy_engine_finish() -> None:
-    running = [busy("often", 9.0), busy("seldom", 2.0)]
-    assert decide(queue("a"), running, 2, now=29.0) == []
-    assert decide(queue("a"), running, 2, now=30.0) == [EvictEngine(model="seldom", drain=True)]
+    residents = [busy("often", 9.0), busy("seldom", 2.0)]
+    assert decide(queue("a"), residents, 2, now=29.0) == []
+    assert decide(queue("a"), residents, 2, now=30.0) == [EvictEngine(model="seldom", drain=True)]
 
 
 def test_one_that_is_leaving_already_is_enough_for_one_that_waits() -> None:
@@ -159,19 +159,19 @@ def test_one_that_is_leaving_already_is_enough_for_one_that_waits() -> None:
 
 
 def test_a_pinned_model_stays_and_another_goes_instead() -> None:
-    running = [idle("pinned", 0.0, is_pinned=True, system=50), idle("b", 9.0, system=50)]
-    assert fit(queue("w", system=50), running, system=100) == [EvictEngine(model="b")]
+    residents = [idle("pinned", 0.0, is_pinned=True, system=50), idle("b", 9.0, system=50)]
+    assert fit(queue("w", system=50), residents, system=100) == [EvictEngine(model="b")]
 
 
 def test_a_load_that_fits_only_without_a_pinned_model_is_refused_with_figures() -> None:
-    running = [idle("p", is_pinned=True, system=50)]
-    refused = RefuseLoad(model="w", pool=RAM, needed=60, available=50, pinned=("p",))
-    assert fit(queue("w", system=60), running, system=100) == [refused]
+    residents = [idle("p", is_pinned=True, system=50)]
+    refusal = RefuseLoad(model="w", pool=RAM, needed=60, available=50, pinned=("p",))
+    assert fit(queue("w", system=60), residents, system=100) == [refusal]
 
 
 def test_places_taken_by_pinned_models_refuse_too() -> None:
-    refused = RefuseLoad(model="w", pool=PLACES, needed=1, available=0, pinned=("p",))
-    assert decide(queue("w"), [idle("p", is_pinned=True)], 1) == [refused]
+    refusal = RefuseLoad(model="w", pool=PLACES, needed=1, available=0, pinned=("p",))
+    assert decide(queue("w"), [idle("p", is_pinned=True)], 1) == [refusal]
 
 
 def test_a_load_that_does_not_fit_even_alone_is_refused_with_figures() -> None:
@@ -192,8 +192,10 @@ def test_nobody_is_refused_while_something_is_on_its_way_in_or_out() -> None:
 
 def test_a_person_may_have_it_tried_all_the_same() -> None:
     policy = SupervisorPolicy(refuses_too_large=False)
-    tried = schedule_loads(queue("w", system=500), [], now=1.0, policy=policy, limits=MemoryLimits(pools={RAM: 100}))
-    assert tried == [GrantRoom(model="w")]
+    trial_effects = schedule_loads(
+        queue("w", system=500), [], now=1.0, policy=policy, limits=MemoryLimits(pools={RAM: 100})
+    )
+    assert trial_effects == [GrantRoom(model="w")]
 
 
 def test_memory_that_is_still_on_its_way_back_costs_nobody_its_place() -> None:
@@ -219,33 +221,33 @@ def test_the_scheduler_says_when_to_ask_again() -> None:
 
 
 def test_another_program_gets_what_it_lacks_from_what_is_worth_least() -> None:
-    running = [
+    residents = [
         idle("old", 0.0, system=40),
         idle("new", 9.0, system=40),
         busy("busy", system=90),
         idle("pinned", is_pinned=True, system=90),
         idle("elsewhere", gpu=90),
     ]
-    assert engines_to_free(running, {RAM: 30}, now=10.0) == ["old"]
-    assert engines_to_free(running, {RAM: 70}, now=10.0) == ["old", "new"]
-    assert engines_to_free(running, {RAM: 500}, now=10.0) == ["old", "new"], "as far as it goes"
-    assert engines_to_free(running, {}, now=10.0) == []
+    assert engines_to_free(residents, {RAM: 30}, now=10.0) == ["old"]
+    assert engines_to_free(residents, {RAM: 70}, now=10.0) == ["old", "new"]
+    assert engines_to_free(residents, {RAM: 500}, now=10.0) == ["old", "new"], "as far as it goes"
+    assert engines_to_free(residents, {}, now=10.0) == []
 
 
 def test_what_is_to_be_kept_makes_room_after_all_others_and_no_sooner() -> None:
-    running = [kept("k", 0.0, system=40), idle("new", 9.0, load_s=60.0, system=40)]
-    assert fit(queue("w", system=50), running, system=100, now=10.0) == [EvictEngine(model="new")]
-    assert fit(queue("w", system=90), running, system=100, now=10.0) == [
+    residents = [kept("k", 0.0, system=40), idle("new", 9.0, load_s=60.0, system=40)]
+    assert fit(queue("w", system=50), residents, system=100, now=10.0) == [EvictEngine(model="new")]
+    assert fit(queue("w", system=90), residents, system=100, now=10.0) == [
         EvictEngine(model="new"),
         EvictEngine(model="k"),
     ]
-    assert fit(queue("w", system=50), running[:1], system=80, now=10.0) == [EvictEngine(model="k")]
-    assert engines_to_free(running, {RAM: 30}, now=10.0) == ["new"]
+    assert fit(queue("w", system=50), residents[:1], system=80, now=10.0) == [EvictEngine(model="k")]
+    assert engines_to_free(residents, {RAM: 30}, now=10.0) == ["new"]
 
 
 def test_what_is_to_be_kept_goes_before_a_busy_one_is_stopped() -> None:
-    running = [kept("k", system=40), busy("b", system=40)]
-    assert fit(queue("w", system=50), running, system=100, now=100.0) == [EvictEngine(model="k")]
+    residents = [kept("k", system=40), busy("b", system=40)]
+    assert fit(queue("w", system=50), residents, system=100, now=100.0) == [EvictEngine(model="k")]
 
 
 KINDS = ["idle", "busy", "leaving", "loading"]
@@ -280,12 +282,12 @@ def seats(draw: st.DrawFn) -> list[Resident]:
 def test_whatever_is_asked_nobody_is_wronged(
     needs: list[dict[str, int] | None], running: list[Resident], pools: dict[str, int], most: int, now: float
 ) -> None:
-    waiting = [PendingLoad(model=f"w{at}", since=0.0, needs=need) for at, need in enumerate(needs)]
+    waiting_loads = [PendingLoad(model=f"w{at}", since=0.0, needs=need) for at, need in enumerate(needs)]
     policy, limits = SupervisorPolicy(max_loaded=most), MemoryLimits(pools=pools, head_room=10)
-    effects = schedule_loads(waiting, running, now=now, policy=policy, limits=limits)
-    named = [effect.model for effect in effects]
-    assert len(named) == len(set(named)), "one word to each"
-    seat_of, load_of = {seat.model: seat for seat in running}, {load.model: load for load in waiting}
+    effects = schedule_loads(waiting_loads, running, now=now, policy=policy, limits=limits)
+    named_models = [effect.model for effect in effects]
+    assert len(named_models) == len(set(named_models)), "one word to each"
+    seat_of, load_of = {seat.model: seat for seat in running}, {load.model: load for load in waiting_loads}
     book = ReservationTable(running, limits, policy)
     for effect in effects:
         match effect:
@@ -295,12 +297,12 @@ def test_whatever_is_asked_nobody_is_wronged(
             case EvictEngine(model=model, drain=drains):
                 assert seat_of[model].may_go
                 assert seat_of[model].is_busy if drains else seat_of[model].is_idle
-            case RefuseLoad(model=model, pinned=pinned):
-                assert all(seat_of[name].is_pinned for name in pinned)
+            case RefuseLoad(model=model, pinned=pinned_models):
+                assert all(seat_of[name].is_pinned for name in pinned_models)
                 assert not any(seat.is_leaving for seat in running)
 
 
 def test_a_load_that_fits_beside_everybody_is_always_let_in() -> None:
-    running = [busy("a", system=40), leaving("b", system=20), loading("c", {RAM: 20})]
+    residents = [busy("a", system=40), leaving("b", system=20), loading("c", {RAM: 20})]
     for is_settled in (True, False):
-        assert fit(queue("w", system=20), running, is_settled=is_settled, system=100) == [GrantRoom(model="w")]
+        assert fit(queue("w", system=20), residents, is_settled=is_settled, system=100) == [GrantRoom(model="w")]

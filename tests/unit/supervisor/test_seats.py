@@ -49,11 +49,11 @@ async def test_one_with_a_seat_stays_although_nobody_here_uses_it(
 async def test_those_who_hold_an_engine_are_waited_for_and_later_ones_are_not(supervisor: Supervisor, ask: Ask) -> None:
     request = ask(slots=4)
     async with supervisor.lease(request):
-        waiting = asyncio.create_task(supervisor.wait_for_holders("m"))
+        waiter = asyncio.create_task(supervisor.wait_for_holders("m"))
         await asyncio.sleep(0)
-        assert not waiting.done()
+        assert not waiter.done()
         later = await supervisor.acquire_lease(request, LeaseOptions())
-    await waiting
+    await waiter
     supervisor.release_lease(later)
     await supervisor.wait_for_holders("nobody")
 

@@ -30,11 +30,11 @@ class Memory:
         self.supervisor: Supervisor | None = None
 
     async def read(self, pids: Sequence[int]) -> MemoryReading:
-        running = self.supervisor.list_statuses() if self.supervisor else []
-        up = [status for status in running if status.pid in pids and status.state in {S.READY, S.DRAINING, S.STOPPING}]
-        held = {status.model for status in up} | ({self.keeps} if self.keeps else set())
-        self.missed += len(held) > len(up)
-        return MemoryReading(free={"gpu": self.free - sum(SIZES[model] for model in held)})
+        statuses = self.supervisor.list_statuses() if self.supervisor else []
+        up = [status for status in statuses if status.pid in pids and status.state in {S.READY, S.DRAINING, S.STOPPING}]
+        held_models = {status.model for status in up} | ({self.keeps} if self.keeps else set())
+        self.missed += len(held_models) > len(up)
+        return MemoryReading(free={"gpu": self.free - sum(SIZES[model] for model in held_models)})
 
 
 SIZES = {"a": 60 * GB, "b": 30 * GB, "c": 50 * GB, "monster": 200 * GB}
@@ -49,12 +49,12 @@ def memory() -> Memory:
 async def supervisor(
     adapter: FakeAdapter, folders: SupervisorFolders, recorder: Recorder, memory: Memory
 ) -> AsyncIterator[Supervisor]:
-    made = Supervisor({"fake": adapter}, folders, SupervisorPolicy(), recorder.publish)
-    made.gauge = memory.read
-    memory.supervisor = made
-    yield made
+    new_supervisor = Supervisor({"fake": adapter}, folders, SupervisorPolicy(), recorder.publish)
+    new_supervisor.gauge = memory.read
+    memory.supervisor = new_supervisor
+    yield new_supervisor
     async with asyncio.timeout(WAIT_S):
-        await made.close()
+        await new_supervisor.close()
 
 
 @pytest.fixture
@@ -100,9 +100,9 @@ async def test_a_model_may_have_what_the_pinned_ones_leave(supervisor: Superviso
 async def test_what_cannot_fit_is_refused_and_tried_again_when_asked_again(
     supervisor: Supervisor, need: Ask, memory: Memory
 ) -> None:
-    with pytest.raises(EngineFailed) as refused:
+    with pytest.raises(EngineFailed) as error:
         await supervisor.ensure_ready(need("monster"))
-    assert refused.value.code == "out_of_gpu_memory"
+    assert error.value.code == "out_of_gpu_memory"
     assert supervisor.list_statuses() == []
     memory.free = 300 * GB
     await supervisor.ensure_ready(need("monster"))
@@ -114,24 +114,24 @@ async def test_memory_that_comes_back_late_is_waited_for(
     await supervisor.ensure_ready(need("b"))
     await supervisor.ensure_ready(need("a"))
     memory.keeps = "a"
-    waiting = asyncio.create_task(supervisor.ensure_ready(need("c")))
+    waiter = asyncio.create_task(supervisor.ensure_ready(need("c")))
     await recorder.until_state(S.STOPPED, "a")
     async with asyncio.timeout(WAIT_S):
         while memory.missed < 3:  # noqa: ASYNC110 -- it looks again and again, and tells nobody
             await asyncio.sleep(0.01)
     assert loaded(supervisor) == ["b"], "nobody else had to go for it"
-    assert not waiting.done()
+    assert not waiter.done()
     memory.keeps = ""
-    await waiting
+    await waiter
     assert loaded(supervisor) == ["b", "c"]
 
 
 async def test_a_busy_model_is_waited_for(supervisor: Supervisor, need: Ask, recorder: Recorder) -> None:
     async with supervisor.lease(need("a")):
-        waiting = asyncio.create_task(supervisor.ensure_ready(need("c")))
+        waiter = asyncio.create_task(supervisor.ensure_ready(need("c")))
         await recorder.until(lambda: [status for status in recorder.statuses("c") if "to free memory" in status.stage])
         assert loaded(supervisor) == ["a"]
-    await waiting
+    await waiter
     assert loaded(supervisor) == ["c"]
 
 
@@ -163,9 +163,11 @@ def test_an_estimate_is_put_right_by_what_the_engine_says() -> None:
 
 def test_what_engines_give_back_counts_as_there() -> None:
     ready = Resident(model="a", last_used=0.0, is_idle=True, holds={"system": 50, "gpu": 30}, pid=1)
-    coming = Resident(model="b", last_used=0.0, holds={"gpu": 20}, pid=2)
-    reading = MemoryReading(free={"system": 100, "gpu": 40}, private={1: 10, 2: 1})
-    assert limits_of(reading, [ready, coming], 5) == MemoryLimits(pools={"system": 106, "gpu": 65}, head_room=5)
+    coming_resident = Resident(model="b", last_used=0.0, holds={"gpu": 20}, pid=2)
+    memory_reading = MemoryReading(free={"system": 100, "gpu": 40}, private={1: 10, 2: 1})
+    assert limits_of(memory_reading, [ready, coming_resident], 5) == MemoryLimits(
+        pools={"system": 106, "gpu": 65}, head_room=5
+    )
 
 
 def test_a_little_less_than_before_is_as_good_as_all() -> None:

@@ -29,11 +29,11 @@ async def test_the_idle_model_that_was_used_least_recently_makes_room(supervisor
 async def test_a_request_waits_while_every_model_is_busy(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
     supervisor.policy = SupervisorPolicy(max_loaded=1)
     async with supervisor.lease(ask("a")):
-        waiting = asyncio.create_task(supervisor.ensure_ready(ask("b")))
-        queued = await recorder.until_state(S.STARTING, "b")
-        assert (queued.stage, queued.pid) == ("Waiting for another model to free memory", None)
+        waiter = asyncio.create_task(supervisor.ensure_ready(ask("b")))
+        queued_status = await recorder.until_state(S.STARTING, "b")
+        assert (queued_status.stage, queued_status.pid) == ("Waiting for another model to free memory", None)
         assert loaded(supervisor) == ["a"]
-    assert (await waiting).state is S.READY
+    assert (await waiter).state is S.READY
     assert loaded(supervisor) == ["b"]
 
 
@@ -51,9 +51,9 @@ async def test_a_queued_load_that_nobody_waits_for_evicts_nobody(
 ) -> None:
     supervisor.policy = SupervisorPolicy(max_loaded=1)
     async with supervisor.lease(ask("a")):
-        waiting = asyncio.create_task(supervisor.ensure_ready(ask("b")))
+        waiter = asyncio.create_task(supervisor.ensure_ready(ask("b")))
         await recorder.until_state(S.STARTING, "b")
-        waiting.cancel()
+        waiter.cancel()
         await recorder.until_state(S.STOPPED, "b")
     assert loaded(supervisor) == ["a"]
 
@@ -63,12 +63,12 @@ async def test_a_model_in_constant_use_gives_way_in_the_end_and_loses_no_request
 ) -> None:
     supervisor.policy = SupervisorPolicy(max_loaded=1, patience_s=0.2)
     async with supervisor.lease(ask("a")) as lease:
-        waiting = asyncio.create_task(supervisor.ensure_ready(ask("b")))
+        waiter = asyncio.create_task(supervisor.ensure_ready(ask("b")))
         await recorder.until_state(S.DRAINING, "a")
         more = asyncio.create_task(hold_once(supervisor, ask, "a"))
         await asyncio.sleep(0)
         assert not lease.end.done()
-    assert (await waiting).state is S.READY
+    assert (await waiter).state is S.READY
     await more
     assert loaded(supervisor) == ["a"]
 

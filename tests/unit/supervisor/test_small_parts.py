@@ -224,5 +224,5 @@ def test_an_engine_inherits_what_it_needs_and_no_credentials() -> None:
 
 
 def test_a_frozen_application_gives_engines_the_library_path_it_was_started_with() -> None:
-    frozen = {"LD_LIBRARY_PATH": "/frozen", "LD_LIBRARY_PATH_ORIG": "/usr/local/cuda/lib64"}
-    assert engine_environment(frozen) == {"LD_LIBRARY_PATH": "/usr/local/cuda/lib64"}
+    frozen_environment = {"LD_LIBRARY_PATH": "/frozen", "LD_LIBRARY_PATH_ORIG": "/usr/local/cuda/lib64"}
+    assert engine_environment(frozen_environment) == {"LD_LIBRARY_PATH": "/usr/local/cuda/lib64"}

@@ -53,8 +53,8 @@ def test_a_ready_one_shows_its_process_and_when_it_goes() -> None:
     assert idle.last_used_at == pytest.approx(time.time() - 30, abs=5)
     driver.policy = SupervisorPolicy(idle_s=100.0, models={"m": ModelPolicy(is_pinned=True)})
     driver.machine.model = "m"
-    pinned = seen(driver)
-    assert (pinned.is_pinned, pinned.unload_at) in {(True, None), (False, idle.unload_at)}
+    pinned_status = seen(driver)
+    assert (pinned_status.is_pinned, pinned_status.unload_at) in {(True, None), (False, idle.unload_at)}
 
 
 def test_one_that_comes_up_shows_how_far_it_is_and_what_it_waits_for() -> None:
@@ -63,9 +63,9 @@ def test_one_that_comes_up_shows_how_far_it_is_and_what_it_waits_for() -> None:
     assert seen(driver, is_queued=True).stage == "Waiting for another model to free memory"
     assert seen(driver, facts_of(stage="")).stage == "Starting"
     driver.start()
-    loading = seen(driver)
-    assert (loading.state, loading.stage, loading.progress) == (S.LOADING, "Reading weights", 0.5)
-    assert loading.unload_at is None
+    loading_status = seen(driver)
+    assert (loading_status.state, loading_status.stage, loading_status.progress) == (S.LOADING, "Reading weights", 0.5)
+    assert loading_status.unload_at is None
 
 
 def test_of_one_that_failed_nothing_is_left_but_why() -> None:
@@ -92,12 +92,12 @@ def test_its_memory_is_what_it_names_or_what_its_processes_had(
 def test_the_next_try_is_told_by_the_clock_on_the_wall() -> None:
     driver = Driver().come_up()
     driver.end()
-    waiting = seen(driver)
-    assert waiting.state is S.BACKING_OFF or waiting.failure is not None
+    waiting_status = seen(driver)
+    assert waiting_status.state is S.BACKING_OFF or waiting_status.failure is not None
     due = [at for timer, at in driver.machine.timers.items() if timer.name == "RETRY"]
     for at in due:
-        assert waiting.retry_at == pytest.approx(time.time() + at - driver.now, abs=5)
-    assert (waiting.retry_at is None) == (not due)
+        assert waiting_status.retry_at == pytest.approx(time.time() + at - driver.now, abs=5)
+    assert (waiting_status.retry_at is None) == (not due)
 
 
 def test_what_it_was_loaded_with_is_told() -> None:

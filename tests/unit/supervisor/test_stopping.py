@@ -69,11 +69,11 @@ async def test_what_an_engine_started_dies_with_it(
 
 async def test_unloading_waits_for_leases(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
     async with supervisor.lease(ask()):
-        unloading = asyncio.create_task(supervisor.unload_model("m"))
+        unload_task = asyncio.create_task(supervisor.unload_model("m"))
         status = await recorder.until_state(S.DRAINING)
         assert status.in_flight == 1
-        assert not unloading.done()
-    assert (await unloading).state is S.STOPPED
+        assert not unload_task.done()
+    assert (await unload_task).state is S.STOPPED
 
 
 async def test_unloading_by_force_does_not_and_its_user_hears_so(supervisor: Supervisor, ask: Ask) -> None:
@@ -92,21 +92,21 @@ async def test_draining_ends_after_a_while(supervisor: Supervisor, ask: Ask) -> 
 
 async def test_an_explicit_load_calls_the_unloading_off(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
     async with supervisor.lease(ask()) as lease:
-        unloading = asyncio.create_task(supervisor.unload_model("m"))
+        unload_task = asyncio.create_task(supervisor.unload_model("m"))
         await recorder.until_state(S.DRAINING)
         assert (await supervisor.ensure_ready(ask())).pid == lease.status.pid
-    assert (await unloading).state is S.READY
+    assert (await unload_task).state is S.READY
 
 
 async def test_who_asks_while_it_stops_gets_the_next_one(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
     async with supervisor.lease(ask()) as lease:
         first = lease.status.pid
-        unloading = asyncio.create_task(supervisor.unload_model("m"))
+        unload_task = asyncio.create_task(supervisor.unload_model("m"))
         await recorder.until_state(S.DRAINING)
-        asking = asyncio.create_task(hold_once(supervisor, ask))
+        request_task = asyncio.create_task(hold_once(supervisor, ask))
         await asyncio.sleep(0)
-    assert await asking != first
-    await unloading
+    assert await request_task != first
+    await unload_task
 
 
 async def hold_once(supervisor: Supervisor, ask: Ask) -> int | None:
@@ -118,23 +118,23 @@ async def test_unloading_while_loading(
     supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, recorder: Recorder
 ) -> None:
     adapter.behaviours["m"] = Behaviour(load_s=60.0)
-    loading = asyncio.create_task(supervisor.ensure_ready(ask()))
+    load_task = asyncio.create_task(supervisor.ensure_ready(ask()))
     await recorder.until_state(S.LOADING)
     assert (await supervisor.unload_model("m")).state is S.STOPPED
-    with pytest.raises(Unavailable) as caught:
-        await loading
-    assert caught.value.code == "unloaded"
+    with pytest.raises(Unavailable) as error:
+        await load_task
+    assert error.value.code == "unloaded"
 
 
 async def test_unloading_before_there_is_a_process(
     supervisor: Supervisor, ask: Ask, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ending, "KILL_S", WAIT_S * 10)  # that it is given up as lost must not be what ends it
-    loading = asyncio.create_task(supervisor.ensure_ready(ask()))
+    load_task = asyncio.create_task(supervisor.ensure_ready(ask()))
     await recorder.until_state(S.STARTING)
     assert (await supervisor.unload_model("m", force=True)).state is S.STOPPED
     with pytest.raises(Unavailable):
-        await loading
+        await load_task
 
 
 async def test_unloading_what_is_not_loaded_is_no_error(supervisor: Supervisor, ask: Ask) -> None:
@@ -183,8 +183,8 @@ async def test_an_engine_that_survives_being_killed_is_given_up_and_remembered(
             thread.join(WAIT_S)
     supervisor._deps.records._own.clear()
     assert supervisor._deps.records.reap_orphans() == [], "it is gone by itself"
-    for left in supervisor._deps.folders.scratch.iterdir():
-        left.rmdir()
+    for left_file in supervisor._deps.folders.scratch.iterdir():
+        left_file.rmdir()
 
 
 async def test_a_client_that_goes_away_cancels_the_fake_engines_work(
@@ -212,9 +212,9 @@ async def test_a_stall_while_stopping_is_a_stop(
     supervisor.policy = SupervisorPolicy(stall_s=0.4)
     adapter.stop = StopPlan(grace_s=1.0)
     adapter.behaviours["m"] = Behaviour(is_silent=True, refuses_to_end=True)
-    loading = asyncio.create_task(supervisor.ensure_ready(ask()))
+    load_task = asyncio.create_task(supervisor.ensure_ready(ask()))
     await recorder.until_state(S.LOADING)
     assert (await supervisor.unload_model("m")).state is S.STOPPED
     with pytest.raises(Unavailable):
-        await loading
+        await load_task
     assert FailureKind.STALLED not in {status.failure and status.failure.code for status in recorder.statuses()}

@@ -56,23 +56,23 @@ async def test_an_engine_that_hangs_does_not_answer_and_one_that_wakes_does(
     assert await supervisor.is_answering(lease) is True
 
 
-def _has_gone_on(asking: "asyncio.Task[bool | None]", used: Iterator[int], until_s: int) -> bool:
-    return asking.done() or next(used) > until_s
+def _has_gone_on(check_task: "asyncio.Task[bool | None]", use_counts: Iterator[int], until_s: int) -> bool:
+    return check_task.done() or next(use_counts) > until_s
 
 
 async def test_one_that_computes_has_longer(
     adapter: FakeAdapter, supervisor: Supervisor, ask: Ask, suspend: Suspend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    used = itertools.count()
-    monkeypatch.setattr(run, "cpu_seconds", lambda _pids: float(next(used)))
+    use_counts = itertools.count()
+    monkeypatch.setattr(run, "cpu_seconds", lambda _pids: float(next(use_counts)))
     for stuck_s in (0.3, 60.0):
         adapter.descriptor = msgspec.structs.replace(adapter.descriptor, frozen_s=0.2, stuck_s=stuck_s)
         async with supervisor.lease(ask(f"m{stuck_s}")) as lease:
             process = suspend(lease)
-            asking = asyncio.create_task(supervisor.is_answering(lease))
-            await until(partial(_has_gone_on, asking, used, next(used) + 100))
+            check_task = asyncio.create_task(supervisor.is_answering(lease))
+            await until(partial(_has_gone_on, check_task, use_counts, next(use_counts) + 100))
             process.resume()
-            assert await asking is (stuck_s > 1)
+            assert await check_task is (stuck_s > 1)
 
 
 async def test_an_engine_that_would_have_to_generate_is_not_asked(
@@ -96,7 +96,7 @@ async def test_a_stuck_engine_is_killed_and_the_next_serves_who_waits(
             async with supervisor.lease(ask(slots=1)) as later:
                 return later.status.pid
 
-        waiting = asyncio.create_task(wait_for_slot())
+        waiter = asyncio.create_task(wait_for_slot())
         await recorder.until(lambda: recorder.statuses()[-1].queued == 1)
         process = suspend(lease)
         supervisor.report_stuck(lease)
@@ -108,7 +108,7 @@ async def test_a_stuck_engine_is_killed_and_the_next_serves_who_waits(
         "The engine answered nothing any more, so it was stopped.",
     )
     assert "m answers nothing any more and is restarted." in caplog.text
-    assert await waiting not in {None, process.pid}
+    assert await waiter not in {None, process.pid}
     assert recorder.states()[-4:] == [
         EngineState.BACKING_OFF,
         EngineState.STARTING,

@@ -149,8 +149,8 @@ async def test_a_real_process_goes_when_it_is_to_be_kept_no_longer(
     async with supervisor.lease(request, LeaseOptions(keep_s=60.0)):
         (status,) = supervisor.list_statuses()
         assert status.unload_at == pytest.approx(time.time() + 60.0, abs=2.0)
-    async with supervisor.lease(request, LeaseOptions(keep_s=math.inf)) as held:
-        assert held.load_s == 0.0
+    async with supervisor.lease(request, LeaseOptions(keep_s=math.inf)) as held_lease:
+        assert held_lease.load_s == 0.0
         assert supervisor.list_statuses()[0].unload_at is None
     assert (await supervisor.expire_model(request.source.name)).state is S.STOPPED
     async with supervisor.lease(request, LeaseOptions(keep_s=0.0)):
@@ -166,14 +166,14 @@ async def test_a_real_process_is_started_again_with_more_context(supervisor: Sup
     small = msgspec.structs.replace(ask(), options=LaunchOptions(context=1000))
     large = msgspec.structs.replace(small, options=LaunchOptions(context=2000))
     async with supervisor.lease(small) as first:
-        waiting = asyncio.create_task(_run_of(supervisor, large))
+        waiter = asyncio.create_task(_run_of(supervisor, large))
         await asyncio.sleep(0)
         assert not first.end.done()
-    assert await waiting > first.run
+    assert await waiter > first.run
     async with supervisor.lease(small, LeaseOptions(context=4000)) as last:
         assert last.status.context == 2000
 
 
 async def _run_of(supervisor: Supervisor, request: LoadRequest) -> int:
-    async with supervisor.lease(request, LeaseOptions(context=1500)) as held:
-        return held.run
+    async with supervisor.lease(request, LeaseOptions(context=1500)) as held_lease:
+        return held_lease.run

@@ -82,18 +82,18 @@ async def test_a_real_engine_makes_way_and_comes_back(
     monkeypatch.setattr("app.supervisor.memory_watch.CALM_S", 0.0)
     supervisor.gauge = gauge
     supervisor.policy = SupervisorPolicy(keep_free=100, models={"pinned": ModelPolicy(is_pinned=True)})
-    watching = MemoryWatch(supervisor, recorder.publish)
+    watch_task = MemoryWatch(supervisor, recorder.publish)
     needs = MemoryNeeds(pools={"system": 50})
     for model in ("idle", "pinned", "busy"):
         await supervisor.ensure_ready(msgspec.structs.replace(ask(model), needs=needs))
     async with supervisor.lease(ask("busy")):
         free["system"] = 10
-        await watching.check_once()
+        await watch_task.check_once()
         await recorder.until_state(S.STOPPED, "idle")
-        await watching.check_once()
+        await watch_task.check_once()
         assert [status.model for status in supervisor.list_statuses() if status.state is S.READY] == ["busy", "pinned"]
         free["system"] = 200
-        await asyncio.wait_for(watching.check_once(), PATIENCE_S)
+        await asyncio.wait_for(watch_task.check_once(), PATIENCE_S)
     assert "idle" in [status.model for status in supervisor.list_statuses() if status.state is S.READY]
     codes = [event.code for event in recorder.events if isinstance(event, Notice)]
     assert codes == ["memory_yielded", "memory_returned"]

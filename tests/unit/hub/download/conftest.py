@@ -70,8 +70,8 @@ class Arena:
 
 @pytest.fixture
 def hub() -> Iterator[FakeHub]:
-    with serving(FakeHub()) as served:
-        yield served
+    with serving(FakeHub()) as served_hub:
+        yield served_hub
 
 
 @pytest.fixture

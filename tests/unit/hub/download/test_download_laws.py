@@ -60,11 +60,11 @@ class PlayedAnswer:
 
 
 def answer(status: int = 206, length: int | None = 10, where: str = "bytes 5-14/1000", etag: str = "") -> HTTPResponse:
-    played = PlayedAnswer(status, length)
+    played_answer = PlayedAnswer(status, length)
     for name, value in (("Content-Range", where), ("ETag", etag)):
         if value:
-            played.headers[name] = value
-    return cast("HTTPResponse", played)
+            played_answer.headers[name] = value
+    return cast("HTTPResponse", played_answer)
 
 
 def source() -> HttpSource:
@@ -123,15 +123,15 @@ def test_a_file_stays_the_one_it_was_until_its_version_is_forgotten() -> None:
 def test_a_stream_gives_as_many_bytes_as_were_asked_for_or_breaks(pieces: list[bytes], count: int) -> None:
     whole = b"".join(pieces)
     body = _AnswerBody(cast("HTTPResponse", PlayedAnswer(206, None, tuple(pieces))))
-    received = b""
+    received_bytes = b""
     if len(whole) >= count:
-        received = b"".join(bytes(piece) for piece in body.read_pieces(count, Event()))
-        assert received == whole[:count]
+        received_bytes = b"".join(bytes(piece) for piece in body.read_pieces(count, Event()))
+        assert received_bytes == whole[:count]
         return
     stream = body.read_pieces(count, Event())
-    while len(received) < len(whole):
-        received += bytes(next(stream))
-    assert received == whole
+    while len(received_bytes) < len(whole):
+        received_bytes += bytes(next(stream))
+    assert received_bytes == whole
     with pytest.raises(StreamInterrupted):
         next(stream)
 
@@ -210,22 +210,22 @@ def test_a_map_counts_the_bytes_of_the_chunks_that_are_there(size: int, tmp_path
 def test_what_was_written_is_put_on_the_disk_every_five_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, synced = [100.0], list[int]()
+    now, synced_counts = [100.0], list[int]()
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(os, "fsync", synced.append)
+    monkeypatch.setattr(os, "fsync", synced_counts.append)
     part = tmp_path / "x.part"
     marks = ChunkMap(part, PartContent(size=40, chunk_bytes=10))
     states = []
     for index, moment in enumerate((104.9, 105.0, 109.9, 110.0)):
         now[0] = moment
         marks.mark_chunk(index, 77)
-        states.append((len(synced), part.with_suffix(".map").read_bytes().partition(b"\n")[2]))
+        states.append((len(synced_counts), part.with_suffix(".map").read_bytes().partition(b"\n")[2]))
     marks.close()
     assert chunk_map.SYNC_S == 5.0
     assert states == [
         *((0, b"\1\0\0\0"), (1, b"\2\2\0\0"), (1, b"\2\2\1\0"), (2, b"\2\2\2\2")),
     ]
-    assert synced == [77, 77]
+    assert synced_counts == [77, 77]
 
 
 # ----- room

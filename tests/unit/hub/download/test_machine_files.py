@@ -130,8 +130,8 @@ class Home:
             cache=str(self.arena.cache.root),
             sources=MachineSources(identity_file=str(self.own.file), passphrase="word", machines=[machine]),
         )
-        done = download_files(job, Throttle(), self.messages.append)
-        return (Path(done.folder) / FILE).read_bytes()
+        result = download_files(job, Throttle(), self.messages.append)
+        return (Path(result.folder) / FILE).read_bytes()
 
     @property
     def notes(self) -> list[str]:

@@ -36,9 +36,9 @@ def test_a_file_is_there_once_all_of_it_is(tmp_path: Path) -> None:
 def test_every_chunk_is_given_out_once_and_breaks_lose_none(
     missing: set[int], streams: int, data: st.DataObject
 ) -> None:
-    regions, at, done = Regions(missing), dict[int, int](), list[int]()
+    regions, at, done_chunks = Regions(missing), dict[int, int](), list[int]()
     for _step in range(2000):
-        stream = data.draw(st.integers(0, streams - 1)) if len(done) < 30 else _step % streams
+        stream = data.draw(st.integers(0, streams - 1)) if len(done_chunks) < 30 else _step % streams
         if stream not in at:
             run = regions.take_run()
             if run is None:
@@ -47,14 +47,14 @@ def test_every_chunk_is_given_out_once_and_breaks_lose_none(
                 continue
             assert run.start not in at.values()
             at[stream] = run.start
-        elif len(done) < 30 and data.draw(st.booleans()) and data.draw(st.booleans()):
+        elif len(done_chunks) < 30 and data.draw(st.booleans()) and data.draw(st.booleans()):
             regions.give_back(at.pop(stream))
         else:
             index = at.pop(stream)
-            done.append(index)
+            done_chunks.append(index)
             if regions.go_on(index):
                 at[stream] = index + 1
-    assert sorted(done) == sorted(missing)
+    assert sorted(done_chunks) == sorted(missing)
 
 
 def test_a_late_stream_takes_the_second_half_of_what_another_reads() -> None:
@@ -185,7 +185,7 @@ def test_a_full_disk_is_told_how_much_more_it_takes(tmp_path: Path, monkeypatch:
         cache.check_room(6 * gib)
     assert str(refusal.value).endswith("needs 6.0 GiB, and 5.0 GiB are free on its disk.")
     assert refusal.value.hint.startswith("Free 2.0 GiB,")
-    with pytest.raises(StorageFault) as reserving:
+    with pytest.raises(StorageFault) as error:
         cache.check_room(3 * gib, reserved_bytes=2 * gib)
-    assert "3.0 GiB are free on its disk beside the 2.0 GiB that other downloads still take" in str(reserving.value)
-    assert reserving.value.hint.startswith("Free 1.0 GiB,")
+    assert "3.0 GiB are free on its disk beside the 2.0 GiB that other downloads still take" in str(error.value)
+    assert error.value.hint.startswith("Free 1.0 GiB,")

@@ -78,8 +78,8 @@ def test_every_file_is_brought_and_huggingfaces_own_client_finds_it(arena: Make)
     path = hf_hub_download(NAME, FILE, cache_dir=there.cache.root, endpoint=there.hub.url, local_files_only=True)
     assert Path(path).read_bytes() == there.content
     assert len(there.hub.requests) == count
-    (kept,) = scan_cache_dir(there.cache.root).repos
-    assert (kept.repo_id, kept.nb_files, set(kept.refs)) == (NAME, 2, {"main"})
+    (kept_repository,) = scan_cache_dir(there.cache.root).repos
+    assert (kept_repository.repo_id, kept_repository.nb_files, set(kept_repository.refs)) == (NAME, 2, {"main"})
     assert run(job_for(there))[-1] == messages[-1]
     assert len([request for request in there.hub.requests if "/resolve/" in request[1]]) == len(
         [request for request in there.hub.requests[:count] if "/resolve/" in request[1]]
@@ -123,24 +123,24 @@ def test_a_killed_download_goes_on_and_loses_a_chunk_per_stream_at_most(arena: M
     there = arena(48 << 20)
     job = job_for(there)
     luck = random.Random(7)  # noqa: S311 -- when to kill
-    refetched = 0
+    refetched_bytes = 0
     for _kill in range(KILLS):
-        kept = bytes_written(there.part)
+        kept_bytes = bytes_written(there.part)
         with started(job) as child:
             assert child.stdout is not None
             first = msgspec.json.decode(child.stdout.readline(), type=DownloadMessage)
             assert isinstance(first, DownloadStarted)
-            assert first.present_bytes >= kept
+            assert first.present_bytes >= kept_bytes
             time.sleep(luck.uniform(0, 0.05))
         assert (
             not there.cache.blob_path(there.file).exists()
             or there.cache.blob_path(there.file).read_bytes() == there.content
         )
-        refetched = max(refetched, kept - bytes_written(there.part))
-    moved = [message for message in run(job) if isinstance(message, DownloadProgress)]
+        refetched_bytes = max(refetched_bytes, kept_bytes - bytes_written(there.part))
+    progress_messages = [message for message in run(job) if isinstance(message, DownloadProgress)]
     assert there.cache.blob_path(there.file).read_bytes() == there.content
-    assert moved[-1].present_bytes == len(there.content) + 2
-    assert refetched <= 0, "a map that was kept is never shorter the next time"
+    assert progress_messages[-1].present_bytes == len(there.content) + 2
+    assert refetched_bytes <= 0, "a map that was kept is never shorter the next time"
 
 
 def test_the_sent_bytes_of_killed_downloads_are_bounded(arena: Make) -> None:
@@ -153,8 +153,8 @@ def test_the_sent_bytes_of_killed_downloads_are_bounded(arena: Make) -> None:
             isinstance(text, DownloadProgress) and text.present_bytes > 3 * CHUNK_BYTES
         ):
             pass
-    lost = text.present_bytes - bytes_written(there.part)
-    assert lost <= STREAMS * CHUNK_BYTES
+    lost_bytes = text.present_bytes - bytes_written(there.part)
+    assert lost_bytes <= STREAMS * CHUNK_BYTES
     assert (Path(run(job_for(there))[-1].folder) / FILE).read_bytes() == content  # type: ignore[union-attr]
 
 

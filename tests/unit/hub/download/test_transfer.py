@@ -101,9 +101,9 @@ def test_what_nothing_mends_is_said_and_leaves_no_file(
 ) -> None:
     there = arena()
     there.go_wrong(fault)
-    with pytest.raises(kind) as refused:
+    with pytest.raises(kind) as error:
         there.fetch(first_pause_s=0.001)
-    assert refused.value.code == code
+    assert error.value.code == code
     assert not there.cache.blob_path(there.file).exists()
 
 
@@ -177,31 +177,31 @@ def test_stopping_keeps_what_is_there_and_going_on_fetches_the_rest(arena: Make)
 
     with pytest.raises(DownloadStopped):
         there.fetch(progress=moved, stop=stop)
-    kept = bytes_written(there.part)
-    assert 0 < kept < len(there.content)
+    kept_bytes = bytes_written(there.part)
+    assert 0 < kept_bytes < len(there.content)
     assert not there.cache.blob_path(there.file).exists()
     there.moved.clear()
     assert there.fetch() == there.content
-    assert sum(there.moved) == len(there.content) - kept
+    assert sum(there.moved) == len(there.content) - kept_bytes
 
 
 def test_a_stalled_server_can_be_left(arena: Make) -> None:
-    there, stop, stalled = arena(), threading.Event(), threading.Event()
-    there.go_wrong(faults.stalls(stalled))
-    ended: list[BaseException] = []
+    there, stop, stall_event = arena(), threading.Event(), threading.Event()
+    there.go_wrong(faults.stalls(stall_event))
+    end_errors: list[BaseException] = []
 
     def run() -> None:
         try:
             there.fetch(stop=stop)
         except BaseException as error:  # noqa: BLE001 -- looked at below
-            ended.append(error)
+            end_errors.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
     stop.set()
-    stalled.set()
+    stall_event.set()
     thread.join(PATIENCE_S)
-    assert [type(error) for error in ended] == [DownloadStopped]
+    assert [type(error) for error in end_errors] == [DownloadStopped]
 
 
 def test_a_limit_slows_it_down(arena: Make) -> None:
@@ -226,10 +226,10 @@ def test_a_full_disk_is_said_before_anything_is_fetched(arena: Make, monkeypatch
         there.cache.check_room(1, reserved_bytes=1 << 60)
     there.cache.check_room(0, reserved_bytes=1 << 60)
     monkeypatch.setattr(cache_module, "HEAD_ROOM_BYTES", 1 << 60)
-    with pytest.raises(StorageFault) as refused:
+    with pytest.raises(StorageFault) as error:
         there.cache.check_room(1)
-    assert refused.value.code == "disk_full"
-    assert "HF_HOME" in refused.value.hint
+    assert error.value.code == "disk_full"
+    assert "HF_HOME" in error.value.hint
 
 
 def test_a_map_for_other_content_is_not_gone_on_with(arena: Make) -> None:

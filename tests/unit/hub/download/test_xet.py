@@ -85,7 +85,7 @@ class Brought:
         self.there, self.notes = there, list[str]()
         job = msgspec.structs.replace(job_for(there), xet=True, token=TOKEN)
         ways = JobFetcher(
-            job, there.means(**more), lambda noted: self.notes.append(noted.sentence), lambda _machine: None
+            job, there.means(**more), lambda note: self.notes.append(note.sentence), lambda _machine: None
         )
         ways.fetch_file(there.cache, there.file)
 
@@ -111,13 +111,13 @@ def test_a_file_comes_from_xet_and_no_token_goes_astray(arena: Make, large: byte
         large
     ) + 2
     assert there.hub.tokens_at_storage == []
-    called = {(message.host, message.by): message.received_bytes for message in calls_of(messages)}
-    assert called["localhost", Program.DOWNLOADER] > len(large)
-    assert called["127.0.0.1", Program.DOWNLOADER] < 10_000
+    received_by_host = {(message.host, message.by): message.received_bytes for message in calls_of(messages)}
+    assert received_by_host["localhost", Program.DOWNLOADER] > len(large)
+    assert received_by_host["127.0.0.1", Program.DOWNLOADER] < 10_000
     grants = {(kind, authorization) for kind, _range, authorization in there.hub.cas.requests}
     assert grants == {("grant", f"Bearer {TOKEN}"), ("reconstruction", "Bearer xet-0"), ("xorb", None)}
-    written = [path for path in tmp_path.rglob("*") if path.is_file() and "models--" not in str(path)]
-    assert written == []
+    written_paths = [path for path in tmp_path.rglob("*") if path.is_file() and "models--" not in str(path)]
+    assert written_paths == []
 
 
 def calls_of(messages: list[DownloadMessage]) -> list[Connection]:
@@ -136,8 +136,8 @@ def test_huggingfaces_own_client_reads_the_same_storage(arena: Make, tmp_path: P
     fetch = "import sys, huggingface_hub; print(huggingface_hub.hf_hub_download(*sys.argv[1:3], endpoint=sys.argv[3]))"
     variables = {**os.environ, "HF_HOME": str(tmp_path / "theirs"), "HF_HUB_DISABLE_TELEMETRY": "1"}
     argv = [sys.executable, "-c", fetch, NAME, FILE, there.hub.url]
-    done = subprocess.run(argv, env=variables, check=True, capture_output=True, text=True)
-    assert Path(done.stdout.strip()).read_bytes() == SMALL
+    process = subprocess.run(argv, env=variables, check=True, capture_output=True, text=True)
+    assert Path(process.stdout.strip()).read_bytes() == SMALL
     assert there.hub.cas.asked_for("xorb")
     assert there.hub.tokens_at_storage == []
 
@@ -162,10 +162,10 @@ def test_what_another_try_mends_is_mended_within_xet(arena: Make, kind: str, fau
 
 
 def test_a_token_that_ends_in_the_middle_is_asked_for_anew(arena: Make, large: bytes) -> None:
-    there, refused = arena(large), faults.status(401)
+    there, refusal = arena(large), faults.status(401)
     tokens = there.hub.cas.tokens
     there.hub.cas.faults["reconstruction"] = after(
-        len(large) // 2, lambda request, content: len(tokens) == 1 and refused(request, content)
+        len(large) // 2, lambda request, content: len(tokens) == 1 and refusal(request, content)
     )
     came = Brought(there)
     assert came.is_right
@@ -241,9 +241,9 @@ def test_plain_http_goes_on_where_xet_gave_up(arena: Make, large: bytes) -> None
     assert came.is_right
     assert len(came.notes) == 1
     (first_range, _again) = there.hub.ranges_of(FILE)  # of the hub, and of the storage it redirects to
-    kept = int(first_range.removeprefix("bytes=").split("-")[0])
-    assert kept >= xet.BLOCK_BYTES
-    assert kept % CHUNK == 0
+    kept_bytes = int(first_range.removeprefix("bytes=").split("-")[0])
+    assert kept_bytes >= xet.BLOCK_BYTES
+    assert kept_bytes % CHUNK == 0
 
 
 def after(begin: int, fault: Fault) -> Fault:
@@ -306,16 +306,16 @@ def test_a_killed_download_from_xet_goes_on(arena: Make, large: bytes) -> None:
     job = msgspec.structs.replace(job_for(there), xet=True)
     with started(job):
         ends_at = time.monotonic() + 60
-        while not (kept := bytes_written(there.part)) and time.monotonic() < ends_at:
+        while not (kept_bytes := bytes_written(there.part)) and time.monotonic() < ends_at:
             time.sleep(0.01)
     over.set()
-    assert kept >= CHUNK_BYTES
+    assert kept_bytes >= CHUNK_BYTES
     there.hub.cas.faults.clear()
     before = len(there.hub.cas.requests)
     assert isinstance(run(job)[-1], DownloadDone)
     assert there.cache.blob_path(there.file).read_bytes() == large
-    ranges = [asked_range for kind, asked_range, _shown in there.hub.cas.requests[before:] if kind == "reconstruction"]
-    assert min(int(asked_range.removeprefix("bytes=").split("-")[0]) for asked_range in ranges) >= kept
+    ranges = [asked_range for kind, asked_range, _status in there.hub.cas.requests[before:] if kind == "reconstruction"]
+    assert min(int(asked_range.removeprefix("bytes=").split("-")[0]) for asked_range in ranges) >= kept_bytes
     assert there.hub.tokens_at_storage == []
 
 

@@ -83,9 +83,9 @@ def test_the_marks_of_a_gap_say_how_its_prompt_is_written(mark: str, style: Infi
 
 
 def test_a_file_that_cannot_be_read_says_nothing_of_gaps(tmp_path: Path) -> None:
-    broken = tmp_path / "broken.gguf"
-    broken.write_bytes(b"GGUF\x03")
-    assert read_infill_style(broken) is None
+    broken_file = tmp_path / "broken.gguf"
+    broken_file.write_bytes(b"GGUF\x03")
+    assert read_infill_style(broken_file) is None
     assert read_infill_style(tmp_path / "gone.gguf") is None
 
 

@@ -19,8 +19,8 @@ LLAMA: dict[str, Value] = {
 
 
 def metadata(architecture: str, **changes: Value) -> dict[str, Value]:
-    named = {key.replace("__", "."): value for key, value in changes.items()}
-    keys = {f"{architecture}.{key}": value for key, value in {**LLAMA, **named}.items()}
+    named_fields = {key.replace("__", "."): value for key, value in changes.items()}
+    keys = {f"{architecture}.{key}": value for key, value in {**LLAMA, **named_fields}.items()}
     return {"general.architecture": architecture, **keys}
 
 
@@ -62,22 +62,22 @@ def test_tensors_are_summed_by_purpose_layer_and_type() -> None:
 
 
 def test_a_number_format_we_do_not_know_is_refused() -> None:
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequest) as error:
         facts_from(metadata("llama"), [TensorInfo("token_embd.weight", (32,), 99)], name="x")
-    assert caught.value.code == "model_unsupported"
+    assert error.value.code == "model_unsupported"
 
 
 @pytest.mark.parametrize("changes", [{"block_count": 1 << 20}, {"attention__head_count_kv": -1}])
 def test_impossible_figures_are_refused(changes: dict[str, Value]) -> None:
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequest) as error:
         facts_from(metadata("llama", **changes), [], name="x")
-    assert caught.value.code == "model_corrupt"
+    assert error.value.code == "model_corrupt"
 
 
 def test_gemma_3_slides_in_five_of_six_layers() -> None:
     values = metadata("gemma3", block_count=12, attention__sliding_window=1024)
-    sliding = [AttentionKind.SLIDING] * 5
-    assert kinds(values) == [*sliding, AttentionKind.FULL] * 2
+    sliding_layers = [AttentionKind.SLIDING] * 5
+    assert kinds(values) == [*sliding_layers, AttentionKind.FULL] * 2
     assert facts_from(values, [], name="x").layers[0].window == 1024
 
 
@@ -174,8 +174,8 @@ def test_state_sizes_are_those_llama_cpp_allocates(
 def test_deepseek_caches_one_compressed_vector() -> None:
     values = metadata("deepseek2", attention__head_count_kv=1, attention__kv_lora_rank=512)
     values |= {"deepseek2.attention.key_length": 576, "deepseek2.attention.value_length": 512}
-    absorbed = values | {"deepseek2.attention.key_length_mla": 192, "deepseek2.attention.value_length_mla": 128}
-    assert {(layer.attention, layer.latent_dim) for layer in facts_from(absorbed, [], name="x").layers} == {
+    absorbed_fields = values | {"deepseek2.attention.key_length_mla": 192, "deepseek2.attention.value_length_mla": 128}
+    assert {(layer.attention, layer.latent_dim) for layer in facts_from(absorbed_fields, [], name="x").layers} == {
         (AttentionKind.LATENT, 576)
     }
     assert kinds(values) == [AttentionKind.FULL] * 4, "an older file keeps every head's keys and values"

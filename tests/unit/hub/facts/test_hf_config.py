@@ -16,8 +16,8 @@ from tests.hf_and_gguf import PAIRS, Config
 
 
 def from_gguf(architecture: str, keys: Mapping[str, Value]) -> list[Layer]:
-    named = {f"{architecture}.{key}": value for key, value in keys.items()}
-    return layers_of(Metadata({"general.architecture": architecture, **named}))
+    named_fields = {f"{architecture}.{key}": value for key, value in keys.items()}
+    return layers_of(Metadata({"general.architecture": architecture, **named_fields}))
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -122,6 +122,6 @@ def test_the_language_part_of_a_larger_configuration_wins() -> None:
     ],
 )
 def test_impossible_figures_are_refused(config: Config) -> None:
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequest) as error:
         facts_of(FolderContent(config={"model_type": "llama", **config}), name="x", source="configuration")
-    assert caught.value.code == "model_corrupt"
+    assert error.value.code == "model_corrupt"

@@ -127,9 +127,9 @@ def test_an_index_leads_nowhere_else(tmp_path: Path, name: str) -> None:
 def test_pickled_weights_are_refused_with_the_reason(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", LLAMA, {})
     (folder / "pytorch_model.bin").write_bytes(b"\x80\x02")
-    with pytest.raises(BadRequest, match="pickled") as caught:
+    with pytest.raises(BadRequest, match="pickled") as error:
         read_facts(folder)
-    assert caught.value.code == "model_unsupported"
+    assert error.value.code == "model_unsupported"
 
 
 def test_code_of_a_models_own_is_noticed(tmp_path: Path) -> None:
@@ -181,46 +181,46 @@ def test_a_folder_of_gguf_files_is_its_model_and_its_projector(tmp_path: Path) -
 @pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"a": ', "\xff", '{"model_type": "llama"'])
 def test_a_damaged_configuration_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_text(content, encoding="latin-1")
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequest) as error:
         read_facts(tmp_path)
-    assert caught.value.code == "model_corrupt"
+    assert error.value.code == "model_corrupt"
 
 
 def test_an_empty_folder_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(BadRequest, match="no model") as caught:
+    with pytest.raises(BadRequest, match="no model") as error:
         read_facts(tmp_path)
-    assert caught.value.code == "model_unsupported"
+    assert error.value.code == "model_unsupported"
     with pytest.raises(NotFound):
         read_facts(tmp_path / "nothing")
 
 
 def in_mlx(tensors: Tensors) -> Tensors:
     """Four bits in groups of 32, as mlx_lm.convert writes them: matrices only, the embedding among them."""
-    packed: dict[str, tuple[str, tuple[int, ...]]] = {}
+    packed_tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
     for name, (dtype, shape) in tensors.items():
         module = name.removesuffix(".weight")
         if len(shape) == 1:
-            packed[name] = (dtype, tuple(shape))
+            packed_tensors[name] = (dtype, tuple(shape))
             continue
         rows, columns = shape
-        packed[name] = ("U32", (rows, columns // 8))
-        packed[f"{module}.scales"] = packed[f"{module}.biases"] = ("BF16", (rows, columns // 32))
-    return packed
+        packed_tensors[name] = ("U32", (rows, columns // 8))
+        packed_tensors[f"{module}.scales"] = packed_tensors[f"{module}.biases"] = ("BF16", (rows, columns // 32))
+    return packed_tensors
 
 
 def in_awq(tensors: Tensors) -> Tensors:
     """Four bits in groups of 32 inside the blocks."""
-    packed: dict[str, tuple[str, tuple[int, ...]]] = {}
+    packed_tensors: dict[str, tuple[str, tuple[int, ...]]] = {}
     for name, (dtype, shape) in tensors.items():
         module = name.removesuffix(".weight")
         if len(shape) == 1 or ".layers." not in name:
-            packed[name] = (dtype, tuple(shape))
+            packed_tensors[name] = (dtype, tuple(shape))
             continue
         outputs, inputs = shape
-        packed[f"{module}.qweight"] = ("I32", (inputs, outputs // 8))
-        packed[f"{module}.qzeros"] = ("I32", (inputs // 32, outputs // 8))
-        packed[f"{module}.scales"] = ("F16", (inputs // 32, outputs))
-    return packed
+        packed_tensors[f"{module}.qweight"] = ("I32", (inputs, outputs // 8))
+        packed_tensors[f"{module}.qzeros"] = ("I32", (inputs // 32, outputs // 8))
+        packed_tensors[f"{module}.scales"] = ("F16", (inputs // 32, outputs))
+    return packed_tensors
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ def in_awq(tensors: Tensors) -> Tensors:
 )
 def test_packed_weights_weigh_what_their_format_says(tmp_path: Path, form: str, stated: dict[str, object]) -> None:
     config = {**LLAMA, **stated}
-    packed = {"mlx": in_mlx, "awq": in_awq}[form](PLAIN)
-    whole = read_facts(write_model(tmp_path / "whole", config, packed, format="mlx" if form == "mlx" else "pt"))
+    packed_tensors = {"mlx": in_mlx, "awq": in_awq}[form](PLAIN)
+    whole = read_facts(write_model(tmp_path / "whole", config, packed_tensors, format="mlx" if form == "mlx" else "pt"))
     alone = read_facts(write_model(tmp_path / "alone", config, {}))
     assert (whole.format, whole.quantization) == (alone.format, alone.quantization) == (form, "4bit")
     assert bytes_of(whole) == bytes_of(alone)

@@ -15,8 +15,8 @@ def stored(**parts: tuple[str, tuple[int, ...]]) -> list[FileTensor]:
     return tensors
 
 
-def weigh(parts: list[FileTensor], packing: WeightPacking | None = None) -> ModuleWeight:
-    (weight,) = weights_of(parts, packing or WeightPacking())
+def weigh(parts: list[FileTensor], weight_packing: WeightPacking | None = None) -> ModuleWeight:
+    (weight,) = weights_of(parts, weight_packing or WeightPacking())
     assert weight.bytes == sum(part.bytes for part in parts)
     assert weight.tensors == len(parts)
     return weight
@@ -38,15 +38,15 @@ def test_mlx_takes_its_bits_and_two_half_floats_a_group(bits: int, group: int) -
 
 def test_a_module_may_have_a_group_size_of_its_own() -> None:
     parts = stored(weight=("U32", (OUT, IN // 4)), scales=("F16", (OUT, IN // 32)), biases=("F16", (OUT, IN // 32)))
-    packing = WeightPacking(4, 64, {"model.layers.3.mlp.up_proj": 32})
-    assert weigh(parts, packing).type == "8-bit g32"
-    assert weigh(parts, packing).elements == IN * OUT
+    weight_packing = WeightPacking(4, 64, {"model.layers.3.mlp.up_proj": 32})
+    assert weigh(parts, weight_packing).type == "8-bit g32"
+    assert weigh(parts, weight_packing).elements == IN * OUT
 
 
 def test_gptq_packs_along_the_inputs_and_awq_along_the_outputs() -> None:
-    shared = {"qzeros": ("I32", (IN // 128, OUT // 8)), "scales": ("F16", (IN // 128, OUT))}
-    gptq = weigh(stored(qweight=("I32", (IN // 8, OUT)), g_idx=("I32", (IN,)), **shared))
-    awq = weigh(stored(qweight=("I32", (IN, OUT // 8)), **shared))
+    shared_tensors = {"qzeros": ("I32", (IN // 128, OUT // 8)), "scales": ("F16", (IN // 128, OUT))}
+    gptq = weigh(stored(qweight=("I32", (IN // 8, OUT)), g_idx=("I32", (IN,)), **shared_tensors))
+    awq = weigh(stored(qweight=("I32", (IN, OUT // 8)), **shared_tensors))
     for weight in (gptq, awq):
         assert (weight.elements, weight.type) == (IN * OUT, "4-bit g128")
     assert bits_per_weight(awq) == pytest.approx(4.156, abs=0.001)
@@ -90,8 +90,8 @@ def test_four_bit_floats_are_two_to_a_byte() -> None:
     assert (mxfp4.elements, mxfp4.type, bits_per_weight(mxfp4)) == (32 * IN * OUT, "MXFP4", 4.25)
     scale = {"weight_scale": ("F8_E4M3", (OUT, IN // 16))}
     modelopt = weigh(stored(weight=("U8", (OUT, IN // 2)), weight_scale_2=("F32", (1,)), **scale))
-    compressed = weigh(stored(weight_packed=("U8", (OUT, IN // 2)), weight_global_scale=("F32", (1,)), **scale))
-    for weight in (modelopt, compressed):
+    compressed_weights = weigh(stored(weight_packed=("U8", (OUT, IN // 2)), weight_global_scale=("F32", (1,)), **scale))
+    for weight in (modelopt, compressed_weights):
         assert (weight.elements, weight.type) == (IN * OUT, "NVFP4")
         assert bits_per_weight(weight) == pytest.approx(4.5, abs=0.001)
 

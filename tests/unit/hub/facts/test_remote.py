@@ -25,8 +25,8 @@ LOOKING = Purpose(why=ConnectionReason.MODEL)
 
 @pytest.fixture
 def hub() -> Iterator[Hub]:
-    with serving(Hub()) as running:
-        yield running
+    with serving(Hub()) as served_hub:
+        yield served_hub
 
 
 def listing(*names: str) -> bytes:
@@ -34,9 +34,9 @@ def listing(*names: str) -> bytes:
 
 
 def refusal(hub: Hub, what: str = "someone/model", filename: str = "tiny.gguf") -> RoundhouseError:
-    with pytest.raises(RoundhouseError) as caught:
+    with pytest.raises(RoundhouseError) as error:
         read_remote_facts(what, filename=filename, endpoint=hub.url)
-    return caught.value
+    return error.value
 
 
 def test_a_header_far_away_says_what_it_says_here(hub: Hub) -> None:

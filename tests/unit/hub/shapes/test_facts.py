@@ -84,23 +84,23 @@ MODELS = ["qwen3:8b", "llama 2 70b", "qwen3 30b a3b", "gemma 3 27b", "gpt oss 20
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("quantization", ["Q3_K_M", "Q4_K_M", "Q6_K", "IQ4_XS"])
 def test_a_model_nobody_knows_weighs_in_another_mix_what_it_would_weigh(name: str, quantization: str) -> None:
-    changed = requantize(unnamed(name, "Q8_0"), quantization)
-    expected = shape_facts(name, quantization)
-    assert changed.file_bytes == pytest.approx(expected.file_bytes, rel=2e-3)
-    assert changed.quantization == quantization
-    assert changed.confidence is Confidence.DERIVED
-    assert sum(group.elements for group in changed.weights) == expected.parameters
+    changed_facts = requantize(unnamed(name, "Q8_0"), quantization)
+    expected_facts = shape_facts(name, quantization)
+    assert changed_facts.file_bytes == pytest.approx(expected_facts.file_bytes, rel=2e-3)
+    assert changed_facts.quantization == quantization
+    assert changed_facts.confidence is Confidence.DERIVED
+    assert sum(group.elements for group in changed_facts.weights) == expected_facts.parameters
 
 
 @pytest.mark.parametrize("name", ["qwen3.5 27b", "glm-4.7-flash", "nemotron 3 nano 30b", "phi-4", "gemma 4 e4b"])
 def test_what_cannot_be_told_apart_costs_little_precision(name: str) -> None:
-    changed = requantize(unnamed(name, "Q8_0"), "Q4_K_M")
-    assert changed.file_bytes == pytest.approx(shape_facts(name, "Q4_K_M").file_bytes, rel=0.03)
+    changed_facts = requantize(unnamed(name, "Q8_0"), "Q4_K_M")
+    assert changed_facts.file_bytes == pytest.approx(shape_facts(name, "Q4_K_M").file_bytes, rel=0.03)
 
 
 def test_a_well_known_model_is_requantised_exactly() -> None:
-    changed = requantize(shape_facts("qwen3.5 27b", "Q8_0"), "Q4_K_M")
-    assert changed.file_bytes == shape_facts("qwen3.5 27b", "Q4_K_M").file_bytes
+    changed_facts = requantize(shape_facts("qwen3.5 27b", "Q8_0"), "Q4_K_M")
+    assert changed_facts.file_bytes == shape_facts("qwen3.5 27b", "Q4_K_M").file_bytes
 
 
 def test_a_fine_tune_with_another_vocabulary_is_not_taken_for_its_base() -> None:
@@ -111,13 +111,13 @@ def test_a_fine_tune_with_another_vocabulary_is_not_taken_for_its_base() -> None
         else group
         for group in facts.weights
     ]
-    grown = msgspec.structs.replace(facts, weights=larger, parameters=sum(group.elements for group in larger))
-    assert requantize(grown, "Q4_K_M").file_bytes > 1.05 * shape_facts("qwen3:8b", "Q4_K_M").file_bytes
+    grown_facts = msgspec.structs.replace(facts, weights=larger, parameters=sum(group.elements for group in larger))
+    assert requantize(grown_facts, "Q4_K_M").file_bytes > 1.05 * shape_facts("qwen3:8b", "Q4_K_M").file_bytes
 
 
 def test_other_formats_are_requantised_by_their_bits() -> None:
-    changed = requantize(shape_facts("qwen3:8b", "8bit", format="mlx"), "4bit")
-    assert changed.file_bytes == shape_facts("qwen3:8b", "4bit", format="mlx").file_bytes
+    changed_facts = requantize(shape_facts("qwen3:8b", "8bit", format="mlx"), "4bit")
+    assert changed_facts.file_bytes == shape_facts("qwen3:8b", "4bit", format="mlx").file_bytes
 
 
 @pytest.mark.parametrize(

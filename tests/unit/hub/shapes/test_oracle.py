@@ -59,20 +59,20 @@ def weightless(tmp_path: Path) -> Path:
 
 @pytest.mark.real_engine
 def test_a_file_without_weights_tells_what_llama_cpp_allocates(weightless: Path) -> None:
-    allocated = load(weightless, Setting(context=2048, slots=2))
-    assert (allocated.context, allocated.slots) == (2048, 2)
-    assert allocated.of("kv") == LAYERS * 2 * 2048 * KV_HEADS * (128 + 128) * 2
-    assert allocated.of("recurrent") == 0
-    assert allocated.of("compute") > 0
-    assert set(allocated.devices("model")) == {"CPU_Mapped"}
-    assert allocated.of("model") == pytest.approx(weightless.stat().st_size, rel=1e-3)
+    allocated_bytes = load(weightless, Setting(context=2048, slots=2))
+    assert (allocated_bytes.context, allocated_bytes.slots) == (2048, 2)
+    assert allocated_bytes.of("kv") == LAYERS * 2 * 2048 * KV_HEADS * (128 + 128) * 2
+    assert allocated_bytes.of("recurrent") == 0
+    assert allocated_bytes.of("compute") > 0
+    assert set(allocated_bytes.devices("model")) == {"CPU_Mapped"}
+    assert allocated_bytes.of("model") == pytest.approx(weightless.stat().st_size, rel=1e-3)
 
 
 @pytest.mark.real_engine
 def test_a_quantised_cache_and_repacked_weights_show(weightless: Path) -> None:
-    allocated = load(weightless, Setting(context=2048, kv_type="q8_0", flash_attention=True, repack=True))
-    assert allocated.of("kv") == LAYERS * 2048 * KV_HEADS * (128 + 128) * 34 // 32
-    assert allocated.of("model", "CPU_REPACK") > MIB
+    allocated_bytes = load(weightless, Setting(context=2048, kv_type="q8_0", flash_attention=True, repack=True))
+    assert allocated_bytes.of("kv") == LAYERS * 2048 * KV_HEADS * (128 + 128) * 34 // 32
+    assert allocated_bytes.of("model", "CPU_REPACK") > MIB
 
 
 @pytest.mark.real_engine

@@ -86,8 +86,8 @@ def test_there_are_many_models() -> None:
 
 @pytest.mark.parametrize("shape", list_shapes(), ids=lambda shape: shape.name)
 def test_a_model_is_what_was_published(shape: ModelShape) -> None:
-    counted = sum(prod(outline.shape) for outline in shape.list_outlines())
-    assert counted == pytest.approx(shape.parameters, rel=0.01)
+    parameter_count = sum(prod(outline.shape) for outline in shape.list_outlines())
+    assert parameter_count == pytest.approx(shape.parameters, rel=0.01)
     assert find_shape(shape.name) is not None
     assert find_shape(shape.name).name == shape.name  # type: ignore[union-attr]
 
