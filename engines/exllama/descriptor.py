@@ -16,7 +16,7 @@ NOT_POSSIBLE = (
     "Several cards, drafts, adapters and the kinds of cache were tried against the stand-in only, which has the "
     "classes and arguments of this version; adapters are applied to every request, and not where matrices are cut over "
     "cards. Windows has a recipe of its own, with PyTorch from PyTorch's index and compiled kernels from the library's "
-    "authors; it was never run."
+    "authors; it was never run, so that it is advised only where it is installed already."
 )
 
 EXL3 = Descriptor(

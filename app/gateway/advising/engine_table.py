@@ -50,7 +50,8 @@ def builds_of(recipes: Mapping[str, InstallRecipe], engines: Iterable[EngineInfo
 
 
 def _recipe_builds(recipe: InstallRecipe, host: InstallHost) -> Iterator[EngineBuild]:
-    yield from (_variant_build(variant, host) for variant in recipe.variants)
+    """Yield what can surely be had: whether kernels are published for a variant shows once it is installed."""
+    yield from (_variant_build(variant, host) for variant in recipe.variants if not variant.needs_prebuilt)
     if recipe.bundled is not None:
         yield from _list_bundled_builds(recipe.bundled)
 

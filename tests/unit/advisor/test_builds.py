@@ -64,19 +64,13 @@ def test_every_machine_of_the_guide_is_given_something_that_can_be_had(name: str
     assert MATRIX[name].advice().plans[0].obtainable
 
 
-def test_what_is_built_for_linux_alone_is_reached_on_windows_by_way_of_wsl() -> None:
-    plan = next(plan for plan in _plans(windows(RTX), EIGHT, Intent.TEAM) if plan.engine == "lmdeploy")
-    assert (plan.is_preferred, plan.refused) == (True, "")
-    assert "Windows" in plan.missing[0]
-    assert "wsl --install" in plan.steps[0]
-    assert "roundhouse engines install lmdeploy" in plan.steps[1]
-
-
-def test_exllama_is_installed_on_windows_itself() -> None:
+def test_exllama_on_windows_is_reached_by_way_of_wsl() -> None:
     first, second, *_ = _plans(windows(RTX), EIGHT)
-    assert [first.engine, second.engine] == ["exllamav2", "exllamav3"]
-    assert not first.missing
-    assert not second.missing
+    assert (first.engine, first.is_preferred) == ("llama.cpp", False)
+    assert (second.engine, second.is_preferred) == ("exllamav2", True)
+    assert "Windows" in second.missing[0]
+    assert "wsl --install" in second.steps[0]
+    assert "roundhouse engines install exllamav2" in second.steps[1]
 
 
 def test_what_only_a_mac_runs_is_not_reached_by_way_of_wsl() -> None:

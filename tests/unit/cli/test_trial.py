@@ -95,7 +95,7 @@ def test_both_sides_and_each_request_are_shown_without_words(service: PlayedServ
     assert "1 of 1 calls valid" in result.stdout
     assert "not as its schema" in result.stdout
     assert "It was refused." in result.stdout
-    assert "0.50 times" in result.stdout
+    assert "0.50 (0.40 to 0.60) times" in result.stdout
     assert "roundhouse trial --keep" in result.stderr
     assert service.requests == [StartTrial(model="m", against="o", requests=2)]
     assert service.paths == ["/trials"]
