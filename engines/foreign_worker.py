@@ -156,7 +156,9 @@ def _carries(scope: Scope, authorization: bytes) -> bool:
 
 
 def _asks_for_health(scope: Scope) -> bool:
-    return scope["type"] == "http" and scope["path"] == _HEALTH and scope["method"] in _READING
+    """Whether that is all. With another key it is refused: who sends one asks whether this is a certain server."""
+    has_key = any(name == b"authorization" for name, _ in scope["headers"])
+    return scope["type"] == "http" and scope["path"] == _HEALTH and scope["method"] in _READING and not has_key
 
 
 async def _refuse(send: Callable[[Any], Awaitable[None]]) -> None:

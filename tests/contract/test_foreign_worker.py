@@ -80,6 +80,10 @@ def test_without_a_key_nobody_gets_in() -> None:
     assert not asyncio.run(send_request({**http(), "path": "/health"}, key=""))[0]
 
 
+def test_who_asks_with_another_key_whether_it_is_up_asks_for_another_server() -> None:
+    assert not asyncio.run(send_request({**http(b"Bearer x"), "path": "/health"}))[0]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "kind", "is_open"),
     [
