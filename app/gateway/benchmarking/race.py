@@ -33,6 +33,7 @@ from app.gateway.services import Services
 if TYPE_CHECKING:
     from app.core.models import ModelInfo, ModelSettings
     from app.gateway.benchmarking.system_watch import ReadCounters
+    from app.gateway.benchmarking.text_density import TextDensities
 
 _USUAL = BenchmarkSettings()
 InstallEngineNow = Callable[[str], Awaitable[None]]
@@ -137,6 +138,8 @@ class Races(MeasuringJob[RaceChanged]):
         )
 
     async def _run(self, request: StartRace, plan: RacePlan, names: list[str], installer: "_Installer") -> None:
+        from app.gateway.benchmarking.text_density import TextDensities  # noqa: PLC0415 -- start-up must not pay for it
+
         for name in installer.missing:
             self.job.tell(stage=f"Installing {name}", fraction=0.0)
             await installer.install(name)
@@ -144,18 +147,21 @@ class Races(MeasuringJob[RaceChanged]):
         before = await asyncio.to_thread(_current_engine, self._services, model)
         order = list(names)
         random.Random(request.settings.seed).shuffle(order)  # noqa: S311 -- drawn, so that nobody always comes first
+        densities = TextDensities()
         receipts: dict[str, BenchmarkReceipt] = {}
         problems: dict[str, str] = {}
         for place, name in enumerate(order):
             try:
-                receipts[name] = await self._measure_engine(request, name, (place, len(order)))
+                receipts[name] = await self._measure_engine(request, name, (place, len(order)), densities)
             except (EngineFailed, UserError) as error:
                 if isinstance(error, Conflict):  # disturbed: nobody's figures could be set against the others'
                     raise
                 problems[name] = str(error)
         await self._conclude(model, before, receipts, problems, plan)
 
-    async def _measure_engine(self, request: StartRace, engine: str, place: tuple[int, int]) -> BenchmarkReceipt:
+    async def _measure_engine(
+        self, request: StartRace, engine: str, place: tuple[int, int], densities: "TextDensities"
+    ) -> BenchmarkReceipt:
         from app.gateway.benchmarking.run import BenchmarkRun  # noqa: PLC0415 -- start-up must not pay for it
         from app.gateway.benchmarking.system_watch import read_counters  # noqa: PLC0415 -- as above
 
@@ -166,6 +172,7 @@ class Races(MeasuringJob[RaceChanged]):
 
         settings = msgspec.structs.replace(request.settings, engine=engine)
         run = BenchmarkRun(self._services, self.job.off, publish, self._read or read_counters)
+        run.densities = densities  # so that all get the same prompts, also those that cannot count
         return await run.measure(StartBenchmark(model=request.model, settings=settings))
 
     async def _conclude(

@@ -88,7 +88,7 @@ class BenchmarkRun:
         self._read = read
         self._fraction = 0.0
         self._peak_bytes = 0
-        self._densities = TextDensities()
+        self.densities = TextDensities()
         self._quiet = QuietRounds(
             lambda stage: publish_stage(stage, self._fraction), lambda pids: self._read(pids).processors
         )
@@ -102,7 +102,7 @@ class BenchmarkRun:
         await self._quiet.wait_for_quiet()
         weights = await self._hash(request)
         self._publish("Loading the model", 0.02)
-        async with open_target(self._services, request, densities=self._densities) as target, self._cards:
+        async with open_target(self._services, request, densities=self.densities) as target, self._cards:
             target.about = msgspec.structs.replace(target.about, weights_sha256=weights[0], template_sha256=weights[1])
             client = BenchmarkClient(self._services.http, target.endpoint)
             await self._warm_up(client, target, request)
@@ -128,7 +128,7 @@ class BenchmarkRun:
         """
         if not request.keeps_disturbed:
             await self._quiet.wait_for_quiet()
-        target_opening = open_target(self._services, request, own=own, densities=self._densities)
+        target_opening = open_target(self._services, request, own=own, densities=self.densities)
         async with target_opening as target, self._cards:
             client = BenchmarkClient(self._services.http, target.endpoint)
             await self._warm_up(client, target, request)
