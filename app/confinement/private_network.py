@@ -40,8 +40,8 @@ def enter_network(order: "dict[str, Any]") -> int:
     listener.bind((order["host"], order["port"]))
     listener.set_inheritable(True)
     device = make_network(order["device"], order["address"])
-    life, held = os.pipe()
-    os.set_inheritable(held, True)  # noqa: FBT003 -- it takes no keyword
+    life, engine_end = os.pipe()
+    os.set_inheritable(engine_end, True)  # noqa: FBT003 -- it takes no keyword
     with socket.socket(fileno=order["descriptor"]) as carrier:
         socket.send_fds(carrier, [b"d"], [device, life])
     os.close(device)
@@ -57,13 +57,15 @@ def make_network(name: str, address: str) -> int:
 
     leave_network()
     device = os.open(_TUN_DEVICE, os.O_RDWR | os.O_NONBLOCK)
-    called = name.encode()
-    fcntl.ioctl(device, _SET_DEVICE, struct.pack("16sH22x", called, _TUN_WITHOUT_HEADER))
+    device_name = name.encode()
+    fcntl.ioctl(device, _SET_DEVICE, struct.pack("16sH22x", device_name, _TUN_WITHOUT_HEADER))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         for number, value in ((_SET_ADDRESS, address), (_SET_MASK, _MASK)):
-            fcntl.ioctl(control, number, struct.pack("16sHH4s16x", called, socket.AF_INET, 0, socket.inet_aton(value)))
-        fcntl.ioctl(control, _SET_MTU, struct.pack("16si20x", called, MTU))
-        for each in (called, b"lo"):
+            fcntl.ioctl(
+                control, number, struct.pack("16sHH4s16x", device_name, socket.AF_INET, 0, socket.inet_aton(value))
+            )
+        fcntl.ioctl(control, _SET_MTU, struct.pack("16si20x", device_name, MTU))
+        for each in (device_name, b"lo"):
             fcntl.ioctl(control, _SET_FLAGS, struct.pack("16sH22x", each, _UP_AND_RUNNING))
     return device
 

@@ -79,7 +79,7 @@ def known_options(adapter: ServerAdapter) -> dict[str, Any]:
     return {name: value for name, value in SINGLE.items() if name in rows} | kv
 
 
-def written(launch_plan: LaunchPlan) -> str:
+def render_plan(launch_plan: LaunchPlan) -> str:
     (server,) = launch_plan.processes
     env = sorted(f"{name}={value}" for name, value in server.env.items() if name != "PYTHONPATH")
     files = [f"--- {file.name}\n{file.content.decode()}" for file in launch_plan.files]
@@ -90,7 +90,7 @@ def written(launch_plan: LaunchPlan) -> str:
 @pytest.mark.parametrize("kind", ["plain", "rich"])
 def test_the_command_line_is_as_it_was_reviewed(adapter: ServerAdapter, kind: str) -> None:
     launch_plan = plan(adapter, **(known_options(adapter) if kind == "rich" else {}))
-    assert written(launch_plan) == (GOLDEN / f"{adapter.descriptor.id}-{kind}.txt").read_text(encoding="utf-8")
+    assert render_plan(launch_plan) == (GOLDEN / f"{adapter.descriptor.id}-{kind}.txt").read_text(encoding="utf-8")
 
 
 @EACH

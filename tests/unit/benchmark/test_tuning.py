@@ -185,5 +185,5 @@ def test_what_an_engine_has_no_option_for_is_named() -> None:
     }
     whole = msgspec.structs.replace(SCOPE, draft_candidates=("ngram",), gpu_layers=4, cpu_moe_layers=2)
     assert [part.name for part in list_untried(whole)] == ["layers with experts in memory"]
-    asked = msgspec.structs.replace(SCOPE, draft="ngram", kv_problem="It does not say.")
-    assert {part.name: part.problem for part in list_untried(asked)} == {"KV cache": "It does not say."}
+    drafting_scope = msgspec.structs.replace(SCOPE, draft="ngram", kv_problem="It does not say.")
+    assert {part.name: part.problem for part in list_untried(drafting_scope)} == {"KV cache": "It does not say."}
