@@ -32,6 +32,13 @@ def leave_namespaces(flags: int) -> None:
     _check_result(int(_libc.unshare(flags)))
 
 
+def mount_file_system(source: str, target: str, flags: int) -> None:
+    """Call `mount`, without a type or options of a file system. Raises OSError."""
+    if _libc is None:
+        raise OSError(os.strerror(38))  # ENOSYS
+    _check_result(int(_libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(flags), None)))
+
+
 def _check_result(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()

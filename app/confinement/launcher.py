@@ -107,6 +107,10 @@ def confine_process(rules: "dict[str, Any]") -> None:
         for name, rights in RIGHTS.items():
             ruleset.allow_paths(rules[name], rights)
         ruleset.allow_ports(rules["bind"], rules["connect"])
+        if rules["names_threads"]:
+            from app.confinement.thread_names import allow_thread_names  # noqa: PLC0415 -- as in `enter_network`
+
+            allow_thread_names(ruleset, is_alone=rules["is_alone"])
         ruleset.enforce()
     if socket_filter.can_filter():
         socket_filter.install_filter(is_alone=rules["is_alone"])

@@ -27,6 +27,8 @@ SYSTEM_FACTS = ("/proc", "/sys", "/run/udev/data", *(f"/etc/{name}" for name in 
 """What libraries look up: the processor, memory and devices. Other programs' memory is refused there all the same."""
 PLAIN_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 -- where the system keeps it; no file of ours
+_CUDA_DEVICES = ("/dev/nvidia", "/dev/dxg")
+"""Nodes of NVIDIA's driver, and of Windows' GPUs in WSL, of which CUDA takes those of NVIDIA."""
 _ALONE_TASKS, _TASKS_PER_CORE = 256, 16
 _HELPED_TASKS, _HELPED_TASKS_PER_CORE = 2048, 64
 """Processes and threads: OpenMP, a thread pool and HTTP each take about one per core, PyTorch three, Ray dozens."""
@@ -73,6 +75,7 @@ def confine_engine(launch: LaunchFacts, machine: MachineFacts) -> ConfinementRul
         return None
     alone = works_alone(launch.about, launch.options)
     shares_memory = not alone or launch.backend == "rocm"  # its runtime keeps locks there
+    devices = machine.devices if uses_devices(launch.about, launch.backend) else ()
     return ConfinementRules(
         list=("/dev", *launch.import_roots),
         read=(*SYSTEM_FACTS, *_narrow(launch.models, machine.home)),
@@ -80,7 +83,8 @@ def confine_engine(launch: LaunchFacts, machine: MachineFacts) -> ConfinementRul
         write=tuple(
             filter(None, (launch.scratch, launch.home, launch.short, launch.states, SHARED_MEMORY * shares_memory))
         ),
-        devices=(*PLAIN_DEVICES, *(machine.devices if uses_devices(launch.about, launch.backend) else ())),
+        devices=(*PLAIN_DEVICES, *devices),
+        names_threads=any(device.startswith(_CUDA_DEVICES) for device in devices),
         bind=(launch.port,) if alone or launch.options.rpc_servers else (launch.port, _ANY_FREE_PORT),
         connect=() if alone else _connectable_ports(launch, machine),
         is_alone=alone,

@@ -33,6 +33,8 @@ class ConfinementRules(msgspec.Struct, frozen=True, kw_only=True):
     write: tuple[str, ...] = ()
     """Read, write, make and remove; nothing in them can be run."""
     devices: tuple[str, ...] = ()
+    names_threads: bool = False
+    """It writes the names of its threads in `/proc`, without which CUDA does not start."""
     bind: tuple[int, ...] = ()
     connect: tuple[PortRange, ...] = ()
     is_alone: bool = True

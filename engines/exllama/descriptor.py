@@ -66,8 +66,10 @@ EXL3 = Descriptor(
     metrics=METRICS,
     verified=(
         "Run for real on an NVIDIA H100 in November 2026, with PyTorch 2.11 and 64 of its 194 kernel files, compiled "
-        "there: weights in the shape of a Llama 8B at 4 bits, with random trellises, were read, and a prompt of 3,919 "
-        "tokens, one and eight requests at once were answered from a 16-bit cache. "
+        "there: the Guide answered as on a processor, one and eight requests at once, in 16 bits and as EXL3 of 4 bits "
+        "made of it there by the converter; weights in the shape of a Llama 8B at 4 bits, with random trellises, were "
+        "read, also confined by the application, and a prompt of 3,919 tokens, one and eight requests at once were "
+        "answered from a 16-bit cache. "
         "Its install from the lock, on Linux x86-64, and its kernels there: all 194 files compiled by the compiler "
         "that comes along, linked and loaded. Its worker with the Python of exllamav3 1.6.5 and the Guide's weights on "
         "a processor, what is compiled for cards being stood in for by PyTorch: chats that answer as the Guide does on "
@@ -76,8 +78,8 @@ EXL3 = Descriptor(
         "classes."
     ),
     unverified=(
-        f"{COMPILED_AT_FIRST} Trained weights have not been run on a card, so what it answers there was compared with "
-        f"nothing; nor has its converter. {NOT_POSSIBLE} Pictures are read with models of the architectures that it "
+        f"{COMPILED_AT_FIRST} Of trained weights only the Guide's few million have been run on a card. "
+        f"{NOT_POSSIBLE} Pictures are read with models of the architectures that it "
         "has a vision component for; no such component was ever loaded, here or on a card. Experts of the first layers "
         "can stay in system memory where the model was quantised with the codebook mul1, the converter's usual one; "
         "the library loads others whole. On Turing cards it reads prompts by kernels of its own: they and "

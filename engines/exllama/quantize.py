@@ -7,6 +7,7 @@ prints for people; how far it is comes from its own list of modules and from the
 import importlib
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -57,6 +58,11 @@ class ModuleCounter:
             self._tell(f"Quantising {begin_match[1]}", share)
         elif _WRITES.match(line):
             self._tell("Writing the model", _LAST_SHARE)
+
+
+def copy_no_modes() -> None:
+    """Have files copied with the mode that new ones get: a confined process may not change modes by name."""
+    shutil.copymode = lambda *_places, **_options: None
 
 
 def run_converter(order: Mapping[str, Any], counter: ModuleCounter) -> None:
@@ -128,6 +134,7 @@ def main() -> None:
         counter = ModuleCounter(sys.stderr, tell_aside)
         sys.stdout = counter
         try:
+            copy_no_modes()
             run_converter(order, counter)
         except (AssertionError, ValueError, KeyError, OSError) as error:
             raise RuntimeError(f"{type(error).__name__}: {error}") from error

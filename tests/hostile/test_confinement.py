@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -32,7 +31,6 @@ from engines.api import (
 from engines.worker_launch import own_python
 from tests.fake_engine.adapter import FakeAdapter
 
-ROOT = Path(__file__).resolve().parents[2]
 ENGINE = Path(__file__).with_name("attacking_engine.py").read_text(encoding="utf-8")
 STRANGER = 65534
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -161,19 +159,6 @@ async def test_an_engine_with_helpers_reaches_its_kind_of_sockets_and_no_files(a
         *("connect by TCP", "send a datagram", "ask a local service", "listen elsewhere"),
         *("change a mode", "change an attribute"),  # its helpers copy files of their own
     }
-
-
-@pytest.fixture
-def launcher_copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The launcher where every account may read it."""
-    folder = Path("/tmp") / tmp_path_factory.mktemp("launcher").name  # noqa: S108 -- made below; pytest's own are closed
-    (folder / "app").mkdir(parents=True)
-    shutil.copy(ROOT / "app" / "__init__.py", folder / "app")
-    shutil.copytree(ROOT / "app" / "confinement", folder / "app" / "confinement")
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
 
 
 @pytest.mark.skipif(not Path(SYSTEM_PYTHON).exists(), reason="another account can run no Python but the system's")

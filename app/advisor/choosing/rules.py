@@ -5,7 +5,7 @@ named rather than silently missed. Each engine says where it stands; `rank_engin
 says why.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -29,19 +29,34 @@ class RankedEngine(msgspec.Struct, frozen=True, kw_only=True):
     is_discouraged: bool = False
 
 
-def rank_engines(engines: EngineTable, machine: Machine, work: Workload, *, sees: bool = False) -> list[RankedEngine]:
+def rank_engines(
+    engines: EngineTable,
+    machine: Machine,
+    work: Workload,
+    *,
+    sees: bool = False,
+    formats: Collection[str] = (),
+) -> list[RankedEngine]:
     """Return the guide's engines for this machine and work, best first, then every engine that is refused, and why.
 
-    `sees` says that the model reads images. There is always at least one engine that is not refused.
+    `sees` says that the model reads images. Where `formats` are the only ones a model is to be had in, and none of
+    those engines reads one of them, those that do come last. There is always at least one engine that is not refused.
     """
     kind, work_need = hardware.machine_kind(machine), find_need(work)
     row = [engine for engine in engines.row(kind, work_need) if _is_of_use(engine, work_need, sees=sees)]
     candidates = [_judge_engine(machine, engine, kind, work_need) for engine in row]
-    others = [_judge_unlisted(machine, engine) for engine in engines.values() if engine not in row]
+    unlisted_engines = [engine for engine in engines.values() if engine not in row]
+    others = [_judge_unlisted(machine, engine) for engine in unlisted_engines]
     usable = sorted(
         (candidate for candidate in candidates if not candidate.refused),
         key=lambda candidate: _demotion_rank(machine, candidate),
     )
+    if formats and not any(_reads(candidate.traits, formats) for candidate in usable):
+        usable += [
+            _judge_engine(machine, engine, kind, work_need)
+            for engine, refusal in zip(unlisted_engines, others, strict=True)
+            if refusal is None and _reads(engine, formats)
+        ]
     refused_engines = [candidate for candidate in (*candidates, *others) if candidate is not None and candidate.refused]
     last_resort = engines.fallback
     return [
@@ -53,6 +68,10 @@ def rank_engines(engines: EngineTable, machine: Machine, work: Workload, *, sees
 def guide_row(engines: EngineTable, machine: Machine, work: Workload) -> list[str]:
     """Return the guide's engines for this machine and work, whether they can run here or not."""
     return [engine.id for engine in engines.row(hardware.machine_kind(machine), find_need(work))]
+
+
+def _reads(engine: EngineTraits, formats: Collection[str]) -> bool:
+    return not set(formats).isdisjoint(engine.formats)
 
 
 def _is_of_use(engine: EngineTraits, need: GuideNeed, *, sees: bool) -> bool:

@@ -71,7 +71,13 @@ class PlanInputs(msgspec.Struct, frozen=True, kw_only=True):
 def build_advice(inputs: PlanInputs) -> Advice:
     """Return the plans for this machine, model and use, best first and refused ones last. Never empty."""
     work = _build_workload(inputs)
-    ranked_engines = rank_engines(inputs.traits, inputs.machine, work, sees=_needs_vision(inputs.candidates))
+    ranked_engines = rank_engines(
+        inputs.traits,
+        inputs.machine,
+        work,
+        sees=_needs_vision(inputs.candidates),
+        formats={facts.format for facts in inputs.candidates} if inputs.model else (),
+    )
     trials = SettingTrials(inputs.machine, inputs.calibrations)
     queries = [
         (candidate, _build_query(inputs, candidate, work, trials))

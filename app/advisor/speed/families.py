@@ -83,12 +83,14 @@ SOFTWARE: dict[str, SoftwareTraits] = {
     "cpu": SoftwareTraits(115e-6, 500e-6, spread=0.20),
     "exl3": SoftwareTraits(55e-6, 20e-6, spread=0.20),
     "exl3 ampere": SoftwareTraits(89e-6, 44e-6, spread=0.30, read_share=0.930),
+    "exl3 hopper": SoftwareTraits(127e-6, 44e-6, spread=0.40),
     "unknown": SoftwareTraits(60e-6, 20e-6, spread=0.40),
 }
 """Fitted; "unknown" is a guess between CUDA and ROCm for engines that nobody has published enough of.
 
 EXL3 has points of its own, apart from the others (tests/data/speed-exl3.csv; `python -m tests.bench.fit_exl3` repeats
-the fit): unpacking its trellises costs Ampere cards more than later ones.
+the fit): unpacking its trellises costs Ampere cards more than later ones. Hopper's is one reading of ours, of random
+weights of an 8B on an H100 (docs/internals/gpu-runs.md): 171 tokens/s, where the row of later cards says 283.
 """
 PREFILL: dict[str, PrefillTraits] = {
     "apple": PrefillTraits(0.635, 0.50),

@@ -331,9 +331,16 @@ def engine_for(
 
 
 def _install_hint(catalogue: EngineCatalogue, machine: Machine | None, readers: Sequence[EngineInfo]) -> str:
-    """Name the engines to install: those that this computer can run; or the way out where there are none."""
+    """Name the engines to install: those that this computer can run; or the way out where there are none.
+
+    A program on PATH that would do comes first: it only has to pass its test.
+    """
     from app.engine_store.host import host_of, installable_engines  # noqa: PLC0415 -- start-up must not pay for it
 
+    for engine in readers:
+        program = catalogue.own_programs.find_on_path(engine.id)
+        if program is not None:
+            return f"`roundhouse engines use {engine.id} {program.name}` uses {program}, once it has passed a test."
     known_engines = None if machine is None else installable_engines(catalogue.recipes, host_of(machine))
     names = _join_names([engine for engine in readers if known_engines is None or engine.id in known_engines])
     if names:

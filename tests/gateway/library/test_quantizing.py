@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from app.config.paths import RESOURCES, Paths
 from app.confinement.confiner import Confiner
+from app.confinement.socket_filter import can_filter
 from app.core.errors import BadRequest, Conflict, EngineFailed
 from app.core.events import QuantizeChanged
 from app.core.machine import Machine
@@ -246,3 +248,21 @@ def test_one_that_goes_on_has_everything_else_in_its_folder() -> None:
     order = {"model": "/m", "out": "/o", "work": "/w", "bits": 2.5, "head_bits": 6, "checkpoint_s": 120}
     assert converter_arguments({**order, "resumes": True}) == ["-w", "/w", "-r", "-cpi", "120"]
     assert "2.5" in converter_arguments({**order, "resumes": False})
+
+
+@pytest.mark.skipif(not can_filter(), reason="no filter of system calls here")
+def test_the_converters_copies_are_made_where_modes_cannot_be_changed(tmp_path: Path) -> None:
+    """It copies the tokenizer with its mode at the very end; confined, it would fail after hours."""
+    (tmp_path / "tokenizer.json").write_text("{}", encoding="utf-8")
+    code = (
+        "import shutil, sys\n"
+        "from app.confinement import kernel, socket_filter\n"
+        "from engines.exllama.quantize import copy_no_modes\n"
+        "kernel.set_process_option(kernel.PR_SET_NO_NEW_PRIVS, 1)\n"
+        "socket_filter.install_filter(is_alone=True)\n"
+        "try:\n    shutil.copy(sys.argv[1], sys.argv[2])\nexcept PermissionError:\n    copy_no_modes()\n"
+        "    shutil.copy(sys.argv[1], sys.argv[3])\n"
+    )
+    names = ("tokenizer.json", "refused.json", "copied.json")
+    subprocess.run([sys.executable, "-c", code, *(str(tmp_path / name) for name in names)], check=True, cwd=ROOT)
+    assert (tmp_path / "copied.json").read_text(encoding="utf-8") == "{}"

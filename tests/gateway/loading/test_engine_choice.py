@@ -1,5 +1,6 @@
 """Which of several installed engines runs a model: a person's choice, the advisor's order, never one known to fail."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,8 +45,9 @@ def test_one_that_failed_comes_last_whoever_chose_it() -> None:
     assert best_reader([LLAMA, broken_engine], ["openvino"], machines.LAPTOP) is LLAMA
 
 
-def hint(machine: Any, *names: str) -> str:  # noqa: ANN401 -- a machine, or none yet
-    catalogue: Any = SimpleNamespace(recipes=read_recipes())
+def hint(machine: Any, *names: str, program: Path | None = None) -> str:  # noqa: ANN401 -- a machine, or none yet
+    own_programs = SimpleNamespace(find_on_path=lambda _engine: program)
+    catalogue: Any = SimpleNamespace(recipes=read_recipes(), own_programs=own_programs)
     return _install_hint(catalogue, machine, [engine(name) for name in names])
 
 
@@ -60,6 +62,11 @@ def hint(machine: Any, *names: str) -> str:  # noqa: ANN401 -- a machine, or non
 )
 def test_the_next_step_names_what_can_be_installed_here(machine: Any, names: tuple[str, ...], sentence: str) -> None:  # noqa: ANN401 -- JSON
     assert hint(described(machine), *names).startswith(sentence)
+
+
+def test_a_program_on_path_is_named_first() -> None:
+    sentence = hint(None, "llama.cpp", program=Path("/opt/llama/llama-server"))
+    assert sentence.startswith("`roundhouse engines use llama.cpp llama-server` uses /opt/llama/llama-server")
 
 
 def test_before_the_machine_is_known_all_are_named() -> None:

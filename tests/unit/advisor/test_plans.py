@@ -184,6 +184,14 @@ def test_exl2_comes_first_where_its_weights_exist_and_it_is_faster(
     assert plans_for(machine("linux", (card, 1)), EIGHT, *formats)[0].engine == engine
 
 
+def test_an_engine_that_the_guide_leaves_out_runs_what_nothing_else_reads() -> None:
+    """On a server's card the guide wants vLLM; weights that are here as EXL3 alone have ExLlamaV3."""
+    first = plans_for(H100, EIGHT, "exl3")[0]
+    assert (first.engine, first.format) == ("exllamav3", "exl3")
+    assert "exllamav3" not in {plan.engine for plan in plans_for(H100, EIGHT, "exl3", "gguf")}
+    assert "exllamav3" not in {plan.engine for plan in plans_for(H100)}
+
+
 def test_exl3_comes_first_where_exl2_has_fewer_bits() -> None:
     candidates = [EIGHT.facts("3.0bpw", "exl2"), EIGHT.facts("5.0bpw", "exl3")]
     on = machine("linux", ("RTX 3090", 1))

@@ -106,6 +106,26 @@ def test_devices_are_for_engines_that_may_use_them(engine: str, backend: str, ha
     assert of_engine(engine, backend=backend).devices == PLAIN_DEVICES + (GPU if has_devices else ())
 
 
+@pytest.mark.parametrize(
+    ("devices", "backend", "names_threads"),
+    [
+        (("/dev/dri", "/dev/nvidia0", "/dev/nvidiactl"), "cuda", True),
+        (("/dev/dxg",), "cuda", True),
+        (("/dev/dri", "/dev/kfd"), "rocm", False),
+        (("/dev/nvidia0",), "cpu", False),
+    ],
+)
+def test_threads_are_named_where_nvidias_driver_starts(
+    devices: tuple[str, ...],
+    backend: str,
+    names_threads: bool,  # noqa: FBT001 -- a column of the table
+) -> None:
+    machine = msgspec.structs.replace(MACHINE, devices=devices)
+    rules = confine_engine(msgspec.structs.replace(LAUNCH, backend=backend), machine)
+    assert rules is not None
+    assert rules.names_threads is names_threads
+
+
 def test_rocm_keeps_its_locks_in_shared_memory() -> None:
     assert SHARED_MEMORY in rules_of(backend="rocm").write
 
