@@ -10,7 +10,7 @@ from statistics import median
 
 import msgspec
 
-from app.benchmark.gains import describe_bound, describe_change, is_faster_by
+from app.benchmark.gains import describe_bound, describe_change, format_ratio, is_faster_by
 from app.benchmark.statistics import bootstrap_time_ratio
 from app.core.benchmarks import AnswerFigures, AnswerRatios, BenchmarkSample, CandidateResult, Figure
 from app.core.models import DRAFT_OFF, ModelSettings
@@ -227,11 +227,19 @@ def answer_ratios(before: Sequence[BenchmarkSample], after: Sequence[BenchmarkSa
     )
 
 
-def describe_tuning(applied_candidates: Sequence[SettingCandidate], ratios: AnswerRatios) -> str:
-    """Return what came of it, in a sentence or two."""
+def describe_unconfirmed(ratio: Figure) -> str:
+    """Return what is said of a setting that looked faster while others were tried, and was not in the end."""
+    return f"Not confirmed: {format_ratio(ratio)} when compared in turns."
+
+
+def describe_tuning(
+    applied_candidates: Sequence[SettingCandidate], ratios: AnswerRatios, unconfirmed: Sequence[str] = ()
+) -> str:
+    """Return what came of it, in a sentence or two. `unconfirmed` looked faster and were not when it counted."""
     if not applied_candidates:
         least = f"at least {LEAST_GAIN * 100:.0f} %, with 95 % confidence"
-        return f"The settings stay: none that was tried is clearly faster (by {least})."
+        doubt = f" What looked faster was not when compared in turns: {', '.join(unconfirmed)}." if unconfirmed else ""
+        return f"The settings stay: none that was tried is clearly faster (by {least}).{doubt}"
     names = ", ".join(candidate.name for candidate in applied_candidates)
     return (
         f"Faster: {names}. Whole answers take {describe_bound(ratios.e2e, 'before')}. "

@@ -2,7 +2,6 @@
 
 import dataclasses
 import difflib
-import json
 import os
 import shutil
 import subprocess
@@ -14,7 +13,8 @@ from pathlib import Path
 
 from engines.api import EngineInstallation, EngineLocation, LaunchOptions, ModelFormat, ModelSource
 from engines.registry import ADAPTERS
-from engines.worker_base import CONFIG_VARIABLE, KEY_VARIABLE
+from engines.worker_launch import worker_process
+from tests.gpu.confined import order_process, run_order
 from tests.gpu.places import ROOT, Interpreter, with_wheels
 from tests.gpu.serving import Answers, EngineEnded, ask_engine
 
@@ -133,11 +133,11 @@ def try_quantising(machine: Machine) -> PartResult:
             "checkpoint_s": 120,
             "resumes": False,
         }
-        words = _run_quantizer(interpreter, order, max(LEAST_S, machine.left_s / 2))
+        installation = _installation("exllamav3", "exllamav3", interpreter)
+        words = _run_quantizer(installation, order, Path(folder), max(LEAST_S, machine.left_s / 2))
         if not (made / "config.json").exists():
             return PartResult(name=name, state="failed", sentence=f"The converter ended with {words}")
         source = ModelSource(name="guide", path=made, format=ModelFormat.EXL3)
-        installation = _installation("exllamav3", "exllamav3", interpreter)
         options = LaunchOptions(context=_CONTEXT, slots=_SLOTS)
         result = _try_engine(machine, installation, source, options, alike=0.0)
         return dataclasses.replace(result, name=name)
@@ -195,21 +195,21 @@ def _count(interpreters: Sequence[Interpreter]) -> str:
     return f"{len(interpreters)} interpreters"
 
 
-def _run_quantizer(interpreter: Interpreter, order: dict[str, object], within_s: float) -> str:
+def _run_quantizer(installation: EngineInstallation, order: dict[str, object], folder: Path, within_s: float) -> str:
     """Run our child for quantising to its end; return its last words. It ends by itself when its input does."""
-    environment = with_wheels(os.environ)
-    path = os.pathsep.join((str(ROOT), environment["PYTHONPATH"]))
-    environment |= {"PYTHONPATH": path, CONFIG_VARIABLE: json.dumps(order), KEY_VARIABLE: ""}
-    with (
-        tempfile.TemporaryFile() as log,
-        subprocess.Popen(
-            [str(interpreter.path), "-m", "engines.exllama.quantize"],
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env=environment,
-        ) as process,
-    ):
+    spec = worker_process(installation, "engines.exllama.quantize", order, "", env={})
+    source = ModelSource(name="guide", path=GUIDE / "hf", format=ModelFormat.SAFETENSORS)
+    launch = order_process(
+        ADAPTERS[installation.engine].descriptor,
+        source,
+        LaunchOptions(),
+        installation,
+        spec,
+        folder,
+        port=1,
+        writes=(folder,),
+    )
+    with tempfile.TemporaryFile() as log, run_order(launch, log) as process:
         try:
             process.wait(within_s)
         finally:

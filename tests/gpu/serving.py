@@ -1,7 +1,6 @@
 """One engine started by its own adapter's plan, asked, timed and ended."""
 
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -16,8 +15,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from app.confinement.rules import LaunchOrder
 from engines.api import EngineAdapter, EngineInstallation, LaunchOptions, LaunchPlan, ListenOptions, ModelSource
-from tests.gpu.places import with_wheels
+from tests.gpu.confined import order_process, run_order
 from tests.ports import free_port
 
 KEY = "a-key-for-one-launch"
@@ -56,16 +56,31 @@ def ask_engine(
     """Start the engine, ask, and end it. Raises EngineEnded, ValueError for what the adapter refuses."""
     net = ListenOptions(host="127.0.0.1", port=free_port(), key=KEY)
     plan = adapter.plan(source, options, net, installation)
+    (spec,) = plan.processes
     before = read_card_mib()
     began = time.monotonic()
-    with _running(plan) as (process, log):
-        _wait_ready(plan, process, log, began + within_s)
-        ready_s = time.monotonic() - began
-        text = _complete(plan, TOKENS)[0]
-        alone = _rate(plan, 1)
-        together, after = _rate(plan, STREAMS), read_card_mib()
-        taken = None if before is None or after is None else after - before
-        return Answers(text=text, ready_s=ready_s, alone=alone, together=together, card_mib=taken)
+    with tempfile.TemporaryDirectory(prefix="roundhouse-gpu-") as name:
+        folder = Path(name)
+        order = order_process(adapter.descriptor, source, options, installation, spec, folder, port=net.port)
+        with _run_order(order, folder) as (process, log):
+            return _ask_ready(plan, process, log, began, within_s, before)
+
+
+def _ask_ready(  # noqa: PLR0913 -- what there is of one start
+    plan: LaunchPlan,
+    process: "subprocess.Popen[bytes]",
+    log: Path,
+    began: float,
+    within_s: float,
+    before: int | None,
+) -> Answers:
+    _wait_ready(plan, process, log, began + within_s)
+    ready_s = time.monotonic() - began
+    text = _complete(plan, TOKENS)[0]
+    alone = _rate(plan, 1)
+    together, after = _rate(plan, STREAMS), read_card_mib()
+    taken = None if before is None or after is None else after - before
+    return Answers(text=text, ready_s=ready_s, alone=alone, together=together, card_mib=taken)
 
 
 def read_card_mib() -> int | None:
@@ -80,28 +95,17 @@ def read_card_mib() -> int | None:
 
 
 @contextmanager
-def _running(plan: LaunchPlan) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
-    (spec,) = plan.processes
-    with tempfile.TemporaryDirectory(prefix="roundhouse-gpu-") as folder:
-        log = Path(folder) / "log"
-        ours = with_wheels(os.environ)
-        environment = {**ours, **spec.env, **spec.secrets}
-        if "PYTHONPATH" in spec.env:
-            environment["PYTHONPATH"] = os.pathsep.join((spec.env["PYTHONPATH"], ours["PYTHONPATH"]))
-        with (
-            log.open("wb") as output,
-            subprocess.Popen(
-                spec.argv, env=environment, cwd=folder, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT
-            ) as process,
-        ):
+def _run_order(order: LaunchOrder, folder: Path) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
+    log = folder / "log"
+    with log.open("wb") as output, run_order(order, output) as process:
+        try:
+            yield process, log
+        finally:
+            process.terminate()
             try:
-                yield process, log
-            finally:
-                process.terminate()
-                try:
-                    process.wait(20)
-                except subprocess.TimeoutExpired:
-                    process.kill()
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 def _wait_ready(plan: LaunchPlan, process: "subprocess.Popen[bytes]", log: Path, deadline: float) -> None:

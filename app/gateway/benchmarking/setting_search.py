@@ -15,6 +15,7 @@ from app.benchmark.tuning import (
     candidate_result,
     combine_candidates,
     describe_tuning,
+    describe_unconfirmed,
     halve_candidates,
     is_better,
 )
@@ -46,6 +47,8 @@ class SettingSearch:
         self.own, self.candidates, self.elapsed = own, list(candidates), elapsed_s
         self.samples: dict[str, list[BenchmarkSample]] = {BEFORE: []}
         self.problems: dict[str, str] = {}
+        self.unconfirmed: dict[str, str] = {}
+        """What looked faster, and what the comparison that decides said of it."""
         self.finals: tuple[list[BenchmarkSample], list[BenchmarkSample]] = ([], [])
         self._by_name = {candidate.name: candidate for candidate in candidates}
         self._draw = random.Random(seed)  # noqa: S311 -- drawn, so that nobody always comes first
@@ -85,6 +88,8 @@ class SettingSearch:
         for attempt in (kept_candidates, kept_candidates[:1]):
             if await self._is_confirmed(attempt, visit, publish):
                 return attempt
+            sentence = describe_unconfirmed(answer_ratios(*self.finals).e2e)
+            self.unconfirmed |= {candidate.name: sentence for candidate in attempt}
             if len(kept_candidates) == 1:
                 break
         return []
@@ -99,14 +104,14 @@ class SettingSearch:
             model=model,
             engine=engine,
             is_change=bool(kept_candidates),
-            sentence=describe_tuning(kept_candidates, ratios),
+            sentence=describe_tuning(kept_candidates, ratios, list(self.unconfirmed)),
             entries=[
                 candidate_result(
                     candidate,
                     self.samples,
                     is_kept=candidate in kept_candidates,
                     loss=losses.get(candidate.name),
-                    problem=self.problems.get(candidate.name, ""),
+                    problem=self.problems.get(candidate.name, "") or self._doubt_about(candidate, kept_candidates),
                 )
                 for candidate in self.candidates
             ],
@@ -117,6 +122,9 @@ class SettingSearch:
             settings=self._apply(kept_candidates),
             duration_s=self.elapsed(),
         )
+
+    def _doubt_about(self, candidate: SettingCandidate, kept_candidates: Sequence[SettingCandidate]) -> str:
+        return "" if candidate in kept_candidates else self.unconfirmed.get(candidate.name, "")
 
     def _apply(self, kept_candidates: Sequence[SettingCandidate]) -> ModelSettings:
         changed_settings = self.own

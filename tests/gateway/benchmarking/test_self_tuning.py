@@ -136,6 +136,9 @@ async def test_what_is_faster_once_and_not_again_is_not_kept(parts: Services, mo
     assert end.result is not None
     assert not end.result.is_change
     assert parts.tuning.settings_of("guide") == ModelSettings()
+    assert end.result.sentence.endswith("was not when compared in turns: batch 128.")
+    entry = next(entry for entry in end.result.entries if entry.name == "batch 128")
+    assert entry.problem.startswith("Not confirmed: 1.00 (")
 
 
 async def test_the_time_is_kept(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:

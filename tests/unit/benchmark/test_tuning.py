@@ -13,6 +13,7 @@ from app.benchmark.tuning import (
     candidate_result,
     combine_candidates,
     describe_tuning,
+    describe_unconfirmed,
     halve_candidates,
     is_better,
     list_untried,
@@ -167,6 +168,8 @@ def test_the_sentence_promises_no_more_than_is_certain() -> None:
         "long."
     )
     assert "at least 2 %, with 95 % confidence" in describe_tuning([], ratios)
+    assert describe_tuning([], ratios, ["batch 128"]).endswith("was not when compared in turns: batch 128.")
+    assert describe_unconfirmed(ratios.ttft) == "Not confirmed: 0.97 (0.80 to 1.20) when compared in turns."
 
 
 def test_each_part_of_an_answer_has_a_ratio_of_its_own() -> None:
