@@ -258,7 +258,9 @@ def describe_figures(figures: EngineFigures) -> Iterator[str]:
         yield ""
     for tune in figures.tunes:
         tried_entries = ", ".join(
-            f"{entry.name} {format_ratio(entry.ratio)}{' (not confirmed)' if entry.problem else ''}" for entry in tune.entries if entry.ratio is not None
+            f"{entry.name} {format_ratio(entry.ratio)}{' (not confirmed)' if entry.problem else ''}"
+            for entry in tune.entries
+            if entry.ratio is not None
         )
         disturbance_note = " Other programs disturbed it." if tune.disturbances else ""
         yield (

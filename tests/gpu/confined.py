@@ -25,9 +25,9 @@ def order_process(  # noqa: PLR0913 -- all that a launch is made of
     source: ModelSource,
     options: LaunchOptions,
     installation: EngineInstallation,
+    *,
     spec: ProcessSpec,
     folder: Path,
-    *,
     port: int,
     writes: Sequence[Path] = (),
 ) -> LaunchOrder:

@@ -204,8 +204,8 @@ def _run_quantizer(installation: EngineInstallation, order: dict[str, object], f
         source,
         LaunchOptions(),
         installation,
-        spec,
-        folder,
+        spec=spec,
+        folder=folder,
         port=1,
         writes=(folder,),
     )

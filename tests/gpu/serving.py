@@ -61,21 +61,15 @@ def ask_engine(
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="roundhouse-gpu-") as name:
         folder = Path(name)
-        order = order_process(adapter.descriptor, source, options, installation, spec, folder, port=net.port)
+        order = order_process(
+            adapter.descriptor, source, options, installation, spec=spec, folder=folder, port=net.port
+        )
         with _run_order(order, folder) as (process, log):
-            return _ask_ready(plan, process, log, began, within_s, before)
+            _wait_ready(plan, process, log, began + within_s)
+            return _time_answers(plan, time.monotonic() - began, before)
 
 
-def _ask_ready(  # noqa: PLR0913 -- what there is of one start
-    plan: LaunchPlan,
-    process: "subprocess.Popen[bytes]",
-    log: Path,
-    began: float,
-    within_s: float,
-    before: int | None,
-) -> Answers:
-    _wait_ready(plan, process, log, began + within_s)
-    ready_s = time.monotonic() - began
+def _time_answers(plan: LaunchPlan, ready_s: float, before: int | None) -> Answers:
     text = _complete(plan, TOKENS)[0]
     alone = _rate(plan, 1)
     together, after = _rate(plan, STREAMS), read_card_mib()

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from app.benchmark.results import BenchmarkRound
-from app.benchmark.tuning import CandidateScope
-from app.core.benchmarks import BenchmarkSettings, LossResult, StartBenchmark, StartTune
+from app.benchmark.tuning import BEFORE, CandidateScope, SettingCandidate
+from app.core.benchmarks import BenchmarkSample, BenchmarkSettings, LossResult, StartBenchmark, StartTune
 from app.core.errors import BadRequest, Conflict, EngineFailed
 from app.core.events import TuneChanged
 from app.core.models import ModelSettings
@@ -18,6 +18,7 @@ from app.gateway.benchmarking import loss as loss_module
 from app.gateway.benchmarking import run as benchmark_run
 from app.gateway.benchmarking.run import BenchmarkRun
 from app.gateway.benchmarking.self_tuning import SelfTuning
+from app.gateway.benchmarking.setting_search import SettingSearch
 from app.gateway.loading import memory_fit
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest, MemoryNeeds
@@ -26,6 +27,7 @@ from tests.gateway.benchmarking.played_engine import PlayedComputer, PlayedEngin
 from tests.gateway.played import Upstream
 from tests.patience import PATIENCE_S
 from tests.unit.benchmark.receipts import make_round, make_timing
+from tests.unit.benchmark.test_tuning import make_samples
 
 parts = test_race.parts
 Pace = Callable[[ModelSettings], float]
@@ -136,9 +138,21 @@ async def test_what_is_faster_once_and_not_again_is_not_kept(parts: Services, mo
     assert end.result is not None
     assert not end.result.is_change
     assert parts.tuning.settings_of("guide") == ModelSettings()
-    assert end.result.sentence.endswith("was not when compared in turns: batch 128.")
-    entry = next(entry for entry in end.result.entries if entry.name == "batch 128")
-    assert entry.problem.startswith("Not confirmed: 1.00 (")
+
+
+async def test_what_looked_faster_and_was_not_in_the_end_is_named() -> None:
+    batch = SettingCandidate(kind="batch_tokens", value=128)
+    search = SettingSearch(ModelSettings(), [batch], seed=0, elapsed_s=lambda: 0.0, duration_s=60.0)
+    search.samples = {BEFORE: make_samples(0.1, 0.1, 0.1), batch.name: make_samples(0.05, 0.05, 0.05)}
+
+    async def visit(_settings: ModelSettings) -> list[BenchmarkSample]:
+        return make_samples(0.1, 0.1, 0.1)
+
+    kept = await search.decide(visit, lambda _stage, _share: None)
+    result = search.make_result("guide", "llama.cpp", kept, {})
+    assert not result.is_change
+    assert result.sentence.endswith("was not when compared in turns: batch 128.")
+    assert result.entries[0].problem == "Not confirmed: 1.00 (1.00 to 1.00) when compared in turns."
 
 
 async def test_the_time_is_kept(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:
