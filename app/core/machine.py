@@ -65,6 +65,8 @@ class Cpu(msgspec.Struct, frozen=True, kw_only=True):
     isa: Fact[list[str]]
     cache_bytes: Fact[int] = Fact(unit="B")
     """Last-level cache, all of it: the bandwidth probe must read past it."""
+    vector_bits: Fact[int] = Fact(unit="bit")
+    """What its vector units take at once, where that is narrower than AVX's registers; unknown elsewhere."""
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):

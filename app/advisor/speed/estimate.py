@@ -31,6 +31,7 @@ from app.advisor.speed.families import (
     SoftwareTraits,
     SpeedDevice,
     devices_in_use,
+    has_halved_vectors,
     processor_device,
     software_class,
 )
@@ -178,6 +179,10 @@ def unpack_seconds(reads: TokenReads, device: SpeedDevice) -> float:
 
 def _describe_read(reads: TokenReads, devices: Sequence[SpeedDevice], software: SoftwareTraits) -> str:
     device = devices[0]
+    unpack_s = unpack_seconds(reads, device)
+    if len(devices) == 1 and unpack_s and device_read_seconds(reads, device) == unpack_s:
+        rate = reads.device_elements / unpack_s
+        return f"{reads.device_elements / 1e9:.2f} billion weights unpacked / {rate / 1e9:.1f} billion/s"
     efficiency = DEVICES[device.kind].efficiency * software.read_share
     text = f"{_format_gb(reads)} / ({efficiency:.2f} x {device.bandwidth / 1e9:.0f} GB/s)"
     return f"{text} over {len(devices)} GPUs" if len(devices) > 1 else text
@@ -236,6 +241,8 @@ CORE_GFLOPS = (
 )
 """Arithmetic of one core on quantised weights by the best extension it has: an i5-6500 and an i9-13900K for AVX2, a
 Raspberry Pi 5 and 4 for the last two (rows of speed-public.csv); the others in proportion to their width."""
+HALVED_CORE_GFLOPS = 26.0
+"""Of a core with AVX that computes 128 bits at a time: the processor of `HALVED_FLOPS`, prompts of 100 tokens."""
 PLAIN_CORE_GFLOPS = 2.0
 PCIE_BYTES_S = 12e9
 """What copying pageable memory over PCIe 4.0 x16 gives; weights on the host cross it once per batch."""
@@ -344,6 +351,8 @@ def _processor_rate(machine: Machine) -> float:
     if not cores or flags is None:
         return 0.0
     each = next((gflops for flag, gflops in CORE_GFLOPS if flag in flags), PLAIN_CORE_GFLOPS)
+    if has_halved_vectors(machine.cpu):
+        each = HALVED_CORE_GFLOPS
     return float(cores) * each * 1e9
 
 

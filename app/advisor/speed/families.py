@@ -10,7 +10,7 @@ What computes: the figures of the GPUs or the processor that a setting uses, as 
 import msgspec
 
 from app.advisor.memory.setting import RunSetting
-from app.core.machine import Confidence, Gpu, Machine
+from app.core.machine import Confidence, Cpu, Gpu, Machine
 
 EARLY_BUILD = 5000
 """llama.cpp builds before April 2025: no CUDA graphs for most models, Metal before it ran kernels side by side."""
@@ -164,7 +164,11 @@ CORE_GB_S = 11.0
 weights, at the share of `DEVICES["cpu"]`. Chips with many channels and few cores are bound by this."""
 NARROW_FLOPS = 1.6e9
 """A core with 128-bit vectors and no dot product, on quantised weights: a Raspberry Pi 4. Without vectors, a fourth."""
+HALVED_FLOPS = 16e9
+"""A core with AVX whose units take integers 128 bits at a time: two cores of a virtual EPYC of 2017 (Zen, 2 GHz and up)
+wrote 26 and 31 tokens/s with 541 million weights on two days, whatever their memory can read (benchmarks.md)."""
 _WIDE = ("avx", "avx2", "avx512f", "asimddp", "i8mm", "sve")
+_AVX_BITS = 256
 _NARROW = ("asimd", "neon", "sse2", "ssse3", "sse3")
 
 
@@ -208,13 +212,24 @@ def processor_device(machine: Machine) -> SpeedDevice:
         vendor="cpu",
         kind="cpu measured" if is_measured else "cpu",
         bandwidth=min(known_gb_s or ASSUMED_RAM_GB_S, most) * 1e9,
-        flops=cores * _core_flops(machine.cpu.isa.value),
+        flops=cores * _core_flops(machine.cpu),
         is_assumed=not known_gb_s,
     )
 
 
-def _core_flops(flags: list[str] | None) -> float:
+def has_halved_vectors(cpu: Cpu) -> bool:
+    """Whether its units take 128 bits of AVX at a time: of integers before AVX2, of everything where they split."""
+    flags = cpu.isa.value or []
+    if "avx2" in flags or "avx512f" in flags:
+        return (cpu.vector_bits.value or _AVX_BITS) < _AVX_BITS
+    return "avx" in flags
+
+
+def _core_flops(cpu: Cpu) -> float:
     """Return what unpacking and multiplying may cost so much of that it sets the pace; zero where it does not."""
+    flags = cpu.isa.value
+    if has_halved_vectors(cpu):
+        return HALVED_FLOPS
     if flags is None or any(flag in flags for flag in _WIDE):
         return 0.0
     return NARROW_FLOPS if any(flag in flags for flag in _NARROW) else NARROW_FLOPS / 4

@@ -25,6 +25,7 @@ from app.hardware.facts import (
     unknown_fact,
 )
 from app.hardware.linux.cgroups import cpu_quota
+from app.hardware.vector_units import vector_width
 
 ISA = (
     *("sse4_2", "avx", "avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16"),
@@ -56,6 +57,7 @@ def read_linux_cpu(evidence: Evidence) -> Cpu:
         usable_cores=_usable_cores(evidence, logical),
         isa=_isa_fact(info),
         cache_bytes=_cache_fact(root, info),
+        vector_bits=_vector_fact(info),
     )
 
 
@@ -97,6 +99,13 @@ def _isa_fact(info: dict[str, str]) -> Fact[list[str]]:
     if not present:
         return unknown_fact("/proc/cpuinfo", "The kernel lists no processor flags.")
     return measured_fact([flag for flag in ISA if flag in present], "/proc/cpuinfo")
+
+
+def _vector_fact(info: dict[str, str]) -> Fact[int]:
+    family, model = (
+        int(text) if (text := info.get(name, "")).isdecimal() else None for name in ("cpu family", "model")
+    )
+    return vector_width(info.get("vendor_id", ""), family, model, source="/proc/cpuinfo")
 
 
 def _physical_cores(root: Path, logical: int) -> Fact[int]:

@@ -71,6 +71,7 @@ def read_windows_cpu() -> WindowsCpu:
     return WindowsCpu(
         name=str(values.get("ProcessorNameString", "")).strip(),
         vendor=str(values.get("VendorIdentifier", "")),
+        identifier=str(values.get("Identifier", "")),
         cores=cores,
         cache_bytes=cache,
         features=[number for number in range(_LAST_FEATURE) if kernel32.IsProcessorFeaturePresent(number)],

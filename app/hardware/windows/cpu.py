@@ -1,11 +1,14 @@
 """The processor and the memory of a Windows machine, from what its calls returned."""
 
+import re
+
 import msgspec
 
 from app.core.machine import Cpu, Fact, Memory
 from app.hardware.evidence import Evidence, NoAnswer
 from app.hardware.facts import derived_fact, measured_fact, unknown_fact
 from app.hardware.smbios import MemoryModule, parse_modules, theoretical_bandwidth
+from app.hardware.vector_units import vector_width
 from app.hardware.windows.calls import firmware_table, read_windows_cpu, read_windows_memory
 from app.hardware.windows.values import WindowsCpu, WindowsMemory
 
@@ -15,6 +18,7 @@ _ARM = {19: "asimd", 43: "asimddp", 46: "sve", 47: "sve2", 66: "i8mm", 68: "bf16
 _AVX2 = 40
 _TOPOLOGY = "GetLogicalProcessorInformationEx"
 _STATUS = "GlobalMemoryStatusEx"
+_FAMILY = re.compile(r"Family (\d+) Model (\d+)")
 
 
 def ask_windows_cpu(evidence: Evidence) -> Cpu:
@@ -52,6 +56,7 @@ def windows_cpu(values: WindowsCpu) -> Cpu:
         usable_cores=_usable_cores(values.affinity, threads),
         isa=_isa_fact(values.features),
         cache_bytes=_cache_fact(values.cache_bytes),
+        vector_bits=_vector_fact(values),
     )
 
 
@@ -118,6 +123,12 @@ def _isa_fact(features: list[int]) -> Fact[list[str]]:
         return measured_fact(flags, "IsProcessorFeaturePresent")
     # Windows has no number for these two, and no processor of Intel's or AMD's has AVX2 without them.
     return derived_fact([*flags, "fma", "f16c"], "IsProcessorFeaturePresent", note="AVX2 comes with FMA and F16C.")
+
+
+def _vector_fact(values: WindowsCpu) -> Fact[int]:
+    numbers = _FAMILY.search(values.identifier)
+    family, model = (int(numbers[1]), int(numbers[2])) if numbers else (None, None)
+    return vector_width(values.vendor, family, model, source="registry Identifier")
 
 
 def _cache_fact(amount: int) -> Fact[int]:

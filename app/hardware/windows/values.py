@@ -36,6 +36,8 @@ class WindowsCpu(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str = ""
     vendor: str = ""
+    identifier: str = ""
+    """Family, model and stepping: "AMD64 Family 23 Model 1 Stepping 2"."""
     cores: list[CoreKind] = []
     cache_bytes: int = 0
     features: list[int] = []

@@ -10,16 +10,18 @@ from app.advisor.speed.families import (
     ASSUMED_RAM_GB_S,
     CORE_GB_S,
     DEVICES,
+    HALVED_FLOPS,
     NARROW_FLOPS,
     PREFILL,
     SOFTWARE,
     device_class,
     devices_in_use,
+    has_halved_vectors,
     processor_device,
     software_class,
 )
 from app.core.advice import Calibration, EstimateConfidence
-from app.core.machine import Machine
+from app.core.machine import Fact, Machine
 from app.hardware import devices
 from tests.unit.advisor.engines import setting_for
 from tests.unit.advisor.made_models import EIGHT, FOURTEEN, MIXTURE, SEVENTY, SMALL
@@ -162,6 +164,49 @@ def test_few_cores_cannot_use_many_channels() -> None:
 def test_cores_without_wide_vectors_are_bound_by_arithmetic(isa: list[str], flops: float) -> None:
     machine = with_memory(described(os="linux", cores=4, isa=isa), by_parts=25.6)
     assert processor_device(machine).flops == 4 * flops
+
+
+def processor(cores: int, isa: list[str], bits: int | None) -> Machine:
+    machine = described(os="linux", cores=cores, isa=isa)
+    cpu = msgspec.structs.replace(machine.cpu, vector_bits=Fact(value=bits, unit="bit"))
+    return with_memory(msgspec.structs.replace(machine, cpu=cpu), measured=40.0)
+
+
+@pytest.mark.parametrize(
+    ("isa", "bits", "is_halved"),
+    [
+        (["avx", "avx2", "fma"], 128, True),
+        (["avx", "avx2", "fma"], None, False),
+        (["avx", "avx2", "fma"], 256, False),
+        (["avx"], None, True),
+        (["avx512f"], None, False),
+        (["asimd", "asimddp"], None, False),
+        (["sse4_2"], None, False),
+    ],
+)
+def test_avx_is_halved_by_narrow_units_and_of_integers_before_avx2(
+    isa: list[str], bits: int | None, *, is_halved: bool
+) -> None:
+    machine = processor(4, isa, bits)
+    assert has_halved_vectors(machine.cpu) is is_halved
+    assert (processor_device(machine).flops == 4 * HALVED_FLOPS) is is_halved
+
+
+def test_few_cores_with_halved_vectors_unpack_more_slowly_than_they_read() -> None:
+    halved, whole = (decode_rate(Q4, processor(2, ["avx", "avx2"], bits), CPU) for bits in (128, None))
+    assert halved
+    assert whole
+    elements = sum(g.elements for g in Q4.weights if g.kind != "input_embedding")
+    layers_s = 32 * (4 + 3 + 7 + 2) / 18 * SOFTWARE["cpu"].layer_s
+    assert halved.tokens_per_second == pytest.approx(1 / (elements / HALVED_FLOPS + layers_s))
+    assert halved.tokens_per_second < 0.6 * whole.tokens_per_second
+    assert "billion weights unpacked" in halved.arithmetic
+    assert halved.arithmetic.endswith(f"= {1000 / halved.tokens_per_second:.1f} ms")
+
+
+def test_many_cores_with_halved_vectors_wait_for_memory_like_others() -> None:
+    halved, whole = (decode_rate(Q4, processor(16, ["avx", "avx2"], bits), CPU) for bits in (128, None))
+    assert halved == whole
 
 
 def calibration(**changes: object) -> Calibration:

@@ -1,9 +1,17 @@
 import msgspec
 import pytest
 
-from app.advisor.speed.estimate import CORE_GFLOPS, PCIE_BYTES_S, USUAL_PROMPT, prefill_operations, prefill_rate
+from app.advisor.speed.estimate import (
+    CORE_GFLOPS,
+    HALVED_CORE_GFLOPS,
+    PCIE_BYTES_S,
+    USUAL_PROMPT,
+    prefill_operations,
+    prefill_rate,
+)
 from app.advisor.speed.families import PREFILL, PREFILL_EARLY
 from app.core.advice import Calibration, EstimateConfidence
+from app.core.machine import Fact
 from app.core.model_facts import WeightKind
 from tests.unit.advisor.engines import setting_for
 from tests.unit.advisor.made_models import EIGHT, MIXTURE, SEVENTY, SLIDING
@@ -81,6 +89,17 @@ def test_a_processor_is_as_fast_as_its_cores_and_vectors() -> None:
     expected_rate = 8 * dict(CORE_GFLOPS)["avx2"] * 1e9 / (prefill_operations(Q4, tokens=512) / 512)
     assert eight.tokens_per_second == pytest.approx(expected_rate)
     assert sixteen.tokens_per_second == pytest.approx(2 * expected_rate)
+
+
+def test_a_processor_that_halves_vectors_reads_prompts_more_slowly() -> None:
+    machine = described(os="linux", cores=8, isa=["avx", "avx2", "fma"])
+    cpu = msgspec.structs.replace(machine.cpu, vector_bits=Fact(value=128, unit="bit"))
+    halved = prefill_rate(Q4, msgspec.structs.replace(machine, cpu=cpu), CPU, depth=512)
+    whole = prefill_rate(Q4, machine, CPU, depth=512)
+    assert halved
+    assert whole
+    ratio = HALVED_CORE_GFLOPS / dict(CORE_GFLOPS)["avx2"]
+    assert halved.tokens_per_second == pytest.approx(ratio * whole.tokens_per_second)
 
 
 def test_nothing_is_said_where_nothing_is_known() -> None:

@@ -72,6 +72,27 @@ def test_arm_board_has_its_model_from_the_device_tree(tmp_path: Path) -> None:
     assert processor.isa.value == ["asimd", "asimddp"]
 
 
+@pytest.mark.parametrize(
+    ("vendor", "family", "model", "bits"),
+    [
+        ("AuthenticAMD", "23", "1", 128),
+        ("AuthenticAMD", "23", "24", 128),
+        ("AuthenticAMD", "23", "49", None),
+        ("AuthenticAMD", "25", "1", None),
+        ("AuthenticAMD", "21", "2", 128),
+        ("HygonGenuine", "24", "0", 128),
+        ("GenuineIntel", "6", "85", None),
+        ("AuthenticAMD", "many", "1", None),
+    ],
+)
+def test_processors_that_halve_vectors_are_known(
+    tmp_path: Path, vendor: str, family: str, model: str, bits: int | None
+) -> None:
+    info = f"processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nflags\t: avx avx2\n"
+    width = read_linux_cpu(evidence(tree(tmp_path, {"proc/cpuinfo": info}), affinity=1)).vector_bits
+    assert (width.value, width.unit) == (bits, "bit")
+
+
 def test_nothing_readable_is_unknown_not_zero(tmp_path: Path) -> None:
     processor = read_linux_cpu(evidence(tmp_path, affinity=2))
     for fact in (

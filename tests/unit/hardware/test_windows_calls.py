@@ -15,9 +15,10 @@ from app.hardware.evidence import Evidence, NoAnswer, live_evidence, replay_evid
 from app.hardware.families import families_of
 from app.hardware.windows import calls, dxgi
 from app.hardware.windows.calls import parse_processors, read_windows_memory
+from app.hardware.windows.cpu import windows_cpu
 from app.hardware.windows.dxgi import Pointer, adapter_address, adapters_of, luid_text, read_usage, sum_usage
 from app.hardware.windows.gpus import registry_bytes
-from app.hardware.windows.values import AdapterUsage, CoreKind
+from app.hardware.windows.values import AdapterUsage, CoreKind, WindowsCpu
 
 GIB = 1 << 30
 NOT_FOUND = 0x887A0002 - (1 << 32)
@@ -37,6 +38,20 @@ NOT_FOUND = 0x887A0002 - (1 << 32)
 )
 def test_structures_are_as_large_as_on_64_bit_windows(structure: type[ctypes.Structure], size: int) -> None:
     assert ctypes.sizeof(structure) == size
+
+
+@pytest.mark.parametrize(
+    ("identifier", "bits"),
+    [
+        ("AMD64 Family 23 Model 8 Stepping 2", 128),
+        ("AMD64 Family 23 Model 113 Stepping 0", None),
+        ("Intel64 Family 6 Model 23", None),
+        ("", None),
+    ],
+)
+def test_processors_that_halve_vectors_are_known_by_their_numbers(identifier: str, bits: int | None) -> None:
+    vendor = "AuthenticAMD" if "AMD" in identifier else "GenuineIntel"
+    assert windows_cpu(WindowsCpu(vendor=vendor, identifier=identifier)).vector_bits.value == bits
 
 
 def core_record(efficiency: int, *masks: int) -> bytes:

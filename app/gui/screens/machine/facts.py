@@ -45,6 +45,7 @@ def fact_rows(machine: Machine) -> list[FactRow]:
         _make_row(tr("Cores"), cpu.physical_cores),
         _make_row(tr("Usable cores"), cpu.usable_cores),
         _make_row(tr("Vector extensions"), cpu.isa),
+        *([] if cpu.vector_bits.value is None else [_make_row(tr("Vector units"), cpu.vector_bits)]),
         _make_row(tr("Last-level cache"), cpu.cache_bytes),
         _make_row(tr("Memory"), memory.total),
         _make_row(tr("Memory bandwidth"), memory.bandwidth_gb_s),
