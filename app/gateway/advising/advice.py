@@ -59,6 +59,7 @@ from app.gateway.advising.speed_measurements import SpeedMeasurements
 from app.gateway.loading.draft_choice import choose_draft
 from app.gateway.loading.gpu_choice import machine_with_gpu
 from app.gateway.loading.launch import UNCHOSEN, choose_options, launch_options
+from app.gateway.loading.measured_names import MeasuredAs, find_purpose
 from app.gateway.services import Services
 from app.hardware.description import machine_from
 from app.hub.library.library import Library
@@ -486,6 +487,8 @@ async def _record_load(services: Services, latest: Mapping[str, EngineStatus], e
     status = latest[engine_status.model]
     if status.loaded_at != engine_status.loaded_at:
         return  # it has gone again, and what it took was not all heard
+    if find_purpose(status.model) not in {None, MeasuredAs.BENCHMARK}:
+        return  # predicted is what is set for the model, and this was loaded otherwise
     try:
         await services.chats.add_load(await compare_load(services, status))
     except RoundhouseError as error:  # such as a model that is known by no name
@@ -496,8 +499,9 @@ async def _record_load(services: Services, latest: Mapping[str, EngineStatus], e
 
 async def compare_load(services: Services, status: EngineStatus) -> EstimateAccuracy:
     """Return what a running engine took against what was predicted. Raises NotFound or BadRequest."""
+    model = status.model.removesuffix(MeasuredAs.BENCHMARK)
     request = EstimateRequest(
-        model=status.model,
+        model=model,
         engine=status.engine,
         context=status.context,
         slots=status.slots,
@@ -507,7 +511,7 @@ async def compare_load(services: Services, status: EngineStatus) -> EstimateAccu
     prediction = await estimate_model(services, request)
     amounts: dict[str, Amount] = {name: getattr(prediction, name) for name in _PREDICTED}
     return EstimateAccuracy(
-        model=status.model,
+        model=model,
         engine=status.engine,
         version=status.version,
         predicted={name: amount.bytes for name, amount in amounts.items()},

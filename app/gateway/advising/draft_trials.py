@@ -20,6 +20,7 @@ from app.gateway.advising.measuring_job import MeasuringJob
 from app.gateway.advising.quiet_rounds import QuietRounds, ReadTimes, read_processor_times
 from app.gateway.loading.draft_choice import own_draft_of
 from app.gateway.loading.launch import find_model, load_request_for
+from app.gateway.loading.measured_names import MeasuredAs, rename_load
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from app.advisor.speed.disturbance import SpeedRound
     from app.core.models import ModelInfo
 
-TRIAL_SUFFIX = " (trial)"
-"""After the model's name while it is tried."""
 ANSWER_TOKENS = 96
 """Enough for the second half of the text to repeat, a few seconds on most machines."""
 _TEXT = (
@@ -116,14 +115,14 @@ class DraftTrials(MeasuringJob[DraftTrialChanged]):
 
         stage = "Answering without drafts" if draft is None else "Answering with drafts"
         self.job.tell(stage=stage, fraction=share)
-        source = msgspec.structs.replace(load.source, name=load.source.name + TRIAL_SUFFIX)
         options = msgspec.structs.replace(load.options, draft=draft, slots=1)
-        request = await fit_load(self._services, msgspec.structs.replace(load, source=source, options=options))
+        load = rename_load(msgspec.structs.replace(load, options=options), MeasuredAs.TRIAL)
+        request = await fit_load(self._services, load)
         try:
             async with self._services.supervisor.lease(request) as lease:
                 timing = await rounds.run_rounds(lease.status.pid, stage, partial(self._time_round, lease))
         finally:
-            await self._services.supervisor.unload_model(source.name)
+            await self._services.supervisor.unload_model(load.source.name)
         return timing, request
 
     async def _time_round(self, lease: Lease, _number: int) -> Generation:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import RoundhouseError
-from app.gateway.advising.draft_trials import TRIAL_SUFFIX, DraftTrials
+from app.gateway.advising.draft_trials import DraftTrials
 from app.gateway.loading.draft_choice import find_trial, own_draft_of
 from app.gateway.loading.launch import HEAD_ROOM, load_request_for
+from app.gateway.loading.measured_names import MeasuredAs, find_purpose
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest
 
@@ -44,7 +45,9 @@ class IdleTrials:
     async def look(self) -> None:
         """Begin a trial if all is idle and something is untried; end ours if somebody came."""
         statuses = [
-            status for status in self._services.supervisor.list_statuses() if not status.model.endswith(TRIAL_SUFFIX)
+            status
+            for status in self._services.supervisor.list_statuses()
+            if find_purpose(status.model) is not MeasuredAs.TRIAL
         ]
         is_used = any(map(_is_used, statuses)) or self._services.supervisor.is_paused
         if self._trials.job.is_busy:
@@ -55,7 +58,7 @@ class IdleTrials:
         if is_used or not self._services.settings.get_flag("models.try_drafts"):
             return
         for status in statuses:
-            if self._is_due(status) and await self._can_be_tried(status.model):
+            if find_purpose(status.model) is None and self._is_due(status) and await self._can_be_tried(status.model):
                 self._is_running = True
                 await self._trials.start(status.model)
                 return

@@ -35,6 +35,7 @@ from app.gateway.benchmarking.text_density import TextDensities
 from app.gateway.library.attached_endpoints import check_url, find_endpoint_models
 from app.gateway.library.model_choices import settings_for_engine
 from app.gateway.loading.launch import find_model, load_request_for
+from app.gateway.loading.measured_names import MeasuredAs, rename_load
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
 from app.hub.disk.verification import files_of, sha256_of
@@ -43,8 +44,6 @@ from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
 from engines.api import LaunchOptions, Route
 
-BENCHMARK_SUFFIX = " (benchmark)"
-"""After the model's name while it is measured."""
 _LEAST_CONTEXT = 1024
 _SHA256_CHARS = 64
 _CHAT_PATH, _COMPLETIONS_PATH = "/chat/completions", "/completions"
@@ -242,12 +241,11 @@ def _load_of(
     *,
     own: ModelSettings | None = None,
 ) -> LoadRequest:
+    purpose = MeasuredAs.BENCHMARK if own is None else MeasuredAs.SETTINGS
     own = services.tuning.settings_of(model.runs_as) if own is None else own
     if settings.engine:
         own = settings_for_engine(services, model, own, settings.engine)
-    load = load_request_for(services, model, options, own=own)
-    source = msgspec.structs.replace(load.source, name=load.source.name + BENCHMARK_SUFFIX)
-    return msgspec.structs.replace(load, source=source)
+    return rename_load(load_request_for(services, model, options, own=own), purpose)
 
 
 def _describe_dropped(services: Services, model: ModelInfo, engine: str, own: ModelSettings | None) -> list[str]:
