@@ -4,7 +4,12 @@ A ratio is how many times as long something takes. With 95 % confidence the true
 promised is `high`, and the median is only what was measured.
 """
 
-from app.core.benchmarks import Figure
+from collections.abc import Sequence
+
+from app.core.benchmarks import BenchmarkLevel, Figure
+
+LEAST_GROWTH = 0.05
+"""More tokens a second than that, all requests together, are worth having requests wait for each other."""
 
 
 def is_faster_by(ratio: Figure, least_gain: float) -> bool:
@@ -20,6 +25,16 @@ def is_noise(ratio: Figure) -> bool:
 def certain_gain(ratio: Figure) -> float:
     """Return by what share more is done in the same time, at least; below 0 where it may be less."""
     return 1 / ratio.high - 1
+
+
+def find_saturation(levels: Sequence[BenchmarkLevel]) -> int | None:
+    """Return the fewest requests at once beyond which no more is written; None where the most still gain."""
+    *lower_levels, _most = sorted(levels, key=lambda level: level.concurrency)
+    for level in lower_levels:
+        rates = [part.answer_tokens_s.value for part in levels if part.concurrency > level.concurrency]
+        if max(rates) <= (1 + LEAST_GROWTH) * level.answer_tokens_s.value:
+            return level.concurrency
+    return None
 
 
 def format_ratio(ratio: Figure) -> str:

@@ -5,7 +5,7 @@ from html import escape
 
 import msgspec
 
-from app.benchmark.markdown import DISTURBED, HEAD, level_cells, summary_lines
+from app.benchmark.markdown import DISTURBED, FIGURES, HEAD, level_cells, summary_lines
 from app.benchmark.plots import make_plots, svg_of
 from app.core.benchmarks import BenchmarkReceipt
 
@@ -15,7 +15,9 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 1080px; margin: 32px aut
 table { border-collapse: collapse; margin: 12px 0; font-variant-numeric: tabular-nums; font-size: 13px; }
 th, td { text-align: left; padding: 4px 12px 4px 0; }
 tr { border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 24px; }
+.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr)); gap: 24px; }
+figure { margin: 0; }
+.levels { overflow-x: auto; }
 .warn { font-weight: 600; }
 code { font-size: 12px; overflow-wrap: anywhere; }
 """
@@ -34,6 +36,7 @@ def html_report(receipts: Sequence[BenchmarkReceipt]) -> str:
             *(f"<figure>{svg_of(plot)}</figure>" for plot in make_plots(receipts)),
             "</div>",
             *(part for receipt in receipts for part in _receipt_parts(receipt)),
+            f"<h2>What the figures mean</h2><p>{escape(FIGURES)}</p>",
             "</body></html>",
         ]
     )
@@ -42,10 +45,10 @@ def html_report(receipts: Sequence[BenchmarkReceipt]) -> str:
 def _receipt_parts(receipt: BenchmarkReceipt) -> Iterator[str]:
     first, *rest = summary_lines(receipt)
     yield f"<h2>{escape(first)}</h2>"
-    yield "<table><tr>" + "".join(f"<th>{escape(name)}</th>" for name in HEAD) + "</tr>"
+    yield '<div class="levels"><table><tr>' + "".join(f"<th>{escape(name)}</th>" for name in HEAD) + "</tr>"
     for level in receipt.levels:
         yield "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in level_cells(level)) + "</tr>"
-    yield "</table>"
+    yield "</table></div>"
     for line in rest:
         mark = ' class="warn"' if line.startswith(DISTURBED) else ""
         yield f"<p{mark}>{escape(line)}</p>"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from app.benchmark.comparison import ReceiptComparison
-from app.benchmark.gains import format_ratio
+from app.benchmark.gains import find_saturation, format_ratio
 from app.core import words
 from app.core.benchmarks import BenchmarkLevel, BenchmarkReceipt, Distribution, Figure, SpeedRatio
 
@@ -11,6 +11,7 @@ DISTURBED = "Disturbed: "
 """Begins the sentences of a summary that say why a result is not the computer's own."""
 _MS = 1e3
 _SHORT_S = 10.0
+_LEAST_LEVELS = 2
 HEAD = (
     "at once",
     "TTFT p50/p95/p99",
@@ -68,12 +69,13 @@ def format_figure(figure: Figure) -> str:
 
 def summary_lines(receipt: BenchmarkReceipt) -> Iterator[str]:
     """Yield what a receipt says beside its levels, in sentences."""
-    yield f"{receipt.title}, {receipt.settings.workload} on {receipt.machine.summary}"
+    yield f"{receipt.title}: {receipt.settings.workload_title}, on {receipt.machine.summary}"
     if receipt.load_s is not None:
         yield f"Loaded in {format_seconds(receipt.load_s)}."
     yield from _prefix_lines(receipt)
     yield from _memory_lines(receipt)
     yield from _prediction_lines(receipt)
+    yield from _saturation_lines(receipt)
     yield from _correctness_lines(receipt)
     if receipt.schema_cost is not None:
         yield f"Held to a schema, {_ratio_words(receipt.schema_cost)}."
@@ -105,6 +107,18 @@ def _prefix_lines(receipt: BenchmarkReceipt) -> Iterator[str]:
         )
 
 
+def _saturation_lines(receipt: BenchmarkReceipt) -> Iterator[str]:
+    """Say from how many requests at once on no more is written: each then only waits longer."""
+    if len(receipt.levels) < _LEAST_LEVELS:
+        return
+    most = max(level.concurrency for level in receipt.levels)
+    saturation = find_saturation(receipt.levels)
+    if saturation is None:
+        yield f"With {most} at once it writes more than with fewer: more requests may gain more."
+    else:
+        yield f"With more than {saturation} at once it writes no more, and each request waits longer."
+
+
 def _memory_lines(receipt: BenchmarkReceipt) -> Iterator[str]:
     memory = receipt.memory
     parts = {
@@ -113,8 +127,9 @@ def _memory_lines(receipt: BenchmarkReceipt) -> Iterator[str]:
         "estimated": memory.estimate_bytes,
     }
     known_parts = [f"{words.format_bytes(count)} {name}" for name, count in parts.items() if count is not None]
+    free = "" if memory.free_bytes is None else f"; {words.format_bytes(memory.free_bytes)} free beside it"
     if known_parts:
-        yield f"Memory: {', '.join(known_parts)}."
+        yield f"Memory: {', '.join(known_parts)}{free}."
 
 
 def _prediction_lines(receipt: BenchmarkReceipt) -> Iterator[str]:
@@ -153,7 +168,7 @@ def _row_cells(receipt: BenchmarkReceipt, level: BenchmarkLevel) -> list[str]:
         name,
         engine,
         receipt.machine.summary,
-        str(receipt.settings.workload),
+        receipt.settings.workload_title,
         str(level.concurrency),
         f"{format_seconds(level.ttft_s.median.value)} / {format_seconds(level.ttft_s.p99)}",
         f"{format_seconds(level.tpot_s.median.value)} / {format_seconds(level.tpot_s.p99)}",
@@ -162,6 +177,20 @@ def _row_cells(receipt: BenchmarkReceipt, level: BenchmarkLevel) -> list[str]:
     ]
 
 
+FIGURES = (
+    "TTFT is the time to the first token: from sending a request to the first piece of its answer. ITL is the time "
+    "between two pieces, TPOT that per token after the first; end to end is all of it. Of 100 requests, 50 took no "
+    "longer than p50, 95 no longer than p95, 99 no longer than p99. Decode is how fast one answer is written, prefill "
+    "how fast one prompt is read. In brackets is the interval that holds the true value with 95 % probability."
+)
+"""What the heads of a table of levels mean, for whoever reads a report without having measured anything."""
+_FIGURE_TITLES = {
+    "TTFT": "First token (TTFT)",
+    "TPOT": "Per token (TPOT)",
+    "End to end": "Whole answer",
+    "Tokens per second": "All requests together",
+}
+"""What people read instead of the names that programs get."""
 COMPARISON_HEAD = ("at once", "figure", "first", "second", "second to first", "")
 
 
@@ -169,10 +198,11 @@ def comparison_rows(comparison: ReceiptComparison) -> list[list[str]]:
     """Return the cells of a comparison, in the order of `COMPARISON_HEAD`."""
     rows: list[list[str]] = []
     for figure in comparison.figures:
-        show = format_seconds if figure.unit == "s" else _format_number
+        show = format_seconds if figure.unit == "s" else words.format_rate
         verdict = "no difference" if figure.is_noise else "better" if figure.is_better else "worse"
         values = (show(figure.first), show(figure.second), format_ratio(figure.ratio))
-        rows.append([str(figure.concurrency), figure.name, *values, verdict])
+        title = _FIGURE_TITLES.get(figure.name, figure.name)
+        rows.append([str(figure.concurrency), title, *values, verdict])
     return rows
 
 

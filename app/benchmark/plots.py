@@ -4,7 +4,7 @@ Latency over requests at once, tokens per second over requests at once and over 
 and what the receipts of one model show over time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from math import floor, log10
 
@@ -15,9 +15,13 @@ from app.core.benchmarks import BenchmarkReceipt, RaceResult
 
 _MS = 1e3
 _GIB = 1 << 30
+_LONG_S = 5.0
+"""From so many seconds on a plot is in seconds."""
 _WIDTH, _HEIGHT = 520, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 28, 44
 _TICKS = 5
+_MOST_NAMED = 75
+"""Characters of a name that fit below the drawing."""
 COLOURS = ("#c2571a", "#2f6f8f", "#5b7f3a", "#8a4f9e", "#a68a00", "#4a4a4a")
 """Of series, in order; told apart by people who see no red or green, and each line has its own dashes."""
 _DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 4", "10 4")
@@ -51,28 +55,42 @@ class BenchmarkPlot(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_plots(receipts: Sequence[BenchmarkReceipt]) -> list[BenchmarkPlot]:
     """Return the plots of one or several receipts; those that would have a single point are left out."""
+    titles = name_series(receipts)
     plots = [
-        BenchmarkPlot(
-            title="Time to the first token",
-            x_name="requests at once",
-            y_name="ms",
-            series=[_ttft_series(receipt, share) for receipt in receipts for share in ("p50", "p95")],
-        ),
+        _ttft_plot(receipts, titles),
         BenchmarkPlot(
             title="Tokens written per second, all requests together",
             x_name="requests at once",
             y_name="tok/s",
-            series=[_throughput_series(receipt) for receipt in receipts],
+            series=[_throughput_series(receipt, title) for receipt, title in zip(receipts, titles, strict=True)],
         ),
         BenchmarkPlot(
             title="Speed of one answer over its context",
             x_name="tokens of the prompt",
             y_name="tok/s",
-            series=[series for receipt in receipts if (series := _context_series(receipt)).points],
+            series=[
+                series
+                for receipt, title in zip(receipts, titles, strict=True)
+                if (series := _context_series(receipt, title)).points
+            ],
         ),
         _memory_plot(receipts),
     ]
     return [plot for plot in plots if _is_worth_drawing(plot)]
+
+
+def name_series(receipts: Sequence[BenchmarkReceipt]) -> list[str]:
+    """Return what tells receipts apart: engines where the model is the same, and numbers where those are too."""
+    is_one_model = len({receipt.target.model for receipt in receipts}) == 1
+    titles = [_engine_title(receipt) if is_one_model else receipt.title for receipt in receipts]
+    if len(set(titles)) == len(titles):
+        return titles
+    return [f"{number}. {title}" for number, title in enumerate(titles, start=1)]
+
+
+def _engine_title(receipt: BenchmarkReceipt) -> str:
+    target = receipt.target
+    return f"{target.engine} {target.engine_version}".strip() or receipt.title
 
 
 def make_history_plots(receipts: Sequence[BenchmarkReceipt]) -> list[BenchmarkPlot]:
@@ -82,14 +100,19 @@ def make_history_plots(receipts: Sequence[BenchmarkReceipt]) -> list[BenchmarkPl
     for place, receipt in enumerate(ordered_receipts, start=1):
         rate = receipt.first_level.decode_tokens_s
         point = PlotPoint(x=place, y=rate.value, low=rate.low, high=rate.high)
-        by_engine.setdefault(receipt.target.engine or receipt.target.url, []).append(point)
+        by_engine.setdefault(_history_name(receipt), []).append(point)
     speed = BenchmarkPlot(
         title="Speed of one answer, measurement by measurement",
-        x_name="oldest first",
+        x_name="measurements, oldest first",
         y_name="tok/s",
         series=[PlotSeries(name=engine, points=points) for engine, points in by_engine.items()],
     )
     return [plot for plot in (speed, _memory_plot(ordered_receipts)) if _is_worth_drawing(plot)]
+
+
+def _history_name(receipt: BenchmarkReceipt) -> str:
+    """Return who was measured with what: long prompts slow an answer down, so workloads are not joined by a line."""
+    return f"{receipt.target.engine or receipt.target.url}, {receipt.settings.workload_title}"
 
 
 def _memory_plot(receipts: Sequence[BenchmarkReceipt]) -> BenchmarkPlot:
@@ -113,19 +136,38 @@ def _is_worth_drawing(plot: BenchmarkPlot) -> bool:
     return len({point.x for series in plot.series for point in series.points}) > 1
 
 
-def _ttft_series(receipt: BenchmarkReceipt, share: str) -> PlotSeries:
-    points: list[PlotPoint] = []
-    for level in receipt.levels:
-        median = level.ttft_s.median
-        if share == "p50":
-            point = PlotPoint(x=level.concurrency, y=median.value * _MS, low=median.low * _MS, high=median.high * _MS)
-        else:
-            point = PlotPoint(x=level.concurrency, y=level.ttft_s.p95 * _MS)
-        points.append(point)
-    return PlotSeries(name=f"{receipt.title}, {share}", points=points)
+def _ttft_plot(receipts: Sequence[BenchmarkReceipt], titles: Sequence[str]) -> BenchmarkPlot:
+    most_s = max((level.ttft_s.p95 for receipt in receipts for level in receipt.levels), default=0.0)
+    scale, unit = (1.0, "s") if most_s >= _LONG_S else (_MS, "ms")
+    return BenchmarkPlot(
+        title="Time to the first token (TTFT)",
+        x_name="requests at once",
+        y_name=unit,
+        series=[
+            series
+            for receipt, title in zip(receipts, titles, strict=True)
+            for series in _ttft_series(receipt, "" if len(receipts) == 1 else f"{title}: ", scale)
+        ],
+    )
 
 
-def _throughput_series(receipt: BenchmarkReceipt) -> PlotSeries:
+def _ttft_series(receipt: BenchmarkReceipt, title: str, scale: float) -> Iterator[PlotSeries]:
+    """Yield the time within which half of the requests, and nearly all, had their first token."""
+    medians = [(level.concurrency, level.ttft_s.median) for level in receipt.levels]
+    yield PlotSeries(
+        name=f"{title}half of the requests (p50)",
+        points=[
+            PlotPoint(x=concurrency, y=median.value * scale, low=median.low * scale, high=median.high * scale)
+            for concurrency, median in medians
+        ],
+    )
+    yield PlotSeries(
+        name=f"{title}95 of 100 (p95)",
+        points=[PlotPoint(x=level.concurrency, y=level.ttft_s.p95 * scale) for level in receipt.levels],
+    )
+
+
+def _throughput_series(receipt: BenchmarkReceipt, title: str) -> PlotSeries:
     points = [
         PlotPoint(
             x=level.concurrency,
@@ -135,16 +177,16 @@ def _throughput_series(receipt: BenchmarkReceipt) -> PlotSeries:
         )
         for level in receipt.levels
     ]
-    return PlotSeries(name=receipt.title, points=points)
+    return PlotSeries(name=title, points=points)
 
 
-def _context_series(receipt: BenchmarkReceipt) -> PlotSeries:
+def _context_series(receipt: BenchmarkReceipt, title: str) -> PlotSeries:
     points = [
         PlotPoint(x=sample.prompt_tokens, y=1 / sample.tpot_s)
         for sample in receipt.samples
         if sample.concurrency == 1 and sample.answer_tokens > 1 and sample.tpot_s > 0
     ]
-    return PlotSeries(name=receipt.title, points=points, is_line=False)
+    return PlotSeries(name=title, points=points, is_line=False)
 
 
 class BarPlot(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,12 +197,14 @@ class BarPlot(msgspec.Struct, frozen=True, kw_only=True):
     """Name, value, and the value in words."""
 
 
-def race_plot(result: RaceResult) -> BarPlot | None:
-    """Return how long the whole answers of each engine took; None for fewer than two."""
+def race_plot(result: RaceResult, name_engine: Callable[[str], str]) -> BarPlot | None:
+    """Return how long the whole answers of each engine took, by its name; None for fewer than two."""
     bars = [
-        (entry.engine, entry.e2e_s, format_seconds(entry.e2e_s)) for entry in result.entries if entry.e2e_s is not None
+        (name_engine(entry.engine), entry.e2e_s, format_seconds(entry.e2e_s))
+        for entry in result.entries
+        if entry.e2e_s is not None
     ]
-    return BarPlot(title="Time of a whole answer, median", bars=bars) if len(bars) > 1 else None
+    return BarPlot(title="Time of a whole answer, median (shorter is better)", bars=bars) if len(bars) > 1 else None
 
 
 def count_ticks(most: float) -> list[float]:
@@ -247,4 +291,5 @@ def _series_parts(series: PlotSeries, index: int, frame: _Frame) -> Iterator[str
         yield f'<circle cx="{x:.1f}" cy="{frame.y(point.y):.1f}" r="3" fill="{colour}"/>'
     y = _HEIGHT + 16 * index
     yield f'<circle cx="{_LEFT}" cy="{y - 4}" r="4" fill="{colour}"/>'
-    yield f'<text x="{_LEFT + 10}" y="{y}">{escape(series.name)}</text>'
+    name = series.name if len(series.name) <= _MOST_NAMED else f"{series.name[: _MOST_NAMED - 1]}…"
+    yield f'<text x="{_LEFT + 10}" y="{y}">{escape(name)}<title>{escape(series.name)}</title></text>'

@@ -1,7 +1,6 @@
 """`roundhouse bench`: measure models and endpoints under a workload, and compare, repeat and report what came of it."""
 
 import contextlib
-import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from app.benchmark.comparison import ReceiptComparison, compare_receipts
 from app.benchmark.field_formats import format_receipt
 from app.benchmark.html import html_report
 from app.benchmark.markdown import COMPARISON_HEAD, HEAD, comparison_rows, level_cells, markdown_row, summary_lines
+from app.benchmark.prompt_files import parse_prompts
 from app.cli.gateway import connect_gateway
 from app.cli.measuring import follow_job
 from app.cli.output import format_table, json_option, print_note, show_result
@@ -84,6 +84,7 @@ def _check_output(context: click.Context, _option: click.Parameter, file: Path |
 @click.option(
     "--concurrency", callback=_read_levels, default="1", show_default=True, help="Requests at once, as in 1,4,8."
 )
+@click.option("--stop-saturated", is_flag=True, help="Begin with the fewest at once, and end once more write no more.")
 @click.option("--requests", type=click.IntRange(1, 1000), default=6, show_default=True, help="Per round, at least.")
 @click.option(
     "--rounds", type=click.IntRange(LEAST_ROUNDS, 20), default=LEAST_ROUNDS, show_default=True, help="Of each level."
@@ -144,7 +145,7 @@ def bench(
         return
     if options["compare"]:
         first, second = (_find_receipt(client, name) for name in options["compare"])
-        _show_comparison(compare_receipts(first, second), as_json=as_json)
+        _show_comparison(first, second, options, as_json=as_json)
         return
     if options["loss"]:
         _show_loss(client, targets, options["loss"], as_json=as_json)
@@ -161,10 +162,7 @@ def bench(
 
 def _report(receipts: list[BenchmarkReceipt], options: dict[str, Any], *, as_json: bool) -> None:
     """Write results where and as they are to be."""
-    html_file: Path | None = options["html_file"]
-    if html_file is not None:
-        html_file.write_text(html_report(receipts), encoding="utf-8")
-        print_note(f"The report is in {html_file}.")
+    _write_report(receipts, options["html_file"])
     if options["field_format"]:
         _write_format(receipts, FieldFormat(options["field_format"]), options["output"])
         return
@@ -173,6 +171,17 @@ def _report(receipts: list[BenchmarkReceipt], options: dict[str, Any], *, as_jso
         show_result("benchmark", receipts[0], as_json=True, text=lambda _: [])
     else:
         show_result("benchmarks", receipts, as_json=as_json, text=lines)
+
+
+def _write_report(receipts: Sequence[BenchmarkReceipt], file: Path | None) -> None:
+    """Write a report, where one is wanted. Raises BadRequest where the file cannot be written."""
+    if file is None:
+        return
+    try:
+        file.write_text(html_report(receipts), encoding="utf-8")
+    except OSError as error:
+        raise BadRequest(f"{file} cannot be written: {error.strerror}.") from None
+    print_note(f"The report is in {file}.")
 
 
 def _write_format(receipts: Sequence[BenchmarkReceipt], kind: FieldFormat, file: Path | None) -> None:
@@ -197,6 +206,7 @@ def _requests_of(targets: Sequence[str], options: dict[str, Any]) -> list[StartB
     settings = BenchmarkSettings(
         workload=Workload.FILE if prompts else Workload(options["workload"]),
         concurrency=options["concurrency"],
+        stops_saturated=options["stop_saturated"],
         requests=options["requests"],
         rounds=options["rounds"],
         answer_tokens=options["answer_tokens"],
@@ -224,31 +234,7 @@ def _request_for(
 
 def _read_prompts(file: Path) -> list[BenchmarkPrompt]:
     """Return the prompts of a JSONL file. Raises BadRequest with the line that is wrong."""
-    prompts: list[BenchmarkPrompt] = []
-    for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
-        if line.strip():
-            prompts.append(_read_prompt(line, f"{file.name}, line {number}"))
-    if not prompts:
-        raise BadRequest(f"{file.name} has no prompts.", hint='A line is {"prompt": "..."}.', code="prompts_required")
-    return prompts
-
-
-def _read_prompt(line: str, place: str) -> BenchmarkPrompt:
-    try:
-        document = json.loads(line)
-        if not isinstance(document, dict):
-            raise TypeError("it is no object")  # noqa: TRY301 -- said in one way, below
-        fields: dict[str, object] = {}
-        fields["messages"] = document.get("messages") or [{"role": "user", "content": document["prompt"]}]
-        if "max_tokens" in document:
-            fields["answer_tokens"] = document["max_tokens"]
-        if "json_schema" in document:
-            fields["json_schema"] = document["json_schema"]
-        return msgspec.json.decode(json.dumps(fields), type=BenchmarkPrompt)
-    except KeyError:
-        raise BadRequest(f"{place} has neither `prompt` nor `messages`.", code="invalid_value") from None
-    except (ValueError, TypeError) as error:  # msgspec's errors are ValueErrors
-        raise BadRequest(f"{place} is wrong: {error}.", code="invalid_value") from None
+    return parse_prompts(file.read_text(encoding="utf-8", errors="replace"), file.name)
 
 
 def measure_benchmark(client: GatewayClient, request: StartBenchmark) -> BenchmarkReceipt:
@@ -275,7 +261,7 @@ def _replay(client: GatewayClient, options: dict[str, Any], *, as_json: bool) ->
     )
     after = measure_benchmark(client, request)
     print_note(f"The new result is {after.id}.")
-    _show_comparison(compare_receipts(before, after), as_json=as_json)
+    _show_comparison(before, after, options, as_json=as_json)
 
 
 def _find_receipt(client: GatewayClient, name: str) -> BenchmarkReceipt:
@@ -363,8 +349,15 @@ def _markdown_lines(receipts: list[BenchmarkReceipt]) -> Iterator[str]:
         yield from markdown_row(receipt)[2:]
 
 
-def _show_comparison(comparison: ReceiptComparison, *, as_json: bool) -> None:
-    show_result("comparison", comparison, as_json=as_json, text=_comparison_lines)
+def _show_comparison(
+    first: BenchmarkReceipt, second: BenchmarkReceipt, options: dict[str, Any], *, as_json: bool
+) -> None:
+    """Show what differs; with --html both are in the report, with --markdown both are rows of a table."""
+    _write_report([first, second], options["html_file"])
+    if options["as_markdown"] and not as_json:
+        show_result("benchmarks", [first, second], as_json=False, text=_markdown_lines)
+    else:
+        show_result("comparison", compare_receipts(first, second), as_json=as_json, text=_comparison_lines)
 
 
 def _comparison_lines(comparison: ReceiptComparison) -> Iterator[str]:

@@ -20,7 +20,7 @@ from app.core.benchmarks import (
     StartRace,
     Workload,
 )
-from app.core.errors import EngineFailed
+from app.core.errors import BadRequest, EngineFailed, quote_value
 from app.core.events import RaceChanged
 
 _START_S = 60.0
@@ -54,6 +54,13 @@ def race(  # noqa: PLR0913 -- the options of one command
     if only_plan:
         show_result("race_plan", plan, as_json=as_json, text=_plan_lines)
         return
+    unknown_engines = [engine for engine in installs if engine not in [part.engine for part in plan.candidates]]
+    if unknown_engines:
+        raise BadRequest(
+            f"{', '.join(map(quote_value, unknown_engines))} cannot run {model} here.",
+            hint=f"Engines that can: {', '.join(part.engine for part in plan.candidates)}.",
+            code="engine_unknown",
+        )
     missing_engines = [part for part in plan.candidates if part.engine in installs and not part.is_installed]
     if missing_engines and not yes:
         sizes = ", ".join(f"{part.name} ({_download(part)})" for part in missing_engines)

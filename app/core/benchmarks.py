@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from app.core.models import LoadOptions, ModelSettings
+from app.core.translation import LazyText
 
 RECEIPT_VERSION = 1
 MOST_CONCURRENCY = 256
@@ -48,6 +49,17 @@ class Workload(StrEnum):
 
 BUILT_IN_WORKLOADS = tuple(kind for kind in Workload if kind not in {Workload.FILE, Workload.TOOL})
 """What needs nothing else to be named."""
+WORKLOAD_TITLES = {
+    Workload.CHAT: LazyText("Chat"),
+    Workload.CODE: LazyText("Code completion"),
+    Workload.AGENT: LazyText("Agent"),
+    Workload.RAG: LazyText("Long documents"),
+    Workload.BATCH: LazyText("Many short texts"),
+    Workload.STRUCTURED: LazyText("Structured output"),
+    Workload.FILE: LazyText("Own prompts"),
+    Workload.TOOL: LazyText("A coding agent's first prompt"),
+}
+"""What people read instead of the values: in the window, in reports and in tables to be posted."""
 
 
 class FieldFormat(StrEnum):
@@ -94,6 +106,8 @@ class BenchmarkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         default_factory=lambda: [1]
     )
     """So many requests at once, each level by itself."""
+    stops_saturated: bool = False
+    """From the fewest up, until more at once write no more; without it all levels run, in a drawn order."""
     requests: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 6
     """Of one round of one level, at least; never fewer than run at once."""
     rounds: Annotated[int, msgspec.Meta(ge=LEAST_ROUNDS, le=20)] = LEAST_ROUNDS
@@ -109,6 +123,12 @@ class BenchmarkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     load: LoadOptions = LoadOptions()
     price_kwh: Annotated[float, msgspec.Meta(ge=0, le=1000)] | None = None
     """In a currency of your own."""
+
+    @property
+    def workload_title(self) -> str:
+        """What is measured with, in words; of an agent's prompt, whose."""
+        title = WORKLOAD_TITLES[self.workload].tr()
+        return f"{title} ({self.tool})" if self.tool else title
 
 
 def tool_benchmark(tool: str) -> BenchmarkSettings:

@@ -19,6 +19,7 @@ import aiohttp
 import msgspec
 
 from app import __version__
+from app.benchmark.gains import find_saturation
 from app.benchmark.results import (
     BenchmarkRound,
     RequestTiming,
@@ -177,14 +178,19 @@ class BenchmarkRun:
         settings = request.settings
         rounds: dict[int, list[BenchmarkRound]] = {level: [] for level in sorted(set(settings.concurrency))}
         order = [level for level in rounds for _ in range(settings.rounds)]
-        random.Random(settings.seed).shuffle(order)  # noqa: S311 -- drawn so that no level has the cold start
+        if not settings.stops_saturated:
+            random.Random(settings.seed).shuffle(order)  # noqa: S311 -- drawn so that no level has the cold start
         queue, done_count, expected_count = deque(order), 0, len(order)
         while queue:
             level = queue.popleft()
-            share = _LOAD_SHARE + (1 - _LOAD_SHARE) * done_count / (expected_count + 1)
-            self._publish(f"Round {len(rounds[level]) + 1} with {level} at once", min(share, 1.0))
-            rounds[level].append(await self._run_round(client, target, request, level))
-            done_count += 1
+            if settings.stops_saturated and not rounds[level] and _is_saturated(rounds):
+                queue.clear()
+                rounds = {level: done_rounds for level, done_rounds in rounds.items() if done_rounds}
+            else:
+                share = _LOAD_SHARE + (1 - _LOAD_SHARE) * done_count / (expected_count + 1)
+                self._publish(f"Round {len(rounds[level]) + 1} with {level} at once", min(share, 1.0))
+                rounds[level].append(await self._run_round(client, target, request, level))
+                done_count += 1
             if not queue:
                 queue.extend(level for level in rounds if self._needs_round(rounds[level], settings.rounds))
                 if queue:
@@ -305,6 +311,7 @@ class BenchmarkRun:
         if not own.loras:
             return None
         self._publish("Measuring without LoRA adapters", 0.99)
+        request = _at_level(request, max(rounds))
         try:
             without, _ = await self.time_settings(request, msgspec.structs.replace(own, loras=[]))
         except Conflict:
@@ -377,6 +384,19 @@ class BenchmarkRun:
                     at=receipt.at,
                 )
             )
+
+
+def _is_saturated(rounds: dict[int, list[BenchmarkRound]]) -> bool:
+    """Tell whether the level that ran last writes no more than one with fewer requests at once."""
+    levels = [summarize_level(done_rounds) for done_rounds in rounds.values() if done_rounds]
+    return len(levels) > 1 and find_saturation(levels) is not None
+
+
+def _at_level(request: StartBenchmark, level: int) -> StartBenchmark:
+    """Return the request with so many requests at once and no others, loaded as for the most."""
+    settings = request.settings
+    load = msgspec.structs.replace(settings.load, slots=settings.load.slots or max(settings.concurrency))
+    return msgspec.structs.replace(request, settings=msgspec.structs.replace(settings, concurrency=[level], load=load))
 
 
 def describe_machine(machine: Machine) -> BenchmarkMachine:

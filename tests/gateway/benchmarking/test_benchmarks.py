@@ -95,6 +95,31 @@ async def test_a_benchmark_measures_and_is_kept(parts: Services, engine: PlayedE
     assert supervisor.unloaded == [("guide (benchmark)", False)]
 
 
+async def test_more_requests_at_once_end_with_the_first_that_write_no_more(
+    parts: Services, engine: PlayedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = {1: 10.0, 2: 18.0, 4: 18.4, 8: 90.0}
+    order: list[int] = []
+
+    async def play_round(run: benchmark_run.BenchmarkRun, client: Any, target: Any, request: Any, level: int) -> Any:  # noqa: ANN401 -- passed on
+        order.append(level)
+        real = await run_round(run, client, target, request, level)
+        tokens = sum(timing.sample.answer_tokens for timing in real.requests)
+        return msgspec.structs.replace(real, duration_s=tokens / rates[level])
+
+    run_round = benchmark_run.BenchmarkRun._run_round
+    monkeypatch.setattr(benchmark_run.BenchmarkRun, "_run_round", play_round)
+    settings = msgspec.structs.replace(SHORT, concurrency=[8, 4, 2, 1], stops_saturated=True)
+    end = await run_to_end(
+        Benchmarks(parts, PlayedComputer().read), StartBenchmark(model="guide", settings=settings, keeps_disturbed=True)
+    )
+    assert (end.error, engine.status) == ("", 200)
+    receipt = await parts.chats.find_benchmark(end.receipt)
+    assert order == [1, 1, 1, 2, 2, 2, 4, 4, 4], "8 would have written more, and nobody waits for that"
+    assert [level.concurrency for level in receipt.levels] == [1, 2, 4]
+    assert "With more than 2 at once it writes no more, and each request waits longer." in summary_lines(receipt)
+
+
 async def test_what_computes_on_a_card_has_the_card_s_energy_counted(
     parts: Services, engine: PlayedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,12 @@ def test_a_model_is_measured_and_every_level_is_a_line(service: PlayedService) -
     assert "Kept as abc." in result.stdout
 
 
+def test_a_sweep_ends_where_no_more_is_written(service: PlayedService) -> None:
+    call("m", "--concurrency", "1,2,4,8", "--stop-saturated")
+    (request,) = service.requests
+    assert (request.settings.concurrency, request.settings.stops_saturated) == ([1, 2, 4, 8], True)
+
+
 def test_an_address_is_measured_with_its_key_and_the_name_it_has_there(service: PlayedService) -> None:
     call("http://127.0.0.1:9", "--served-name", "theirs", "--key", "k")
     (request,) = service.requests
@@ -105,6 +111,18 @@ def test_what_json_prints_can_be_compared_and_run_again(service: PlayedService, 
     assert service.requests[-1].settings == RECEIPT.settings
     assert "engine: llama.cpp -> openvino" in again.stdout
     assert "worse" in again.stdout
+
+
+def test_two_results_are_one_report_and_one_table(service: PlayedService, tmp_path: Path) -> None:
+    file = tmp_path / "both.html"
+    service.receipts["other"] = make_receipt(STEADY, levels=(1, 4), engine="openvino")
+    assert "The report is in" in call("--compare", "abc", "other", "--html", str(file)).stderr
+    page = file.read_text(encoding="utf-8")
+    assert "llama.cpp" in page
+    assert "openvino" in page
+    rows = call("--compare", "abc", "other", "--markdown").stdout.splitlines()
+    assert len(rows) == 2 + 2 * 2
+    assert "cannot be written" in call("--show", "abc", "--html", str(tmp_path / "gone" / "a.html")).stderr
 
 
 def test_a_run_that_is_refused_ends_with_its_sentence(service: PlayedService) -> None:

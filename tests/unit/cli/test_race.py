@@ -77,6 +77,14 @@ def test_the_table_the_sentence_and_the_way_back_are_shown(service: PlayedServic
     assert service.requests == [StartRace(model="m")]
 
 
+def test_an_engine_that_cannot_run_the_model_is_refused_by_name(service: PlayedService) -> None:
+    result = call("m", "--install", "b", "--install", "nope", "--yes")
+    assert result.exit_code != 0
+    assert "nope" in result.stderr
+    assert "a, b" in result.stderr
+    assert service.requests == []
+
+
 def test_the_way_back_is_the_engine_that_was_set(service: PlayedService) -> None:
     before = ModelSettings(engine="a", flash_attention="off")
     service.result = msgspec.structs.replace(RESULT, settings_before=before)
