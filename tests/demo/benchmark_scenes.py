@@ -5,31 +5,38 @@ from collections.abc import Iterator
 from PySide6.QtWidgets import QApplication
 
 from app.core.events import BenchmarkChanged, RaceChanged, TrialChanged, TuneChanged
-from app.gui.screens.benchmarks.plot_view import PlotCard
+from app.gui.screens.benchmarks.plot_view import BarPlotCard, PlotCard
+from app.gui.screens.benchmarks.trial_view import TrialRow
 from app.gui.screens.benchmarks.view import BenchmarksScreen, ResultSection
 from app.gui.shell.contract import PageId
 from app.gui.shell.window import MainWindow
 from tests.demo import benchmarks
 from tests.demo.api import DemoApi
-from tests.demo.scene import BOTH, EVERY_LOOK, Replies, Scene, SceneLook, scroll_to
+from tests.demo.scene import BOTH, EVERY_LOOK, SMALL, Replies, Scene, SceneLook, scroll_to
+
+LOOKS = (*BOTH, *(look for look in EVERY_LOOK if look.percent == 200 and look.size == SMALL))
+"""At 100 % in a usual window and at 200 % in a small one, light and dark."""
 
 
 def benchmark_scenes(usual: Replies) -> Iterator[Scene]:
     """Yield what the benchmarks page shows beside its usual state."""
     page = PageId.BENCHMARKS
     yield Scene("benchmarks-empty", page, {**usual, "GET /benchmarks": []})
-    yield Scene("benchmarks-running", page, usual, start_run, looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("benchmarks-running", page, usual, start_run, looks=LOOKS)
     yield Scene("benchmarks-result", page, usual, show_first, looks=(*BOTH, *EVERY_LOOK, SceneLook(is_mirrored=True)))
-    yield Scene("benchmarks-compared", page, usual, show_both, looks=(*BOTH, EVERY_LOOK[2]))
-    yield Scene("benchmarks-plots", page, usual, show_plots, looks=(*BOTH, EVERY_LOOK[2]))
-    yield Scene("benchmarks-refused", page, usual, refuse_run)
+    yield Scene("benchmarks-compared", page, usual, show_both, looks=LOOKS)
+    yield Scene("benchmarks-plots", page, usual, show_plots, looks=LOOKS)
+    yield Scene("benchmarks-several", page, {**usual, "GET /benchmarks": benchmarks.HISTORY}, looks=LOOKS)
+    yield Scene("benchmarks-refused", page, usual, refuse_run, looks=LOOKS)
     yield Scene("tuning-running", page, usual, run_tuning)
-    yield Scene("tuning-result", page, usual, finish_tuning, looks=(*BOTH, EVERY_LOOK[2]))
-    yield Scene("race-plan", page, usual, plan_race, looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("tuning-result", page, usual, finish_tuning, looks=LOOKS)
+    yield Scene("race-plan", page, usual, plan_race, looks=LOOKS)
     yield Scene("race-running", page, usual, run_race)
-    yield Scene("race-result", page, usual, finish_race, looks=(*BOTH, EVERY_LOOK[2]))
+    yield Scene("race-result", page, usual, finish_race, looks=LOOKS)
     yield Scene("trial-form", page, usual, plan_trial)
-    yield Scene("trial-result", page, usual, finish_trial, looks=BOTH)
+    yield Scene("trial-result", page, usual, finish_trial, looks=LOOKS)
+    yield Scene("trial-answers", page, usual, show_answers, looks=LOOKS)
+    yield Scene("race-bars", page, usual, show_bars, looks=LOOKS)
 
 
 def start_run(window: MainWindow, api: DemoApi) -> None:
@@ -91,6 +98,20 @@ def finish_race(window: MainWindow, api: DemoApi) -> None:
     end = RaceChanged(model="m", stage="Done", done=True, result=benchmarks.RACE_RESULT)
     window.shell.broadcast_event(end)
     api.flush()
+
+
+def show_bars(window: MainWindow, api: DemoApi) -> None:
+    """Look at the end of a race."""
+    finish_race(window, api)
+    QApplication.sendPostedEvents()
+    scroll_to(BarPlotCard)(window, api)
+
+
+def show_answers(window: MainWindow, api: DemoApi) -> None:
+    """Look at both answers to a request."""
+    finish_trial(window, api)
+    QApplication.sendPostedEvents()
+    scroll_to(TrialRow)(window, api)
 
 
 def plan_trial(window: MainWindow, api: DemoApi) -> None:

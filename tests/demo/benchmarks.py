@@ -33,7 +33,7 @@ from app.core.benchmarks import (
 )
 from app.core.events import BenchmarkChanged, RaceChanged, TrialChanged, TuneChanged
 from app.core.models import ModelSettings
-from app.core.trials import TrialAnswer, TrialComparison, TrialResult, TrialSide, TrialSwitch
+from app.core.trials import TrialAnswer, TrialComparison, TrialResult, TrialSide, TrialSwitch, TrialWords
 
 _PROMPT = BenchmarkPrompt(messages=[BenchmarkMessage(role="user", content="Why is the sky blue?")])
 _MACHINE = BenchmarkMachine(
@@ -57,7 +57,16 @@ def _make_request(draw: random.Random, level: int, token_s: float) -> RequestTim
     return RequestTiming(sample=sample, gaps_s=[pace] * (tokens - 1), answer="", prompt=_PROMPT)
 
 
-def _make_receipt(number: int, engine: str, token_s: float, levels: Sequence[int], hours: float) -> BenchmarkReceipt:
+def _make_receipt(  # noqa: PLR0913 -- what a receipt is made of
+    number: int,
+    engine: str,
+    token_s: float,
+    levels: Sequence[int],
+    hours: float,
+    *,
+    workload: Workload = Workload.RAG,
+    context: int = 8192,
+) -> BenchmarkReceipt:
     draw = random.Random(number)  # noqa: S311 -- invented figures
     rounds = {
         level: [
@@ -75,10 +84,16 @@ def _make_receipt(number: int, engine: str, token_s: float, levels: Sequence[int
         at=time.time() - hours * 3600,
         roundhouse="0.1.0",
         target=BenchmarkTarget(
-            model="unsloth/Qwen3-8B-GGUF:Q4_K_M", engine=engine, engine_version="2026.4", backend="cpu"
+            model="unsloth/Qwen3-8B-GGUF:Q4_K_M",
+            engine=engine,
+            engine_version="2026.4",
+            backend="cpu",
+            quantization="Q4_K_M",
+            weights_sha256="4" * 64,
+            options={"context": context, "slots": max(levels), "threads": 8},
         ),
         machine=_MACHINE,
-        settings=BenchmarkSettings(workload=Workload.RAG, concurrency=list(levels)),
+        settings=BenchmarkSettings(workload=workload, concurrency=list(levels)),
         prompts_sha256="0" * 64,
         levels=[summarize_level(parts) for parts in rounds.values()],
         prefix=PrefixReuse(
@@ -87,7 +102,12 @@ def _make_receipt(number: int, engine: str, token_s: float, levels: Sequence[int
             warm_ttft_s=Figure(value=0.06, low=0.05, high=0.07),
         ),
         load_s=2.4,
-        memory=BenchmarkMemory(peak_bytes=6 << 30, engine_bytes=5 << 30, estimate_bytes=int(5.9 * (1 << 30))),
+        memory=BenchmarkMemory(
+            peak_bytes=int((5.2 + context * max(levels) * 72e-6) * (1 << 30)),
+            engine_bytes=5 << 30,
+            estimate_bytes=int(5.9 * (1 << 30)),
+            free_bytes=14 << 30,
+        ),
         prediction=BenchmarkPrediction(decode_tokens_s=0.95 / token_s),
         correctness=Correctness(equal_answers=1.0),
         samples=[request.sample for parts in rounds.values() for part in parts for request in part.requests],
@@ -102,6 +122,14 @@ RECEIPTS = [
         disturbances=["With 1 at once, other programs used 41 % of the processors."],
     ),
 ]
+HISTORY = [
+    *RECEIPTS,
+    _make_receipt(4, "llama.cpp", 0.071, (1, 2, 4), 80, workload=Workload.CHAT, context=2048),
+    _make_receipt(5, "llama.cpp", 0.074, (1,), 400, workload=Workload.CHAT, context=4096),
+    _make_receipt(6, "openvino", 0.081, (1,), 402, workload=Workload.CHAT, context=4096),
+    _make_receipt(7, "llama.cpp", 0.092, (1, 2, 4), 900, context=16384),
+]
+"""What was measured of one model over some weeks."""
 RUNNING = BenchmarkChanged(model="unsloth/Qwen3-8B-GGUF:Q4_K_M", stage="Round 2 with 4 at once", fraction=0.46)
 
 _MODEL = "unsloth/Qwen3-8B-GGUF:Q4_K_M"
@@ -156,9 +184,22 @@ TRIAL_RESULT = TrialResult(
     at=1.8e9,
     roundhouse="0.1.0",
     model=_MODEL,
-    first=TrialSide(target=BenchmarkTarget(model=_MODEL, engine="llama.cpp"), answered=2, ttft_s=0.8, tokens_s=21.0),
+    first=TrialSide(
+        target=BenchmarkTarget(model=_MODEL, engine="llama.cpp", engine_version="2026.4", quantization="Q4_K_M"),
+        answered=2,
+        ttft_s=0.8,
+        tokens_s=21.0,
+        memory=BenchmarkMemory(engine_bytes=5 << 30),
+    ),
     second=TrialSide(
-        target=BenchmarkTarget(model="smaller", engine="llama.cpp"), answered=2, tokens_s=34.0, valid_calls=0.5
+        target=BenchmarkTarget(
+            model="unsloth/Qwen3-4B-GGUF:Q8_0", engine="llama.cpp", engine_version="2026.4", quantization="Q8_0"
+        ),
+        answered=2,
+        ttft_s=0.4,
+        tokens_s=34.0,
+        valid_calls=0.5,
+        memory=BenchmarkMemory(engine_bytes=4 << 30),
     ),
     requests=[
         TrialComparison(
@@ -179,6 +220,16 @@ TRIAL_RESULT = TrialResult(
     can_switch=True,
     sentence="1 of 2 answers are equal; the others differ from character 42 on (median).",
 )
+TRIAL_WORDS = [
+    TrialWords(
+        id="r1",
+        first="The sky is blue because air scatters short waves of light more than long ones. In the evening light "
+        "crosses more air, so that mostly red is left.",
+        second="The sky is blue because air scatters blue light. This is called Rayleigh scattering, and it grows with "
+        "the fourth power of the frequency.",
+    ),
+    TrialWords(id="r2", first="Paris.", second="Paris."),
+]
 
 TUNING = TuneChanged(model=_MODEL, stage="Trying threads 6", fraction=0.3)
 TUNING_RESULT = TuneResult(
@@ -234,6 +285,7 @@ def benchmark_replies() -> Mapping[str, object]:
         "DELETE /races/job": None,
         "POST /trials": TRYING,
         "DELETE /trials/job": None,
+        "GET /trials/words": TRIAL_WORDS,
         "POST /trials/switch": TrialSwitch(sentence="New chats begin with the second.", changed=["models.default"]),
         "POST /trials/undo": TrialSwitch(sentence="As before.", changed=["models.default"]),
     }

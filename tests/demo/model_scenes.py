@@ -7,6 +7,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.core.events import QuantizeChanged
+from app.gui.screens.benchmarks.plot_view import PlotCard
 from app.gui.screens.models.across_section import AcrossSection
 from app.gui.screens.models.hub_card import HubCardView
 from app.gui.screens.models.pick_card import FamilyView
@@ -16,6 +17,8 @@ from app.gui.shell.window import MainWindow
 from app.gui.widgets.fields import Field
 from tests.demo import data, hub
 from tests.demo.api import DemoApi
+from tests.demo.benchmark_scenes import LOOKS
+from tests.demo.benchmarks import HISTORY
 from tests.demo.disk_scenes import disk_scenes
 from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Replies, Scene, SceneLook, scroll_down, scroll_to
 
@@ -42,6 +45,7 @@ def model_settings_scenes(usual: Replies) -> Iterator[Scene]:
     yield Scene("models-settings-engine", page, usual, open_settings_for_vllm)
     yield Scene("models-settings-exl3", page, usual, open_settings_of_originals)
     yield Scene("models-settings-across", page, usual, open_settings_over_two, looks=(*BOTH, *EVERY_LOOK[:3]))
+    yield Scene("models-measured", page, usual, open_history, looks=LOOKS)
     yield Scene("models-settings-mirrored", page, usual, open_model_settings, looks=(SceneLook(is_mirrored=True),))
 
 
@@ -67,6 +71,15 @@ def open_model_settings(window: MainWindow, api: DemoApi) -> None:
         if model is not None:
             screen.model.model_settings.open_model(model)
             api.flush()
+
+
+def open_history(window: MainWindow, api: DemoApi) -> None:
+    """Look at what was measured of the model that runs."""
+    api.replies["GET /benchmarks"] = HISTORY
+    open_model_settings(window, api)
+    for _ in range(4):  # heights that change deep inside go outwards one widget a pass
+        QApplication.processEvents()
+    scroll_to(PlotCard)(window, api)
 
 
 def open_settings_for_vllm(window: MainWindow, api: DemoApi) -> None:

@@ -9,11 +9,11 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.benchmark.field_formats import format_receipt
-from app.core.benchmarks import BenchmarkReceipt, FieldFormat, StartBenchmark, Workload
+from app.core.benchmarks import BenchmarkReceipt, BenchmarkSettings, FieldFormat, StartBenchmark, Workload
 from app.core.errors import ErrorBody
 from app.core.events import BenchmarkChanged
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.benchmarks.model import BenchmarksModel
+from app.gui.screens.benchmarks.model import KEPT_REQUESTS, SWEEP, BenchmarksModel
 from app.gui.screens.benchmarks.plot_view import PlotView
 from app.gui.screens.benchmarks.view import BenchmarksScreen, ResultCard
 from app.gui.shell.contract import PageId
@@ -120,6 +120,90 @@ def test_two_results_are_set_against_each_other(model: BenchmarksModel, api: Dem
     assert list(model.shown) == [FIRST.id]
 
 
+def test_a_result_is_measured_again_and_set_against_the_new_one(
+    model: BenchmarksModel, api: DemoApi, shell: QuietShell
+) -> None:
+    assert not model.can_repeat, "none is shown"
+    name = model.model_options[0][0]
+    first = msgspec.structs.replace(FIRST, target=msgspec.structs.replace(FIRST.target, model=name))
+    api.replies[f"GET /benchmarks/{FIRST.id}"] = first
+    model.show_receipt(FIRST.id)
+    api.flush()
+    model.repeat_run()
+    (request,) = api.bodies_of("POST", "/benchmarks")
+    assert isinstance(request, StartBenchmark)
+    assert (request.model, request.settings) == (name, FIRST.settings)
+    assert not model.can_repeat, "it runs"
+    shell.broadcast_event(BenchmarkChanged(model="m", stage="Done", done=True, receipt=SECOND.id))
+    api.flush()
+    assert list(model.shown) == [FIRST.id, SECOND.id]
+    assert "engine: llama.cpp → openvino" in model.difference_text
+
+
+def test_what_cannot_be_asked_again_from_here_is_not_offered(model: BenchmarksModel, api: DemoApi) -> None:
+    target = msgspec.structs.replace(FIRST.target, model=model.model_options[0][0])
+    own = msgspec.structs.replace(FIRST, target=target, settings=BenchmarkSettings(workload=Workload.FILE))
+    api.replies[f"GET /benchmarks/{FIRST.id}"] = own
+    model.show_receipt(FIRST.id)
+    api.flush()
+    model.repeat_run()
+    assert not model.can_repeat
+    assert api.bodies_of("POST", "/benchmarks") == []
+
+
+def test_one_s_own_kept_requests_are_asked_and_no_race_is_run_with_them(model: BenchmarksModel, api: DemoApi) -> None:
+    assert model.can_race
+    model.choose(workload=KEPT_REQUESTS)
+    model.start()
+    (request,) = api.bodies_of("POST", "/benchmarks")
+    assert isinstance(request, StartBenchmark)
+    assert (request.kept, request.settings.workload) == (10, Workload.FILE)
+    assert not model.can_race
+    assert model.race_workload == Workload.CHAT
+
+
+def test_prompts_of_a_file_are_asked_and_a_wrong_file_changes_nothing(
+    model: BenchmarksModel, api: DemoApi, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.jsonl"
+    model.read_prompts(file)
+    assert model.problem is not None
+    assert "mine.jsonl cannot be read" in model.problem.sentence
+    file.write_text('{"prompt": "Why?"}\n{"prompt":')
+    model.read_prompts(file)
+    assert model.problem is not None
+    assert "mine.jsonl, line 2 is wrong" in model.problem.sentence
+    assert model.workload == Workload.CHAT
+    file.write_text('{"prompt": "Why?", "max_tokens": 7}')
+    model.read_prompts(file)
+    assert model.workload_options[-1] == ("file", "Prompts of mine.jsonl")
+    model.read_prompts(None)
+    model.start()
+    (request,) = api.bodies_of("POST", "/benchmarks")
+    assert isinstance(request, StartBenchmark)
+    assert request.settings.workload == Workload.FILE
+    assert [(prompt.messages[0].content, prompt.answer_tokens) for prompt in request.prompts] == [("Why?", 7)]
+    assert model.race_workload == Workload.CHAT
+
+
+def test_a_sweep_is_asked_for_as_one(model: BenchmarksModel, api: DemoApi) -> None:
+    model.choose(levels=SWEEP)
+    model.start()
+    (request,) = api.bodies_of("POST", "/benchmarks")
+    assert isinstance(request, StartBenchmark)
+    assert (request.settings.concurrency, request.settings.stops_saturated) == ([1, 2, 4, 8, 16], True)
+
+
+def test_equal_conditions_are_said_too(model: BenchmarksModel, api: DemoApi) -> None:
+    api.replies[f"GET /benchmarks/{SECOND.id}"] = msgspec.structs.replace(FIRST, id=SECOND.id)
+    assert model.difference_text == ""
+    model.show_receipt(FIRST.id)
+    api.flush()
+    model.compare_with(SECOND.id)
+    api.flush()
+    assert "same versions and settings" in model.difference_text
+
+
 def test_a_result_is_deleted_once_that_was_confirmed(model: BenchmarksModel, api: DemoApi, shell: QuietShell) -> None:
     model.show_receipt(FIRST.id)
     api.flush()
@@ -168,6 +252,8 @@ def test_a_shown_result_has_figures_plots_and_what_is_the_matter(screen: Benchma
     assert len([card for card in screen.findChildren(ResultCard) if card.isVisibleTo(screen)]) == 2
     plots = [plot for plot in screen.findChildren(PlotView) if plot.isVisibleTo(screen)]
     assert len(plots) == 3
+    assert "Not the same: engine: llama.cpp → openvino" in texts(screen)
+    assert "how long until an answer begins (TTFT)" in texts(screen)
     assert all("at 1" in plot.accessibleDescription() for plot in plots[:2])
     plots[0].resize(300, 200)
     assert len({plots[0].grab().toImage().pixel(x, 100) for x in range(300)}) > 1, "something is drawn"

@@ -17,6 +17,7 @@ from app.gui.shell.contract import PageId
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button
 from app.gui.widgets.code import DiffView
+from app.gui.widgets.text import ElidedLabel, Paragraph
 from tests.demo import tools
 from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
@@ -53,19 +54,42 @@ def test_a_tool_s_prompt_is_measured_on_request_and_can_be_stopped(
     (body,) = [body for method, path, body in api.calls if (method, path) == ("POST", "/benchmarks")]
     assert isinstance(body, StartBenchmark)
     assert (body.settings.tool, body.settings.workload) == ("codex", "tool")
-    assert "Stop measuring" in buttons(screen, "codex")
-    assert not buttons(screen, "claude-code")["Measure"].isEnabled(), "one at a time"
-    shell.event_received.emit(BenchmarkChanged(model="m", stage="Asking for tool calls", fraction=0.9))
     row = screen._here.rows["codex"]
     assert isinstance(row, ToolRow)
-    assert row.preflight.text() == "Asking for tool calls"
-    buttons(screen, "codex")["Stop measuring"].click()
+    assert row.progress.isVisibleTo(screen)
+    assert not buttons(screen, "claude-code")["Measure"].isEnabled(), "one at a time"
+    shell.event_received.emit(BenchmarkChanged(model="m", stage="Asking for tool calls", fraction=0.9))
+    assert [label.text() for label in row.progress.findChildren(ElidedLabel)] == ["m · Asking for tool calls"]
+    assert not row.preflight.isVisibleTo(screen), "what was known before stands aside"
+    (stop,) = row.progress.findChildren(Button)
+    assert stop.accessibleName() == "Stop measuring: Codex CLI"
+    stop.click()
     assert any(call[:2] == ("DELETE", "/benchmarks/job") for call in api.calls)
     api.calls.clear()
     shell.event_received.emit(BenchmarkChanged(model="m", stage="", fraction=1.0, done=True, receipt="r"))
     api.flush()
     assert "Measure" in buttons(screen, "codex")
     assert any(path.startswith("/preflights") for _, path, _ in api.calls), "what was measured is read"
+
+
+def test_why_nothing_was_measured_stands_at_its_tool_until_it_is_dismissed(
+    screen: ConnectScreen, shell: QuietShell
+) -> None:
+    buttons(screen, "codex")["Measure"].click()
+    sentence = "The benchmark was disturbed, so it has no result."
+    shell.event_received.emit(
+        BenchmarkChanged(model="m", stage="Ended", done=True, error=sentence, code="benchmark_disturbed")
+    )
+    row, other = screen._here.rows["codex"], screen._here.rows["claude-code"]
+    assert isinstance(row, ToolRow)
+    assert isinstance(other, ToolRow)
+    assert sentence in [label.text() for label in row.failure.findChildren(Paragraph)]
+    assert (row.failure.isVisibleTo(screen), other.failure.isVisibleTo(screen)) == (True, False)
+    buttons(screen, "codex")["Dismiss"].click()
+    assert not row.failure.isVisibleTo(screen)
+    buttons(screen, "codex")["Measure"].click()
+    shell.event_received.emit(BenchmarkChanged(model="m", stage="Ended", done=True, error="Stopped.", code="cancelled"))
+    assert not row.failure.isVisibleTo(screen), "who stops it knows why"
 
 
 def test_tools_that_are_here_come_first_and_the_others_are_folded(model: ConnectModel) -> None:

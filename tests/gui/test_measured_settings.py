@@ -1,5 +1,6 @@
 """Self-tuning in the window: begun on the page and from a model's settings, followed, shown, undone."""
 
+import msgspec
 import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -8,7 +9,7 @@ from app.core.benchmarks import StartTune
 from app.core.events import TuneChanged
 from app.core.models import SetModel
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.benchmarks.tuning_model import TuneModel
+from app.gui.screens.benchmarks.tuning_model import LONG_SEARCH_S, TuneModel
 from app.gui.screens.benchmarks.view import BenchmarksScreen
 from app.gui.shell.contract import TUNE_TASK, PageId
 from app.gui.theme.theme import Theme
@@ -53,6 +54,24 @@ def test_it_is_begun_once_followed_and_undone(model: TuneModel, api: DemoApi, sh
     assert not model.result.is_change
     model.undo()
     assert len(api.bodies_of("POST", "/model-settings")) == 1, "there is nothing left to undo"
+
+
+def test_a_search_can_be_begun_again_for_longer(model: TuneModel, api: DemoApi, shell: QuietShell) -> None:
+    model.search_longer()
+    assert api.bodies_of("POST", "/tunings") == [], "nothing was searched yet"
+    model.start(READY.model, "rag", 4)
+    shell.broadcast_event(DONE)
+    model.search_longer()
+    first, second = api.bodies_of("POST", "/tunings")
+    assert isinstance(first, StartTune)
+    assert second == msgspec.structs.replace(first, duration_s=LONG_SEARCH_S)
+
+
+def test_figures_that_did_not_change_have_no_before(model: TuneModel, shell: QuietShell) -> None:
+    model.start(READY.model, "chat")
+    result = msgspec.structs.replace(TUNING_RESULT, is_change=False, after=TUNING_RESULT.before)
+    shell.broadcast_event(msgspec.structs.replace(DONE, result=result))
+    assert {before for _, _, before in model.figures} == {""}
 
 
 def test_the_page_shows_before_and_after(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> None:

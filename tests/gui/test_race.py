@@ -86,7 +86,15 @@ def test_the_winner_is_used_and_undo_sets_the_engine_of_before(
     shell.broadcast_event(DONE)
     assert model.progress is None
     assert model.result == RACE_RESULT
+    assert [model.entry_texts(entry)[0] for entry in RACE_RESULT.entries] == [
+        "llama.cpp",
+        "OpenVINO GenAI",
+        "mistral.rs",
+    ]
+    assert model.plot is not None
+    assert [name for name, _, _ in model.plot.bars] == ["llama.cpp", "OpenVINO GenAI"]
     first, second, third = (model.entry_texts(entry)[1] for entry in RACE_RESULT.entries)
+    assert second.startswith("used from now on · ")
     assert "1.12 (1.05 to 1.20) times as slow as version 2026.4" in first
     assert "0.86 times that of llama.cpp (0.84 to 0.89)" in second
     assert third == "It does not know this architecture."

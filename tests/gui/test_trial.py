@@ -1,10 +1,12 @@
 """The shadow trial in the window: what it asks, both sides and each request without words, the switch and back."""
 
+import msgspec
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.core.benchmarks import BenchmarkTarget
 from app.core.errors import ErrorBody
 from app.core.events import TrialChanged
 from app.core.trials import StartTrial, TrialWords
@@ -76,6 +78,28 @@ def test_answers_stand_side_by_side_where_their_words_are_kept(
     rows = [row for row in screen.findChildren(TrialRow) if row.answers[0].isVisibleTo(screen)]
     assert [[answer.text() for answer in row.answers] for row in rows] == [["<b>Yes", "No"]]
     assert rows[0].answers[0].textFormat() == Qt.TextFormat.PlainText
+    names = [TRIAL_RESULT.first.target.model, TRIAL_RESULT.second.target.model]
+    assert [head.text() for head in rows[0].heads] == names, "it is said who wrote which"
+
+
+def test_the_same_model_on_another_engine_can_be_tried(
+    screen: BenchmarksScreen, api: DemoApi, shell: QuietShell
+) -> None:
+    screen.form.trial.click()
+    api.flush()
+    model = screen.model.trial
+    assert model.engine_options == [("engine:openvino", "The same model on OpenVINO GenAI")]
+    model.choose("engine:openvino")
+    model.start()
+    (body,) = api.bodies_of("POST", "/trials")
+    assert body == StartTrial(model=screen.model.chosen_model, engine="openvino")
+    sides = [
+        msgspec.structs.replace(side, target=BenchmarkTarget(model="m", engine=engine))
+        for side, engine in ((TRIAL_RESULT.first, "llama.cpp"), (TRIAL_RESULT.second, "openvino"))
+    ]
+    result = msgspec.structs.replace(TRIAL_RESULT, first=sides[0], second=sides[1])
+    shell.broadcast_event(msgspec.structs.replace(DONE, result=result))
+    assert model.side_titles == ("llama.cpp", "openvino")
 
 
 def test_earlier_trials_are_listed_and_shown_without_a_switch(screen: BenchmarksScreen, api: DemoApi) -> None:
@@ -84,7 +108,7 @@ def test_earlier_trials_are_listed_and_shown_without_a_switch(screen: Benchmarks
     api.flush()
     section, model = screen.trial, screen.model.trial
     assert section.earlier.isVisibleTo(screen)
-    assert "against smaller" in model.earlier_texts(TRIAL_RESULT)[0]
+    assert "against unsloth/Qwen3-4B-GGUF:Q8_0" in model.earlier_texts(TRIAL_RESULT)[0]
     model.show_result(model.earlier[0])
     assert section.sides.isVisibleTo(screen)
     assert not section.switch.isVisibleTo(screen), "only the last can be switched by"

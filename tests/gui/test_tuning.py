@@ -18,9 +18,11 @@ from app.gui.screens.models import model_settings
 from app.gui.screens.models.model_row_view import ModelRowView
 from app.gui.screens.models.model_settings_view import ModelSettingsView
 from app.gui.screens.models.view import ModelsScreen
+from app.gui.shell.contract import PageId
 from app.gui.theme.theme import Theme
 from tests.demo import data
 from tests.demo.api import DemoApi
+from tests.demo.benchmarks import RECEIPTS
 from tests.gui.conftest import QuietShell
 
 MODEL = next(model for model in data.MODELS if model.name == data.READY.model)
@@ -75,10 +77,17 @@ def test_a_models_menu_leads_to_its_settings_and_back(screen: ModelsScreen, api:
     assert row._more.hasFocus()
 
 
-def test_what_was_measured_of_the_model_is_drawn(view: ModelSettingsView, api: DemoApi) -> None:
+def test_what_was_measured_of_the_model_is_drawn(view: ModelSettingsView, api: DemoApi, shell: QuietShell) -> None:
     assert view.model.model is not None
     assert view.history.isVisibleTo(view)
     assert "measurement by measurement" in view.history.findChildren(PlotView)[0].accessibleName()
+    assert view.measurement.text().startswith("Long documents with llama.cpp 2026.4: ")
+    view.model.show_results()
+    assert shell.pages[-1] is PageId.BENCHMARKS
+    api.replies["GET /benchmarks"] = RECEIPTS[:1]
+    view.model.open_model(view.model.model)
+    api.flush()
+    assert view.history.isVisibleTo(view), "one measurement is shown, though nothing can be drawn of it"
     api.replies["GET /benchmarks"] = []
     view.model.open_model(view.model.model)
     api.flush()

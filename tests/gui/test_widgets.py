@@ -79,6 +79,23 @@ def test_a_toast_leaves_unless_somebody_is_on_it(theme: Theme, qtbot: QtBot) -> 
     assert not toast.isVisible()
 
 
+@pytest.mark.parametrize("percent", [100, 200])
+def test_a_toast_shows_three_lines_and_the_whole_in_its_tip(theme: Theme, qtbot: QtBot, percent: int) -> None:
+    theme.set_percent(percent)
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.resize(1024, 640)
+    window.show()
+    toast = Toast(theme, window)
+    sentence = "OpenVINO is used from now on: its answers take at most 0.89 times as long as with llama.cpp. " * 6
+    toast.show_message(sentence.strip(), lambda: None)
+    assert toast._words.text().endswith(" …")
+    assert toast._words.toolTip() == toast.accessibleName() == sentence.strip()
+    assert toast.height() <= window.height() / 4
+    toast.show_message("Done.")
+    assert (toast._words.text(), toast._words.toolTip()) == ("Done.", "")
+
+
 def test_return_presses_and_hover_fades(theme: Theme, qtbot: QtBot) -> None:
     presses: list[int] = []
     button = Button(theme, "Go", action=lambda: presses.append(1))

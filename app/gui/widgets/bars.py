@@ -14,7 +14,7 @@ from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
 from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import HBox, VBox, clear_layout, hairline_pen
-from app.gui.widgets.text import Label
+from app.gui.widgets.text import ElidedLabel, Label
 
 _BAR = 28
 _BRACKET = 10
@@ -202,7 +202,7 @@ class Legend(QWidget):
     def _make_entry(self, color: str) -> Label:
         entry = QWidget()
         line = HBox(self._theme, entry, gap=6)
-        label = Label(self._theme, role="meta", color="ink-2")
+        label = ElidedLabel(self._theme, role="meta", color="ink-2")
         line.addWidget(_Swatch(self._theme, color))
         line.addWidget(label)
         self._flow.addWidget(entry)

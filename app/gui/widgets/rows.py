@@ -39,9 +39,14 @@ class IconLabel(QLabel):
 
 
 class ListRow(QWidget):
-    """One entry of a list. `lead` and `tail` take what stands before and behind the two lines."""
+    """One entry of a list. `lead` and `tail` take what stands before and behind the two lines.
 
-    def __init__(self, theme: Theme, strong: str = "", quiet: str = "", *, inset: int = 16) -> None:
+    The quiet line is cut where it is too long; with `wraps` it goes on in further lines, as figures must.
+    """
+
+    def __init__(
+        self, theme: Theme, strong: str = "", quiet: str = "", *, inset: int = 16, wraps: bool = False
+    ) -> None:
         super().__init__()
         self.theme = theme
         self._is_hovered = False
@@ -54,7 +59,7 @@ class ListRow(QWidget):
         line.addLayout(self.lead)
         words = VBox(theme, gap=2)
         self._strong = ElidedLabel(theme, strong, weight=500)
-        self._quiet = ElidedLabel(theme, quiet, role="meta", color="ink-2")
+        self._quiet = (Paragraph if wraps else ElidedLabel)(theme, quiet, role="meta", color="ink-2")
         self._strong.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.title = HBox(theme, gap=8)
         self.title.addWidget(self._strong)

@@ -1,5 +1,6 @@
 """A sentence in passing at the foot of the window, with Undo where there is a way back."""
 
+from bisect import bisect_right
 from collections.abc import Callable
 
 from PySide6.QtCore import QEasingCurve, QPoint, QPropertyAnimation, QRect, QTimer
@@ -18,6 +19,10 @@ _WIDEST = 0.6
 """Share of the window's width that words may take before they go on in a second line."""
 _NARROWEST = 80
 """Unscaled pixels of the words; a few of them side by side."""
+_READABLE = 480
+"""Unscaled pixels that they may take in any window, as far as its foot has them: large letters need the whole of it."""
+_MOST_LINES = 3
+"""It lies over the page: what is longer is cut, and whole in its tip."""
 
 
 class Toast(Surface):
@@ -27,6 +32,7 @@ class Toast(Surface):
         super().__init__(theme, fill="surface", outline="edge", radius=Radius.CARD)
         self._around, self._foot = parent, foot
         self._way_back: Callable[[], object] | None = None
+        self._sentence = ""
         self.setParent(parent)
         line = HBox(theme, self, margins=(16, 8, 8, 8), gap=12)
         self._words = Label(theme, weight=500)
@@ -59,7 +65,7 @@ class Toast(Surface):
     def show_message(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
         """Show a sentence for six seconds."""
         self._action.hide()
-        self._words.setText(sentence)
+        self._sentence = sentence
         self._way_back = undo
         self._undo.setVisible(undo is not None)
         self.setAccessibleName(sentence)
@@ -72,15 +78,31 @@ class Toast(Surface):
 
     def place_at_foot(self) -> None:
         """Stand above the middle of what the page keeps at its foot."""
+        widest = max(int(self._around.width() * _WIDEST), self.theme.px(_READABLE))
+        self._words.setText(self._sentence)
         self._words.setWordWrap(False)
-        self._words.setFixedWidth(min(self._words.sizeHint().width(), int(self._around.width() * _WIDEST)))
+        self._words.setFixedWidth(min(self._words.sizeHint().width(), widest))
         self._words.setWordWrap(True)
         excess = self.sizeHint().width() - self._foot_area().width()
         if excess > 0:  # the buttons beside the words take their room first
             self._words.setFixedWidth(max(self.theme.px(_NARROWEST), self._words.width() - excess))
+        self._shorten_words()
         self._words.setFixedHeight(self._words.heightForWidth(self._words.width()))
         self.adjustSize()
         self.move(self._goal_position())
+
+    def _shorten_words(self) -> None:
+        """Show as many words as there are lines for."""
+        parts, most = self._sentence.split(" "), (_MOST_LINES + 0.5) * self._words.fontMetrics().lineSpacing()
+
+        def measure_height(count: int) -> int:
+            self._words.setText(self._sentence if count == len(parts) else f"{' '.join(parts[:count])} …")
+            return self._words.heightForWidth(self._words.width())
+
+        is_long = measure_height(len(parts)) > most
+        if is_long:
+            measure_height(max(1, bisect_right(range(len(parts)), most, key=measure_height) - 1))
+        self._words.setToolTip(self._sentence if is_long else "")
 
     def undo_last(self) -> bool:
         """Undo what the sentence says; return whether there was anything to undo."""

@@ -15,8 +15,12 @@ from app.benchmark.field_formats import format_receipt
 from app.benchmark.html import html_report
 from app.benchmark.markdown import markdown_row
 from app.benchmark.plots import BenchmarkPlot, make_plots
+from app.benchmark.prompt_files import parse_prompts
 from app.core import words
 from app.core.benchmarks import (
+    BUILT_IN_WORKLOADS,
+    WORKLOAD_TITLES,
+    BenchmarkPrompt,
     BenchmarkReceipt,
     BenchmarkSettings,
     FieldFormat,
@@ -26,7 +30,7 @@ from app.core.benchmarks import (
 )
 from app.core.errors import ErrorBody, UserError
 from app.core.events import BenchmarkChanged, Event, RaceChanged
-from app.core.translation import LazyText, tr
+from app.core.translation import tr
 from app.gui import phrases
 from app.gui.net.remote import RemoteList
 from app.gui.net.remote_lists import Stores
@@ -35,15 +39,13 @@ from app.gui.screens.benchmarks.trial_model import TrialModel
 from app.gui.screens.benchmarks.tuning_model import TuneModel
 from app.gui.shell.contract import Command, Shell
 
-WORKLOADS = {
-    Workload.CHAT: LazyText("Chat"),
-    Workload.CODE: LazyText("Code completion"),
-    Workload.AGENT: LazyText("Agent"),
-    Workload.RAG: LazyText("Long documents"),
-    Workload.BATCH: LazyText("Many short texts"),
-    Workload.STRUCTURED: LazyText("Structured output"),
-}
-LEVELS = ("1", "1,2,4", "1,4,16", "1,8,64")
+KEPT_REQUESTS = "kept"
+"""Instead of a workload: what the inspector keeps of one's own requests."""
+PROMPT_FILE = Workload.FILE.value
+_KEPT_COUNT = 10
+SWEEP = "1,2,4,8,16"
+LEVELS = ("1", "1,2,4", "1,4,16", "1,8,64", SWEEP)
+"""Requests at once; those of a sweep run one after the other, until more write no more."""
 FORMAT_SUFFIXES = {
     ".vllm.json": FieldFormat.VLLM,
     ".guidellm.json": FieldFormat.GUIDELLM,
@@ -54,6 +56,8 @@ FORMAT_SUFFIXES = {
 MOST_PRICE_KWH = 1000.0
 """As much as the service takes."""
 _KEPT = 100
+_MOST_SHOWN = 60
+"""Characters of a value that was not the same; a hash has more, and nobody reads them."""
 
 
 class BenchmarksModel(RemoteList[BenchmarkReceipt]):
@@ -69,6 +73,11 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         self.keeps_disturbed = False
         self.price = ""
         """Of a kilowatt-hour, as it was typed."""
+        self.prompts: list[BenchmarkPrompt] = []
+        """Of the file that was chosen last."""
+        self.prompts_name = ""
+        self._repeated = ""
+        """The result that the run under way measures again."""
         self.accuracy = ""
         """How far predicted speeds were off, in a sentence."""
         self.shown: dict[str, BenchmarkReceipt] = {}
@@ -83,6 +92,36 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         for part in (self.race, self.trial, self.tuning):
             part.changed.connect(self.changed)
         stores.library.changed.connect(self.changed)
+
+    @property
+    def can_race(self) -> bool:
+        """Whether engines and settings can be compared now: they are by a workload, and nothing else is measured."""
+        return not self.is_measuring and bool(self.chosen_model) and self.workload not in {KEPT_REQUESTS, PROMPT_FILE}
+
+    @property
+    def race_workload(self) -> str:
+        """What engines and settings are compared with: the chosen workload, or chat where one's own is chosen."""
+        return Workload.CHAT.value if self.workload in {KEPT_REQUESTS, PROMPT_FILE} else self.workload
+
+    @property
+    def workload_options(self) -> list[tuple[str, str]]:
+        """What can be asked, with its words."""
+        workloads = [(workload.value, WORKLOAD_TITLES[workload].tr()) for workload in BUILT_IN_WORKLOADS]
+        file = tr("Prompts of {name}", name=self.prompts_name) if self.prompts else tr("Prompts from a file …")
+        return [*workloads, (KEPT_REQUESTS, tr("Your kept requests")), (PROMPT_FILE, file)]
+
+    def read_prompts(self, file: Path | None) -> None:
+        """Take the prompts of a file as the workload; none, or one that holds none, leaves what was chosen."""
+        if file is not None:
+            try:
+                self.prompts = parse_prompts(file.read_text(encoding="utf-8", errors="replace"), file.name)
+                self.prompts_name, self.workload, self.problem = file.name, PROMPT_FILE, None
+            except UserError as problem:
+                self.problem = problem.body
+            except OSError as problem:
+                sentence = tr("{name} cannot be read.", name=file.name)
+                self.problem = ErrorBody(code="storage", sentence=sentence, detail=str(problem))
+        self.changed.emit()
 
     @property
     def most_at_once(self) -> int:
@@ -125,7 +164,8 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         if event.done and event.error and was_running:
             self.problem = ErrorBody(code=event.code, sentence=event.error)
         elif event.receipt and was_running:
-            self.show_receipt(event.receipt)
+            is_repeat = self.first is not None and self.first.id == self._repeated
+            (self.compare_with if is_repeat else self.show_receipt)(event.receipt)
         self.changed.emit()
 
     @property
@@ -160,18 +200,44 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         """Begin, unless one runs."""
         if self.progress is not None or not self.chosen_model:
             return
-        self.problem = None
-        self.progress = BenchmarkChanged(model=self.chosen_model, stage=tr("Getting ready"), fraction=0.0)
-        self.changed.emit()
-        request = StartBenchmark(
-            model=self.chosen_model,
-            settings=BenchmarkSettings(
-                workload=Workload(self.workload),
-                concurrency=[int(level) for level in self.levels.split(",")],
-                price_kwh=self.price_kwh,
-            ),
-            keeps_disturbed=self.keeps_disturbed,
+        self._repeated = ""
+        self._begin_run(
+            StartBenchmark(
+                model=self.chosen_model,
+                prompts=self.prompts if self.workload == PROMPT_FILE else [],
+                kept=_KEPT_COUNT if self.workload == KEPT_REQUESTS else 0,
+                settings=BenchmarkSettings(
+                    workload=Workload.FILE if self.workload == KEPT_REQUESTS else Workload(self.workload),
+                    concurrency=[int(level) for level in self.levels.split(",")],
+                    stops_saturated=self.levels == SWEEP,
+                    price_kwh=self.price_kwh,
+                ),
+                keeps_disturbed=self.keeps_disturbed,
+            )
         )
+
+    @property
+    def can_repeat(self) -> bool:
+        """Whether the shown result can be measured again from here: with our prompts, on a model of this computer."""
+        first = self.first
+        if first is None or self.is_measuring or first.settings.workload is Workload.FILE:
+            return False
+        return first.target.model in [name for name, _ in self.model_options]
+
+    def repeat_run(self) -> None:
+        """Measure once more what the shown result measured; the new one is then shown beside it."""
+        first = self.first
+        if first is None or not self.can_repeat:
+            return
+        self._repeated = first.id
+        self._begin_run(
+            StartBenchmark(model=first.target.model, settings=first.settings, keeps_disturbed=self.keeps_disturbed)
+        )
+
+    def _begin_run(self, request: StartBenchmark) -> None:
+        self.problem = None
+        self.progress = BenchmarkChanged(model=request.model, stage=tr("Getting ready"), fraction=0.0)
+        self.changed.emit()
         self.api.post("/benchmarks", request, kind=BenchmarkChanged, then=lambda _: None, on_error=self._store_problem)
 
     def cancel(self) -> None:
@@ -217,6 +283,17 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         return compare_receipts(both[0], both[1]) if len(both) > 1 else None
 
     @property
+    def difference_text(self) -> str:
+        """What was not the same when the two were measured, in a sentence; hashes by their beginning."""
+        comparison = self.comparison
+        if comparison is None:
+            return ""
+        if not comparison.differences:
+            return tr("Both were measured with the same versions and settings, on the same computer.")
+        parts = [f"{part.name}: {_shorten(part.first)} → {_shorten(part.second)}" for part in comparison.differences]
+        return tr("Not the same: {differences}", differences=" · ".join(parts))
+
+    @property
     def plots(self) -> list[BenchmarkPlot]:
         """What is drawn of the results that are shown."""
         return make_plots(list(self.shown.values()))
@@ -231,8 +308,7 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
         """Return the strong and the quiet line of a result in a list."""
         level, settings = receipt.first_level, receipt.settings
         target = receipt.target
-        workload = WORKLOADS[settings.workload].tr() if settings.workload in WORKLOADS else tr("Own prompts")
-        strong = " · ".join(filter(None, [target.model or target.url, target.engine, workload]))
+        strong = " · ".join(filter(None, [target.model or target.url, target.engine, settings.workload_title]))
         facts = [
             tr("{rate} per answer", rate=words.format_rate(level.decode_tokens_s.value)),
             tr("first token after {duration}", duration=words.format_duration(level.ttft_s.median.value)),
@@ -305,3 +381,7 @@ class BenchmarksModel(RemoteList[BenchmarkReceipt]):
     def _store_problem(self, error: ErrorBody) -> None:
         self.problem, self.progress = error, None
         self.changed.emit()
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"

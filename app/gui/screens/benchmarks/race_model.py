@@ -8,8 +8,18 @@ from urllib.parse import quote
 import msgspec
 
 from app.benchmark.markdown import format_seconds
+from app.benchmark.plots import BarPlot, race_plot
 from app.core import words
-from app.core.benchmarks import BenchmarkSettings, RaceCandidate, RaceEntry, RacePlan, RaceResult, StartRace, Workload
+from app.core.benchmarks import (
+    WORKLOAD_TITLES,
+    BenchmarkSettings,
+    RaceCandidate,
+    RaceEntry,
+    RacePlan,
+    RaceResult,
+    StartRace,
+    Workload,
+)
 from app.core.errors import ErrorBody
 from app.core.events import RaceChanged
 from app.core.translation import tr
@@ -34,6 +44,8 @@ class RaceModel(MeasurementModel[RaceChanged, RaceResult]):
         """Engines that are to be installed first."""
         self.is_planning = False
         self.workload = Workload.CHAT
+        self._names: dict[str, str] = {}
+        """Engine -> what people call it, of the last plan."""
 
     def open_plan(self, model: str, workload: str) -> None:
         """Fetch who could run, unless a race runs."""
@@ -55,6 +67,11 @@ class RaceModel(MeasurementModel[RaceChanged, RaceResult]):
         """Have an engine installed for the race, or not."""
         (self.installs.add if is_on else self.installs.discard)(engine)
         self.changed.emit()
+
+    @property
+    def plan_title(self) -> str:
+        """What would be measured, and with what; empty without a plan."""
+        return f"{self.plan.model} · {WORKLOAD_TITLES[self.workload]}" if self.plan is not None else ""
 
     @property
     def runners(self) -> list[RaceCandidate]:
@@ -128,28 +145,40 @@ class RaceModel(MeasurementModel[RaceChanged, RaceResult]):
         ]
         return part.name, " · ".join(filter(None, facts))
 
+    def name_engine(self, engine: str) -> str:
+        """Return what people call an engine; its id where nobody said."""
+        return self._names.get(engine, engine)
+
+    @property
+    def plot(self) -> BarPlot | None:
+        """A bar for each engine of the result; None for fewer than two."""
+        return None if self.result is None else race_plot(self.result, self.name_engine)
+
     def entry_texts(self, entry: RaceEntry) -> tuple[str, str]:
         """Return the strong and the quiet line of how an engine did."""
+        name, result = self.name_engine(entry.engine), self.result
         if entry.e2e_s is None:
-            return entry.engine, entry.problem
+            return name, entry.problem
         ratio = entry.ratio
         facts = [
+            tr("used from now on") if result is not None and result.is_change and entry.engine == result.winner else "",
             tr("whole answer {duration}", duration=format_seconds(entry.e2e_s)),
             ""
-            if ratio is None or self.result is None or entry.engine == self.result.engine_before
+            if ratio is None or result is None or entry.engine == result.engine_before
             else tr(
                 "{ratio} times that of {engine} ({low} to {high})",
                 ratio=f"{ratio.value:.2f}",
-                engine=self.result.engine_before,
+                engine=self.name_engine(result.engine_before),
                 low=f"{ratio.low:.2f}",
                 high=f"{ratio.high:.2f}",
             ),
             entry.note,
         ]
-        return entry.engine, " · ".join(filter(None, facts))
+        return name, " · ".join(filter(None, facts))
 
     def _store_plan(self, plan: RacePlan) -> None:
         self.plan, self.is_planning = plan, False
+        self._names = {part.engine: part.name for part in plan.candidates}
         self.changed.emit()
 
     def _finish_run(self) -> None:

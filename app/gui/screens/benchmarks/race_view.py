@@ -5,7 +5,6 @@ from functools import partial
 
 from PySide6.QtWidgets import QSizePolicy
 
-from app.benchmark.plots import race_plot
 from app.core.benchmarks import RaceCandidate, RaceEntry
 from app.core.translation import tr
 from app.gui.screens.benchmarks.plot_view import BarPlotCard
@@ -57,7 +56,7 @@ class RaceSection(Section):
         else:
             self.error.hide()
         self._skeleton.setVisible(model.is_planning)
-        self._title.setText(result.sentence if result is not None else plan.model if plan is not None else "")
+        self._title.setText(result.sentence if result is not None else model.plan_title)
         self._title.setVisible(bool(self._title.text()))
         candidate_by_engine = (
             {part.engine: part for part in plan.candidates} if plan is not None and not is_running else {}
@@ -107,9 +106,9 @@ class RaceSection(Section):
         row.toggle.setChecked(part.engine in self._model.installs)
 
     def _make_entry(self, entry: RaceEntry) -> ListRow:
-        row = ListRow(self._theme)
+        row = ListRow(self._theme, wraps=True)
         if entry.receipt:
-            name = tr("Show the result of {engine}", engine=entry.engine)
+            name = tr("Show the result of {engine}", engine=self._model.name_engine(entry.engine))
             row.tail.addWidget(
                 Button(self._theme, tr("Show"), name=name, action=partial(self._show_receipt, entry.receipt))
             )
@@ -124,7 +123,7 @@ class RaceSection(Section):
             return
         self._drawn = result
         clear_layout(self._plot)
-        plot = race_plot(result) if result is not None else None
+        plot = self._model.plot
         if plot is not None:
             self._plot.addWidget(BarPlotCard(self._theme, plot))
 
@@ -133,7 +132,7 @@ class CandidateRow(ListRow):
     """An engine that could run; one that is not here has a switch that has it installed."""
 
     def __init__(self, theme: Theme, model: RaceModel, part: RaceCandidate) -> None:
-        super().__init__(theme)
+        super().__init__(theme, wraps=True)
         self.toggle = Toggle(theme, tr("Install {name} for the race", name=part.name))
         self.toggle.clicked.connect(lambda: model.choose_install(part.engine, is_on=self.toggle.isChecked()))
         self.tail.addWidget(self.toggle)

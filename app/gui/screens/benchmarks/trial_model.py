@@ -6,9 +6,11 @@ hashes and lengths alone, and nothing can be switched by them.
 
 import time
 from collections.abc import Callable
+from urllib.parse import quote
 
 from app.benchmark.markdown import format_seconds
 from app.core import words
+from app.core.benchmarks import RacePlan
 from app.core.events import TrialChanged
 from app.core.translation import tr
 from app.core.trials import StartTrial, TrialAnswer, TrialComparison, TrialResult, TrialSide, TrialSwitch, TrialWords
@@ -16,6 +18,9 @@ from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.screens.benchmarks.measuring import MeasurementModel
 from app.gui.shell.contract import Shell
+
+_ENGINE = "engine:"
+"""Before an engine's id among names of models, none of which begins so."""
 
 
 class TrialModel(MeasurementModel[TrialChanged, TrialResult]):
@@ -33,13 +38,16 @@ class TrialModel(MeasurementModel[TrialChanged, TrialResult]):
         self.is_earlier = False
         """Whether the shown trial is one of those."""
         self.model = self.against = ""
-        """Who is asked; nobody until the trial is opened."""
+        """Who is asked; nobody until the trial is opened. `against` may be an engine, behind `_ENGINE`."""
+        self.engine_options: list[tuple[str, str]] = []
+        """Other engines here that read the model's files, with their words."""
         self.is_switched = False
 
     def open_form(self, model: str) -> None:
         """Have a person choose what is set against a model, unless a trial runs."""
         if self.progress is None:
-            self.model, self.result, self.problem = model, None, None
+            self.model, self.result, self.problem, self.engine_options = model, None, None, []
+            self._api.get(f"/races/plan?model={quote(model, safe='')}", RacePlan, self._store_engines, lambda _: None)
             self._api.get("/trials", list[TrialResult], self._show_earlier, lambda _: None)
             self.changed.emit()
 
@@ -66,7 +74,12 @@ class TrialModel(MeasurementModel[TrialChanged, TrialResult]):
         self.is_switched = self.is_earlier = False
         self.progress = TrialChanged(model=self.model, stage=tr("Getting ready"), fraction=0.0)
         self.changed.emit()
-        request = StartTrial(model=self.model, against=self.against)
+        is_engine = self.against.startswith(_ENGINE)
+        request = StartTrial(
+            model=self.model,
+            against="" if is_engine else self.against,
+            engine=self.against.removeprefix(_ENGINE) if is_engine else "",
+        )
         self._api.post("/trials", request, kind=TrialChanged, then=lambda _: None, on_error=self.store_problem)
 
     def switch(self) -> None:
@@ -76,6 +89,14 @@ class TrialModel(MeasurementModel[TrialChanged, TrialResult]):
     def undo(self) -> None:
         """Take the switch back."""
         self._api.post("/trials/undo", None, kind=TrialSwitch, then=self._show_undo, on_error=self.store_problem)
+
+    @property
+    def side_titles(self) -> tuple[str, str]:
+        """What both sides of the result are called: by the model, or by the engine where the model is the same."""
+        if self.result is None:
+            return "", ""
+        first, second = self.result.first.target, self.result.second.target
+        return (first.model, second.model) if first.model != second.model else (first.engine, second.engine)
 
     def side_texts(self, side: TrialSide) -> tuple[str, str]:
         """Return the strong and the quiet line of one side."""
@@ -112,6 +133,14 @@ class TrialModel(MeasurementModel[TrialChanged, TrialResult]):
         if not self.is_earlier:
             self.words = {part.id: part for part in answers}
             self.changed.emit()
+
+    def _store_engines(self, plan: RacePlan) -> None:
+        self.engine_options = [
+            (f"{_ENGINE}{part.engine}", tr("The same model on {engine}", engine=part.name))
+            for part in plan.candidates
+            if part.is_installed and not part.is_current
+        ]
+        self.changed.emit()
 
     def _show_earlier(self, results: list[TrialResult]) -> None:
         self.earlier = results

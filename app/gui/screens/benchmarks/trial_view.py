@@ -17,7 +17,7 @@ from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.menus import DropDown
 from app.gui.widgets.panels import ErrorPanel, Section
 from app.gui.widgets.rows import ListRow, RowList
-from app.gui.widgets.text import Paragraph
+from app.gui.widgets.text import ElidedLabel, Paragraph
 
 _ABOUT = LazyText(
     "Asks both models your last ten kept requests and compares the answers. Requests are kept while the setting “Keep "
@@ -31,20 +31,26 @@ class TrialRow(ListRow):
     """One request, with both answers beside each other where they are known in words."""
 
     def __init__(self, theme: Theme) -> None:
-        super().__init__(theme)
+        super().__init__(theme, wraps=True)
+        self.heads = (ElidedLabel(theme, role="meta", color="ink-2"), ElidedLabel(theme, role="meta", color="ink-2"))
         self.answers = (Paragraph(theme, role="meta"), Paragraph(theme, role="meta"))
         beside = HBox(theme, gap=24)
-        for answer in self.answers:
+        for head, answer in zip(self.heads, self.answers, strict=True):
+            column = VBox(theme, gap=4)
             answer.setTextFormat(Qt.TextFormat.PlainText)
-            answer.hide()
-            beside.addWidget(answer, 1, Qt.AlignmentFlag.AlignTop)
+            for label in (head, answer):
+                label.hide()
+                column.addWidget(label)
+            column.addStretch(1)
+            beside.addLayout(column, 1)
         self.words.addLayout(beside)
 
-    def show_answers(self, first: str, second: str) -> None:
-        """Show both answers; nothing where neither has words."""
-        for answer, text in zip(self.answers, (first, second), strict=True):
-            answer.setText(text)
-            answer.setVisible(bool(first or second))
+    def show_answers(self, heads: tuple[str, str], answers: tuple[str, str]) -> None:
+        """Show both answers, each under the name of who wrote it; nothing where neither has words."""
+        for labels, texts in ((self.heads, heads), (self.answers, answers)):
+            for label, text in zip(labels, texts, strict=True):
+                label.setText(text)
+                label.setVisible(any(answers))
 
 
 class TrialSection(Section):
@@ -55,7 +61,7 @@ class TrialSection(Section):
         self._theme, self._model, self._list_models = theme, model, list_models
         self.error, self._title = ErrorPanel(theme), Paragraph(theme, weight=500)
         self.sides, self.requests = RowList(theme, tr("Both models")), RowList(theme, tr("Requests of the trial"))
-        self.models = DropDown(theme, tr("Model to compare with"), [], widest=_WIDEST)
+        self.models = DropDown(theme, tr("Model or engine to compare with"), [], widest=_WIDEST)
         self.start = Button(theme, tr("Compare"), look=ButtonLook.PRIMARY, icon="gauge", action=model.start)
         self.switch = Button(theme, tr("Use the second"), look=ButtonLook.PRIMARY, action=model.switch)
         self.undo = Button(theme, tr("Undo"), icon="undo-2", name=tr("Undo the switch"), action=model.undo)
@@ -107,7 +113,8 @@ class TrialSection(Section):
     def _show_foot(self, *, is_form: bool) -> None:
         model, result = self._model, self._model.result
         if is_form:
-            options = [option for option in self._list_models() if option[0] != model.model]
+            models = [option for option in self._list_models() if option[0] != model.model]
+            options = [*models, *model.engine_options]
             names = [name for name, _ in options]
             if model.against not in names:
                 model.against = next(iter(names), "")
@@ -123,7 +130,7 @@ class TrialSection(Section):
         self.close_.setVisible(model.progress is None)
 
     def _make_row(self, _part: TrialSide) -> ListRow:
-        return ListRow(self._theme)
+        return ListRow(self._theme, wraps=True)
 
     def _make_earlier(self, result: TrialResult) -> ListRow:
         row = ListRow(self._theme)
@@ -141,4 +148,4 @@ class TrialSection(Section):
     def _show_request(self, row: TrialRow, part: TrialComparison) -> None:
         row.show_text(*self._model.request_texts(part))
         words = self._model.words.get(part.id)
-        row.show_answers(*(("", "") if words is None else (words.first, words.second)))
+        row.show_answers(self._model.side_titles, ("", "") if words is None else (words.first, words.second))

@@ -28,6 +28,7 @@ class TuneSection(Section):
         self._disturbed = Paragraph(theme, role="meta", color="warn")
         self.progress = RunProgress(theme, tr("Trying settings"), tr("Stop trying settings"), model.cancel)
         self.undo = Button(theme, tr("Undo"), icon="undo-2", name=tr("Undo the tuning"), action=model.undo)
+        self.longer = Button(theme, tr("Try for ten minutes"), icon="rotate-ccw", action=model.search_longer)
         self.close_ = Button(theme, tr("Close"), look=ButtonLook.QUIET, action=model.close_result)
         self.entries = RowList(theme, tr("Settings that were tried"))
         card = Surface(theme)
@@ -35,7 +36,7 @@ class TuneSection(Section):
         box = VBox(theme, card, margins=(24, 16, 24, 16), gap=12)
         self._figures = FlowLayout(theme, gap=16, line_gap=8)
         buttons = FlowLayout(theme, gap=8)
-        for button in (self.undo, self.close_):
+        for button in (self.undo, self.longer, self.close_):
             buttons.addWidget(button)
         box.addWidget(self._sentence)
         box.addWidget(self._disturbed)
@@ -64,6 +65,7 @@ class TuneSection(Section):
         self._disturbed.setVisible(bool(disturbances))
         self.progress.show_stage(model.progress)
         self.undo.setVisible(result is not None and result.is_change)
+        self.longer.setVisible(result is not None and model.last_request is not None)
         self.close_.setVisible(result is not None)
         clear_layout(self._figures)
         for name, value, before in model.figures:
@@ -71,7 +73,7 @@ class TuneSection(Section):
             figure.show_value(value, more=before)
             self._figures.addWidget(figure)
         entries = {entry.name: entry for entry in result.entries} if result is not None else {}
-        self.entries.sync(entries, lambda _: ListRow(self._theme), self._show_entry)
+        self.entries.sync(entries, lambda _: ListRow(self._theme, wraps=True), self._show_entry)
         self.entries.setVisible(bool(entries))
 
     def _show_entry(self, row: ListRow, entry: CandidateResult) -> None:

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QFileDialog, QSizePolicy
 
+from app.benchmark.comparison import ReceiptComparison
 from app.benchmark.markdown import DISTURBED, comparison_rows, format_seconds, summary_lines
 from app.core import words
 from app.core.benchmarks import BenchmarkLevel, BenchmarkReceipt
 from app.core.translation import LazyText, tr
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.benchmarks.model import LEVELS, WORKLOADS, BenchmarksModel
+from app.gui.screens.benchmarks.model import LEVELS, PROMPT_FILE, SWEEP, BenchmarksModel
 from app.gui.screens.benchmarks.plot_view import PlotCard
 from app.gui.screens.benchmarks.race_view import RaceSection
 from app.gui.screens.benchmarks.run_progress import RunProgress
@@ -33,11 +34,18 @@ _ABOUT = LazyText(
     "programs are busy it waits; a result they disturb is not kept."
 )
 _NOTHING = LazyText("No results yet")
+_AGAIN = LazyText("Runs it once more with the same settings and prompts, and says what differs.")
 _ABOUT_NOTHING = LazyText("Choose a model above and measure how fast it answers on this computer.")
 _FILTERS = LazyText(
     "Web page (*.html);;JSON (*.json);;vLLM (*.vllm.json);;GuideLLM (*.guidellm.json);;"
     "llama-bench (*.llama-bench.json *.llama-bench.md)"
 )
+_FIGURES = LazyText(
+    "First token: how long until an answer begins (TTFT). Per token: how long each one after it takes (TPOT). p99: 99 "
+    "of 100 requests took no longer. The two numbers below the speed of writing are an interval that holds the true "
+    "speed with 95 % probability."
+)
+_PROMPT_FILTER = LazyText("Prompts (*.jsonl *.json)")
 _WIDEST = 320
 _COLUMN = 110
 _PRICE_WIDTH = 140
@@ -84,10 +92,10 @@ class BenchmarksScreen(PageFrame):
     def _perform_task(self, task: str) -> None:
         if task.startswith(RACE_TASK):
             self.model.choose(model=task.removeprefix(RACE_TASK))
-            self.model.race.open_plan(self.model.model, self.model.workload)
+            self.model.race.open_plan(self.model.model, self.model.race_workload)
         elif task.startswith(TUNE_TASK):
             self.model.choose(model=task.removeprefix(TUNE_TASK))
-            self.model.tuning.start(self.model.model, self.model.workload)
+            self.model.tuning.start(self.model.model, self.model.race_workload)
 
     def _show_state(self) -> None:
         model = self.model
@@ -107,7 +115,7 @@ class BenchmarksScreen(PageFrame):
         self.rows.sync({item.id: item for item in model.items}, self._make_row, self._show_row)
 
     def _make_row(self, receipt: BenchmarkReceipt) -> ListRow:
-        row = ListRow(self.theme)
+        row = ListRow(self.theme, wraps=True)
         title, _ = self.model.row_texts(receipt)
         show = partial(self.model.show_receipt, receipt.id)
         row.tail.addWidget(Button(self.theme, tr("Show"), name=tr("Show {title}", title=title), action=show))
@@ -130,8 +138,7 @@ class BenchmarkForm(Surface):
         box.addWidget(Paragraph(theme, _ABOUT.tr(), color="ink-2"))
         fields = FlowLayout(theme, gap=8, is_centred=True)
         self.models = DropDown(theme, tr("Model to measure"), model.model_options, widest=_WIDEST)
-        workloads = [(workload.value, title.tr()) for workload, title in WORKLOADS.items()]
-        self.workloads = DropDown(theme, tr("Workload"), workloads)
+        self.workloads = DropDown(theme, tr("Workload"), model.workload_options, widest=_WIDEST)
         levels = [(level, _levels_text(level)) for level in LEVELS]
         self.levels = DropDown(theme, tr("Requests at once"), levels)
         self.keeps = Chip(theme, tr("Keep even if disturbed"))
@@ -148,29 +155,41 @@ class BenchmarkForm(Surface):
         self.progress = RunProgress(theme, tr("Measuring"), tr("Cancel the benchmark"), model.cancel)
         box.addWidget(self.progress)
         self.models.chosen.connect(lambda value: model.choose(model=value))
-        self.workloads.chosen.connect(lambda value: model.choose(workload=value))
+        self.workloads.chosen.connect(self._choose_workload)
         self.levels.chosen.connect(lambda value: model.choose(levels=value))
         self.keeps.toggled.connect(lambda is_on: model.choose(keeps_disturbed=is_on))
         self.price.textChanged.connect(lambda text: model.choose(price=text))
 
+    def _choose_workload(self, workload: str) -> None:
+        if workload == PROMPT_FILE:
+            name, _ = QFileDialog.getOpenFileName(
+                self, tr("Prompts, one a line"), str(Path.home()), _PROMPT_FILTER.tr()
+            )
+            self._model.read_prompts(Path(name) if name else None)
+        else:
+            self._model.choose(workload=workload)
+
     def _open_race(self) -> None:
-        self._model.race.open_plan(self._model.chosen_model, self._model.workload)
+        self._model.race.open_plan(self._model.chosen_model, self._model.race_workload)
 
     def _open_trial(self) -> None:
         self._model.trial.open_form(self._model.chosen_model)
 
     def _start_tuning(self) -> None:
-        self._model.tuning.start(self._model.chosen_model, self._model.workload, self._model.most_at_once)
+        self._model.tuning.start(self._model.chosen_model, self._model.race_workload, self._model.most_at_once)
 
     def show_form(self) -> None:
         """Show what is chosen, and how far a run is."""
         model, progress = self._model, self._model.progress
         self.models.set_options(model.model_options)
         self.models.set_value(model.chosen_model)
+        self.workloads.set_options(model.workload_options)
         self.workloads.set_value(model.workload)
         self.levels.set_value(model.levels)
-        for button in (self.start, self.race, self.trial, self.tune):
+        for button in (self.start, self.trial):
             button.setEnabled(not model.is_measuring and bool(model.chosen_model))
+        for button in (self.race, self.tune):
+            button.setEnabled(model.can_race)
         self.progress.show_stage(progress)
 
 
@@ -183,10 +202,14 @@ class ResultSection(Section):
         self._drawn: list[str] = []
         self.others = DropDown(theme, tr("Compare with"), [("", tr("Compare with …"))], widest=_WIDEST)
         self.others.chosen.connect(model.compare_with)
+        self.again = Button(
+            theme, tr("Measure again"), look=ButtonLook.QUIET, icon="rotate-ccw", action=model.repeat_run
+        )
+        self.again.setToolTip(_AGAIN.tr())
         copy = Button(theme, tr("Copy as Markdown"), look=ButtonLook.QUIET, icon="copy", action=model.copy_markdown)
         save = Button(theme, tr("Save a report"), look=ButtonLook.QUIET, icon="file-text", action=self._save)
         tools = FlowLayout(theme, gap=8, line_gap=8)
-        for widget in (self.others, copy, save):
+        for widget in (self.others, self.again, copy, save):
             tools.addWidget(widget)
         self.body.addLayout(tools)
         self._cards = VBox(theme, gap=16)
@@ -196,6 +219,7 @@ class ResultSection(Section):
         """Show what the model has."""
         model = self._model
         self.setVisible(model.first is not None)
+        self.again.setEnabled(model.can_repeat)
         self.others.set_options(model.comparison_options)
         names = list(model.shown)
         self.others.set_value(names[1] if len(names) > 1 else "")
@@ -208,13 +232,19 @@ class ResultSection(Section):
         theme, model = self._theme, self._model
         for receipt in model.shown.values():
             self._cards.addWidget(ResultCard(theme, receipt))
+        self._cards.addWidget(Paragraph(theme, _FIGURES.tr(), role="meta", color="ink-2"))
         if (comparison := model.comparison) is not None:
-            rows = RowList(theme, tr("Comparison"))
-            texts = {f"{row[1]} {row[0]}": row for row in comparison_rows(comparison)}
-            rows.sync(texts, lambda _: ListRow(theme), _show_comparison_row)
-            self._cards.addWidget(rows)
+            self._draw_comparison(comparison)
         for plot in model.plots:
             self._cards.addWidget(PlotCard(theme, plot))
+
+    def _draw_comparison(self, comparison: ReceiptComparison) -> None:
+        rows = RowList(self._theme, tr("Comparison"))
+        texts = {f"{row[1]} {row[0]}": row for row in comparison_rows(comparison)}
+        rows.sync(texts, lambda _: ListRow(self._theme, wraps=True), _show_comparison_row)
+        self._cards.addWidget(rows)
+        differences = self._model.difference_text
+        self._cards.addWidget(Paragraph(self._theme, differences, role="meta", color="ink-2"))
 
     def _save(self) -> None:
         start = str(Path.home() / self._model.file_name)
@@ -275,4 +305,6 @@ def _level_title(level: BenchmarkLevel) -> str:
 
 
 def _levels_text(levels: str) -> str:
+    if levels == SWEEP:
+        return tr("1 to {most}, while it helps", most=SWEEP.rpartition(",")[2])
     return tr("{levels} at once", levels=levels.replace(",", ", "))

@@ -69,6 +69,8 @@ class ConnectModel(QObject):
         self.measuring: BenchmarkChanged | None = None
         """How far a prompt like `measured_tool`'s has come with the model; None while none is measured here."""
         self.measured_tool = ""
+        self.measuring_error: tuple[str, ErrorBody] | None = None
+        """The tool whose prompt was measured last, and why nothing came of it."""
         shell.event_received.connect(self._follow_measuring)
         self.tools.changed.connect(self.changed)
         shell.connected.connect(self._fetch_preflights)
@@ -157,7 +159,7 @@ class ConnectModel(QObject):
         preflight = self.preflights.get(tool)
         if preflight is None or self.measuring is not None:
             return
-        self.measured_tool = tool
+        self.measured_tool, self.measuring_error = tool, None
         self.measuring = BenchmarkChanged(model=preflight.model, stage=tr("Getting ready"), fraction=0.0)
         self.changed.emit()
         settings = tool_benchmark(tool)
@@ -175,6 +177,11 @@ class ConnectModel(QObject):
             "DELETE", "/benchmarks/job", None, kind=NoneType, then=lambda _: None, on_error=self._end_measuring
         )
 
+    def dismiss_measuring(self) -> None:
+        """Say no more about what went wrong with the last measurement."""
+        self.measuring_error = None
+        self.changed.emit()
+
     def _follow_measuring(self, event: Event) -> None:
         if not isinstance(event, BenchmarkChanged) or self.measuring is None:
             return
@@ -187,9 +194,9 @@ class ConnectModel(QObject):
             self._end_measuring(None)
 
     def _end_measuring(self, error: ErrorBody | None) -> None:
-        self.measuring, self.measured_tool = None, ""
         if error is not None:
-            self.toast_requested.emit(error.sentence, None)
+            self.measuring_error = (self.measured_tool, error)
+        self.measuring, self.measured_tool = None, ""
         self._fetch_preflights()
         self.changed.emit()
 

@@ -11,6 +11,7 @@ from app.core.tools import ToolChange, ToolInfo
 from app.core.translation import LazyText, tr
 from app.core.words import format_autocomplete, format_duration
 from app.gui.net.remote_lists import Stores
+from app.gui.screens.benchmarks.run_progress import RunProgress
 from app.gui.screens.connect.model import ConnectModel
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
@@ -196,12 +197,18 @@ class ToolRow(QWidget):
         self.preflight = Paragraph(theme, role="meta", color="ink-2")
         self._measure = self._make_button(tr("Measure"), tool, model.measure_tool, ButtonLook.QUIET)
         self._measure.setToolTip(tr("Sends a prompt of that size, and tasks that need tools. Takes minutes."))
-        self._stop = self._make_button(tr("Stop measuring"), tool, lambda _: model.stop_measuring(), ButtonLook.QUIET)
+        self.progress = RunProgress(
+            theme, tr("Measuring"), tr("Stop measuring: {name}", name=tool.name), model.stop_measuring
+        )
+        self.failure = ErrorPanel(theme)
         line = HBox(theme, margins=(36, 0, 16, 8), gap=8)
         line.addWidget(self.preflight, 1)
+        line.addWidget(self.progress, 1)
         line.addWidget(self._measure)
-        line.addWidget(self._stop)
         box.addLayout(line)
+        below = VBox(theme, margins=(36, 0, 16, 8), gap=0)
+        below.addWidget(self.failure)
+        box.addLayout(below)
         self._below = _ToolDetailView(theme, model, tool, copy)
         box.addWidget(self._below)
 
@@ -213,13 +220,12 @@ class ToolRow(QWidget):
         preflight = self._model.preflights.get(tool.id)
         is_measured = self._model.measured_tool == tool.id
         words = _preflight_words(preflight) if preflight is not None else ""
-        if is_measured and self._model.measuring is not None:
-            words = self._model.measuring.stage
         self.preflight.setText(words)
-        self.preflight.setVisible(bool(words))
+        self.preflight.setVisible(bool(words) and not is_measured)
         self._measure.setVisible(preflight is not None and not is_measured)
         self._measure.setEnabled(self._model.measuring is None)
-        self._stop.setVisible(is_measured)
+        self.progress.show_stage(self._model.measuring if is_measured else None)
+        self._show_failure(tool.id)
         is_looking = detail.change is not None and not detail.change.is_written
         self._wire.setVisible(not is_looking and not (tool.wired and tool.can_undo))
         self._undo.setVisible(tool.can_undo and not is_looking)
@@ -228,6 +234,13 @@ class ToolRow(QWidget):
         for button in (self._wire, self._undo, self._try):
             button.setEnabled(not detail.is_busy)
         self._below.show_detail()
+
+    def _show_failure(self, tool: str) -> None:
+        failed_tool, error = self._model.measuring_error or ("", None)
+        if error is not None and failed_tool == tool:
+            self.failure.show_error(error, tr("Dismiss"), self._model.dismiss_measuring)
+        else:
+            self.failure.hide()
 
     def _make_button(self, words: str, tool: ToolInfo, act: Callable[[str], object], look: ButtonLook) -> Button:
         return Button(self._theme, words, look=look, name=f"{words}: {tool.name}", action=partial(act, tool.id))

@@ -22,6 +22,10 @@ _ABOUT = LazyText(
     "Both are asked for the next word at places of a public-domain text. Each is loaded by itself, "
     "which takes a minute or so."
 )
+_FIGURES = LazyText(
+    "KL divergence: how much its guesses at the next word differ from the larger one's; 0 is not at all. Perplexity: "
+    "how much the words of the text surprise it; lower is better, and near that of the larger one little is lost."
+)
 _COLUMN = 130
 _WIDEST = 280
 
@@ -133,6 +137,8 @@ class LossSection(Section):
         self.against = Paragraph(theme, role="meta", color="ink-2")
         box.addWidget(self.against)
         box.addLayout(self._figures)
+        self.meaning = Paragraph(theme, _FIGURES.tr(), role="meta", color="ink-2")
+        box.addWidget(self.meaning)
         box.addWidget(self.error)
         self.body.addWidget(card)
         model.changed.connect(self.show_loss)
@@ -148,6 +154,7 @@ class LossSection(Section):
         against = model.result.reference if model.result is not None else ""
         self.against.setText(tr("Set against {model}.", model=against))
         self.against.setVisible(bool(against))
+        self.meaning.setVisible(bool(model.figures))
         self.start.setVisible(not model.is_running)
         self.stop.setVisible(model.is_running)
         clear_layout(self._figures)

@@ -4,6 +4,8 @@ A change counts at once, as on the settings page; what the gateway refuses is sa
 """
 
 import shlex
+import time
+from collections.abc import Callable
 from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -112,8 +114,9 @@ class ModelSettingsModel(QObject):
     problem = Signal(str, str)
     toast_requested = Signal(str, object)
 
-    def __init__(self, stores: Stores, shell: Shell) -> None:
+    def __init__(self, stores: Stores, shell: Shell, clock: Callable[[], float] = time.time) -> None:
         super().__init__(shell)
+        self._clock = clock
         self._api, self._preferences, self._running = stores.api, stores.preferences, stores.running
         self._shell = shell
         self.model: ModelInfo | None = None
@@ -183,6 +186,26 @@ class ModelSettingsModel(QObject):
     def history_plots(self) -> list[BenchmarkPlot]:
         """What is drawn of the measurements."""
         return make_history_plots(self.history)
+
+    @property
+    def last_measurement(self) -> str:
+        """The newest result that counts, in a sentence; empty for none."""
+        receipt = max((part for part in self.history if not part.disturbances), key=lambda part: part.at, default=None)
+        if receipt is None:
+            return ""
+        level, target = receipt.first_level, receipt.target
+        return tr(
+            "{workload} with {engine}: {rate} per answer, first token after {duration} ({ago}).",
+            ago=phrases.time_ago(self._clock() - receipt.at),
+            workload=receipt.settings.workload_title,
+            engine=f"{target.engine} {target.engine_version}".strip(),
+            rate=words.format_rate(level.decode_tokens_s.value),
+            duration=words.format_duration(level.ttft_s.median.value),
+        )
+
+    def show_results(self) -> None:
+        """Go to the results of all models."""
+        self._shell.show_page(PageId.BENCHMARKS)
 
     def change_setting(self, name: str, value: Any) -> None:  # noqa: ANN401 -- a field of ModelSettings
         """Set one thing; None leaves it to Roundhouse."""

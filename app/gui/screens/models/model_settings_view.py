@@ -184,8 +184,14 @@ class ModelSettingsView(QWidget):
     def _make_history(self) -> Section:
         section = Section(self._theme, tr("Measured here"))
         self._plotted_ids: list[str] = []
+        self.measurement = Paragraph(self._theme)
+        results = Button(
+            self._theme, tr("All results"), look=ButtonLook.QUIET, icon="gauge", action=self.model.show_results
+        )
         self._plots = VBox(self._theme, gap=16)
+        section.body.addWidget(self.measurement)
         section.body.addLayout(self._plots)
+        section.body.addWidget(results, 0, Qt.AlignmentFlag.AlignLeft)
         return section
 
     def _make_section(self, title: str, *rows: QWidget) -> Section:
@@ -275,8 +281,9 @@ class ModelSettingsView(QWidget):
         self._show_parts()
 
     def _show_history(self) -> None:
-        plots = self.model.history_plots
-        self.history.setVisible(bool(plots))
+        plots, measurement = self.model.history_plots, self.model.last_measurement
+        self.history.setVisible(bool(plots or measurement))
+        self.measurement.setText(measurement)
         receipt_ids = [receipt.id for receipt in self.model.history]
         if receipt_ids == self._plotted_ids:
             return
