@@ -12,8 +12,7 @@ from app.core.chats import Chat, Message, OverflowRule
 from app.gateway.canonical.request import ConversationMessage, ConversationRequest, MessageRole, Text
 from app.gateway.chats.chat_request import turn_roles
 from app.gateway.chats.model_requests import ModelRequests
-from app.gateway.exchange.translating import TrimOptions
-from app.gateway.exchange.upstream import UpstreamRequest
+from app.gateway.exchange.upstream import TrimOptions, UpstreamRequest
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
 

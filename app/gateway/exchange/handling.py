@@ -19,6 +19,8 @@ from app.gateway.exchange.trace_context import TRACEPARENT, TRACESTATE
 from app.gateway.exchange.upstream import (
     CacheFieldDroppedError,
     EngineAccess,
+    ReplacementRequest,
+    TrimOptions,
     UnreadableAnswerError,
     UpstreamRequest,
 )
@@ -42,12 +44,23 @@ class RequestJob(msgspec.Struct, frozen=True):
     """A request understood. Without an `answer` of its own the engine's bytes are passed on.
 
     `detour` does the same by a route that can go without the prompt cache, where the engine's own for it cannot, and
-    that puts answers right which the engine could not read.
+    that puts answers right which the engine could not read. `choices` are what the engine is asked where it is asked
+    more than once, for each answer of its own, `upstream` first.
     """
 
     upstream: UpstreamRequest
     answer: AnswerHandler | None = None
     detour: "Callable[[], Awaitable[RequestJob]] | None" = None
+    trim_options: TrimOptions | None = None
+    choices: tuple[UpstreamRequest, ...] = ()
+
+    def find_number(self, request: UpstreamRequest) -> int | None:
+        """Return which of its answers a request is for, from 0 on; None if it is for something else."""
+        return next((at for at, each in enumerate(self.choices or (self.upstream,)) if each is request), None)
+
+    def replace_request(self, number: int) -> ReplacementRequest:
+        """Return what is asked for one of its answers in a lost request's place."""
+        return ReplacementRequest((self.choices or (self.upstream,))[number], self.trim_options)
 
 
 Understand = Callable[[web.Request], Awaitable[RequestJob]]
@@ -99,18 +112,27 @@ async def answer_request(request: web.Request, route: str, understand: Understan
             except CacheFieldDroppedError:
                 if job.detour is None:
                     raise
-                observation.note_event("detour", why="prompt cache")
-                job = await job.detour()
+                job = await _take_detour(job.detour, others, observation, "prompt cache")
             except UnreadableAnswerError as error:
                 if job.detour is None:
                     return error.refusal
-                observation.note_event("detour", why="unreadable answer")
-                job = await job.detour()
+                job = await _take_detour(job.detour, others, observation, "unreadable answer")
             except EngineFailed as error:
                 other = None if others is None else await others.find_job(job.upstream, error)
                 if other is None:
                     raise
                 job = other
+
+
+async def _take_detour(
+    detour: "Callable[[], Awaitable[RequestJob]]", others: "Fallback | None", observed: Observation, why: str
+) -> RequestJob:
+    """Return the same request by the other route, which may go to another machine as well."""
+    observed.note_event("detour", why=why)
+    job = await detour()
+    if others is not None:
+        others.follow_detour(job)
+    return job
 
 
 def find_fallback(
@@ -135,7 +157,8 @@ class Fallback:
     """Where a request goes whose machine went away before anything of an answer was sent, but a head and signs of life.
 
     To another paired machine that has the model, each once; to a fleet's router once more, which has other replicas.
-    Nobody is answered twice: whatever the machine that was lost still does, nobody is left to read it.
+    Where several answers are wanted, those that are not begun go too. Nobody is answered twice: whatever the machine
+    that was lost still does, nobody is left to read it.
     """
 
     def __init__(
@@ -147,32 +170,47 @@ class Fallback:
     ) -> None:
         self._routes, self._observed, self._job, self._plan_again = routes, observed, job, plan_again
         self._lost: set[str] = set()
+        self._lost_jobs: list[RequestJob] = []
         self._error: EngineFailed | None = None
         self._other: RequestJob | None = None
-        self._has_repeated = False
+        self._repeated: set[int | None] = set()
+        """Which answers a fleet's router was asked for once more."""
 
     async def has_other(self, lost: UpstreamRequest, error: RoundhouseError) -> bool:
         """Tell whether somebody else may be asked instead."""
         return isinstance(error, EngineFailed) and await self.find_job(lost, error) is not None
 
-    async def find_other(self, lost: UpstreamRequest, error: EngineFailed) -> UpstreamRequest | None:
+    async def find_other(self, lost: UpstreamRequest, error: EngineFailed) -> ReplacementRequest | None:
         """Return what is to be asked instead, for an answer that is translated."""
-        job = await self.find_job(lost, error)
+        number, job = self._job.find_number(lost), await self.find_job(lost, error)
         if job is None or _is_fleet(lost):
-            return None if job is None else lost
+            return None if job is None else ReplacementRequest(lost)
         if job.answer is None:
             if job.detour is None:
                 return None
             self._job = job = await job.detour()
-        self._observed.note_model(self._observed.route, job.upstream.load.source.name)
-        self._observed.request_body = job.upstream.body
-        return job.upstream
+        other = job.replace_request(number or 0)
+        self._observed.note_model(self._observed.route, other.upstream.load.source.name)
+        self._observed.request_body = other.upstream.body
+        return other
+
+    def find_current(self, request: UpstreamRequest) -> UpstreamRequest:
+        """Return what is asked in its place since another answer of the same request lost their machine, or itself."""
+        numbers = (job.find_number(request) for job in self._lost_jobs)
+        number = next((each for each in numbers if each is not None), None)
+        return request if number is None else self._job.replace_request(number).upstream
+
+    def follow_detour(self, job: RequestJob) -> None:
+        """Take what the same request became, where it goes another way to the same engine."""
+        self._job = job
 
     async def find_job(self, lost: UpstreamRequest, error: EngineFailed) -> RequestJob | None:
         """Return what answers instead; the same for the same error."""
         if error is not self._error:
             self._error, self._other = error, await self._find_now(lost, error)
             if self._other is not None:
+                if self._other is not self._job:
+                    self._lost_jobs.append(self._job)
                 self._job = self._other
                 self._observed.note_event("fallback", lost=lost.load.source.name, code=error.code)
         return self._other
@@ -181,10 +219,12 @@ class Fallback:
         if error.code not in _LOST:
             return None
         if _is_fleet(lost):
-            may_repeat, self._has_repeated = not self._has_repeated, True
+            number = self._job.find_number(lost)
+            may_repeat = number not in self._repeated
+            self._repeated.add(number)
             return self._job if may_repeat else None
         name = lost.load.source.name
-        plan_again = self._plan_again if lost is self._job.upstream else None
+        plan_again = None if self._job.find_number(lost) is None else self._plan_again
         if plan_again is None or not self._routes.note_loss(name):
             return None
         self._lost.add(name)

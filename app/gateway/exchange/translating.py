@@ -31,7 +31,6 @@ from app.gateway.canonical.events import (
     failure_event,
 )
 from app.gateway.canonical.families.answer import AnswerReader, ReadingOptions
-from app.gateway.canonical.request import ConversationRequest
 from app.gateway.canonical.truncation import truncate_request
 from app.gateway.exchange.capability_fallback import AnswerTokenCounter
 from app.gateway.exchange.client_stream import SSE_HEADERS, ClientStream, KeepAlivePlan
@@ -41,22 +40,11 @@ from app.gateway.exchange.engine.stream import StreamReader
 from app.gateway.exchange.event_receivers import CollectingReceiver, End, EventReceiver, RoundsReceiver
 from app.gateway.exchange.observer import ExchangeOutcome, Observation, RequestStopped
 from app.gateway.exchange.passing import LineLimit
-from app.gateway.exchange.repairs import repair_answer
-from app.gateway.exchange.upstream import EngineAccess, EngineAnswer, UpstreamRequest
+from app.gateway.exchange.repairs import AskOnce, repair_answer
+from app.gateway.exchange.upstream import EngineAccess, EngineAnswer, OtherMachines, TrimOptions, UpstreamRequest
 from app.supervisor.lease import Lease
 
 log = logging.getLogger(__name__)
-
-
-class TrimOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation too long is answered all the same: `prepare` makes a request of a shorter one.
-
-    Only for clients that asked for that; `dropped` is told how many messages were left out.
-    """
-
-    work: ConversationRequest
-    prepare: Callable[[ConversationRequest], Awaitable[UpstreamRequest]]
-    dropped: Callable[[int], None]
 
 
 async def translate_answer(
@@ -73,30 +61,77 @@ async def translate_answer(
     """
     if upstream.plan is not None and upstream.plan.question and engines.look_up is not None:
         return await _look_up(engines.look_up(upstream.plan.question), observation, receiver)
-    work, dropped_count = None if trim_options is None else trim_options.work, 0
+    current = _CurrentRequest(
+        upstream if engines.others is None else engines.others.find_current(upstream), trim_options
+    )
     while True:
-        must_call = upstream.plan is not None and upstream.plan.reading is not None and upstream.plan.reading.must_call
-        once = _retry_until_tool_call if must_call else _translate_once
-        ask = once if upstream.plan is None or upstream.plan.repairs is None else partial(repair_answer, once)
         try:
-            return await ask(engines, upstream, observation, receiver)
+            return await _choose_way(current.upstream)(engines, current.upstream, observation, receiver)
         except ContextOverflow as error:
-            if trim_options is None or work is None:
+            if not await current.shorten(error):
                 raise
-            trim = truncate_request(work, prompt_tokens=error.prompt_tokens or 0, context=error.context or 0)
-            if trim is None:
-                raise
-            work, dropped_count = trim.request, dropped_count + trim.dropped
-            log.info("%d messages did not fit and are left out", dropped_count, extra={"model": upstream.model})
-            trim_options.dropped(dropped_count)
-            upstream = await trim_options.prepare(work)
         except EngineFailed as error:
-            other = None if engines.others is None else await engines.others.find_other(upstream, error)
-            if other is None:
+            if engines.others is None or not await current.move(engines.others, error):
                 raise
-            if other is not upstream:
-                trim_options = None  # it shortens for the machine that was lost
-            upstream = other
+
+
+def _choose_way(upstream: UpstreamRequest) -> AskOnce:
+    """Return what has a request answered, once or as often as it takes to be of use."""
+    plan = upstream.plan
+    must_call = plan is not None and plan.reading is not None and plan.reading.must_call
+    once = _retry_until_tool_call if must_call else _translate_once
+    return once if plan is None or plan.repairs is None else partial(repair_answer, once)
+
+
+class _CurrentRequest:
+    """What an engine is asked: the whole conversation first, less if it refuses that, and another if it is lost."""
+
+    def __init__(self, upstream: UpstreamRequest, trim_options: TrimOptions | None) -> None:
+        self.upstream = self._whole = upstream
+        self._trim_options = trim_options
+        self._work = None if trim_options is None else trim_options.work
+        self._dropped_count = 0
+
+    async def shorten(self, error: ContextOverflow) -> bool:
+        """Leave out the oldest that does not fit; return whether anything may and can be."""
+        trim_options, work = self._trim_options, self._work
+        if trim_options is None or work is None:
+            return False
+        trim = truncate_request(work, prompt_tokens=error.prompt_tokens or 0, context=error.context or 0)
+        if trim is None:
+            return False
+        self._work = trim.request
+        self._note_dropped(trim_options, self._dropped_count + trim.dropped)
+        self.upstream = await trim_options.prepare(trim.request)
+        return True
+
+    async def move(self, others: OtherMachines, error: EngineFailed) -> bool:
+        """Turn to whom else may be asked after a loss, with the whole conversation; return whether there is somebody.
+
+        A fleet's router is asked again for as much as its replicas took.
+        """
+        other = await others.find_other(self._whole, error)
+        if other is None:
+            return False
+        if other.upstream is not self._whole:
+            self.upstream = self._whole = other.upstream
+            self._trim_anew(other.trim_options)
+        return True
+
+    def _trim_anew(self, other: TrimOptions | None) -> None:
+        """Have another machine's request made shorter, which may take more or less; the same answer says how much."""
+        if self._trim_options is None or other is None:
+            self._trim_options = None
+            return
+        self._trim_options = msgspec.structs.replace(other, dropped=self._trim_options.dropped)
+        self._work = other.work
+        if self._dropped_count:
+            self._note_dropped(self._trim_options, 0)
+
+    def _note_dropped(self, trim_options: TrimOptions, count: int) -> None:
+        self._dropped_count = count
+        trim_options.dropped(count)
+        log.info("%d messages did not fit and are left out", count, extra={"model": self.upstream.model})
 
 
 async def translate_whole(

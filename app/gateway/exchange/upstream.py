@@ -18,7 +18,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, NoReturn, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -26,6 +26,7 @@ from aiohttp import web
 
 from app.core.errors import EngineFailed, RoundhouseError
 from app.gateway.background import Background
+from app.gateway.canonical.request import ConversationRequest
 from app.gateway.dialects.form import AnswerForm
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.entry.bodies import call_off_loop
@@ -154,8 +155,11 @@ class OtherMachines(Protocol):
     async def has_other(self, lost: "UpstreamRequest", error: RoundhouseError) -> bool:
         """Tell whether somebody else may be asked instead."""
 
-    async def find_other(self, lost: "UpstreamRequest", error: EngineFailed) -> "UpstreamRequest | None":
+    async def find_other(self, lost: "UpstreamRequest", error: EngineFailed) -> "ReplacementRequest | None":
         """Return what is to be asked instead, for an answer that is translated."""
+
+    def find_current(self, request: "UpstreamRequest") -> "UpstreamRequest":
+        """Return what is asked in its place since another answer of the same request lost their machine, or itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +241,24 @@ class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
         refuse_constraints(self.body, has_our_engine=self.load.source.remote is None)
         if SIGNS.search(self.body) and self.load.source.remote is None:  # otherwise whoever runs the endpoint judges
             refuse_large_constraints(self.body)
+
+
+class TrimOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation too long is answered all the same: `prepare` makes a request of a shorter one.
+
+    Only for clients that asked for that; `dropped` is told how many messages were left out.
+    """
+
+    work: ConversationRequest
+    prepare: Callable[[ConversationRequest], Awaitable[UpstreamRequest]]
+    dropped: Callable[[int], None]
+
+
+class ReplacementRequest(NamedTuple):
+    """What is asked in a lost request's place, and how it is made shorter where that is asked for."""
+
+    upstream: UpstreamRequest
+    trim_options: TrimOptions | None = None
 
 
 class CacheFieldDroppedError(Exception):

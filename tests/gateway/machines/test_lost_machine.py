@@ -5,7 +5,7 @@ The client has a head and signs of life by then, since it was made to wait.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,10 +17,20 @@ from app.gateway.exchange import client_stream
 from app.gateway.library.attached_endpoints import attach
 from app.gateway.machines.routing import MachineModel
 from app.hub.library.attached import ReplicaRecord
-from tests.gateway.far import ASKED, DIALECTS, WAYS, Far, begun, chunk, played_far
+from tests.gateway.far import ASKED, DIALECTS, WAYS, Far, Play, ask_near, begun, chunk, played_far
 from tests.gateway.played import Gateway
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 
+TALK = [
+    {"role": "system", "content": "Be brief."},
+    *({"role": role, "content": f"{role} {at} " + "x" * 40} for at in range(5) for role in ("user", "assistant")),
+    {"role": "user", "content": "So?"},
+]
+TRIMMED = pytest.mark.parametrize(
+    ("path", "more"),
+    [("/api/chat", {"messages": TALK, "truncate": True}), ("/v1/responses", {"input": TALK, "truncation": "auto"})],
+)
+"""A conversation that may be cut to what fits, in the dialects that have a word for that."""
 BEGINNINGS = {
     "/v1/chat/completions": '"role":"assistant"',
     "/v1/messages": '"type":"message_start"',
@@ -171,3 +181,143 @@ async def test_a_stream_that_begins_late_is_whole_and_leaves_its_connection_in_o
         assert text.replace(": waiting\n\n", "") == b"".join([*pieces, b"data: [DONE]\n\n"]).decode()
     assert len(far.posts) == 3
     assert other.posts == []
+
+
+def refuse_above(context: int, most: int, otherwise: Play) -> Play:
+    """Return what refuses conversations of more messages as too long for a context, which all of TALK is."""
+    words = {"code": 400, "message": "m", "type": "exceed_context_size_error", "n_prompt_tokens": 900, "n_ctx": context}
+
+    async def play(request: web.Request) -> web.StreamResponse:
+        if len((await request.json())["messages"]) > most:
+            return web.json_response({"error": words}, status=400)
+        return await otherwise(request)
+
+    return play
+
+
+def last_document(answer: str) -> str:
+    """Return the last line of a stream with a document: earlier ones may have said what was so then."""
+    return [line for line in answer.splitlines() if "{" in line][-1].replace(" ", "")
+
+
+def count_messages(played: Far) -> list[int]:
+    return [len(document["messages"]) for _, document in played.posts]
+
+
+@TRIMMED
+@LOSSES
+async def test_a_conversation_that_was_cut_for_a_lost_machine_is_whole_for_one_that_takes_all_of_it(
+    near: Gateway, pair: Pair, path: str, more: dict[str, Any], loss: Loss
+) -> None:
+    far, other = pair
+    far.play = refuse_above(400, 4, partial(loss, far))
+    answer = await ask_until_lost(near, far, path, more)
+    assert "Because." in answer
+    assert "dropped_messages" not in last_document(answer)
+    assert (count_messages(far), count_messages(other)) == ([len(TALK), 4], [len(TALK)])
+
+
+@TRIMMED
+@LOSSES
+async def test_a_conversation_is_cut_for_the_machine_that_answers_instead(
+    near: Gateway, pair: Pair, path: str, more: dict[str, Any], loss: Loss
+) -> None:
+    far, other = pair
+    far.play, other.play = partial(loss, far), refuse_above(700, 8, other.answer)
+    answer = await ask_until_lost(near, far, path, more)
+    assert "Because." in answer
+    assert (count_messages(far), count_messages(other)) == ([len(TALK)], [len(TALK), 6])
+    assert '"dropped_messages":6' in last_document(answer)
+
+
+@TRIMMED
+async def test_a_fleet_is_asked_again_for_as_much_as_fitted(
+    near: Gateway, fleet: Far, path: str, more: dict[str, Any]
+) -> None:
+    async def lose_the_second(request: web.Request) -> web.StreamResponse:
+        return await (fleet.die_before_its_head(request) if len(fleet.posts) == 2 else fleet.answer(request))
+
+    fleet.play = refuse_above(400, 4, lose_the_second)
+    answer = await ask_until_lost(near, fleet, path, more, model="distant")
+    assert "Because." in answer
+    assert count_messages(fleet) == [len(TALK), 4, 4]
+    assert '"dropped_messages":8' in last_document(answer)
+
+
+UNREAD = {"error": {"code": 500, "message": "Failed to parse input at pos 0", "type": "server_error"}}
+"""What an engine says that cannot read its model's answer: it is asked again in a way that is read here."""
+THREE = {"messages": ASKED, "n": 3, "seed": 5}
+
+
+def fail_to_read_first(played: Far, plays: Mapping[int, Play]) -> Play:
+    """Return what cannot read its first answer, and plays the further ones, counted from 1, or answers."""
+
+    async def play(request: web.Request) -> web.StreamResponse:
+        number = len(played.posts) - 1
+        return web.json_response(UNREAD, status=500) if not number else await plays.get(number, played.answer)(request)
+
+    return play
+
+
+async def read_choices(near: Gateway, far: Far, *, stream: bool, model: str = "shared") -> dict[int, str]:
+    """Ask for three answers, and return the text of each by its index. Raises AssertionError for an error."""
+    far.may_die.set()
+    body = {"model": model, "stream": stream, **THREE}
+    async with near.http.post(f"{near.url}/v1/chat/completions", json=body) as reply:
+        assert reply.status == 200
+        text = await reply.text()
+    lines = [line.removeprefix("data: ") for line in text.splitlines()]
+    documents = [json.loads(line) for line in lines if line.startswith("{")]
+    texts = dict[int, str]()
+    for choice in (choice for document in documents for choice in document["choices"]):
+        words = choice.get("delta") or choice.get("message") or {}
+        texts[choice["index"]] = texts.get(choice["index"], "") + (words.get("content") or "")
+    return texts
+
+
+def seeds_of(played: Far) -> list[int]:
+    return [document["seed"] for _, document in played.posts]
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send no head before an engine answers: what could not be read is asked again only then."""
+    monkeypatch.setattr(client_stream, "QUIET_S", PATIENCE_S)
+
+
+WHOLE_OR_STREAMED = pytest.mark.parametrize("stream", [pytest.param(True, id="streamed"), False])
+
+
+@LOSSES
+@WHOLE_OR_STREAMED
+@pytest.mark.usefixtures("patient")
+async def test_of_several_answers_those_that_are_left_move_to_the_other_machine(
+    near: Gateway,
+    pair: Pair,
+    loss: Loss,
+    stream: bool,  # noqa: FBT001 -- a parameter of pytest's
+) -> None:
+    far, other = pair
+    far.play = fail_to_read_first(far, {2: partial(loss, far)})
+    assert await read_choices(near, far, stream=stream) == dict.fromkeys(range(3), "Because.")
+    assert (seeds_of(far), seeds_of(other)) == ([5, 5, 6], [6, 7]), "the third does not try the machine that was lost"
+
+
+@WHOLE_OR_STREAMED
+@pytest.mark.usefixtures("patient")
+async def test_each_of_several_answers_may_go_to_a_fleet_s_router_once_more(
+    near: Gateway,
+    fleet: Far,
+    stream: bool,  # noqa: FBT001 -- as above
+) -> None:
+    fleet.play = fail_to_read_first(fleet, dict.fromkeys((1, 3, 5), fleet.die_at_once))
+    assert await read_choices(near, fleet, stream=stream, model="distant") == dict.fromkeys(range(3), "Because.")
+    assert seeds_of(fleet) == [5, 5, 5, 6, 6, 7, 7]
+
+
+async def test_one_of_several_answers_that_is_lost_twice_ends_the_others(near: Gateway, fleet: Far) -> None:
+    fleet.play = fail_to_read_first(fleet, {2: fleet.die_at_once, 3: fleet.die_at_once})
+    status, answer = await ask_near(near, "/v1/chat/completions", THREE, stream=False)
+    assert status >= 500
+    assert "cut off" in answer
+    assert seeds_of(fleet) == [5, 5, 6, 6]

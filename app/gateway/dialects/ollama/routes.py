@@ -41,8 +41,8 @@ from app.gateway.exchange.engine.request import route_of
 from app.gateway.exchange.handling import AnswerHandler, RequestJob, answer_request, load_for_context
 from app.gateway.exchange.infilling import PREPARERS
 from app.gateway.exchange.observer import ExchangeOutcome, Observation
-from app.gateway.exchange.translating import StreamCourse, StreamPart, TrimOptions, stream_parts, translate_whole
-from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.exchange.translating import StreamCourse, StreamPart, stream_parts, translate_whole
+from app.gateway.exchange.upstream import EngineAccess, TrimOptions, UpstreamRequest
 from app.gateway.library.endpoint_routes import routes_of, with_probes
 from app.gateway.loading.requested_model import ResolvedModel, name_in_answer
 from app.gateway.services import SERVICES, Services
@@ -117,7 +117,8 @@ async def _make_job(
         return RequestJob(upstream, _make_load_answer(services.supervisor, params, form, upstream))
     trimming_options = _make_trimming(services, target, upstream, work, form) if params.trims else None
     answer = _OllamaResponder(form=form, upstream=upstream, trimming=trimming_options)
-    return RequestJob(upstream, answer.answer_stream if params.streams else answer.answer_whole)
+    handler = answer.answer_stream if params.streams else answer.answer_whole
+    return RequestJob(upstream, handler, trim_options=trimming_options)
 
 
 def _make_trimming(

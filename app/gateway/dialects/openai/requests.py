@@ -258,7 +258,8 @@ async def _translate_chat(services: Services, target: ResolvedModel, chat: _Chat
     ]
     about = OpenAIAnswerInfo(id=f"chatcmpl-{secrets.token_hex(12)}", model=chat.name, created=int(time.time()))
     answers = _ChatResponder(upstreams=tuple(upstreams), about=about, includes_usage=chat_request.includes_usage)
-    return RequestJob(upstreams[0], answers.answer_stream if chat_request.stream else answers.answer_whole)
+    answer = answers.answer_stream if chat_request.stream else answers.answer_whole
+    return RequestJob(upstreams[0], answer, choices=answers.upstreams)
 
 
 def _request_per_choice(request: ConversationRequest, count: int) -> Iterator[ConversationRequest]:

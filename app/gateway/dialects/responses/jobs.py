@@ -32,8 +32,7 @@ from app.gateway.dialects.responses.wire import ResponseInfo, begin_response
 from app.gateway.entry.bodies import call_off_loop, decode_body
 from app.gateway.exchange.capability_fallback import plan_fallbacks, with_plan
 from app.gateway.exchange.handling import engine_path, lease_options, load_for_context
-from app.gateway.exchange.translating import TrimOptions
-from app.gateway.exchange.upstream import UpstreamRequest
+from app.gateway.exchange.upstream import TrimOptions, UpstreamRequest
 from app.gateway.loading.launch import context_of, resolve_model, status_of
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.mcp.model_tools import LEAST_RESULT, longest_result

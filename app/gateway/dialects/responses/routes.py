@@ -36,7 +36,7 @@ from app.gateway.exchange.handling import RequestJob, answer_request, lease_opti
 from app.gateway.exchange.observer import Observation
 from app.gateway.exchange.token_count import token_counter
 from app.gateway.exchange.translating import StreamCourse, StreamPart, stream_parts, translate_whole
-from app.gateway.exchange.upstream import EngineAccess
+from app.gateway.exchange.upstream import EngineAccess, TrimOptions
 from app.gateway.loading.launch import resolve_model
 from app.gateway.services import SERVICES, Services
 from engines.api import Route
@@ -83,9 +83,15 @@ async def count_input(request: web.Request) -> web.StreamResponse:
 async def _prepare_job(request: web.Request) -> RequestJob:
     job = await prepare_response(request.app[SERVICES], await read_body(request), owner_of(request))
     if not job.response_input.hosted:
-        return RequestJob(job.upstream, partial(_answer_job, job, None))
+        trimming_options = _make_trimming(request.app[SERVICES], job)
+        return RequestJob(job.upstream, partial(_answer_job, job, None), trim_options=trimming_options)
     tools = await _open_tools(request, job.response_input)
     return RequestJob(job.upstream, partial(_answer_job, job, ResponseRounds(request.app[SERVICES], job, tools)))
+
+
+def _make_trimming(services: Services, job: ResponseJob) -> TrimOptions | None:
+    """Return how the conversation of a response without rounds is cut, if it is to be."""
+    return trim_options(services, job, job.upstream, job.response_input.work) if job.request.trims else None
 
 
 async def _open_tools(request: web.Request, response_input: ResponseInput) -> ToolRuns:
@@ -103,10 +109,7 @@ async def _answer_job(
     services = request.app[SERVICES]
     async with track_response(request, job):
         with observation:  # a response that was stopped is kept as such, so `track_response` must hear of it
-            is_trimmed = job.request.trims and hosted_rounds is None
-            trimming_options = (
-                trim_options(services, job, job.upstream, job.response_input.work) if is_trimmed else None
-            )
+            trimming_options = _make_trimming(services, job) if hosted_rounds is None else None
             if not job.request.stream:
                 if hosted_rounds is None:
                     events = await translate_whole(engines, job.upstream, observation, trimming_options)

@@ -269,8 +269,9 @@ class ResponseEncoder:
         return b"".join(self._sink.encode_event(kind, response=response) for kind in kinds)
 
     def note_dropped(self, messages: int) -> None:
-        """Note that so many of the oldest messages were left out."""
-        self._response = msgspec.structs.replace(self._response, roundhouse=TruncationNote(dropped_messages=messages))
+        """Note that so many of the oldest messages were left out, or none after all."""
+        note = TruncationNote(dropped_messages=messages) if messages else msgspec.UNSET
+        self._response = msgspec.structs.replace(self._response, roundhouse=note)
 
     def take_event(self, event: Event) -> bytes:
         """Encode the next event. Nothing comes after `AnswerFinished` and `AnswerFailed`."""
