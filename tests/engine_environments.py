@@ -1,12 +1,16 @@
 """Environments of engines for tests, made from the committed locks as the engine store makes them, once and kept.
 
-They lie in `build/`, by the lock's hash. Where one cannot be made for want of a network, its tests are left out.
+They lie in `build/`, by the lock's hash. Where one cannot be made for want of a network, its tests are left out. Of
+several processes of tests that want the same one, the first makes it and the others wait.
 """
 
 import asyncio
 import hashlib
 import shutil
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,12 +20,25 @@ from app.core.errors import EnvironmentFault
 from app.engine_store.environments import make_environment, write_locks
 from app.engine_store.recipe import EngineVariant, InstallRecipe, read_recipe
 from app.engine_store.version_store import interpreter_in
+from app.gateway.instance import open_lock_file, try_lock
 from engines.api import EngineAdapter, EngineInstallation, EngineLocation
 from engines.registry import ADAPTERS
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "build" / "engines"
 NO_NETWORK = ("dns error", "failed to fetch", "connection refused", "network is unreachable", "request failed")
+
+
+_POLL_S = 0.2
+
+
+@contextmanager
+def hold_lock(lock_file: Path) -> Iterator[None]:
+    """Wait until no other process has a file locked, and have it for the block; a process that dies lets go of it."""
+    with open_lock_file(lock_file) as lock:
+        while not try_lock(lock):
+            time.sleep(_POLL_S)
+        yield
 
 
 def engine_environment(folder: str, variant: str = "cpu") -> EngineInstallation:
@@ -44,8 +61,9 @@ def is_made(folder: str, variant: str) -> bool:
 
 def _place(folder: str, variant_name: str) -> EngineLocation:
     place = _kept(folder, variant_name)
-    if not place.exists():
-        _make(folder, variant_name, place)
+    with hold_lock(place.with_suffix(".lock")):
+        if not place.exists():
+            _make(folder, variant_name, place)
     variant = _variant(read_recipe(ROOT / "engines" / folder), variant_name)
     return EngineLocation(
         folder=place, version=variant.version, backend=variant.backend, python=interpreter_in(place / "venv")

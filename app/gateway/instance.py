@@ -67,7 +67,7 @@ class Instance:
 
     def __enter__(self) -> Self:
         with ExitStack() as unless_ours:
-            lock = unless_ours.enter_context(_open_lock_file(self._paths.lock_file))
+            lock = unless_ours.enter_context(open_lock_file(self._paths.lock_file))
             self._wait_for(lock)
             if self._paths.port_file.is_dir():
                 raise _unwritable(self._paths.port_file, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
@@ -96,7 +96,7 @@ class Instance:
 
     def _wait_for(self, lock: IO[bytes]) -> None:
         deadline = time.monotonic() + self._patience_s
-        while not _try_lock(lock):
+        while not try_lock(lock):
             if self._paths.port_file.exists() or time.monotonic() > deadline:
                 raise AlreadyRunning(_who_runs(self._paths.port_file), hint="Use that one, or stop it first.")
             time.sleep(_POLL_S)
@@ -105,7 +105,8 @@ class Instance:
 _LOCK_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
-def _open_lock_file(lock_file: Path) -> IO[bytes]:
+def open_lock_file(lock_file: Path) -> IO[bytes]:
+    """Return the file that `try_lock` takes, made if it is not there. Raises StorageFault."""
     try:
         lock_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return os.fdopen(os.open(lock_file, _LOCK_FLAGS, 0o600), "ab")
@@ -113,7 +114,8 @@ def _open_lock_file(lock_file: Path) -> IO[bytes]:
         raise _unwritable(lock_file, error) from error
 
 
-def _try_lock(file: IO[bytes]) -> bool:
+def try_lock(file: IO[bytes]) -> bool:
+    """Have the file for this process alone until it is closed; return False where another process has it."""
     try:
         if sys.platform == "win32":
             file.seek(0)

@@ -1,6 +1,7 @@
 """Fleets with real routers: smg and vllm-router from the package index before llama.cpp, through our own endpoint.
 
-Replicas are killed, frozen, added and taken out while 10,000 chats go on: each is answered once, or ends with an error.
+Replicas are killed, frozen, added and taken out while 2,000 chats go on (in depth 10,000): each is answered once, or
+ends with an error.
 """
 
 import sys
@@ -21,6 +22,7 @@ from app.client.http import GatewayClient
 from app.core.fleets import StartFleet
 from app.core.models import ModelInfo
 from engines.api import LaunchOptions
+from tests.depth import trials
 from tests.end_to_end.conftest import Roundhouse
 from tests.end_to_end.worker import KEY, Worker
 from tests.patience import wait_until
@@ -32,8 +34,8 @@ pytestmark = [
 ]
 GUIDE = Path(__file__).resolve().parents[2] / "resources" / "guide" / "guide-q8_0.gguf"
 AT_ONCE = 16
-SHARE = 1667
-"""Chats between two events: 10,002 in all."""
+SHARE = trials(334, deep=1667)
+"""Chats between two events: 2,004 in all, and 10,002 in depth."""
 SHARE_WITHIN_S = 900.0
 FROZEN_S = 10.0
 """Longer than the router takes to notice."""

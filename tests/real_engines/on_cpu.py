@@ -1,7 +1,8 @@
 """Engines made for cards that generate on a processor: their packages, with PyTorch's CUDA build and stand-ins.
 
 That is not how a person would install them (what they have for processors is not on PyPI), so they are no variants of
-`install.toml`. Each is made once, in 20 s and some 3 GB, and kept in the user's cache.
+`install.toml`. Each is made once, in 20 s and some 3 GB, and kept in the user's cache; of several processes that want
+it at the same time, by the first.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ import pytest
 from app.config.paths import Paths
 from app.config.programs import uv_program
 from app.engine_store.version_store import VersionManifest, VersionStore, interpreter_in, switch_version
-from tests.engine_environments import NO_NETWORK
+from tests.engine_environments import NO_NETWORK, hold_lock
 from tests.real_engines.cuda_stand_ins import make_stand_ins
 
 _REAL = frozenset({"libcudart.so.13"})
@@ -34,10 +35,11 @@ def make_once(name: str, version: str, finish: Callable[[Path], None]) -> Path:
     if sys.platform != "linux" or sys.version_info[:2] != (3, 11) or missing:
         pytest.skip("the stand-ins are made for Linux and Python 3.11, with gcc and binutils")
     packages, place = _packages_of(name), _place_of(name, version)
-    if not place.exists():
-        for old in _KEPT.glob(f"{name}-*"):
-            shutil.rmtree(old)
-        _make_environment(place, packages, finish)
+    with hold_lock(_KEPT / f"{name}.lock"):
+        if not place.exists():
+            for old in _KEPT.glob(f"{name}-*"):
+                shutil.rmtree(old)
+            _make_environment(place, packages, finish)
     return place
 
 
