@@ -479,6 +479,8 @@ def gateway_replies(
         "GET /fleets": [],
         "POST /fleets/team/roll": FLEET,
         "POST /fleets/team/stop": FLEET,
+        "POST /fleets/team/replicas": FLEET,
+        "DELETE /fleets/team/replicas/2": FLEET,
         "POST /fleets/team/replicas/1/drain": FLEET,
         "POST /fleets/team/replicas/3/resume": FLEET,
         "GET /keys": KEYS,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from PySide6.QtWidgets import QApplication
 
 from app.core.engine_store import EngineJob
+from app.core.errors import ErrorBody
 from app.core.events import EngineJobChanged
 from app.core.keys import LimitName
 from app.core.translation import tr
@@ -38,7 +39,9 @@ def server_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
     yield Scene("server-key-limits", page, limited_replies, edit_key, looks=USUAL_LOOKS)
     yield Scene("server-key-usage", page, limited_replies, show_key_usage, looks=USUAL_LOOKS)
     yield Scene("server-no-keys", page, {**usual, "GET /keys": []}, show_keys)
-    yield Scene("server-fleet", page, {**usual, "GET /fleets": [data.FLEET]}, show_fleets, looks=USUAL_LOOKS)
+    fleets = {**usual, "GET /fleets": [data.FLEET]}
+    yield Scene("server-fleet", page, fleets, show_fleets, looks=(*BOTH, *EVERY_LOOK[:3]))
+    yield Scene("server-fleet-start", page, usual, begin_fleet, looks=(*BOTH, *EVERY_LOOK[:3]))
     yield Scene("server-open", page, data.network_replies(), show_keys)
 
 
@@ -63,6 +66,20 @@ def show_fleets(window: MainWindow, _api: DemoApi) -> None:
     if isinstance(page, ServerScreen):
         QApplication.processEvents()
         page.scroller.ensureWidgetVisible(page.fleets, 0, 16)
+
+
+def begin_fleet(window: MainWindow, api: DemoApi) -> None:
+    """Begin to start a fleet, of which something is wrong."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ServerScreen):
+        sentence, hint = "The router smg is not installed.", "Install it, and try again."
+        api.replies["POST /fleets"] = ErrorBody(code="not_installed", sentence=sentence, hint=hint)
+        page.fleets.start.click()
+        page.fleets.form.start.click()
+        api.flush()
+    for _ in range(2):  # the page is as long as it will be once its rows have found their heights
+        QApplication.processEvents()
+    show_fleets(window, api)
 
 
 def unfold_request(window: MainWindow, _api: DemoApi) -> None:

@@ -1,16 +1,20 @@
-"""State of the fleets: how each replica stands, and what can be done with it now."""
+"""State of the fleets: how each replica stands, what can be done with it now, and a fleet that is to be started."""
+
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
 from app.client.http import quote_segment
+from app.core.engines import EngineState
 from app.core.errors import ErrorBody
 from app.core.events import Event, FleetsChanged
-from app.core.fleets import Fleet, FleetReplica, ReplicaState, RollFleet
-from app.core.translation import LazyText, tr
+from app.core.fleets import AddReplica, Fleet, FleetReplica, ReplicaState, RollFleet, StartFleet
+from app.core.models import ModelInfo
+from app.core.translation import LazyText, tr, tr_plural
 from app.gui.net.api import GatewayApi
 from app.gui.net.remote import RemoteList
 from app.gui.net.remote_lists import Stores
-from app.gui.shell.contract import Shell
+from app.gui.shell.contract import Command, Shell
 
 STATES = {
     ReplicaState.READY: LazyText("Ready"),
@@ -21,6 +25,12 @@ STATES = {
     ReplicaState.STOPPED: LazyText("Stopped"),
 }
 _RESTING = frozenset({ReplicaState.DRAINING, ReplicaState.DRAINED})
+_LARGEST_FILE = 64 << 10
+"""Bytes of a fleet file that is opened: any that a person wrote is far smaller."""
+_EXAMPLE = """model = "team"
+serves = "{serves}"
+replicas = 2
+"""
 
 
 class FleetStore(RemoteList[Fleet]):
@@ -39,32 +49,109 @@ class FleetsModel(QObject):
 
     changed = Signal()
     failed = Signal(object)
+    started = Signal()
+    """What was written is served now, or will be once its engines are loaded."""
 
     def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self._api = stores.api
+        self._api, self._library, self._running, self._shell = stores.api, stores.library, stores.running, shell
         self.store = FleetStore(stores.api, shell)
+        self.is_starting = False
+        """Whether a fleet file was sent and is not answered yet."""
+        self.problem: ErrorBody | None = None
+        """What is wrong with the fleet that is to be started."""
         self.store.changed.connect(self.changed)
+        self._library.changed.connect(self.changed)
 
     @property
     def items(self) -> list[Fleet]:
         """Every fleet, by name."""
         return self.store.items
 
+    @property
+    def weights(self) -> list[str]:
+        """The models of this computer that engines of a fleet can be started with."""
+        return [model.name for model in self._library.items if model.chats and not (model.attached or model.problem)]
+
+    @property
+    def example(self) -> str:
+        """A fleet file to begin with: two engines of the model that runs, or of the first there is."""
+        running = [status.model for status in self._running.active() if status.state is EngineState.READY]
+        names = self.weights
+        return _EXAMPLE.format(serves=next((name for name in running if name in names), next(iter(names), "")))
+
+    def start_fleet(self, text: str, key: str) -> None:
+        """Serve what a fleet file says; `key` is what its replicas elsewhere ask for."""
+        self.is_starting, self.problem = True, None
+        request = StartFleet(text=text, key=key)
+        self._api.post("/fleets", request, kind=ModelInfo, then=self._finish_start, on_error=self._refuse_start)
+        self.changed.emit()
+
+    def read_file(self, path: Path) -> str:
+        """Return the text of a fleet file; empty for one that cannot be read, and then `problem` says why."""
+        self.problem = None
+        try:
+            if path.stat().st_size > _LARGEST_FILE:
+                raise ValueError(tr("it is larger than 64 KiB"))  # noqa: TRY301 -- said as every other cause is
+            return path.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            sentence = tr("{file} cannot be read: {reason}.", file=path.name, reason=reason)
+            self.problem = ErrorBody(code="unreadable_file", sentence=sentence)
+            return ""
+        finally:
+            self.changed.emit()
+
+    def forget_problem(self) -> None:
+        """Say no longer what was wrong with a fleet that is not started after all."""
+        self.problem = None
+        self.changed.emit()
+
+    def _finish_start(self, _model: ModelInfo) -> None:
+        self.is_starting = False
+        self.store.read()
+        self.started.emit()
+        self.changed.emit()
+
+    def _refuse_start(self, error: ErrorBody) -> None:
+        self.is_starting, self.problem = False, error
+        self.changed.emit()
+
     def switch_fleet(self, fleet: Fleet) -> None:
         """Stop a fleet once its answers are done, or start it again."""
         self._post(fleet, "start" if fleet.is_stopped else "stop")
 
-    def roll_fleet(self, fleet: Fleet) -> None:
-        """Have its engines started anew, one after the other."""
-        self._post(fleet, "roll", RollFleet())
+    def roll_fleet(self, fleet: Fleet, serves: str = "") -> None:
+        """Have its engines started anew, one after the other, with the weights of `serves` if they are others."""
+        self._post(fleet, "roll", RollFleet(serves="" if serves == weights_of(fleet) else serves))
+
+    def add_engine(self, fleet: Fleet) -> None:
+        """Have another engine on this computer answer too."""
+        self._post(fleet, "replicas", AddReplica())
+
+    def remove_replica(self, fleet: Fleet, replica: FleetReplica) -> None:
+        """Take a replica out for good, once that is confirmed."""
+
+        def send_removal() -> None:
+            self._api.send_request(
+                "DELETE",
+                f"/fleets/{quote_segment(fleet.model)}/replicas/{quote_segment(replica.name)}",
+                None,
+                kind=Fleet,
+                then=lambda _fleet: self.store.read(),
+                on_error=self._show_error,
+            )
+
+        sentence = tr("It gets no new requests, and leaves the fleet once its answers are done.")
+        title = tr("Remove replica {name} of {fleet}?", name=replica.name, fleet=fleet.model)
+        self._shell.confirm(title, sentence, Command(tr("Remove"), send_removal, icon="trash-2"))
 
     def switch_replica(self, fleet: Fleet, replica: FleetReplica) -> None:
         """Give a replica no new requests, or some again."""
         what = "resume" if is_resting(replica) else "drain"
         self._post(fleet, f"replicas/{quote_segment(replica.name)}/{what}")
 
-    def _post(self, fleet: Fleet, what: str, body: RollFleet | None = None) -> None:
+    def _post(self, fleet: Fleet, what: str, body: RollFleet | AddReplica | None = None) -> None:
         path = f"/fleets/{quote_segment(fleet.model)}/{what}"
         self._api.post(path, body, kind=Fleet, then=lambda _fleet: self.store.read(), on_error=self._show_error)
 
@@ -75,6 +162,11 @@ class FleetsModel(QObject):
 def is_resting(replica: FleetReplica) -> bool:
     """Tell whether a replica gets no new requests because a person wanted that."""
     return replica.state in _RESTING
+
+
+def weights_of(fleet: Fleet) -> str:
+    """Return the model whose weights its engines on this computer have; empty where it has none here."""
+    return next((replica.weights for replica in fleet.replicas if replica.is_local), "")
 
 
 def can_roll(fleet: Fleet) -> bool:
@@ -100,4 +192,5 @@ def replica_facts(replica: FleetReplica) -> str:
     """Return what is told of a replica in one quiet line."""
     where = replica.weights if replica.is_local else tr("elsewhere")
     state = replica.problem or STATES[replica.state].tr()
-    return " · ".join(part for part in (replica.engine, where, replica.url, state) if part)
+    load = "" if not replica.load else tr_plural("{count} request", "{count} requests", replica.load)
+    return " · ".join(part for part in (replica.engine, where, replica.url, state, load) if part)
