@@ -375,7 +375,7 @@ def _detail_lines(stocks: list[EngineListing]) -> Iterator[str]:
     yield f"Reads {', '.join(stock.formats)}. {stock.advice}"
     if stock.confinement is not None:
         yield stock.confinement.sentence
-    yield from filter(None, (stock.verified, stock.unverified))
+    yield from filter(None, (stock.verified, stock.unverified, stock.span))
     yield ""
     yield from format_table(("VERSION", "BACKEND", "DISK", "STATE", "TEST"), map(_version, stock.versions))
     for offer in stock.offers:

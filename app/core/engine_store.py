@@ -105,6 +105,8 @@ class EngineListing(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int = 0
     verified: str = ""
     unverified: str = ""
+    span: str = ""
+    """What was tried of one model over several computers; empty for an engine without a way to do that."""
     legacy: str = ""
     """Why nobody should begin with it; empty for others."""
     confinement: EngineConfinementState | None = None

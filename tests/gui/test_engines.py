@@ -181,10 +181,13 @@ def test_a_card_offers_what_can_be_done(screen: EnginesScreen, api: DemoApi) -> 
 
 
 def test_what_was_run_for_real_is_told_where_an_engine_is_judged(screen: EnginesScreen) -> None:
-    listing = msgspec.structs.replace(engines.OPENVINO, verified="Run for real on Linux.", unverified="Not on a Mac.")
+    listing = msgspec.structs.replace(
+        engines.OPENVINO, verified="Run for real on Linux.", unverified="Not on a Mac.", span="Not over two computers."
+    )
     card = screen._cards[listing.id]
     card.show_stock(listing)
-    assert "Run for real on Linux.\n\nNot on a Mac." in {text.toolTip() for text in card.findChildren(Paragraph)}
+    words = "Run for real on Linux.\n\nNot on a Mac.\n\nNot over two computers."
+    assert words in {text.toolTip() for text in card.findChildren(Paragraph)}
 
 
 def test_other_builds_that_run_here_are_offered_in_a_menu(screen: EnginesScreen, api: DemoApi) -> None:

@@ -88,6 +88,7 @@ def _describe_engine(  # noqa: PLR0913 -- every one of them is a different thing
         size_bytes=sum(version.size_bytes for version in versions),
         verified=about.verified,
         unverified=about.unverified,
+        span="" if about.span is None else about.span.tried,
         legacy=about.legacy,
     )
 

@@ -142,6 +142,12 @@ def test_what_does_not_suit_or_comes_by_itself_does_not(here: dict[str, EngineLi
     assert "PATH" not in here["vllm"].advice
 
 
+def test_what_was_tried_over_several_computers_is_said_of_those_that_can(here: dict[str, EngineListing]) -> None:
+    assert "never run over several computers" in here["sglang"].span
+    assert "does not start it" in here["mlx-lm"].span
+    assert not here["openvino"].span
+
+
 @pytest.mark.parametrize(
     ("platform", "isa", "named"),
     [("linux", ["avx2", "amx_int8"], 1), ("linux", ["avx2"], 0), ("win32", ["amx_int8"], 0)],

@@ -123,9 +123,11 @@ def test_the_list_says_what_suits_and_what_is_used(gateway: Gateway) -> None:
 
 def test_what_was_run_for_real_is_said_of_all_and_of_each(gateway: Gateway) -> None:
     ran = "Run for real on Linux x86-64 on the CPU in November 2026: chat."
-    gateway.stock = [msgspec.structs.replace(STOCK, verified=ran, unverified="Not run on a Mac.")]
+    gateway.stock = [
+        msgspec.structs.replace(STOCK, verified=ran, unverified="Not run on a Mac.", span="Never over two.")
+    ]
     assert "Run for real on Linux x86-64 on the CPU: llama.cpp.\n" in run().stdout
-    assert f"{ran}\nNot run on a Mac.\n" in run("list", "llama.cpp").stdout
+    assert f"{ran}\nNot run on a Mac.\nNever over two.\n" in run("list", "llama.cpp").stdout
     gateway.stock = [STOCK]
     assert "Run for real" not in run().stdout
 

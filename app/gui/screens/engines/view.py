@@ -158,7 +158,7 @@ class EngineCard(Surface):
         job, error = model.job_of(stock.id), model.error_of(stock.id)
         self._best.setVisible(stock.rank == 1)
         self._advice.setText(stock.advice)
-        self._advice.setToolTip("\n\n".join(filter(None, (stock.verified, stock.unverified))))
+        self._advice.setToolTip("\n\n".join(filter(None, (stock.verified, stock.unverified, stock.span))))
         self._present.show_version(stock, current)
         self._show_confinement(stock)
         self._job.show_job(job)
