@@ -104,7 +104,7 @@ def list_memory(*, model: str, as_json: bool) -> None:
 @click.option("--off", "is_off", is_flag=True, help="Lend it no longer: what it holds here ends at once.")
 @json_option
 def lend_memory(name: str, *, is_off: bool, as_json: bool) -> None:
-    """Lend this computer's memory to models of the computer NAME."""
+    """Lend memory to the computer NAME: parts of models too large for it alone are held and computed here."""
     change = ChangeMachine(lends_memory=not is_off)
     machine = connect_gateway().patch(f"/machines/{quote_segment(name)}", change, MachineStanding)
     show_result("machine", machine, as_json=as_json, text=_lend_lines)
@@ -141,9 +141,9 @@ def _pair_lines(machine: MachineStanding) -> Iterator[str]:
 
 def _lend_lines(machine: MachineStanding) -> Iterator[str]:
     if machine.lends_memory:
-        yield f"Models of {machine.name} may use this computer's memory."
+        yield f"This computer lends memory to {machine.name}."
     else:
-        yield f"Models of {machine.name} may not use this computer's memory."
+        yield f"This computer lends no memory to {machine.name}."
 
 
 def _memory_lines(lenders: list[MachineMemory]) -> Iterator[str]:
@@ -168,7 +168,7 @@ def _memory_row(lender: MachineMemory) -> tuple[str, ...]:
         bandwidth,
         f"{lender.latency_ms:.2f} ms",
         f"{lender.link_mb_s or 0:.0f} MB/s",
-        lender.problem or "lends its memory",
+        lender.problem or "lends memory",
     )
 
 

@@ -1,11 +1,13 @@
 """What is photographed of the models page: the list, settings of a model, attached endpoints, Discover."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from app.core.engines import EngineState, EngineStatus, FailureReport
 from app.core.events import QuantizeChanged
 from app.gui.screens.benchmarks.plot_view import PlotCard
 from app.gui.screens.models.across_section import AcrossSection
@@ -20,7 +22,26 @@ from tests.demo.api import DemoApi
 from tests.demo.benchmark_scenes import LOOKS
 from tests.demo.benchmarks import HISTORY
 from tests.demo.disk_scenes import disk_scenes
+from tests.demo.paired_machines import VLLM_SPREAD
 from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Replies, Scene, SceneLook, scroll_down, scroll_to
+
+LOADING_OVER_TWO = EngineStatus(
+    model=data.ORIGINAL.name,
+    engine="vllm",
+    state=EngineState.LOADING,
+    stage="Reading weights",
+    progress=0.4,
+    placement=VLLM_SPREAD.placement,
+)
+LOST_ONE = msgspec.structs.replace(
+    LOADING_OVER_TWO,
+    state=EngineState.FAILED,
+    failure=FailureReport(
+        code="unreachable",
+        sentence="desk (192.168.1.7:11643), which held layers of this model, went away at 12:00:00.",
+        hint="The next request or load tries to reach it again.",
+    ),
+)
 
 
 def model_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
@@ -46,6 +67,9 @@ def model_settings_scenes(usual: Replies) -> Iterator[Scene]:
     yield Scene("models-settings-exl3", page, usual, open_settings_of_originals)
     yield Scene("models-settings-across", page, usual, open_settings_over_two, looks=(*BOTH, *EVERY_LOOK[:3]))
     yield Scene("models-measured", page, usual, open_history, looks=LOOKS)
+    for state, status in (("loading", LOADING_OVER_TWO), ("lost", LOST_ONE)):
+        act = partial(load_folder_over_two, status)
+        yield Scene(f"models-settings-across-{state}", page, usual, act, looks=(*BOTH, *EVERY_LOOK[:3]))
     yield Scene("models-settings-mirrored", page, usual, open_model_settings, looks=(SceneLook(is_mirrored=True),))
 
 
@@ -119,6 +143,24 @@ def open_settings_over_two(window: MainWindow, api: DemoApi) -> None:
     screen = window.pages.currentWidget()
     if isinstance(screen, ModelsScreen):
         screen.model.model_settings.across.choose_machine("desk", is_chosen=True)
+        api.flush()
+    for _ in range(2):  # the page is as long as it will be once its rows have found their heights
+        QApplication.processEvents()
+    scroll_to(AcrossSection)(window, api)
+
+
+def load_folder_over_two(status: EngineStatus, window: MainWindow, api: DemoApi) -> None:
+    """Load a folder of weights over two computers with vLLM, and look at how that stands."""
+    api.replies[f"GET /model-settings/{data.ORIGINAL.name}"] = data.TUNED
+    api.replies |= {"POST /plan/across": VLLM_SPREAD, "POST /load": status}
+    screen = window.pages.currentWidget()
+    if isinstance(screen, ModelsScreen):
+        settings = screen.model.model_settings
+        settings.open_model(data.ORIGINAL)
+        api.flush()
+        settings.across.choose_machine("desk", is_chosen=True)
+        api.flush()
+        settings.across.load_across()
         api.flush()
     for _ in range(2):  # the page is as long as it will be once its rows have found their heights
         QApplication.processEvents()

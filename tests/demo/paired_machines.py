@@ -89,11 +89,34 @@ SPREAD = AcrossPlan(
     fits=True,
     sentence="qwen3-30b-a3b fits over 2 computers with 16,384 tokens of context.",
     reasons=[
+        (
+            "It runs on llama.cpp, by its RPC backend: the other computers hold layers and need no copy of the model. "
+            "One request is answered at a time."
+        ),
         "The computers work one after another, so the layers of each add their time to every token.",
         "About 15 tok/s, from the bandwidth of memory and the link; not measured.",
     ],
     tokens_per_second=15.1,
 )
+VLLM_SPREAD = replace(
+    SPREAD,
+    engine="vllm",
+    engine_name="vLLM",
+    slots=4,
+    reasons=[
+        (
+            "It runs on vLLM, with a process and a copy of the model on each computer. llama.cpp's RPC, which needs no "
+            "copies, takes GGUF files only, and this model is none."
+        ),
+        *SPREAD.reasons[1:],
+        (
+            "Each computer runs vLLM on layers of its own, from its own copy of the model, and waits while the others "
+            "compute for one request; with several requests all of them compute."
+        ),
+        "vLLM was loaded over two computers with a tiny model on processors, and answered; never with GPUs.",
+    ],
+)
+"""The same for a folder of weights."""
 CODE = MachineCode(code="5865-6106", seconds=300.0)
 
 

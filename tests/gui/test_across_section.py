@@ -9,12 +9,12 @@ from app.core.engines import EngineState, EngineStatus, FailureReport
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged
 from app.core.machines import MachineList, WakeMachine
-from app.core.models import LoadModel, LoadOptions, ModelInfo
+from app.core.models import LoadModel, LoadOptions, ModelInfo, UnloadModel
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.models.across_section import AcrossModel, AcrossSection, LenderRow, ShareRow
 from app.gui.theme.theme import Theme
 from tests.demo.api import DemoApi
-from tests.demo.paired_machines import LENDERS, LISTED, SPREAD
+from tests.demo.paired_machines import LENDERS, LISTED, SPREAD, VLLM_SPREAD
 from tests.gui.conftest import QuietShell
 
 MODEL = ModelInfo(name="m", title="M", path="/m.gguf", format="gguf", size_bytes=4, architecture="llama")
@@ -120,6 +120,40 @@ def test_a_model_of_another_format_is_asked_for_by_name_and_what_is_only_planned
     assert not section.load.isEnabled()
 
 
+def test_a_folder_is_loaded_with_vllm_which_says_how_far_it_is_is_called_off_and_names_who_was_lost(
+    section: AcrossSection, model: AcrossModel, api: DemoApi, shell: QuietShell
+) -> None:
+    api.replies["POST /plan/across"] = VLLM_SPREAD
+    model.open_model(replace(MODEL, format="safetensors"))
+    api.flush()
+    lender_row(section, "desk").toggle.click()
+    api.flush()
+    assert section.reasons.text().startswith("It runs on vLLM")
+    assert "takes GGUF files only" in section.reasons.text()
+
+    loading = replace(READY, engine="vllm", state=EngineState.LOADING, stage="Reading weights", progress=0.4)
+    api.replies["POST /load"] = loading
+    section.load.click()
+    api.flush()
+    assert section.waiting.text() == "Reading weights 40 %"
+    assert (section.load.isHidden(), section.stop.isHidden()) == (True, False)
+    shell.broadcast_event(EngineChanged(status=replace(loading, stage="Warming up", progress=None)))
+    assert section.waiting.text() == "Warming up…"
+    api.replies["POST /unload"] = replace(loading, state=EngineState.STOPPED, placement="")
+    section.stop.click()
+    api.flush()
+    assert api.bodies_of("POST", "/unload") == [UnloadModel(model="m")]
+    assert (section.load.isEnabled(), section.stop.isHidden()) == (True, True)
+
+    shell.broadcast_event(EngineChanged(status=replace(READY, engine="vllm")))
+    assert section.waiting.isHidden()
+    failure = FailureReport(code="unreachable", sentence=LOSS, hint="The next request tries to reach it again.")
+    shell.broadcast_event(EngineChanged(status=replace(loading, state=EngineState.FAILED, failure=failure)))
+    assert section.error._sentence.text() == LOSS
+    assert section.waiting.isHidden()
+    assert not section.load.isHidden()
+
+
 def test_a_plan_that_does_not_fit_is_said_and_not_loaded(section: AcrossSection, api: DemoApi) -> None:
     api.replies["POST /plan/across"] = replace(SPREAD, fits=False, sentence="It does not fit.")
     lender_row(section, "desk").toggle.click()
@@ -149,7 +183,7 @@ def test_memory_that_is_taken_back_is_chosen_no_longer(section: AcrossSection, a
     section.again.click()
     api.flush()
     assert section._model.chosen == []
-    assert section.waiting.text().startswith("No computer lends its memory.")
+    assert section.waiting.text() == "None of these computers can hold a part of it now."
     assert not section.load.isEnabled()
 
 

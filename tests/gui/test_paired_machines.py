@@ -149,14 +149,16 @@ def test_waking_and_revoking(page: MachinesScreen, api: DemoApi, shell: QuietShe
 def test_memory_is_lent_by_a_switch_that_is_off_at_first(page: MachinesScreen, api: DemoApi) -> None:
     desk = page.find_card("desk")
     assert not desk.lends.isChecked()
-    assert desk._rights.text() == "It lends this computer its memory."
+    assert desk._rights.text() == "It lends memory to this computer."
     lending_machine = replace(DESK, lends_memory=True)
     api.replies["GET /machines"] = replace(LISTED, machines=[BOX, lending_machine])
     desk.lends.click()
     api.flush()
     assert api.bodies_of("PATCH", "/machines/desk") == [ChangeMachine(lends_memory=True)]
     assert desk.lends.isChecked()
-    assert describe_loan(lending_machine) == "desk can hold layers of its models in this computer's memory."
+    assert desk.lends.accessibleName() == "Lend memory to desk"
+    assert describe_loan(lending_machine).startswith("A model too large for desk alone can be split")
+    assert describe_loan(DESK).startswith("Off: nothing of desk is held in this computer's memory.")
 
 
 def test_a_loan_that_is_refused_is_not_shown_as_made(page: MachinesScreen, api: DemoApi) -> None:
@@ -168,7 +170,7 @@ def test_a_loan_that_is_refused_is_not_shown_as_made(page: MachinesScreen, api: 
 
 
 def test_one_from_the_older_list_may_ask_for_memory_only() -> None:
-    assert "memory only" in describe_rights(replace(BOX, is_memory_only=True))
+    assert "lent memory and use nothing else" in describe_rights(replace(BOX, is_memory_only=True))
 
 
 def test_switched_off_it_shows_no_more_than_the_switch(page: MachinesScreen, api: DemoApi) -> None:

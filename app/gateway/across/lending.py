@@ -8,6 +8,7 @@ other machine knows that this one is there.
 
 import asyncio
 import logging
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -41,7 +42,11 @@ from engines.llama_cpp.launch import LAYERS
 
 log = logging.getLogger(__name__)
 
-NOT_LENT = "It does not lend this computer its memory. That is switched on there."
+_NOT_LENT = "It does not lend memory to this computer."
+_LEND_HINT = (
+    'Switch on "Lend memory to {name}" there, under Other computers. '
+    "In a terminal it is `roundhouse machines lend {word}`."
+)
 _NOT_PAIRED = "The two are not paired, or not any more. Pair them again."
 _MOST_BYTES = 16 << 20
 """That are sent to measure a link."""
@@ -79,7 +84,8 @@ class LayerLender:
             if machine.lends_memory:
                 await self._answer_request(machine, request, (reader, writer))
             else:
-                await send_line(writer, TunnelReply(problem=NOT_LENT))
+                hint = _LEND_HINT.format(name=machine.name, word=shlex.quote(machine.name))
+                await send_line(writer, TunnelReply(problem=_NOT_LENT, hint=hint))
         except (OSError, ValueError) as error:
             log.info("A tunnel ended: %s", error)
         except RoundhouseError as error:

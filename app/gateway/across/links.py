@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable
 
-from app.core.errors import RoundhouseError, Unavailable
+from app.core.errors import RoundhouseError
 from app.core.machines import PairedMachine
 from app.gateway.across.packets import PacketSwitch, node_addresses
 from app.gateway.across.tunnel import (
@@ -24,6 +24,7 @@ from app.gateway.across.tunnel import (
     call_machine,
     join_pipes,
     read_line,
+    refusal_of,
 )
 from app.gateway.machines.trust import TrustedMachines
 
@@ -63,7 +64,7 @@ class HeldMachine:
         reply, pipe = await call_machine(self._trusted, self.machine, request, within_s=START_S)
         if reply.problem:
             pipe[1].close()
-            raise Unavailable(f"{self.machine.name} can hold no layers: {reply.problem}", code="machine_refuses")
+            raise refusal_of(self.machine, reply)
         self._held = pipe[1]
         return pipe
 
@@ -159,7 +160,7 @@ class NodeLink(HeldMachine):
         reply, way = await call_machine(self._trusted, self.machine, TunnelRequest(ask="layers", session=self._session))
         if reply.problem:
             way[1].close()
-            raise Unavailable(f"{self.machine.name} can hold no layers: {reply.problem}", code="machine_refuses")
+            raise refusal_of(self.machine, reply)
         address = node_addresses(len(node.layers))[node.rank]
         self._keep_task(asyncio.create_task(self._carry_packets(switch, way, address)))
 

@@ -48,6 +48,14 @@ from engines.llama_cpp.launch import NO_RPC
 _PINGS = 8
 _MEASURED_BYTES = 4 << 20
 _MOST_MACHINES = MOST_NODES - 1
+_BY_LAYERS = (
+    "It runs on {engine}, by its RPC backend: the other computers hold layers and need no copy of the model. "
+    "One request is answered at a time."
+)
+_BY_NODES = (
+    "It runs on {engine}, with a process and a copy of the model on each computer. llama.cpp's RPC, which needs no "
+    "copies, takes GGUF files only, and this model is none."
+)
 _OF_NODES = (
     "Each computer runs {engine} on layers of its own, from its own copy of the model, and waits while the others "
     "compute for one request; with several requests all of them compute."
@@ -118,8 +126,11 @@ async def _make_plan(
 
 def _add_span_facts(plan: AcrossPlan, engine: _SpanEngine) -> AcrossPlan:
     """Return the plan with how its engine works over computers, and what of that was tried."""
-    how = [] if engine.order is None else [_OF_NODES.format(engine=engine.name)]
-    reasons = [*plan.reasons, *how, engine.span.tried]
+    if engine.order is None:
+        reasons = [_BY_LAYERS.format(engine=engine.name), *plan.reasons, engine.span.tried]
+    else:
+        why, how = (words.format(engine=engine.name) for words in (_BY_NODES, _OF_NODES))
+        reasons = [why, *plan.reasons, how, engine.span.tried]
     return msgspec.structs.replace(plan, reasons=reasons, is_started=engine.span.is_started)
 
 
@@ -272,6 +283,7 @@ async def _measure_memory(
     return msgspec.structs.replace(
         blank,
         problem=reply.problem,
+        hint=reply.hint,
         free_bytes=reply.free_bytes,
         bandwidth_gb_s=reply.bandwidth_gb_s,
         version=reply.version,

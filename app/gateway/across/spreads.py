@@ -12,7 +12,7 @@ from app.core.errors import RoundhouseError, Unavailable
 from app.core.machines import PairedMachine
 from app.gateway.across.links import HeldMachine, MachineLink, NodeLink
 from app.gateway.across.packets import PacketSwitch, node_addresses
-from app.gateway.across.tunnel import NodeOrder, TunnelRequest, call_machine
+from app.gateway.across.tunnel import NodeOrder, TunnelRequest, call_machine, refusal_of
 from app.gateway.machines.trust import TrustedMachines
 from engines.api import Failure, FailureKind, LaunchOptions, NodePlace
 
@@ -124,7 +124,7 @@ class NodeSpread:
             reply, pipe = await call_machine(self._trusted, machine, TunnelRequest(ask="state", node=order))
             pipe[1].close()
             if reply.problem:
-                raise Unavailable(f"{machine.name} can hold no layers: {reply.problem}", code="machine_refuses")
+                raise refusal_of(machine, reply)
         self._loss = ""
 
     def complete_options(self, options: LaunchOptions) -> LaunchOptions:

@@ -67,6 +67,8 @@ class TunnelReply(msgspec.Struct, frozen=True, kw_only=True):
     """The first line of an answer."""
 
     problem: str = ""
+    hint: str = ""
+    """What helps there; older machines say none."""
     free_bytes: int = 0
     bandwidth_gb_s: float | None = None
     version: str = ""
@@ -92,6 +94,12 @@ async def call_machine(
     except (OSError, TimeoutError, ValueError) as error:
         call.note_failure()
         raise _failure_of(machine, error) from None
+
+
+def refusal_of(machine: PairedMachine, reply: TunnelReply) -> Unavailable:
+    """Return why a machine holds no layers, by what it answered."""
+    sentence = f"{machine.name} can hold no layers: {reply.problem}"
+    return Unavailable(sentence, hint=reply.hint, code="machine_refuses")
 
 
 async def _open_pipe(trusted_machines: TrustedMachines, machine: PairedMachine) -> Pipe:

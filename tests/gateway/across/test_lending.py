@@ -87,6 +87,8 @@ async def test_memory_is_lent_to_nobody_it_was_not_promised_to(lender: Lender) -
     for ask in ("state", "receive", "hold", "layers"):
         reply, pipe = await lender.ask(TunnelRequest(ask=ask, session="s", count=9))
         assert "does not lend" in reply.problem
+        assert f'"Lend memory to {lender.asker.name}"' in reply.hint, "by the name that it has there"
+        assert f"`roundhouse machines lend {lender.asker.name}`" in reply.hint
         assert await pipe[0].read() == b"", ask
         pipe[1].close()
     assert lender.supervisor.ended == []

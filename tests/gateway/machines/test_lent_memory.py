@@ -36,6 +36,7 @@ def lend(gateway: RealGateway, name: str, *, lends: bool) -> MachineStanding:
 def test_memory_is_lent_once_a_person_says_so_and_then_its_engine_decides(friends: Pair) -> None:
     assert (memory_of_desk(friends).name, memory_of_desk(friends).is_away) == ("desk", False)
     assert "does not lend" in memory_of_desk(friends).problem
+    assert "`roundhouse machines lend lap`" in memory_of_desk(friends).hint
     assert lend(friends.desk, "lap", lends=True).lends_memory
     wait_until(lambda: list_machines(friends.lap).machines[0].is_lender)
     assert not list_machines(friends.lap).machines[0].lends_memory, "each decides for itself"

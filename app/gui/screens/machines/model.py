@@ -199,15 +199,25 @@ def describe_place(machine: MachineStanding | NearbyMachine) -> str:
 def describe_loan(machine: MachineStanding) -> str:
     """Say what lending this computer's memory means as it stands."""
     if machine.lends_memory:
-        return tr("{name} can hold layers of its models in this computer's memory.", name=machine.name)
-    return tr("{name} holds nothing in this computer's memory.", name=machine.name)
+        return tr(
+            "A model too large for {name} alone can be split: a part of it is held in this computer's memory, "
+            "and computed here.",
+            name=machine.name,
+        )
+    return tr(
+        "Off: nothing of {name} is held in this computer's memory. On, a model too large for {name} alone can be "
+        "split between the two computers.",
+        name=machine.name,
+    )
 
 
 def describe_rights(machine: MachineStanding) -> str:
     """Say what else is known of a computer's memory and of what it may; empty for the usual."""
-    facts = [tr("It lends this computer its memory.")] if machine.is_lender else []
+    facts = [tr("It lends memory to this computer.")] if machine.is_lender else []
     if machine.is_memory_only:
-        facts.append(tr("It may ask for memory only. Pair the two by a code so that it can use models too."))
+        facts.append(
+            tr("It may be lent memory and use nothing else. Pair the two by a code so that it can use models too.")
+        )
     return " ".join(facts)
 
 

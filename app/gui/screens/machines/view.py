@@ -273,7 +273,7 @@ class MachineEntryCard(Surface):
         self._rights = Paragraph(theme, role="meta", color="ink-2")
         for widget in (self._place, self._rights, self._problem, self.models):
             inner.addWidget(widget)
-        title = tr("Lend this computer's memory to models of {name}", name=name)
+        title = tr("Lend memory to {name}", name=name)
         self._loan = ControlRow(theme, title, "")
         self.lends = Toggle(theme, title)
         self.lends.clicked.connect(lambda: model.lend_memory(name, lends=self.lends.isChecked()))

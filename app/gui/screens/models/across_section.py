@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QSizePolicy
 from app.client.http import quote_segment
 from app.core import words
 from app.core.across import HERE, AcrossPlan, AcrossRequest, LayerShare, MachineMemory
-from app.core.engines import EngineStatus
+from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged
 from app.core.machines import WakeMachine
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from app.gui.net.api import GatewayCall
 
 _ABOUT = LazyText(
-    "A model that no computer of yours has the memory for can lie over several: each holds some of its layers, "
-    "in a tunnel that only paired computers reach. "
+    "A model too large for one computer can be split between several: each holds some of its layers and computes "
+    "them, over a connection that only your paired computers can use. "
     "Every token waits for the network, so one computer with enough memory is usually faster."
 )
-_NO_LENDER = LazyText("No computer lends its memory. Switch that on there, under Other computers.")
+_NO_LENDER = LazyText("None of these computers can hold a part of it now.")
+_COMING = frozenset({EngineState.STARTING, EngineState.LOADING})
 
 
 class AcrossModel(QObject):
@@ -82,9 +83,16 @@ class AcrossModel(QObject):
         return self._loading is not None
 
     @property
+    def is_coming(self) -> bool:
+        """Whether the engines of all computers are reading their layers."""
+        status = self.status
+        return status is not None and bool(status.placement) and status.state in _COMING
+
+    @property
     def can_load(self) -> bool:
         """Whether there is a plan that fits."""
-        return self.plan is not None and self.plan.fits and self.plan.is_started and not self.is_loading
+        is_free = not (self.is_loading or self.is_coming)
+        return self.plan is not None and self.plan.fits and self.plan.is_started and is_free
 
     @property
     def status(self) -> EngineStatus | None:
@@ -137,10 +145,12 @@ class AcrossModel(QObject):
         self._load(())
 
     def stop_loading(self) -> None:
-        """Let the other computers go, which are making room."""
+        """Let the other computers go, which are making room or reading their layers."""
         if self._loading is not None:
             self._loading.cancel()
             self._loading = None
+        elif self.model is not None and self.is_coming:
+            self._running.unload(self.model.name, self.changed.emit, self._show_problem)
         self.changed.emit()
 
     def wake_machine(self, name: str) -> None:
@@ -254,7 +264,7 @@ class AcrossSection(Section):
         theme, model = self._theme, self._model
         buttons = FlowLayout(theme, gap=8)
         self.load = Button(theme, tr("Load over these computers"), action=model.load_across)
-        self.stop = Button(theme, tr("Cancel"), name=tr("Stop making room there"), action=model.stop_loading)
+        self.stop = Button(theme, tr("Cancel"), name=tr("Stop loading over these computers"), action=model.stop_loading)
         self.load_here = Button(theme, tr("Load on this computer alone"), look=ButtonLook.QUIET, action=model.load_here)
         self.again = Button(theme, tr("Ask again"), look=ButtonLook.QUIET, icon="refresh-cw", action=model.measure)
         for button in (self.load, self.stop, self.load_here, self.again):
@@ -278,9 +288,10 @@ class AcrossSection(Section):
         self.waiting.setVisible(bool(waiting_words))
         self._show_plan()
         self.again.setEnabled(not model.is_measuring)
-        self.load.setVisible(not model.is_loading)
+        is_busy = model.is_loading or model.is_coming
+        self.load.setVisible(not is_busy)
         self.load.setEnabled(model.can_load)
-        self.stop.setVisible(model.is_loading)
+        self.stop.setVisible(is_busy)
 
     def _show_status(self) -> None:
         status, problem = self._model.status, self._model.problem
@@ -299,8 +310,11 @@ class AcrossSection(Section):
 
     def _waiting_words(self) -> str:
         model = self._model
+        status = model.status
         if model.is_loading:
             return tr("The other computers are making room…")
+        if model.is_coming and status is not None:
+            return phrases.progress_words(status.stage or tr("Loading"), status.progress, None)
         if model.is_measuring:
             return tr("Asking the computers, and measuring the way to them…")
         if model.is_planning:
