@@ -20,6 +20,7 @@ _LONG_S = 5.0
 _WIDTH, _HEIGHT = 520, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 28, 44
 _TICKS = 5
+_THOUSAND, _SHORTENED = 1000, 10_000
 _MOST_NAMED = 75
 """Characters of a name that fit below the drawing."""
 COLOURS = ("#c2571a", "#2f6f8f", "#5b7f3a", "#8a4f9e", "#a68a00", "#4a4a4a")
@@ -212,6 +213,11 @@ def count_ticks(most: float) -> list[float]:
     return [tick for tick in axis_ticks(most) if float(tick).is_integer()]
 
 
+def format_tick(value: float) -> str:
+    """Return a tick's value, thousands as in "20k"."""
+    return f"{value / _THOUSAND:g}k" if value >= _SHORTENED else f"{value:g}"
+
+
 def axis_ticks(most: float) -> list[float]:
     """Return about five round values from zero to `most` or a little beyond."""
     if most <= 0:
@@ -267,10 +273,10 @@ def _axis_parts(
         yield (
             f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" '
             'stroke="currentColor" opacity="0.15"/>'
-            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>'
+            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{format_tick(tick)}</text>'
         )
     for tick in x_ticks:
-        yield f'<text x="{frame.x(tick):.1f}" y="{bottom + 16}" text-anchor="middle">{tick:g}</text>'
+        yield f'<text x="{frame.x(tick):.1f}" y="{bottom + 16}" text-anchor="middle">{format_tick(tick)}</text>'
     yield f'<text x="{_WIDTH - _RIGHT}" y="{bottom + 32}" text-anchor="end">{escape(plot.x_name)}</text>'
     yield f'<text x="4" y="{_TOP}">{escape(plot.y_name)}</text>'
 

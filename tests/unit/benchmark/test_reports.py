@@ -11,7 +11,15 @@ from app.benchmark.comparison import compare_receipts
 from app.benchmark.gains import find_saturation
 from app.benchmark.html import html_report
 from app.benchmark.markdown import comparison_rows, markdown_row, summary_lines
-from app.benchmark.plots import axis_ticks, count_ticks, make_history_plots, make_plots, name_series, svg_of
+from app.benchmark.plots import (
+    axis_ticks,
+    count_ticks,
+    format_tick,
+    make_history_plots,
+    make_plots,
+    name_series,
+    svg_of,
+)
 from app.core.benchmarks import (
     WORKLOAD_TITLES,
     BenchmarkMemory,
@@ -103,6 +111,13 @@ def test_axes_have_round_values(most: float, ticks: list[float]) -> None:
 @pytest.mark.parametrize(("most", "ticks"), [(1, [0, 1]), (2, [0, 1, 2]), (3, [0, 1, 2, 3]), (8, [0, 2, 4, 6, 8])])
 def test_what_is_counted_has_no_ticks_in_between(most: float, ticks: list[float]) -> None:
     assert count_ticks(most) == ticks
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0"), (0.5, "0.5"), (8000, "8000"), (20_000, "20k"), (12_500, "12.5k")]
+)
+def test_large_ticks_are_short(value: float, text: str) -> None:
+    assert format_tick(value) == text
 
 
 def test_what_is_the_matter_is_in_the_summary() -> None:

@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QPolygonF
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.benchmark.plots import BarPlot, BenchmarkPlot, PlotPoint, PlotSeries, axis_ticks, count_ticks
+from app.benchmark.plots import BarPlot, BenchmarkPlot, PlotPoint, PlotSeries, axis_ticks, count_ticks, format_tick
 from app.core.translation import tr
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import PARTS
@@ -95,11 +95,11 @@ class PlotView(QWidget):
             painter.drawLine(start, end)
             painter.setPen(self._theme.color("ink-2"))
             area = QRectF(0, start.y() - line / 2, px(_LEFT - 6), line)
-            painter.drawText(area, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, f"{tick:g}")
+            painter.drawText(area, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, format_tick(tick))
         for tick in self._x_ticks:
             place = self._place(tick, 0)
             area = QRectF(place.x() - px(24), place.y() + px(2), px(48), px(16))
-            painter.drawText(area, Qt.AlignmentFlag.AlignCenter, f"{tick:g}")
+            painter.drawText(area, Qt.AlignmentFlag.AlignCenter, format_tick(tick))
         below = QRectF(0, self.height() - px(18), self.width() - px(_RIGHT), px(18))
         painter.drawText(below, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, self._plot.x_name)
         painter.drawText(QRectF(0, 0, self.width(), px(16)), Qt.AlignmentFlag.AlignLeft, self._plot.y_name)

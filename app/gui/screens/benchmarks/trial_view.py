@@ -32,7 +32,8 @@ class TrialRow(ListRow):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(theme, wraps=True)
-        self.heads = (ElidedLabel(theme, role="meta", color="ink-2"), ElidedLabel(theme, role="meta", color="ink-2"))
+        middle = Qt.TextElideMode.ElideMiddle  # names of quantisations differ at their end
+        self.heads = tuple(ElidedLabel(theme, role="meta", color="ink-2", mode=middle) for _ in range(2))
         self.answers = (Paragraph(theme, role="meta"), Paragraph(theme, role="meta"))
         beside = HBox(theme, gap=24)
         for head, answer in zip(self.heads, self.answers, strict=True):

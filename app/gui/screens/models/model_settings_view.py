@@ -31,6 +31,7 @@ from app.gui.screens.models.model_settings import ModelSettingsModel
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook, IconButton
 from app.gui.widgets.fields import ListField
+from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import Hairline, HBox, Surface, VBox, clear_layout
 from app.gui.widgets.panels import ErrorPanel, Section
 from app.gui.widgets.rows import IconLabel, RowList
@@ -189,9 +190,11 @@ class ModelSettingsView(QWidget):
             self._theme, tr("All results"), look=ButtonLook.QUIET, icon="gauge", action=self.model.show_results
         )
         self._plots = VBox(self._theme, gap=16)
+        buttons = FlowLayout(self._theme)
+        buttons.addWidget(results)
         section.body.addWidget(self.measurement)
+        section.body.addLayout(buttons)
         section.body.addLayout(self._plots)
-        section.body.addWidget(results, 0, Qt.AlignmentFlag.AlignLeft)
         return section
 
     def _make_section(self, title: str, *rows: QWidget) -> Section:
