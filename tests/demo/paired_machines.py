@@ -106,13 +106,10 @@ VLLM_SPREAD = replace(
     reasons=[
         (
             "It runs on vLLM, with a process and a copy of the model on each computer. llama.cpp's RPC, which needs no "
-            "copies, takes GGUF files only, and this model is none."
+            "copies, takes GGUF files only, which this model is not."
         ),
         *SPREAD.reasons[1:],
-        (
-            "Each computer runs vLLM on layers of its own, from its own copy of the model, and waits while the others "
-            "compute for one request; with several requests all of them compute."
-        ),
+        "For one request each computer waits while the others compute; with several requests all of them compute.",
         "vLLM was loaded over two computers with a tiny model on processors, and answered; never with GPUs.",
     ],
 )

@@ -104,6 +104,7 @@ def test_without_fleets_one_can_be_started(section: FleetsSection, api: DemoApi,
     api.flush()
     assert not section._none.isHidden()
     section.start.click()
+    assert section._none.isHidden()
     text = section.form.text.toPlainText()
     assert not section.form.isHidden()
     assert tomllib.loads(text) == {"model": "team", "serves": data.READY.model, "replicas": 2}
@@ -120,6 +121,7 @@ def test_without_fleets_one_can_be_started(section: FleetsSection, api: DemoApi,
     assert api.bodies_of("POST", "/fleets") == [StartFleet(text=text, key="sk-fleet")] * 2
     assert section.form.isHidden()
     assert (section.form.key.text(), section.form.text.toPlainText()) == ("", "")
+    assert not section._none.isHidden()
 
 
 def test_a_fleet_file_is_opened_or_says_why_not(
@@ -146,8 +148,8 @@ def test_what_is_told_of_fleets() -> None:
     replica = FleetReplica(url="http://a:1", name="1", is_local=True, weights="w", engine="llama.cpp")
     fleet = Fleet(model="m", router="smg", policy="", replicas=[replica])
     assert fleet_facts(fleet) == "1 of 1 replicas answer, behind smg"
-    assert replica_facts(replica) == "llama.cpp · w · http://a:1 · Ready"
-    assert replica_facts(replace(replica, load=3)).endswith("Ready · 3 requests")
+    assert replica_facts(replica) == "Ready · llama.cpp · w · http://a:1"
+    assert replica_facts(replace(replica, load=3)).startswith("Ready · 3 requests · ")
     assert not can_roll(fleet)
     assert fleet_facts(Fleet(model="m", router="smg", policy="", replicas=[], is_stopped=True)).startswith("Stopped")
     assert not can_roll(Fleet(model="m", router="smg", policy="", replicas=[replica] * 2, rolling="Replica 1"))

@@ -54,12 +54,9 @@ _BY_LAYERS = (
 )
 _BY_NODES = (
     "It runs on {engine}, with a process and a copy of the model on each computer. llama.cpp's RPC, which needs no "
-    "copies, takes GGUF files only, and this model is none."
+    "copies, takes GGUF files only, which this model is not."
 )
-_OF_NODES = (
-    "Each computer runs {engine} on layers of its own, from its own copy of the model, and waits while the others "
-    "compute for one request; with several requests all of them compute."
-)
+_OF_NODES = "For one request each computer waits while the others compute; with several requests all of them compute."
 
 
 class _SpanEngine(NamedTuple):
@@ -129,8 +126,7 @@ def _add_span_facts(plan: AcrossPlan, engine: _SpanEngine) -> AcrossPlan:
     if engine.order is None:
         reasons = [_BY_LAYERS.format(engine=engine.name), *plan.reasons, engine.span.tried]
     else:
-        why, how = (words.format(engine=engine.name) for words in (_BY_NODES, _OF_NODES))
-        reasons = [why, *plan.reasons, how, engine.span.tried]
+        reasons = [_BY_NODES.format(engine=engine.name), *plan.reasons, _OF_NODES, engine.span.tried]
     return msgspec.structs.replace(plan, reasons=reasons, is_started=engine.span.is_started)
 
 

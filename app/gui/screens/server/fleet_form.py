@@ -78,8 +78,8 @@ class FleetForm(Surface):
         """Hide it, and forget what was typed."""
         self.text.clear()
         self.key.clear()
-        self._model.forget_problem()
         self.hide()
+        self._model.forget_problem()
 
     def _choose_file(self) -> None:
         path, _ = QFileDialog.getOpenFileName(

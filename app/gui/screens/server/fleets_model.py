@@ -193,4 +193,4 @@ def replica_facts(replica: FleetReplica) -> str:
     where = replica.weights if replica.is_local else tr("elsewhere")
     state = replica.problem or STATES[replica.state].tr()
     load = "" if not replica.load else tr_plural("{count} request", "{count} requests", replica.load)
-    return " · ".join(part for part in (replica.engine, where, replica.url, state, load) if part)
+    return " · ".join(part for part in (state, load, replica.engine, where, replica.url) if part)

@@ -51,7 +51,7 @@ class ReplicaRow(ListRow):
     """One replica."""
 
     def __init__(self, theme: Theme, model: FleetsModel, fleet: Fleet, replica: FleetReplica) -> None:
-        super().__init__(theme)
+        super().__init__(theme, wraps=True)
         self._fleet, self._replica = fleet, replica
         self._dot = Dot(theme)
         self.lead.addWidget(self._dot)
@@ -175,7 +175,7 @@ class FleetsSection(Section):
         self._theme, self.model = theme, model
         self._cards: dict[str, FleetCard] = {}
         self.form = FleetForm(theme, model)
-        self.start = Button(theme, tr("Start a fleet…"), look=ButtonLook.QUIET, icon="plus", action=self.form.open)
+        self.start = Button(theme, tr("Start a fleet…"), look=ButtonLook.QUIET, icon="plus", action=self._open_form)
         self.head.addWidget(self.start)
         self._none = Surface(theme)
         self._none.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
@@ -196,4 +196,8 @@ class FleetsSection(Section):
                 self._cards[name] = FleetCard(self._theme, self.model, fleet)
                 self.body.addWidget(self._cards[name])
             self._cards[name].show_fleet(fleet)
-        self._none.setVisible(not fleets)
+        self._none.setVisible(not fleets and self.form.isHidden())
+
+    def _open_form(self) -> None:
+        self.form.open()
+        self._show_fleets()
