@@ -6,9 +6,10 @@ from PySide6.QtWidgets import QApplication
 
 from app.core.engine_store import EngineJob
 from app.core.errors import ErrorBody
-from app.core.events import EngineJobChanged
+from app.core.events import BenchmarkChanged, EngineJobChanged
 from app.core.keys import LimitName
 from app.core.translation import tr
+from app.gui.screens.benchmarks.run_progress import RunProgress
 from app.gui.screens.connect.view import ConnectScreen
 from app.gui.screens.engines.view import EnginesScreen
 from app.gui.screens.server.engine_row import EngineRow
@@ -21,7 +22,8 @@ from app.gui.shell.window import MainWindow
 from app.gui.widgets.panels import Fold
 from tests.demo import data, engines
 from tests.demo.api import DemoApi
-from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Replies, Scene, scroll_down
+from tests.demo.benchmark_scenes import LOOKS
+from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Replies, Scene, scroll_down, scroll_to
 
 
 def server_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
@@ -158,7 +160,32 @@ def connect_scenes(usual: Replies) -> Iterator[Scene]:
     yield Scene("connect-change", page, usual, open_tool("zed"), looks=(*BOTH, *EVERY_LOOK[:3]))
     yield Scene("connect-steps", page, usual, open_tool("cline"), looks=(*BOTH, EVERY_LOOK[2]))
     yield Scene("connect-tried", page, usual, lambda window, api: on_connect(window, api, "try"))
+    yield Scene("connect-measuring", page, usual, measure_prompt, looks=LOOKS)
+    yield Scene("connect-disturbed", page, usual, refuse_prompt, looks=LOOKS)
     yield Scene("connect-refused", page, usual, lambda window, api: on_connect(window, api, "undo"))
+
+
+def measure_prompt(window: MainWindow, api: DemoApi) -> None:
+    """Measure a coding agent's first prompt, and come to the tasks that need tools."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ConnectScreen):
+        page.model.measure_tool("codex")
+        api.flush()
+        stage = "Asking for tool calls, 41 of 100 done"
+        window.shell.broadcast_event(BenchmarkChanged(model=data.READY.model, stage=stage, fraction=0.6))
+        QApplication.processEvents()
+        scroll_to(RunProgress)(window, api)
+
+
+def refuse_prompt(window: MainWindow, api: DemoApi) -> None:
+    """Have the measurement refused because it was disturbed."""
+    measure_prompt(window, api)
+    sentence = (
+        "The benchmark was disturbed, so it has no result. With 1 at once, other programs used 41 % of the processors."
+    )
+    end = BenchmarkChanged(model="m", stage="Ended", done=True, error=sentence, code="benchmark_disturbed")
+    window.shell.broadcast_event(end)
+    api.flush()
 
 
 def open_tool(tool: str) -> Act:

@@ -21,6 +21,8 @@ _NARROWEST = 80
 """Unscaled pixels of the words; a few of them side by side."""
 _READABLE = 480
 """Unscaled pixels that they may take in any window, as far as its foot has them: large letters need the whole of it."""
+_GAP = 8
+"""Unscaled pixels that are left of the foot on both sides."""
 _MOST_LINES = 3
 """It lies over the page: what is longer is cut, and whole in its tip."""
 
@@ -83,7 +85,7 @@ class Toast(Surface):
         self._words.setWordWrap(False)
         self._words.setFixedWidth(min(self._words.sizeHint().width(), widest))
         self._words.setWordWrap(True)
-        excess = self.sizeHint().width() - self._foot_area().width()
+        excess = self.sizeHint().width() - self._foot_area().width() + 2 * self.theme.px(_GAP)
         if excess > 0:  # the buttons beside the words take their room first
             self._words.setFixedWidth(max(self.theme.px(_NARROWEST), self._words.width() - excess))
         self._shorten_words()

@@ -206,7 +206,7 @@ class ToolRow(QWidget):
         line.addWidget(self.progress, 1)
         line.addWidget(self._measure)
         box.addLayout(line)
-        below = VBox(theme, margins=(36, 0, 16, 8), gap=0)
+        below = VBox(theme, margins=(36, 0, 16, 0), gap=0)
         below.addWidget(self.failure)
         box.addLayout(below)
         self._below = _ToolDetailView(theme, model, tool, copy)
