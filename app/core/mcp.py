@@ -249,8 +249,14 @@ class McpResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What the program that talks to one server is told first. `command` is empty for one at a URL."""
+    """What the program that talks to one server, or is one that comes with Roundhouse, is told first.
 
+    `command` is empty for a built-in server, and for one at a URL.
+    """
+
+    builtin: BuiltinServer | None = None
+    folders: list[str] = []
+    """What a built-in server may read."""
     command: str = ""
     args: list[str] = []
     env: dict[str, str] = {}

@@ -26,7 +26,6 @@ from mcp.shared.exceptions import MCPError
 
 from app.core.mcp import (
     LONGEST_DESCRIPTION,
-    LONGEST_RESULT,
     MOST_TOOLS,
     HostCall,
     HostCancel,
@@ -38,12 +37,11 @@ from app.core.mcp import (
     McpResult,
     McpToolDescription,
 )
-from app.mcp_host.lines import describe_failure, read_line, send
+from app.mcp_host.lines import describe_failure, make_result, read_line, send
 from app.mcp_host.sign_in import make_sign_in
 
 _REQUESTS: msgspec.json.Decoder[HostRequest] = msgspec.json.Decoder(HostRequest)
 _LISTING_S = 5.0
-_CUT = "\n[The rest of the result was left out: it is too long.]"
 
 
 async def serve() -> None:
@@ -204,10 +202,7 @@ def read_result(reply: Any) -> McpResult:  # noqa: ANN401 -- a CallToolResult, o
     text = "\n".join(filter(None, map(_read_part, reply.content)))
     if not text and reply.structured_content is not None:
         text = msgspec.json.encode(reply.structured_content).decode()
-    was_cut = len(text) > LONGEST_RESULT
-    return McpResult(
-        text=text[:LONGEST_RESULT] + _CUT if was_cut else text, is_error=bool(reply.is_error), was_cut=was_cut
-    )
+    return make_result(text, is_error=bool(reply.is_error))
 
 
 def _read_part(part: types.ContentBlock) -> str:

@@ -5,7 +5,10 @@ import sys
 
 import msgspec
 
+from app.core.mcp import LONGEST_RESULT, McpResult
+
 LONGEST_LINE = 8 * 1024 * 1024
+_CUT = "\n[The rest of the result was left out: it is too long.]"
 _LONGEST_REASON = 300
 
 
@@ -27,3 +30,9 @@ def describe_failure(error: BaseException) -> str:
         error = error.exceptions[0]
     words = " ".join(str(error).split())[:_LONGEST_REASON]
     return words or type(error).__name__
+
+
+def make_result(text: str, *, is_error: bool) -> McpResult:
+    """Return what a tool returned, as much of it as is passed on."""
+    was_cut = len(text) > LONGEST_RESULT
+    return McpResult(text=text[:LONGEST_RESULT] + _CUT if was_cut else text, is_error=is_error, was_cut=was_cut)

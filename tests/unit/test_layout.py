@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "mcp_server": LOW | {"client"},
     "mcp_host": LOW,
     "agent_host": LOW | {"mcp_host"},
-    "mcp_tools": LOW | {"config"},
+    "mcp_tools": LOW | {"config", "mcp_host"},
     "cli": LOW | {"client", "config", "chat_files", "benchmark", "mcp_server"},
     "gui": LOW | {"client", "config", "chat_files", "benchmark", "markdown"},
 }

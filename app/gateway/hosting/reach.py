@@ -19,6 +19,8 @@ WEB_PORTS = (53, 80, 443)
 TOOL_FACTS = tuple(f"/etc/{name}" for name in ("gitconfig", "npmrc", "pip.conf", "uv", "xdg", "services", "protocols"))
 """Settings of the whole computer for programs that hosted ones start: git ends where it may not read its own."""
 READABLE_FACTS = (*SYSTEM_FACTS, *TOOL_FACTS)
+_HOST_ENVIRONMENT = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
+"""The protocols' libraries are made of pydantic, which looks through all packages for plug-ins of its own else."""
 
 
 def can_confine() -> bool:
@@ -33,7 +35,7 @@ def launch_host(module: str, home: Path, confinement: ConfinementRules | None) -
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return LaunchOrder(
         argv=tuple(module_command(module)),
-        env=engine_environment(),
+        env={**engine_environment(), **_HOST_ENVIRONMENT},
         cwd=os.sep,
         parent=os.getpid() if sys.platform == "linux" else 0,
         confinement=confinement,

@@ -1,5 +1,7 @@
 """How one MCP server is started: the program that talks to it, what it is told, and what both may reach.
 
+A built-in server is such a program itself: it answers the gateway's lines without a protocol between.
+
 A server on this computer may read the system's programs and its own, and change the folders a person gave it, those
 that its arguments name, and one of its own, which is its home: runners such as npx keep what they download there, and
 no server can change what another one runs. It connects to other computers only where a person let it, over HTTP and
@@ -11,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
+
 from app.config.paths import PROGRAM
-from app.config.programs import module_command
 from app.confinement.policy import PLAIN_DEVICES
 from app.confinement.rules import ConfinementRules, LaunchOrder, PortRange
 from app.core.connections import ConnectionReason, Purpose
@@ -39,8 +42,7 @@ def host_order(name: str, settings: McpServerSettings, home: Path, sign_in: str 
     if settings.builtin is not None:
         if settings.builtin is BuiltinServer.WEB_SEARCH:
             note_call(name, settings.env.get(SEARXNG_URL, BRAVE_SEARCH))
-        command, *arguments = module_command("app.mcp_tools", settings.builtin.value, *settings.folders)
-        return HostOrder(command=command, args=arguments, env=environment, cwd=str(home))
+        return HostOrder(builtin=settings.builtin, folders=settings.folders, env=environment)
     return HostOrder(command=find_program(settings), args=settings.args, env=environment, cwd=str(home))
 
 
@@ -64,8 +66,11 @@ def find_program(settings: McpServerSettings) -> str:
 
 
 def host_launch(settings: McpServerSettings, order: HostOrder, home: Path, *, is_confined: bool) -> LaunchOrder:
-    """Return how the host is started. Makes the server's folder. Raises OSError."""
-    return launch_host("app.mcp_host", home, confine_server(settings, order, home) if is_confined else None)
+    """Return how the host is started, or the built-in server in its place. Makes the folder. Raises OSError."""
+    confinement = confine_server(settings, order, home) if is_confined else None
+    if settings.builtin is None:
+        return launch_host("app.mcp_host", home, confinement)
+    return msgspec.structs.replace(launch_host("app.mcp_tools", home, confinement), env=order.env)
 
 
 def confine_server(settings: McpServerSettings, order: HostOrder, home: Path) -> ConfinementRules:
