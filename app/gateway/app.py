@@ -1,21 +1,23 @@
 """The aiohttp application: which module answers which routes."""
 
-from functools import partial
+from functools import cache, partial
 
 from aiohttp import web
 
 from app.config.store import SettingsStore
+from app.gateway.admin import routes as admin
 from app.gateway.admin.calls import GUIDE_ANSWERS
-from app.gateway.admin.routes import add_routes as add_admin_routes
 from app.gateway.dialects.anthropic import routes as anthropic
 from app.gateway.dialects.google import routes as google
 from app.gateway.dialects.llama_server import routes as llama_server
 from app.gateway.dialects.lmstudio import routes as lmstudio
+from app.gateway.dialects.lmstudio.chat import EARLIER_CHATS, LmStudioHistoryCache
 from app.gateway.dialects.ollama import pull as ollama_pull
 from app.gateway.dialects.ollama import routes as ollama
 from app.gateway.dialects.openai import files, vector_stores
 from app.gateway.dialects.openai import routes as openai
 from app.gateway.dialects.responses import routes as responses
+from app.gateway.dialects.responses.stored import ACTIVE_RESPONSES
 from app.gateway.documents.endpoint_files import EndpointFiles
 from app.gateway.entry.access import Access
 from app.gateway.entry.guard import Guard, is_wide
@@ -46,7 +48,7 @@ def build_app(services: Services) -> web.Application:
     """Return the application around `services`, ready to be served."""
     settings = services.settings
     app = web.Application(client_max_size=settings.get_int("gateway.max_body_mib") * _MIB)
-    app._router = _Router()  # noqa: SLF001 -- the argument for it is deprecated, and nothing took its place
+    app._router = _make_router()  # noqa: SLF001 -- the argument for it is deprecated, and nothing took its place
     app[SERVICES] = services
     app[GUARD] = guard = _guard(settings)
     app[ENTRY] = Entry(guard, _access(settings, services.keys, services.identity), _observe(app, services))
@@ -57,21 +59,32 @@ def build_app(services: Services) -> web.Application:
     add_library(app)
     add_updates(app)
     app.on_response_prepare.append(add_headers)
-    public.add_routes(app)
-    openai.add_routes(app)
-    files.add_routes(app, EndpointFiles(services.paths.endpoint_files))
-    vector_stores.add_routes(app)
-    responses.add_routes(app)
-    ollama.add_routes(app)
-    ollama_pull.add_routes(app)
-    lmstudio.add_routes(app)
-    anthropic.add_routes(app)
-    google.add_routes(app)
-    llama_server.add_routes(app)
-    add_admin_routes(app)
-    for route in app.router.routes():
-        route._expect_handler = send_continue  # noqa: SLF001 -- aiohttp takes it with each route only, and not for all
+    app[files.ENDPOINT_FILES] = EndpointFiles(services.paths.endpoint_files)
+    app[ACTIVE_RESPONSES] = {}
+    app[EARLIER_CHATS] = LmStudioHistoryCache()
+    admin.add_admin(app)
     return app
+
+
+@cache
+def _make_router() -> web.UrlDispatcher:
+    """Return every address with what answers it, the same for all applications of a process: it knows none of them."""
+    router = _Router()
+    public.add_routes(router)
+    openai.add_routes(router)
+    files.add_routes(router)
+    vector_stores.add_routes(router)
+    responses.add_routes(router)
+    ollama.add_routes(router)
+    ollama_pull.add_routes(router)
+    lmstudio.add_routes(router)
+    anthropic.add_routes(router)
+    google.add_routes(router)
+    llama_server.add_routes(router)
+    admin.add_routes(router)
+    for route in router.routes():
+        route._expect_handler = send_continue  # noqa: SLF001 -- aiohttp takes it with each route only, and not for all
+    return router
 
 
 class _Router(web.UrlDispatcher):

@@ -146,8 +146,16 @@ _VARIABLE = re.compile(r"{(\w+)}")
 Document = dict[str, Any]
 
 
-def add_routes(app: web.Application) -> None:
-    """Serve the table and its OpenAPI document, and own the answers being written."""
+def add_routes(router: web.UrlDispatcher) -> None:
+    """Serve the table and its OpenAPI document."""
+    for endpoint in ENDPOINTS:
+        # Names of models may hold slashes; clients quote them, and the ones people type by hand do not.
+        router.add_route(endpoint.method, PREFIX + endpoint.path.replace("{name}", "{name:.+}"), make_handler(endpoint))
+    router.add_route("GET", f"{PREFIX}/openapi.json", _serve_openapi)
+
+
+def add_admin(app: web.Application) -> None:
+    """Own what the table's rows work with, the answers being written among it."""
     app[BACKGROUND] = Background()
     app[FILES] = FileReader()
     app[MCP_SERVERS] = McpServers(app[SERVICES].paths, app[SERVICES].events)
@@ -181,12 +189,6 @@ def add_routes(app: web.Application) -> None:
     app.on_startup.append(_watch_kept_prompts)
     app.on_startup.append(_keep_fleets)
     app.on_shutdown.append(_close_services)
-    for endpoint in ENDPOINTS:
-        # Names of models may hold slashes; clients quote them, and the ones people type by hand do not.
-        app.router.add_route(
-            endpoint.method, PREFIX + endpoint.path.replace("{name}", "{name:.+}"), make_handler(endpoint)
-        )
-    app.router.add_route("GET", f"{PREFIX}/openapi.json", _serve_openapi)
 
 
 def _answer_helpers(app: web.Application) -> AnswerHelpers:

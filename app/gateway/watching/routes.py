@@ -36,11 +36,11 @@ class Health(msgspec.Struct, frozen=True):
     version: str
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add /health, by both names llama-server has for it, and /metrics."""
-    app.router.add_get("/health", health)
-    app.router.add_get("/v1/health", health)
-    app.router.add_get("/metrics", metrics)
+    router.add_get("/health", health)
+    router.add_get("/v1/health", health)
+    router.add_get("/metrics", metrics)
 
 
 async def health(_request: web.Request) -> web.Response:

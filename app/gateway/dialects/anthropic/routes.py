@@ -50,10 +50,10 @@ from app.gateway.services import SERVICES, Services
 from engines.api import Route
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add Anthropic's routes; its list of models is OpenAI's route too."""
-    app.router.add_post("/v1/messages", create_message)
-    app.router.add_post("/v1/messages/count_tokens", count_tokens)
+    router.add_post("/v1/messages", create_message)
+    router.add_post("/v1/messages/count_tokens", count_tokens)
 
 
 async def create_message(request: web.Request) -> web.StreamResponse:

@@ -42,10 +42,10 @@ _ARRAY_HEADERS = {**EVENT_STREAM_HEADERS, "Content-Type": "application/json; cha
 _MODEL = "{id:.+}"
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add Google's routes: what is done with a model stands behind its name, after a colon. /v1/models is OpenAI's."""
-    app.router.add_get("/v1beta/models", list_models)
-    app.router.add_get(f"/v1beta/models/{_MODEL}", show_model)
+    router.add_get("/v1beta/models", list_models)
+    router.add_get(f"/v1beta/models/{_MODEL}", show_model)
     for verb, handler in (
         ("generateContent", handle_generate),
         ("streamGenerateContent", handle_stream),
@@ -54,7 +54,7 @@ def add_routes(app: web.Application) -> None:
         ("batchEmbedContents", handle_batch),
     ):
         for prefix in PREFIXES:
-            app.router.add_post(f"{prefix}/models/{_MODEL}:{verb}", handler)
+            router.add_post(f"{prefix}/models/{_MODEL}:{verb}", handler)
 
 
 async def handle_generate(request: web.Request) -> web.StreamResponse:

@@ -94,12 +94,12 @@ class ModelProps(msgspec.Struct, frozen=True, kw_only=True):
     is_sleeping: bool = False
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add them."""
-    app.router.add_get("/props", show_props)
-    app.router.add_get("/models/sse", follow_models)
-    app.router.add_post("/models/load", load_model)
-    app.router.add_post("/models/unload", unload_model)
+    router.add_get("/props", show_props)
+    router.add_get("/models/sse", follow_models)
+    router.add_post("/models/load", load_model)
+    router.add_post("/models/unload", unload_model)
 
 
 async def show_props(request: web.Request) -> web.Response:

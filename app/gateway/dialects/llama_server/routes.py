@@ -112,11 +112,11 @@ class DetokenizeRequest(msgspec.Struct, frozen=True):
     tokens: list[Annotated[int, msgspec.Meta(ge=0, lt=2**31)]]
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add llama-server's routes."""
     for path, route in _ROUTES.items():
-        app.router.add_post(path, _make_handler(route))
-    llama_models.add_routes(app)
+        router.add_post(path, _make_handler(route))
+    llama_models.add_routes(router)
 
 
 def _make_handler(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

@@ -102,7 +102,7 @@ def _count_characters(turn: ConversationMessage) -> int:
 
 
 _ROUTE = "lmstudio/chat"
-_EARLIER = web.AppKey("lmstudio_earlier", LmStudioHistoryCache)
+EARLIER_CHATS = web.AppKey("lmstudio_earlier", LmStudioHistoryCache)
 _PROGRESS_INTERVAL_S = 0.25
 """How often a stream that waits says how far loading is."""
 
@@ -115,10 +115,9 @@ class LmStudioChatJob(msgspec.Struct, frozen=True, kw_only=True):
     response_id: str
 
 
-def add_routes(app: web.Application) -> None:
-    """Add the chat, and what it remembers."""
-    app[_EARLIER] = LmStudioHistoryCache()
-    app.router.add_post("/api/v1/chat", handle_chat)
+def add_routes(router: web.UrlDispatcher) -> None:
+    """Add the chat."""
+    router.add_post("/api/v1/chat", handle_chat)
 
 
 async def handle_chat(request: web.Request) -> web.StreamResponse:
@@ -158,7 +157,7 @@ def _find_earlier(request: web.Request, response_id: str | None) -> LmStudioHist
         return EMPTY_HISTORY
     if not response_id.startswith(RESPONSE_PREFIX):
         raise BadRequest(f"`previous_response_id` starts with {RESPONSE_PREFIX!r}.", code="invalid_value")
-    return request.app[_EARLIER].find_history(response_id)
+    return request.app[EARLIER_CHATS].find_history(response_id)
 
 
 async def _check_reasoning(services: Services, target: ResolvedModel, level: ThinkingLevel) -> None:
@@ -233,4 +232,4 @@ def _encode_progress(supervisor: Supervisor, encoder: LmStudioEncoder) -> bytes:
 def _keep_history(request: web.Request, job: LmStudioChatJob, encoder: LmStudioEncoder) -> None:
     if job.response_id and encoder.failure is None:
         reply = ConversationMessage(MessageRole.ASSISTANT, (Text(encoder.text),))
-        request.app[_EARLIER].keep_history(job.response_id, job.history.with_turn(reply))
+        request.app[EARLIER_CHATS].keep_history(job.response_id, job.history.with_turn(reply))

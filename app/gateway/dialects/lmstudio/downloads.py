@@ -39,10 +39,10 @@ class LmStudioDownloadJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     completed_at: str | None = None
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add them."""
-    app.router.add_post("/api/v1/models/download", start_download)
-    app.router.add_get("/api/v1/models/download/status/{job_id}", download_status)
+    router.add_post("/api/v1/models/download", start_download)
+    router.add_get("/api/v1/models/download/status/{job_id}", download_status)
 
 
 async def start_download(request: web.Request) -> web.Response:

@@ -286,13 +286,13 @@ class LmStudioUnloadReply(msgspec.Struct, frozen=True, kw_only=True):
     instance_id: str
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add them."""
-    app.router.add_get("/api/v0/models", list_v0)
-    app.router.add_get("/api/v0/models/{id:.+}", show_v0)
-    app.router.add_get("/api/v1/models", list_v1)
-    app.router.add_post("/api/v1/models/load", load_model)
-    app.router.add_post("/api/v1/models/unload", unload_model)
+    router.add_get("/api/v0/models", list_v0)
+    router.add_get("/api/v0/models/{id:.+}", show_v0)
+    router.add_get("/api/v1/models", list_v1)
+    router.add_post("/api/v1/models/load", load_model)
+    router.add_post("/api/v1/models/unload", unload_model)
 
 
 async def list_v0(request: web.Request) -> web.Response:

@@ -32,17 +32,17 @@ _PASS_THROUGH_FORMS: Mapping[Route, OpenAIForm] = {Route.CHAT: OPENAI, Route.COM
 """Answers of which only the end is LM Studio's; others have OpenAI's form first."""
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add LM Studio's routes."""
     for path, route in (
         ("chat/completions", Route.CHAT),
         ("completions", Route.COMPLETIONS),
         ("embeddings", Route.EMBEDDINGS),
     ):
-        app.router.add_post(f"/api/v0/{path}", _make_handler(route))
-    lmstudio_models.add_routes(app)
-    lmstudio_downloads.add_routes(app)
-    lmstudio_chat.add_routes(app)
+        router.add_post(f"/api/v0/{path}", _make_handler(route))
+    lmstudio_models.add_routes(router)
+    lmstudio_downloads.add_routes(router)
+    lmstudio_chat.add_routes(router)
 
 
 def _make_handler(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

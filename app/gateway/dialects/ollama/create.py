@@ -81,9 +81,8 @@ _CREATED = 201
 _ROLES = frozenset({"system", "user", "assistant"})
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add the routes."""
-    router = app.router
     router.add_post("/api/create", create_model)
     router.add_post("/api/copy", copy_model)
     router.add_delete("/api/delete", delete_model)

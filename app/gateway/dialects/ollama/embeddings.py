@@ -78,10 +78,10 @@ class EmbeddingResult(msgspec.Struct, frozen=True, kw_only=True):
     ready_s: float
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add `/api/embed` and `/api/embeddings`."""
-    app.router.add_post("/api/embed", handle_embed)
-    app.router.add_post("/api/embeddings", handle_embeddings)
+    router.add_post("/api/embed", handle_embed)
+    router.add_post("/api/embeddings", handle_embeddings)
 
 
 async def handle_embed(request: web.Request) -> web.StreamResponse:

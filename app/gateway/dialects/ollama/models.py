@@ -75,9 +75,8 @@ _COPILOT = "GitHubCopilotChat/"
 _NO_CLOUD = {"cloud": {"disabled": True, "source": "config"}}
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add the routes. `GET` answers `HEAD` too, by which clients probe."""
-    router = app.router
     router.add_get("/", show_root)
     router.add_get("/api/version", show_version)
     router.add_get("/api/status", show_status)

@@ -24,9 +24,9 @@ _DIGEST_DIGITS = 12
 _ACTIVE_STATES = frozenset({DownloadState.QUEUED, DownloadState.RUNNING})
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add the route."""
-    app.router.add_post("/api/pull", pull_model)
+    router.add_post("/api/pull", pull_model)
 
 
 async def pull_model(request: web.Request) -> web.StreamResponse:

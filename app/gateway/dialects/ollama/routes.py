@@ -55,13 +55,13 @@ _ONLY_HEAD = KeepAlivePlan(alive=bytes)
 """A line would mean something."""
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add every route of Ollama's."""
-    app.router.add_post("/api/chat", handle_chat)
-    app.router.add_post("/api/generate", handle_generate)
-    ollama_embed.add_routes(app)
-    ollama_models.add_routes(app)
-    ollama_create.add_routes(app)
+    router.add_post("/api/chat", handle_chat)
+    router.add_post("/api/generate", handle_generate)
+    ollama_embed.add_routes(router)
+    ollama_models.add_routes(router)
+    ollama_create.add_routes(router)
 
 
 async def handle_chat(request: web.Request) -> web.StreamResponse:

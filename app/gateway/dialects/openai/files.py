@@ -62,14 +62,13 @@ class OpenAIList(msgspec.Struct, frozen=True, kw_only=True):
     has_more: bool = False
 
 
-def add_routes(app: web.Application, files: EndpointFiles) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add the routes of files."""
-    app[ENDPOINT_FILES] = files
-    app.router.add_post("/v1/files", upload_file)
-    app.router.add_get("/v1/files", list_files)
-    app.router.add_get("/v1/files/{file}", show_file)
-    app.router.add_delete("/v1/files/{file}", delete_file)
-    app.router.add_get("/v1/files/{file}/content", read_content)
+    router.add_post("/v1/files", upload_file)
+    router.add_get("/v1/files", list_files)
+    router.add_get("/v1/files/{file}", show_file)
+    router.add_delete("/v1/files/{file}", delete_file)
+    router.add_get("/v1/files/{file}/content", read_content)
 
 
 async def upload_file(request: web.Request) -> web.Response:

@@ -13,24 +13,24 @@ from app.gateway.exchange.handling import answer_request
 from engines.api import Route
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add OpenAI's routes."""
-    app.router.add_get("/v1/models/{id:.+}", show_model)
+    router.add_get("/v1/models/{id:.+}", show_model)
     for base in ("/v1", ""):  # record.UNVERSIONED has what is without
-        app.router.add_get(f"{base}/models", list_models)
-        app.router.add_post(
+        router.add_get(f"{base}/models", list_models)
+        router.add_post(
             f"{base}/chat/completions", partial(answer_request, route=Route.CHAT, understand=prepare_chat_job)
         )
-        app.router.add_post(f"{base}/completions", _answer_on(Route.COMPLETIONS))
-        app.router.add_post(f"{base}/embeddings", _answer_on(Route.EMBEDDINGS))
-    app.router.add_post("/v1/audio/transcriptions", _answer_recording_on(Route.TRANSCRIPTIONS))
-    app.router.add_post("/v1/audio/translations", _answer_recording_on(Route.TRANSLATIONS))
-    app.router.add_post("/v1/audio/speech", _answer_on(Route.SPEECH))
-    app.router.add_post("/v1/images/generations", _answer_on(Route.IMAGES))
-    app.router.add_post("/v1/images/edits", _answer_pictures_on(Route.IMAGE_EDITS))
-    app.router.add_post("/v1/images/variations", _answer_pictures_on(Route.IMAGE_VARIATIONS))
+        router.add_post(f"{base}/completions", _answer_on(Route.COMPLETIONS))
+        router.add_post(f"{base}/embeddings", _answer_on(Route.EMBEDDINGS))
+    router.add_post("/v1/audio/transcriptions", _answer_recording_on(Route.TRANSCRIPTIONS))
+    router.add_post("/v1/audio/translations", _answer_recording_on(Route.TRANSLATIONS))
+    router.add_post("/v1/audio/speech", _answer_on(Route.SPEECH))
+    router.add_post("/v1/images/generations", _answer_on(Route.IMAGES))
+    router.add_post("/v1/images/edits", _answer_pictures_on(Route.IMAGE_EDITS))
+    router.add_post("/v1/images/variations", _answer_pictures_on(Route.IMAGE_VARIATIONS))
     for path in ("/v1/rerank", "/v1/reranking", "/rerank", "/reranking", "/v2/rerank"):  # llama-server's and Cohere's
-        app.router.add_post(path, _answer_on(Route.RERANK))
+        router.add_post(path, _answer_on(Route.RERANK))
 
 
 def _answer_on(route: Route) -> Handler:

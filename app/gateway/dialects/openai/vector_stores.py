@@ -137,20 +137,20 @@ class FileContentPage(msgspec.Struct, frozen=True, kw_only=True):
     next_page: None = None
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add the routes of vector stores."""
     base = "/v1/vector_stores"
-    app.router.add_post(base, create_store)
-    app.router.add_get(base, list_stores)
-    app.router.add_get(f"{base}/{{store}}", show_store)
-    app.router.add_post(f"{base}/{{store}}", change_store)
-    app.router.add_delete(f"{base}/{{store}}", delete_store)
-    app.router.add_post(f"{base}/{{store}}/search", search_store)
-    app.router.add_post(f"{base}/{{store}}/files", add_store_file)
-    app.router.add_get(f"{base}/{{store}}/files", list_store_files)
-    app.router.add_get(f"{base}/{{store}}/files/{{file}}", show_store_file)
-    app.router.add_delete(f"{base}/{{store}}/files/{{file}}", delete_store_file)
-    app.router.add_get(f"{base}/{{store}}/files/{{file}}/content", read_store_file)
+    router.add_post(base, create_store)
+    router.add_get(base, list_stores)
+    router.add_get(f"{base}/{{store}}", show_store)
+    router.add_post(f"{base}/{{store}}", change_store)
+    router.add_delete(f"{base}/{{store}}", delete_store)
+    router.add_post(f"{base}/{{store}}/search", search_store)
+    router.add_post(f"{base}/{{store}}/files", add_store_file)
+    router.add_get(f"{base}/{{store}}/files", list_store_files)
+    router.add_get(f"{base}/{{store}}/files/{{file}}", show_store_file)
+    router.add_delete(f"{base}/{{store}}/files/{{file}}", delete_store_file)
+    router.add_get(f"{base}/{{store}}/files/{{file}}/content", read_store_file)
 
 
 async def create_store(request: web.Request) -> web.Response:

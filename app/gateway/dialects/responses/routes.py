@@ -53,12 +53,12 @@ _KEEP_ALIVE_COMMENT = b": still loading\n\n"
 _COUNT_ROUTE = "responses/input_tokens"
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add the routes of the Responses API."""
-    app.router.add_post("/v1/responses", create_response)
-    app.router.add_post("/v1/responses/input_tokens", count_input)
-    app.router.add_post("/v1/responses/compact", refuse_compaction)
-    stored.add_routes(app)
+    router.add_post("/v1/responses", create_response)
+    router.add_post("/v1/responses/input_tokens", count_input)
+    router.add_post("/v1/responses/compact", refuse_compaction)
+    stored.add_routes(router)
 
 
 async def create_response(request: web.Request) -> web.StreamResponse:

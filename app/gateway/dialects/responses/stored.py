@@ -90,16 +90,15 @@ class ActiveResponse:
         self.over = asyncio.Event()
 
 
-_ACTIVE_RESPONSES = web.AppKey("responses_making", dict[str, ActiveResponse])
+ACTIVE_RESPONSES = web.AppKey("responses_making", dict[str, ActiveResponse])
 
 
-def add_routes(app: web.Application) -> None:
+def add_routes(router: web.UrlDispatcher) -> None:
     """Add what can be done with a response by its id."""
-    app[_ACTIVE_RESPONSES] = {}
-    app.router.add_get("/v1/responses/{id}", show_response)
-    app.router.add_delete("/v1/responses/{id}", delete_response)
-    app.router.add_get("/v1/responses/{id}/input_items", list_input)
-    app.router.add_post("/v1/responses/{id}/cancel", cancel_response)
+    router.add_get("/v1/responses/{id}", show_response)
+    router.add_delete("/v1/responses/{id}", delete_response)
+    router.add_get("/v1/responses/{id}/input_items", list_input)
+    router.add_post("/v1/responses/{id}/cancel", cancel_response)
 
 
 async def show_response(request: web.Request) -> web.Response:
@@ -108,7 +107,7 @@ async def show_response(request: web.Request) -> web.Response:
         raise BadRequest(
             "A response is streamed only while it is made, to whoever asked for it.", code="unsupported_parameter"
         )
-    active = request.app[_ACTIVE_RESPONSES].get(_own_id(request))
+    active = request.app[ACTIVE_RESPONSES].get(_own_id(request))
     if active is not None:
         return utf8_json_reply(active.job.encoder.response)
     return utf8_json_reply(_response_document(await _find_response(request), has_results=_asks_for_results(request)))
@@ -131,7 +130,7 @@ async def list_input(request: web.Request) -> web.Response:
 
 async def cancel_response(request: web.Request) -> web.Response:
     """POST /v1/responses/{id}/cancel: end a response that is being made."""
-    active = request.app[_ACTIVE_RESPONSES].get(_own_id(request))
+    active = request.app[ACTIVE_RESPONSES].get(_own_id(request))
     if active is None:
         response = await _find_response(request)
         raise BadRequest(
@@ -146,7 +145,7 @@ async def cancel_response(request: web.Request) -> web.Response:
 async def track_response(request: web.Request, job: ResponseJob) -> AsyncIterator[None]:
     """Let a response be found by its id while it is made."""
     active, name = ActiveResponse(job, request[REQUEST_ID]), job.about.id
-    request.app[_ACTIVE_RESPONSES][name] = active
+    request.app[ACTIVE_RESPONSES][name] = active
     try:
         yield
     except RequestStopped:
@@ -156,7 +155,7 @@ async def track_response(request: web.Request, job: ResponseJob) -> AsyncIterato
         raise
     finally:
         active.job.encoder.cancel_response()
-        del request.app[_ACTIVE_RESPONSES][name]
+        del request.app[ACTIVE_RESPONSES][name]
         active.over.set()
 
 
