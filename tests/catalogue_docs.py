@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 
 from app.core import words
 from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
@@ -20,13 +21,15 @@ def as_generated(page: str) -> str:
     return _SPAN.sub(lambda match: "\n".join((match["begin"], *tables[match["table"]](), "", match["end"])), page)
 
 
-def _read_entries() -> list[CatalogueEntry]:
+@cache
+def shipped_entries() -> list[CatalogueEntry]:
+    """Return the models of the catalogue. What is computed of an entry is kept by which object it is: read them once."""
     return parse_catalogue(SHIPPED.read_bytes()).models
 
 
 def _list_models() -> Iterator[str]:
     yield from heading("model", "names", "parameters", "good for", "formats", "licence", "released")
-    for entry in _read_entries():
+    for entry in shipped_entries():
         active = f", {words.format_parameters(entry.active_parameters)} active" if entry.active_parameters else ""
         yield line(
             f"{entry.title}{' (unchecked)' if entry.unchecked else ''}",
@@ -41,7 +44,7 @@ def _list_models() -> Iterator[str]:
 
 def _list_branches() -> Iterator[str]:
     yield from heading("model", "repository", "bit rate on branch")
-    for entry in _read_entries():
+    for entry in shipped_entries():
         for place, branches in entry.branches.items():
             named = ", ".join(f"{rate} on {f'`{name}`' if name else '(unchecked)'}" for rate, name in branches.items())
             yield line(entry.title, place, named)
@@ -50,7 +53,7 @@ def _list_branches() -> Iterator[str]:
 def _list_unshaped() -> Iterator[str]:
     """Yield the models of which nobody states what they are made of, so that they are sized by parameters alone."""
     yield from heading("model", "good for", "stated", "not stated")
-    for entry in _read_entries():
+    for entry in shipped_entries():
         if catalogue_facts(entry, "BF16", format="safetensors") is None:
             stated = {"parameters": entry.parameters, "width": entry.hidden, "KV heads": entry.kv_heads}
             lacks = {"parameters": entry.parameters, "layers": entry.layers, "width": entry.hidden}

@@ -24,9 +24,9 @@ from app.gateway.advising.engine_table import engine_table
 from app.gateway.hub.model_picks import pick_models
 from app.gateway.hub.repositories import FitContext
 from app.hardware.description import machine_from
-from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
 from app.hub.repositories.catalogue_entry import CatalogueEntry
 from app.hub.repositories.catalogue_facts import catalogue_facts, download_bytes
+from tests.catalogue_docs import shipped_entries
 from tests.engine_docs import DOCS, heading, line
 from tests.unit.advisor.engines import engines_on
 
@@ -94,7 +94,7 @@ class SpeedComparison(msgspec.Struct, frozen=True):
 @cache
 def entries() -> dict[str, CatalogueEntry]:
     """Return the catalogue by title."""
-    return {entry.title: entry for entry in parse_catalogue(SHIPPED.read_bytes()).models}
+    return {entry.title: entry for entry in shipped_entries()}
 
 
 def expert_machines() -> list[ExpertMachine]:

@@ -7,6 +7,7 @@ context. Four bits are the usual balance; below them answers suffer.
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from app.advisor.choosing import hardware
 from app.advisor.choosing.engine_table import EngineTraits
@@ -74,6 +75,8 @@ MMLU of ERNIE 4.5 300B in turboderp's (83.4 at 2.1 bits, 84.0 at 2.5, 84.6 at 3,
 its divergence, which doubles. Plain rounding, MLX's, and EXL2 lose more: judged by the perplexity of those rates.
 """
 _KEPT_FROM_FOUR_BITS = 0.99
+_NAMES_KEPT = 1024
+"""Names of quantisations whose bits are looked up once: a plan asks for the same few again and again."""
 
 _WITHOUT_MODEL = {
     "gguf": BALANCED,
@@ -97,6 +100,7 @@ def nominal_bits(facts: ModelFacts) -> float:
     return nominal_rate(facts.quantization, 0.0) or _bits_of_weights(facts)
 
 
+@lru_cache(maxsize=_NAMES_KEPT)
 def nominal_rate(quantization: str, unknown: float) -> float:
     """Return the bits that the name of a quantisation states; `unknown` where it states none."""
     for pattern, bits in _NAMED:
@@ -106,6 +110,7 @@ def nominal_rate(quantization: str, unknown: float) -> float:
     return unknown
 
 
+@lru_cache(maxsize=_NAMES_KEPT)
 def quality_kept(format_name: str, quantization: str) -> float:
     """Return the share of a model's quality that is left in a quantisation, up to 1."""
     if nominal_rate(quantization, 16.0) >= FULL:

@@ -14,6 +14,7 @@ batch. A processor's rate follows from its cores and vector extensions.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import exp, hypot, log
 
 import msgspec
@@ -21,6 +22,7 @@ import msgspec
 from app.advisor.memory.llama_cpp.weights import layer_places
 from app.advisor.memory.placement import SYSTEM
 from app.advisor.memory.setting import HOST, RunSetting
+from app.advisor.memory.weight_sums import REMEMBERED
 from app.advisor.speed.families import (
     DEVICES,
     EARLY_BUILD,
@@ -35,8 +37,9 @@ from app.advisor.speed.families import (
     processor_device,
     software_class,
 )
-from app.advisor.speed.reads import TokenReads, token_reads
+from app.advisor.speed.reads import TokenReads, count_layers, token_reads
 from app.core.advice import Calibration, EstimateConfidence, Rate
+from app.core.identity import IdentityKey
 from app.core.machine import Machine
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightGroup, WeightKind
 from engines.api.traits import EngineAbility
@@ -107,14 +110,21 @@ def _lookup_seconds(facts: ModelFacts, machine: Machine, setting: RunSetting) ->
     The table lies in the system's memory: a graphics card waits for it in each layer, as for layers on the processor.
     Where file and context fill more than half of that memory, pages of it are read from the drive again.
     """
-    tables = [group for group in facts.weights if group.kind is WeightKind.LOOKUP_TABLE]
-    if sum(group.elements for group in tables) <= _LARGE_TABLE:
+    table_bytes = _large_table_bytes(IdentityKey(facts))
+    if not table_bytes:
         return 0.0
     system = next((pool.physical.value for pool in machine.pools if pool.id == SYSTEM or pool.is_unified), None)
     is_own = any(not pool.is_unified and pool.id != SYSTEM for pool in machine.pools) and setting.uses_gpu
-    mapped_bytes = sum(group.bytes for group in tables) if is_own else facts.file_bytes
+    mapped_bytes = table_bytes if is_own else facts.file_bytes
     page_s = LOOKUP_PAGE_S if system is None or mapped_bytes > _MOST_CACHED * system else 0.0
     return len(facts.layers) * ((HOST_LAYER_S if setting.uses_gpu else 0.0) + page_s)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _large_table_bytes(key: IdentityKey[ModelFacts]) -> int:
+    """Return the bytes of a model's tables of n-grams; 0 where it has none."""
+    tables = [group for group in key.value.weights if group.kind is WeightKind.LOOKUP_TABLE]
+    return sum(group.bytes for group in tables) if sum(group.elements for group in tables) > _LARGE_TABLE else 0
 
 
 def _predict_terms(
@@ -294,13 +304,21 @@ def prefill_rate(
 
 def prefill_operations(facts: ModelFacts, *, tokens: int) -> float:
     """Return the floating-point operations of a prompt: two per weight and token, and attention to what came before."""
-    weights = sum(
+    return 2 * _multiplied_weights(IdentityKey(facts)) * tokens + sum(
+        count * _attention_operations(layer, tokens)
+        for layer, count in count_layers(facts).items()
+        if not layer.is_draft
+    )
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _multiplied_weights(key: IdentityKey[ModelFacts]) -> float:
+    """Return how many weights each token of a prompt is multiplied with, whatever its length."""
+    facts = key.value
+    return sum(
         (_expert_share(group, facts) if group.kind is WeightKind.EXPERTS else 1.0) * group.elements
         for group in facts.weights
         if group.kind not in _UNCOUNTED
-    )
-    return 2 * weights * tokens + sum(
-        _attention_operations(layer, tokens) for layer in facts.layers if not layer.is_draft
     )
 
 
@@ -358,7 +376,7 @@ def _processor_rate(machine: Machine) -> float:
 
 def _host_bytes(facts: ModelFacts, setting: RunSetting) -> float:
     """Return the bytes of weights that lie in system memory though a GPU computes the prompt."""
-    if not setting.uses_gpu:
+    if not setting.uses_gpu or (setting.gpu_layers is None and not setting.cpu_moe_layers):
         return 0.0
     places = layer_places(facts, setting)
     return float(

@@ -4,12 +4,16 @@ Decoding reads each weight it needs once: all of attention, shared parts and the
 chosen, of the input embedding one row. Then the cache at the present depth, and recurrent state, which is also written.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import msgspec
 
 from app.advisor.memory.llama_cpp.weights import layer_places
 from app.advisor.memory.setting import HOST, RunSetting
+from app.advisor.memory.weight_sums import REMEMBERED
+from app.core.identity import IdentityKey
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightGroup, WeightKind
 
 KV_BYTES = {
@@ -84,29 +88,65 @@ def token_reads(facts: ModelFacts, setting: RunSetting, *, depth: int) -> TokenR
     """Return what decoding one token at `depth` cached tokens reads, by place. A processor alone is its own device."""
     on_host = _on_host(facts, setting)
     experts_away = setting.cpu_moe_layers if setting.uses_gpu else 0
-    is_parted = experts_away > 0 or any(on_host)
-    host = device = elements = k_elements = 0.0
+    whole = _whole_reads(IdentityKey(facts))
+    reads = whole if not experts_away and not any(on_host) else _part_reads(facts, whole, on_host, experts_away)
+    cache_by_layer = {
+        layer: cache_bytes(layer, facts.layers, depth=depth, kv_type=setting.kv_type) for layer in count_layers(facts)
+    }
+    cache = sum(count * cache_by_layer[layer] for layer, count in count_layers(facts).items())
+    host_cache = sum(
+        cache_by_layer[layer]
+        for layer, is_on_host in zip(facts.layers, on_host, strict=False)
+        if is_on_host
+    )
+    return msgspec.structs.replace(reads, device_cache_bytes=cache - host_cache, host_cache_bytes=host_cache)
+
+
+def count_layers(facts: ModelFacts) -> Counter[Layer]:
+    """Return how many layers there are of each shape: a model of eighty has two or three. Not to be changed."""
+    return _count_layers(IdentityKey(facts))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _count_layers(key: IdentityKey[ModelFacts]) -> Counter[Layer]:
+    return Counter(key.value.layers)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _whole_reads(key: IdentityKey[ModelFacts]) -> TokenReads:
+    """Return what is read of the weights where nothing lies on the host: the same whatever the context."""
+    facts = key.value
+    shares = [(group, _share_read(group, facts) if group.kind in _PARTLY_READ else 1.0) for group in facts.weights]
+    return TokenReads(
+        device_bytes=sum(share * group.bytes for group, share in shares),
+        host_bytes=0.0,
+        device_cache_bytes=0.0,
+        host_cache_bytes=0.0,
+        device_elements=sum(share * group.elements for group, share in shares),
+        device_k_elements=sum(share * group.elements for group, share in shares if group.type in K_TYPES),
+        plain_layers=kernel_count(facts) / KERNELS_PLAIN_LAYER,
+        expert_layers=sum(layer.experts > 0 for layer in _plain_layers(facts)),
+        host_layers=0,
+    )
+
+
+def _part_reads(facts: ModelFacts, whole: TokenReads, on_host: Sequence[bool], experts_away: int) -> TokenReads:
+    """Return the same where a part of the weights lies on the host."""
+    host = elements = k_elements = 0.0
     waits: set[int] = set()
     for group in facts.weights:
         share = _share_read(group, facts) if group.kind in _PARTLY_READ else 1.0
-        if is_parted and share and _is_on_host(group, on_host, experts_away):
+        if share and _is_on_host(group, on_host, experts_away):
             host += share * group.bytes
-            waits.add(group.layer if group.layer is not None else len(facts.layers))
-        else:
-            device += share * group.bytes
             elements += share * group.elements
             k_elements += share * group.elements * (group.type in K_TYPES)
-    cache = [cache_bytes(layer, facts.layers, depth=depth, kv_type=setting.kv_type) for layer in facts.layers]
-    host_cache = sum(cache_size for cache_size, is_on_host in zip(cache, on_host, strict=False) if is_on_host)
-    return TokenReads(
-        device_bytes=device,
+            waits.add(group.layer if group.layer is not None else len(facts.layers))
+    return msgspec.structs.replace(
+        whole,
+        device_bytes=whole.device_bytes - host,
         host_bytes=host,
-        device_cache_bytes=sum(cache) - host_cache,
-        host_cache_bytes=host_cache,
-        device_elements=elements,
-        device_k_elements=k_elements,
-        plain_layers=kernel_count(facts) / KERNELS_PLAIN_LAYER,
-        expert_layers=sum(layer.experts > 0 for layer in _plain_layers(facts)),
+        device_elements=whole.device_elements - elements,
+        device_k_elements=whole.device_k_elements - k_elements,
         host_layers=len(waits),
     )
 
@@ -167,12 +207,12 @@ def _plain_layers(facts: ModelFacts) -> list[Layer]:
 
 def _on_host(facts: ModelFacts, setting: RunSetting) -> list[bool]:
     """Return for every block, and last for the output, whether the processor computes what a GPU might."""
-    if not setting.uses_gpu:
+    if not setting.uses_gpu or setting.gpu_layers is None:
         return [False] * (len(facts.layers) + 1)
     return [place == HOST for place in layer_places(facts, setting)]
 
 
-def _is_on_host(group: WeightGroup, on_host: list[bool], experts_away: int) -> bool:
+def _is_on_host(group: WeightGroup, on_host: Sequence[bool], experts_away: int) -> bool:
     if group.layer is None or group.layer >= len(on_host):
         return on_host[-1]
     return on_host[group.layer] or (group.kind is WeightKind.EXPERTS and group.layer < experts_away)

@@ -15,10 +15,10 @@ from app.gateway.hub import named_models
 from app.gateway.hub.named_models import prefer_drafts
 from app.gateway.services import Services
 from app.hub.facts import read_facts
-from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
 from app.hub.repositories.model_reference import ModelReference
 from engines.api import EngineInstallation, LaunchOptions, ListenOptions, ModelFormat, ModelSource
 from engines.registry import ADAPTERS
+from tests.catalogue_docs import shipped_entries
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.published import publish_all
 from tests.fake_hub.server import serving
@@ -104,7 +104,7 @@ async def test_the_engine_gets_the_folder_that_was_downloaded(gateway: Gateway, 
     ],
 )
 def test_a_repository_with_the_head_that_drafts_comes_first_in_as_many_bits(title: str, kind: str, first: str) -> None:
-    entry = next(entry for entry in parse_catalogue(SHIPPED.read_bytes()).models if entry.title == title)
+    entry = next(entry for entry in shipped_entries() if entry.title == title)
     assert prefer_drafts(entry, entry.repositories[kind])[0] == first
 
 

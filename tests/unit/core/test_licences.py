@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.licences import CommercialUse, commercial_use, is_classified, licence_words
-from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
+from tests.catalogue_docs import shipped_entries
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_a_licence_is_said_in_plain_words(licence: str, use: CommercialUse, line
 
 
 def test_a_licence_that_says_it_is_not_commercial_is_not_taken_for_one() -> None:
-    licences = {entry.licence for entry in parse_catalogue(SHIPPED.read_bytes()).models}
+    licences = {entry.licence for entry in shipped_entries()}
     forbidden = {name for name in licences if "-nc" in name or "research" in name}
     assert forbidden
     assert {commercial_use(name) for name in forbidden} == {CommercialUse.NO}
@@ -30,7 +30,7 @@ def test_a_licence_that_says_it_is_not_commercial_is_not_taken_for_one() -> None
 
 def test_every_licence_of_the_catalogue_is_in_a_class_that_somebody_put_it_in() -> None:
     """A new one has to be read, and put where it belongs, before it is issued."""
-    licences = {entry.licence for entry in parse_catalogue(SHIPPED.read_bytes()).models if entry.licence}
+    licences = {entry.licence for entry in shipped_entries() if entry.licence}
     assert not {name for name in licences if not is_classified(name)}
     assert not is_classified("a-licence-of-tomorrow")
     assert commercial_use("a-licence-of-tomorrow") is CommercialUse.ASK

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from app.core.model_facts import AttentionKind, ModelFacts, WeightGroup, WeightKind
-from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
 from app.hub.repositories.catalogue_entry import CatalogueAttention, CatalogueEntry
 from app.hub.repositories.catalogue_facts import catalogue_facts, shape_of_entry, with_head
+from tests.catalogue_docs import shipped_entries
 
-ENTRIES = {entry.title: entry for entry in parse_catalogue(SHIPPED.read_bytes()).models}
+ENTRIES = {entry.title: entry for entry in shipped_entries()}
 OWN = [entry for entry in ENTRIES.values() if shape_of_entry(entry) is None and entry.parameters and entry.layers]
 
 _LARGE = 1e9
