@@ -7,10 +7,21 @@ as it changes.
 Lucide's outline icons (ISC), tinted while they are rendered. Drawn on 24 px with 2 px strokes: 1.5 px at 18 px.
 """
 
+from functools import cache
 from typing import Literal
 
 from PySide6.QtCore import QByteArray, QObject, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QIcon, QPainter, QPalette, QPixmap
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontDatabase,
+    QGuiApplication,
+    QIcon,
+    QPainter,
+    QPalette,
+    QPixmap,
+    QPixmapCache,
+)
 from PySide6.QtSvg import QSvgRenderer
 
 from app.config.paths import RESOURCES
@@ -191,9 +202,15 @@ def _ui_family() -> str:
     return next((face for face in UI_FACES if QFontDatabase.hasFamily(face)), family)
 
 
-def _mono_family() -> str:
+@cache
+def _load_fonts() -> None:
+    """Add the fonts that we bring, once in a process: each time Qt drops what it knows of all fonts, and keeps a copy."""
     for file in sorted((RESOURCES / "fonts").glob("*.ttf")):
         QFontDatabase.addApplicationFont(str(file))
+
+
+def _mono_family() -> str:
+    _load_fonts()
     if QFontDatabase.hasFamily(MONO_FAMILY):
         return MONO_FAMILY
     return QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
@@ -203,7 +220,18 @@ FOLDER = RESOURCES / "icons"
 
 
 def render_icon(name: str, color: QColor, size: int, ratio: float) -> QPixmap:
-    """Render icon `name` at `size` logical pixels. Raises FileNotFoundError for one the set lacks."""
+    """Render icon `name` at `size` logical pixels. Raises FileNotFoundError for one the set lacks.
+
+    Qt keeps what is rendered for as long as its cache has room.
+    """
+    key, pixmap = f"{name} {color.name(QColor.NameFormat.HexArgb)} {size} {ratio}", QPixmap()
+    if not QPixmapCache.find(key, pixmap):
+        pixmap = _draw_icon(name, color, size, ratio)
+        QPixmapCache.insert(key, pixmap)
+    return pixmap
+
+
+def _draw_icon(name: str, color: QColor, size: int, ratio: float) -> QPixmap:
     source = (FOLDER / f"{name}.svg").read_bytes().replace(b"currentColor", color.name().encode())
     pixels = round(size * ratio)
     pixmap = QPixmap(QSize(pixels, pixels))
