@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -119,6 +120,7 @@ class FileFigures(msgspec.Struct, frozen=True):
     lines: int
 
 
+@cache
 def is_participle(word: str) -> bool:
     """Whether a word in lower case is a past or a present participle, and not one of the field's nouns."""
     if word in PLAIN_ENDINGS:
@@ -133,12 +135,12 @@ def files(*tops: str) -> list[Path]:
 
 def definitions(tops: Iterable[str] = CODE) -> list[Definition]:
     """Every function and class whose name we chose: neither `__double__` ones, nor `camelCase` ones, which Qt names."""
-    return [definition for path in files(*tops) for definition in _in_module(path) if _is_ours(definition)]
+    return [item for path in files(*tops) for item in _read_module(path).definitions if _is_ours(item)]
 
 
 def participle_variables(tops: Iterable[str] = CODE) -> list[Variable]:
     """Every parameter, local and field below these folders that a participle alone names."""
-    return [variable for path in files(*tops) for variable in _variables_in(path) if variable.is_participle_alone]
+    return [item for path in files(*tops) for item in _read_module(path).participle_variables]
 
 
 def class_modules() -> dict[str, set[str]]:
@@ -201,20 +203,27 @@ def offences(tops: Iterable[str]) -> Iterator[tuple[Definition, str]]:
             yield definition, f"class in {len(classes[definition.name])} modules"
 
 
+class ModuleNames(NamedTuple):
+    """What is counted of a file: its syntax tree is not kept."""
+
+    definitions: tuple[Definition, ...]
+    participle_variables: tuple[Variable, ...]
+
+
 @cache
-def _in_module(path: Path) -> tuple[Definition, ...]:
-    where = path.relative_to(ROOT).as_posix()
-    return tuple(_below(_parse(path), where, ""))
+def _read_module(path: Path) -> ModuleNames:
+    tree, where = _parse(path), path.relative_to(ROOT).as_posix()
+    variables = (variable for variable in _variables_in(tree, where) if variable.is_participle_alone)
+    return ModuleNames(tuple(_below(tree, where, "")), tuple(variables))
 
 
 def _parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def _variables_in(path: Path) -> list[Variable]:
+def _variables_in(tree: ast.Module, where: str) -> list[Variable]:
     """The variables of a file, each once in its function or class, the sides of a thing (`left`, `right`) left out."""
-    where = path.relative_to(ROOT).as_posix()
-    variables = {Variable(where, scope, name) for scope, name in _bound_names(_parse(path), "")}
+    variables = {Variable(where, scope, name) for scope, name in _bound_names(tree, "")}
     return sorted(
         item for item in variables if item.name != "left" or Variable(where, item.scope, "right") not in variables
     )

@@ -7,10 +7,11 @@ end at which the match fails; and one for each pair of repetitions that follow e
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from re import _constants as sre  # the parser's vocabulary has no public name
 from re import _parser as sre_parser
-from typing import Any
+from typing import Any, NamedTuple
 
 _ALPHABET = "a0 -.:/\"'\\[{(<\n`=_1A|xé\x00!>)}]"
 """What a class is tried with, the likeliest first."""
@@ -29,10 +30,23 @@ _MOST_SHORT = 64
 _MOST_PUMPS = 4
 
 
+class PatternShape(NamedTuple):
+    """What the strings for a pattern are made of: its loops, each with a text before it, and a text it may match."""
+
+    loops: tuple[tuple[str, str], ...]
+    whole: str
+
+
+@cache
+def _shape_of(pattern: re.Pattern[Any]) -> PatternShape:
+    """Return the same for every length: parsing takes longer than most matches."""
+    items = list(sre_parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG))
+    return PatternShape(tuple(dict.fromkeys(_iter_loops(items, ""))), _sample(items))
+
+
 def strings_for(pattern: re.Pattern[Any], length: int) -> Iterator[str]:
     """Yield strings of about that many characters."""
-    tree = sre_parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
-    loops = list(dict.fromkeys(_iter_loops(list(tree), "")))
+    loops, whole = _shape_of(pattern)
     for prefix, pump in loops:
         for end in _ENDS:
             yield prefix + pump * (length // len(pump)) + end
@@ -40,8 +54,7 @@ def strings_for(pattern: re.Pattern[Any], length: int) -> Iterator[str]:
     for (prefix, first), (_, second) in pairwise(loops):
         half = length // 2
         yield prefix + first * (half // len(first)) + second * (half // len(second)) + "\x00"
-    whole = _sample(list(tree))
-    for beginning in {whole[:-1] or "a", whole or "a", whole[:1] or "a"}:
+    for beginning in dict.fromkeys((whole[:-1] or "a", whole or "a", whole[:1] or "a")):
         yield beginning * (length // len(beginning))
 
 
@@ -107,11 +120,16 @@ def _members(item: tuple[Any, Any]) -> list[str]:
         return list(_ALPHABET)
     if operator is sre.NOT_LITERAL:
         return [letter for letter in _ALPHABET if ord(letter) != argument]
-    pattern = re.compile(_class_text(argument))
     named_letters = [chr(value) for kind, value in argument if kind is sre.LITERAL]
     range_ends = [chr(value[0]) for kind, value in argument if kind is sre.RANGE]
-    letters = [letter for letter in (*_ALPHABET, *named_letters, *range_ends) if pattern.match(letter)]
-    return list(dict.fromkeys(letters)) or ["a"]
+    return list(_letters_in(_class_text(argument), "".join((_ALPHABET, *named_letters, *range_ends))))
+
+
+@cache
+def _letters_in(class_text: str, letters: str) -> tuple[str, ...]:
+    """Return those of some letters that a class has, each once. The same classes stand in many patterns."""
+    pattern = re.compile(class_text)
+    return tuple(dict.fromkeys(filter(pattern.match, letters))) or ("a",)
 
 
 _CLASS_NAMES = {

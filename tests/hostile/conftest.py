@@ -9,6 +9,7 @@ import pytest
 from tests.gateway.conftest import (  # noqa: F401 -- fixtures
     environ,
     gateway,
+    gateways_released,
     limits,
     paths,
     services,
