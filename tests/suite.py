@@ -27,7 +27,7 @@ from pathlib import Path
 import msgspec
 from pytest import ExitCode  # noqa: PT013 -- all that is used of it
 
-from tests.suite_report import STARTING_S, CurrentTest, ShareReport
+from tests.suite_report import QT_PLUGIN, STARTING_S, CurrentTest, ShareReport
 
 FILE_S = {"tests/contract": 1.0, "tests/end_to_end": 2.5, "tests/gateway": 1.4, "tests/gui": 1.0}
 """About how long a file of a folder takes; of other folders `_OTHER_FILE_S`."""
@@ -100,6 +100,8 @@ from hypothesis import given, settings, strategies
 settings(max_examples=1, database=None)(given(strategies.text())(lambda text: None))()
 """
 """Has Hypothesis write its table of all characters, which takes 200 MB and 3 s in whatever first draws a text here."""
+_WINDOW_TESTS = "tests/gui/"
+"""The only tests that need pytest's plug-in for Qt, which takes 60 MB and half a second in each process."""
 _LOOK_S = 2.0
 _END_S = 10.0
 
@@ -255,6 +257,7 @@ def _run_share(share: Share, options: Sequence[str], folder: Path, hang_s: float
     folder.mkdir()
     CurrentTest("(starting)", STARTING_S, time.time()).write(folder)
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "tests.suite_report", "--share-report", str(folder)]
+    argv += [] if any(file.startswith(_WINDOW_TESTS) for file in share.files) else ["-p", f"no:{QT_PLUGIN}"]
     started = time.monotonic()
     with Path(folder, "output").open("wb") as output:
         process = subprocess.Popen(

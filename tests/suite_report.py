@@ -14,6 +14,8 @@ import pytest
 _FAILURES = ("failed", "error")
 STARTING_S = 120.0
 """How long a process may take to collect its tests."""
+QT_PLUGIN = "pytest-qt"
+_QT_SETTINGS = ("qt_api", "qt_log_level_fail")
 _NAME_CHARS = 600
 _RECORD_BYTES = 4096
 """Six bytes for each character of a name in JSON, and the rest."""
@@ -59,8 +61,11 @@ class ShareReport(msgspec.Struct, frozen=True):
         return folder / "report.json"
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     parser.addoption("--share-report", type=Path)
+    if pluginmanager.is_blocked(QT_PLUGIN):
+        for name in _QT_SETTINGS:  # they are in the file, and settings that nobody knows are an error
+            parser.addini(name, f"of {QT_PLUGIN}, which this process has not")
 
 
 def pytest_configure(config: pytest.Config) -> None:

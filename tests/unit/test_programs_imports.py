@@ -29,6 +29,7 @@ BUDGETS = {
     "app.gateway.main": HEAVY | GATEWAY_LATER,
     "app.hardware.__main__": HEAVY | EVENT_LOOP | {"psutil"},
     "app.hub.download.program": HEAVY | EVENT_LOOP | {"psutil", "app.gateway"},
+    "app.mcp_tools.__main__": HEAVY | EVENT_LOOP | {"anyio", "httpx2", "mcp", "mcp_types", "pydantic"},
     "app.cli.service": HEAVY | EVENT_LOOP | {"psutil", "http.client", "app.config.table"},
     ", ".join(COMMANDS): HEAVY | EVENT_LOOP | {"psutil"},
 }
@@ -43,7 +44,7 @@ def brought_in(statement: str) -> set[str]:
     return set(body)
 
 
-@pytest.mark.parametrize(("modules", "banned"), BUDGETS.items(), ids=["gateway", "probe", "download", "up", "command"])
+@pytest.mark.parametrize(("modules", "banned"), BUDGETS.items(), ids=["gateway", "probe", "download", "tools", "up", "command"])
 def test_a_program_starts_without_what_it_does_not_need_yet(modules: str, banned: set[str]) -> None:
     modules_imported = brought_in(f"import {modules}")
     assert modules_imported.issuperset(modules.split(", "))
