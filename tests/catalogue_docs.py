@@ -23,7 +23,7 @@ def as_generated(page: str) -> str:
 
 @cache
 def shipped_entries() -> list[CatalogueEntry]:
-    """Return the models of the catalogue. What is computed of an entry is kept by which object it is: read them once."""
+    """Return the models of the catalogue. What is computed of an entry is kept by which object it is."""
     return parse_catalogue(SHIPPED.read_bytes()).models
 
 

@@ -44,7 +44,9 @@ def brought_in(statement: str) -> set[str]:
     return set(body)
 
 
-@pytest.mark.parametrize(("modules", "banned"), BUDGETS.items(), ids=["gateway", "probe", "download", "tools", "up", "command"])
+@pytest.mark.parametrize(
+    ("modules", "banned"), BUDGETS.items(), ids=["gateway", "probe", "download", "tools", "up", "command"]
+)
 def test_a_program_starts_without_what_it_does_not_need_yet(modules: str, banned: set[str]) -> None:
     modules_imported = brought_in(f"import {modules}")
     assert modules_imported.issuperset(modules.split(", "))

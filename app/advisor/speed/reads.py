@@ -95,9 +95,7 @@ def token_reads(facts: ModelFacts, setting: RunSetting, *, depth: int) -> TokenR
     }
     cache = sum(count * cache_by_layer[layer] for layer, count in count_layers(facts).items())
     host_cache = sum(
-        cache_by_layer[layer]
-        for layer, is_on_host in zip(facts.layers, on_host, strict=False)
-        if is_on_host
+        cache_by_layer[layer] for layer, is_on_host in zip(facts.layers, on_host, strict=False) if is_on_host
     )
     return msgspec.structs.replace(reads, device_cache_bytes=cache - host_cache, host_cache_bytes=host_cache)
 

@@ -204,7 +204,7 @@ def _ui_family() -> str:
 
 @cache
 def _load_fonts() -> None:
-    """Add the fonts that we bring, once in a process: each time Qt drops what it knows of all fonts, and keeps a copy."""
+    """Add the fonts that we bring, once in a process: each time Qt forgets all fonts, and keeps a copy."""
     for file in sorted((RESOURCES / "fonts").glob("*.ttf")):
         QFontDatabase.addApplicationFont(str(file))
 

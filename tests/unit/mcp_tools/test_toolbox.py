@@ -23,6 +23,8 @@ from app.core.mcp import (
 from app.mcp_tools import toolbox
 from app.mcp_tools.toolbox import BuiltinTool, ToolMistake, ToolServer
 
+_REPLIES: msgspec.json.Decoder[HostReply] = msgspec.json.Decoder(HostReply)
+
 
 class RunningServer:
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
@@ -36,7 +38,7 @@ class RunningServer:
 
     def read(self) -> HostReply:
         assert self.process.stdout is not None
-        return msgspec.json.decode(self.process.stdout.readline(), type=HostReply)
+        return _REPLIES.decode(self.process.stdout.readline())
 
     def call(self, tool: str, **arguments: object) -> HostReply:
         self.write(HostCall(id=1, tool=tool, arguments=arguments))
@@ -122,13 +124,14 @@ def test_of_a_call_that_was_called_off_nothing_is_said(monkeypatch: pytest.Monke
 
         def __init__(self, *, target: object, args: tuple[HostCall], daemon: bool) -> None:
             assert daemon
+            assert callable(target)
             self.args = args
 
         def start(self) -> None:
             late_calls.append(self.args[0])
 
     late_calls: list[HostCall] = []
-    monkeypatch.setattr(toolbox.threading, "Thread", LateThread)
+    monkeypatch.setattr("threading.Thread", LateThread)
     monkeypatch.setattr(toolbox, "send", replies.append)
     monkeypatch.setattr(toolbox, "read_line", lambda: next(lines, b""))
     server.serve_calls()
