@@ -304,7 +304,7 @@ def prefill_rate(
 
 def prefill_operations(facts: ModelFacts, *, tokens: int) -> float:
     """Return the floating-point operations of a prompt: two per weight and token, and attention to what came before."""
-    return 2 * _multiplied_weights(IdentityKey(facts)) * tokens + sum(
+    return 2 * _prompt_weights(IdentityKey(facts)) * tokens + sum(
         count * _attention_operations(layer, tokens)
         for layer, count in count_layers(facts).items()
         if not layer.is_draft
@@ -312,7 +312,7 @@ def prefill_operations(facts: ModelFacts, *, tokens: int) -> float:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _multiplied_weights(key: IdentityKey[ModelFacts]) -> float:
+def _prompt_weights(key: IdentityKey[ModelFacts]) -> float:
     """Return how many weights each token of a prompt is multiplied with, whatever its length."""
     facts = key.value
     return sum(
