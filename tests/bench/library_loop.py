@@ -143,16 +143,21 @@ def mistral_rs(folder: str, threads: int) -> Run:
 
 
 def mlx(folder: str, _threads: int) -> Run:
-    """Return what runs streams with the generator of batches that the library's own server steps."""
+    """Return what runs streams with the generator of batches that the library's own server steps.
+
+    That server has no other way to write on after an end than to make ends unlikely, so both are asked for that.
+    """
     from mlx_lm import load  # noqa: PLC0415 -- as above
     from mlx_lm.generate import BatchGenerator  # noqa: PLC0415 -- as above
+    from mlx_lm.sample_utils import make_logits_processors  # noqa: PLC0415 -- as above
 
     model, tokenizer = load(folder)
+    processors = make_logits_processors(logit_bias={token: -100.0 for token in tokenizer.eos_token_ids})
     tokens = tokenizer.encode(PROMPT, add_special_tokens=False)
 
     def run(streams: int, length: int) -> int:
         generator = BatchGenerator(model, max_tokens=length, completion_batch_size=SLOTS)
-        uids = generator.insert([tokens] * streams)
+        uids = generator.insert([tokens] * streams, logits_processors=[processors] * streams)
         texts = {uid: tokenizer.detokenizer for uid in uids}  # noqa: C420 -- each access makes another
         streams_left, written_tokens = streams, 0
         while streams_left:

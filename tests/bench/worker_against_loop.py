@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, NamedTuple
 
 import msgspec
@@ -46,6 +47,10 @@ _FEWER = 4
 """So many times fewer tokens of an ExLlama on a processor, where it takes milliseconds for each."""
 
 
+_WITHOUT_ENDS = {"logit_bias": {str(token): -100.0 for token in (2, 0)}}
+"""The Guide's ends, for a server that knows no `ignore_eos`."""
+
+
 class Case(NamedTuple):
     """A library: its folder and variant under `engines`, the Guide's form, and its name in `library_loop.py`."""
 
@@ -59,6 +64,8 @@ class Case(NamedTuple):
     """Where the adapter reads the Guide's form beside others."""
     stands_in: bool = False
     """Whether it is an ExLlama, with stand-ins for what it compiles for cards."""
+    wishes: Mapping[str, object] = MappingProxyType({"ignore_eos": True})
+    """How its answers are made as long as all others."""
 
     @property
     def is_there(self) -> bool:
@@ -93,7 +100,7 @@ CASES = (
     Case("OpenVINO GenAI", OPENVINO, "openvino", "openvino", "openvino"),
     Case("ONNX Runtime GenAI", ONNX, "onnx_genai", "onnx", "onnx"),
     Case("mistral.rs", MISTRAL_RS, "mistral_rs", "hf", "mistral_rs"),
-    Case("MLX-LM", MLX_LM, "mlx_lm", "hf", "mlx", format=ModelFormat.SAFETENSORS),
+    Case("MLX-LM", MLX_LM, "mlx_lm", "hf", "mlx", format=ModelFormat.SAFETENSORS, wishes=_WITHOUT_ENDS),
     Case("llama-cpp-python", LLAMA_CPP, "llama_cpp", "guide-q8_0.gguf", "llama_cpp_python", COMPILED),
     Case("ExLlamaV3", EXL3, "exllama", "hf", "exllamav3", stands_in=True),
     Case("ExLlamaV2", EXL2, "exllamav2", "hf", "exllamav2", stands_in=True),
@@ -134,18 +141,20 @@ class Loop:
         return body
 
 
-def rate(target: BenchTarget, name: str, streams: int, tokens: int) -> float:
-    """Return tokens a second of all streams together, as clients see them."""
+def rate(target: BenchTarget, name: str, streams: int, tokens: int, wishes: Mapping[str, object]) -> float:
+    """Return tokens a second of all streams together, as clients see them. Raises ValueError for short answers."""
     body: dict[str, object] = {
         "model": name,
         "messages": [{"role": "user", "content": "what is vram?"}],
         "max_tokens": tokens,
-        "ignore_eos": True,
+        **wishes,
         "temperature": 0,
         "stream_options": {"include_usage": True},
     }
-    tokens_done, seconds = stream_all(target, streams=streams, request=body, route=CHAT)
-    return sum(answer.tokens for answer in tokens_done) / seconds
+    answers, seconds = stream_all(target, streams=streams, request=body, route=CHAT)
+    if any(answer.tokens != tokens for answer in answers):
+        raise ValueError(f"{name} wrote {[answer.tokens for answer in answers]} tokens instead of {tokens} each")
+    return streams * tokens / seconds
 
 
 def start_worker(case: Case, installation: EngineInstallation) -> Worker:
@@ -174,9 +183,10 @@ def both(case: Case) -> Iterator[tuple[Worker, Loop]]:
 def ratios(case: Case, worker: Worker, loop: Loop, streams: int, rounds: int) -> dict[str, float]:
     """Return the best of several rounds against the best, the two in turns: what other programs take is no cost."""
     target, tokens = BenchTarget(worker.plan.base_url, KEY), case.count_tokens(streams)
+    name = worker.plan.served_name
     ours, theirs = [], []
     for _ in range(rounds):
-        ours.append(_time_round(worker.process.pid, lambda: rate(target, worker.plan.served_name, streams, tokens)))
+        ours.append(_time_round(worker.process.pid, lambda: rate(target, name, streams, tokens, case.wishes)))
         theirs.append(_time_round(loop.process_id, lambda: loop.rate(streams, tokens)))
     return {
         f"ratio_{streams}": max(each.rate for each in ours) / max(each.rate for each in theirs),
