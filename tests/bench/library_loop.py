@@ -152,7 +152,7 @@ def mlx(folder: str, _threads: int) -> Run:
     from mlx_lm.sample_utils import make_logits_processors  # noqa: PLC0415 -- as above
 
     model, tokenizer = load(folder)
-    processors = make_logits_processors(logit_bias={token: -100.0 for token in tokenizer.eos_token_ids})
+    processors = make_logits_processors(logit_bias=dict.fromkeys(tokenizer.eos_token_ids, -100.0))
     tokens = tokenizer.encode(PROMPT, add_special_tokens=False)
 
     def run(streams: int, length: int) -> int:
