@@ -47,6 +47,8 @@ _FEWER = 4
 """So many times fewer tokens of an ExLlama on a processor, where it takes milliseconds for each."""
 
 
+WRITES_ON: Mapping[str, object] = MappingProxyType({"ignore_eos": True})
+"""What has most servers write as many tokens as they may."""
 _WITHOUT_ENDS = {"logit_bias": {str(token): -100.0 for token in (2, 0)}}
 """The Guide's ends, for a server that knows no `ignore_eos`."""
 
@@ -64,7 +66,7 @@ class Case(NamedTuple):
     """Where the adapter reads the Guide's form beside others."""
     stands_in: bool = False
     """Whether it is an ExLlama, with stand-ins for what it compiles for cards."""
-    wishes: Mapping[str, object] = MappingProxyType({"ignore_eos": True})
+    wishes: Mapping[str, object] = WRITES_ON
     """How its answers are made as long as all others."""
 
     @property
@@ -141,7 +143,7 @@ class Loop:
         return body
 
 
-def rate(target: BenchTarget, name: str, streams: int, tokens: int, wishes: Mapping[str, object]) -> float:
+def rate(target: BenchTarget, name: str, streams: int, tokens: int, wishes: Mapping[str, object] = WRITES_ON) -> float:
     """Return tokens a second of all streams together, as clients see them. Raises ValueError for short answers."""
     body: dict[str, object] = {
         "model": name,
