@@ -63,13 +63,20 @@ def show_both(window: MainWindow, api: DemoApi) -> None:
     if isinstance(page, BenchmarksScreen):
         page.model.compare_with(benchmarks.RECEIPTS[1].id)
         api.flush()
+    settle_layout()
     scroll_to(ResultSection)(window, api)
+
+
+def settle_layout() -> None:
+    """Have heights that changed deep inside go outwards, one widget a pass."""
+    for _ in range(4):
+        QApplication.processEvents()
 
 
 def show_plots(window: MainWindow, api: DemoApi) -> None:
     """Show what is drawn of two results."""
     show_both(window, api)
-    QApplication.sendPostedEvents()
+    settle_layout()
     scroll_to(PlotCard)(window, api)
 
 
@@ -103,14 +110,14 @@ def finish_race(window: MainWindow, api: DemoApi) -> None:
 def show_bars(window: MainWindow, api: DemoApi) -> None:
     """Look at the end of a race."""
     finish_race(window, api)
-    QApplication.sendPostedEvents()
+    settle_layout()
     scroll_to(BarPlotCard)(window, api)
 
 
 def show_answers(window: MainWindow, api: DemoApi) -> None:
     """Look at both answers to a request."""
     finish_trial(window, api)
-    QApplication.sendPostedEvents()
+    settle_layout()
     scroll_to(TrialRow)(window, api)
 
 

@@ -19,7 +19,7 @@ from app.gui.shell.window import MainWindow
 from app.gui.widgets.fields import Field
 from tests.demo import data, hub
 from tests.demo.api import DemoApi
-from tests.demo.benchmark_scenes import LOOKS
+from tests.demo.benchmark_scenes import LOOKS, settle_layout
 from tests.demo.benchmarks import HISTORY
 from tests.demo.disk_scenes import disk_scenes
 from tests.demo.paired_machines import VLLM_SPREAD
@@ -101,8 +101,7 @@ def open_history(window: MainWindow, api: DemoApi) -> None:
     """Look at what was measured of the model that runs."""
     api.replies["GET /benchmarks"] = HISTORY
     open_model_settings(window, api)
-    for _ in range(4):  # heights that change deep inside go outwards one widget a pass
-        QApplication.processEvents()
+    settle_layout()
     scroll_to(PlotCard)(window, api)
 
 
