@@ -40,7 +40,7 @@ from app.gateway.exchange.engine.stream import StreamReader
 from app.gateway.exchange.event_receivers import CollectingReceiver, End, EventReceiver, RoundsReceiver
 from app.gateway.exchange.observer import ExchangeOutcome, Observation, RequestStopped
 from app.gateway.exchange.passing import LineLimit
-from app.gateway.exchange.repairs import AskOnce, repair_answer
+from app.gateway.exchange.repairs import repair_answer
 from app.gateway.exchange.upstream import EngineAccess, EngineAnswer, OtherMachines, TrimOptions, UpstreamRequest
 from app.supervisor.lease import Lease
 
@@ -61,26 +61,21 @@ async def translate_answer(
     """
     if upstream.plan is not None and upstream.plan.question and engines.look_up is not None:
         return await _look_up(engines.look_up(upstream.plan.question), observation, receiver)
-    current = _CurrentRequest(
-        upstream if engines.others is None else engines.others.find_current(upstream), trim_options
-    )
+    if engines.others is not None:
+        upstream = engines.others.find_current(upstream)
+    current: _CurrentRequest | None = None
     while True:
+        plan = upstream.plan
+        must_call = plan is not None and plan.reading is not None and plan.reading.must_call
+        once = _retry_until_tool_call if must_call else _translate_once
+        ask = once if plan is None or plan.repairs is None else partial(repair_answer, once)
         try:
-            return await _choose_way(current.upstream)(engines, current.upstream, observation, receiver)
-        except ContextOverflow as error:
-            if not await current.shorten(error):
+            return await ask(engines, upstream, observation, receiver)
+        except (ContextOverflow, EngineFailed) as error:
+            current = current or _CurrentRequest(upstream, trim_options)
+            if not await current.change_after(error, engines.others):
                 raise
-        except EngineFailed as error:
-            if engines.others is None or not await current.move(engines.others, error):
-                raise
-
-
-def _choose_way(upstream: UpstreamRequest) -> AskOnce:
-    """Return what has a request answered, once or as often as it takes to be of use."""
-    plan = upstream.plan
-    must_call = plan is not None and plan.reading is not None and plan.reading.must_call
-    once = _retry_until_tool_call if must_call else _translate_once
-    return once if plan is None or plan.repairs is None else partial(repair_answer, once)
+            upstream = current.upstream
 
 
 class _CurrentRequest:
@@ -92,7 +87,13 @@ class _CurrentRequest:
         self._work = None if trim_options is None else trim_options.work
         self._dropped_count = 0
 
-    async def shorten(self, error: ContextOverflow) -> bool:
+    async def change_after(self, error: ContextOverflow | EngineFailed, others: OtherMachines | None) -> bool:
+        """Turn to what may be asked after this error; return whether there is anything."""
+        if isinstance(error, ContextOverflow):
+            return await self._shorten(error)
+        return others is not None and await self._move(others, error)
+
+    async def _shorten(self, error: ContextOverflow) -> bool:
         """Leave out the oldest that does not fit; return whether anything may and can be."""
         trim_options, work = self._trim_options, self._work
         if trim_options is None or work is None:
@@ -105,7 +106,7 @@ class _CurrentRequest:
         self.upstream = await trim_options.prepare(trim.request)
         return True
 
-    async def move(self, others: OtherMachines, error: EngineFailed) -> bool:
+    async def _move(self, others: OtherMachines, error: EngineFailed) -> bool:
         """Turn to whom else may be asked after a loss, with the whole conversation; return whether there is somebody.
 
         A fleet's router is asked again for as much as its replicas took.
