@@ -10,6 +10,13 @@ from app.core.models import MAX_SLOTS
 _Name = Annotated[str, msgspec.Meta(max_length=256)]
 
 
+EXAMPLE_FILE = """model = "team"
+serves = "{serves}"
+replicas = 2
+"""
+"""A fleet file to begin with, of a model that is here."""
+
+
 class ReplicaState(StrEnum):
     """How one replica stands."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from app.core.translation import LazyText, tr, tr_list, tr_plural, use_language
 from tests.demo.pseudo_language import PseudoLanguage, disguise
-from tests.window_texts import CATALOGUE, catalogue, parameter_names, read_source, read_sources, stray_words
+from tests.window_texts import CATALOGUE, Source, catalogue, parameter_names, read_source, read_sources, stray_words
 
 
 @pytest.fixture
@@ -23,12 +23,17 @@ def faults_of(code: str) -> list[str]:
     return read_source("app/gui/made_up.py", tree, parameter_names([tree])).faults
 
 
-def test_no_words_of_the_window_are_astray() -> None:
-    assert not stray_words(read_sources()), "wrap them in `tr`, `tr_plural` or `LazyText` (docs/internals/words.md)"
+@pytest.fixture(scope="module")
+def sources() -> list[Source]:
+    return read_sources()
 
 
-def test_the_catalogue_holds_what_the_source_says() -> None:
-    is_current = CATALOGUE.read_text(encoding="utf-8") == catalogue(read_sources())
+def test_no_words_of_the_window_are_astray(sources: list[Source]) -> None:
+    assert not stray_words(sources), "wrap them in `tr`, `tr_plural` or `LazyText` (docs/internals/words.md)"
+
+
+def test_the_catalogue_holds_what_the_source_says(sources: list[Source]) -> None:
+    is_current = CATALOGUE.read_text(encoding="utf-8") == catalogue(sources)
     assert is_current, "`python -m tests.window_texts --write` writes it anew"
 
 

@@ -8,7 +8,7 @@ from app.client.http import quote_segment
 from app.core.engines import EngineState
 from app.core.errors import ErrorBody
 from app.core.events import Event, FleetsChanged
-from app.core.fleets import AddReplica, Fleet, FleetReplica, ReplicaState, RollFleet, StartFleet
+from app.core.fleets import EXAMPLE_FILE, AddReplica, Fleet, FleetReplica, ReplicaState, RollFleet, StartFleet
 from app.core.models import ModelInfo
 from app.core.translation import LazyText, tr, tr_plural
 from app.gui.net.api import GatewayApi
@@ -27,10 +27,6 @@ STATES = {
 _RESTING = frozenset({ReplicaState.DRAINING, ReplicaState.DRAINED})
 _LARGEST_FILE = 64 << 10
 """Bytes of a fleet file that is opened: any that a person wrote is far smaller."""
-_EXAMPLE = """model = "team"
-serves = "{serves}"
-replicas = 2
-"""
 
 
 class FleetStore(RemoteList[Fleet]):
@@ -78,7 +74,7 @@ class FleetsModel(QObject):
         """A fleet file to begin with: two engines of the model that runs, or of the first there is."""
         running = [status.model for status in self._running.active() if status.state is EngineState.READY]
         names = self.weights
-        return _EXAMPLE.format(serves=next((name for name in running if name in names), next(iter(names), "")))
+        return EXAMPLE_FILE.format(serves=next((name for name in running if name in names), next(iter(names), "")))
 
     def start_fleet(self, text: str, key: str) -> None:
         """Serve what a fleet file says; `key` is what its replicas elsewhere ask for."""
