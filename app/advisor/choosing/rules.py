@@ -39,8 +39,8 @@ def rank_engines(
 ) -> list[RankedEngine]:
     """Return the guide's engines for this machine and work, best first, then every engine that is refused, and why.
 
-    `sees` says that the model reads images. Where `formats` are the only ones a model is to be had in, and none of
-    those engines reads one of them, those that do come last. There is always at least one engine that is not refused.
+    `sees` says that the model reads images. Where nothing but weights in `formats` counts, and none of those
+    engines reads one of them, those that do come last. There is always at least one engine that is not refused.
     """
     kind, work_need = hardware.machine_kind(machine), find_need(work)
     row = [engine for engine in engines.row(kind, work_need) if _is_of_use(engine, work_need, sees=sees)]

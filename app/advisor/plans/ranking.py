@@ -76,7 +76,7 @@ def build_advice(inputs: PlanInputs) -> Advice:
         inputs.machine,
         work,
         sees=_needs_vision(inputs.candidates),
-        formats={facts.format for facts in inputs.candidates} if inputs.model else (),
+        formats={facts.format for facts in inputs.candidates} if inputs.is_fixed else (),
     )
     trials = SettingTrials(inputs.machine, inputs.calibrations)
     queries = [

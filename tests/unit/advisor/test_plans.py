@@ -186,9 +186,10 @@ def test_exl2_comes_first_where_its_weights_exist_and_it_is_faster(
 
 def test_an_engine_that_the_guide_leaves_out_runs_what_nothing_else_reads() -> None:
     """On a server's card the guide wants vLLM; weights that are here as EXL3 alone have ExLlamaV3."""
-    first = plans_for(H100, EIGHT, "exl3")[0]
+    first = plans_for(H100, EIGHT, "exl3", is_fixed=True)[0]
     assert (first.engine, first.format) == ("exllamav3", "exl3")
-    assert "exllamav3" not in {plan.engine for plan in plans_for(H100, EIGHT, "exl3", "gguf")}
+    assert "exllamav3" not in {plan.engine for plan in plans_for(H100, EIGHT, "exl3", "gguf", is_fixed=True)}
+    assert "exllamav3" not in {plan.engine for plan in plans_for(H100, EIGHT, "exl3")}, "other weights can be had"
     assert "exllamav3" not in {plan.engine for plan in plans_for(H100)}
 
 
