@@ -100,7 +100,7 @@ from hypothesis import given, settings, strategies
 settings(max_examples=1, database=None)(given(strategies.text())(lambda text: None))()
 """
 """Has Hypothesis write its table of all characters, which takes 200 MB and 3 s in whatever first draws a text here."""
-_WINDOW_TESTS = "tests/gui/"
+WINDOW_TESTS = ("tests/gui/", "tests/end_to_end/test_window.py")
 """The only tests that need pytest's plug-in for Qt, which takes 60 MB and half a second in each process."""
 _LOOK_S = 2.0
 _END_S = 10.0
@@ -257,7 +257,7 @@ def _run_share(share: Share, options: Sequence[str], folder: Path, hang_s: float
     folder.mkdir()
     CurrentTest("(starting)", STARTING_S, time.time()).write(folder)
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "tests.suite_report", "--share-report", str(folder)]
-    argv += [] if any(file.startswith(_WINDOW_TESTS) for file in share.files) else ["-p", f"no:{QT_PLUGIN}"]
+    argv += [] if any(file.startswith(WINDOW_TESTS) for file in share.files) else ["-p", f"no:{QT_PLUGIN}"]
     started = time.monotonic()
     with Path(folder, "output").open("wb") as output:
         process = subprocess.Popen(

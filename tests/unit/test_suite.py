@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.suite import LONG_FILES, MOST_SECOND_RUNS, SHARE_S, find_files, make_shares
+from tests.suite import LONG_FILES, MOST_SECOND_RUNS, SHARE_S, WINDOW_TESTS, find_files, make_shares
 
 ROOT = Path(__file__).parents[2]
 
@@ -140,3 +140,13 @@ def test_hangs():
     assert done.returncode == 1
     assert "FAILED test_hanging.py::test_hangs: the process hung, and was ended." in done.stdout.splitlines()
     assert "in test_hangs" in done.stdout
+
+
+def test_qts_plug_in_is_there_for_all_that_use_it() -> None:
+    users = [
+        path.relative_to(ROOT).as_posix()
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        if re.search(r"\bq(?:tbot|app)\b", path.read_text(encoding="utf-8"))
+    ]
+    assert "tests/end_to_end/test_window.py" in users
+    assert [user for user in users if not user.startswith(WINDOW_TESTS)] == []
