@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import aiohttp
@@ -280,6 +281,7 @@ class ListedEngines:
     """What a catalogue says of single engines, where a test says what the list is."""
 
     adapters: ClassVar[Mapping[str, EngineAdapter]] = {}
+    own_programs = SimpleNamespace(find_on_path=lambda _engine: None)
 
     @cached_property
     def recipes(self) -> dict[str, InstallRecipe]:
