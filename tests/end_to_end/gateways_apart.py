@@ -27,7 +27,7 @@ ASK = """
 import http.client, json, sys, time
 port = int(sys.argv[1])
 connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-body = {"model": "spread", "stream": True, "max_tokens": int(sys.argv[2]), "temperature": 0, "ignore_eos": True,
+body = {"model": sys.argv[3], "stream": True, "max_tokens": int(sys.argv[2]), "temperature": 0, "ignore_eos": True,
         "messages": [{"role": "user", "content": "What is VRAM?"}]}
 connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
 reply = connection.getresponse()
@@ -68,9 +68,9 @@ class Machine:
         answer: Mapping[str, Any] = json.loads(done.stdout or "{}")
         return answer
 
-    def chat(self, tokens: int) -> "subprocess.Popen[str]":
+    def chat(self, tokens: int, model: str = "spread") -> "subprocess.Popen[str]":
         port = self.json("status")["status"]["url"].rpartition(":")[2]
-        command = [*self.enter, sys.executable, "-c", ASK, port, str(tokens)]
+        command = [*self.enter, sys.executable, "-c", ASK, port, str(tokens), model]
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=self.environ)
 
     def kill(self) -> None:
@@ -148,6 +148,12 @@ def read_chat(chat: "subprocess.Popen[str]") -> list[tuple[float, str]]:
     return [(float(at), text) for at, _, text in lines if text]
 
 
+def words_of(lines: list[tuple[float, str]]) -> str:
+    """Return what an answer says."""
+    chunks = [json.loads(text.removeprefix("data: ")) for _, text in lines if text.startswith("data: {")]
+    return "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks if chunk["choices"])
+
+
 def answers(lap: Machine) -> bool:
     return [text for _, text in read_chat(lap.chat(8))][-1] == "data: [DONE]"
 
@@ -162,7 +168,7 @@ def read_loss(chat: "subprocess.Popen[str]", since: float) -> str:
     return loss
 
 
-def measure_speed(lap: Machine, tokens: int = 64) -> float:
+def measure_speed(lap: Machine, tokens: int = 64, model: str = "spread") -> float:
     """Return tokens per second of one answer, from the first to the last."""
-    times = [at for at, text in read_chat(lap.chat(tokens)) if '"content":"' in text.replace(" ", "")]
+    times = [at for at, text in read_chat(lap.chat(tokens, model)) if '"content":"' in text.replace(" ", "")]
     return (len(times) - 1) / (times[-1] - times[0])

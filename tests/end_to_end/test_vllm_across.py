@@ -4,7 +4,6 @@ What the processes say to each other goes through the tunnel between two gateway
 machine is killed, and its memory taken back, while an answer is being written.
 """
 
-import json
 import logging
 import os
 import shutil
@@ -30,6 +29,7 @@ from tests.end_to_end.gateways_apart import (
     networks,
     read_chat,
     read_loss,
+    words_of,
 )
 from tests.end_to_end.served_guide import BEGINS
 from tests.patience import wait_until
@@ -82,7 +82,11 @@ def give_model(machine: Machine) -> None:
     shutil.copytree(RESOURCES / "guide" / "hf", machine.home / "data" / "models" / "spread", dirs_exist_ok=True)
 
 
-def load_over_both(lap: Machine) -> None:
+def load_over_both(lap: Machine, desk: Machine) -> None:
+    """Load the model over both, whatever an earlier test left."""
+    give_model(desk)
+    assert desk.run("machines", "lend", "lap").returncode == 0
+    wait_until(lambda: not lender(lap, "--for", "spread").get("problem"))
     done = lap.run("load", "spread", "--across", "desk", within_s=LOADS_WITHIN_S)
     assert done.returncode == 0, done.stdout + done.stderr + lap.run("logs", "spread").stdout[-6000:]
 
@@ -96,6 +100,8 @@ def engine_processes(machine: Machine) -> list[psutil.Process]:
 
 def test_the_model_has_to_be_on_both_and_the_same(machines: tuple[Machine, Machine]) -> None:
     lap, desk = machines
+    lap.run("unload", "spread")
+    shutil.rmtree(desk.home / "data" / "models" / "spread", ignore_errors=True)
     assert "not there" in lender(lap, "--for", "spread")["problem"]
     assert "not there" in lap.run("load", "spread", "--across", "desk").stderr
     give_model(desk)
@@ -112,11 +118,13 @@ def test_the_model_has_to_be_on_both_and_the_same(machines: tuple[Machine, Machi
 
 def test_a_model_is_planned_loaded_and_answers_over_two(machines: tuple[Machine, Machine]) -> None:
     lap, desk = machines
+    give_model(desk)
+    wait_until(lambda: not lender(lap, "--for", "spread").get("problem"))
     plan = lap.json("plan", "spread", "--across", "desk", "--context", CONTEXT)["across"]
     assert plan["fits"]
     assert plan["engine"] == "vllm"
     begun = time.monotonic()
-    load_over_both(lap)
+    load_over_both(lap, desk)
     log.info("loaded in %.0f s", time.monotonic() - begun)
     assert "on desk" in lap.run("ps").stdout
     assert "layers" in desk.run("ps").stdout
@@ -124,12 +132,6 @@ def test_a_model_is_planned_loaded_and_answers_over_two(machines: tuple[Machine,
     assert words_of(read_chat(lap.chat(24))).startswith(BEGINS[:20])
     speeds = [measure_speed(lap) for _ in range(3)]
     log.info("%s; predicted %.0f tok/s, measured %s", lender(lap, "--for", "spread"), plan["tokens_per_second"], speeds)
-
-
-def words_of(lines: list[tuple[float, str]]) -> str:
-    """Return what an answer says."""
-    chunks = [json.loads(text.removeprefix("data: ")) for _, text in lines if text.startswith("data: {")]
-    return "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks if chunk["choices"])
 
 
 def listens_on_neither(*pair: Machine) -> bool:
@@ -147,19 +149,20 @@ def test_a_member_killed_while_answering_is_noticed_and_the_next_load_says_why(
     machines: tuple[Machine, Machine],
 ) -> None:
     lap, desk = machines
-    load_over_both(lap)
+    load_over_both(lap, desk)
     chat = lap.chat(LONG)
     await_answer(chat)
     killed_at = time.time()
     desk.kill()
-    assert f"desk ({DESK_ADDRESS}:{PORT})" in read_loss(chat, killed_at)
-    assert "went away" in lap.run("ps").stdout
-    again = lap.run("load", "spread")
-    assert again.returncode != 0
-    assert DESK_ADDRESS in again.stderr
-    wait_until(lambda: not engine_processes(lap))
-
-    desk.start()
+    try:
+        assert f"desk ({DESK_ADDRESS}:{PORT})" in read_loss(chat, killed_at)
+        assert "went away" in lap.run("ps").stdout
+        again = lap.run("load", "spread")
+        assert again.returncode != 0
+        assert DESK_ADDRESS in again.stderr
+        wait_until(lambda: not engine_processes(lap))
+    finally:
+        desk.start()
     wait_until(lambda: not lender(lap, "--for", "spread").get("problem"))
     done = lap.run("load", "spread", within_s=LOADS_WITHIN_S)
     assert done.returncode == 0, done.stderr
@@ -168,7 +171,7 @@ def test_a_member_killed_while_answering_is_noticed_and_the_next_load_says_why(
 
 def test_memory_that_is_taken_back_ends_the_answer_and_says_so(machines: tuple[Machine, Machine]) -> None:
     lap, desk = machines
-    load_over_both(lap)
+    load_over_both(lap, desk)
     chat = lap.chat(LONG)
     await_answer(chat)
     taken_at = time.time()
@@ -180,8 +183,7 @@ def test_memory_that_is_taken_back_ends_the_answer_and_says_so(machines: tuple[M
 
 def test_unloading_ends_the_processes_on_both(machines: tuple[Machine, Machine]) -> None:
     lap, desk = machines
-    assert desk.run("machines", "lend", "lap").returncode == 0
-    load_over_both(lap)
+    load_over_both(lap, desk)
     assert engine_processes(desk)
     assert lap.run("unload", "spread").returncode == 0
     wait_until(lambda: "layers" not in desk.run("ps").stdout)

@@ -200,6 +200,8 @@ class Spreads:
         self._fail_engine = fail_engine
         self._spreads: dict[str, ModelSpread] = {}
         self._connecting = asyncio.Lock()
+        self.revision = 0
+        """Another number each time that a model is laid over other machines, or is on this one alone again."""
 
     def __contains__(self, model: object) -> bool:
         return model in self._spreads
@@ -232,6 +234,7 @@ class Spreads:
                 spread.close()
                 raise
             self._spreads[model] = spread
+            self.revision += 1
 
     async def revive_machines(self, model: str) -> None:
         """Connect again where a machine had gone. Raises Unavailable with which is still gone."""
@@ -263,6 +266,7 @@ class Spreads:
         """Let the machines of a model go, if it has any."""
         spread = self._spreads.pop(model, None)
         if spread is not None:
+            self.revision += 1
             spread.close()
 
     def close_all(self) -> None:

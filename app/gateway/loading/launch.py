@@ -88,7 +88,8 @@ async def resolve_model(
     if services.machine_routes.has_models and not of_key:
         model_name = _route_name(services, model_name)
     names = _names_now(services)
-    key = (model_name, options, names.profile.name, names.is_for_request, of_key, services.events.revision)
+    revisions = services.events.revision, services.spreads.revision
+    key = (model_name, options, names.profile.name, names.is_for_request, of_key, revisions)
     resolved_model = services.recent.get(
         key, lambda resolution: is_ready(services.supervisor, resolution.load.source.name)
     )
@@ -103,8 +104,10 @@ async def resolve_model(
         resolved_model = resolved_model._replace(load=_with_least_context(load, names))
         if not (resolved_model.model.attached or resolved_model.model.is_builtin):
             await asyncio.to_thread(check_template_of, services.templates, services.facts, resolved_model.load)
-        # Whom a name stands for can change with every request; a model's own name cannot.
-        if fold_name(model_name) == fold_name(resolved_model.model.name):
+        # Whom a name stands for can change with every request; a model's own name cannot. A machine that holds a part
+        # can go at any time, and what was found out before would lead to where it was.
+        is_lasting = fold_name(model_name) == fold_name(resolved_model.model.name)
+        if is_lasting and not load.options.is_over_computers:
             services.recent.put(key, resolved_model)
     return resolved_model
 

@@ -1,0 +1,153 @@
+"""One model over two machines with vLLM on Ray for real: the commands of `engines plan`, in network namespaces.
+
+A person runs those commands and attaches the endpoint. The other machine is killed while an answer is being written.
+"""
+
+import json
+import logging
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from app.config.paths import RESOURCES
+from tests.end_to_end.gateways_apart import (
+    DESK_ADDRESS,
+    LAP_ADDRESS,
+    Machine,
+    await_answer,
+    measure_speed,
+    networks,
+    read_chat,
+    read_loss,
+    words_of,
+)
+from tests.end_to_end.served_guide import BEGINS
+from tests.patience import wait_until
+from tests.real_engines.ray_on_cpu import write_platform
+from tests.real_engines.vllm_on_cpu import vllm_program
+
+__all__ = ["networks"]
+
+log = logging.getLogger(__name__)
+
+pytestmark = [
+    pytest.mark.engines,
+    pytest.mark.timeout(2400),
+    pytest.mark.skipif(sys.platform != "linux", reason="network namespaces are Linux's"),
+]
+TEAM = "team"
+KEY = "sk-over-ray"
+STARTS_WITHIN_S = 1200
+ON_PROCESSORS = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_CPU_KVCACHE_SPACE": "1"}
+A_CARD = "--num-gpus=1"
+"""What each machine's Ray counts its processor as."""
+LONG = 1900
+"""Tokens of an answer that is still being written when something happens."""
+
+
+@pytest.fixture(scope="module")
+def lap(networks: tuple[list[str], list[str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """A gateway on the first machine, with vLLM on its PATH and the model."""
+    program = vllm_program()
+    machine = Machine(tmp_path_factory.mktemp("lap"), networks[0], LAP_ADDRESS)
+    machine.environ["PATH"] = f"{os.environ['PATH']}{os.pathsep}{program.parent}"
+    shutil.copytree(RESOURCES / "guide" / "hf", machine.home / "data" / "models" / "spread", dirs_exist_ok=True)
+    try:
+        machine.start()
+        options = ("--engine", "vllm", "--context", "2048", "--slots", "2", "--gpu-memory-fraction", "0.1")
+        tuned = machine.run("tune", "spread", *options)
+        assert tuned.returncode == 0, tuned.stdout + tuned.stderr
+        yield machine
+    finally:
+        machine.run("down")
+        machine.kill()
+
+
+@contextmanager
+def run_step(step: Mapping[str, Any], enter: list[str], environ: Mapping[str, str], output: Path) -> Iterator[int]:
+    """Run one of the commands where it belongs; it and all that came of it is killed in the end. Yields its process."""
+    command = shlex.split(step["command"])
+    if step["role"] == "ray":
+        command.append(A_CARD)
+    with output.open("wb") as sink:
+        process = subprocess.Popen([*enter, *command], env={**environ, **step["env"]}, stdout=sink, stderr=sink)
+    try:
+        yield process.pid
+    finally:
+        kill_all(process.pid)
+        process.wait()
+
+
+def kill_all(pid: int) -> None:
+    """End a process and its children at once, as a power cut would."""
+    with suppress(psutil.NoSuchProcess):
+        leader = psutil.Process(pid)
+        for each in (*leader.children(recursive=True), leader):
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+
+
+def test_the_planned_commands_serve_a_model_and_a_lost_machine_ends_its_answer(
+    lap: Machine, networks: tuple[list[str], list[str]], tmp_path: Path
+) -> None:
+    nodes = ("--node", LAP_ADDRESS, "--node", DESK_ADDRESS)
+    plan = lap.json("engines", "plan", "spread", "--engine", "vllm", *nodes)["engine_plan"]
+    assert [(step["machine"], step["role"]) for step in plan["steps"]] == [
+        (LAP_ADDRESS, "ray"),
+        (DESK_ADDRESS, "ray"),
+        (LAP_ADDRESS, "server"),
+    ]
+    write_platform(tmp_path / "platform")
+    environ = {**lap.environ, **ON_PROCESSORS, "PYTHONPATH": str(tmp_path / "platform"), "VLLM_API_KEY": KEY}
+    enters = dict(zip((LAP_ADDRESS, DESK_ADDRESS), networks, strict=True))
+    with ExitStack() as stack:
+        begun, pids = time.monotonic(), []
+        for number, step in enumerate(plan["steps"]):
+            output = tmp_path / f"{number}-{step['role']}.log"
+            pids.append(stack.enter_context(run_step(step, enters[step["machine"]], environ, output)))
+            wait_for_ray(lap, plan, environ, number)
+        wait_until(lambda: attach(lap, plan["base_url"], output), within_s=STARTS_WITHIN_S)
+        log.info("ready after %.0f s", time.monotonic() - begun)
+        assert words_of(read_chat(lap.chat(24, TEAM))).startswith(BEGINS[:20])
+        log.info("%s tok/s", [measure_speed(lap, model=TEAM) for _ in range(3)])
+
+        chat = lap.chat(LONG, TEAM)
+        await_answer(chat)
+        killed_at = time.time()
+        kill_all(pids[1])
+        log.info("%s", read_loss(chat, killed_at))
+        refused = lap.run("run", TEAM, "What is VRAM?")
+        log.info("next: %s %s", refused.stdout, refused.stderr)
+        assert refused.returncode
+
+
+def wait_for_ray(lap: Machine, plan: Mapping[str, Any], environ: Mapping[str, str], number: int) -> None:
+    """Return when the Ray that was started counts, which `ray status` says."""
+    if plan["steps"][number]["role"] != "ray":
+        return
+    command = [*lap.enter, shlex.split(plan["steps"][0]["command"])[0], "status", f"--address={LAP_ADDRESS}:6379"]
+
+    def counts() -> bool:
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+        return f"/{number + 1}.0 GPU" in done.stdout
+
+    wait_until(counts, within_s=300)
+
+
+def attach(lap: Machine, url: str, output: Path) -> bool:
+    """Attach the endpoint, if it answers. Fails at once where its process ended."""
+    text = output.read_text(errors="replace")
+    assert "Traceback" not in text, text[-6000:]
+    command = [*lap.enter, sys.executable, "-m", "app.cli", "attach", url, "--name", TEAM, "--key-stdin", "--json"]
+    done = subprocess.run(command, env=lap.environ, input=KEY, capture_output=True, text=True, check=False)
+    return done.returncode == 0 and bool(json.loads(done.stdout)["attached"])
