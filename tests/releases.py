@@ -75,9 +75,9 @@ def entry(name: str, data: bytes) -> dict[str, Any]:
     }
 
 
-def archive(version: str, program: str, *, noted: str = "", more: Mapping[str, bytes] = {}) -> bytes:
+def archive(version: str, program: str, *, noted_version: str = "", more: Mapping[str, bytes] = {}) -> bytes:
     """Return a .tar.xz as `make package` makes them, around a program that is a script."""
-    note = json.dumps({"kind": "tar.xz", "version": noted or version}).encode()
+    note = json.dumps({"kind": "tar.xz", "version": noted_version or version}).encode()
     out = io.BytesIO()
     top = f"roundhouse-{version}-linux-x86_64"
     with tarfile.open(fileobj=out, mode="w") as packed:

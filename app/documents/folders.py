@@ -32,7 +32,7 @@ class FolderChanges(NamedTuple):
     """What differs between folders and an index. `missing` are folders that are not there now: theirs is kept."""
 
     to_read: list[DocumentFile]
-    gone: list[str]
+    missing_paths: list[str]
     missing: list[str]
 
 

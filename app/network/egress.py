@@ -60,7 +60,7 @@ class EgressGate:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._noted: dict[object, Connection] = {}
+        self._new_connections: dict[object, Connection] = {}
         self._holders: WeakSet[ConnectionHolder] = WeakSet()
         self._is_closed: Callable[[], bool] = _is_never_closed
         self._news: Callable[[], None] = _ignore_news
@@ -118,7 +118,7 @@ class EgressGate:
     def take_connections(self) -> list[Connection]:
         """Return what was noted since the last time, one for each host and purpose."""
         with self._lock:
-            taken_connections, self._noted = list(self._noted.values()), {}
+            taken_connections, self._new_connections = list(self._new_connections.values()), {}
         return taken_connections
 
     def add_holder(self, holder: ConnectionHolder) -> None:
@@ -135,9 +135,9 @@ class EgressGate:
 
     def _add_connection(self, connection: Connection) -> None:
         with self._lock:
-            is_news = not self._noted
-            known_connection = self._noted.get(connection.key)
-            self._noted[connection.key] = (
+            is_news = not self._new_connections
+            known_connection = self._new_connections.get(connection.key)
+            self._new_connections[connection.key] = (
                 merge_connections(known_connection, connection) if known_connection else connection
             )
         if is_news:

@@ -143,10 +143,10 @@ class WatchedGenerator:
             raise
         return generation, self._follow_pieces(generation, pieces, room)
 
-    def status(self, meant: int) -> int:
-        """Return the status for what mlx_lm answers with `meant`: it says 404 whatever happened."""
+    def status(self, intended_status: int) -> int:
+        """Return the status for what mlx_lm answers with `intended_status`: it says 404 whatever happened."""
         if self._error is None:
-            return meant
+            return intended_status
         return 400 if isinstance(self._error, _CLIENTS_FAULT) or _is_templates(self._error) else 500
 
     def _context_room(self, generation: Any) -> int | None:  # noqa: ANN401 -- untyped

@@ -39,7 +39,7 @@ class Safetensors(NamedTuple):
     """`Engine`, told which of its formats to load."""
 
     adapter: Any
-    found: Any
+    installed_engine: Any
     format: ModelFormat = ModelFormat.SAFETENSORS
 
 

@@ -124,7 +124,7 @@ class Formed(NamedTuple):
     """`Engine`, told which of its formats to load."""
 
     adapter: object
-    found: EngineInstallation
+    installation: EngineInstallation
     format: ModelFormat
 
 

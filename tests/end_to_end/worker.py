@@ -53,7 +53,7 @@ class Engine(NamedTuple):
     """What to start: an adapter, and where its engine is; llama.cpp's own place is looked up."""
 
     adapter: EngineAdapter = ADAPTER
-    found: EngineInstallation | None = None
+    installed_engine: EngineInstallation | None = None
     form: ModelFormat | None = None
     """Which of its formats is loaded; None for its first."""
 
@@ -82,7 +82,7 @@ class Worker:
             ModelSource(name="served", path=model, format=engine.format),
             options or LaunchOptions(context=512, slots=2),
             ListenOptions(host="127.0.0.1", port=free_port() if port is None else port, key=KEY),
-            engine_installation := engine.found or installation(),
+            engine_installation := engine.installed_engine or installation(),
         )
         (spec,) = self.plan.processes
         self.folder = Path(tempfile.mkdtemp(prefix="worker-"))

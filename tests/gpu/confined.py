@@ -46,9 +46,9 @@ def order_process(  # noqa: PLR0913 -- all that a launch is made of
     environment |= {**spec.secrets, "PYTHONPATH": os.pathsep.join((spec.env.get("PYTHONPATH", ""), wheels))}
     rules = None if confinement is None else confinement.rules
     if rules is not None:
-        brought = (str(Path(place).resolve()) for place in wheels.split(os.pathsep) if place)
+        wheel_folders = (str(Path(place).resolve()) for place in wheels.split(os.pathsep) if place)
         written = (str(place.resolve()) for place in writes)
-        rules = msgspec.structs.replace(rules, run=(*rules.run, *brought), write=(*rules.write, *written))
+        rules = msgspec.structs.replace(rules, run=(*rules.run, *wheel_folders), write=(*rules.write, *written))
     return LaunchOrder(argv=spec.argv, env=environment, cwd=str(folder), confinement=rules)
 
 

@@ -73,8 +73,8 @@ def _time_answers(plan: LaunchPlan, ready_s: float, before: int | None) -> Answe
     text = _complete(plan, TOKENS)[0]
     alone = _rate(plan, 1)
     together, after = _rate(plan, STREAMS), read_card_mib()
-    taken = None if before is None or after is None else after - before
-    return Answers(text=text, ready_s=ready_s, alone=alone, together=together, card_mib=taken)
+    taken_mib = None if before is None or after is None else after - before
+    return Answers(text=text, ready_s=ready_s, alone=alone, together=together, card_mib=taken_mib)
 
 
 def read_card_mib() -> int | None:

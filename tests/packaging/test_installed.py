@@ -137,8 +137,8 @@ def _photograph(computer: Computer) -> None:
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     picture = SCREENSHOTS / "installed-window.png"
     environment = {**os.environ, "DISPLAY": computer.display}
-    taken = shutil.which("import") or ""
-    subprocess.run([taken, "-window", "root", str(picture)], env=environment, check=True, timeout=WITHIN_S)
+    import_program = shutil.which("import") or ""
+    subprocess.run([import_program, "-window", "root", str(picture)], env=environment, check=True, timeout=WITHIN_S)
     identify = shutil.which("identify") or ""
     colours = subprocess.run([identify, "-format", "%k", str(picture)], capture_output=True, text=True, check=True)
     assert int(colours.stdout) > 50

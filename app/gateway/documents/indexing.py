@@ -67,7 +67,7 @@ class IndexUpdate:
         """Bring the index up to date, and return what differed. Raises StorageFault, and what models raise."""
         async with open_writer(self._index) as writer:
             changes = await writer.call(_compare, folders, excluded_folders)
-            for path in changes.gone:
+            for path in changes.missing_paths:
                 await writer.call(IndexWriter.remove_file, path)
             for done_count, file in enumerate(changes.to_read):
                 self._report(CollectionStage.READING, done_count, len(changes.to_read))

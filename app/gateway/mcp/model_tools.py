@@ -28,12 +28,12 @@ class ModelTools:
     """The tools that a model is offered. `taken` are names of other functions of the same request."""
 
     def __init__(self, mcp: McpServers, taken_names: Collection[str] = ()) -> None:
-        self._mcp, self._taken = mcp, taken_names
+        self._mcp, self._taken_names = mcp, taken_names
         self._functions: dict[str, McpTool] = {}
 
     def offer_tools(self, tools: Iterable[McpTool]) -> tuple[ToolDefinition, ...]:
         """Return tools as a request names them, and remember which is meant by which name."""
-        self._functions = tools_by_function(tools, self._taken)
+        self._functions = tools_by_function(tools, self._taken_names)
         return tuple(
             ToolDefinition(
                 name=name,

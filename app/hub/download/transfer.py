@@ -43,7 +43,7 @@ class Regions:
 
     def __init__(self, missing_chunks: Iterable[int]) -> None:
         self._free = set(missing_chunks)
-        self._taken: set[int] = set()
+        self._taken_indexes: set[int] = set()
         self._lock = threading.Lock()
 
     def take_run(self) -> range | None:
@@ -54,14 +54,14 @@ class Regions:
                 return None
             run = max(runs, key=len)
             start = run.start
-            if start - 1 in self._taken and len(run) > 1:
+            if start - 1 in self._taken_indexes and len(run) > 1:
                 start += len(run) // 2
             return self._mark_taken(range(start, run.stop))
 
     def go_on(self, index: int) -> bool:
         """Note that a chunk is done, and tell whether its stream should read the next one too."""
         with self._lock:
-            self._taken.discard(index)
+            self._taken_indexes.discard(index)
             if index + 1 not in self._free:
                 return False
             self._mark_taken(range(index + 1, index + 2))
@@ -70,13 +70,13 @@ class Regions:
     def give_back(self, index: int) -> None:
         """Put back a chunk whose stream broke."""
         with self._lock:
-            if index in self._taken:
-                self._taken.discard(index)
+            if index in self._taken_indexes:
+                self._taken_indexes.discard(index)
                 self._free.add(index)
 
     def _mark_taken(self, run: range) -> range:
         self._free.discard(run.start)
-        self._taken.add(run.start)
+        self._taken_indexes.add(run.start)
         return run
 
     def _free_runs(self) -> list[range]:

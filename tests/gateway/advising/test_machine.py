@@ -18,16 +18,16 @@ class Probes:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self.go = asyncio.Event(), asyncio.Event()
-        self.looked = self.measured = 0
+        self.read_count = self.measure_count = 0
         monkeypatch.setattr(probe, "read_machine", self.read_machine)
         monkeypatch.setattr(probe, "measure_bandwidth", self.measure_bandwidth)
 
     async def read_machine(self) -> Machine:
-        self.looked += 1
+        self.read_count += 1
         return UNMEASURED
 
     async def measure_bandwidth(self, machine: Machine) -> Machine:
-        self.measured += 1
+        self.measure_count += 1
         self.begun.set()
         await self.go.wait()
         rate = msgspec.structs.replace(machine.memory.bandwidth_gb_s, value=50.0)
@@ -49,7 +49,7 @@ async def test_who_asks_while_it_is_measured_gets_what_was_measured(probes: Prob
     await probes.begun.wait()
     probes.go.set()
     assert {rate(machine).value for machine in await asyncio.gather(*readers)} == {50.0}
-    assert (probes.looked, probes.measured) == (1, 1)
+    assert (probes.read_count, probes.measure_count) == (1, 1)
 
 
 async def test_a_measurement_that_was_called_off_is_made_for_the_next(probes: Probes) -> None:

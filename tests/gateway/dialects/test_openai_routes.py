@@ -153,7 +153,7 @@ async def test_unknown_routes_and_wrong_methods_have_the_shape_of_their_dialect(
 
 
 @pytest.mark.parametrize(
-    ("path", "headers", "where", "meant"),
+    ("path", "headers", "where", "suggestion"),
     [
         ("/chat/completion", {}, "message", "/v1/chat/completions"),
         ("/v1/v1/chat/completions", {}, "message", "/v1/chat/completions"),
@@ -171,14 +171,14 @@ async def test_unknown_routes_and_wrong_methods_have_the_shape_of_their_dialect(
     ],
 )
 async def test_an_address_with_nothing_is_told_with_the_one_that_was_meant(
-    gateway: Gateway, path: str, headers: dict[str, str], where: str, meant: str
+    gateway: Gateway, path: str, headers: dict[str, str], where: str, suggestion: str
 ) -> None:
     async with gateway.http.post(URL(gateway.url + path, encoded=True), headers=headers) as reply:
         assert reply.status == 404
         error = (await reply.json())["error"]
     text = error[where] if where else error
     assert text.startswith(f"There is nothing at {path[:6]}")
-    assert text.endswith(f" Did you mean {meant}?") if meant else "Did you mean" not in text
+    assert text.endswith(f" Did you mean {suggestion}?") if suggestion else "Did you mean" not in text
     assert len(text) < 300
 
 

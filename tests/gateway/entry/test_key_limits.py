@@ -419,7 +419,7 @@ async def test_what_belongs_to_a_key_is_its_under_another_name(
     assert (await send("POST", f"{own}/collections", person, msgspec.to_builtins(collection)))[0] == 200
     assert (await send("POST", f"{own}/keys/ci/rename", person, {"name": "build"}))[0] == 200
     _, collections = await send("GET", f"{own}/collections", person)
-    assert [found["keys"] for found in collections] == [["build", "other"]]
+    assert [collection["keys"] for collection in collections] == [["build", "other"]]
     stores = await send("GET", f"{gateway.url}/v1/vector_stores", key)
     assert [store["name"] for store in stores[1]["data"]] == ["Notes"]
     assert (await send("GET", f"{gateway.url}/v1/responses/{response['id']}", key))[0] == 200

@@ -36,7 +36,7 @@ async def lease_options_of(gateway: Gateway, path: str, body: dict[str, object])
 
 @pytest.mark.parametrize(("path", "body"), EVERYWHERE)
 @pytest.mark.parametrize(
-    ("fields", "meant"),
+    ("fields", "expected_options"),
     [
         ({}, LeaseOptions()),
         ({"ttl": 90}, LeaseOptions(keep_s=90.0)),
@@ -47,9 +47,9 @@ async def lease_options_of(gateway: Gateway, path: str, body: dict[str, object])
     ],
 )
 async def test_what_is_said_of_its_staying_reaches_the_scheduler(
-    gateway: Gateway, path: str, body: dict[str, object], fields: dict[str, object], meant: LeaseOptions
+    gateway: Gateway, path: str, body: dict[str, object], fields: dict[str, object], expected_options: LeaseOptions
 ) -> None:
-    assert await lease_options_of(gateway, path, {**body, **fields}) == meant
+    assert await lease_options_of(gateway, path, {**body, **fields}) == expected_options
 
 
 @pytest.mark.parametrize(("path", "body"), EVERYWHERE)

@@ -131,7 +131,7 @@ def test_toml_keeps_comments(paths: list[tuple[tuple[str, ...], str]], path: tup
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "path", "value", "meant"),
+    ("form", "text", "path", "value", "expected_text"),
     [
         (JSON, "{}", ("a",), 1, '{\n  "a": 1\n}'),
         (JSON, '{"a": 1}', ("b",), 2, '{"a": 1, "b": 2}'),
@@ -189,8 +189,10 @@ def test_toml_keeps_comments(paths: list[tuple[tuple[str, ...], str]], path: tup
         (TOML, "\ufeffa = 1\n", ("a",), 2, "\ufeffa = 2\n"),
     ],
 )
-def test_what_is_written(form: DocumentFormat, text: str, path: tuple[str, ...], value: Plain, meant: str) -> None:
-    assert edit_document(form, text, [DocumentChange(path, value)]) == meant
+def test_what_is_written(
+    form: DocumentFormat, text: str, path: tuple[str, ...], value: Plain, expected_text: str
+) -> None:
+    assert edit_document(form, text, [DocumentChange(path, value)]) == expected_text
 
 
 def test_the_line_that_is_not_json_is_named() -> None:

@@ -86,7 +86,7 @@ def test_what_cline_and_zed_send_beyond_the_dialect_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "meant"),
+    ("form", "response_format"),
     [
         (None, ResponseFormat()),
         ("", ResponseFormat()),
@@ -94,12 +94,12 @@ def test_what_cline_and_zed_send_beyond_the_dialect_is_passed_over() -> None:
         ({"type": "object"}, ResponseFormat(shape=ResponseShape.SCHEMA, schema=msgspec.Raw(b'{"type": "object"}'))),
     ],
 )
-def test_formats(form: object, meant: ResponseFormat) -> None:
-    assert make_conversation(format=form).response_format == meant
+def test_formats(form: object, response_format: ResponseFormat) -> None:
+    assert make_conversation(format=form).response_format == response_format
 
 
 @pytest.mark.parametrize(
-    ("think", "meant"),
+    ("think", "thinking"),
     [
         (None, ThinkingLevel.DEFAULT),
         ("", ThinkingLevel.DEFAULT),
@@ -109,8 +109,8 @@ def test_formats(form: object, meant: ResponseFormat) -> None:
         ("max", ThinkingLevel.MAX),
     ],
 )
-def test_thinking(think: object, meant: ThinkingLevel) -> None:
-    assert make_conversation(think=think).thinking is meant
+def test_thinking(think: object, thinking: ThinkingLevel) -> None:
+    assert make_conversation(think=think).thinking is thinking
 
 
 def test_options_have_their_effect() -> None:

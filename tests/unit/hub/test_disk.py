@@ -22,8 +22,8 @@ def model(file: Path, size: int, **more: object) -> ModelInfo:
     return ModelInfo(path=str(file), format="gguf", size_bytes=size, **fields)  # type: ignore[arg-type]  # by name
 
 
-def used(tmp_path: Path, models: list[ModelInfo], *looked: SearchFolder) -> DiskUse:
-    return disk_use(models, looked, Trash(tmp_path / "share" / "Trash", platform="linux"))
+def used(tmp_path: Path, models: list[ModelInfo], *folders: SearchFolder) -> DiskUse:
+    return disk_use(models, folders, Trash(tmp_path / "share" / "Trash", platform="linux"))
 
 
 def named(folder: Path, title: str = "") -> SearchFolder:

@@ -163,14 +163,14 @@ def test_threads_lose_nothing() -> None:
             door.note_call("a.example", 443, FETCH).count_received(3)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
-    taken: list[Connection] = []
+    connections: list[Connection] = []
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        taken += door.take_connections()
-    taken += door.take_connections()
-    assert sum(connection.count for connection in taken) == 800
-    assert sum(connection.received_bytes for connection in taken) == 2400
+        connections += door.take_connections()
+    connections += door.take_connections()
+    assert sum(connection.count for connection in connections) == 800
+    assert sum(connection.received_bytes for connection in connections) == 2400
 
 
 def test_closing_it_ends_what_is_held_open() -> None:

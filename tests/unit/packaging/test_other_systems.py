@@ -130,8 +130,8 @@ def test_the_release_reads_secrets_only_where_it_first_asks_whether_they_exist()
 
 def test_every_packer_notes_how_a_copy_is_installed() -> None:
     script = (PACKAGING / "macos/package.sh").read_text(encoding="utf-8")
-    noted = re.findall(r"""[`']?(\{"kind":"\w+","version":"[^"]+"\})""", script + SETUP)
-    assert [msgspec.json.decode(text, type=PackerNote).kind for text in noted] == [
+    notes = re.findall(r"""[`']?(\{"kind":"\w+","version":"[^"]+"\})""", script + SETUP)
+    assert [msgspec.json.decode(text, type=PackerNote).kind for text in notes] == [
         InstallationKind.DMG,
         InstallationKind.EXE,
     ]

@@ -171,10 +171,10 @@ def test_messages_that_make_no_sense_are_refused(messages: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "meant"), [("x", "x"), (["x"], "x"), ([1, 2], [1, 2]), ([[1, 2]], [1, 2]), ("", "")]
+    ("prompt", "parsed_prompt"), [("x", "x"), (["x"], "x"), ([1, 2], [1, 2]), ([[1, 2]], [1, 2]), ("", "")]
 )
-def test_a_prompt_is_text_or_tokens(prompt: object, meant: object) -> None:
-    assert parse_prompt({"prompt": prompt}) == meant
+def test_a_prompt_is_text_or_tokens(prompt: object, parsed_prompt: object) -> None:
+    assert parse_prompt({"prompt": prompt}) == parsed_prompt
 
 
 @pytest.mark.parametrize("prompt", [None, 5, [], ["a", "b"], [1, "a"], [-1], [True], [[1], [2]], {}])

@@ -27,7 +27,7 @@ class Witness:
     """Notes in their order what is heard and how it ends."""
 
     def __init__(self) -> None:
-        self.noted: list[str | int] = []
+        self.events: list[str | int] = []
         self.has_ended = asyncio.Event()
         self.slowly = 0.0
 
@@ -36,10 +36,10 @@ class Witness:
         return ()
 
     def hear(self, output: ChildOutput) -> None:
-        self.noted += output.lines
+        self.events += output.lines
 
     def ended(self, _child: EngineProcess, code: int) -> None:
-        self.noted.append(code)
+        self.events.append(code)
         self.has_ended.set()
 
 
@@ -73,14 +73,14 @@ async def test_last_words_count_however_slowly_they_are_read(start: Start, witne
     witness.slowly = LAST_WORDS_S
     start("echo first; echo second; echo last >&2; exit 3")
     await asyncio.wait_for(witness.has_ended.wait(), PATIENCE_S)
-    assert witness.noted[-1] == 3
-    assert sorted(map(str, witness.noted[:-1])) == ["first", "last", "second"]
+    assert witness.events[-1] == 3
+    assert sorted(map(str, witness.events[:-1])) == ["first", "last", "second"]
 
 
 async def test_a_pipe_that_somebody_else_holds_is_not_waited_for(start: Start, witness: Witness) -> None:
     start("sleep 60 & echo last; exit 4")
     await asyncio.wait_for(witness.has_ended.wait(), PATIENCE_S)
-    assert witness.noted == ["last", 4]
+    assert witness.events == ["last", 4]
 
 
 async def test_nor_one_that_somebody_else_goes_on_writing_to(
@@ -89,4 +89,4 @@ async def test_nor_one_that_somebody_else_goes_on_writing_to(
     monkeypatch.setattr(child, "_MOST_WORDS_S", 3 * LAST_WORDS_S)
     start("while echo more; do sleep 0.05; done & echo last; exit 5")
     await asyncio.wait_for(witness.has_ended.wait(), PATIENCE_S)
-    assert 5 in witness.noted
+    assert 5 in witness.events

@@ -68,9 +68,9 @@ def table_of(*residents: Resident, limits: MemoryLimits, policy: SupervisorPolic
 # ----- what is taken of each pool
 
 
-@pytest.mark.parametrize(("taken", "size", "missing"), [(60, 40, 0), (60, 41, 1), (60, 42, 2), (100, 1, 1)])
-def test_a_pool_is_full_at_its_limit_and_not_a_byte_before(taken: int, size: int, missing: int) -> None:
-    table = table_of(resident("a", holds={SYSTEM: taken}), limits=MemoryLimits(pools={SYSTEM: 100}))
+@pytest.mark.parametrize(("taken_bytes", "size", "missing"), [(60, 40, 0), (60, 41, 1), (60, 42, 2), (100, 1, 1)])
+def test_a_pool_is_full_at_its_limit_and_not_a_byte_before(taken_bytes: int, size: int, missing: int) -> None:
+    table = table_of(resident("a", holds={SYSTEM: taken_bytes}), limits=MemoryLimits(pools={SYSTEM: 100}))
     assert table.shortfall_of({SYSTEM: size}) == ({SYSTEM: missing} if missing else {})
     assert table.shortfall_of({SYSTEM: 0, "elsewhere": 10**9}) == {}
 
@@ -92,15 +92,15 @@ def test_what_is_counted_in_and_out_again_leaves_nothing(counts: list[dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("limit", "is_settled", "taken"), [(100, True, 100), (100, False, 111), (0, True, 1), (-5, False, 12)]
+    ("limit", "is_settled", "taken_bytes"), [(100, True, 100), (100, False, 111), (0, True, 1), (-5, False, 12)]
 )
 def test_an_engine_of_unknown_size_takes_all_there_is_and_all_that_may_still_come(
-    limit: int, taken: int, *, is_settled: bool
+    limit: int, taken_bytes: int, *, is_settled: bool
 ) -> None:
     limits = MemoryLimits(pools={SYSTEM: limit, GPU: 7}, head_room=10, is_settled=is_settled)
     table = table_of(limits=limits, policy=SupervisorPolicy(max_loaded=3))
     beyond = 0 if is_settled else 11
-    assert table.demand_of(None) == {SYSTEM: taken, GPU: 7 + beyond, PLACES: 1}
+    assert table.demand_of(None) == {SYSTEM: taken_bytes, GPU: 7 + beyond, PLACES: 1}
     assert table.demand_of({SYSTEM: 5, GPU: 0, "else": 3}) == {SYSTEM: 5, PLACES: 1}
     assert table.demand_of({PLACES: 0}) == {}
     assert table.demand_of({PLACES: 2}) == {PLACES: 2}

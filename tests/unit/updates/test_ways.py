@@ -124,7 +124,7 @@ def test_trying_it_out_can_be_called_off(work: Made, place: Path) -> None:
 
 def test_an_archive_of_another_version_is_refused(work: Made, place: Path) -> None:
     with pytest.raises(UpdateRefused, match=r"version 0\.1\.5") as refused:
-        UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(work(archive("0.2.0", "", noted="0.1.5")))
+        UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(work(archive("0.2.0", "", noted_version="0.1.5")))
     assert refused.value.code == "update_damaged"
     assert not next_of(place).exists()
 
@@ -188,11 +188,11 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, st
     monkeypatch.setenv("DISPLAY", ":9")
 
     def put(name: str, body: str = "") -> Path:
-        noted = tmp_path / f"{name}.said"
+        record = tmp_path / f"{name}.said"
         script = folder / name
-        script.write_text(f"#!/bin/sh\necho \"$@\" > '{noted}'\n{body}\n")
+        script.write_text(f"#!/bin/sh\necho \"$@\" > '{record}'\n{body}\n")
         script.chmod(0o755)
-        return noted
+        return record
 
     return put
 

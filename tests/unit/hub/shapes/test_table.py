@@ -66,11 +66,11 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize(("words", "meant"), NAMES.items())
-def test_a_name_leads_to_its_model(words: str, meant: str) -> None:
+@pytest.mark.parametrize(("words", "model_name"), NAMES.items())
+def test_a_name_leads_to_its_model(words: str, model_name: str) -> None:
     shape = find_shape(words)
     assert shape is not None
-    assert shape.name == meant
+    assert shape.name == model_name
 
 
 @pytest.mark.parametrize(
