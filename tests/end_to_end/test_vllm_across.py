@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -82,11 +83,15 @@ def give_model(machine: Machine) -> None:
     shutil.copytree(RESOURCES / "guide" / "hf", machine.home / "data" / "models" / "spread", dirs_exist_ok=True)
 
 
-def load_over_both(lap: Machine, desk: Machine) -> None:
-    """Load the model over both, whatever an earlier test left."""
+def prepare_lender(lap: Machine, desk: Machine) -> None:
+    """Have the other machine lend its memory and have the model, whatever an earlier test left."""
     give_model(desk)
     assert desk.run("machines", "lend", "lap").returncode == 0
     wait_until(lambda: not lender(lap, "--for", "spread").get("problem"))
+
+
+def load_over_both(lap: Machine, desk: Machine) -> None:
+    prepare_lender(lap, desk)
     done = lap.run("load", "spread", "--across", "desk", within_s=LOADS_WITHIN_S)
     assert done.returncode == 0, done.stdout + done.stderr + lap.run("logs", "spread").stdout[-6000:]
 
@@ -95,12 +100,20 @@ def engine_processes(machine: Machine) -> list[psutil.Process]:
     """Return what runs of vLLM below a gateway, the process beside it that ends it included."""
     assert machine.process is not None
     children = psutil.Process(machine.process.pid).children(recursive=True)
-    return [process for process in children if process.is_running() and "vllm" in " ".join(process.cmdline()).lower()]
+    return [process for process in children if "vllm" in command_of(process)]
+
+
+def command_of(process: psutil.Process) -> str:
+    """Return its command line; nothing of one that has ended."""
+    with suppress(psutil.NoSuchProcess):
+        return " ".join(process.cmdline()).lower()
+    return ""
 
 
 def test_the_model_has_to_be_on_both_and_the_same(machines: tuple[Machine, Machine]) -> None:
     lap, desk = machines
     lap.run("unload", "spread")
+    assert desk.run("machines", "lend", "lap").returncode == 0
     shutil.rmtree(desk.home / "data" / "models" / "spread", ignore_errors=True)
     assert "not there" in lender(lap, "--for", "spread")["problem"]
     assert "not there" in lap.run("load", "spread", "--across", "desk").stderr
@@ -118,8 +131,7 @@ def test_the_model_has_to_be_on_both_and_the_same(machines: tuple[Machine, Machi
 
 def test_a_model_is_planned_loaded_and_answers_over_two(machines: tuple[Machine, Machine]) -> None:
     lap, desk = machines
-    give_model(desk)
-    wait_until(lambda: not lender(lap, "--for", "spread").get("problem"))
+    prepare_lender(lap, desk)
     plan = lap.json("plan", "spread", "--across", "desk", "--context", CONTEXT)["across"]
     assert plan["fits"]
     assert plan["engine"] == "vllm"
