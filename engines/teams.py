@@ -20,6 +20,10 @@ ETCD_PORT = 2379
 _TRUSTING = "{what} trusts everyone who can reach its ports: let only these computers reach them."
 
 
+_OWN_NAME = (
+    "Where a computer's own name leads to itself (127.0.1.1 on Debian), set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME "
+    "to its network device before you start Ray there."
+)
 _KEY = "Put an access key into VLLM_API_KEY before you start the server, and attach the endpoint with it."
 
 
@@ -100,7 +104,7 @@ def _plan_ray(team: Team) -> TeamPlan:
             _step(team.head, "server", (_program_beside(team, "vllm"), *args), env),
         ),
         base_url=f"http://{team.net.host}:{team.net.port}",
-        notes=(_TRUSTING.format(what="Ray"), "Start the server when `ray status` counts every GPU.", _KEY),
+        notes=(_TRUSTING.format(what="Ray"), "Start the server when `ray status` counts every GPU.", _OWN_NAME, _KEY),
     )
 
 

@@ -49,6 +49,8 @@ TEAM = "team"
 KEY = "sk-over-ray"
 STARTS_WITHIN_S = 1200
 ON_PROCESSORS = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_CPU_KVCACHE_SPACE": "1"}
+DEVICES = {LAP_ADDRESS: "cable0", DESK_ADDRESS: "cable1"}
+"""Gloo has to be told of them where a computer's own name leads to 127.0.0.1, as in a namespace."""
 A_CARD = "--num-gpus=1"
 """What each machine's Ray counts its processor as."""
 LONG = 1900
@@ -80,7 +82,8 @@ def run_step(step: Mapping[str, Any], enter: list[str], environ: Mapping[str, st
     if step["role"] == "ray":
         command.append(A_CARD)
     with output.open("wb") as sink:
-        process = subprocess.Popen([*enter, *command], env={**environ, **step["env"]}, stdout=sink, stderr=sink)
+        env = {**environ, **step["env"], "GLOO_SOCKET_IFNAME": DEVICES[step["machine"]]}
+        process = subprocess.Popen([*enter, *command], env=env, stdout=sink, stderr=sink)
     try:
         yield process.pid
     finally:
