@@ -1,6 +1,7 @@
 """One model over two machines with vLLM on Ray for real: the commands of `engines plan`, in network namespaces.
 
-A person runs those commands and attaches the endpoint. The other machine is killed while an answer is being written.
+A person runs those commands and attaches the endpoint. Nobody notices when a machine of it goes: the answer stands
+still for two minutes and more, which is why `load --across` starts the processes without Ray.
 """
 
 import json
@@ -24,11 +25,9 @@ from tests.end_to_end.gateways_apart import (
     DESK_ADDRESS,
     LAP_ADDRESS,
     Machine,
-    await_answer,
     measure_speed,
     networks,
     read_chat,
-    read_loss,
     words_of,
 )
 from tests.end_to_end.served_guide import BEGINS
@@ -53,8 +52,6 @@ DEVICES = {LAP_ADDRESS: "cable0", DESK_ADDRESS: "cable1"}
 """Gloo has to be told of them where a computer's own name leads to 127.0.0.1, as in a namespace."""
 A_CARD = "--num-gpus=1"
 """What each machine's Ray counts its processor as."""
-LONG = 1900
-"""Tokens of an answer that is still being written when something happens."""
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +73,8 @@ def lap(networks: tuple[list[str], list[str]], tmp_path_factory: pytest.TempPath
 
 
 @contextmanager
-def run_step(step: Mapping[str, Any], enter: list[str], environ: Mapping[str, str], output: Path) -> Iterator[int]:
-    """Run one of the commands where it belongs; it and all that came of it is killed in the end. Yields its process."""
+def run_step(step: Mapping[str, Any], enter: list[str], environ: Mapping[str, str], output: Path) -> Iterator[None]:
+    """Run one of the commands where it belongs; it and all that came of it is killed in the end."""
     command = shlex.split(step["command"])
     if step["role"] == "ray":
         command.append(A_CARD)
@@ -85,7 +82,7 @@ def run_step(step: Mapping[str, Any], enter: list[str], environ: Mapping[str, st
         env = {**environ, **step["env"], "GLOO_SOCKET_IFNAME": DEVICES[step["machine"]]}
         process = subprocess.Popen([*enter, *command], env=env, stdout=sink, stderr=sink)
     try:
-        yield process.pid
+        yield
     finally:
         kill_all(process.pid)
         process.wait()
@@ -100,7 +97,7 @@ def kill_all(pid: int) -> None:
                 each.kill()
 
 
-def test_the_planned_commands_serve_a_model_and_a_lost_machine_ends_its_answer(
+def test_the_planned_commands_serve_a_model(
     lap: Machine, networks: tuple[list[str], list[str]], tmp_path: Path
 ) -> None:
     nodes = ("--node", LAP_ADDRESS, "--node", DESK_ADDRESS)
@@ -114,24 +111,15 @@ def test_the_planned_commands_serve_a_model_and_a_lost_machine_ends_its_answer(
     environ = {**lap.environ, **ON_PROCESSORS, "PYTHONPATH": str(tmp_path / "platform"), "VLLM_API_KEY": KEY}
     enters = dict(zip((LAP_ADDRESS, DESK_ADDRESS), networks, strict=True))
     with ExitStack() as stack:
-        begun, pids = time.monotonic(), []
+        begun = time.monotonic()
         for number, step in enumerate(plan["steps"]):
             output = tmp_path / f"{number}-{step['role']}.log"
-            pids.append(stack.enter_context(run_step(step, enters[step["machine"]], environ, output)))
+            stack.enter_context(run_step(step, enters[step["machine"]], environ, output))
             wait_for_ray(lap, plan, environ, number)
         wait_until(lambda: attach(lap, plan["base_url"], output), within_s=STARTS_WITHIN_S)
         log.info("ready after %.0f s", time.monotonic() - begun)
         assert words_of(read_chat(lap.chat(24, TEAM))).startswith(BEGINS[:20])
         log.info("%s tok/s", [measure_speed(lap, model=TEAM) for _ in range(3)])
-
-        chat = lap.chat(LONG, TEAM)
-        await_answer(chat)
-        killed_at = time.time()
-        kill_all(pids[1])
-        log.info("%s", read_loss(chat, killed_at))
-        refused = lap.run("run", TEAM, "What is VRAM?")
-        log.info("next: %s %s", refused.stdout, refused.stderr)
-        assert refused.returncode
 
 
 def wait_for_ray(lap: Machine, plan: Mapping[str, Any], environ: Mapping[str, str], number: int) -> None:

@@ -13,7 +13,7 @@ from app.gateway.advising.advice import ObservedSpeeds
 from app.gateway.hub.model_picks import pick_models, recommend_completion
 from app.gateway.hub.repositories import FitContext
 from app.hardware.description import machine_from
-from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
+from tests.catalogue_docs import shipped_entries
 from tests.depth import sample
 from tests.unit.advisor.engines import engines_on
 
@@ -24,8 +24,7 @@ MACHINES: dict[str, object] = json.loads(
 
 @cache
 def picks(machine: str, use: HubUse = HubUse.CHAT, least_speed: int = 10) -> list[HubPick]:
-    content = parse_catalogue(SHIPPED.read_bytes())
-    return pick_models(content.models, use, ground_of(MACHINES[machine]), least_speed)
+    return pick_models(shipped_entries(), use, ground_of(MACHINES[machine]), least_speed)
 
 
 def ground_of(description: object) -> FitContext:
@@ -34,7 +33,7 @@ def ground_of(description: object) -> FitContext:
 
 
 def picks_on(description: object) -> list[HubPick]:
-    return pick_models(parse_catalogue(SHIPPED.read_bytes()).models, HubUse.CHAT, ground_of(description), 10)
+    return pick_models(shipped_entries(), HubUse.CHAT, ground_of(description), 10)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +107,7 @@ def test_a_much_better_model_comes_first_though_its_experts_lie_in_system_memory
 
 def test_a_part_in_system_memory_is_no_fast_one_beside_a_model_that_drafts() -> None:
     card = {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 64, "gpus": ["RTX 3090"]}
-    first, second = pick_models(parse_catalogue(SHIPPED.read_bytes()).models, HubUse.REASONING, ground_of(card), 10)[:2]
+    first, second = pick_models(shipped_entries(), HubUse.REASONING, ground_of(card), 10)[:2]
     assert (first.name, second.is_fast) == ("Qwen3.8 27B", True)
     assert second.name != "Qwen3 Next 80B-A3B Thinking", "50 GB of it would lie in system memory"
 
@@ -140,7 +139,7 @@ def test_a_sentence_says_why_not_the_next_better() -> None:
 def test_few_bits_and_a_full_memory_are_not_recommended(machine: dict[str, object], named: set[str]) -> None:
     described_machine = machine_from(msgspec.json.encode(machine))
     ground = FitContext(described_machine, [], ObservedSpeeds(calibrations=[]), engines_on(described_machine))
-    first, *others = pick_models(parse_catalogue(SHIPPED.read_bytes()).models, HubUse.CHAT, ground, 10)
+    first, *others = pick_models(shipped_entries(), HubUse.CHAT, ground, 10)
     assert first.name in named
     for pick in (first, *(other for other in others if other.is_recommended)):
         assert "IQ2_XXS" not in pick.card.quantization

@@ -13,6 +13,7 @@ whole batch, which outweighs everything else: a closed form holds for them.
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
+from operator import attrgetter
 
 import msgspec
 
@@ -39,8 +40,13 @@ LOGIT_BYTES = 4
 
 
 def llama_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
-    """Return everything a launch takes, place by place."""
-    return [*fixed_parts(facts, setting), *context_parts(facts, setting), *_arithmetic_parts(facts, setting)]
+    """Return everything a launch takes, place by place, with the sums in words."""
+    return [*sized_parts(facts, setting), *_arithmetic_parts(facts, setting)]
+
+
+def sized_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
+    """Return everything a launch takes, for whoever only wants to know whether it fits."""
+    return [*fixed_parts(facts, setting), *context_parts(facts, setting)]
 
 
 def fixed_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
@@ -175,23 +181,24 @@ def graph_bytes(facts: ModelFacts, setting: RunSetting, *, has_embedding: bool =
     tokens = tokens_at_once(setting)
     if not setting.flash_attention:
         return _graph_peak(facts, setting, tokens, has_embedding=has_embedding)
-    rest = _without_masks(_SameGraph(facts), _graph_setting(setting), tokens, has_embedding=has_embedding)
+    rest = _without_masks(_SameGraph(facts), _SameSetting(setting), tokens, has_embedding=has_embedding)
     return rest + sum(_mask_bytes(facts, setting, tokens).values())
 
 
-def _graph_setting(setting: RunSetting) -> RunSetting:
-    """Return the setting without what no graph depends on: context, placement, other models."""
-    return msgspec.structs.replace(
-        setting,
-        context=1,
-        gpu_layers=None,
-        cpu_moe_layers=0,
-        split=(),
-        gpu_memory=(),
-        projector=None,
-        draft=None,
-        has_own_draft=False,
+class _SameSetting(IdentityKey[RunSetting]):
+    """A setting whose graphs are those of another: they differ in context, placement, processor or other models."""
+
+    __slots__ = ()
+    _list_fields = attrgetter(
+        *("slots", "kv_type", "value_type", "batch", "flash_attention", "task", "is_kv_unified", "is_swa_full"),
+        *("rollback_copies", "limits_outputs"),
     )
+
+    def __hash__(self) -> int:
+        return hash(self._list_fields(self.value))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameSetting) and self._list_fields(self.value) == self._list_fields(other.value)
 
 
 class _SameGraph(IdentityKey[ModelFacts]):
@@ -213,9 +220,16 @@ class _SameGraph(IdentityKey[ModelFacts]):
 
 
 @lru_cache(maxsize=4 * REMEMBERED)
-def _without_masks(same: _SameGraph, setting: RunSetting, tokens: int, *, has_embedding: bool) -> int:
-    masks = sum(_mask_bytes(same.value, setting, tokens).values())
-    return _graph_peak(same.value, setting, tokens, has_embedding=has_embedding) - masks
+def _without_masks(same: _SameGraph, like: _SameSetting, tokens: int, *, has_embedding: bool) -> int:
+    facts, setting = same.value, like.value
+    masks = sum(_mask_bytes(facts, setting, tokens).values())
+    return _graph_peak(facts, setting, tokens, has_embedding=has_embedding) - masks
+
+
+@lru_cache(maxsize=4 * REMEMBERED)
+def _inputs_without_masks(same: _SameGraph, like: _SameSetting, tokens: int) -> int:
+    facts, setting = same.value, like.value
+    return _inputs_peak(facts, setting, tokens) - sum(_mask_bytes(facts, setting, tokens).values())
 
 
 def _graph_peak(facts: ModelFacts, setting: RunSetting, tokens: int, *, has_embedding: bool) -> int:
@@ -294,7 +308,15 @@ def _classic_bytes(facts: ModelFacts, setting: RunSetting) -> int:
 
 def _host_inputs(facts: ModelFacts, setting: RunSetting) -> int:
     """Return what the host holds for GPUs: masks and the embedding with its second way in."""
-    tokens, graph = tokens_at_once(setting), TensorGraph()
+    tokens = tokens_at_once(setting)
+    if not setting.flash_attention:
+        return _inputs_peak(facts, setting, tokens)
+    rest = _inputs_without_masks(_SameGraph(facts), _SameSetting(setting), tokens)
+    return rest + sum(_mask_bytes(facts, setting, tokens).values())
+
+
+def _inputs_peak(facts: ModelFacts, setting: RunSetting, tokens: int) -> int:
+    graph = TensorGraph()
     _add_inputs(facts, setting, graph, tokens=tokens)
     _add_embedding(graph, facts.hidden * tokens * FLOAT)
     return graph.peak_bytes()
