@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from operator import attrgetter
 
-import msgspec
-
 from app.advisor.memory import kv
 from app.advisor.memory.llama_cpp.blocks import (
     ROTATION,
