@@ -156,7 +156,7 @@ class _FitCheck:
             return self._reservation_fits(setting)
         if fixed_parts is not None:
             return placement.parts_fit([*fixed_parts, *llama_cpp_memory.context_parts(self.facts, setting)], self.rooms)
-        return placement.parts_fit(self._sized_parts(setting), self.rooms)
+        return placement.parts_fit(self._count_parts(setting), self.rooms)
 
     def with_offload(self) -> RunSetting:
         """Return the setting, with experts or layers moved to system memory if that makes it fit."""
@@ -220,12 +220,12 @@ class _FitCheck:
     def _gpus_hold(self, setting: RunSetting) -> bool:
         """Whether the GPUs' part fits. Looked for alone, since whatever leaves them fills system memory."""
         on_gpus = [room for room in self.rooms if any(place != HOST for place in room.places)]
-        return placement.parts_fit(self._sized_parts(setting), on_gpus)
+        return placement.parts_fit(self._count_parts(setting), on_gpus)
 
-    def _sized_parts(self, setting: RunSetting) -> list[MemoryPart]:
+    def _count_parts(self, setting: RunSetting) -> list[MemoryPart]:
         """Return what a setting takes without the sums in words, which take longer to write than to add up."""
         if setting.engine.is_ggml:
-            return llama_cpp_memory.sized_parts(self.facts, setting)
+            return llama_cpp_memory.count_parts(self.facts, setting)
         return _parts(self.facts, setting)
 
     def _with_changes(self, **changes: int) -> RunSetting:

@@ -39,10 +39,10 @@ LOGIT_BYTES = 4
 
 def llama_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
     """Return everything a launch takes, place by place, with the sums in words."""
-    return [*sized_parts(facts, setting), *_arithmetic_parts(facts, setting)]
+    return [*count_parts(facts, setting), *_arithmetic_parts(facts, setting)]
 
 
-def sized_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
+def count_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
     """Return everything a launch takes, for whoever only wants to know whether it fits."""
     return [*fixed_parts(facts, setting), *context_parts(facts, setting)]
 
