@@ -8,8 +8,8 @@ import click
 
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, print_note, show_result
+from app.client.deployment_files import write_files
 from app.core.deployments import TARGETS, Deployment, DeploymentFile, DeploymentRequest
-from app.core.errors import Conflict, StorageFault
 
 
 @click.group(invoke_without_command=True)
@@ -41,7 +41,7 @@ def render(out: Path | None, *, force: bool, as_json: bool, **fields: Any) -> No
     request = DeploymentRequest(**fields)
     deployment = connect_gateway().post("/deployments/render", request, Deployment)
     if out is not None:
-        _write_files(out, deployment.files, force=force)
+        write_files(out, deployment.files, force=force)
     if not as_json:
         for note in deployment.notes:
             print_note(note)
@@ -51,25 +51,6 @@ def render(out: Path | None, *, force: bool, as_json: bool, **fields: Any) -> No
         as_json=as_json,
         text=lambda deployment: _file_lines(deployment.files) if out is None else _path_lines(out, deployment.files),
     )
-
-
-def _write_files(folder: Path, files: list[DeploymentFile], *, force: bool) -> None:
-    """Write all files or none. Raises Conflict where one is there already."""
-    paths = {folder / file.name: file.text for file in files}
-    existing_paths = [str(path) for path in paths if path.exists() or path.is_symlink()]
-    if existing_paths and not force:
-        raise Conflict(
-            f"Already there: {', '.join(existing_paths)}.",
-            hint="Choose another folder, or overwrite with --force.",
-            code="file_exists",
-        )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, text in paths.items():
-            with path.open("w" if force else "x", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
-    except OSError as error:
-        raise StorageFault(f"{folder} cannot be written to: {error}") from None
 
 
 def _target_lines(targets: Mapping[str, Sequence[str]]) -> list[str]:

@@ -11,10 +11,10 @@ _Name = Annotated[str, msgspec.Meta(max_length=256)]
 
 
 EXAMPLE_FILE = """model = "team"
-serves = "{serves}"
+serves = {serves}
 replicas = 2
 """
-"""A fleet file to begin with, of a model that is here."""
+"""A fleet file to begin with; `serves` is the name of a model that is here, as a string of TOML."""
 
 
 class ReplicaState(StrEnum):

@@ -4,11 +4,14 @@ from collections.abc import Iterator
 
 from PySide6.QtWidgets import QApplication
 
+from app.core.deployments import DeploymentRequest
 from app.core.engine_store import EngineJob
 from app.core.errors import ErrorBody
 from app.core.events import BenchmarkChanged, EngineJobChanged
 from app.core.keys import LimitName
 from app.core.translation import tr
+from app.engine_store.recipe import read_recipes
+from app.gateway.deploying.rendering import render_deployment, stable_versions
 from app.gui.screens.benchmarks.run_progress import RunProgress
 from app.gui.screens.connect.view import ConnectScreen
 from app.gui.screens.engines.view import EnginesScreen
@@ -44,6 +47,7 @@ def server_scenes(usual: Replies, much: Replies) -> Iterator[Scene]:
     fleets = {**usual, "GET /fleets": [data.FLEET]}
     yield Scene("server-fleet", page, fleets, show_fleets, looks=(*BOTH, *EVERY_LOOK[:3]))
     yield Scene("server-fleet-start", page, usual, begin_fleet, looks=(*BOTH, *EVERY_LOOK[:3]))
+    yield Scene("server-cluster", page, usual, write_cluster_files, looks=(*BOTH, *EVERY_LOOK[:3]))
     yield Scene("server-open", page, data.network_replies(), show_keys)
 
 
@@ -68,6 +72,22 @@ def show_fleets(window: MainWindow, _api: DemoApi) -> None:
     if isinstance(page, ServerScreen):
         QApplication.processEvents()
         page.scroller.ensureWidgetVisible(page.fleets, 0, 16)
+
+
+def write_cluster_files(window: MainWindow, api: DemoApi) -> None:
+    """Have the files for a cluster written."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ServerScreen):
+        request = DeploymentRequest(model="Qwen/Qwen3-8B", cards=2)
+        api.replies["POST /deployments/render"] = render_deployment(request, stable_versions(read_recipes()))
+        section = page.deployment
+        section.open_button.click()
+        section.form.choices.model.setText(request.model)
+        section.form.choices.cards._change_to(request.cards)
+        section.form.render_button.click()
+        api.flush()
+        QApplication.processEvents()
+        page.scroller.ensureWidgetVisible(section, 0, 16)
 
 
 def begin_fleet(window: MainWindow, api: DemoApi) -> None:

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
-from app.core.events import FleetsChanged
+from app.core.events import FleetsChanged, ModelsChanged
 from app.core.fleets import AddReplica, Fleet, FleetReplica, ReplicaState, RollFleet, StartFleet
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.server.fleets_model import FleetsModel, can_roll, fleet_facts, replica_facts, weights_of
@@ -122,6 +122,16 @@ def test_without_fleets_one_can_be_started(section: FleetsSection, api: DemoApi,
     assert section.form.isHidden()
     assert (section.form.key.text(), section.form.text.toPlainText()) == ("", "")
     assert not section._none.isHidden()
+
+
+@pytest.mark.parametrize("name", ['a "large" one', "back\\slash", "{braces}", "line\nbreak"])
+def test_the_example_is_a_fleet_file_whatever_the_model_is_called(
+    section: FleetsSection, api: DemoApi, shell: QuietShell, name: str
+) -> None:
+    api.replies["GET /models"] = [replace(data.MODELS[0], name=name)]
+    shell.broadcast_event(ModelsChanged())
+    api.flush()
+    assert tomllib.loads(section.model.example)["serves"] == name
 
 
 def test_a_fleet_file_is_opened_or_says_why_not(

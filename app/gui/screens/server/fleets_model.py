@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import tomlkit
 from PySide6.QtCore import QObject, Signal
 
 from app.client.http import quote_segment
@@ -74,7 +75,8 @@ class FleetsModel(QObject):
         """A fleet file to begin with: two engines of the model that runs, or of the first there is."""
         running = [status.model for status in self._running.active() if status.state is EngineState.READY]
         names = self.weights
-        return EXAMPLE_FILE.format(serves=next((name for name in running if name in names), next(iter(names), "")))
+        serves = next((name for name in running if name in names), next(iter(names), ""))
+        return EXAMPLE_FILE.format(serves=tomlkit.item(serves).as_string())
 
     def start_fleet(self, text: str, key: str) -> None:
         """Serve what a fleet file says; `key` is what its replicas elsewhere ask for."""

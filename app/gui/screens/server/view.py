@@ -11,6 +11,8 @@ from app.core.errors import ErrorBody
 from app.core.events import LogLine
 from app.core.translation import tr
 from app.gui.net.remote_lists import Stores
+from app.gui.screens.server.deployment_model import DeploymentModel
+from app.gui.screens.server.deployment_view import DeploymentSection
 from app.gui.screens.server.engine_row import EngineRow
 from app.gui.screens.server.fleets_model import FleetsModel
 from app.gui.screens.server.fleets_view import FleetsSection
@@ -47,6 +49,7 @@ class ServerScreen(PageFrame):
         self.log = LogModel(stores.api, shell)
         self.keys = KeysSection(theme, KeysModel(stores, shell), shell, restart=restart)
         self.fleets = FleetsSection(theme, FleetsModel(stores, shell))
+        self.deployment = DeploymentSection(theme, DeploymentModel(stores, shell))
         self.requests = RequestStore(stores, shell)
         self._dialect = SnippetKind.CURL
         self._dot, self._serving = Dot(theme), Label(theme, color="ink-2")
@@ -59,6 +62,7 @@ class ServerScreen(PageFrame):
             self._endpoint_card(),
             running_section,
             self.fleets,
+            self.deployment,
             inspector,
             self.keys,
             self._log_section(),
