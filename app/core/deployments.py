@@ -11,6 +11,13 @@ TARGETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """What files there are for each engine. NVIDIA Dynamo's are for its Kubernetes operator."""
 
 
+ENGINE_TITLES: Mapping[str, str] = MappingProxyType(
+    {"vllm": "vLLM + smg", "sglang": "SGLang + smg", "dynamo": "NVIDIA Dynamo"}
+)
+"""What serves the model, with the router in front: names that are the same in every language."""
+TARGET_TITLES: Mapping[str, str] = MappingProxyType({"kubernetes": "Kubernetes", "compose": "Docker Compose"})
+
+
 class DeploymentRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is to be served: a repository of the hub, by which engine, on how many cards, how often."""
 

@@ -6,7 +6,7 @@ from PySide6.QtCore import QDir
 from PySide6.QtGui import QIntValidator
 from PySide6.QtWidgets import QFileDialog, QSizePolicy, QWidget
 
-from app.core.deployments import TARGETS, DeploymentRequest
+from app.core.deployments import ENGINE_TITLES, TARGET_TITLES, TARGETS, DeploymentRequest
 from app.core.translation import LazyText, tr
 from app.gui.screens.server.deployment_model import DeploymentModel
 from app.gui.theme.theme import Theme
@@ -23,8 +23,6 @@ _ABOUT = LazyText(
     "Kubernetes manifests or a compose file that serve replicas of a model elsewhere. A cluster downloads the model "
     "from Hugging Face by itself. Nothing is run here."
 )
-_ENGINES = {"vllm": "vLLM + smg", "sglang": "SGLang + smg", "dynamo": "NVIDIA Dynamo"}
-_TARGETS = {"kubernetes": "Kubernetes", "compose": "Docker Compose"}
 _USUAL = DeploymentRequest(model="")
 _MOST_REPLICAS, _MOST_CARDS, _MOST_DISK_GIB, _MOST_CONTEXT = 1000, 16, 100_000, 10_000_000
 _MODEL_WIDTH, _NUMBER_WIDTH = 320, 140
@@ -40,7 +38,7 @@ class DeploymentChoices(FlowLayout):
         self.model.setFixedWidth(theme.px(_MODEL_WIDTH))
         self.name = Field(theme, tr("Name for clients"), placeholder=tr("By the model"))
         self.name.setFixedWidth(theme.px(_NUMBER_WIDTH))
-        self.engine = DropDown(theme, tr("Engine and router"), list(_ENGINES.items()))
+        self.engine = DropDown(theme, tr("Engine and router"), list(ENGINE_TITLES.items()))
         self.target = DropDown(theme, tr("Target"), [])
         self.replicas = Stepper(theme, tr("Replicas"), low=1, high=_MOST_REPLICAS)
         self.cards = Stepper(theme, tr("Graphics cards of each replica"), low=1, high=_MOST_CARDS)
@@ -80,7 +78,7 @@ class DeploymentChoices(FlowLayout):
         """Offer what there are files for; a target that the engine has too stays chosen."""
         targets = TARGETS[self.engine.value]
         before = self.target.value
-        self.target.set_options([(name, _TARGETS[name]) for name in targets])
+        self.target.set_options([(name, TARGET_TITLES[name]) for name in targets])
         self.target.set_value(before if before in targets else targets[0])
 
     def read_request(self) -> DeploymentRequest:
