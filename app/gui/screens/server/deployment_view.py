@@ -36,13 +36,13 @@ class DeploymentChoices(FlowLayout):
         self._theme = theme
         self.model = Field(theme, tr("Model on Hugging Face"), placeholder=tr("OWNER/NAME"))
         self.model.setFixedWidth(theme.px(_MODEL_WIDTH))
-        self.name = Field(theme, tr("Name for clients"), placeholder=tr("By the model"))
+        self.name = Field(theme, tr("Name for clients"), placeholder=tr("From the model"))
         self.name.setFixedWidth(theme.px(_NUMBER_WIDTH))
         self.engine = DropDown(theme, tr("Engine and router"), list(ENGINE_TITLES.items()))
         self.target = DropDown(theme, tr("Target"), [])
         self.replicas = Stepper(theme, tr("Replicas"), low=1, high=_MOST_REPLICAS)
         self.cards = Stepper(theme, tr("Graphics cards of each replica"), low=1, high=_MOST_CARDS)
-        self.context = Field(theme, tr("Context in tokens"), placeholder=tr("As the model has"))
+        self.context = Field(theme, tr("Context in tokens"), placeholder=tr("The model's own"))
         self.context.setValidator(QIntValidator(1, _MOST_CONTEXT, self.context))
         self.context.setFixedWidth(theme.px(_NUMBER_WIDTH))
         self.disk = Stepper(theme, tr("Disk of each replica in GiB"), low=1, high=_MOST_DISK_GIB)
@@ -51,7 +51,7 @@ class DeploymentChoices(FlowLayout):
             (tr("Engine"), self.engine),
             (tr("Target"), self.target),
             (tr("Replicas"), self.replicas),
-            (tr("Cards of each"), self.cards),
+            (tr("Cards per replica"), self.cards),
             (tr("Context"), self.context),
             (tr("Disk, GiB"), self.disk),
             (tr("Name"), self.name),
