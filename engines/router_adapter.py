@@ -27,7 +27,7 @@ from engines.failures import FailureReader
 from engines.log_lines import Row, read_line
 from engines.remedies import RemedyOptions
 from engines.server_adapter import QUIET
-from engines.worker_launch import worker_process
+from engines.worker_launch import read_worker_line, worker_process
 
 USUAL = "cache_aware"
 """Which way of choosing a replica is taken where nobody says: a conversation goes where its beginning is cached."""
@@ -97,7 +97,8 @@ class RouterAdapter:
 
     def read_log(self, line: str) -> Sequence[LogEvent]:
         """Say what a line means."""
-        return read_line(line, self.log, self.reader)
+        events = read_worker_line(line)
+        return read_line(line, self.log, self.reader) if events is None else events
 
     def classify_exit(self, end: Exit) -> Failure:
         """Name the cause of an end that was not asked for."""

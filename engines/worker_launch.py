@@ -13,7 +13,16 @@ from pathlib import Path
 import msgspec
 
 from engines import worker_base
-from engines.api import BufferAllocated, ContextSet, EngineInstallation, LoadProgress, LogEvent, PortOpened, ProcessSpec
+from engines.api import (
+    BufferAllocated,
+    ContextSet,
+    EngineInstallation,
+    LoadProgress,
+    LogEvent,
+    MetricsOpened,
+    PortOpened,
+    ProcessSpec,
+)
 
 
 def worker_process(
@@ -88,6 +97,7 @@ class _WorkerLine(msgspec.Struct):
     size_bytes: int = 0
 
 
+_PORTS = 1 << 16
 _DECODER = msgspec.json.Decoder(_WorkerLine)
 
 
@@ -108,6 +118,8 @@ def _events_of(record: _WorkerLine) -> Sequence[LogEvent]:
             return (LoadProgress(stage=record.stage, fraction=record.fraction),)
         case "listening":
             return (PortOpened(port=record.port),)
+        case "metrics" if 0 < record.port < _PORTS:
+            return (MetricsOpened(port=record.port),)
         case "context":
             return (ContextSet(tokens=record.tokens, slots=record.slots),)
         case "buffer":

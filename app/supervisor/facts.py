@@ -16,6 +16,7 @@ from engines.api import (
     LaunchPlan,
     LoadProgress,
     LogEvent,
+    MetricsOpened,
     PortOpened,
     Suspicion,
 )
@@ -57,6 +58,8 @@ class RunFacts:
     """What it runs without, each in a sentence."""
     suspicions: deque[tuple[int, Suspicion]] = field(default_factory=lambda: deque(maxlen=SUSPICIONS))
     """Each with how many lines there were by then."""
+    metrics_url: str = ""
+    """Where a router shows its own metrics, below the path `/metrics`."""
     lines: int = 0
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
 
@@ -86,6 +89,8 @@ class RunFacts:
                 self.stage, self.progress = stage, fraction
             case PortOpened(port=port):
                 self.base_url = _with_port(self.base_url, port)
+            case MetricsOpened(port=port):
+                self.metrics_url = urlsplit(_with_port(self.base_url, port))._replace(path="").geturl()
             case BufferAllocated(purpose=purpose, size_bytes=size):
                 self.buffers[purpose] = self.buffers.get(purpose, 0) + size
             case ContextSet(tokens=tokens, slots=slots):

@@ -21,6 +21,8 @@ class ReadyEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     engine: str
     base_url: str
     key: str
+    metrics_url: str = ""
+    """Of a router that shows its own metrics, without a key: where, below the path `/metrics`."""
 
     def __repr__(self) -> str:
         """Leave out the key: what is shown may be logged."""

@@ -420,7 +420,13 @@ class EngineOwner:
         machine, facts = self.machine, self._facts
         if machine.state is not _S.READY or machine.request is None:
             return None
-        return ReadyEndpoint(model=self.model, engine=machine.request.engine, base_url=facts.base_url, key=facts.key)
+        return ReadyEndpoint(
+            model=self.model,
+            engine=machine.request.engine,
+            base_url=facts.base_url,
+            key=facts.key,
+            metrics_url=facts.metrics_url,
+        )
 
     def state_facts(self) -> StateFacts:
         """Tell whether the states of its slots are kept."""

@@ -121,6 +121,12 @@ class PortOpened(msgspec.Struct, frozen=True, kw_only=True, tag="listening"):
     port: int
 
 
+class MetricsOpened(msgspec.Struct, frozen=True, kw_only=True, tag="metrics"):
+    """A router shows its metrics at /metrics of a port of their own, without a key."""
+
+    port: int
+
+
 class BufferAllocated(msgspec.Struct, frozen=True, kw_only=True, tag="buffer"):
     """The engine's own accounting of memory: the truth that estimates are checked against."""
 
@@ -146,7 +152,7 @@ class Suspicion(msgspec.Struct, frozen=True, kw_only=True, tag="suspicion"):
     """How the engine goes on without what failed, as a sentence. Such a line counts only where no other tells more."""
 
 
-LogEvent = LoadProgress | PortOpened | BufferAllocated | ContextSet | Suspicion
+LogEvent = LoadProgress | PortOpened | MetricsOpened | BufferAllocated | ContextSet | Suspicion
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ DESCRIPTOR = Descriptor(
     ),
     unverified=(
         "Not run with replicas of vLLM or SGLang, over TLS, on Arm, or with prefill and decode apart. Its metrics are "
-        "not read; they are on a second port of this computer alone, without a key, and name no prompts."
+        "on a second port of this computer alone, without a key, and name no prompts; reading them was tried with a "
+        "played router."
     ),
 )

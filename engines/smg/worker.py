@@ -29,7 +29,9 @@ def serve(launch: worker_base.WorkerLaunch) -> None:
     module: Any = import_module("smg.launch_router")
     arguments: Any = import_module("smg.router_args")
     worker_base.emit("progress", stage="Starting", fraction=None)
-    module.launch_router(arguments.RouterArgs(**build_arguments(launch)))
+    settings = build_arguments(launch)
+    worker_base.emit("metrics", port=settings["prometheus_port"])
+    module.launch_router(arguments.RouterArgs(**settings))
 
 
 def build_arguments(launch: worker_base.WorkerLaunch) -> dict[str, object]:

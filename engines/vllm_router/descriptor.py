@@ -34,6 +34,7 @@ DESCRIPTOR = Descriptor(
     ),
     unverified=(
         "Not run with replicas of vLLM or SGLang, with KV events, over TLS, on Arm, or with prefill and decode apart. "
-        "Its metrics are not read; they are on a second port of this computer alone, without a key."
+        "Its metrics are on a second port of this computer alone, without a key; reading them was tried with a "
+        "played router."
     ),
 )

@@ -24,7 +24,9 @@ def serve(launch: worker_base.WorkerLaunch) -> None:
     judge_url = start_judge(str(launch.config["host"]), launch.key)
     router: Any = import_module("vllm_router.router")
     arguments: Any = import_module("vllm_router.router_args")
-    settings = arguments.RouterArgs(**build_arguments(launch))
+    choices = build_arguments(launch)
+    worker_base.emit("metrics", port=choices["prometheus_port"])
+    settings = arguments.RouterArgs(**choices)
     settings.api_key_validation_urls = [judge_url]  # the library has it, its command line does not
     router.Router.from_args(settings).start()
 

@@ -279,9 +279,10 @@ def _help_lines(name: str, help_text: str, kind: str) -> tuple[str, str]:
 
 
 def _format_labels(names: Sequence[str], values: Sequence[str]) -> str:
-    pairs = ",".join(f'{name}="{_escape_label(value)}"' for name, value in zip(names, values, strict=True))
+    pairs = ",".join(f'{name}="{escape_label(value)}"' for name, value in zip(names, values, strict=True))
     return f"{{{pairs}}}" if pairs else ""
 
 
-def _escape_label(value: str) -> str:
+def escape_label(value: str) -> str:
+    """Return the value of a label as it stands between quotation marks."""
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -20,6 +20,7 @@ from app.gateway.fleets.keeper import FLEETS, FleetKeeper
 from app.gateway.services import SERVICES
 from app.gateway.watching.inspector import INSPECTOR
 from app.gateway.watching.metrics import CONTENT_TYPE, EngineGauges
+from app.gateway.watching.router_metrics import RouterPage, merge_pages
 from app.supervisor.lease import ReadyEndpoint
 from engines.api import Descriptor, Gauge
 
@@ -51,11 +52,29 @@ async def health(_request: web.Request) -> web.Response:
 async def metrics(request: web.Request) -> web.Response:
     """GET /metrics, in Prometheus' text format."""
     services = request.app[SERVICES]
-    gauges, fleets = await asyncio.gather(engine_gauges(request.app[ENGINE_ACCESS]), _list_fleets(request.app[FLEETS]))
+    engines = request.app[ENGINE_ACCESS]
+    gauges, fleets, pages = await asyncio.gather(
+        engine_gauges(engines), _list_fleets(request.app[FLEETS]), _read_router_pages(engines)
+    )
     text = services.metrics.format_exposition(
         services.supervisor.list_statuses(), request.app[INSPECTOR].list_running(), gauges, fleets
     )
-    return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+    return web.Response(body=(text + merge_pages(pages)).encode(), headers={"Content-Type": CONTENT_TYPE})
+
+
+async def _read_router_pages(engines: EngineAccess) -> list[RouterPage]:
+    """Return what the routers that run show themselves."""
+    routers = [engine for engine in engines.supervisor.list_ready() if engine.metrics_url]
+    pages = await asyncio.gather(
+        *(
+            _read_gauges(engines, msgspec.structs.replace(router, base_url=router.metrics_url, key=""), "/metrics")
+            for router in routers
+        )
+    )
+    return [
+        RouterPage(fleet=router.model, router=router.engine, text=page.decode(errors="replace"))
+        for router, page in zip(routers, pages, strict=True)
+    ]
 
 
 async def _list_fleets(keeper: FleetKeeper) -> list[Fleet]:
