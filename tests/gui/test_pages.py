@@ -176,6 +176,15 @@ def test_a_snippet_names_the_address_and_a_loaded_model(api: DemoApi, shell: She
     assert "{{" not in snippet
 
 
+def test_a_snippet_names_no_replica_of_a_fleet(api: DemoApi, shell: Shell) -> None:
+    replica = msgspec.structs.replace(engine(EngineState.READY), model="team#1")
+    api.replies["GET /running"] = [replica, engine(EngineState.READY)]
+    server = ServerModel(Stores(api, shell), shell)
+    api.flush()
+    assert "team#1" not in server.format_snippet(SnippetKind.CURL)
+    assert "qwen3-8b-q4_k_m" in server.format_snippet(SnippetKind.CURL)
+
+
 def test_a_snippet_falls_back_on_the_guide(api: DemoApi, shell: Shell) -> None:
     api.replies["GET /running"] = []
     server = ServerModel(Stores(api, shell), shell)

@@ -179,7 +179,7 @@ def fleet_facts(fleet: Fleet) -> str:
     if fleet.rolling:
         return fleet.rolling
     if fleet.is_stopped:
-        return tr("Stopped; its engines use no memory.")
+        return tr("Stopped. Its engines use no memory once their answers are done.")
     ready = sum(replica.state is ReplicaState.READY for replica in fleet.replicas)
     return tr(
         "{ready} of {all} replicas answer, behind {router}", ready=ready, all=len(fleet.replicas), router=fleet.router

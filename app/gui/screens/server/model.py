@@ -65,9 +65,10 @@ class ServerModel(QObject):
     def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
         self._api, self._shell, self._status = stores.api, shell, stores.status
+        self._library = stores.library
         self.running, self.paused = stores.running, stores.paused
         self.auto_remedy = AutoRemedyModel(stores, shell)
-        for source in (self.running, self.auto_remedy, self.paused):
+        for source in (self.running, self.auto_remedy, self.paused, self._library):
             source.changed.connect(self.changed)
         self._status.changed.connect(self._show_status)
         self.auto_remedy.toast_requested.connect(self.toast_requested)
@@ -111,8 +112,13 @@ class ServerModel(QObject):
         return self._shell.is_connected
 
     def format_snippet(self, dialect: SnippetKind) -> str:
-        """Return a ready-made use of the endpoint, with a model that is loaded if there is one."""
-        ready = [status.model for status in self.running.items if status.state is EngineState.READY]
+        """Return a ready-made use of the endpoint, with a model that is loaded if there is one.
+
+        A replica of a fleet is none: it answers nobody but its router.
+        """
+        loaded_names = [status.model for status in self.running.items if status.state is EngineState.READY]
+        names = {model.name for model in self._library.items if model.chats}
+        ready = [name for name in loaded_names if name in names]
         asks = self.status is not None and self.status.asks_for_keys
         return _SNIPPETS[dialect].format(
             base=self.base_url,
