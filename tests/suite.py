@@ -100,7 +100,7 @@ from hypothesis import given, settings, strategies
 settings(max_examples=1, database=None)(given(strategies.text())(lambda text: None))()
 """
 """Has Hypothesis write its table of all characters, which takes 200 MB and 3 s in whatever first draws a text here."""
-WINDOW_TESTS = ("tests/gui/", "tests/end_to_end/test_window.py")
+WINDOW_TESTS = ("tests/gui/", "tests/end_to_end/test_window.py", "tests/end_to_end/test_fleet_window.py")
 """The only tests that need pytest's plug-in for Qt, which takes 60 MB and half a second in each process."""
 _LOOK_S = 2.0
 _END_S = 10.0

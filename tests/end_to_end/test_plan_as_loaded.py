@@ -124,7 +124,7 @@ class Formed(NamedTuple):
     """`Engine`, told which of its formats to load."""
 
     adapter: object
-    installation: EngineInstallation
+    installed_engine: EngineInstallation
     format: ModelFormat
 
 

@@ -1,5 +1,6 @@
 """The server page's files for a cluster: what they are asked for with, shown as, and saved where."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,13 +27,14 @@ def render_request(request: DeploymentRequest) -> Deployment:
 
 
 @pytest.fixture
-def form(api: DemoApi, shell: QuietShell, theme: Theme, qtbot: QtBot) -> DeploymentForm:
+def form(api: DemoApi, shell: QuietShell, theme: Theme, qtbot: QtBot) -> Iterator[DeploymentForm]:
     api.replies[RENDER] = render_request(DeploymentRequest(model=MODEL))
     section = DeploymentSection(theme, DeploymentModel(Stores(api, shell), shell))
     qtbot.addWidget(section)
     assert section.form.isHidden()
     section.open_button.click()
-    return section.form
+    yield section.form
+    section.close()  # whose form it is: it lives until then
 
 
 def show_files(form: DeploymentForm, api: DemoApi) -> Deployment:
