@@ -24,13 +24,11 @@ DESCRIPTOR = Descriptor(
     worker_routes=WorkerRoutes(listing="/workers", addition="/workers", removal="/workers/{id}"),
     verified=(
         "Run for real on Linux x86-64 on the CPU in November 2026, in front of two and three llama.cpp replicas with "
-        "one "
-        "key: chat and completions, "
-        "whole and streamed, a replica that was down at first and came later, and one that was killed."
+        "one key, and of two of vLLM: chat and completions, whole and streamed, a replica that was down at first and "
+        "came later, one that was killed, one drained, and its metrics."
     ),
     unverified=(
-        "Not run with replicas of vLLM or SGLang, over TLS, on Arm, or with prefill and decode apart. Its metrics are "
-        "on a second port of this computer alone, without a key, and name no prompts; reading them was tried with a "
-        "played router."
+        "Not run with replicas of SGLang, over TLS, on Arm, or with prefill and decode apart. Its metrics are on a "
+        "second port of this computer alone, without a key, and name no prompts."
     ),
 )

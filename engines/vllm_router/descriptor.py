@@ -28,13 +28,13 @@ DESCRIPTOR = Descriptor(
         removes_by="POST",
     ),
     verified=(
-        "Run for real on Linux x86-64 on the CPU in November 2026, in front of three llama.cpp replicas that "
-        "Roundhouse started: chats, whole and streamed, one replica drained and put back, and one killed, while they "
-        "went on."
+        "Run for real on Linux x86-64 on the CPU in November 2026, in front of three llama.cpp replicas and two of "
+        "vLLM that Roundhouse started: chats, whole and streamed, one replica drained and put back, and one killed, "
+        "while they went on."
     ),
     unverified=(
-        "Not run with replicas of vLLM or SGLang, with KV events, over TLS, on Arm, or with prefill and decode apart. "
-        "Its metrics are on a second port of this computer alone, without a key; reading them was tried with a "
-        "played router."
+        "Not run with replicas of SGLang, with KV events, over TLS, on Arm, or with prefill and decode apart. Its "
+        "metrics are on a second port of this computer alone, without a key; reading them was tried with a played "
+        "router."
     ),
 )

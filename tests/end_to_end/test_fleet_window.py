@@ -97,6 +97,14 @@ def chat(home: Paths) -> int:
     return httpx.post(f"{gateway_info.url}/v1/chat/completions", json=body, timeout=120).status_code
 
 
+def router_series(home: Paths) -> list[str]:
+    """Return what the router counts itself, from the gateway's page of metrics."""
+    gateway_info = find_running_gateway(home)
+    assert gateway_info is not None
+    lines = httpx.get(f"{gateway_info.url}/metrics", timeout=60).text.splitlines()
+    return [line for line in lines if 'fleet="team",router="smg"' in line]
+
+
 def test_a_fleet_is_led_from_the_window(program: WindowProgram, home: Paths, qtbot: QtBot) -> None:
     ready, drained = ReplicaState.READY, ReplicaState.DRAINED
     page = FleetPage(program, qtbot)
@@ -106,6 +114,7 @@ def test_a_fleet_is_led_from_the_window(program: WindowProgram, home: Paths, qtb
     page.section.form.start.click()
     page.await_states("started", {"1": ready, "2": ready})
     assert chat(home) == httpx.codes.OK
+    assert any(line.startswith("smg_") for line in router_series(home)), "what the router counts itself is on our page"
 
     page.card.changes.add.click()
     page.await_states("grown", {"1": ready, "2": ready, "3": ready})
