@@ -286,3 +286,12 @@ def _format_labels(names: Sequence[str], values: Sequence[str]) -> str:
 def escape_label(value: str) -> str:
     """Return the value of a label as it stands between quotation marks."""
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a sample's value is one; infinity and NaN are."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

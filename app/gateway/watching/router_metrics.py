@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from app.gateway.watching.metrics import escape_label
+from app.gateway.watching.metrics import escape_label, is_number
 
 LARGEST_PAGE = 512 << 10
 """Bytes of one router's page; a larger one is left out."""
@@ -46,7 +46,7 @@ def _read_page(page: RouterPage, headers: dict[str, dict[str, str]], samples: di
     for line in _lines_of(page):
         if header := _HEADER.fullmatch(line):
             described.setdefault(header[2] or header[4], {}).setdefault(header[1] or header[3], line)
-        elif (sample := _SAMPLE.fullmatch(line)) and _is_number(sample[3]):
+        elif (sample := _SAMPLE.fullmatch(line)) and is_number(sample[3]):
             name = sample[1] if sample[1] in described else _SUFFIX.sub("", sample[1])
             family = name if name in described else sample[1]
             samples.setdefault(family, []).append(f"{sample[1]}{{{_join_labels(ours, sample[2])}}} {sample[3]}")
@@ -67,11 +67,3 @@ def _join_labels(ours: str, theirs: str | None) -> str:
 
 def _rename_label(label: re.Match[str]) -> str:
     return f"exported_{label[0]}" if label[1] in _TAKEN else label[0]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -19,7 +19,7 @@ from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.fleets.keeper import FLEETS, FleetKeeper
 from app.gateway.services import SERVICES
 from app.gateway.watching.inspector import INSPECTOR
-from app.gateway.watching.metrics import CONTENT_TYPE, EngineGauges
+from app.gateway.watching.metrics import CONTENT_TYPE, EngineGauges, is_number
 from app.gateway.watching.router_metrics import RouterPage, merge_pages
 from app.supervisor.lease import ReadyEndpoint
 from engines.api import Descriptor, Gauge
@@ -124,21 +124,13 @@ def in_series(text: str, about: Descriptor) -> Mapping[Gauge, float]:
     gauges: dict[Gauge, float] = {}
     for gauge, name in about.metrics.items():
         series = re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})?\s+([-+.\deE]+)", text, re.MULTILINE)
-        values = [float(value) for value in series if _is_number(value)]
+        values = [float(value) for value in series if is_number(value)]
         if values:
             gauges[gauge] = max(values) if gauge in _SHARES else sum(values)
     queries = gauges.get(Gauge.PREFIX_QUERIES, 0.0)
     if queries > 0 and Gauge.PREFIX_HITS in gauges:
         gauges.setdefault(Gauge.PREFIX_HIT_RATE, gauges[Gauge.PREFIX_HITS] / queries)
     return gauges
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 class _Next(msgspec.Struct, frozen=True):
