@@ -105,19 +105,19 @@ class ReservationTable:
         self._limits = dict(limits.pools)
         if policy.max_loaded:
             self._limits[PLACES] = policy.max_loaded
-        self._taken_bytes = dict.fromkeys(self._limits, 0)
+        self._taken_amounts = dict.fromkeys(self._limits, 0)
         for resident in residents:
             self.add_engine(resident.holds)
 
     def add_engine(self, needs: Mapping[str, int] | None) -> None:
         """Count an engine in."""
         for pool, amount in self.demand_of(needs).items():
-            self._taken_bytes[pool] += amount
+            self._taken_amounts[pool] += amount
 
     def remove_engine(self, needs: Mapping[str, int] | None) -> None:
         """Count an engine out."""
         for pool, amount in self.demand_of(needs).items():
-            self._taken_bytes[pool] -= amount
+            self._taken_amounts[pool] -= amount
 
     def demand_of(self, needs: Mapping[str, int] | None) -> dict[str, int]:
         """Return what an engine takes of the pools that have limits: a place, and bytes; all of them if unknown."""
@@ -130,7 +130,7 @@ class ReservationTable:
     def allowance_of(self, pool: str) -> float:
         """Return how much of a pool may be taken."""
         limit = self._limits[pool]
-        if pool == PLACES or self._taken_bytes[pool]:
+        if pool == PLACES or self._taken_amounts[pool]:
             return limit
         return float("inf") if self._overcommits else limit + self._head_room
 
@@ -138,13 +138,13 @@ class ReservationTable:
         """Return how much is missing by pool, for one more such engine; nothing if it fits."""
         demand = self.demand_of(needs)
         missing_bytes = {
-            pool: self._taken_bytes[pool] + amount - self.allowance_of(pool) for pool, amount in demand.items()
+            pool: self._taken_amounts[pool] + amount - self.allowance_of(pool) for pool, amount in demand.items()
         }
         return {pool: amount for pool, amount in missing_bytes.items() if amount > 0}
 
     def excess_engines(self) -> dict[str, float]:
         """Return by how many there are more engines than places."""
-        excess = self._taken_bytes.get(PLACES, 0) - self._limits.get(PLACES, 0)
+        excess = self._taken_amounts.get(PLACES, 0) - self._limits.get(PLACES, 0)
         return {PLACES: excess} if excess > 0 else {}
 
 
