@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from app.core.errors import BadRequest
-from app.hub.download import wire
+from app.hub.download import program, wire
 from app.hub.download.chunk_map import ChunkMap, PartContent
 from app.hub.download.job import (
     DownloadJob,
@@ -27,17 +28,17 @@ from app.hub.download.job import (
 )
 from app.hub.download.machine_files import check_file_name, file_address
 from app.hub.download.program import download_files
-from app.hub.download.transfer import CHUNK_BYTES
+from app.hub.download.transfer import TransferDeps
 from app.hub.download.wire import Throttle
 from app.hub.repositories import ranges
 from app.hub.repositories.repository import read_repository
 from app.machines.identity import make_identity_pem
 from app.network.pinned_tls import TlsIdentity, make_server_context
 from tests.range_server import RANGE
-from tests.unit.hub.download.conftest import FILE, NAME, Arena
+from tests.unit.hub.download.conftest import CHUNK, FILE, NAME, Arena
 
 Make = Callable[..., Arena]
-SIZE = 3 * CHUNK_BYTES + 1000
+SIZE = 3 * CHUNK + 1000
 
 
 def make_identity(folder: Path, name: str) -> TlsIdentity:
@@ -144,7 +145,8 @@ class Home:
 
 
 @pytest.fixture
-def home(arena: Make, tmp_path: Path) -> Iterator[Home]:
+def home(arena: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    monkeypatch.setattr(program, "TransferDeps", partial(TransferDeps, chunk_bytes=CHUNK))
     there = arena(SIZE)
     files = read_repository(there.hub.url, NAME).files
     contents = {FILE: there.content, "config.json": b"{}"}
@@ -251,15 +253,15 @@ def test_a_machine_that_fails_is_left_and_the_hub_goes_on(
 
 def test_one_that_breaks_off_loses_nothing_that_it_sent(home: Home) -> None:
     def break_off(request: BaseHTTPRequestHandler, content: bytes, part: range) -> None:
-        if part.start >= 2 * CHUNK_BYTES:
+        if part.start >= 2 * CHUNK:
             request.connection.close()
             return
-        (send_range if len(content) < CHUNK_BYTES else send_half)(request, content, part)
+        (send_range if len(content) < CHUNK else send_half)(request, content, part)
 
     home.peer.answer = break_off
     before = home.arena.hub.sent_bytes
     assert home.fetch() == home.arena.content
-    assert home.arena.hub.sent_bytes - before < SIZE - 2 * CHUNK_BYTES + 10_000
+    assert home.arena.hub.sent_bytes - before < SIZE - 2 * CHUNK + 10_000
     assert len(home.notes) == 1
 
 
@@ -269,23 +271,23 @@ def send_half(request: BaseHTTPRequestHandler, content: bytes, part: range) -> N
     request.send_header("Content-Range", f"bytes {part.start}-{part.stop - 1}/{len(content)}")
     request.send_header("Content-Length", str(len(part)))
     request.end_headers()
-    request.wfile.write(content[part.start : 2 * CHUNK_BYTES])
+    request.wfile.write(content[part.start : 2 * CHUNK])
     request.close_connection = True
 
 
 def test_wrong_bytes_take_nothing_with_them_that_was_there_before(home: Home) -> None:
     """Two chunks that the hub sent earlier stay, and are not asked for again."""
     file, part = home.arena.file, home.arena.part
-    chunks = ChunkMap(part, PartContent(size=SIZE, chunk_bytes=CHUNK_BYTES, etag=file.etag))
+    chunks = ChunkMap(part, PartContent(size=SIZE, chunk_bytes=CHUNK, etag=file.etag))
     with part.open("r+b") as out:
-        out.write(home.arena.content[: 2 * CHUNK_BYTES])
+        out.write(home.arena.content[: 2 * CHUNK])
         for index in range(2):
             chunks.mark_chunk(index, out.fileno())
     chunks.close()
     home.peer.answer = send_other_bytes
     before = home.arena.hub.sent_bytes
     assert home.fetch() == home.arena.content
-    assert SIZE - 2 * CHUNK_BYTES <= home.arena.hub.sent_bytes - before < SIZE - 2 * CHUNK_BYTES + 10_000
+    assert SIZE - 2 * CHUNK <= home.arena.hub.sent_bytes - before < SIZE - 2 * CHUNK + 10_000
     assert len(home.notes) == 1
 
 
