@@ -25,8 +25,7 @@ test-deep: .venv/ready  ## the same, with every combination that `make test` tak
 	@ROUNDHOUSE_TEST_DEPTH=deep QT_QPA_PLATFORM=offscreen $(RUN) python -m tests.suite
 
 test-engines: .venv/ready  ## run what needs the package index, a compiler, or minutes: real installs of engines
-	@QT_QPA_PLATFORM=offscreen $(RUN) pytest -q -m engines --timeout 1800 --durations 20 \
-	  $$(grep -rl 'mark\.engines' tests --include='test_*.py')
+	@QT_QPA_PLATFORM=offscreen $(RUN) python -m tests.suite --engines
 
 test-gpu: .venv/ready  ## try the engines for cards on the card that is here, with what is installed; write the result into docs
 	@$(RUN) python -m tests.gpu --write

@@ -21,8 +21,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from pytest import ExitCode  # noqa: PT013 -- all that is used of it
@@ -79,6 +80,21 @@ LONG_FILES = {
     "tests/unit/test_suite.py": 7.0,
 }
 """Files that take much longer than others of their folder: their processor time, or longer where they wait."""
+ALONE = (
+    "tests/end_to_end/test_vllm_fleet.py",
+    "tests/end_to_end/test_vllm_across.py",
+    "tests/end_to_end/test_vllm_ray.py",
+)
+"""Files of engines' tests beside which nothing runs: they start two engines at once, each slow enough by itself."""
+ENGINE_FILES = {
+    "tests/end_to_end/test_vllm_fleet.py": 480.0,
+    "tests/end_to_end/test_vllm_across.py": 260.0,
+    "tests/end_to_end/test_vllm_ray.py": 195.0,
+    "tests/end_to_end/test_fleet.py": 110.0,
+}
+"""Their seconds, as far as they matter for which begins first."""
+_ENGINE_OPTIONS = ("-m", "engines", "--timeout", "1800")
+_ENGINE_MARK = b"mark.engines"
 MOST_SECOND_RUNS = 5
 """Where more tests fail than this, none runs a second time: that is no matter of the machine's speed or of order."""
 SHARE_S = 45.0
@@ -118,6 +134,13 @@ class Share(msgspec.Struct, frozen=True):
         return f"{self.files[0]}{more}"
 
 
+class Stage(NamedTuple):
+    """Shares that run side by side, so many at a time, before those of the next stage begin."""
+
+    shares: Sequence[Share]
+    processes: int
+
+
 class ShareResult(msgspec.Struct, frozen=True):
     """What became of a share; `death` says how its process ended if not by itself, and in which test."""
 
@@ -131,13 +154,18 @@ class ShareResult(msgspec.Struct, frozen=True):
 
 def main(argv: Sequence[str]) -> int:
     arguments, options = _parse(argv)
-    shares = make_shares(find_files(Path(), arguments.paths))
+    files = find_files(Path(), arguments.paths)
+    stages = (
+        make_engine_stages(files, arguments.processes)
+        if arguments.engines
+        else [Stage(make_shares(files), arguments.processes)]
+    )
     if not _has_character_table():
         subprocess.run([sys.executable, "-c", _DRAW_TEXT], check=True)
-    options = [f"--randomly-seed={arguments.seed}", *options]
+    options = [f"--randomly-seed={arguments.seed}", *(_ENGINE_OPTIONS if arguments.engines else ()), *options]
     started = time.monotonic()
     results = []
-    for result in run_shares(shares, options, arguments.processes, arguments.hang_s):
+    for result in chain.from_iterable(run_stage(stage, options, arguments.hang_s) for stage in stages):
         results.append(result)
         _print(f"{result.share.name}: {_counts([result.report])}, {result.seconds:.0f} s")
         if result.death:
@@ -168,7 +196,7 @@ def _find_unstable(results: Sequence[ShareResult], options: Sequence[str], hang_
     has_other_fault = any(result.death or not result.report.failures for result in failed)
     if has_other_fault or not 0 < len(names) <= MOST_SECOND_RUNS:
         return []
-    (second,) = run_shares([Share(tuple(names), 0.0)], options, 1, hang_s)
+    (second,) = run_stage(Stage([Share(tuple(names), 0.0)], 1), options, hang_s)
     if second.has_failed:
         _print_failures([second])
         return []
@@ -178,6 +206,7 @@ def _find_unstable(results: Sequence[ShareResult], options: Sequence[str], hang_
 def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(prog="python -m tests.suite", description=__doc__)
     parser.add_argument("paths", nargs="*", default=["tests"], help="folders and files (all)")
+    parser.add_argument("--engines", action="store_true", help="run the tests of real engines, and no others")
     parser.add_argument("--processes", type=int, default=default_processes(), help="how many at a time (%(default)s)")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)), help="for the order of the tests")
     parser.add_argument("--costs", type=int, default=0, help="how many of the costliest files to list")
@@ -198,6 +227,22 @@ def find_files(root: Path, paths: Iterable[str]) -> list[str]:
     places = [root / path for path in paths]
     files = {path for place in places for path in ([place] if place.is_file() else place.rglob("test_*.py"))}
     return sorted(path.relative_to(root).as_posix() for path in files)
+
+
+def make_engine_stages(files: Iterable[str], processes: int) -> list[Stage]:
+    """Return a share for each file that has tests of real engines: those of `ALONE` one after another, then the others.
+
+    A test of engines has its own processes, so no more files run at a time than there are processors.
+    """
+    shares = [Share((file,), ENGINE_FILES.get(file, 0.0)) for file in files if has_engine_tests(Path(file))]
+    shares.sort(key=lambda share: -share.seconds)
+    alone = [share for share in shares if share.files[0] in ALONE]
+    others = [share for share in shares if share not in alone]
+    return [Stage(alone, 1), Stage(others, min(processes, os.cpu_count() or 1))]
+
+
+def has_engine_tests(file: Path) -> bool:
+    return _ENGINE_MARK in file.read_bytes()
 
 
 def make_shares(files: Iterable[str]) -> list[Share]:
@@ -239,12 +284,12 @@ def _seconds_of(file: str) -> float:
     return LONG_FILES.get(file, FILE_S.get(_folder_of(file), _OTHER_FILE_S))
 
 
-def run_shares(shares: Iterable[Share], options: Sequence[str], processes: int, hang_s: float) -> Iterator[ShareResult]:
+def run_stage(stage: Stage, options: Sequence[str], hang_s: float) -> Iterator[ShareResult]:
     """Yield what becomes of each share as it ends."""
-    with tempfile.TemporaryDirectory(prefix="suite-") as folder, ThreadPoolExecutor(processes) as pool:
+    with tempfile.TemporaryDirectory(prefix="suite-") as folder, ThreadPoolExecutor(stage.processes) as pool:
         futures = [
             pool.submit(_run_share, share, options, Path(folder, str(number)), hang_s)
-            for number, share in enumerate(shares)
+            for number, share in enumerate(stage.shares)
         ]
         try:
             for future in as_completed(futures):

@@ -86,8 +86,7 @@ class ShareReporter:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        mark = item.get_closest_marker("timeout")
-        self._say_current(item.nodeid, float(mark.args[0] if mark else item.config.getini("timeout")))
+        self._say_current(item.nodeid, _limit_s(item))
         before = _processor_s()
         outcome = yield
         self._file_costs[item.nodeid.partition("::")[0]] += _processor_s() - before
@@ -107,6 +106,12 @@ class ShareReporter:
     def _say_current(self, name: str, limit_s: float) -> None:
         self._current.seek(0)
         self._current.write(CurrentTest(name, limit_s, time.time()).record())
+
+
+def _limit_s(item: pytest.Item) -> float:
+    """Return how long a test may take, in the order in which pytest-timeout looks."""
+    mark = item.get_closest_marker("timeout")
+    return float(mark.args[0] if mark else item.config.getoption("timeout") or item.config.getini("timeout"))
 
 
 def _processor_s() -> float:

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.suite import LONG_FILES, MOST_SECOND_RUNS, SHARE_S, WINDOW_TESTS, find_files, make_shares
+from tests.suite import (
+    ALONE,
+    ENGINE_FILES,
+    LONG_FILES,
+    MOST_SECOND_RUNS,
+    SHARE_S,
+    WINDOW_TESTS,
+    find_files,
+    make_engine_stages,
+    make_shares,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,7 +26,8 @@ ROOT = Path(__file__).parents[2]
 def run_suite(folder: Path, *options: str, **tests: str) -> "subprocess.CompletedProcess[str]":
     for name, text in tests.items():
         (folder / f"test_{name}.py").write_text(text, encoding="utf-8")
-    (folder / "pytest.ini").write_text("[pytest]\ntimeout = 30\n", encoding="utf-8")
+    ini = "[pytest]\ntimeout = 30\nmarkers = engines\n"
+    (folder / "pytest.ini").write_text(ini, encoding="utf-8")
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     # The others take seconds to load in each process, and nothing here needs them.
     env |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_randomly,pytest_timeout"}
@@ -39,6 +50,22 @@ def test_a_folder_is_cut_into_shares_of_about_the_same_length() -> None:
     assert len(shares) > 1
     assert all(SHARE_S * 0.8 <= share.seconds <= SHARE_S * 1.2 for share in shares)
     assert [list(share.files) for share in shares] == [sorted(share.files) for share in shares]
+
+
+def test_files_of_engines_are_run_by_themselves_and_slow_pairs_of_engines_alone() -> None:
+    alone, others = make_engine_stages(find_files(ROOT, ["tests"]), 8)
+    assert (alone.processes, {file for share in alone.shares for file in share.files}) == (1, set(ALONE))
+    files = {file for share in (*alone.shares, *others.shares) for file in share.files}
+    assert set(ENGINE_FILES) <= files
+    assert len(files) == len(alone.shares) + len(others.shares) < 30
+    assert others.processes == min(8, os.cpu_count() or 1)
+
+
+def test_only_tests_of_engines_are_run_where_they_are_wanted(tmp_path: Path) -> None:
+    both = "import pytest\n\n\n@pytest.mark.engines\ndef test_engine(): pass\n\n\ndef test_other(): assert False\n"
+    done = run_suite(tmp_path, "--engines", both=both, other="def test_another(): assert False\n")
+    assert done.stdout.endswith("\n1 passed, 0 failed\n"), done.stdout
+    assert "test_other.py" not in done.stdout
 
 
 def test_the_sums_are_of_all_shares(tmp_path: Path) -> None:
