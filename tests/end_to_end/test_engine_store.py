@@ -1,6 +1,8 @@
 """Engines of the package index, installed for real by the command line; needs the index or a cache that has them."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,38 +69,33 @@ def test_a_second_llama_cpp_is_installed_proved_used_and_removed(roundhouse: Rou
 FAULTS = {
     "crashed": "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
     "illegal_instruction": "import os, signal; os.kill(os.getpid(), signal.SIGILL)",
-    "missing_library": "import sys; sys.modules['xllamacpp'] = None",
+    "missing_library": "raise ImportError('libllama.so: cannot open shared object file: No such file or directory')",
     "stalled": "import time; time.sleep(600)",
 }
-"""What the environment's Python does before anything else, by what that is to be called."""
+"""What the library does as it is loaded, by what that is to be called."""
+
+
+@contextmanager
+def break_library(version: Path, package: str, fault: str) -> Iterator[None]:
+    """Put something before a library's own code. A start-up file in the environment would be refused as foreign."""
+    (module,) = version.glob(f"venv/lib/python*/site-packages/{package}/__init__.py")
+    text = module.read_text(encoding="utf-8")
+    module.write_text(f"{fault}\n{text}", encoding="utf-8")
+    yield
+    module.write_text(text, encoding="utf-8")
 
 
 def test_a_version_that_breaks_is_named_and_left_by_its_test(roundhouse: Roundhouse, home: Paths) -> None:
     name = run_engines(roundhouse, "install", "llama.cpp", "--variant", "cpu")["job"]["version"]
-    (packages,) = (home.data / "engines" / "llama.cpp" / name).glob("venv/lib/python*/site-packages")
     for code, fault in FAULTS.items():
-        (packages / "sitecustomize.py").write_text(fault, encoding="utf-8")
-        error = run_engines(roundhouse, "test", "llama.cpp", name)["error"]
-        assert (error["code"], "failed its test" in error["sentence"]) == (code, True)
-        assert versions(roundhouse, "llama.cpp")["bundled"]["is_current"]
-        (packages / "sitecustomize.py").unlink()
+        with break_library(home.data / "engines" / "llama.cpp" / name, "xllamacpp", fault):
+            error = run_engines(roundhouse, "test", "llama.cpp", name)["error"]
+            assert (error["code"], "failed its test" in error["sentence"]) == (code, True), error
+            assert versions(roundhouse, "llama.cpp")["bundled"]["is_current"]
         assert run_engines(roundhouse, "test", "llama.cpp", name)["job"]["proofs"][0]["code"] == ""
         assert roundhouse("engines", "use", "llama.cpp", name).returncode == 0
     roundhouse("engines", "rollback", "llama.cpp")
     roundhouse("engines", "remove", "llama.cpp", name)
-
-
-CRASHING = """
-import os, signal, sys
-
-class Crash:
-    def find_spec(self, name, path=None, target=None):
-        if name == "llama_cpp":
-            os.kill(os.getpid(), signal.SIGSEGV)
-
-sys.meta_path.insert(0, Crash())
-"""
-"""A kernel that crashes as the library is loaded, as AMX did before it was compiled with care."""
 
 
 @pytest.mark.timeout(1800)
@@ -113,16 +110,16 @@ def test_llama_cpp_is_compiled_for_this_processor_and_given_up_where_it_crashes(
     assert name.partition("-")[0] in roundhouse("ps").stdout
 
     roundhouse("unload", "guide")
-    (packages,) = (home.data / "engines" / "llama.cpp" / name).glob("venv/lib/python*/site-packages")
-    (packages / "sitecustomize.py").write_text(CRASHING, encoding="utf-8")
-    assert "Guide" in roundhouse("run", "guide", "--temperature", "0", "hello").stdout, (
-        "the previous version answers, and nobody had to ask"
-    )
-    here = versions(roundhouse, "llama.cpp")
-    assert (here["bundled"]["is_current"], bool(here[name]["problem"])) == (True, True)
+    # As AMX did before it was compiled with care: a kernel that crashes as the library is loaded.
+    with break_library(home.data / "engines" / "llama.cpp" / name, "llama_cpp", FAULTS["crashed"]):
+        assert "Guide" in roundhouse("run", "guide", "--temperature", "0", "hello").stdout, (
+            "the previous version answers, and nobody had to ask"
+        )
+        here = versions(roundhouse, "llama.cpp")
+        assert (here["bundled"]["is_current"], bool(here[name]["problem"])) == (True, True)
 
-    assert run_engines(roundhouse, "test", "llama.cpp", name)["error"]["code"] == "crashed"
-    assert versions(roundhouse, "llama.cpp")["bundled"]["is_current"]
+        assert run_engines(roundhouse, "test", "llama.cpp", name)["error"]["code"] == "crashed"
+        assert versions(roundhouse, "llama.cpp")["bundled"]["is_current"]
     roundhouse("engines", "remove", "llama.cpp", name)
 
 
