@@ -89,8 +89,18 @@ ALONE = (
 ENGINE_FILES = {
     "tests/end_to_end/test_vllm_fleet.py": 480.0,
     "tests/end_to_end/test_vllm_across.py": 260.0,
+    "tests/end_to_end/test_vllm_on_cpu.py": 150.0,
     "tests/end_to_end/test_vllm_ray.py": 195.0,
+    "tests/end_to_end/test_engines_on_cpu.py": 400.0,
+    "tests/end_to_end/test_advisor.py": 200.0,
+    "tests/unit/bench/test_scaling.py": 140.0,
     "tests/end_to_end/test_fleet.py": 110.0,
+    "tests/end_to_end/test_exllama_on_cpu.py": 110.0,
+    "tests/end_to_end/test_engine_store.py": 100.0,
+    "tests/unit/engine_store/test_kill.py": 90.0,
+    "tests/end_to_end/test_locks.py": 90.0,
+    "tests/end_to_end/test_paired_namespaces.py": 70.0,
+    "tests/end_to_end/test_across.py": 60.0,
 }
 """Their seconds, as far as they matter for which begins first."""
 _ENGINE_OPTIONS = ("-m", "engines", "--timeout", "1800")

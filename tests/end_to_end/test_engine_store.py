@@ -60,7 +60,7 @@ def test_a_second_llama_cpp_is_installed_proved_used_and_removed(roundhouse: Rou
     assert versions(roundhouse, "llama.cpp")[name]["is_current"]
     assert "Guide" in roundhouse("run", "guide", "--temperature", "0", "hello").stdout
 
-    assert "bundled is used" in roundhouse("engines", "rollback", "llama.cpp").stdout
+    assert "bundled is in use" in roundhouse("engines", "rollback", "llama.cpp").stdout
     assert "Guide" in roundhouse("run", "guide", "--temperature", "0", "hello").stdout
     assert "freed" in roundhouse("engines", "remove", "llama.cpp", name).stdout
     assert not (home.data / "engines" / "llama.cpp" / name).exists()

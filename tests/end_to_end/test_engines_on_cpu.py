@@ -12,7 +12,7 @@ from app.client.discovery import ensure_gateway
 from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.engines import EngineState
-from tests.end_to_end.conftest import Roundhouse
+from tests.end_to_end.conftest import Roundhouse, stop
 from tests.end_to_end.served_guide import BEGINS, CONTEXT, TOOL, WITHIN_S, ServedGuide, ask
 from tests.patience import wait_until
 from tests.real_engines import dynamo_on_cpu, sglang_on_cpu
@@ -58,6 +58,7 @@ def case(request: pytest.FixtureRequest) -> EngineCase:
 
 @pytest.fixture(scope="module")
 def guide(case: EngineCase, home: Paths, roundhouse: Roundhouse) -> Iterator[ServedGuide]:
+    stop(home)  # a gateway that runs need not look for versions that somebody else puts into its store
     put_into_store(home, case.engine, case.version, case.make())
     guide = ServedGuide(GatewayClient(ensure_gateway(home), timeout_s=WITHIN_S), roundhouse)
     guide.load(home, case.engine, *case.options)

@@ -65,7 +65,8 @@ def _make_environment(place: Path, packages: Path, finish: Callable[[Path], None
     shutil.rmtree(stage, ignore_errors=True)
     subprocess.run([uv, "venv", "-q", "--python", sys.executable, str(stage)], check=True)
     python = str(interpreter_in(stage))
-    install = [str(uv), "pip", "install", "-q", "--no-deps", "--python", python, "-r", str(packages)]
+    install = [str(uv), "pip", "install", "-q", "--no-deps", "--compile-bytecode", "--python", python]
+    install += ["-r", str(packages)]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     if done.returncode and any(words in done.stderr.lower() for words in NO_NETWORK):
         pytest.skip(f"{place.name} cannot be fetched: {done.stderr}")
