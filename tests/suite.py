@@ -6,6 +6,9 @@ shares that take long come first. A process that dies or hangs is named with the
 A test that fails runs once more at the end, by itself: one that passes then is named as unstable, which is a fault of
 the test or of the product to mend, but does not fail the run. `--costs 30` lists at the end the thirty files that took
 most processor time, and the shares that took most memory. What comes after `--` goes to each pytest.
+
+`--engines` runs the tests marked `engines` instead, each file by itself: first those that need the whole computer
+(`ALONE`), one after another, then the others side by side.
 """
 
 import argparse
@@ -84,8 +87,9 @@ ALONE = (
     "tests/end_to_end/test_vllm_fleet.py",
     "tests/end_to_end/test_vllm_across.py",
     "tests/end_to_end/test_vllm_ray.py",
+    "tests/end_to_end/test_advisor.py",
 )
-"""Files of engines' tests beside which nothing runs: they start two engines at once, each slow enough by itself."""
+"""Files of engines' tests beside which nothing runs: they start two slow engines, or wait for a quiet computer."""
 ENGINE_FILES = {
     "tests/end_to_end/test_vllm_fleet.py": 480.0,
     "tests/end_to_end/test_vllm_across.py": 260.0,
@@ -93,7 +97,6 @@ ENGINE_FILES = {
     "tests/end_to_end/test_vllm_ray.py": 195.0,
     "tests/end_to_end/test_engines_on_cpu.py": 400.0,
     "tests/end_to_end/test_advisor.py": 200.0,
-    "tests/unit/bench/test_scaling.py": 140.0,
     "tests/end_to_end/test_fleet.py": 110.0,
     "tests/end_to_end/test_exllama_on_cpu.py": 110.0,
     "tests/end_to_end/test_engine_store.py": 100.0,

@@ -15,6 +15,7 @@ from tests.bench.scaling import (
     served_line,
     simulate,
 )
+from tests.depth import IS_DEEP
 
 
 def test_the_pages_small_fleets_are_those_of_the_script() -> None:
@@ -27,7 +28,8 @@ def test_the_pages_small_fleets_are_those_of_the_script() -> None:
     assert served_line(1) in lines
 
 
-@pytest.mark.engines
+@pytest.mark.skipif(not IS_DEEP, reason="two minutes of simulation: `make test-deep`")
+@pytest.mark.timeout(900)
 def test_every_table_is_that_of_the_script() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for match in SPAN.finditer(page):
