@@ -1,6 +1,7 @@
 """Files for a cluster, written into a folder that a person chose: all or none, and none in place of another unasked."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from app.core.deployments import DeploymentFile
 from app.core.errors import Conflict, StorageFault
@@ -10,8 +11,8 @@ EXISTS = "file_exists"
 
 
 def write_files(folder: Path, files: list[DeploymentFile], *, force: bool) -> None:
-    """Write all files or none. Raises Conflict where one is there already, and StorageFault."""
-    paths = {folder / file.name: file.text for file in files}
+    """Write all files or none, also where the disk fills. Raises Conflict where one is there already, StorageFault."""
+    paths = [folder / file.name for file in files]
     existing_paths = [str(path) for path in paths if path.exists() or path.is_symlink()]
     if existing_paths and not force:
         raise Conflict(
@@ -21,8 +22,10 @@ def write_files(folder: Path, files: list[DeploymentFile], *, force: bool) -> No
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path, text in paths.items():
-            with path.open("w" if force else "x", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
+        with TemporaryDirectory(prefix=".roundhouse-", dir=folder) as drafts:
+            for file in files:
+                Path(drafts, file.name).write_text(file.text, encoding="utf-8", newline="\n")
+            for path in paths:
+                Path(drafts, path.name).replace(path)
     except OSError as error:
         raise StorageFault(f"{folder} cannot be written to: {error}") from None

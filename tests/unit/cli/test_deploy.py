@@ -1,5 +1,6 @@
 """`roundhouse deploy render`: what it asks the service, where it writes, and what it leaves alone."""
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,24 @@ def test_a_file_that_is_there_is_overwritten_with_force_only(tmp_path: Path) -> 
     assert (folder / "b.yaml").read_text(encoding="utf-8") == "mine"
     assert run_render("--out", str(folder), "--force").exit_code == 0
     assert (folder / "b.yaml").read_text(encoding="utf-8") == "b: 2\n"
+
+
+@pytest.mark.usefixtures("service")
+def test_a_disk_that_fills_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.yaml").write_text("mine", encoding="utf-8")
+    write_text = Path.write_text
+
+    def fill_disk(path: Path, text: str, **options: str) -> int:
+        if path.name == "b.yaml":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_text(path, text, **options)
+
+    monkeypatch.setattr(Path, "write_text", fill_disk)
+    result = run_render("--out", str(tmp_path), "--force")
+    assert result.exit_code == 1
+    assert "No space left" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["a.yaml"]
+    assert (tmp_path / "a.yaml").read_text(encoding="utf-8") == "mine"
 
 
 @pytest.mark.usefixtures("service")
