@@ -109,6 +109,7 @@ def test_the_planned_commands_serve_a_model(
     ]
     write_platform(tmp_path / "platform")
     environ = {**lap.environ, **ON_PROCESSORS, "PYTHONPATH": str(tmp_path / "platform"), "VLLM_API_KEY": KEY}
+    environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"  # or below `uv run` it starts its workers by the same command
     enters = dict(zip((LAP_ADDRESS, DESK_ADDRESS), networks, strict=True))
     with ExitStack() as stack:
         begun = time.monotonic()
