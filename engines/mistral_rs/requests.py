@@ -1,8 +1,10 @@
 """One request in mistral.rs: what the library is asked, and what its chunks say."""
 
-import queue  # noqa: TC003 -- an annotation that costs nothing
+import queue
 import threading
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from engines.serving.backend import BackendFinish, BackendSampling, StepOutcome, Token, WorkItem
@@ -29,32 +31,67 @@ class ReaderNews(NamedTuple):
     error: str = ""
 
 
+class NewsBox:
+    """What readers have brought and nobody has taken yet.
+
+    Whoever waits for it is woken by what is due at once, and not by every chunk: each of those comes to a thread that
+    must wait for the interpreter, which takes the processor from the library.
+    """
+
+    def __init__(self) -> None:
+        self._news: deque[ReaderNews] = deque()
+        self._signals: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def put(self, news: ReaderNews, *, is_due: bool) -> None:
+        """Add what a reader brings; called on the readers' threads."""
+        self._news.append(news)
+        if is_due:
+            self._signals.put(None)
+
+    def take_all(self, within_s: float) -> Sequence[ReaderNews]:
+        """Return all there is once something is due, or after a time."""
+        with suppress(queue.Empty):
+            self._signals.get(timeout=within_s)
+            while True:
+                self._signals.get_nowait()
+        return [self._news.popleft() for _ in range(len(self._news))]
+
+
 class ChunkReader:
     """Reads one answer's chunks on a thread of its own, since the library's stream waits for the next.
 
-    Letting go of the stream is what ends the work in the library; between two chunks nothing can.
+    Letting go of the stream is what ends the work in the library; between two chunks nothing can. The first chunk and
+    the end are due at once.
     """
 
-    def __init__(self, work: int, stream: Iterator[Any], news: "queue.SimpleQueue[ReaderNews]") -> None:
+    def __init__(self, work: int, stream: Iterator[Any], news: NewsBox) -> None:
         self._work = work
+        self._stream: Iterator[Any] | None = stream
         self._news = news
         self._is_cancelled = False
-        threading.Thread(target=self._read, args=(stream,), name=f"answer {work}", daemon=True).start()
+
+    def start(self) -> None:
+        """Begin to read."""
+        threading.Thread(target=self._read, name=f"answer {self._work}", daemon=True).start()
 
     def cancel(self) -> None:
         """Have it end with the next chunk."""
         self._is_cancelled = True
 
-    def _read(self, stream: Iterator[Any]) -> None:
+    def _read(self) -> None:
+        stream, self._stream = self._stream, None
+        is_first = True
         try:
-            for chunk in stream:
-                self._news.put(ReaderNews(self._work, chunk))
+            for chunk in stream or ():
+                self._news.put(ReaderNews(self._work, chunk), is_due=is_first)
+                is_first = False
                 if self._is_cancelled:
                     break
         except Exception as error:  # noqa: BLE001 -- the library's own kinds; told to whoever waits for the answer
-            self._news.put(ReaderNews(self._work, error=first_line(error) or type(error).__name__))
+            text = first_line(error) or type(error).__name__
+            self._news.put(ReaderNews(self._work, error=text), is_due=True)
         del stream
-        self._news.put(ReaderNews(self._work))
+        self._news.put(ReaderNews(self._work), is_due=True)
 
 
 class RunningAnswer:
@@ -63,11 +100,6 @@ class RunningAnswer:
     def __init__(self, work: WorkItem) -> None:
         self.work = work
         self._written = 0
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether anything of it has come."""
-        return self._written > 0
 
     def read_chunk(self, chunk: Any) -> StepOutcome:  # noqa: ANN401 -- the wheel's own type
         """Return what a chunk brings. Special tokens come without one, and are counted when the library says so."""

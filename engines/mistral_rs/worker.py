@@ -7,11 +7,9 @@ Those of a folder are given to it as they come: what it begins together it compu
 """
 
 import os
-import queue
 import re
 import sys
 import tempfile
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +19,7 @@ from engines import worker_base
 from engines.mistral_rs.gguf_template import read_gguf_template
 from engines.mistral_rs.requests import (
     ChunkReader,
+    NewsBox,
     ReaderNews,
     RunningAnswer,
     TokenizedPrompt,
@@ -45,7 +44,6 @@ _PLAIN_TEMPLATE = "{%- for message in messages -%}{{- message['content'] -}}{%- 
 """Prompts come to the library whole: our own server has applied the model's template, within its limits."""
 _UNBOUNDED_CONTEXT = 4096
 """Where neither a person nor the model says how long a conversation may be."""
-_WAIT_S = SHARE_S / 4
 _GATHER_S = 0.005
 """Answers of different lengths take turns in the library, which on a processor cost three quarters of its speed."""
 _PART = re.compile(r"(?P<stem>.{1,240})-\d{5}-of-(?P<count>\d{5})\.gguf")
@@ -60,10 +58,12 @@ class MistralRsBackend:
         self._lead: list[int] = []
         """What the library puts in front of every prompt."""
         self._lead_text = ""
-        self._news: queue.SimpleQueue[ReaderNews] = queue.SimpleQueue()
+        self._news = NewsBox()
         self._waiting: deque[WorkItem] = deque()
         self._answers: dict[int, RunningAnswer] = {}
         self._readers: dict[int, ChunkReader] = {}
+        self._resting_readers: list[ChunkReader] = []
+        """Those that begin with the next step: beside a reader that runs, the next prompt would be given later."""
         self._opening: int | None = None
         """The request whose prompt was given last, and is being read."""
         self._reads_together = False
@@ -116,20 +116,10 @@ class MistralRsBackend:
         self._open_next()
 
     def step(self) -> Iterable[StepOutcome]:
-        """Wait a little for what the library has written, and return all of it.
-
-        The readers are left alone meanwhile: woken by each of their pieces, this thread would take the interpreter
-        from them as often. A first piece is not kept waiting.
-        """
-        try:
-            first = self._news.get(timeout=_WAIT_S)
-        except queue.Empty:
-            return
-        answer = self._answers.get(first.work)
-        if answer is not None and answer.has_begun:
-            time.sleep(_WAIT_S)
-        for piece in (first, *(self._news.get() for _ in range(self._news.qsize()))):
-            yield from self._read_news(piece)
+        """Wait for what the library has written, and return all of it: first words and ends at once."""
+        self._start_readers()
+        for news in self._news.take_all(SHARE_S):
+            yield from self._read_news(news)
 
     def cancel(self, work: int) -> None:
         """Let go of a request. One whose prompt is being read goes on until it is read."""
@@ -137,6 +127,7 @@ class MistralRsBackend:
         self._waiting = deque(waiting_request for waiting_request in self._waiting if waiting_request.id != work)
         if work in self._readers:
             self._readers[work].cancel()
+        self._start_readers()  # one that rests would keep what it reads alive, with nobody left to step for
 
     def cache_use(self) -> float | None:
         """Return None: each answer has a cache of its own, which grows with it."""
@@ -182,6 +173,12 @@ class MistralRsBackend:
         self._opening = work.id
         stream = self._runner.send_chat_completion_request(request)
         self._readers[work.id] = ChunkReader(work.id, stream, self._news)
+        self._resting_readers.append(self._readers[work.id])
+
+    def _start_readers(self) -> None:
+        for reader in self._resting_readers:
+            reader.start()
+        self._resting_readers.clear()
 
     def _text_of(self, prompt: Sequence[int]) -> str:
         """Return the text the library makes these tokens of; what it puts in front by itself is left out."""

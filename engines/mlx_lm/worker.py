@@ -15,6 +15,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any, NoReturn
 
 from engines import worker_base
+from engines.mlx_lm.batches import install_batches, look_after_each_step
 from engines.mlx_lm.handler import GuardedHandler, is_loaded
 
 WITHOUT_LIMIT = 1 << 20
@@ -37,6 +38,7 @@ def serve_mlx_lm(launch: worker_base.WorkerLaunch) -> None:
     server = importlib.import_module("mlx_lm.server")
     sys.argv = ["mlx_lm.server", *build_arguments(launch.config)]
     setattr(server, OPENS_PORT, make_runner(server, launch))
+    install_batches(server)
     server.main()
 
 
@@ -53,6 +55,7 @@ def make_runner(server: Any, launch: worker_base.WorkerLaunch) -> Callable[..., 
     """Return what takes the place of the function that opens the port."""
 
     def run(host: str, port: int, response_generator: Any, *_unused: object) -> None:  # noqa: ANN401 -- as above
+        look_after_each_step(response_generator)
         watcher = threading.Thread(target=_until_loaded, args=(response_generator,), daemon=True)
         watcher.start()
         handler = handler_class(server, launch)

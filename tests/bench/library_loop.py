@@ -123,7 +123,14 @@ def mistral_rs(folder: str, threads: int) -> Run:
         plain = Path(own) / "plain.jinja"
         plain.write_text("{{ messages[0]['content'] }}")
         which = mistralrs.Which.Plain(model_id=folder)
-        runner = mistralrs.Runner(which=which, max_seqs=SLOTS, token_source="none", jinja_explicit=str(plain))
+        runner = mistralrs.Runner(
+            which=which,
+            max_seqs=SLOTS,
+            prefix_cache_n=SLOTS,  # as many as our worker keeps
+            token_source="none",
+            jinja_explicit=str(plain),
+            no_paged_attn=True,
+        )
 
     def read(stream: Any) -> int:  # noqa: ANN401 -- the library's own type
         for chunk in stream:

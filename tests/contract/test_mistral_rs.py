@@ -1,6 +1,7 @@
 """mistral.rs' worker without the library: what it asks, what chunks say, and the template in a GGUF file."""
 
 import struct
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,9 +10,17 @@ import pytest
 
 from app.config.paths import RESOURCES
 from engines.mistral_rs.gguf_template import read_gguf_template
-from engines.mistral_rs.requests import RunningAnswer, read_error, request_arguments
+from engines.mistral_rs.requests import (
+    ChunkReader,
+    NewsBox,
+    ReaderNews,
+    RunningAnswer,
+    read_error,
+    request_arguments,
+)
 from engines.mistral_rs.worker import MistralRsBackend
 from engines.serving.backend import BackendFinish, BackendSampling, StepOutcome, Token, WorkItem
+from tests.patience import PATIENCE_S
 
 GUIDE = RESOURCES / "guide" / "guide-q8_0.gguf"
 
@@ -114,6 +123,25 @@ def test_a_prompt_that_waits_is_never_read_once_it_is_let_go(backend: MistralRsB
     backend.cancel(2)
     assert {outcome.work for outcome in outcomes_of(backend, 1)} == {1}
     assert len(backend._runner.requests) == 1
+
+
+def test_an_answer_that_is_let_go_before_the_first_step_is_read_to_its_end(backend: MistralRsBackend) -> None:
+    """Its reader lets go of the library's stream, and nobody steps any more."""
+    backend.start(work(1))
+    backend.cancel(1)
+    assert backend._news.take_all(PATIENCE_S)
+    assert not backend._resting_readers
+
+
+def test_what_comes_after_the_first_words_waits_for_the_end() -> None:
+    news = NewsBox()
+    reader = ChunkReader(1, iter([chunk("a"), chunk("b"), chunk("c", "length", 3)]), news)
+    reader._read()
+    assert [each.chunk is None for each in news.take_all(0)] == [False, False, False, True]
+    news.put(ReaderNews(1, chunk("d")), is_due=False)
+    began = time.monotonic()
+    assert [each.chunk.choices[0].delta.content for each in news.take_all(0.05)] == ["d"]
+    assert time.monotonic() - began >= 0.05
 
 
 def test_a_leading_token_is_not_doubled(backend: MistralRsBackend) -> None:

@@ -1,10 +1,13 @@
 """MLX-LM's adapter, and the parts of its worker that need no MLX: command line, limits, errors, whose fault it was."""
 
+import array
 import json
 import socket
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +24,7 @@ from engines.api import (
     ModelSource,
     ReadyWhen,
 )
+from engines.mlx_lm.batches import StepLogprobs, batch_class, look_after_each_step, read_figure
 from engines.mlx_lm.handler import GuardedHandler, WatchedGenerator, error_body
 from engines.mlx_lm.launch import ADAPTER, TABLE
 from engines.mlx_lm.worker import WITHOUT_LIMIT
@@ -253,3 +257,52 @@ def test_whatever_model_is_named_the_loaded_one_answers() -> None:
 def test_fields_that_would_act_behind_our_back_are_refused(body: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"\.$"):
         Wrapped(body).validate_model_parameters()
+
+
+class Figures(array.array):  # type: ignore[type-arg]  # Any: of either kind
+    """Stands in for mlx's array: has its figures in memory, and gives each as an array of one."""
+
+    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401 -- as mlx's
+        return SimpleNamespace(item=lambda: super(Figures, self).__getitem__(index))
+
+
+@pytest.mark.parametrize("kind", ["f", "d"])
+def test_a_figure_is_read_where_it_lies_or_as_the_library_does(kind: str) -> None:
+    figures = StepLogprobs(Figures(kind, [-0.5, -1.25, -3.5]))
+    assert [figures[index].item() for index in range(3)] == [-0.5, -1.25, -3.5]
+
+
+@pytest.mark.parametrize(
+    ("form", "data"), [("f", struct.pack("=f", -7.125)), ("e", struct.pack("=e", -7.125)), ("bfloat16", b"\xe4\xc0")]
+)
+def test_figures_are_read_in_each_precision(form: str, data: bytes) -> None:
+    assert read_figure(memoryview(data), form) == -7.125
+
+
+def test_several_figures_are_left_to_the_library() -> None:
+    class Sorted:
+        def __neg__(self) -> str:
+            return "sorted the other way"
+
+        def __getitem__(self, index: list[int]) -> str:
+            return f"those at {index}"
+
+    figures = StepLogprobs(Sorted())
+    assert -figures == "sorted the other way"
+    assert figures[[2, 0]] == "those at [2, 0]"
+
+
+def test_each_answer_of_a_step_has_figures_to_be_read() -> None:
+    class Batch:
+        def next(self) -> tuple[list[str], list[SimpleNamespace]]:
+            return ["prompt"], [SimpleNamespace(logprobs=Figures("f", [-4.0, -0.25]))]
+
+    prompts, (answer,) = batch_class(Batch)().next()
+    assert prompts == ["prompt"]
+    assert answer.logprobs[1].item() == -0.25
+
+
+def test_the_queue_is_looked_at_after_each_step() -> None:
+    generator = SimpleNamespace(_time_budget=range(1000))
+    look_after_each_step(generator)
+    assert len(list(generator._time_budget)) == 1

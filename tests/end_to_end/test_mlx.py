@@ -144,6 +144,19 @@ def test_a_prompt_longer_than_the_context_is_refused(mlx_lm: Worker) -> None:
     assert mlx_lm.status("/v1/completions", {"prompt": "word " * 600}) == 400
 
 
+def test_the_figures_of_tokens_are_the_library_s(mlx_lm: Worker) -> None:
+    """Ours are read out of its memory; those of likely tokens, of which the first was chosen, it tells itself."""
+    ours = tell_logprobs(mlx_lm)
+    assert len(ours) == 12
+    assert len(set(ours)) > 5
+    assert tell_logprobs(mlx_lm, top_logprobs=1) == ours
+
+
+def tell_logprobs(worker: Worker, **wishes: object) -> list[float]:
+    answer = ask_worker(worker, max_tokens=12, logprobs=True, **wishes)
+    return [figure["logprob"] for figure in answer["choices"][0]["logprobs"]["content"]]
+
+
 def test_an_answer_stays_within_the_context(mlx_lm: Worker) -> None:
     answer = mlx_lm.ask("/v1/completions", {"prompt": "word " * 400, "max_tokens": 5000, "logit_bias": {}})
     assert answer["usage"]["total_tokens"] <= 512
