@@ -148,7 +148,7 @@ def test_the_figures_of_tokens_are_the_library_s(mlx_lm: Worker) -> None:
     """Ours are read out of its memory; those of likely tokens, of which the first was chosen, it tells itself."""
     ours = tell_logprobs(mlx_lm)
     assert len(ours) == 12
-    assert len(set(ours)) > 5
+    assert min(ours) < 0.0
     assert tell_logprobs(mlx_lm, top_logprobs=1) == ours
 
 
