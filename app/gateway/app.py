@@ -20,6 +20,7 @@ from app.gateway.dialects.responses import routes as responses
 from app.gateway.dialects.responses.stored import ACTIVE_RESPONSES
 from app.gateway.documents.endpoint_files import EndpointFiles
 from app.gateway.entry.access import Access
+from app.gateway.entry.dispatch import Router
 from app.gateway.entry.guard import Guard, is_wide
 from app.gateway.entry.keys import KeyStore
 from app.gateway.entry.middleware import ENTRY, Entry, send_continue
@@ -69,7 +70,7 @@ def build_app(services: Services) -> web.Application:
 @cache
 def _make_router() -> web.UrlDispatcher:
     """Return every address with what answers it, the same for all applications of a process: it knows none of them."""
-    router = _Router()
+    router = Router()
     public.add_routes(router)
     openai.add_routes(router)
     files.add_routes(router)
@@ -85,17 +86,6 @@ def _make_router() -> web.UrlDispatcher:
     for route in router.routes():
         route._expect_handler = send_continue  # noqa: SLF001 -- aiohttp takes it with each route only, and not for all
     return router
-
-
-class _Router(web.UrlDispatcher):
-    """Finds nothing with the same caution: a client that waits for leave to send its body gets none before its head."""
-
-    async def resolve(self, request: web.Request) -> web.UrlMappingMatchInfo:
-        """Return what is at an address."""
-        match = await super().resolve(request)
-        if match.http_exception is not None:
-            match.route._expect_handler = send_continue  # noqa: SLF001 -- as for the routes there are
-        return match
 
 
 def _guard(settings: SettingsStore) -> Guard:

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,6 +41,11 @@ def read_migrations(folder: Path = FOLDER) -> list[Migration]:
     if [step.number for step in steps] != list(range(1, len(steps) + 1)):
         raise Bug("The numbers of the database's migrations have a gap.", detail=", ".join(s.name for s in steps))
     return steps
+
+
+@cache
+def _shipped_migrations() -> Sequence[Migration]:
+    return read_migrations()
 
 
 def version_of(connection: sqlite3.Connection) -> int:
@@ -128,7 +134,7 @@ class DatabaseHandle(NamedTuple):
 
 def open_database(path: Path, steps: Sequence[Migration] | None = None) -> DatabaseHandle:
     """Open or create the database at `path`. Raises StorageFault when that is impossible or the file is too new."""
-    steps = read_migrations() if steps is None else steps
+    steps = _shipped_migrations() if steps is None else steps
     with translate_faults(path.parent):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:

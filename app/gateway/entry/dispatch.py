@@ -5,22 +5,49 @@ A request found here passes the same checks.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 
 from aiohttp import hdrs, web
 
-from app.gateway.entry.middleware import ENTRY
+from app.gateway.entry.middleware import ENTRY, send_continue
 
 ServerHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 _Post = tuple[web.UrlMappingMatchInfo, Callable[[web.Request], Awaitable[web.StreamResponse]]]
 
 
+class Router(web.UrlDispatcher):
+    """Finds nothing with the same caution: a client that waits for leave to send its body gets none before its head."""
+
+    @cached_property
+    def fixed_posts(self) -> Mapping[str, web.AbstractRoute]:
+        """The POSTs at fixed addresses, by address. Ask once all routes are there."""
+        return {
+            route.resource.canonical: route
+            for route in self.routes()
+            if route.method == hdrs.METH_POST and isinstance(route.resource, web.PlainResource)
+        }
+
+    async def resolve(self, request: web.Request) -> web.UrlMappingMatchInfo:
+        """Return what is at an address."""
+        match = await super().resolve(request)
+        if match.http_exception is not None:
+            match.route._expect_handler = send_continue  # noqa: SLF001 -- as for the routes there are
+        return match
+
+
 def dispatch_posts(app: web.Application, otherwise: ServerHandler) -> ServerHandler:
-    """Return what answers a request to the application, `otherwise` where its address is not one of a fixed POST's."""
-    posts = _post_table(app)
+    """Return what answers a request to an application with our router, `otherwise` where it is not a fixed POST."""
+    router, posts = app.router, dict[str, _Post]()
+    assert isinstance(router, Router)  # noqa: S101 -- for the type checker: `app` makes no other
+
+    def find_post(path: str) -> _Post | None:
+        post = posts.get(path)
+        if post is None and path in router.fixed_posts:
+            post = posts[path] = _make_post(app, path, router.fixed_posts[path])
+        return post
 
     def dispatch(request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
-        post = posts.get(request.raw_path) if request.method == hdrs.METH_POST else None
+        post = find_post(request.raw_path) if request.method == hdrs.METH_POST else None
         if post is None or hdrs.EXPECT in request.headers or not isinstance(request, web.Request):
             return otherwise(request)  # which sends 100 Continue, too
         request._match_info, handler = post  # noqa: SLF001 -- what aiohttp's router would set; nothing public does
@@ -29,14 +56,9 @@ def dispatch_posts(app: web.Application, otherwise: ServerHandler) -> ServerHand
     return dispatch
 
 
-def _post_table(app: web.Application) -> Mapping[str, _Post]:
-    """Return by address what the router would find."""
-    posts, entry = dict[str, _Post](), app[ENTRY]
-    for route in app.router.routes():
-        if route.method == hdrs.METH_POST and isinstance(route.resource, web.PlainResource):
-            match = web.UrlMappingMatchInfo({}, route)
-            match.add_app(app)
-            match.freeze()
-            path = route.resource.canonical
-            posts[path] = match, partial(entry.answer_request, handler=route.handler, path=path)
-    return posts
+def _make_post(app: web.Application, path: str, route: web.AbstractRoute) -> _Post:
+    """Return what the router would find."""
+    match = web.UrlMappingMatchInfo({}, route)
+    match.add_app(app)
+    match.freeze()
+    return match, partial(app[ENTRY].answer_request, handler=route.handler, path=path)
