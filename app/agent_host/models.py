@@ -17,7 +17,7 @@ def defer_models() -> Iterator[None]:
     config = pydantic.ConfigDict
 
     def make_config(**options: Any) -> pydantic.ConfigDict:  # noqa: ANN401 -- whatever pydantic takes
-        return config(**{**options, "defer_build": True, "use_attribute_docstrings": False})  # type: ignore[typeddict-item]
+        return config(**{**options, "defer_build": True, "use_attribute_docstrings": False})
 
     pydantic.ConfigDict = make_config  # type: ignore[assignment,misc]
     try:

@@ -9,7 +9,7 @@ from typing import TypeAlias, cast
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from app.connect import dotenv_text, json_text, yaml_text
+from app.connect import dotenv_text, json_text
 from app.connect.document_paths import (
     DocumentChange,
     ListEntry,
@@ -112,7 +112,19 @@ def _put_toml_entry(place: _TomlPlace, key: str, step: ListEntry, value: Plain) 
         entries[at] = tomlkit.item(value)
 
 
+def _parse_yaml(text: str) -> Plain:
+    from app.connect import yaml_text  # noqa: PLC0415 -- few tools keep YAML, and the gateway starts without it
+
+    return yaml_text.parse_text(text)
+
+
+def _put_yaml(text: str, path: Sequence[Step], value: Plain) -> str:
+    from app.connect import yaml_text  # noqa: PLC0415 -- as above
+
+    return yaml_text.put(text, path, value)
+
+
 JSON = DocumentFormat("JSON", json_text.parse_text, json_text.put)
-YAML = DocumentFormat("YAML", yaml_text.parse_text, yaml_text.put)
+YAML = DocumentFormat("YAML", _parse_yaml, _put_yaml)
 TOML = DocumentFormat("TOML", _toml_value, _put_toml)
 DOTENV = DocumentFormat("a list of variables", dotenv_text.parse_text, dotenv_text.put)

@@ -17,8 +17,6 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-import simsimd
-
 _LARGEST = 127
 """Of a signed byte. Only the direction of a vector counts, so each uses the whole range."""
 _EXPONENT_FROM_HALF, _NEGATIVE = 0x3F, 0x80
@@ -111,6 +109,8 @@ def _blocks_of(file: BufferedReader, size: int) -> Iterator[tuple[int, memoryvie
 
 def _distances(question: memoryview, block: memoryview, size: int) -> memoryview:
     """Return the bytes of a distance, in 32 bits, for each vector of a block."""
+    import simsimd  # noqa: PLC0415 -- the gateway starts without it
+
     with block.cast("b", shape=[len(block) // size, size]) as matrix:
         distances: Any = simsimd.cdist(question, matrix, metric="cosine", out_dtype="float32")  # a buffer
     return memoryview(distances).cast("B")
