@@ -44,7 +44,7 @@ def read_migrations(folder: Path = FOLDER) -> list[Migration]:
 
 
 @cache
-def _shipped_migrations() -> Sequence[Migration]:
+def _own_migrations() -> Sequence[Migration]:
     return read_migrations()
 
 
@@ -134,7 +134,7 @@ class DatabaseHandle(NamedTuple):
 
 def open_database(path: Path, steps: Sequence[Migration] | None = None) -> DatabaseHandle:
     """Open or create the database at `path`. Raises StorageFault when that is impossible or the file is too new."""
-    steps = _shipped_migrations() if steps is None else steps
+    steps = _own_migrations() if steps is None else steps
     with translate_faults(path.parent):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:

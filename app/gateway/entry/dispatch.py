@@ -19,7 +19,7 @@ class Router(web.UrlDispatcher):
     """Finds nothing with the same caution: a client that waits for leave to send its body gets none before its head."""
 
     @cached_property
-    def fixed_posts(self) -> Mapping[str, web.AbstractRoute]:
+    def posts_by_path(self) -> Mapping[str, web.AbstractRoute]:
         """The POSTs at fixed addresses, by address. Ask once all routes are there."""
         return {
             route.resource.canonical: route
@@ -42,8 +42,8 @@ def dispatch_posts(app: web.Application, otherwise: ServerHandler) -> ServerHand
 
     def find_post(path: str) -> _Post | None:
         post = posts.get(path)
-        if post is None and path in router.fixed_posts:
-            post = posts[path] = _make_post(app, path, router.fixed_posts[path])
+        if post is None and path in router.posts_by_path:
+            post = posts[path] = _make_post(app, path, router.posts_by_path[path])
         return post
 
     def dispatch(request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
