@@ -94,7 +94,7 @@ SPREAD = AcrossPlan(
             "One request is answered at a time."
         ),
         "The computers work one after another, so the layers of each add their time to every token.",
-        "About 15 tok/s, from the bandwidth of memory and the link; not measured.",
+        "About 15 tok/s, computed from memory, the link and the software; not measured.",
     ],
     tokens_per_second=15.1,
 )

@@ -192,5 +192,5 @@ def _plan_reasons(shares: Sequence[LayerShare], rate: float | None) -> list[str]
             "It would fit on this machine alone, where no token waits for the network: that is usually faster."
         )
     if rate is not None:
-        reasons.append(f"About {format_rate(rate)}, from the bandwidth of memory and the link; not measured.")
+        reasons.append(f"About {format_rate(rate)}, computed from memory, the link and the software; not measured.")
     return reasons
