@@ -15,7 +15,6 @@ import argparse
 import os
 import re
 import signal
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from functools import cache
 from itertools import accumulate, chain, groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -125,9 +123,6 @@ LARGE_BLOCKS = "MALLOC_MMAP_THRESHOLD_"
 """How large a block of memory must be for glibc to give it back to the system as soon as it is freed."""
 _LARGE_BLOCK_BYTES = 1 << 20
 """By itself that grows with what was freed: after a few files of 28 MB a process kept 250 MB that nothing was in."""
-_CERTIFICATES = "SSL_CERT_FILE"
-"""Which authorities are trusted. Reading those of the world takes each program with aiohttp 55 ms, and no test meets
-one: of them a share and what it starts have the first alone."""
 _DRAW_TEXT = """
 from hypothesis import given, settings, strategies
 
@@ -324,7 +319,7 @@ def _run_share(share: Share, options: Sequence[str], folder: Path, hang_s: float
     started = time.monotonic()
     with Path(folder, "output").open("wb") as output:
         process = subprocess.Popen(
-            [*argv, *options, *share.files], stdout=output, stderr=subprocess.STDOUT, env=_share_environ(folder)
+            [*argv, *options, *share.files], stdout=output, stderr=subprocess.STDOUT, env=_share_environ()
         )
     death = _watch(process, folder, hang_s)
     path = ShareReport.path_in(folder)
@@ -339,16 +334,9 @@ def _run_share(share: Share, options: Sequence[str], folder: Path, hang_s: float
     )
 
 
-def _share_environ(folder: Path) -> dict[str, str]:
+def _share_environ() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name != _NO_BYTECODE}
-    authority = folder / "authority.pem"
-    authority.write_text(_first_authority(), encoding="ascii")
-    return {**kept, LARGE_BLOCKS: str(_LARGE_BLOCK_BYTES), _CERTIFICATES: str(authority)}
-
-
-@cache
-def _first_authority() -> str:
-    return "".join(map(ssl.DER_cert_to_PEM_cert, ssl.create_default_context().get_ca_certs(binary_form=True)[:1]))
+    return {**kept, LARGE_BLOCKS: str(_LARGE_BLOCK_BYTES)}
 
 
 def _watch(process: "subprocess.Popen[bytes]", folder: Path, hang_s: float) -> str:
