@@ -212,45 +212,65 @@ class ModuleNames(NamedTuple):
 
 @cache
 def _read_module(path: Path) -> ModuleNames:
-    tree, where = _parse(path), path.relative_to(ROOT).as_posix()
-    variables = (variable for variable in _variables_in(tree, where) if variable.is_participle_alone)
-    return ModuleNames(tuple(_below(tree, where, "")), tuple(variables))
+    where = path.relative_to(ROOT).as_posix()
+    definitions, variables = list[Definition](), set[Variable]()
+    for node, scope, is_module_level in _places_in(_parse(path)):
+        if name := _bound_name(node):
+            variables.add(Variable(where, scope, name))
+        elif isinstance(node, _SCOPES):
+            is_class = isinstance(node, ast.ClassDef)
+            definitions.append(Definition(where, f"{scope}{node.name}", is_class, is_module_level))
+    return ModuleNames(tuple(definitions), tuple(item for item in _tell_apart(variables) if item.is_participle_alone))
 
 
 def _parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def _variables_in(tree: ast.Module, where: str) -> list[Variable]:
-    """The variables of a file, each once in its function or class, the sides of a thing (`left`, `right`) left out."""
-    variables = {Variable(where, scope, name) for scope, name in _bound_names(tree, "")}
+def _tell_apart(variables: set[Variable]) -> list[Variable]:
+    """Each variable once in its function or class, the sides of a thing (`left`, `right`) left out."""
     return sorted(
-        item for item in variables if item.name != "left" or Variable(where, item.scope, "right") not in variables
+        item for item in variables if item.name != "left" or Variable(item.path, item.scope, "right") not in variables
     )
 
 
-def _bound_names(node: ast.AST, scope: str) -> Iterator[tuple[str, str]]:
-    for child in ast.iter_child_nodes(node):
-        match child:
-            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
-                yield scope, name
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                yield scope, name
-        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _bound_names(child, f"{scope}{child.name}.")
-        else:
-            yield from _bound_names(child, scope)
+_SCOPES = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_NAMED_LATER = (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
 
 
-def _below(node: ast.AST, path: str, scope: str) -> Iterator[Definition]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield Definition(
-                path, f"{scope}{child.name}", isinstance(child, ast.ClassDef), isinstance(node, ast.Module)
-            )
-            yield from _below(child, path, f"{scope}{child.name}.")
-        else:
-            yield from _below(child, path, scope)
+_BINDING_NOTHING = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop, ast.Constant)
+
+
+def _places_in(tree: ast.Module) -> Iterator[tuple[ast.AST, str, bool]]:
+    """Yield the nodes in the order of the text, each with what it stands in ("Shelf.take.") and whether in nothing.
+
+    There are millions in the whole tree, so there is no recursion, and what can bind no name is passed over.
+    """
+    pending: list[tuple[ast.AST, str, bool]] = [(tree, "", False)]
+    while pending:
+        place = node, scope, _ = pending.pop()
+        yield place
+        inner = f"{scope}{node.name}." if isinstance(node, _SCOPES) else scope
+        pending += [(child, inner, node is tree) for child in reversed(_parts_of(node))]
+
+
+def _parts_of(node: ast.AST) -> list[ast.AST]:
+    if isinstance(node, ast.Name):
+        return []
+    if isinstance(node, ast.Attribute):
+        return [node.value]
+    return [child for child in ast.iter_child_nodes(node) if not isinstance(child, _BINDING_NOTHING)]
+
+
+def _bound_name(node: ast.AST) -> str:
+    """Return the name that a node binds; nothing where it binds none, or defines a function or a class."""
+    if isinstance(node, ast.Name):
+        return node.id if isinstance(node.ctx, ast.Store) else ""
+    if isinstance(node, ast.Attribute):
+        return node.attr if isinstance(node.ctx, ast.Store) else ""
+    if isinstance(node, ast.arg):
+        return node.arg
+    return (node.name or "") if isinstance(node, _NAMED_LATER) else ""
 
 
 def _is_ours(definition: Definition) -> bool:

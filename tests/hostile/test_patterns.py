@@ -127,9 +127,11 @@ def slow_on(named_pattern: Named) -> str:
     for size in SIZES:
         texts = list(strings_for(named_pattern.pattern, size))
         for method, at in sorted(suspects):
-            if at >= len(texts) or cpu_s(use(named_pattern, method, texts[at])) < ENOUGH_S:
+            if at >= len(texts) or (glance_s := cpu_s(use(named_pattern, method, texts[at]))) < ENOUGH_S:
                 continue
-            if growth := steep_growth(named_pattern, method, at, size):
+            if is_steep(named_pattern, method, at, size, glance_s) and (
+                growth := steep_growth(named_pattern, method, at, size)
+            ):
                 return f"{named_pattern.place}.{method}: {growth}: {texts[at][:40]!r}"
     return ""
 
@@ -139,8 +141,6 @@ def steep_growth(named_pattern: Named, method: str, at: int, size: int) -> str:
 
     One steep doubling proves nothing: of two bounded repeats each is still being filled, or the machine was busy.
     """
-    if not is_steep(named_pattern, method, at, size):
-        return ""
     once = least_s(named_pattern, method, at, size)
     times = [once]
     while once > ENOUGH_S and size < MOST_SIZE and once < STALL_S:
@@ -155,12 +155,9 @@ def steep_growth(named_pattern: Named, method: str, at: int, size: int) -> str:
     return ", then ".join(f"{time_s * 1000:.1f} ms" for time_s in times)
 
 
-def is_steep(named_pattern: Named, method: str, at: int, size: int) -> bool:
+def is_steep(named_pattern: Named, method: str, at: int, size: int, glance_s: float) -> bool:
     """Tell at a glance whether the time may grow too fast: what does not stand out is not worth measuring thrice."""
-    once = cpu_s(make_work(named_pattern, method, at, size))
-    if once > GLANCE_S:
-        return True
-    return cpu_s(make_work(named_pattern, method, at, 2 * size)) > MOST_RATIO * once
+    return glance_s > GLANCE_S or cpu_s(make_work(named_pattern, method, at, 2 * size)) > MOST_RATIO * glance_s
 
 
 def make_work(named_pattern: Named, method: str, at: int, size: int) -> Callable[[], object]:
