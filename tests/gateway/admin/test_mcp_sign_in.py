@@ -5,7 +5,7 @@ import json
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -25,15 +25,31 @@ from tests.ports import free_port
 Begin = Callable[..., Awaitable[str]]
 
 
+def start_process(*faults: str) -> "tuple[subprocess.Popen[bytes], int]":
+    """Return a server's process, and the port that it will listen on."""
+    port = free_port()
+    return subprocess.Popen([sys.executable, oauth_server.__file__, str(port), *faults]), port
+
+
+@pytest.fixture(scope="module")
+def plain_port() -> Iterator[int]:
+    """The port of a server without faults: a start takes one and a half seconds of a processor."""
+    process, port = start_process()
+    yield port
+    process.kill()
+    process.wait()
+
+
 @pytest.fixture
-async def begin() -> AsyncIterator[Begin]:
-    """Start a server, and return its address."""
+async def begin(plain_port: int) -> AsyncIterator[Begin]:
+    """Have a server listen, one of the test's own if it has faults, and return its address."""
     processes: list[subprocess.Popen[bytes]] = []
 
     async def begin_server(*faults: str) -> str:
-        port = free_port()
-        argv = [sys.executable, oauth_server.__file__, str(port), *faults]
-        processes.append(await asyncio.to_thread(subprocess.Popen, argv))
+        port = plain_port
+        if faults:
+            process, port = await asyncio.to_thread(start_process, *faults)
+            processes.append(process)
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 try:
