@@ -19,7 +19,9 @@ def _sha256(content: bytes) -> str:
 
 @lru_cache(maxsize=16)
 def _git_name(content: bytes) -> str:
-    return hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()  # noqa: S324 -- git's
+    digest = hashlib.sha1(f"blob {len(content)}\0".encode())  # noqa: S324 -- git's
+    digest.update(content)  # dozens of MB, which are not copied for it
+    return digest.hexdigest()
 
 
 def forget_hashes() -> None:
