@@ -91,7 +91,7 @@ ALONE = (
 )
 """Files of engines' tests beside which nothing runs: they start two slow engines, or wait for a quiet computer."""
 ENGINE_FILES = {
-    "tests/end_to_end/test_vllm_fleet.py": 480.0,
+    "tests/end_to_end/test_vllm_fleet.py": 300.0,
     "tests/end_to_end/test_vllm_across.py": 260.0,
     "tests/end_to_end/test_vllm_on_cpu.py": 150.0,
     "tests/end_to_end/test_vllm_ray.py": 195.0,
