@@ -16,6 +16,7 @@ from app.advisor.choosing import targets
 from app.core.advice import Estimate, Rate
 from app.core.errors import RoundhouseError
 from app.core.hub import HubCard
+from app.core.identity import IdentityKey
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from app.gateway.advising.engine_table import engine_table
@@ -65,7 +66,7 @@ class _CardFacts(NamedTuple):
 
 def _facts_of(card: HubCard, entry: CatalogueEntry | None, kind: str, quantization: str) -> _CardFacts | None:
     """Return the facts by its published shape, else by its catalogue entry, else of the model closest in size."""
-    if entry is not None and (facts := catalogue_facts(entry, quantization, format=kind)) is not None:
+    if entry is not None and (facts := _entry_facts(IdentityKey(entry), kind, quantization)) is not None:
         source = "published shape" if shape_of_entry(entry) is not None else "layers and widths"
         return _CardFacts(facts, f"Estimated from the {source} of {entry.title}.")
     shape = _shape_of(card)
@@ -74,6 +75,11 @@ def _facts_of(card: HubCard, entry: CatalogueEntry | None, kind: str, quantizati
         return _CardFacts(shape_facts(shape.name, quantization, format=kind), basis)
     closest = _closest(card)
     return _CardFacts(shape_facts(closest.name, quantization, format=kind)) if closest is not None else None
+
+
+@lru_cache(maxsize=512)
+def _entry_facts(key: IdentityKey[CatalogueEntry], kind: str, quantization: str) -> ModelFacts | None:
+    return catalogue_facts(key.value, quantization, format=kind)
 
 
 def _form(card: HubCard, machine: Machine) -> tuple[str, str] | None:
