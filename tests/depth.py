@@ -4,6 +4,8 @@ import os
 from collections.abc import Sequence
 from typing import TypeVar
 
+import pytest
+
 VARIABLE = "ROUNDHOUSE_TEST_DEPTH"
 IS_DEEP = os.environ.get(VARIABLE) == "deep"
 T = TypeVar("T")
@@ -19,3 +21,8 @@ def sample(values: Sequence[T], count: int) -> Sequence[T]:
 def trials(count: int, *, deep: int) -> int:
     """Return how many made-up inputs to try."""
     return deep if IS_DEEP else count
+
+
+def deep_only(reason: str) -> pytest.MarkDecorator:
+    """Return the mark of a test that runs in depth alone."""
+    return pytest.mark.skipif(not IS_DEEP, reason=f"{reason}: `make test-deep`")

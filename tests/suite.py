@@ -36,7 +36,6 @@ from tests.suite_report import QT_PLUGIN, STARTING_S, CurrentTest, ShareReport
 FILE_S = {"tests/contract": 1.0, "tests/end_to_end": 2.5, "tests/gateway": 1.4, "tests/gui": 1.0}
 """About how long a file of a folder takes; of other folders `_OTHER_FILE_S`."""
 LONG_FILES = {
-    "tests/bench/test_bench.py": 45.0,
     "tests/contract/test_exllama.py": 8.0,
     "tests/end_to_end/test_advisor.py": 9.0,
     "tests/end_to_end/test_mcp_server.py": 10.0,

@@ -1,4 +1,4 @@
-"""The benchmarks work, in small; what they measure is for `make bench`, on a quiet machine."""
+"""The benchmarks work, in small, slow ones each night; what they measure is for `make bench`, on a quiet machine."""
 
 import asyncio
 import shutil
@@ -33,9 +33,11 @@ from tests.bench.load import dialect_routes
 from tests.bench.proxied import start_proxied_engine
 from tests.bench.proxy_turns import ProxyTurn, StreamPace
 from tests.demo.benchmarks import TUNING_RESULT
+from tests.depth import deep_only
 from tests.gguf_files import TinyLlama
 from tests.patience import wait_until
 
+SLOW = deep_only("it measures for seconds")
 FIGURES = [at_most("a thing", 1.25, 1.3), at_least("b", 0.8, 0.95, "s"), not_measured("c", "<= 1", "not here")]
 
 
@@ -93,6 +95,7 @@ def test_a_library_of_many_stores_is_looked_through() -> None:
     assert again.measured.endswith("ms")
 
 
+@SLOW
 def test_startup_measures() -> None:
     seconds, spent_s, megabytes, up = startup.measure(runs=1, settle_s=0.1)
     for figure in (seconds, spent_s, up):
@@ -100,6 +103,7 @@ def test_startup_measures() -> None:
     assert 20 < float(megabytes.measured.split()[0]) < 500
 
 
+@SLOW
 def test_all_proxies_are_measured_in_every_dialect_and_without_go(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_go() -> Path:
         raise go_proxy.GoUnavailable("there is no Go")
@@ -116,18 +120,21 @@ def test_all_proxies_are_measured_in_every_dialect_and_without_go(monkeypatch: p
         assert "ms" in figures[f"added to the first token beside 8 x 50/s, {dialect}, p50"].measured
 
 
+@SLOW
 def test_commands_are_measured() -> None:
     for figure in guide.measure_help(runs=1):
         assert 0.01 < float(figure.measured.split()[0]) < 20_000
         assert figure.ok is not None
 
 
+@SLOW
 @pytest.mark.real_engine
 def test_first_tokens_are_measured() -> None:
     for figure in guide.measure_first_tokens(runs=1):
         assert 0.05 < float(figure.measured.split()[0]) < 60
 
 
+@SLOW
 @pytest.mark.skipif(shutil.which("curl") is None, reason="it is what pulling is compared with")
 def test_pulling_is_measured() -> None:
     (figure,) = downloading.measure_pull(size=1_000_000, pulls=1)
@@ -141,6 +148,7 @@ def test_every_token_is_counted_once_in_every_dialect() -> None:
     assert lost_by_name == dict.fromkeys(turns, 0)
 
 
+@SLOW
 def test_a_crowd_is_served() -> None:
     unserved_count, weight = crowd.measure(idle=70, streams=8)
     assert unserved_count.measured == "0"
@@ -152,6 +160,7 @@ def test_engines_learn_that_their_clients_have_gone() -> None:
         assert 0 < float(figure.measured.split()[0]) < 10_000
 
 
+@SLOW
 def test_a_soak_finds_nothing_wrong_and_sees_what_is() -> None:
     figures = {figure.name: figure for figure in soak.measure(minutes=0.15)}
     assert figures["soak: wrong answers"].measured == "0"
@@ -161,6 +170,7 @@ def test_a_soak_finds_nothing_wrong_and_sees_what_is() -> None:
     assert 20 < float(figures["soak: gateway resident memory at the end"].measured.split()[0]) < 500
 
 
+@SLOW
 @pytest.mark.real_engine
 def test_typing_on_is_measured_against_reading_anew() -> None:
     share, cold, typed_share = completing.measure(rounds=1)

@@ -38,7 +38,7 @@ CHECKS = [
     content_type_conformance,
     unsupported_method,
 ]
-EXAMPLES = trials(5, deep=30)
+EXAMPLES = trials(3, deep=30)
 FEW = trials(2, deep=30)
 PLAN_ALL = ("/hub/catalogue", "/hub/best")
 """These plan every model of the catalogue at each question: seconds of processor time."""

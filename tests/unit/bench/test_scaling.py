@@ -15,7 +15,7 @@ from tests.bench.scaling import (
     served_line,
     simulate,
 )
-from tests.depth import IS_DEEP
+from tests.depth import deep_only
 
 
 def test_the_pages_small_fleets_are_those_of_the_script() -> None:
@@ -28,7 +28,7 @@ def test_the_pages_small_fleets_are_those_of_the_script() -> None:
     assert served_line(1) in lines
 
 
-@pytest.mark.skipif(not IS_DEEP, reason="two minutes of simulation: `make test-deep`")
+@deep_only("two minutes of simulation")
 @pytest.mark.timeout(900)
 def test_every_table_is_that_of_the_script() -> None:
     page = PAGE.read_text(encoding="utf-8")
