@@ -162,7 +162,7 @@ def test_the_corpus_is_large() -> None:
 
 
 async def test_no_head_holds_the_loop(gateway: Gateway, routes: list[tuple[str, str]]) -> None:
-    cases, step = header_cases(), 3 if IS_DEEP else 6  # what looks at a head is the same everywhere
+    cases, step = header_cases(), 3 if IS_DEEP else 12  # what looks at a head is the same everywhere
     heads = (
         Sent(method, filled(path), case, path in ENDLESS)
         for at, (method, path) in enumerate(routes)
@@ -185,7 +185,7 @@ async def test_no_small_body_holds_the_loop(gateway: Gateway, routes: list[tuple
     cases = small_cases()
     paths = [filled(path) for method, path in routes if asks_a_model(method, path) and path not in ON_FILES | SHORTER]
     assert len(paths) > 25
-    step = 1 if IS_DEEP else 6  # the addresses of a dialect have their way in common
+    step = 1 if IS_DEEP else 12  # the addresses of a dialect have their way in common
     bodies = (
         Sent("POST", path, for_route(case, path)) for at, path in enumerate(paths) for case in cases[at % step :: step]
     )
