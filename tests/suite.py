@@ -43,13 +43,13 @@ LONG_FILES = {
     "tests/end_to_end/test_mlx.py": 14.0,
     "tests/end_to_end/test_our_workers.py": 27.0,
     "tests/end_to_end/test_plan_as_loaded.py": 11.0,
-    "tests/gateway/admin/test_agents.py": 32.0,
+    "tests/gateway/admin/test_agents.py": 21.0,
     "tests/gateway/admin/test_chat_tools.py": 10.0,
     "tests/gateway/admin/test_chat_transfer.py": 7.0,
     "tests/gateway/admin/test_drawn_pictures.py": 5.0,
-    "tests/gateway/admin/test_guide.py": 7.0,
+    "tests/gateway/admin/test_guide.py": 10.0,
     "tests/gateway/admin/test_mcp.py": 11.0,
-    "tests/gateway/admin/test_mcp_sign_in.py": 14.0,
+    "tests/gateway/admin/test_mcp_sign_in.py": 8.0,
     "tests/gateway/admin/test_schema.py": 21.0,
     "tests/gateway/admin/test_schema_answers.py": 7.0,
     "tests/gateway/benchmarking/test_disturbed_race.py": 10.0,
@@ -78,10 +78,12 @@ LONG_FILES = {
     "tests/unit/connect/test_tools.py": 9.0,
     "tests/unit/extraction/test_corpus.py": 25.0,
     "tests/unit/guide/test_questions.py": 10.0,
-    "tests/unit/test_names.py": 11.0,
+    "tests/unit/test_names.py": 7.0,
     "tests/unit/test_suite.py": 7.0,
 }
 """Files that take much longer than others of their folder: their processor time, or longer where they wait."""
+LARGE_FILES = ("tests/gateway/admin/test_guide.py", "tests/gateway/dialects/test_guide_questions.py")
+"""Files that take 360 MB by themselves, since they plan the whole catalogue, and get a process of their own."""
 ALONE = (
     "tests/end_to_end/test_vllm_fleet.py",
     "tests/end_to_end/test_vllm_across.py",
@@ -262,8 +264,11 @@ def make_shares(files: Iterable[str]) -> list[Share]:
 
     Those are the files of a folder, and first those of them that import clients' packages: 3 s and 120 MB.
     """
-    folders = (sorted(folder, key=_imports_no_clients) for _, folder in groupby(sorted(files), _folder_of))
-    shares = [share for folder in folders for share in _split(folder)]
+    sorted_files = sorted(files)
+    large_files = [[file] for file in sorted_files if file in LARGE_FILES]
+    others = [file for file in sorted_files if file not in LARGE_FILES]
+    folders = (sorted(folder, key=_imports_no_clients) for _, folder in groupby(others, _folder_of))
+    shares = [share for group in (*folders, *large_files) for share in _split(group)]
     return sorted(shares, key=lambda share: -share.seconds)
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.suite import (
     ALONE,
     ENGINE_FILES,
+    LARGE_FILES,
     LONG_FILES,
     MOST_SECOND_RUNS,
     SHARE_S,
@@ -42,6 +43,7 @@ def test_every_file_is_in_one_share() -> None:
     shares = make_shares(files)
     assert sorted(file for share in shares for file in share.files) == files
     assert set(LONG_FILES) <= set(files)
+    assert {share.files for share in shares if set(share.files) & set(LARGE_FILES)} == {(file,) for file in LARGE_FILES}
     assert [share.seconds for share in shares] == sorted((share.seconds for share in shares), reverse=True)
 
 

@@ -40,14 +40,14 @@ def dispatch_posts(app: web.Application, otherwise: ServerHandler) -> ServerHand
     router, posts = app.router, dict[str, _Post]()
     assert isinstance(router, Router)  # noqa: S101 -- for the type checker: `app` makes no other
 
-    def find_post(path: str) -> _Post | None:
-        post = posts.get(path)
-        if post is None and path in router.posts_by_path:
-            post = posts[path] = _make_post(app, path, router.posts_by_path[path])
-        return post
+    def make_post(path: str) -> _Post | None:
+        if path in router.posts_by_path:
+            posts[path] = _make_post(app, path, router.posts_by_path[path])
+        return posts.get(path)
 
     def dispatch(request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
-        post = find_post(request.raw_path) if request.method == hdrs.METH_POST else None
+        path = request.raw_path
+        post = (posts.get(path) or make_post(path)) if request.method == hdrs.METH_POST else None
         if post is None or hdrs.EXPECT in request.headers or not isinstance(request, web.Request):
             return otherwise(request)  # which sends 100 Continue, too
         request._match_info, handler = post  # noqa: SLF001 -- what aiohttp's router would set; nothing public does
