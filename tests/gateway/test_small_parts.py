@@ -56,10 +56,13 @@ def test_tokens_are_what_the_engine_says_last() -> None:
     assert (exchange.tokens.prompt, exchange.tokens.completion) == (5, 12)
 
 
-def test_without_usage_events_stand_in_for_tokens() -> None:
+def test_without_usage_events_stand_in_for_tokens_and_comments_do_not() -> None:
     exchange = watch()
+    exchange.note_piece(b": waiting\n\n")
+    assert exchange.first_at is None
     for _ in range(13):
         exchange.note_piece(b"data: {}\n\n")
+        exchange.note_piece(b": waiting\n\n")
     assert exchange.tokens.completion is None
     assert exchange.first_at is not None
     assert exchange.tpot_s == pytest.approx((exchange.last_at - exchange.first_at) / 9)

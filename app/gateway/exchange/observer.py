@@ -25,6 +25,7 @@ from aiohttp import web
 
 from app.core.errors import EngineFailed, RoundhouseError, UserError
 from app.core.requests import Peer
+from app.gateway.exchange.stream_beginning import is_sign_of_life
 from app.gateway.exchange.trace_context import AttributeValue, RequestTrace
 from app.supervisor.lease import Lease
 
@@ -344,7 +345,9 @@ class Observation:
         self._connection = None
 
     def note_piece(self, piece: bytes) -> None:
-        """Note a piece of a stream on its way."""
+        """Note a piece of a stream on its way; not a sign of life, which a router sends in place of a frozen engine."""
+        if piece.startswith(b":") and is_sign_of_life(piece):
+            return
         self.last_at = time.perf_counter()
         self._events += piece.count(b"\n\n")
         self._tail.append(piece)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import time
 from collections.abc import AsyncGenerator, Callable
 
 import openai
@@ -11,6 +12,7 @@ from aiohttp import web
 
 from app.core.errors import EngineFailed
 from app.gateway.exchange.framing import ChunkedBody
+from app.gateway.exchange.upstream import EngineAnswer, StuckChecks
 from tests.gateway.played import Gateway, Play
 from tests.patience import PATIENCE_S, until
 
@@ -200,6 +202,31 @@ async def test_a_stream_that_just_stops_is_not_taken_for_whole(gateway: Gateway)
     gateway.upstream.play = streams(event("half"))
     received_bytes = b"".join([chunk async for chunk in streamed(gateway)])
     assert error_of(received_bytes.split(b"\n\n")[1])["code"] == "engine_broke_off"
+
+
+async def test_comments_are_no_sign_that_the_engine_is_at_work(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A router writes them in place of a replica that is frozen."""
+    checks: list[StuckChecks] = []
+    watch_answer = StuckChecks.watch_answer
+
+    def watch(self: StuckChecks, answer: EngineAnswer) -> None:
+        checks.append(self)
+        watch_answer(self, answer)
+
+    monkeypatch.setattr(StuckChecks, "watch_answer", watch)
+    gateway.upstream.play = streams(event("a"), *[b": keepalive\n\n"] * 40, then=waits)
+    answered, since = b"", 0.0
+    async with asyncio.timeout(PATIENCE_S):
+        async for chunk in streamed(gateway):
+            answered += chunk
+            since = since or time.perf_counter()
+            if chunk.endswith(b": keepalive\n\n") and answered.count(b": keepalive") == 40:
+                (observed,) = checks[0].list_silent("guide", since)
+                observed.break_off(EngineFailed("Nothing more comes.", code="engine_broke_off"))
+    assert answered.startswith(event("a"))
+    assert b'"engine_broke_off"' in answered
 
 
 async def test_an_error_event_of_the_engine_is_passed_on_alone(gateway: Gateway) -> None:
