@@ -10,7 +10,7 @@ RUN := $(UV) run --frozen --no-sync
 export UV_PYTHON_DOWNLOADS := never
 export QT_API := pyside6
 
-.PHONY: help run test test-deep test-engines test-gpu test-package check fix bench mutants catalogue-check screenshots package appimage wheel clean
+.PHONY: help run test test-all test-deep test-engines test-gpu test-package check fix bench mutants catalogue-check screenshots package appimage wheel clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -18,10 +18,13 @@ help:  ## show this list
 run: .venv/ready  ## open the window; without a display, do the same job in the terminal
 	@$(RUN) roundhouse
 
-test: .venv/ready  ## run every test, in a few processes side by side
+test: .venv/ready  ## run the tests, but for the slow ones, in a few processes side by side
 	@QT_QPA_PLATFORM=offscreen $(RUN) python -m tests.suite
 
-test-deep: .venv/ready  ## the same, with every combination that `make test` takes a sample of
+test-all: .venv/ready  ## run every test, the slow ones too
+	@QT_QPA_PLATFORM=offscreen $(RUN) python -m tests.suite --all
+
+test-deep: .venv/ready  ## the same, with every combination that the others take a sample of
 	@ROUNDHOUSE_TEST_DEPTH=deep QT_QPA_PLATFORM=offscreen $(RUN) python -m tests.suite
 
 test-engines: .venv/ready  ## run what needs the package index, a compiler, or minutes: real installs of engines
@@ -41,13 +44,13 @@ clients: .venv/ready .clients/ready .clients/agents/ready .clients/servers/ready
 	  tests/end_to_end/test_other_clients.py tests/end_to_end/test_agents.py \
 	  tests/end_to_end/test_hosted_agents.py tests/end_to_end/test_reference_servers.py
 
-check: .venv/ready  ## lint, format, types on every system, import rules, workflows
+check: .venv/ready  ## lint, format, types on every system, workflows, rules of imports, names and connections
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check .
 	@printf '%s\n' linux darwin win32 | \
 	  xargs -P 3 -I SYSTEM $(RUN) mypy --platform SYSTEM --cache-dir .mypy_cache/SYSTEM
 	@$(RUN) check-jsonschema --quiet --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yml)
-	@$(RUN) pytest -q tests/unit/test_layout.py
+	@$(RUN) pytest -q tests/unit/test_layout.py tests/unit/test_names.py tests/unit/network/test_the_only_way.py
 
 fix: .venv/ready  ## put right what the linter and formatter can; write the docs' tables about engines and models and the window's sentences
 	@$(RUN) ruff check --fix .

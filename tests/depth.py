@@ -1,26 +1,61 @@
-"""How much tests try: a sample of all combinations in `make test`, all of them in `make test-deep`, each night."""
+"""How much tests try: `make test` the quick ones, `make test-all` all, `make test-deep` all with every combination.
 
+A test that takes over half a second of a processor, and tries a path that a quicker one tries too, is marked `slow`.
+`make test` leaves it out, or runs as many of its cases as `slow(cases=2)` says. As a plug-in of pytest, this chooses.
+"""
+
+import math
 import os
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import pytest
 
 VARIABLE = "ROUNDHOUSE_TEST_DEPTH"
-IS_DEEP = os.environ.get(VARIABLE) == "deep"
+QUICK, DEEP = "quick", "deep"
+IS_QUICK, IS_DEEP = (os.environ.get(VARIABLE) == depth for depth in (QUICK, DEEP))
+_SHARE_OF_TRIALS = 3
 T = TypeVar("T")
+
+
+@pytest.hookimpl(tryfirst=True)  # before they are shuffled
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if IS_QUICK:
+        chosen = set(_choose_quick(items))
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
+
+
+def _choose_quick(items: Iterable[pytest.Item]) -> Iterable[pytest.Item]:
+    """Yield the tests that are not slow, and of those that are as many cases as their mark says."""
+    slow_tests: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            yield item
+        else:
+            slow_tests[item.nodeid.partition("[")[0]].append(item)
+    for cases in slow_tests.values():
+        count = max(mark.kwargs.get("cases", 0) for mark in cases[0].iter_markers("slow"))
+        yield from _spread(cases, count)
 
 
 def sample(values: Sequence[T], count: int) -> Sequence[T]:
     """Return `count` of the values, spread evenly over them from the first to the last; all of them in depth."""
-    if IS_DEEP or count >= len(values):
+    return values if IS_DEEP else _spread(values, count)
+
+
+def _spread(values: Sequence[T], count: int) -> Sequence[T]:
+    if count >= len(values):
         return values
+    if count <= 1:
+        return values[:count]
     return [values[round(number * (len(values) - 1) / (count - 1))] for number in range(count)]
 
 
 def trials(count: int, *, deep: int) -> int:
     """Return how many made-up inputs to try."""
-    return deep if IS_DEEP else count
+    return deep if IS_DEEP else math.ceil(count / _SHARE_OF_TRIALS) if IS_QUICK else count
 
 
 def deep_only(reason: str) -> pytest.MarkDecorator:

@@ -4,9 +4,10 @@ A process collects the files of its share and no others, so it stays small, and 
 once in every process. Which files come together is worked out from about how long they take (`FILE_S`, `LONG_FILES`);
 shares that take long come first. A process that dies or hangs is named with the test it was in, and the others go on.
 A test that fails runs once more at the end, by itself: one that passes then is named as unstable, which is a fault of
-the test or of the product to mend, but does not fail the run. `--costs 30` lists at the end the thirty files that took
-most processor time, and the shares that took most memory. What comes after `--` goes to each pytest.
+the test or of the product to mend, but does not fail the run. `--costs 30` lists at the end the thirty files and
+tests that took most processor time, and the shares that took most memory. What comes after `--` goes to each pytest.
 
+Tests marked `slow` run with `--all`, in depth (`tests.depth`), and where their files or folders are named.
 `--engines` runs the tests marked `engines` instead, each file by itself: first those that need the whole computer
 (`ALONE`), one after another, then the others side by side.
 """
@@ -31,6 +32,7 @@ from typing import NamedTuple
 import msgspec
 from pytest import ExitCode  # noqa: PT013 -- all that is used of it
 
+from tests.depth import IS_DEEP, QUICK, VARIABLE
 from tests.suite_report import QT_PLUGIN, STARTING_S, CurrentTest, ShareReport
 
 FILE_S = {"tests/contract": 1.0, "tests/end_to_end": 2.5, "tests/gateway": 1.4, "tests/gui": 1.0}
@@ -132,6 +134,7 @@ settings(max_examples=1, database=None)(given(strategies.text())(lambda text: No
 """Has Hypothesis write its table of all characters, which takes 200 MB and 3 s in whatever first draws a text here."""
 WINDOW_TESTS = ("tests/gui/", "tests/end_to_end/test_window.py", "tests/end_to_end/test_fleet_window.py")
 """The only tests that need pytest's plug-in for Qt, which takes 60 MB and half a second in each process."""
+_EVERYWHERE = ["tests"]
 _LOOK_S = 2.0
 _END_S = 10.0
 
@@ -177,6 +180,8 @@ def main(argv: Sequence[str]) -> int:
     if not _has_character_table():
         subprocess.run([sys.executable, "-c", _DRAW_TEXT], check=True)
     options = [f"--randomly-seed={arguments.seed}", *(_ENGINE_OPTIONS if arguments.engines else ()), *options]
+    if not (arguments.engines or arguments.all or IS_DEEP) and arguments.paths == _EVERYWHERE:
+        os.environ[VARIABLE] = QUICK  # of the processes that are started
     started = time.monotonic()
     results = []
     for result in chain.from_iterable(run_stage(stage, options, arguments.hang_s) for stage in stages):
@@ -219,11 +224,12 @@ def _find_unstable(results: Sequence[ShareResult], options: Sequence[str], hang_
 
 def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(prog="python -m tests.suite", description=__doc__)
-    parser.add_argument("paths", nargs="*", default=["tests"], help="folders and files (all)")
+    parser.add_argument("paths", nargs="*", default=_EVERYWHERE, help="folders and files (all)")
+    parser.add_argument("--all", action="store_true", help="run the slow tests too")
     parser.add_argument("--engines", action="store_true", help="run the tests of real engines, and no others")
     parser.add_argument("--processes", type=int, default=default_processes(), help="how many at a time (%(default)s)")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)), help="for the order of the tests")
-    parser.add_argument("--costs", type=int, default=0, help="how many of the costliest files to list")
+    parser.add_argument("--costs", type=int, default=0, help="how many of the costliest files and tests to list")
     parser.add_argument(
         "--hang-s", type=float, default=_HANG_S, help="how long after a test's limit it counts as hanging"
     )
@@ -318,7 +324,8 @@ def run_stage(stage: Stage, options: Sequence[str], hang_s: float) -> Iterator[S
 def _run_share(share: Share, options: Sequence[str], folder: Path, hang_s: float) -> ShareResult:
     folder.mkdir()
     CurrentTest("(starting)", STARTING_S, time.time()).write(folder)
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "tests.suite_report", "--share-report", str(folder)]
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "tests.depth"]
+    argv += ["-p", "tests.suite_report", "--share-report", str(folder)]
     argv += [] if any(file.startswith(WINDOW_TESTS) for file in share.files) else ["-p", f"no:{QT_PLUGIN}"]
     started = time.monotonic()
     with Path(folder, "output").open("wb") as output:
@@ -385,10 +392,12 @@ def _print_failures(results: Sequence[ShareResult]) -> None:
 
 
 def _print_costs(results: Sequence[ShareResult], most: int) -> None:
-    """List the files whose tests took most processor time, and as many shares by the memory that they took."""
-    costs = [cost for result in results for cost in result.report.file_costs.items()]
-    for file, seconds in sorted(costs, key=lambda cost: -cost[1])[:most]:
-        _print(f"{seconds:6.1f} s  {file}")
+    """List the files whose tests took most processor time, slow tests, and shares by the memory that they took."""
+    files = [cost for result in results for cost in result.report.file_costs.items()]
+    tests = [cost for result in results for cost in result.report.slow_tests.items()]
+    for costs in (files, tests):
+        for name, seconds in sorted(costs, key=lambda cost: -cost[1])[:most]:
+            _print(f"{seconds:6.1f} s  {name}")
     for result in sorted(results, key=lambda result: -result.report.peak_mb)[:most]:
         _print(f"{result.report.peak_mb:5} MB  {result.share.name}")
 

@@ -11,6 +11,8 @@ from typing import Self
 import msgspec
 import pytest
 
+SLOW_S = 0.5
+"""How much processor time makes a test slow."""
 _FAILURES = ("failed", "error")
 STARTING_S = 120.0
 """How long a process may take to collect its tests."""
@@ -48,13 +50,14 @@ class ShareReport(msgspec.Struct, frozen=True):
     """How many tests ended how, the names of those that failed, and the most memory the process took.
 
     `file_costs` are the seconds of processor time that the tests of each file took, with those of programs they started
-    and waited for.
+    and waited for; `slow_tests` are those of single tests, where they are over `SLOW_S`.
     """
 
     counts: dict[str, int] = {}
     failures: list[str] = []
     peak_mb: int = 0
     file_costs: dict[str, float] = {}
+    slow_tests: dict[str, float] = {}
 
     @staticmethod
     def path_in(folder: Path) -> Path:
@@ -80,6 +83,7 @@ class ShareReporter:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file_costs: defaultdict[str, float] = defaultdict(float)
+        self._slow_tests: dict[str, float] = {}
         # Open throughout: a file of its own for each of 20,000 tests took a twentieth of their processor time.
         self._current = (folder / "current").open("wb", buffering=0)
         self._say_current("(collecting)", STARTING_S)
@@ -89,7 +93,7 @@ class ShareReporter:
         self._say_current(item.nodeid, _limit_s(item))
         before = _processor_s()
         outcome = yield
-        self._file_costs[item.nodeid.partition("::")[0]] += _processor_s() - before
+        self._note_cost(item.nodeid, _processor_s() - before)
         return outcome
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -99,9 +103,15 @@ class ShareReporter:
         numbers |= {outcome: len(stats.get(outcome, [])) for outcome in ("skipped", "xfailed", "xpassed")}
         counts = {outcome: number for outcome, number in numbers.items() if number}
         costs = {file: round(seconds, 3) for file, seconds in self._file_costs.items()}
-        report = ShareReport(counts=counts, failures=failures, peak_mb=_peak_mb(), file_costs=costs)
+        slow_tests = {name: round(seconds, 3) for name, seconds in self._slow_tests.items()}
+        report = ShareReport(counts, failures, _peak_mb(), costs, slow_tests)
         ShareReport.path_in(self._folder).write_bytes(msgspec.json.encode(report))
         self._say_current("(ending)", STARTING_S)
+
+    def _note_cost(self, name: str, seconds: float) -> None:
+        self._file_costs[name.partition("::")[0]] += seconds
+        if seconds > SLOW_S:
+            self._slow_tests[name] = seconds
 
     def _say_current(self, name: str, limit_s: float) -> None:
         self._current.seek(0)

@@ -141,6 +141,7 @@ def test_pulling_is_measured() -> None:
     assert 0.01 < float(figure.measured.split()[0]) < 60
 
 
+@pytest.mark.slow
 def test_every_token_is_counted_once_in_every_dialect() -> None:
     with start_proxied_engine() as there:
         turns = {name: ProxyTurn(there.gateway, StreamPace(3, 500), name) for name in ("", *dialect_routes())}
@@ -155,6 +156,7 @@ def test_a_crowd_is_served() -> None:
     assert 20 < float(weight.measured.split()[0]) < 500
 
 
+@pytest.mark.slow
 def test_engines_learn_that_their_clients_have_gone() -> None:
     for figure in cancelling.measure(cancels=4):
         assert 0 < float(figure.measured.split()[0]) < 10_000
@@ -179,6 +181,7 @@ def test_typing_on_is_measured_against_reading_anew() -> None:
     assert float(share.measured) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.real_engine
 def test_throughput_is_measured_with_the_real_engine(tmp_path: Path) -> None:
     share, speed, *_ = throughput.measure(TinyLlama().write(tmp_path / "tiny.gguf"), rounds=1, tokens=50)

@@ -96,6 +96,7 @@ def test_every_cause_has_a_sentence_and_a_next_step(adapter: EngineAdapter, kind
     assert failure.hint.endswith(".")
 
 
+@pytest.mark.slow(cases=201)
 @ALL
 @pytest.mark.parametrize("code", [None, 0, 1, 2, -1, -2, -4, -6, -9, -11, -15, 3221225477, -1073741819, 99])
 def test_any_exit_code_is_explained(adapter: EngineAdapter, code: int | None) -> None:
@@ -104,6 +105,7 @@ def test_any_exit_code_is_explained(adapter: EngineAdapter, code: int | None) ->
     assert failure.sentence
 
 
+@pytest.mark.slow(cases=5)
 @ALL
 @pytest.mark.parametrize(
     "line", ["", "{", '{"event"', '{"event": 5}', "\x00\xff", "cmd_child_to_router:state:{]", "a" * 99_999]

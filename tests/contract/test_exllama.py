@@ -162,6 +162,7 @@ def test_a_schema_nobody_understands_is_refused_with_its_reason(running: Worker)
     assert error["message"] == "This schema cannot be followed: Invalid type: nonsense."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(ADAPTERS))
 def test_a_context_need_not_be_whole_pages(name: str) -> None:
     with closing(started(ADAPTERS[name], context=1000)) as worker:
@@ -171,6 +172,7 @@ def test_a_context_need_not_be_whole_pages(name: str) -> None:
     assert answer["usage"]["total_tokens"] == 1000, "the last token of the context too"
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("name", list(ADAPTERS))
 def test_an_answer_without_a_limit_leaves_room_for_another_beside_it(name: str, tmp_path: Path) -> None:
     model = changed(tmp_path, max_position_embeddings=102_400, eos_token_id=0)
@@ -184,6 +186,7 @@ def test_an_answer_without_a_limit_leaves_room_for_another_beside_it(name: str, 
                 assert "requests_running 1\n" in metrics.read().decode()
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("ends", [[7, 0], 0], ids=str)
 def test_the_older_one_ends_at_each_end_the_model_has(ends: object, tmp_path: Path) -> None:
     """It reads one of them itself, the first."""
@@ -308,6 +311,7 @@ def _minor_version(version: str) -> list[str]:
     return version.split(".")[:2]
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("name", list(ADAPTERS))
 @pytest.mark.parametrize("kv_type", ["f16", "q8_0", "q6_0", "q4_0"])
 def test_its_cache_is_kept_in_the_bits_asked_for(name: str, kv_type: str) -> None:
@@ -315,6 +319,7 @@ def test_its_cache_is_kept_in_the_bits_asked_for(name: str, kv_type: str) -> Non
         assert worker.is_ready(), worker.lines
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("name", list(ADAPTERS))
 def test_a_card_too_small_is_named(name: str) -> None:
     with closing(started(ADAPTERS[name], context=4096, slots=300)) as worker:

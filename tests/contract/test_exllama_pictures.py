@@ -44,6 +44,7 @@ def said_of(worker: Worker, *addresses: str) -> str:
     return str(answer["choices"][0]["message"]["content"])
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("file", "kind", "seen"),
     [

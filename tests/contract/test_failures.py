@@ -55,12 +55,14 @@ def explained(case: Case) -> Failure:
     )
 
 
+@pytest.mark.slow(cases=41)
 @EACH
 def test_an_end_has_its_cause(case: Case) -> None:
     failure = explained(case)
     assert failure.kind is case.kind, failure
 
 
+@pytest.mark.slow(cases=43)
 @EACH
 def test_it_is_said_with_the_figures_and_what_may_help(case: Case) -> None:
     failure = explained(case)
@@ -73,6 +75,7 @@ def test_it_is_said_with_the_figures_and_what_may_help(case: Case) -> None:
         assert (first.kind, dict(first.options) or case.options) == (case.remedy, case.options or dict(first.options))
 
 
+@pytest.mark.slow(cases=41)
 @EACH
 def test_what_gave_it_away_is_shown(case: Case) -> None:
     failure = explained(case)

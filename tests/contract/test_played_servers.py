@@ -82,6 +82,7 @@ def test_it_is_ready_when_it_is_and_not_before(
         assert worker.status(path, key="another") == 401
 
 
+@pytest.mark.slow(cases=2)
 @EACH
 def test_a_load_is_told_as_it_goes_on(adapter: ServerAdapter, start: Callable[[ServerAdapter], Worker]) -> None:
     worker = start(adapter)
@@ -93,6 +94,7 @@ def test_a_load_is_told_as_it_goes_on(adapter: ServerAdapter, start: Callable[[S
         wait_until(lambda: ContextSet(tokens=512) in worker.events())
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize(("adapter", "case"), sample(ENDS, 20))  # `test_failures` reads the logs of all of them
 def test_it_ends_as_it_ends_and_the_cause_is_named(
     adapter: ServerAdapter, case: dict[str, Any], tmp_path: Path

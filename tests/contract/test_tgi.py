@@ -192,6 +192,7 @@ def test_it_is_ready_when_its_port_opens_and_not_before(start: Start, tmp_path: 
     assert worker.status("/v1/chat/completions") == 404, "the stand-in writes no text"
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("case", ENDS, ids=lambda case: str(case["case"]))
 def test_it_ends_as_it_ends_and_the_cause_is_named(case: dict[str, Any], start: Start) -> None:
     worker = start(PLAYED_END=str(LOGS / "tgi" / f"{case['case']}.log"), PLAYED_CODE=str(case["code"]))
@@ -203,6 +204,7 @@ def has_no_server(worker: Worker) -> bool:
     return worker.status("/health") == 0
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("when", ["loading", "serving"])
 @pytest.mark.parametrize("how", ["lifeline", "signal"])
 def test_it_ends_with_its_lifeline_and_when_it_is_told(when: str, how: str, start: Start, tmp_path: Path) -> None:

@@ -101,6 +101,7 @@ def test_a_plan_is_what_is_loaded_and_what_runs(roundhouse: Roundhouse, client: 
         client.post("/unload", UnloadModel(model="guide"), EngineStatus)
 
 
+@pytest.mark.slow
 def test_a_plan_for_another_machine(roundhouse: Roundhouse, workstation: str) -> None:
     best = run_json(roundhouse, "plan", "Qwen3 14B", "--intent", "chat", "--machine", workstation)["plans"][0]
     assert (best["engine"], best["format"], best["backend"]) == ("exllamav3", "exl3", "cuda")
@@ -108,6 +109,7 @@ def test_a_plan_for_another_machine(roundhouse: Roundhouse, workstation: str) ->
     assert team["engine"] == "vllm"
 
 
+@pytest.mark.slow
 def test_a_saved_machine_can_be_planned_for(roundhouse: Roundhouse, tmp_path: Path) -> None:
     file = tmp_path / "machine.json"
     file.write_text(roundhouse("machine", "--json").stdout)
@@ -115,6 +117,7 @@ def test_a_saved_machine_can_be_planned_for(roundhouse: Roundhouse, tmp_path: Pa
     assert {plan["engine"] for plan in saved_plan["plans"]} == {plan["engine"] for plan in here["plans"]}
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -129,6 +132,7 @@ def test_what_cannot_be_answered_is_said(roundhouse: Roundhouse, arguments: tupl
     assert json.loads(result.stdout)["error"]["code"] == code
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("content", ["", "{", '{"os": "templeos"}', '{"ram_gb": "much"}', "[]"])
 def test_a_machine_that_is_none_is_refused(roundhouse: Roundhouse, tmp_path: Path, content: str) -> None:
     file = tmp_path / "machine.json"
@@ -146,6 +150,7 @@ def test_a_damaged_file_is_refused(roundhouse: Roundhouse, tmp_path: Path) -> No
     assert json.loads(result.stdout)["error"]["code"] in {"model_corrupt", "model_unsupported"}
 
 
+@pytest.mark.slow
 def test_text_for_people(roundhouse: Roundhouse, workstation: str) -> None:
     text = roundhouse("estimate", "Llama 3.1 8B Q4_K_M", "--machine", workstation).stdout
     assert "It fits." in text
@@ -158,6 +163,7 @@ def test_text_for_people(roundhouse: Roundhouse, workstation: str) -> None:
     assert "MLX-LM needs a Mac" in reasons
 
 
+@pytest.mark.slow
 def test_a_plan_for_windows_names_what_would_be_better_and_how(roundhouse: Roundhouse, tmp_path: Path) -> None:
     file = tmp_path / "machine.json"
     machine = {"os": "windows", "architecture": "x86_64", "ram_gb": 64, "gpus": [{"name": "RTX 4090"}]}

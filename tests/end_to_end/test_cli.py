@@ -51,6 +51,7 @@ def test_run_reads_standard_input_and_prints_json(roundhouse: Roundhouse) -> Non
     assert answer["timings"]["completion_tokens"] > 0
 
 
+@pytest.mark.slow
 def test_ps_load_logs_unload(roundhouse: Roundhouse) -> None:
     loaded_engine = json.loads(roundhouse("load", "guide", "--json").stdout)["engine"]
     assert (loaded_engine["state"], loaded_engine["model"]) == ("ready", "guide")
@@ -60,6 +61,7 @@ def test_ps_load_logs_unload(roundhouse: Roundhouse) -> None:
     assert json.loads(roundhouse("ps", "--json").stdout)["running"] in ([], [{**loaded_engine, "state": "stopped"}])
 
 
+@pytest.mark.slow
 def test_run_takes_a_model_as_it_was_loaded(roundhouse: Roundhouse) -> None:
     roundhouse("load", "guide", "--context", "512")
     assert roundhouse("run", "guide", "--temperature", "0", "hello").returncode == 0
@@ -68,6 +70,7 @@ def test_run_takes_a_model_as_it_was_loaded(roundhouse: Roundhouse) -> None:
     assert roundhouse("logs", "no-such-model").returncode == 2
 
 
+@pytest.mark.slow
 def test_settings_show_change_reset_and_refuse(roundhouse: Roundhouse) -> None:
     assert "gateway.port" in roundhouse("settings").stdout
     changed_setting = json.loads(roundhouse("settings", "window.scale", "120", "--json").stdout)["setting"]
@@ -92,6 +95,7 @@ def test_a_broken_file_is_said_to_be_broken(roundhouse: Roundhouse, broken_gguf:
     assert result.stderr.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_after_kill_9_nothing_is_left_and_the_next_start_works(roundhouse: Roundhouse, home: Paths) -> None:
     roundhouse("load", "guide")
@@ -106,6 +110,7 @@ def test_after_kill_9_nothing_is_left_and_the_next_start_works(roundhouse: Round
     assert port_info.pid != gateway.pid
 
 
+@pytest.mark.slow
 def test_without_a_display_the_bare_command_does_the_whole_job_and_ends(roundhouse: Roundhouse) -> None:
     roundhouse("down")
     result = roundhouse(env={"DISPLAY": "", "WAYLAND_DISPLAY": ""})
@@ -122,6 +127,7 @@ def exists(pid: int) -> bool:
     return bool(psutil.pid_exists(pid)) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.slow
 def test_an_alias_answers_and_can_be_taken_back(roundhouse: Roundhouse) -> None:
     assert roundhouse("alias", "gpt-*", "guide").stdout == "guide answers to gpt-*.\n"
     assert "gpt-*" in roundhouse("alias", "list").stdout

@@ -23,6 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_collection_is_made_shown_searched_brought_up_to_date_and_removed(
     roundhouse: Roundhouse, folder: Path
 ) -> None:
@@ -52,6 +53,7 @@ def test_a_collection_is_made_shown_searched_brought_up_to_date_and_removed(
     assert (folder / "later.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_reranker_puts_passages_in_order(roundhouse: Roundhouse, folder: Path, home: Paths) -> None:
     """With weights that are made up: its order is noise, but it is the one that the endpoint's `/v1/rerank` gives.
 
@@ -85,6 +87,7 @@ def rank(home: Paths, model: str, passages: list[dict[str, str]]) -> list[float]
     return [row["relevance_score"] for row in sorted(rows, key=lambda row: int(row["index"]))]
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

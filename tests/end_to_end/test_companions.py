@@ -65,6 +65,7 @@ def test_a_draft_writes_ahead_and_changes_nothing(tiny: Path, folder: Path) -> N
     assert drafted_text["timings"]["draft_n"] > 0
 
 
+@pytest.mark.slow
 def test_a_lora_adapter_changes_what_is_written(tiny: Path, folder: Path) -> None:
     adapter = lora_for(TinyLlama(), folder / "style.gguf")
     with closing(started(tiny)) as worker:
@@ -89,6 +90,7 @@ def test_another_template_takes_the_place_of_the_models_own(tiny: Path) -> None:
         assert worker.ask("/apply-template", {"messages": HELLO})["prompt"] == "[hello]"
 
 
+@pytest.mark.slow
 def test_a_projector_lets_it_see(tiny: Path, folder: Path) -> None:
     projector = projector_for(TinyLlama(), folder / "mmproj.gguf")
     with closing(started(tiny, projector=projector)) as worker:

@@ -77,6 +77,7 @@ async def test_a_stopped_engine_is_replaced_for_who_waits(
     assert "is restarted" in caplog.text
 
 
+@pytest.mark.slow
 async def test_an_engine_with_a_task_without_end_does_not_answer_though_it_says_it_is_well(
     supervisor: Supervisor,
 ) -> None:

@@ -66,6 +66,7 @@ def text_of(result: CallToolResult) -> str:
     return content.text
 
 
+@pytest.mark.slow
 async def test_an_agent_asks_and_sees_what_is_loaded(client: GatewayClient) -> None:
     async with stdio_agent() as agent:
         assert {tool.name for tool in (await agent.list_tools()).tools} == {tool.name for tool in TOOLS}
@@ -81,6 +82,7 @@ async def test_an_agent_asks_and_sees_what_is_loaded(client: GatewayClient) -> N
         assert not (await agent.call_tool("unload", {"model": "guide"})).is_error
 
 
+@pytest.mark.slow
 async def test_plans_and_estimates_need_no_hub(client: GatewayClient) -> None:
     del client
     async with stdio_agent() as agent:
@@ -103,6 +105,7 @@ IMPOSSIBLE: tuple[tuple[str, dict[str, object], str], ...] = (
 )
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_done_is_a_sentence(client: GatewayClient) -> None:
     del client
     async with stdio_agent() as agent:
@@ -113,6 +116,7 @@ async def test_what_cannot_be_done_is_a_sentence(client: GatewayClient) -> None:
             assert not (await agent.call_tool("status", {})).is_error
 
 
+@pytest.mark.slow
 async def test_a_server_that_only_reads_has_no_tool_that_changes_anything(client: GatewayClient) -> None:
     del client
     async with stdio_agent("--read-only") as agent:
@@ -120,6 +124,7 @@ async def test_a_server_that_only_reads_has_no_tool_that_changes_anything(client
         assert (await agent.call_tool("unload", {"model": "guide"})).is_error
 
 
+@pytest.mark.slow
 async def test_over_http_a_key_that_may_manage_is_needed_and_counts_at_every_request(
     client: GatewayClient, address: str
 ) -> None:
@@ -147,6 +152,7 @@ async def test_over_http_nobody_else_gets_in(client: GatewayClient, address: str
     assert key.name in {known_key.name for known_key in client.get("/keys", list[KeyInfo])}
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_a_sentence(client: GatewayClient) -> None:
     port = client.gateway.url.rpartition(":")[2]
     result = subprocess.run(

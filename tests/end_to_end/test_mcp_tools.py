@@ -27,6 +27,7 @@ SERVER = (sys.executable, fake.__file__)
 CALL = ['<tool_call>\n{"name": "fake__echo", "arguments": {"text"', ': "hello"}}\n</tool_call>']
 
 
+@pytest.mark.slow
 def test_a_server_is_added_listed_allowed_called_and_removed(roundhouse: Roundhouse) -> None:
     for name in ("fake", "guarded"):
         roundhouse("mcp", "remove", name)  # of a test before
@@ -43,6 +44,7 @@ def test_a_server_is_added_listed_allowed_called_and_removed(roundhouse: Roundho
     assert roundhouse("mcp", "call", "fake", "fail").returncode == 1
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -63,6 +65,7 @@ def test_what_cannot_be_done_is_a_sentence(roundhouse: Roundhouse, arguments: tu
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 def test_a_model_calls_only_what_was_allowed(roundhouse: Roundhouse, home: Paths) -> None:
     ScriptedLlama(CALL).write(home.models / "caller.gguf")
     roundhouse("mcp", "add", "fake", "--", *SERVER)
@@ -93,6 +96,7 @@ def test_a_chat_calls_tools_with_the_real_engine(roundhouse: Roundhouse, client:
     assert answer.status is MessageStatus.FAILED, "this model knows nothing else, until its context is full"
 
 
+@pytest.mark.slow
 def test_a_chat_is_begun_with_tools_in_the_terminal(roundhouse: Roundhouse, home: Paths) -> None:
     ScriptedLlama(CALL).write(home.models / "caller.gguf")
     roundhouse("mcp", "add", "fake", "--", *SERVER)
@@ -104,6 +108,7 @@ def test_a_chat_is_begun_with_tools_in_the_terminal(roundhouse: Roundhouse, home
     assert "There is no MCP server 'nobody'" in roundhouse("chats", "ask", "Tools", "Hm?", "--mcp", "nobody").stderr
 
 
+@pytest.mark.slow
 def test_a_server_is_signed_in_to_from_the_terminal(roundhouse: Roundhouse) -> None:
     port = free_port()
     server = subprocess.Popen([sys.executable, oauth_server.__file__, str(port)])

@@ -32,7 +32,10 @@ QUESTION = [{"role": "user", "content": "What is Roundhouse?"}]
 IS_APPLE = sys.platform == "darwin" and platform.machine() == "arm64"
 ADAPTERS = {"mlx_lm": MLX_LM, "mlx_vlm": MLX_VLM}
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="MLX has no build for Windows")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="MLX has no build for Windows"),
+]
 
 
 class Safetensors(NamedTuple):

@@ -68,7 +68,8 @@ KEEPS_ITS_CACHE = {"onnx_genai": "as the model was made for", MISTRAL: "in 16 bi
 @pytest.fixture(
     scope="module",
     params=[
-        *("openvino", "onnx_genai", MISTRAL),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("openvino", "onnx_genai")),
+        MISTRAL,
         *([MISTRAL_GGUF] if IS_DEEP else []),  # the same library and server, with another file
         pytest.param(BINDING, marks=pytest.mark.engines),  # compiled
     ],

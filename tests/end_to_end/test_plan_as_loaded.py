@@ -105,6 +105,7 @@ def planned(case: Loaded, kv_type: str | None) -> tuple[RunSetting, LaunchOption
     return pick.setting, options_from_plan(options, pick, XEON)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "kv_type"), CASES)
 def test_the_engine_has_what_the_plan_says(case: Loaded, kv_type: str | None) -> None:
     setting, options = planned(case, kv_type)

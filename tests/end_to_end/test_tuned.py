@@ -83,6 +83,7 @@ def test_a_draft_with_other_tokens_is_refused_before_it_is_kept(gateway: Gateway
     assert gateway.get("/model-settings/told", ModelChoices).settings.draft is None
 
 
+@pytest.mark.slow
 def test_a_draft_that_became_another_model_is_left_out_and_that_is_said(
     gateway: GatewayClient, roundhouse: Roundhouse, models: Path
 ) -> None:

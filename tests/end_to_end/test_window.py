@@ -93,6 +93,7 @@ def test_a_question_typed_is_answered_and_stored_and_nothing_is_left(
     assert alive == []
 
 
+@pytest.mark.slow
 def test_a_window_closed_before_it_was_linked_leaves_nothing(program: WindowProgram, home: Paths, qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: program.link.state is LinkState.STARTING, timeout=WITHIN_MS)
     child = program.link._child

@@ -156,6 +156,7 @@ def test_a_vector_does_not_depend_on_what_is_embedded_beside_it(tmp_path: Path) 
             assert vector == pytest.approx(alone, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_as_many_long_texts_as_there_are_slots_are_embedded_at_once(tmp_path: Path) -> None:
     model = TinyLlama(values={"llama.pooling_type": 1}).write(tmp_path / "embed.gguf")
     with closing(Worker(model, LaunchOptions(context=600, slots=4, task="embed"))) as worker:
@@ -200,6 +201,7 @@ DAMAGES: dict[str, tuple[Damage, FailureKind]] = {
 }
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_damaged_model_ends_with_its_cause(tmp_path: Path, name: str) -> None:
     damage, kind = DAMAGES[name]
@@ -222,6 +224,7 @@ def test_a_taken_port_ends_with_its_cause(tiny: Path, running: Worker) -> None:
         assert worker.ended().kind is FailureKind.PORT_IN_USE
 
 
+@pytest.mark.slow
 def test_a_context_no_memory_holds_ends_with_its_cause(tmp_path: Path) -> None:
     model = TinyLlama(layers=8, head_width=1024).write(tmp_path / "wide.gguf")
     with closing(Worker(model, LaunchOptions(context=1 << 22))) as worker:  # 512 GiB of KV cache

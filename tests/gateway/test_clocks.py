@@ -100,6 +100,7 @@ def hub() -> Iterator[str]:
         yield served_hub.url
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wall_s", [DAY_S, -DAY_S])
 def test_a_clock_that_jumps_by_a_day_costs_nothing(tmp_path: Path, unused_port: int, hub: str, wall_s: float) -> None:
     with jumping(tmp_path, unused_port, hub) as (gateway, clocks):
@@ -132,6 +133,7 @@ def test_a_key_that_expires_by_a_jump_ends_its_streams_and_comes_back_by_none(
                 urllib.request.urlopen(request, timeout=PATIENCE_S)  # noqa: S310 -- ours
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows stops no process from outside")
 @pytest.mark.parametrize("steady_s", [0.0, HOUR_S], ids=["not counted", "counted"])
 def test_an_hour_of_sleep_costs_neither_a_download_nor_a_load_nor_an_answer(
@@ -150,6 +152,7 @@ def test_an_hour_of_sleep_costs_neither_a_download_nor_a_load_nor_an_answer(
         work.expect_success()
 
 
+@pytest.mark.slow
 def test_a_gateway_is_known_again_after_the_clock_was_set(tmp_path: Path, unused_port: int) -> None:
     """On Linux the time a process began at moves with the clock."""
     with running(tmp_path, unused_port, argv=module_command("app.gateway")) as gateway:

@@ -128,6 +128,7 @@ async def test_an_answer_whose_characters_arrive_in_pieces(real: Real) -> None:
     assert loaded_models == ["emoji"]
 
 
+@pytest.mark.slow
 @raw
 async def test_raw_text_is_read_from_a_real_engine(real: Real) -> None:
     body = {"model": "raw", "messages": [{"role": "user", "content": "Hi"}], "tools": [NOW]}
@@ -138,6 +139,7 @@ async def test_raw_text_is_read_from_a_real_engine(real: Real) -> None:
     assert choice["message"]["tool_calls"][0]["function"] == {"name": "now", "arguments": "{}"}
 
 
+@pytest.mark.slow(cases=1)
 @both
 async def test_an_engine_killed_in_the_middle_is_said_in_the_stream_and_the_next_request_works(real: Real) -> None:
     async with real.post_chat("dies") as reply:
@@ -152,6 +154,7 @@ async def test_an_engine_killed_in_the_middle_is_said_in_the_stream_and_the_next
         assert content(await reply.read()) == "\U0001f682é " * 5
 
 
+@pytest.mark.slow(cases=1)
 @both
 async def test_a_reader_who_leaves_stops_the_engines_work(real: Real) -> None:
     async with real.post_chat("slow") as reply:
@@ -161,6 +164,7 @@ async def test_a_reader_who_leaves_stops_the_engines_work(real: Real) -> None:
     assert (await real.stats("slow"))["tokens"] < 1000
 
 
+@pytest.mark.slow
 async def test_a_client_that_leaves_before_the_first_byte_stops_the_engines_work(real: Real) -> None:
     async def ask() -> None:
         async with real.post_chat("mute", stream=False):
@@ -172,6 +176,7 @@ async def test_a_client_that_leaves_before_the_first_byte_stops_the_engines_work
     await real.until_stats("mute", lambda stats: stats["cancelled"] == 1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="in a venv the process is a launcher there; its child serves")
 async def test_an_engine_that_hangs_when_a_client_leaves_is_restarted(
     real: Real, adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -192,6 +197,7 @@ async def test_an_engine_that_hangs_when_a_client_leaves_is_restarted(
     await real.until_stats("slow", lambda stats: stats["cancelled"] == 1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="in a venv the process is a launcher there; its child serves")
 async def test_a_request_whose_engine_hangs_is_told(
     real: Real, adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -212,6 +218,7 @@ async def test_a_request_whose_engine_hangs_is_told(
     assert "is restarted" in caplog.text
 
 
+@pytest.mark.slow
 async def test_an_engine_whose_server_is_well_and_computes_nothing_is_restarted(
     real: Real, adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -226,6 +233,7 @@ async def test_an_engine_whose_server_is_well_and_computes_nothing_is_restarted(
     assert "is restarted" in caplog.text
 
 
+@pytest.mark.slow
 async def test_a_client_that_leaves_while_the_model_loads_costs_the_engine_nothing(real: Real) -> None:
     async def ask() -> None:
         async with real.post_chat("loads"):
@@ -237,6 +245,7 @@ async def test_a_client_that_leaves_while_the_model_loads_costs_the_engine_nothi
     assert (await real.stats("loads"))["begun"] == 0
 
 
+@pytest.mark.slow
 async def test_a_client_that_leaves_the_queue_leaves_no_trace(real: Real) -> None:
     async def ask() -> None:
         async with real.post_chat("emoji"):
@@ -255,6 +264,7 @@ async def test_a_client_that_leaves_the_queue_leaves_no_trace(real: Real) -> Non
     assert (await real.stats("emoji"))["begun"] == 1
 
 
+@pytest.mark.slow
 async def test_an_engine_that_cannot_load_is_a_typed_502(real: Real) -> None:
     async with real.post_chat("crashes") as reply:
         assert (reply.status, reply.headers["x-should-retry"]) == (502, "false")
@@ -262,6 +272,7 @@ async def test_an_engine_that_cannot_load_is_a_typed_502(real: Real) -> None:
     assert (error["code"], error["type"]) == ("out_of_memory", "server_error")
 
 
+@pytest.mark.slow
 async def test_an_engine_that_never_becomes_ready_is_given_up(real: Real) -> None:
     supervisor = real.services.supervisor
     supervisor.policy = type(supervisor.policy)(stall_s=0.5, drain_s=0.0, max_loaded=1)

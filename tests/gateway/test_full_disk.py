@@ -94,6 +94,7 @@ def run_command(gateway: RealGateway, *words: str) -> "subprocess.CompletedProce
     )
 
 
+@pytest.mark.slow
 def test_every_write_is_refused_with_the_same_sentence_and_changes_nothing(tmp_path: Path, unused_port: int) -> None:
     with running(tmp_path, unused_port) as gateway:
         gateway.client.post("/keys", {"name": "first", "scopes": ["inference"]}, object)
@@ -118,6 +119,7 @@ def test_every_write_is_refused_with_the_same_sentence_and_changes_nothing(tmp_p
     assert {key["name"] for key in json.loads(changed_files[gateway.paths.keys_file])["keys"]} == {"another"}
 
 
+@pytest.mark.slow
 def test_a_loaded_model_answers_on_a_full_disk_and_another_says_why_not(tmp_path: Path, unused_port: int) -> None:
     with running(tmp_path, unused_port) as gateway:
         gateway.client.post("/load", LoadModel(model="quick"), EngineStatus)
@@ -134,6 +136,7 @@ def test_a_loaded_model_answers_on_a_full_disk_and_another_says_why_not(tmp_path
         assert gateway.client.post("/load", LoadModel(model="heavy"), EngineStatus).state is EngineState.READY
 
 
+@pytest.mark.slow
 def test_an_answer_in_a_chat_keeps_what_was_written_and_is_stored_once_there_is_space(
     tmp_path: Path, unused_port: int
 ) -> None:
@@ -153,6 +156,7 @@ def test_an_answer_in_a_chat_keeps_what_was_written_and_is_stored_once_there_is_
         assert stored_message.content.startswith(ended_message.content)
 
 
+@pytest.mark.slow
 def test_a_download_goes_on_where_the_disk_was_full(tmp_path: Path, unused_port: int) -> None:
     content = TinyLlama(name="Large").content() + bytes(20 << 20)
     with serving(FakeHub()) as hub, running(tmp_path, unused_port, hub=hub.url) as gateway:
@@ -181,6 +185,7 @@ def test_a_download_goes_on_where_the_disk_was_full(tmp_path: Path, unused_port:
         assert (Path(finished_download.folder) / "Model-Q8_0.gguf").read_bytes() == content
 
 
+@pytest.mark.slow
 def test_a_gateway_that_cannot_start_says_so_though_its_log_cannot(tmp_path: Path, unused_port: int) -> None:
     with running(tmp_path, unused_port) as gateway:
         pass

@@ -130,6 +130,7 @@ def switch(gateway: RealGateway, *, is_offline: bool) -> None:
     gateway.client.patch("/settings", {"network.offline": is_offline}, list[SettingInfo])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not INSTALLS, reason="the engines installed here are those of Linux on x86_64")
 def test_offline_nobody_is_called_and_online_those_who_are_listed(world: Outside, unused_port: int) -> None:
     (world.home / "config" / "settings.toml").write_text("[network]\noffline = true\n")

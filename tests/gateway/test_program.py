@@ -50,6 +50,7 @@ def wait_for_end(pid: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_taken_port_a_second_gateway_and_a_gentle_signal(tmp_path: Path, unused_port: int) -> None:
     with socket.create_server(("127.0.0.1", unused_port)), running(tmp_path, unused_port) as gateway:
         status = gateway.client.get("/status", Status)
@@ -86,6 +87,7 @@ def loading(gateway: RealGateway) -> int:
     raise AssertionError("no engine came")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["loading", "answering"])
 def test_after_kill_9_the_next_one_starts_and_no_engine_is_left(tmp_path: Path, unused_port: int, moment: str) -> None:
     with running(tmp_path, unused_port) as first, ExitStack() as open_requests:
@@ -116,6 +118,7 @@ def answering(gateway: RealGateway) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_nobody_is_sent_to_a_gateway_that_ends(tmp_path: Path, unused_port: int) -> None:
     with running(tmp_path, unused_port) as gateway, answering(gateway):
         gateway.client.post("/shutdown", None, object)
@@ -123,6 +126,7 @@ def test_nobody_is_sent_to_a_gateway_that_ends(tmp_path: Path, unused_port: int)
         assert gateway.process.poll() is None
 
 
+@pytest.mark.slow
 def test_down_is_done_when_the_gateway_is_gone(tmp_path: Path, unused_port: int) -> None:
     with running(tmp_path, unused_port) as gateway, answering(gateway):
         environment = child_environment({"ROUNDHOUSE_HOME": str(tmp_path)})
@@ -151,6 +155,7 @@ def test_starting_imports_nothing_heavy() -> None:
     assert not heavy & set(loaded_names)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C reaches a console there, not a process")
 def test_ctrl_c_while_starting_ends_without_a_traceback(tmp_path: Path) -> None:
     paths = Paths(config=tmp_path, data=tmp_path, state=tmp_path / "state", logs=tmp_path)

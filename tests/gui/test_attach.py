@@ -124,6 +124,7 @@ def test_what_no_model_can_do_is_refused_before_anything_is_asked(
     assert screen.attach_card.isVisible()
 
 
+@pytest.mark.slow
 def test_an_attached_one_is_corrected_without_its_key(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:
     can = [Capability.EMBEDDING]
     api.replies["PATCH /attached/big"] = msgspec.structs.replace(FAR, capabilities=can)
@@ -150,6 +151,7 @@ def test_an_attached_one_is_corrected_without_its_key(screen: ModelsScreen, api:
     assert card.key.isVisible(), "it attaches again"
 
 
+@pytest.mark.slow
 def test_a_detached_one_comes_back_by_its_key(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:
     api.replies["DELETE /models/big"] = None
     screen.model.forget_model(FAR)
@@ -180,6 +182,7 @@ def test_a_made_model_shows_the_engine_it_shares(screen: ModelsScreen) -> None:
     assert row.status == base.status
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_an_endpoint_is_not_said_on_the_other_sides(screen: ModelsScreen, api: DemoApi) -> None:
     api.replies["POST /attached"] = REFUSED
     fill(screen, "http://box:8000", key="wrong")

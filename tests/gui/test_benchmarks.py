@@ -240,6 +240,7 @@ def test_results_are_rows_and_a_disturbed_one_says_so(screen: BenchmarksScreen) 
     assert "Result" not in texts(screen).splitlines()
 
 
+@pytest.mark.slow
 def test_a_shown_result_has_figures_plots_and_what_is_the_matter(screen: BenchmarksScreen, api: DemoApi) -> None:
     screen.model.show_receipt(DISTURBED.id)
     api.flush()

@@ -199,6 +199,7 @@ def test_a_row_offers_what_can_be_done(screen: ConnectScreen, api: DemoApi) -> N
     assert "Apply" not in buttons(screen, "zed")
 
 
+@pytest.mark.slow
 def test_values_of_a_tool_wired_by_hand_are_copied(screen: ConnectScreen, api: DemoApi, shell: QuietShell) -> None:
     buttons(screen, "cline")["Show how"].click()
     api.flush()

@@ -161,6 +161,7 @@ def test_nothing_is_asked_until_somebody_looks(api: DemoApi, shell: QuietShell, 
     assert len(api.bodies_of("GET", "/library/disk")) == before
 
 
+@pytest.mark.slow
 def test_the_disk_is_shown_with_its_folders_and_their_problems(on_disk: ModelsScreen) -> None:
     assert on_disk.disk.isVisible()
     rows = on_disk.disk.findChildren(FolderRow)
@@ -172,6 +173,7 @@ def test_the_disk_is_shown_with_its_folders_and_their_problems(on_disk: ModelsSc
     assert names[0] == "Llama 3.3 70B Instruct"
 
 
+@pytest.mark.slow
 def test_a_failure_is_said_with_a_way_to_try_again(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
     api.replies["GET /library/disk"] = data.NO_SUCH_MODEL
     shell.task_requested.emit(Task.DISK)
@@ -197,6 +199,7 @@ def empty_buttons(screen: ModelsScreen) -> list[Button]:
     return [button for button in screen.disk.findChildren(Button) if "from the trash" in button.accessibleName()]
 
 
+@pytest.mark.slow
 def test_removed_models_are_deleted_from_the_trash_after_a_question(
     api: DemoApi, shell: QuietShell, on_disk: ModelsScreen
 ) -> None:
@@ -221,6 +224,7 @@ def test_removed_models_are_deleted_from_the_trash_after_a_question(
     assert button.isEnabled()
 
 
+@pytest.mark.slow
 def test_what_could_not_be_deleted_stays_said_and_the_figures_are_read_anew(
     api: DemoApi, shell: QuietShell, on_disk: ModelsScreen
 ) -> None:
@@ -240,6 +244,7 @@ def test_what_could_not_be_deleted_stays_said_and_the_figures_are_read_anew(
     assert on_disk._trouble.isVisible()
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("files", "sentence"),
     [(0, "It was cancelled."), (1, "1 file of a removed model (1.0 GiB) was deleted permanently.")],
@@ -256,6 +261,7 @@ def test_emptying_that_was_called_off_says_how_far_it_came(
     assert not on_disk._trouble.isVisible()
 
 
+@pytest.mark.slow
 def test_where_the_trash_cannot_be_told_nothing_is_offered(
     api: DemoApi, shell: QuietShell, screen: ModelsScreen
 ) -> None:
@@ -286,6 +292,7 @@ def with_folders(folders: list[str]) -> list[object]:
     return [data.with_value(row, folders) if row.name == "models.folders" else row for row in data.default_settings()]
 
 
+@pytest.mark.slow
 def test_a_folder_is_taken_out_and_undo_takes_it_in_again(
     api: DemoApi, shell: QuietShell, on_disk: ModelsScreen
 ) -> None:
@@ -303,6 +310,7 @@ def test_a_folder_is_taken_out_and_undo_takes_it_in_again(
     assert api.bodies_of("PATCH", "/settings")[-1] == {"models.folders": before}
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("at", [3, 5])
 def test_a_folder_that_is_added_says_if_it_cannot_be_read(
     api: DemoApi, shell: QuietShell, screen: ModelsScreen, at: int
@@ -321,6 +329,7 @@ def test_a_folder_that_is_added_says_if_it_cannot_be_read(
     assert len(api.bodies_of("PATCH", "/settings")) == before + 1
 
 
+@pytest.mark.slow
 def test_a_folder_is_said_to_be_added_where_nothing_is_known_of_it(
     api: DemoApi, shell: QuietShell, screen: ModelsScreen
 ) -> None:
@@ -352,6 +361,7 @@ def the_menu(screen: ModelsScreen, name: str) -> dict[str, Callable[[], object]]
     return {action.text(): action.trigger for action in menus[-1].actions()}
 
 
+@pytest.mark.slow
 def test_a_model_is_checked_removed_and_found_from_the_map(
     api: DemoApi, shell: QuietShell, on_disk: ModelsScreen
 ) -> None:
@@ -365,10 +375,12 @@ def test_a_model_is_checked_removed_and_found_from_the_map(
     assert on_disk._list.rows["gpt-oss-20b-mxfp4"].isAncestorOf(focus_widget)
 
 
+@pytest.mark.slow
 def test_a_model_that_is_gone_by_now_has_no_menu(on_disk: ModelsScreen) -> None:
     assert the_menu(on_disk, "llama-3.3-70b-instruct-q4_k_m") == {}
 
 
+@pytest.mark.slow
 def test_a_newer_model_is_marked_and_fetched(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
     shell.task_requested.emit(Task.UPDATES)
     assert screen.model.updates.is_checking
@@ -403,6 +415,7 @@ def test_a_model_that_came_anew_is_newer_no_more(api: DemoApi, shell: QuietShell
     assert updates.newer_version("gemma-3-12b-it-q4_0") is None
 
 
+@pytest.mark.slow
 def test_a_hub_that_cannot_be_asked_is_said(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
     api.replies["GET /library/updates"] = data.NO_SUCH_MODEL
     screen.model.updates.check_hub()
@@ -411,6 +424,7 @@ def test_a_hub_that_cannot_be_asked_is_said(api: DemoApi, shell: QuietShell, scr
     assert not screen.model.updates.is_checking
 
 
+@pytest.mark.slow
 def test_a_model_of_another_program_is_not_removed_from_the_map(api: DemoApi, on_disk: ModelsScreen) -> None:
     theirs = ModelInfo(name="theirs", title="Theirs", path="/x", format="gguf", size_bytes=1, store="Ollama")
     on_disk.model.library.replace([theirs])

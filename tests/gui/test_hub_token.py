@@ -61,6 +61,7 @@ def test_a_refusal_is_said_in_its_place(card: TokenCard, api: DemoApi) -> None:
     assert card.field.text() == "x"
 
 
+@pytest.mark.slow
 def test_the_settings_page_leads_to_it(make_window: Callable[[PageId], MainWindow], api: DemoApi) -> None:
     window = make_window(PageId.SETTINGS)
     window.shell.request_task(PageId.SETTINGS, HUB_TOKEN)

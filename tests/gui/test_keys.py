@@ -254,6 +254,7 @@ def intern(section: KeysSection, api: DemoApi, shell: Shell) -> KeyRow:
     return limited_key(section, api, shell)
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize(
     ("field", "text", "sentence"),
     [

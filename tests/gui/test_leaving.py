@@ -133,6 +133,7 @@ def test_closing_asks_and_cancelling_leaves_all_as_it_was(leaver: Leaver) -> Non
     assert (leaver.ended, leaver.window.isVisible(), leaver.shown_question) == ([], True, "")
 
 
+@pytest.mark.slow
 def test_keeping_ends_the_window_and_not_the_service(leaver: Leaver) -> None:
     leaver.window.close()
     leaver.press("Keep serving")
@@ -140,6 +141,7 @@ def test_keeping_ends_the_window_and_not_the_service(leaver: Leaver) -> None:
     assert leaver.api.bodies_of("PATCH", "/settings") == [], "nothing was to be remembered"
 
 
+@pytest.mark.slow
 def test_keeping_with_a_tray_hides_the_window_and_says_once_where_it_is(leaver: Leaver, in_tray: list[str]) -> None:
     for _ in range(2):
         leaver.window.close()
@@ -150,6 +152,7 @@ def test_keeping_with_a_tray_hides_the_window_and_says_once_where_it_is(leaver: 
     assert in_tray == ["Roundhouse is still running"]
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_to_be_remembered_is_kept_as_settings(leaver: Leaver) -> None:
     leaver.stop_answering()
     leaver.window.close()
@@ -159,6 +162,7 @@ def test_an_answer_that_is_to_be_remembered_is_kept_as_settings(leaver: Leaver) 
     assert leaver.ended == [True]
 
 
+@pytest.mark.slow
 def test_stopping_everything_asks_about_answers_in_progress(leaver: Leaver) -> None:
     leaver.window.close()
     leaver.press("Stop everything")
@@ -171,6 +175,7 @@ def test_stopping_everything_asks_about_answers_in_progress(leaver: Leaver) -> N
     assert leaver.ended == [True]
 
 
+@pytest.mark.slow
 def test_what_was_settled_is_not_asked_again(leaver: Leaver) -> None:
     leaver.stop_answering()
     leaver.set(asks=False, keeps=True)
@@ -178,12 +183,14 @@ def test_what_was_settled_is_not_asked_again(leaver: Leaver) -> None:
     assert (leaver.ended, leaver.shown_question) == ([False], "")
 
 
+@pytest.mark.slow
 def test_a_service_that_was_there_before_is_left_alone(leaver: Leaver, in_tray: list[str]) -> None:
     leaver.service = OTHERS
     assert not leaver.window.close()
     assert (leaver.window.isVisible(), leaver.shown_question, in_tray) == (False, "", ["Roundhouse is still running"])
 
 
+@pytest.mark.slow
 def test_quitting_a_hidden_window_brings_it_back_to_ask(leaver: Leaver, in_tray: list[str], qtbot: QtBot) -> None:
     leaver.set(asks=False, keeps=True)
     leaver.window.close()
@@ -197,6 +204,7 @@ def test_quitting_a_hidden_window_brings_it_back_to_ask(leaver: Leaver, in_tray:
     assert leaver.ended == [True]
 
 
+@pytest.mark.slow
 def test_ctrl_q_quits_whatever_closing_means(leaver: Leaver) -> None:
     leaver.stop_answering()
     leaver.set(asks=False, keeps=True)
@@ -204,6 +212,7 @@ def test_ctrl_q_quits_whatever_closing_means(leaver: Leaver) -> None:
     assert leaver.ended == [True]
 
 
+@pytest.mark.slow
 def test_several_answers_are_counted(leaver: Leaver) -> None:
     leaver.window.shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(data.READY, in_flight=3)))
     leaver.window.leave()
@@ -211,6 +220,7 @@ def test_several_answers_are_counted(leaver: Leaver) -> None:
     assert "cuts them off" in leaver.window.question.sentence.text()
 
 
+@pytest.mark.slow
 def test_a_signal_and_a_log_out_are_not_kept_waiting(leaver: Leaver, monkeypatch: pytest.MonkeyPatch) -> None:
     leaver.set(keeps=True)
     monkeypatch.setattr("app.gui.shell.quit_flow._is_session_ending", lambda: True)
@@ -218,6 +228,7 @@ def test_a_signal_and_a_log_out_are_not_kept_waiting(leaver: Leaver, monkeypatch
     assert (leaver.ended, leaver.shown_question) == ([False], "")
 
 
+@pytest.mark.slow
 def test_a_signal_ends_it_as_the_settings_say_and_only_once(make_window: Make, api: DemoApi) -> None:
     leaver = Leaver(make_window(PageId.SERVER), api)
     departure = leaver.begin()
@@ -228,6 +239,7 @@ def test_a_signal_ends_it_as_the_settings_say_and_only_once(make_window: Make, a
     assert leaver.window.close(), "once it has left, closing is closing"
 
 
+@pytest.mark.slow
 def test_what_the_window_knows_is_kept_when_it_is_left_from_the_tray(leaver: Leaver, in_tray: list[str]) -> None:
     leaver.stop_answering()
     leaver.service = OTHERS
@@ -237,6 +249,7 @@ def test_what_the_window_knows_is_kept_when_it_is_left_from_the_tray(leaver: Lea
     assert (kept_memory.page, kept_memory.knows_tray) == ("server", True)
 
 
+@pytest.mark.slow
 def test_escape_changes_the_mind_and_tab_stays_in_the_sheet(leaver: Leaver) -> None:
     window, question = leaver.window, leaver.window.question
     window.close()
@@ -251,6 +264,7 @@ def test_escape_changes_the_mind_and_tab_stays_in_the_sheet(leaver: Leaver) -> N
     assert (leaver.shown_question, leaver.ended) == ("", [])
 
 
+@pytest.mark.slow
 def test_being_chosen_in_the_dock_brings_a_hidden_window_back(leaver: Leaver, in_tray: list[str]) -> None:
     leaver.service = OTHERS
     leaver.window.close()

@@ -87,6 +87,7 @@ def test_a_machine_that_cannot_be_read_is_said_in_place(screen: MachineScreen, a
     assert screen.drawing.isVisible(), "what was found before stays"
 
 
+@pytest.mark.slow
 def test_looking_again_can_be_asked_from_elsewhere(screen: MachineScreen, api: DemoApi, shell: Shell) -> None:
     shell.task_requested.emit(Task.LOOK_AGAIN)
     assert ("GET", "/machine?fresh=1", None) in api.calls
@@ -95,6 +96,7 @@ def test_looking_again_can_be_asked_from_elsewhere(screen: MachineScreen, api: D
     assert screen._again.isEnabled()
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("task", "path"), [(Task.CALIBRATE, "/calibrate"), (Task.REPORT, "/doctor")], ids=["calibrate", "report"]
 )
@@ -106,6 +108,7 @@ def test_the_palette_reaches_what_the_page_can_do(
     assert [where for _, where, _ in api.calls].count(path) == 1
 
 
+@pytest.mark.slow
 def test_what_is_free_may_be_unknown_and_is_not_called_free(screen: MachineScreen, api: DemoApi) -> None:
     unknown = msgspec.structs.replace(machines.LAPTOP.pools[0], free=Fact(unit="B", note="No permission."))
     api.replies["GET /machine"] = msgspec.structs.replace(machines.LAPTOP, pools=[unknown])
@@ -115,6 +118,7 @@ def test_what_is_free_may_be_unknown_and_is_not_called_free(screen: MachineScree
     assert view.bar.accessibleName() == "Memory: 9.6 GiB Roundhouse's models, free memory unknown"
 
 
+@pytest.mark.slow
 def test_the_decision_is_a_sentence_with_reasons_and_a_runner_up(screen: MachineScreen) -> None:
     decision = screen.decision
     assert decision.sentence.text().startswith("llama.cpp on the processor, because")
@@ -128,6 +132,7 @@ def test_the_decision_is_a_sentence_with_reasons_and_a_runner_up(screen: Machine
     assert decision._refused_fold._button.text() == "4 ruled out, and why"
 
 
+@pytest.mark.slow
 def test_a_runner_up_shows_its_sums_and_goes_back(screen: MachineScreen) -> None:
     look = screen.decision.second.look
     look.click()
@@ -137,6 +142,7 @@ def test_a_runner_up_shows_its_sums_and_goes_back(screen: MachineScreen) -> None
     assert screen.estimate_card.title.text() == "Qwen3 8B with llama.cpp · processor"
 
 
+@pytest.mark.slow
 def test_a_further_plan_without_sums_has_them_asked_for(screen: MachineScreen, api: DemoApi) -> None:
     (row,) = screen.decision.findChildren(PlanRow)
     row._look.click()
@@ -145,6 +151,7 @@ def test_a_further_plan_without_sums_has_them_asked_for(screen: MachineScreen, a
     assert "ONNX Runtime GenAI" in screen.estimate_card.title.text()
 
 
+@pytest.mark.slow
 def test_what_would_be_better_is_apart_with_what_is_missing_and_the_steps(screen: MachineScreen, api: DemoApi) -> None:
     recommendation = advice.answer_plan(PlanRequest())
     better = msgspec.structs.replace(
@@ -162,6 +169,7 @@ def test_what_would_be_better_is_apart_with_what_is_missing_and_the_steps(screen
     assert screen.decision._refused_fold._button.text() == "1 ruled out, and why"
 
 
+@pytest.mark.slow
 def test_an_estimate_that_fits_but_is_slow_is_amber(screen: MachineScreen, api: DemoApi) -> None:
     recommendation = advice.answer_plan(PlanRequest())
     first = recommendation.plans[0]
@@ -175,6 +183,7 @@ def test_an_estimate_that_fits_but_is_slow_is_amber(screen: MachineScreen, api: 
     assert screen.estimate_card.fit.accessibleName() == "It fits, but is too slow to talk to"
 
 
+@pytest.mark.slow
 def test_no_plan_at_all_says_so_and_why_not(screen: MachineScreen, api: DemoApi) -> None:
     recommendation = advice.answer_plan(PlanRequest())
     api.replies["POST /plan"] = msgspec.structs.replace(recommendation, plans=advice.REFUSED)
@@ -186,6 +195,7 @@ def test_no_plan_at_all_says_so_and_why_not(screen: MachineScreen, api: DemoApi)
     assert len(screen.decision._refused.rows) == 4
 
 
+@pytest.mark.slow
 def test_the_estimate_says_how_fast_how_much_and_whether_it_fits(screen: MachineScreen) -> None:
     figures = {key: figure.accessibleName() for key, figure in screen.estimate_card.figures.items()}
     assert figures == {
@@ -201,6 +211,7 @@ def test_the_estimate_says_how_fast_how_much_and_whether_it_fits(screen: Machine
     assert bar.bar.accessibleName().startswith("Memory: Weights 4.7 GiB, KV cache 4.5 GiB")
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_said_pool_by_pool(screen: MachineScreen, api: DemoApi) -> None:
     api.replies["POST /plan"] = advice.workstation_advice
     screen.model.what_if.ask_again()
@@ -218,6 +229,7 @@ def test_what_does_not_fit_is_said_pool_by_pool(screen: MachineScreen, api: Demo
     assert len(sums._bars) == 2
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("operate", "wish"),
     [
@@ -241,6 +253,7 @@ def test_every_control_can_be_used_by_key_and_asks(
     assert last_plan_asked(api) == msgspec.structs.replace(PlanRequest(model=data.READY.model), **wish)
 
 
+@pytest.mark.slow
 def test_a_typed_model_is_asked_about_when_the_typing_rests(screen: MachineScreen, api: DemoApi, qtbot: QtBot) -> None:
     field = screen.controls.model.field
     field.setFocus()
@@ -254,6 +267,7 @@ def test_a_typed_model_is_asked_about_when_the_typing_rests(screen: MachineScree
     assert field.text() == "llama 3 8b", "an answer does not take the words away"
 
 
+@pytest.mark.slow
 def test_a_model_is_taken_from_the_library(screen: MachineScreen, api: DemoApi, qtbot: QtBot) -> None:
     combo = screen.controls.model
     QTest.keyClick(combo.field, Qt.Key.Key_Down)
@@ -267,6 +281,7 @@ def test_a_model_is_taken_from_the_library(screen: MachineScreen, api: DemoApi, 
     assert last_plan_asked(api).model == "gpt-oss-20b-mxfp4"
 
 
+@pytest.mark.slow
 def test_a_counterfactual_is_tried_and_taken_back(
     screen: MachineScreen, api: DemoApi, shell: QuietShell, qtbot: QtBot
 ) -> None:
@@ -285,6 +300,7 @@ def test_a_counterfactual_is_tried_and_taken_back(
     assert not screen._reset.isVisible()
 
 
+@pytest.mark.slow
 def test_a_context_of_a_counterfactual_can_be_read_off_the_control(
     screen: MachineScreen, api: DemoApi, qtbot: QtBot
 ) -> None:
@@ -293,6 +309,7 @@ def test_a_context_of_a_counterfactual_can_be_read_off_the_control(
     assert screen.controls.context.accessibleName() == "Context: 40k (most that fits)"
 
 
+@pytest.mark.slow
 def test_a_question_that_is_refused_says_why_where_the_answer_was(screen: MachineScreen, api: DemoApi) -> None:
     api.replies["POST /plan"] = data.NO_SUCH_MODEL
     screen.model.what_if.ask_again()
@@ -310,6 +327,7 @@ def test_a_question_that_is_refused_says_why_where_the_answer_was(screen: Machin
     assert not screen._refused.isVisible()
 
 
+@pytest.mark.slow
 def test_sums_that_cannot_be_had_say_why(screen: MachineScreen, api: DemoApi) -> None:
     api.replies["POST /estimate"] = REFUSED
     screen.model.what_if.look_at(screen.model.what_if.usable_plans[2])
@@ -318,6 +336,7 @@ def test_sums_that_cannot_be_had_say_why(screen: MachineScreen, api: DemoApi) ->
     assert not screen.estimate_card.sentence.isVisible()
 
 
+@pytest.mark.slow
 def test_a_calibration_shows_how_far_it_is_and_can_be_cancelled(
     screen: MachineScreen, api: DemoApi, shell: QuietShell
 ) -> None:
@@ -333,12 +352,14 @@ def test_a_calibration_shows_how_far_it_is_and_can_be_cancelled(
     assert len(calibration.rows.rows) == 1
 
 
+@pytest.mark.slow
 def test_a_calibration_that_fails_is_said_in_place(screen: MachineScreen, shell: QuietShell) -> None:
     screen.calibration._start.click()
     shell.broadcast_event(CalibrationChanged(stage="", done=True, error="The engine ended."))
     assert screen.calibration._error.isVisible()
 
 
+@pytest.mark.slow
 def test_loads_are_compared_on_one_scale(screen: MachineScreen) -> None:
     names = [ticks.accessibleName() for ticks in screen.load_accuracy.latest.findChildren(Ticks)]
     assert names[0] == "Weights: Predicted 4.7 GiB, measured 4.7 GiB, exact"
@@ -346,6 +367,7 @@ def test_loads_are_compared_on_one_scale(screen: MachineScreen) -> None:
     assert not screen.load_accuracy.earlier.isVisible(), "earlier loads are folded"
 
 
+@pytest.mark.slow
 def test_before_the_first_load_the_place_says_what_will_be_there(screen: MachineScreen, api: DemoApi) -> None:
     api.replies["GET /loads"] = []
     screen.model.loads.read()
@@ -354,6 +376,7 @@ def test_before_the_first_load_the_place_says_what_will_be_there(screen: Machine
     assert not screen.load_accuracy.latest.isVisible()
 
 
+@pytest.mark.slow
 def test_the_report_is_read_and_then_saved(
     screen: MachineScreen, api: DemoApi, shell: QuietShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,6 +395,7 @@ def test_the_report_is_read_and_then_saved(
     assert shell.copied == [screen.report.text.toPlainText()]
 
 
+@pytest.mark.slow
 def test_logs_and_settings_can_be_added_to_the_report_and_left_out_again(screen: MachineScreen, api: DemoApi) -> None:
     screen._doctor.click()
     api.flush()
@@ -387,6 +411,7 @@ def test_logs_and_settings_can_be_added_to_the_report_and_left_out_again(screen:
     assert "report_version" in screen.report.text.toPlainText()
 
 
+@pytest.mark.slow
 def test_a_report_that_cannot_be_had_is_said(screen: MachineScreen, api: DemoApi) -> None:
     api.replies["GET /doctor"] = REFUSED
     screen._doctor.click()
@@ -395,6 +420,7 @@ def test_a_report_that_cannot_be_had_is_said(screen: MachineScreen, api: DemoApi
     assert not screen.report._save.isEnabled()
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("reply", [machines.LAPTOP, machines.WORKSTATION], ids=["laptop", "workstation"])
 def test_nothing_is_cut_off_at_twice_the_size(
     theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot, reply: object
@@ -516,6 +542,7 @@ def test_a_choice_takes_other_options_and_keeps_its_value(theme: Theme, qtbot: Q
     assert choice.accessibleName() == "Context: 1"
 
 
+@pytest.mark.slow
 def test_the_controls_are_named_for_a_screen_reader(screen: MachineScreen) -> None:
     controls = screen.controls
     assert [

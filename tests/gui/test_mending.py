@@ -133,6 +133,7 @@ def test_it_is_left_once_every_kind_is(api: DemoApi, shell: Shell) -> None:
     assert not model.is_automatic(report(LESS, SLOTS))
 
 
+@pytest.mark.slow
 def test_leaving_it_sets_what_applies_and_loads_again(page: ServerScreen, api: DemoApi, shell: Shell) -> None:
     api.replies["PATCH /settings"] = []
     shell.broadcast_event(EngineChanged(status=failed(LESS, SLOTS, SMALLER)))
@@ -163,6 +164,7 @@ def test_what_cannot_be_kept_is_told_and_nothing_is_loaded(model: AutoRemedyMode
     assert api.bodies_of("POST", "/load") == []
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_left_there_is_no_switch(page: ServerScreen, shell: Shell) -> None:
     shell.broadcast_event(EngineChanged(status=failed(SMALLER)))
     row = row_of(page)
@@ -171,6 +173,7 @@ def test_where_nothing_can_be_left_there_is_no_switch(page: ServerScreen, shell:
     assert shell.pages == [PageId.MODELS]  # type: ignore[attr-defined]  # the tests' shell keeps it
 
 
+@pytest.mark.slow
 def test_room_is_made_by_unloading_the_others_and_given_back_by_undo(
     page: ServerScreen, api: DemoApi, shell: QuietShell
 ) -> None:
@@ -206,6 +209,7 @@ def posted(api: DemoApi) -> list[object]:
     return [body for verb, path, body in api.calls if verb == "POST" and path != "/logs"]
 
 
+@pytest.mark.slow
 def test_code_is_allowed_after_a_question_and_the_model_loaded(
     page: ServerScreen, own: DemoApi, shell: QuietShell
 ) -> None:
@@ -225,6 +229,7 @@ def test_code_is_allowed_after_a_question_and_the_model_loaded(
     assert posted(own)[-1] == SetModel(model=data.FAILED.model, settings=OWN)
 
 
+@pytest.mark.slow
 def test_options_are_reset_at_once_but_for_the_pin_and_set_again_by_undo(
     page: ServerScreen, own: DemoApi, shell: QuietShell
 ) -> None:
@@ -249,6 +254,7 @@ def test_what_cannot_be_reset_is_told_and_nothing_is_loaded(model: AutoRemedyMod
     assert own.bodies_of("POST", "/load") == []
 
 
+@pytest.mark.slow
 def test_what_was_done_stands_beside_the_model(page: ServerScreen, shell: QuietShell) -> None:
     shell.broadcast_event(EngineChanged(status=ready()))
     row = row_of(page)
@@ -277,6 +283,7 @@ def test_what_was_so_before_the_window_came_is_no_news(api: DemoApi, shell: Quie
     assert shell.messages == []
 
 
+@pytest.mark.slow
 def test_undo_switches_it_off_and_loads_it_as_it_was_asked_for(page: ServerScreen, api: DemoApi, shell: Shell) -> None:
     api.replies["PATCH /settings"] = []
     api.replies["POST /unload"] = msgspec.structs.replace(ready(), state=EngineState.STOPPED)

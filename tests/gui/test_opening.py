@@ -105,6 +105,7 @@ def test_a_file_is_listed_on_the_models_page(
     assert api.bodies_of("POST", "/models") == [RegisterModel(path=str(file))]
 
 
+@pytest.mark.slow
 def test_a_link_to_a_model_shows_it_and_downloads_nothing(
     window_and_handler: tuple[MainWindow, OpenHandler], api: DemoApi
 ) -> None:
@@ -117,6 +118,7 @@ def test_a_link_to_a_model_shows_it_and_downloads_nothing(
     assert not api.bodies_of("POST", "/downloads")
 
 
+@pytest.mark.slow
 def test_a_link_to_a_chat_starts_one_with_a_model_that_is_here(
     window_and_handler: tuple[MainWindow, OpenHandler], qtbot: QtBot
 ) -> None:
@@ -126,6 +128,7 @@ def test_a_link_to_a_chat_starts_one_with_a_model_that_is_here(
     assert signal.args == ["guide"]
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_here_is_said(window_and_handler: tuple[MainWindow, OpenHandler], qtbot: QtBot) -> None:
     window, opener = window_and_handler
     with qtbot.assertNotEmitted(window.shell.chat_requested):
@@ -133,6 +136,7 @@ def test_a_model_that_is_not_here_is_said(window_and_handler: tuple[MainWindow, 
     assert window.toast.isVisible()
 
 
+@pytest.mark.slow
 def test_a_minimised_window_comes_back(window_and_handler: tuple[MainWindow, OpenHandler]) -> None:
     window, opener = window_and_handler
     window.showMinimized()

@@ -77,6 +77,7 @@ def test_the_bar_is_there_while_it_lasts_and_its_button_ends_it(make_window: Mak
     assert bar.isHidden()
 
 
+@pytest.mark.slow
 def test_the_server_page_pauses_and_resumes(make_window: Make, api: DemoApi) -> None:
     window = make_window(PageId.SERVER)
     page = window.pages.currentWidget()

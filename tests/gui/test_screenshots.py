@@ -15,6 +15,7 @@ from tests.demo.screenshots import draw_scene, main
 SCENES = {scene.name: scene for scene in all_scenes()}
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     "name", ["chat", "models-long-names", "server-failing", "machine-offline", "settings-wrong", "palette"]
 )
@@ -27,6 +28,7 @@ def test_a_scene_is_drawn(name: str, tmp_path: Path, qapp: QApplication, qtbot: 
     assert len(colors) > 20, "something is drawn"
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(("mode", "ground"), [("light", LIGHT["sunken"]), ("dark", DARK["sunken"])])
 def test_the_look_is_what_was_asked_for(
     mode: str, ground: str, tmp_path: Path, qapp: QApplication, qtbot: QtBot

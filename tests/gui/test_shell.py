@@ -88,6 +88,7 @@ def test_ctrl_and_a_number_show_a_page(make_window: Make, qtbot: QtBot) -> None:
         assert window.rail.buttons[page].isChecked()
 
 
+@pytest.mark.slow
 def test_nothing_that_is_made_is_left_without_a_parent(make_window: Make, qtbot: QtBot) -> None:
     window = make_window(PageId.SERVER)
     for page in PageId:
@@ -107,6 +108,7 @@ def test_a_page_is_built_when_it_is_first_shown_and_kept(make_window: Make) -> N
     assert window.pages.currentWidget() is built_page
 
 
+@pytest.mark.slow
 def test_pages_fade_unless_motion_is_reduced(make_window: Make, theme: Theme, qtbot: QtBot) -> None:
     window = make_window(PageId.SERVER)
     before = len(window.pages.findChildren(QWidget, options=Qt.FindChildOption.FindDirectChildrenOnly))
@@ -130,6 +132,7 @@ def test_arrows_move_along_the_rail(make_window: Make, qtbot: QtBot) -> None:
     assert window.pages.page is PageId.CONNECT
 
 
+@pytest.mark.slow
 def test_the_palette_finds_and_runs(make_window: Make, qtbot: QtBot) -> None:
     window = make_window(PageId.SERVER)
     QTest.keyClick(window, Qt.Key.Key_K, CTRL)
@@ -161,6 +164,7 @@ def test_the_palette_offers_the_chats_that_are_found(make_window: Make, qtbot: Q
     assert ("GET", "/chats/c1", None) in api.calls
 
 
+@pytest.mark.slow
 def test_the_palette_gives_the_focus_back(make_window: Make, qtbot: QtBot) -> None:
     window = make_window(PageId.SERVER)
     button = window.rail.buttons[PageId.MODELS]
@@ -170,6 +174,7 @@ def test_the_palette_gives_the_focus_back(make_window: Make, qtbot: QtBot) -> No
     assert button.hasFocus()
 
 
+@pytest.mark.slow
 def test_the_palette_offers_everything(make_window: Make) -> None:
     window = make_window(PageId.SERVER)
     window.shell.add_commands(lambda: [Command("Rename this chat", lambda: None)])
@@ -198,6 +203,7 @@ def test_the_palette_offers_everything(make_window: Make) -> None:
     assert "Load Mistral Small 3.2" not in offered_titles, "its file is broken"
 
 
+@pytest.mark.slow
 def test_a_model_is_unloaded_from_the_palette_and_comes_back_by_undo(make_window: Make, api: DemoApi) -> None:
     window = make_window(PageId.SERVER)
     command = next(command for command in window._all_commands() if command.title == "Unload Qwen3 8B")
@@ -208,12 +214,14 @@ def test_a_model_is_unloaded_from_the_palette_and_comes_back_by_undo(make_window
     assert [body.model for body in api.bodies_of("POST", "/load")] == ["qwen3-8b-q4_k_m"]  # type: ignore[attr-defined]  # LoadModel
 
 
+@pytest.mark.slow
 def test_the_endpoints_address_is_copied(make_window: Make, qtbot: QtBot) -> None:
     window = make_window(PageId.SERVER)
     QTest.keyClick(window, Qt.Key.Key_C, CTRL | Qt.KeyboardModifier.ShiftModifier)
     assert QGuiApplication.clipboard().text() == "http://127.0.0.1:11434/v1"
 
 
+@pytest.mark.slow
 def test_size_follows_the_keys_and_is_kept_once(make_window: Make, theme: Theme, api: DemoApi, qtbot: QtBot) -> None:
     window = make_window(PageId.SERVER)
     for _ in range(3):
@@ -226,6 +234,7 @@ def test_size_follows_the_keys_and_is_kept_once(make_window: Make, theme: Theme,
     assert theme.percent == 100
 
 
+@pytest.mark.slow
 def test_a_setting_changed_elsewhere_shows_here(make_window: Make, theme: Theme, api: DemoApi) -> None:
     window = make_window(PageId.SERVER)
     rows = {row.name: row for row in data.default_settings()}
@@ -236,6 +245,7 @@ def test_a_setting_changed_elsewhere_shows_here(make_window: Make, theme: Theme,
     assert theme.is_dark
 
 
+@pytest.mark.slow
 def test_engine_events_move_the_dot(make_window: Make) -> None:
     window = make_window(PageId.SERVER)
     for model in ("qwen3-8b-q4_k_m", "gpt-oss-20b-mxfp4"):
@@ -244,6 +254,7 @@ def test_engine_events_move_the_dot(make_window: Make) -> None:
     assert window.rail.buttons[PageId.SERVER].accessibleDescription() == "no model loaded"
 
 
+@pytest.mark.slow
 def test_a_lost_gateway_is_said_above_the_page_with_a_button(make_window: Make, qtbot: QtBot) -> None:
     window = make_window(PageId.SERVER)
     window.show_disconnected(data.OFFLINE)
@@ -254,6 +265,7 @@ def test_a_lost_gateway_is_said_above_the_page_with_a_button(make_window: Make, 
     assert not window._trouble.isVisible()
 
 
+@pytest.mark.slow
 def test_alt_alone_shows_the_menu(make_window: Make, qtbot: QtBot) -> None:
     window = make_window(PageId.SERVER)
     bar = window.menuBar()
@@ -266,6 +278,7 @@ def test_alt_alone_shows_the_menu(make_window: Make, qtbot: QtBot) -> None:
     assert bar.isVisible(), "Alt with another key is not Alt alone"
 
 
+@pytest.mark.slow
 def test_alt_with_a_key_that_a_control_takes_is_not_alt_alone(make_window: Make) -> None:
     window = make_window(PageId.CHAT)
     page = window.pages.currentWidget()
@@ -277,6 +290,7 @@ def test_alt_with_a_key_that_a_control_takes_is_not_alt_alone(make_window: Make)
     assert not window.menuBar().isVisible()
 
 
+@pytest.mark.slow
 def test_ctrl_z_takes_back_what_the_toast_says(make_window: Make) -> None:
     window, undone_steps = make_window(PageId.CHAT), []
     window.toast.show_message("A chat was deleted.", lambda: undone_steps.append(1))
@@ -290,6 +304,7 @@ def test_ctrl_z_takes_back_what_the_toast_says(make_window: Make) -> None:
     assert not window.toast.isHidden(), "it says that there is nothing to undo"
 
 
+@pytest.mark.slow
 def test_ctrl_z_belongs_to_the_field_while_it_has_something_to_take_back(make_window: Make) -> None:
     window, undone_steps = make_window(PageId.CHAT), []
     page = window.pages.currentWidget()
@@ -301,6 +316,7 @@ def test_ctrl_z_belongs_to_the_field_while_it_has_something_to_take_back(make_wi
     assert (field.toPlainText(), undone_steps) == ("", [])
 
 
+@pytest.mark.slow
 def test_a_toast_stands_above_the_composer(make_window: Make) -> None:
     window = make_window(PageId.CHAT)
     page = window.pages.currentWidget()
@@ -310,6 +326,7 @@ def test_a_toast_stands_above_the_composer(make_window: Make) -> None:
     assert window.toast.mapToGlobal(QPoint(0, window.toast.height())).y() < composer.y()
 
 
+@pytest.mark.slow
 def test_the_palette_does_things_on_pages_that_were_not_shown(make_window: Make, api: DemoApi) -> None:
     window = make_window(PageId.SERVER)
     run = {command.title: command.run for command in window._all_commands()}
@@ -325,6 +342,7 @@ def test_the_palette_does_things_on_pages_that_were_not_shown(make_window: Make,
     assert window.toast.accessibleName() == "asked"
 
 
+@pytest.mark.slow
 def test_what_the_palette_does_to_the_chat_shows_the_chat(make_window: Make) -> None:
     window = make_window(PageId.CHAT)
     window.show_page(PageId.MACHINE)
@@ -333,6 +351,7 @@ def test_what_the_palette_does_to_the_chat_shows_the_chat(make_window: Make) -> 
     assert window.pages.page is PageId.CHAT
 
 
+@pytest.mark.slow
 def test_going_to_a_setting_puts_the_keyboard_on_it(
     make_window: Make, api: DemoApi, theme: Theme, qtbot: QtBot
 ) -> None:
@@ -348,12 +367,14 @@ def test_going_to_a_setting_puts_the_keyboard_on_it(
     qtbot.waitUntil(lambda: not control.visibleRegion().isEmpty())
 
 
+@pytest.mark.slow
 def test_the_menu_has_everything_the_keys_have(make_window: Make) -> None:
     window = make_window(PageId.SERVER)
     actions = [action for menu in window.menuBar().actions() for action in menu.menu().actions()]  # type: ignore[attr-defined]  # QAction.menu() is untyped
     assert {action.text() for action in actions} == {menu_action.title for menu_action in window._menu_actions}
 
 
+@pytest.mark.slow
 def test_the_window_comes_back_as_it_was(make_window: Make, tmp_path: Path, theme: Theme) -> None:
     window = make_window(PageId.SERVER)
     window.show_page(PageId.MACHINE)
@@ -379,6 +400,7 @@ def test_a_page_that_is_no_more_is_not_asked_for(theme: Theme, api: DemoApi, tmp
     assert memory.page not in set(PageId)
 
 
+@pytest.mark.slow
 def test_dropping_a_model_file_lists_it(make_window: Make, api: DemoApi) -> None:
     window = make_window(PageId.SERVER)
     mime_data = QMimeData()
@@ -395,12 +417,14 @@ def test_dropping_a_model_file_lists_it(make_window: Make, api: DemoApi) -> None
     assert [Path(body.path).name for body in api.bodies_of("POST", "/models")] == ["New.GGUF"]  # type: ignore[attr-defined]  # RegisterModel
 
 
+@pytest.mark.slow
 def test_the_minimum_size_is_kept(make_window: Make) -> None:
     window = make_window(PageId.SERVER)
     window.resize(200, 200)
     assert (window.width(), window.height()) == (1024, 640)
 
 
+@pytest.mark.slow
 def test_a_size_chosen_just_before_closing_is_kept(make_window: Make, api: DemoApi) -> None:
     window = make_window(PageId.SERVER)
     QTest.keyClick(window, Qt.Key.Key_Minus, CTRL)
@@ -409,6 +433,7 @@ def test_a_size_chosen_just_before_closing_is_kept(make_window: Make, api: DemoA
     assert api.bodies_of("PATCH", "/settings") == [{"window.scale": 90}]
 
 
+@pytest.mark.slow
 def test_a_toast_can_be_read_after_the_theme_was_switched(make_window: Make) -> None:
     window = make_window(PageId.CHAT)
     for mode in ("dark", "light", "dark"):
@@ -417,6 +442,7 @@ def test_a_toast_can_be_read_after_the_theme_was_switched(make_window: Make) -> 
         assert words == window.theme.color("ink")
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("page", [PageId.CHAT, PageId.MODELS])
 def test_a_toast_stands_in_the_middle_of_what_is_below_it(make_window: Make, page: PageId) -> None:
     window = make_window(page)

@@ -92,6 +92,7 @@ COSTS: list[tuple[Event, list[str]]] = [
 """An event, and the lists that it is about; the last is the one after which the window knows something else."""
 
 
+@pytest.mark.slow
 def test_a_change_costs_one_request_for_each_list_it_is_about(
     window: MainWindow, api: DemoApi, subtests: pytest.Subtests
 ) -> None:
@@ -102,6 +103,7 @@ def test_a_change_costs_one_request_for_each_list_it_is_about(
             assert reads(api) == dict.fromkeys(paths, 1)
 
 
+@pytest.mark.slow
 def test_changes_that_are_told_of_together_cost_one_request(window: MainWindow, api: DemoApi) -> None:
     for event in (ModelsChanged(), INSTALLED, SettingChanged(name="a"), ModelsChanged(), SettingChanged(name="b")):
         window.shell.broadcast_event(event)
@@ -109,6 +111,7 @@ def test_changes_that_are_told_of_together_cost_one_request(window: MainWindow, 
     assert reads(api) == dict.fromkeys(["/models", "/library/disk", "/autocomplete", "/engines/stock", "/settings"], 1)
 
 
+@pytest.mark.slow
 def test_what_is_changed_here_is_read_once_too(window: MainWindow, api: DemoApi) -> None:
     models, engines = window.pages.find_page(PageId.MODELS), window.pages.find_page(PageId.ENGINES)
     assert isinstance(models, ModelsScreen)
@@ -122,6 +125,7 @@ def test_what_is_changed_here_is_read_once_too(window: MainWindow, api: DemoApi)
     assert reads(api) == dict.fromkeys(["/models", "/library/disk", "/autocomplete", "/engines/stock"], 1)
 
 
+@pytest.mark.slow
 def test_an_engine_that_loads_has_memory_read_now_and_then_and_chats_are_read_after_a_rest(
     window: MainWindow, api: DemoApi, qtbot: QtBot
 ) -> None:
@@ -132,6 +136,7 @@ def test_an_engine_that_loads_has_memory_read_now_and_then_and_chats_are_read_af
     assert reads(api) == {"/memory": 1, "/chats": 1}
 
 
+@pytest.mark.slow
 def test_a_gateway_that_comes_back_is_asked_for_each_list_once(window: MainWindow, api: DemoApi) -> None:
     window.mark_connected(data.STATUS)
     counts = reads(api)

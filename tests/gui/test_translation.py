@@ -40,6 +40,7 @@ def show_page(page: PageId, folder: Path, qtbot: QtBot) -> MainWindow:
     return window
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("page", PageId)
 def test_every_button_is_translated(page: PageId, tmp_path: Path, qtbot: QtBot) -> None:
     window = show_page(page, tmp_path, qtbot)
@@ -56,6 +57,7 @@ def test_every_command_is_translated(tmp_path: Path, qtbot: QtBot) -> None:
     assert [title for title in titles if "[" not in title] == []
 
 
+@pytest.mark.slow
 def test_settings_are_called_in_the_window_s_language(tmp_path: Path, qtbot: QtBot) -> None:
     window = show_page(PageId.SETTINGS, tmp_path, qtbot)
     settings = window.stores.preferences.items

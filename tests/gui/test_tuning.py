@@ -94,6 +94,7 @@ def test_what_was_measured_of_the_model_is_drawn(view: ModelSettingsView, api: D
     assert not view.history.isVisibleTo(view)
 
 
+@pytest.mark.slow
 def test_what_is_set_and_what_the_model_recommends_are_told_apart(view: ModelSettingsView) -> None:
     fields = view.sampling.fields
     assert fields["temperature"].text() == "0.7"
@@ -119,6 +120,7 @@ def test_a_number_counts_once_the_field_is_left(view: ModelSettingsView, api: De
     assert len(api.calls) == before, "nothing has changed"
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(("name", "text"), [("context", "12"), ("context", "many"), ("slots", "0"), ("top_p", "3")])
 def test_a_number_that_makes_no_sense_is_said_and_not_sent(
     view: ModelSettingsView, api: DemoApi, name: str, text: str
@@ -145,6 +147,7 @@ def test_sampling_is_changed_value_by_value_and_the_models_own_can_be_switched_o
     assert view.sampling.fields["top_k"].placeholderText() == "engine default"
 
 
+@pytest.mark.slow
 def test_a_share_of_memory_is_asked_for_where_the_engine_takes_one(view: ModelSettingsView, api: DemoApi) -> None:
     row = view.numbers["gpu_memory_fraction"]
     shown_as(api, takes=["gpu_memory_fraction"])
@@ -162,6 +165,7 @@ def test_a_share_of_memory_is_asked_for_where_the_engine_takes_one(view: ModelSe
     assert not row.isVisible()
 
 
+@pytest.mark.slow
 def test_choices_are_sent_and_left_to_roundhouse_again(view: ModelSettingsView, api: DemoApi) -> None:
     view.draft.choice._choose_value("qwen3-0.6b-q8_0")
     assert last_settings(api) == replaced(draft="qwen3-0.6b-q8_0")
@@ -173,6 +177,7 @@ def test_choices_are_sent_and_left_to_roundhouse_again(view: ModelSettingsView, 
     assert last_settings(api) == replaced(projector="none")
 
 
+@pytest.mark.slow
 def test_drafts_say_why_and_can_be_tried(view: ModelSettingsView, api: DemoApi, shell: QuietShell) -> None:
     shown_as(api, draft_candidate="ngram", draft_reason="No trial was made with llama.cpp on this machine yet.")
     view.model.fetch_choices()
@@ -197,6 +202,7 @@ def test_drafts_say_why_and_can_be_tried(view: ModelSettingsView, api: DemoApi, 
     assert view.draft.attempt.text() == "Try"
 
 
+@pytest.mark.slow
 def test_what_the_gateway_refuses_stands_at_its_row_which_goes_back(view: ModelSettingsView, api: DemoApi) -> None:
     refusal = ErrorBody(code="invalid_value", sentence="It cannot draft: its tokens are others.", hint="Take another.")
     api.replies["POST /model-settings"] = refusal
@@ -210,6 +216,7 @@ def test_what_the_gateway_refuses_stands_at_its_row_which_goes_back(view: ModelS
     assert not view.draft._wrong.isVisible()
 
 
+@pytest.mark.slow
 def test_adapters_are_switched_on_and_off(view: ModelSettingsView, api: DemoApi) -> None:
     rows = list(view.loras.rows.values())
     toggles = [row.toggle for row in rows if hasattr(row, "toggle")]
@@ -220,6 +227,7 @@ def test_adapters_are_switched_on_and_off(view: ModelSettingsView, api: DemoApi)
     assert last_settings(api).loras == []
 
 
+@pytest.mark.slow
 def test_a_template_begins_with_the_models_own_and_is_kept_on_request(view: ModelSettingsView, api: DemoApi) -> None:
     assert not view.template.edit.isVisible()
     view.template._own.click()
@@ -235,6 +243,7 @@ def test_a_template_begins_with_the_models_own_and_is_kept_on_request(view: Mode
     assert last_settings(api) == replaced(chat_template=None)
 
 
+@pytest.mark.slow
 def test_a_template_that_was_changed_is_told_with_what_it_does(view: ModelSettingsView, api: DemoApi) -> None:
     assert view.template.help.text() == "Jinja. It is tested before it is saved."
     note = "What it writes depends on the date."
@@ -248,6 +257,7 @@ def test_a_template_that_was_changed_is_told_with_what_it_does(view: ModelSettin
     assert view.template.help.isVisibleTo(view)
 
 
+@pytest.mark.slow
 def test_names_are_kept_among_those_of_others(view: ModelSettingsView, api: DemoApi) -> None:
     rows = [
         data.with_value(info, ["claude-*=other", f"gpt-*={MODEL.name}"])
@@ -263,6 +273,7 @@ def test_names_are_kept_among_those_of_others(view: ModelSettingsView, api: Demo
     assert api.bodies_of("PATCH", "/settings") == [{model_settings.ALIASES: [f"gpt-4o={MODEL.name}", "claude-*=other"]}]
 
 
+@pytest.mark.slow
 def test_all_can_be_forgotten_and_brought_back(view: ModelSettingsView, api: DemoApi, shell: QuietShell) -> None:
     view._reset.click()
     assert last_settings(api) == ModelSettings(pinned=True)
@@ -272,6 +283,7 @@ def test_all_can_be_forgotten_and_brought_back(view: ModelSettingsView, api: Dem
     assert last_settings(api) == SET
 
 
+@pytest.mark.slow
 def test_a_model_that_runs_otherwise_can_be_loaded_again(view: ModelSettingsView, api: DemoApi) -> None:
     assert not view._again.isVisible()
     shown_as(api, needs_reload=True)
@@ -284,6 +296,7 @@ def test_a_model_that_runs_otherwise_can_be_loaded_again(view: ModelSettingsView
     assert [path for method, path, _ in api.calls if method == "POST"] == ["/unload", "/load"]
 
 
+@pytest.mark.slow
 def test_a_failure_is_said_with_a_way_to_try_again(screen: ModelsScreen, api: DemoApi) -> None:
     api.replies[f"GET {PATH}"] = ErrorBody(code="gone", sentence="It is gone.")
     screen.model.model_settings.open_model(MODEL)
@@ -322,6 +335,7 @@ def test_words_for_choices() -> None:
     assert model_settings.recommendation_text(silent).startswith("The model recommends nothing.")
 
 
+@pytest.mark.slow
 def test_code_runs_only_after_a_question_that_says_what_it_means(
     view: ModelSettingsView, api: DemoApi, shell: QuietShell
 ) -> None:
@@ -342,6 +356,7 @@ def test_code_runs_only_after_a_question_that_says_what_it_means(
     assert last_settings(api) == replaced(allows_code=True)
 
 
+@pytest.mark.slow
 def test_code_is_taken_back_at_once(view: ModelSettingsView, api: DemoApi, shell: QuietShell) -> None:
     shown_as(api, settings=replaced(allows_code=True))
     view.model.fetch_choices()
@@ -352,6 +367,7 @@ def test_code_is_taken_back_at_once(view: ModelSettingsView, api: DemoApi, shell
     assert not shell.confirmations
 
 
+@pytest.mark.slow
 def test_parsers_are_named_where_the_engine_has_them(view: ModelSettingsView, api: DemoApi) -> None:
     assert not view._parsers.isVisible()
     shown_as(api, takes=["tool_parser", "reasoning_parser"], tool_parser="hermes")
@@ -372,6 +388,7 @@ def test_parsers_are_named_where_the_engine_has_them(view: ModelSettingsView, ap
     assert last_settings(api) == replaced(tool_parser=None)
 
 
+@pytest.mark.slow
 def test_further_arguments_are_one_line(view: ModelSettingsView, api: DemoApi) -> None:
     field = view.arguments.field
     field.setText("--seed=7 --note 'two words' C:\\x")

@@ -215,6 +215,7 @@ def test_a_window_that_asked_follows_and_one_that_did_not_offers_to(
     assert requests == [True, True]
 
 
+@pytest.mark.slow
 def test_the_rail_has_a_sign_and_the_menu_leads_to_the_card(
     make_window: Callable[[PageId], MainWindow], api: DemoApi
 ) -> None:

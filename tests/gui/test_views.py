@@ -130,17 +130,20 @@ def server_page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> Serve
     return screen
 
 
+@pytest.mark.slow
 def test_the_address_is_copied_by_pressing_it(server_page: ServerScreen, shell: Shell) -> None:
     server_page._url.click()
     assert shell.copied == ["http://127.0.0.1:11434/v1"]  # type: ignore[attr-defined]  # the tests' shell keeps it
 
 
+@pytest.mark.slow
 def test_choosing_a_dialect_changes_the_snippet(server_page: ServerScreen) -> None:
     chip = next(chip for chip in server_page.findChildren(Pressable) if chip.text() == "Python")
     chip.click()
     assert "from openai import OpenAI" in server_page._snippet._text.toPlainText()
 
 
+@pytest.mark.slow
 def test_a_failed_engine_says_why_and_what_may_help(server_page: ServerScreen, api: DemoApi, shell: Shell) -> None:
     shell.broadcast_event(EngineChanged(status=data.FAILED))
     row = server_page._list.rows[data.FAILED.model]
@@ -153,6 +156,7 @@ def test_a_failed_engine_says_why_and_what_may_help(server_page: ServerScreen, a
     assert server_page._log_search.text() == data.FAILED.model
 
 
+@pytest.mark.slow
 def test_what_would_load_it_otherwise_is_one_press_away(server_page: ServerScreen, api: DemoApi, shell: Shell) -> None:
     assert data.FAILED.failure is not None
     offers = [
@@ -171,6 +175,7 @@ def test_what_would_load_it_otherwise_is_one_press_away(server_page: ServerScree
     assert load_request.options == LoadOptions(context=4096)  # type: ignore[attr-defined]  # LoadModel
 
 
+@pytest.mark.slow
 def test_nothing_running_leads_to_the_models(server_page: ServerScreen, api: DemoApi, shell: Shell) -> None:
     for status in (data.READY, data.LOADING):
         shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(status, state=EngineState.STOPPED)))
@@ -191,6 +196,7 @@ def test_the_log_follows_only_a_reader_at_its_end(theme: Theme, qtbot: QtBot) ->
     assert bar.value() == 3
 
 
+@pytest.mark.slow
 def test_log_lines_arrive_while_the_page_is_seen(server_page: ServerScreen, api: DemoApi) -> None:
     api.send_event("/events?logs=1", LogLine(model="m", stream="err", text="a new line", at=2e9))
     assert server_page._log_view.toPlainText().endswith("a new line")
@@ -206,6 +212,7 @@ def settings_page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> Set
     return screen
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -220,11 +227,13 @@ def test_every_kind_has_its_control(settings_page: SettingsScreen, name: str, ki
     assert type(settings_page.find_row(name).control) is kind
 
 
+@pytest.mark.slow
 def test_every_setting_has_a_row(settings_page: SettingsScreen) -> None:
     for row in data.default_settings():
         assert settings_page.find_row(row.name).isVisible()
 
 
+@pytest.mark.slow
 def test_a_wrong_port_is_said_while_it_is_typed(settings_page: SettingsScreen, api: DemoApi) -> None:
     row = settings_page.find_row("gateway.port")
     field = row.control
@@ -241,6 +250,7 @@ def test_a_wrong_port_is_said_while_it_is_typed(settings_page: SettingsScreen, a
     assert api.bodies_of("PATCH", "/settings") == [{"gateway.port": 8080}]
 
 
+@pytest.mark.slow
 def test_a_change_that_waits_offers_the_restart(settings_page: SettingsScreen, api: DemoApi, shell: Shell) -> None:
     settings_page.model.change(next(row for row in data.default_settings() if row.name == "gateway.port"), 8080)
     api.flush()
@@ -249,6 +259,7 @@ def test_a_change_that_waits_offers_the_restart(settings_page: SettingsScreen, a
     assert shell.messages == ["restarting"]  # type: ignore[attr-defined]  # the tests' shell keeps it
 
 
+@pytest.mark.slow
 def test_a_toggle_and_a_choice_change_their_settings(settings_page: SettingsScreen, api: DemoApi) -> None:
     toggle = settings_page.find_row("window.keep_serving").control
     assert isinstance(toggle, Toggle)
@@ -258,6 +269,7 @@ def test_a_toggle_and_a_choice_change_their_settings(settings_page: SettingsScre
     assert api.bodies_of("PATCH", "/settings") == [{"window.keep_serving": True}, {"window.theme": "dark"}]
 
 
+@pytest.mark.slow
 def test_the_model_for_new_chats_is_picked_from_the_library(settings_page: SettingsScreen, api: DemoApi) -> None:
     choice = settings_page.find_row("models.default").control
     assert isinstance(choice, DropDown)
@@ -268,6 +280,7 @@ def test_the_model_for_new_chats_is_picked_from_the_library(settings_page: Setti
     assert api.bodies_of("PATCH", "/settings") == [{"models.default": "qwen3-8b-q4_k_m"}]
 
 
+@pytest.mark.slow
 def test_a_model_that_is_gone_stays_the_one_for_new_chats(settings_page: SettingsScreen) -> None:
     row = settings_page.find_row("models.default")
     usual = next(info for info in data.default_settings() if info.name == "models.default")
@@ -282,6 +295,7 @@ def test_long_words_do_not_widen_a_choice(theme: Theme, qtbot: QtBot) -> None:
     assert choice.sizeHint().width() == 240
 
 
+@pytest.mark.slow
 def test_a_list_grows_and_shrinks(settings_page: SettingsScreen, api: DemoApi) -> None:
     field = settings_page.find_row("gateway.allowed_origins").control
     assert isinstance(field, ListField)
@@ -299,6 +313,7 @@ def test_a_list_grows_and_shrinks(settings_page: SettingsScreen, api: DemoApi) -
     ]
 
 
+@pytest.mark.slow
 def test_what_the_environment_sets_cannot_be_changed(settings_page: SettingsScreen, api: DemoApi) -> None:
     row = next(row for row in data.default_settings() if row.name == "gateway.port")
     settings_page.find_row("gateway.port").show_info(data.with_value(row, 9, source="environment"))
@@ -306,6 +321,7 @@ def test_what_the_environment_sets_cannot_be_changed(settings_page: SettingsScre
     assert not settings_page.find_row("gateway.port")._reset.isVisible()
 
 
+@pytest.mark.slow
 def test_only_what_was_changed_can_be_reset(settings_page: SettingsScreen, api: DemoApi) -> None:
     row = settings_page.find_row("models.slots")
     assert not row._reset.isVisible()
@@ -315,6 +331,7 @@ def test_only_what_was_changed_can_be_reset(settings_page: SettingsScreen, api: 
     assert api.bodies_of("PATCH", "/settings") == [{"models.slots": None}]
 
 
+@pytest.mark.slow
 def test_an_engine_row_without_progress_has_no_false_figure(server_page: ServerScreen, shell: Shell) -> None:
     starting_engine = EngineStatus(model="new", engine="llama.cpp", state=EngineState.STARTING)
     shell.broadcast_event(EngineChanged(status=starting_engine))

@@ -171,6 +171,7 @@ async def test_no_head_holds_the_loop(gateway: Gateway, routes: list[tuple[str, 
     assert await stalls(gateway, heads) == []
 
 
+@pytest.mark.slow
 async def test_no_name_in_an_address_holds_the_loop(gateway: Gateway, routes: list[tuple[str, str]]) -> None:
     case = Case("name", b"{}", TOKEN)
     named_routes = [(method, path) for method, path in routes if "{" in path]
@@ -181,6 +182,7 @@ async def test_no_name_in_an_address_holds_the_loop(gateway: Gateway, routes: li
     assert await stalls(gateway, [*names, *odd, *pages]) == []
 
 
+@pytest.mark.slow
 async def test_no_small_body_holds_the_loop(gateway: Gateway, routes: list[tuple[str, str]]) -> None:
     cases = small_cases()
     paths = [filled(path) for method, path in routes if asks_a_model(method, path) and path not in ON_FILES | SHORTER]
@@ -192,11 +194,13 @@ async def test_no_small_body_holds_the_loop(gateway: Gateway, routes: list[tuple
     assert await stalls(gateway, bodies) == []
 
 
+@pytest.mark.slow
 async def test_no_body_about_a_model_holds_the_loop(gateway: Gateway, library: Library) -> None:
     bodies = (Sent("POST", path, case) for path in sorted(ON_FILES) for case in small_cases())
     assert await stalls(gateway, bodies) == []
 
 
+@pytest.mark.slow
 async def test_no_body_of_our_own_api_holds_the_loop(gateway: Gateway, library: Library) -> None:
     endpoints = [row for row in ENDPOINTS if row.body is not None and row.path not in ACTS]
     assert len(endpoints) > 20
@@ -212,12 +216,14 @@ LARGE_PATHS = ("/v1/chat/completions", "/api/chat", "/v1/embeddings")
 """Passed on, translated, and no chat."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", LARGE_PATHS)
 async def test_no_large_body_holds_the_loop(gateway: Gateway, path: str) -> None:
     large = (Sent("POST", path, for_route(case, path)) for case in large_cases())
     assert await stalls(gateway, large, at_once=1, most_s=MOST_LARGE_S) == []
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("name", WORST)
 async def test_what_once_held_the_loop_does_so_no_more(gateway: Gateway, library: Library, name: str) -> None:
     worst = WORST[name]

@@ -174,6 +174,7 @@ def least_s(named_pattern: Named, method: str, at: int, size: int) -> float:
     return least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [r"(a+)+b", r"a*a*b", r"\s+$", r"x{0,99}.*y.*z"])
 def test_a_slow_pattern_is_noticed(text: str) -> None:
     assert slow_on(Named("here", re.compile(text), ALL_METHODS))
@@ -182,6 +183,7 @@ def test_a_slow_pattern_is_noticed(text: str) -> None:
 PATTERNS = collect()
 
 
+@pytest.mark.slow(cases=13)
 @pytest.mark.parametrize("named", PATTERNS, ids=lambda named: named.place)
 def test_a_pattern_is_linear(named: Named) -> None:
     assert not slow_on(named)

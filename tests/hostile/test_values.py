@@ -13,6 +13,7 @@ from app.gateway.entry.bodies import MOST_PARTS, MOST_VALUES, refuse_crowded
 TEXTS = ("{[,", '"', '\\"', "\\", '",{"')
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     "body",
     [
@@ -34,6 +35,7 @@ def test_what_stands_in_a_text_does_not_count(text: str) -> None:
     refuse_crowded(json.dumps({"prompt": text * MOST_PARTS, "after": [1, 2]}).encode())
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)

@@ -210,6 +210,7 @@ def test_what_is_always_needed_is_there_of_the_example(files: FileList) -> None:
     assert not [row.pattern for row in rows if row.needed == "always" and not row.files(files.example)]
 
 
+@pytest.mark.slow(cases=1)
 @each_list
 def test_the_example_has_no_file_that_is_not_listed(files: FileList) -> None:
     documented = {file for row in files.rows() for file in row.files(files.example)}

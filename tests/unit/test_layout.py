@@ -183,6 +183,7 @@ def test_workers_need_only_the_standard_library_and_their_engine() -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("package", "home"), ONLY_IN.items())
 def test_a_heavy_package_stays_at_home(package: str, home: str) -> None:
     wrong = [

@@ -59,6 +59,7 @@ def test_a_sample_stays_when_code_elsewhere_changes() -> None:
     assert before != sample_mutants(find_mutants("a.py", text), 10, seed=4)
 
 
+@pytest.mark.slow
 def test_every_equivalent_mutant_is_one_of_the_code_and_has_a_reason() -> None:
     entries = read_equivalents()
     paths = {entry.path for entry in entries}
@@ -103,6 +104,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_a_mutant_is_killed_survives_or_never_ends(tree: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     copy, records = TreeCopy(tmp_path / "copy"), Records()

@@ -30,6 +30,7 @@ def figures() -> NameFigures:
     return count_names()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", CEILINGS)
 def test_names_get_no_worse(figures: NameFigures, figure: str) -> None:
     ceiling, count = CEILINGS[figure], getattr(figures, figure)

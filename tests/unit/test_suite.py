@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.depth import VARIABLE
 from tests.suite import (
     ALONE,
     ENGINE_FILES,
@@ -27,12 +28,16 @@ ROOT = Path(__file__).parents[2]
 def run_suite(folder: Path, *options: str, **tests: str) -> "subprocess.CompletedProcess[str]":
     for name, text in tests.items():
         (folder / f"test_{name}.py").write_text(text, encoding="utf-8")
-    ini = "[pytest]\ntimeout = 30\nmarkers = engines\n"
+    return start_suite(folder, *options, *(f"test_{name}.py" for name in tests))
+
+
+def start_suite(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    ini = "[pytest]\ntimeout = 30\nmarkers =\n  engines\n  packaging\n  slow\n"
     (folder / "pytest.ini").write_text(ini, encoding="utf-8")
-    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", VARIABLE))}
     # The others take seconds to load in each process, and nothing here needs them.
     env |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_randomly,pytest_timeout"}
-    argv = [sys.executable, "-m", "tests.suite", "--processes", "2", *options, *(f"test_{name}.py" for name in tests)]
+    argv = [sys.executable, "-m", "tests.suite", "--processes", "2", *options]
     env["PYTHONPATH"] = str(ROOT)
     env["HYPOTHESIS_STORAGE_DIRECTORY"] = str(ROOT / ".hypothesis")  # its table of characters is there already
     return subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=110)
@@ -71,6 +76,34 @@ def test_only_tests_of_engines_are_run_where_they_are_wanted(tmp_path: Path) -> 
     assert "test_other.py" not in done.stdout
 
 
+@pytest.mark.slow
+def test_slow_tests_wait_for_whoever_wants_all_or_names_their_file(tmp_path: Path) -> None:
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    text = """
+import pytest
+
+def test_quick(): pass
+
+@pytest.mark.slow
+def test_slow(): pass
+
+@pytest.mark.slow(cases=2)
+@pytest.mark.parametrize("number", range(5))
+def test_cases(number): assert number in (0, 4)
+
+@pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_one_slow(number): pass
+"""
+    (folder / "test_all.py").write_text(text, encoding="utf-8")
+    done = start_suite(tmp_path)
+    assert done.stdout.splitlines()[-1] == "4 passed, 0 failed", done.stdout
+    for option in ("--all", "tests/test_all.py"):
+        done = start_suite(tmp_path, option)
+        assert done.stdout.splitlines()[-1] == "6 passed, 3 failed", done.stdout
+
+
+@pytest.mark.slow
 def test_the_sums_are_of_all_shares(tmp_path: Path) -> None:
     many = "import pytest\n\n\n@pytest.mark.parametrize('n', range(5))\ndef test_n(n): pass\n"
     skipped = "import pytest\n\n\ndef test_skipped(): pytest.skip('no')\n"
@@ -79,15 +112,18 @@ def test_the_sums_are_of_all_shares(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_the_costliest_files_are_listed(tmp_path: Path) -> None:
     busy = "import time\n\n\ndef test_busy():\n    while time.process_time() < 1.5: pass\n"
     child = "import subprocess\n\n\ndef test_child(): subprocess.run(['sleep', '0'], check=True)\n"
     done = run_suite(tmp_path, "--costs", "1", busy=busy, child=child)
+    assert re.search(r"^ *[0-9.]+ s  test_busy\.py::test_busy$", done.stdout, re.MULTILINE)
     (file,) = [line for line in done.stdout.splitlines() if re.fullmatch(r" *[0-9.]+ s  test_\w+\.py", line)]
     assert file.endswith("test_busy.py")
     assert re.search(r"^ +[0-9]+ MB  test_\w+\.py$", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_what_a_process_compiles_is_kept_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     done = run_suite(tmp_path, kept="import sys\n\n\ndef test_kept(): assert not sys.dont_write_bytecode\n")
@@ -104,6 +140,7 @@ def test_a_failure_is_shown_and_named_at_the_end(tmp_path: Path) -> None:
     assert lines[-1] == "1 passed, 2 failed"
 
 
+@pytest.mark.slow
 def test_a_test_that_passes_by_itself_is_named_as_unstable(tmp_path: Path) -> None:
     unstable = """
 from pathlib import Path
@@ -122,6 +159,7 @@ def test_unstable():
     assert lines[-1] == "1 passed, 1 failed, 1 of them unstable"
 
 
+@pytest.mark.slow
 def test_many_failures_get_no_second_run(tmp_path: Path) -> None:
     many = f"""
 import pytest
@@ -139,12 +177,14 @@ def test_many(number):
     assert "UNSTABLE" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_imported_is_a_failure(tmp_path: Path) -> None:
     done = run_suite(tmp_path, broken="import nothing_of_this_name\n", good="def test_good(): pass\n")
     assert done.returncode == 1
     assert "FAILED test_broken.py" in done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_no_tests_at_all_is_a_failure(tmp_path: Path) -> None:
     assert run_suite(tmp_path, empty="").returncode == 1
 

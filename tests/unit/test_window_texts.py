@@ -28,6 +28,7 @@ def sources() -> list[Source]:
     return read_sources()
 
 
+@pytest.mark.slow
 def test_no_words_of_the_window_are_astray(sources: list[Source]) -> None:
     assert not stray_words(sources), "wrap them in `tr`, `tr_plural` or `LazyText` (docs/internals/words.md)"
 

@@ -175,6 +175,7 @@ async def test_a_process_has_a_place_that_there_is(lender: Lender, changes: dict
     pipe[1].close()
 
 
+@pytest.mark.slow(cases=5)
 @pytest.mark.parametrize(
     "field",
     [

@@ -87,6 +87,7 @@ async def test_the_same_model_and_an_engine_are_all_it_takes(model: Path) -> Non
     assert 0 < reply.free_bytes < 8 * GIB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "words"),
     [

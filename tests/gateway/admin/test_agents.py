@@ -193,6 +193,7 @@ async def test_an_edit_is_asked_about_shown_and_made_once_allowed(agents: AgentA
     assert call.diffs  # what was first told of the change stays when only its end is told
 
 
+@pytest.mark.slow
 async def test_an_edit_that_is_refused_is_not_made_and_always_asks_no_more(agents: AgentApi) -> None:
     session, file = await agents.start(), agents.project / "file.txt"
     await agents.send(session, f"edit {file} new")
@@ -207,6 +208,7 @@ async def test_an_edit_that_is_refused_is_not_made_and_always_asks_no_more(agent
     assert file.read_text(encoding="utf-8") == "newer"
 
 
+@pytest.mark.slow
 async def test_a_write_that_the_agent_did_not_ask_about_is_asked_about(agents: AgentApi) -> None:
     session, file = await agents.start(), agents.project / "deep" / "file.txt"
     for option, text in (("refuse", None), ("once", "a b")):
@@ -244,6 +246,7 @@ async def test_files_outside_of_the_folder_are_neither_read_nor_written(agents: 
     assert not (agents.project.parent / "new.txt").exists()
 
 
+@pytest.mark.slow
 @confined
 async def test_an_agent_itself_reads_nothing_beside_its_folder(agents: AgentApi, paths: Paths) -> None:
     secret = agents.project.parent / "secret.txt"
@@ -256,6 +259,7 @@ async def test_an_agent_itself_reads_nothing_beside_its_folder(agents: AgentApi,
     assert await agents.say(session, f"steal {agents.project / 'own.txt'}") == "stolen: mine"
 
 
+@pytest.mark.slow
 @confined
 async def test_a_command_runs_in_the_folder_confined_and_is_shown(agents: AgentApi) -> None:
     secret = agents.project.parent / "secret.txt"
@@ -277,6 +281,7 @@ async def test_no_command_runs_where_nothing_is_confined(agents: AgentApi, monke
     assert (await agents.say(session, "run pwd")).startswith("refused: ")
 
 
+@pytest.mark.slow
 async def test_an_agent_has_a_key_of_its_own_that_ends_with_it(agents: AgentApi) -> None:
     session, services = await agents.start(), agents.api.gateway.services
     key, in_argv, home, folder = (await agents.say(session, "facts")).split()
@@ -290,6 +295,7 @@ async def test_an_agent_has_a_key_of_its_own_that_ends_with_it(agents: AgentApi)
     assert services.keys.find_key(key) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prompt", "words"),
     [("die", "exit code 3"), ("line", "too long"), ("garbage 2000", "none of the protocol's messages")],
@@ -311,6 +317,7 @@ async def test_an_agent_that_breaks_off_says_so_and_nothing_is_lost(agents: Agen
     assert await agents.api.refused("POST", path, AgentPromptText(text="say more")) == (409, "agent_not_running")
 
 
+@pytest.mark.slow
 async def test_a_flood_ends_the_agent(agents: AgentApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcripts, "LARGEST_CHARACTERS", 2_000_000)
     session = await agents.start()
@@ -319,16 +326,19 @@ async def test_a_flood_ends_the_agent(agents: AgentApi, monkeypatch: pytest.Monk
     assert "more than can be kept" in about.problem
 
 
+@pytest.mark.slow
 async def test_a_little_that_is_no_message_is_skipped(agents: AgentApi) -> None:
     session = await agents.start()
     assert await agents.say(session, "garbage 20") == "clean again"
 
 
+@pytest.mark.slow
 async def test_answers_that_the_protocol_does_not_know_are_refused(agents: AgentApi) -> None:
     session = await agents.start()
     assert await agents.say(session, "kinds") == "refused: Invalid params"
 
 
+@pytest.mark.slow
 async def test_an_agent_that_refuses_a_prompt_says_why_and_goes_on(agents: AgentApi) -> None:
     session = await agents.start()
     note = only(await agents.ask(session, "fail"), AgentNote)
@@ -340,6 +350,7 @@ async def test_an_agent_that_refuses_a_prompt_says_why_and_goes_on(agents: Agent
     assert call.status is AgentCallStatus.CANCELLED  # the turn is over, so nothing of it goes on
 
 
+@pytest.mark.slow
 async def test_a_prompt_is_stopped_also_while_a_person_is_asked(agents: AgentApi) -> None:
     session = await agents.start()
     for prompt, state in (("wait", AgentState.WORKING), (f"edit {agents.project / 'x'} y", AgentState.ASKING)):
@@ -354,6 +365,7 @@ async def test_a_prompt_is_stopped_also_while_a_person_is_asked(agents: AgentApi
     assert [(question.is_open, question.answer) for question in questions] == [(False, "")]
 
 
+@pytest.mark.slow
 async def test_an_agent_that_does_not_stop_is_ended(agents: AgentApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hosted, "CANCEL_S", 0.1)
     session = await agents.start()
@@ -362,6 +374,7 @@ async def test_an_agent_that_does_not_stop_is_ended(agents: AgentApi, monkeypatc
     assert "did not stop" in (await agents.wait(session, AgentState.FAILED)).problem
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "words"),
     [("crash", "exit code 4"), ("sign-in", "sign in"), ("version", "version 99"), ("mute", "did not become ready")],
@@ -377,6 +390,7 @@ async def test_an_agent_that_does_not_start_says_why(
         assert session.hint == "I have no licence file"
 
 
+@pytest.mark.slow
 async def test_a_session_is_taken_up_again_and_not_told_twice(agents: AgentApi) -> None:
     session = await agents.start()
     await agents.ask(session, "say before")
@@ -391,12 +405,14 @@ async def test_a_session_is_taken_up_again_and_not_told_twice(agents: AgentApi) 
     assert await agents.api.refused("POST", f"/agents/sessions/{session.id}/resume") == (409, "agent_running")
 
 
+@pytest.mark.slow
 async def test_a_session_without_loading_stays_to_be_read(agents: AgentApi) -> None:
     session = await agents.start(fault="no-load")
     await agents.post(session, "end")
     assert await agents.api.refused("POST", f"/agents/sessions/{session.id}/resume") == (409, "agent_cannot_resume")
 
 
+@pytest.mark.slow
 async def test_sessions_are_kept_over_a_restart_and_removed(agents: AgentApi, paths: Paths) -> None:
     session = await agents.start()
     await agents.ask(session, "say kept")
@@ -434,6 +450,7 @@ async def test_a_folder_is_checked_before_anything_starts(agents: AgentApi, tmp_
     assert await agents.api.refused("POST", "/agents/sessions", missing_folder) == (404, "agent_not_installed")
 
 
+@pytest.mark.slow
 async def test_with_a_key_agents_are_watched_and_stopped_and_no_more(agents: AgentApi) -> None:
     session = await agents.start()
     new_key = agents.api.gateway.services.keys.make_key(NewKey(name="remote", scopes=[Scope.MANAGE]))
@@ -450,6 +467,7 @@ async def test_with_a_key_agents_are_watched_and_stopped_and_no_more(agents: Age
     assert (await remote.call("POST", f"/agents/sessions/{session.id}/end", AgentSession)).state is AgentState.ENDED
 
 
+@pytest.mark.slow
 async def test_agents_that_reach_other_computers_end_when_nothing_may_go_out(agents: AgentApi) -> None:
     near, far = await agents.start(), await agents.start(network=True)
     await agents.api.call("PATCH", "/settings", list[object], {"network.offline": True})

@@ -95,6 +95,7 @@ async def test_a_picture_is_sent_to_a_model_that_sees(api: Api, pen: Pen, seeing
         assert picture.getpixel((9, 9)) == (255, 0, 0)
 
 
+@pytest.mark.slow
 async def test_the_pages_of_a_scan_are_sent_to_a_model_that_sees(api: Api, pen: Pen, seeing: None) -> None:
     attachment = await upload(api, "scan.pdf", scan_of(3))
     assert (attachment.kind, attachment.pages, attachment.is_cut) == (AttachmentKind.PAGES, 3, False)
@@ -124,6 +125,7 @@ async def test_a_sound_is_sent_to_a_model_that_hears(api: Api, pen: Pen, hearing
         assert file.getnframes() == pytest.approx(32_000, abs=100)
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("name", "content", "code"),
     [("scan.pdf", scan_of(), "model_cannot_see"), ("tone.wav", wav_of(), "model_cannot_hear")],
@@ -166,6 +168,7 @@ async def test_a_blind_model_is_told_of_pictures_before(
     assert turns[0]["content"] == "[A picture, a.png, which you cannot see.]\n\nWhat is it?"
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("name", "content", "code"),
     [
@@ -188,6 +191,7 @@ async def test_a_file_over_the_limit_is_refused(api: Api) -> None:
         assert reply.status == 413
 
 
+@pytest.mark.slow
 async def test_a_file_and_what_is_made_of_it_come_back(api: Api) -> None:
     original = "é".encode("cp1252") * 3
     attachment = await upload(api, "a.txt", original)

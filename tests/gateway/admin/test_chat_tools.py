@@ -140,6 +140,7 @@ async def test_what_is_refused_is_told_to_the_model(api: Api, pen: Pen) -> None:
     assert await api.refused("POST", path, DecideToolCall(decision=ToolDecision.ONCE)) == (404, "answer_not_live")
 
 
+@pytest.mark.slow
 async def test_what_is_decided_for_the_chat_is_asked_once(api: Api, pen: Pen) -> None:
     await add(api, "fake", fake_server())
     chat = await api.chat(tools=FAKE)
@@ -168,6 +169,7 @@ async def test_what_is_decided_for_the_chat_is_asked_once(api: Api, pen: Pen) ->
     assert fork.messages[-1].calls == final_message.calls
 
 
+@pytest.mark.slow
 async def test_a_tool_that_is_described_otherwise_asks_again(api: Api, pen: Pen) -> None:
     await add(api, "fake", fake_server("liar"))
     allowed_tool = ChatToolPermission(server="fake", tool="echo", permission=McpPermission.ALLOW, fingerprint="of old")
@@ -181,6 +183,7 @@ async def test_a_tool_that_is_described_otherwise_asks_again(api: Api, pen: Pen)
     assert (await api.ended(turn.answer)).status == "complete"
 
 
+@pytest.mark.slow
 async def test_an_allowed_tool_is_called_at_once_and_a_blocked_one_not_offered(api: Api, pen: Pen) -> None:
     await add(api, "fake", fake_server())
     await start(api, "fake")
@@ -193,6 +196,7 @@ async def test_an_allowed_tool_is_called_at_once_and_a_blocked_one_not_offered(a
     assert [call.state for call in final_message.calls] == [ToolCallState.ANSWERED, ToolCallState.FAILED]
 
 
+@pytest.mark.slow
 async def test_faults_of_tools_are_said_and_the_answer_goes_on(api: Api, pen: Pen) -> None:
     await add(api, "fake", fake_server())
     await add(api, "broken", fake_server("crash"))
@@ -215,6 +219,7 @@ async def test_faults_of_tools_are_said_and_the_answer_goes_on(api: Api, pen: Pe
     assert len(messages) == len(wishes) + 1
 
 
+@pytest.mark.slow
 async def test_a_result_that_asks_for_another_call_gets_none_by_itself(api: Api, pen: Pen) -> None:
     await add(api, "fake", fake_server())
     await start(api, "fake")
@@ -239,6 +244,7 @@ async def test_a_result_that_asks_for_another_call_gets_none_by_itself(api: Api,
     }
 
 
+@pytest.mark.slow
 async def test_a_server_that_describes_its_tools_otherwise_in_between_asks_again(api: Api, pen: Pen) -> None:
     await add(api, "fake", fake_server("turncoat"))
     await start(api, "fake")
@@ -252,6 +258,7 @@ async def test_a_server_that_describes_its_tools_otherwise_in_between_asks_again
     ]
 
 
+@pytest.mark.slow
 async def test_stopping_an_answer_ends_its_call(api: Api, pen: Pen) -> None:
     await add(api, "fake", fake_server())
     chat = await api.chat(tools=FAKE)
@@ -273,6 +280,7 @@ async def test_stopping_an_answer_ends_its_call(api: Api, pen: Pen) -> None:
         )
 
 
+@pytest.mark.slow
 async def test_a_model_that_never_stops_calling_is_stopped(api: Api, pen: Pen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.gateway.exchange.tool_rounds.MOST_ROUNDS", 2)
     await add(api, "fake", fake_server())
@@ -295,6 +303,7 @@ async def test_answers_held_to_a_form_are_offered_no_tools(api: Api, pen: Pen) -
     assert "tools" not in json.loads(api.gateway.upstream.bodies[0])
 
 
+@pytest.mark.slow
 async def test_with_a_key_nobody_gives_a_chat_tools_or_decides(api: Api, pen: Pen) -> None:
     await add(api, "fake", fake_server())
     chat = await api.chat(tools=FAKE)

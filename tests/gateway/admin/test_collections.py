@@ -202,6 +202,7 @@ async def test_a_file_that_cannot_be_read_says_why(api: Api, folder: Path, name:
     assert unread == [file for file in files if file.problem]
 
 
+@pytest.mark.slow
 async def test_a_document_of_another_kind_is_read_in_a_child(api: Api, folder: Path) -> None:
     (folder / "page.html").write_text("<html><body><h1>Zebras</h1><p>They have stripes.</p></body></html>")
     docs = await add(api, "Docs", folder)

@@ -118,6 +118,7 @@ async def answer_drawing(api: Api, painter: Painter) -> AsyncIterator[Turn]:
     yield turn
 
 
+@pytest.mark.slow
 async def test_a_picture_is_drawn_and_kept_with_the_answer(drawn: Api, painter: Painter) -> None:
     turn = await ask(drawn)
     events = [event async for event in _events_of(drawn, turn.answer)]
@@ -173,6 +174,7 @@ async def copies_and_exports_have_it(api: Api, final_message: Message) -> None:
     assert f"Attached: {copied_file.name}" in write_markdown(fork).decode()
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("reply", "status", "words"),
     [

@@ -50,6 +50,7 @@ def test_what_a_test_changed_is_taken_back(real_gateways: GatewayPool[RealGatewa
         assert read_state(again) == first
 
 
+@pytest.mark.slow
 def test_a_gateway_that_a_test_ended_is_told_and_lent_to_nobody(real_gateways: GatewayPool[RealGateway]) -> None:
     with pytest.raises(GatewayGone), real_gateways.lend_gateway() as gateway:
         gateway.kill()
@@ -57,6 +58,7 @@ def test_a_gateway_that_a_test_ended_is_told_and_lent_to_nobody(real_gateways: G
         assert another.process.pid != gateway.process.pid
 
 
+@pytest.mark.slow
 def test_a_gateway_whose_files_a_test_damaged_is_lent_to_nobody(real_gateways: GatewayPool[RealGateway]) -> None:
     with real_gateways.lend_gateway() as gateway:
         (gateway.paths.models / "quick.gguf").unlink()

@@ -36,12 +36,14 @@ async def test_a_fact_of_this_computer_comes_from_a_call_that_is_shown(api: Api)
     assert [(action.kind, action.target) for action in answer.actions] == [(ActionKind.OPEN_PAGE, "models")]
 
 
+@pytest.mark.slow
 async def test_the_models_that_are_here_are_named(api: Api) -> None:
     answer = await ask(api, "which models do I have")
     assert "org/embed:q8" in answer.text
     assert answer.actions[-1].command == "roundhouse list"
 
 
+@pytest.mark.slow
 async def test_how_something_is_done_ends_at_its_page_and_chapter(api: Api) -> None:
     answer = await ask(api, "How do I attach a PDF?")
     assert (answer.calls, answer.topic) == ([], "attach-file")
@@ -49,6 +51,7 @@ async def test_how_something_is_done_ends_at_its_page_and_chapter(api: Api) -> N
     assert answer.sources[0].file == "guide/attachments.md"
 
 
+@pytest.mark.slow
 async def test_what_a_tool_refuses_is_said_and_nothing_is_made_up(api: Api) -> None:
     answer = await ask(api, "how much memory does madeup 9b need")
     assert answer.calls[0].state is ToolCallState.FAILED
@@ -56,6 +59,7 @@ async def test_what_a_tool_refuses_is_said_and_nothing_is_made_up(api: Api) -> N
     assert not [action for action in answer.actions if action.kind is not ActionKind.OPEN_PAGE]
 
 
+@pytest.mark.slow
 async def test_other_questions_and_false_premises_are_declined(api: Api) -> None:
     answer = await ask(api, "What is the capital of France?")
     assert (answer.outcome, answer.topic, answer.calls, answer.actions) == (GuideOutcome.UNKNOWN, "", [], [])
@@ -67,6 +71,7 @@ async def test_bad_questions_are_refused(api: Api) -> None:
         assert (await api.raw("POST", "/guide", body))[0] == 400
 
 
+@pytest.mark.slow
 async def test_a_chat_with_the_guide_is_looked_up_and_keeps_calls_and_actions(
     api: Api, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +89,7 @@ async def test_a_chat_with_the_guide_is_looked_up_and_keeps_calls_and_actions(
     assert stored_message == message
 
 
+@pytest.mark.slow
 async def test_what_no_entry_knows_is_answered_by_a_passage_of_the_manual(api: Api) -> None:
     answer = await ask(api, "What does a pull cost besides the bytes?")
     assert (answer.outcome, answer.topic) == (GuideOutcome.ANSWERED, "manual")
@@ -96,6 +102,7 @@ async def test_what_no_entry_knows_is_answered_by_a_passage_of_the_manual(api: A
     assert (await api.raw("GET", missing_path))[0] == 404
 
 
+@pytest.mark.slow
 async def test_an_answer_brings_the_section_that_says_more(api: Api) -> None:
     answer = await ask(api, "How do I attach a PDF?")
     assert [source.heading for source in answer.documents.sources] == ["Files in chats > In the window"]
@@ -120,6 +127,7 @@ def larger(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> str:
     return "larger"
 
 
+@pytest.mark.slow
 async def test_a_larger_model_answers_from_what_it_looks_up(api: Api, pen: Pen, larger: str, gateway: Gateway) -> None:
     write_rounds(
         pen,
@@ -144,6 +152,7 @@ async def test_a_larger_model_answers_from_what_it_looks_up(api: Api, pen: Pen, 
     assert [message["role"] for message in second["messages"]][-3:] == ["assistant", "tool", "tool"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("larger")
 async def test_a_larger_model_that_calls_nothing_leaves_what_was_looked_up(api: Api, pen: Pen) -> None:
     write_rounds(pen, [chunk("I guess that nothing is.")])
@@ -152,6 +161,7 @@ async def test_a_larger_model_that_calls_nothing_leaves_what_was_looked_up(api: 
     assert "org/embed:q8" in answer.text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("larger")
 async def test_calls_that_fail_are_no_ground_for_an_answer(api: Api, pen: Pen, gateway: Gateway) -> None:
     write_rounds(
@@ -166,6 +176,7 @@ async def test_calls_that_fail_are_no_ground_for_an_answer(api: Api, pen: Pen, g
     assert all("not right" in result for result in results)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("larger")
 async def test_an_engine_that_fails_or_calls_for_ever_leaves_what_was_looked_up(api: Api, pen: Pen) -> None:
     write_rounds(pen, *[[wish("status")]] * (MOST_ROUNDS + 2))
@@ -174,6 +185,7 @@ async def test_an_engine_that_fails_or_calls_for_ever_leaves_what_was_looked_up(
     assert "larger" in answer.text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("larger")
 async def test_no_model_is_asked_where_the_setting_says_so(api: Api, gateway: Gateway) -> None:
     await api.call("PATCH", "/settings", list[object], {"chats.guide_model": False})
@@ -181,6 +193,7 @@ async def test_no_model_is_asked_where_the_setting_says_so(api: Api, gateway: Ga
     assert gateway.upstream.bodies == []
 
 
+@pytest.mark.slow
 async def test_a_model_that_calls_no_tools_is_not_asked(
     api: Api, larger: str, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

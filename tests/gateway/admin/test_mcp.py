@@ -73,6 +73,7 @@ def test_a_script_that_npm_installed_reads_the_packages_beside_it(tmp_path: Path
     assert list(script_folders(settings)) == [(tmp_path / "node_modules").resolve()]
 
 
+@pytest.mark.slow
 async def test_a_server_is_added_started_called_and_removed(
     api: Api, paths: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +107,7 @@ async def results_are_bounded_and_named(api: Api) -> None:
     assert await api.refused("POST", "/mcp/servers/fake/tools/nothing/call", McpCall()) == (404, "mcp_tool_not_found")
 
 
+@pytest.mark.slow
 async def test_a_server_that_does_not_start_says_why(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     for fault in ("crash", "mute", "noise", "many"):
         await add(api, fault, fake_server(fault))
@@ -140,6 +142,7 @@ async def wait_for(read: Callable[[], Awaitable[McpServer]], state: McpServerSta
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_servers_that_reach_other_computers_end_when_nothing_may_go_out(paths: Paths, api: Api) -> None:
     own = McpServers(paths, api.gateway.services.events)
     for name, has_network in (("here", False), ("out", True)):
@@ -300,6 +303,7 @@ async def test_a_server_reaches_only_what_it_was_given(api: Api, tmp_path: Path)
     }
 
 
+@pytest.mark.slow
 async def test_nothing_is_left_of_a_server_when_the_gateway_ends(paths: Paths, api: Api) -> None:
     own = McpServers(paths, api.gateway.services.events)
     await own.save_server("fake", fake_server())
@@ -339,6 +343,7 @@ async def test_built_in_files_are_read_and_never_changed(api: Api, tmp_path: Pat
     assert rules.write == (str(tmp_path / "home"),)
 
 
+@pytest.mark.slow
 @confined
 async def test_python_that_a_model_writes_reaches_nothing(api: Api, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("password", "utf-8")
@@ -376,6 +381,7 @@ async def test_what_a_built_in_server_lacks_is_said(api: Api, settings: McpServe
     )
 
 
+@pytest.mark.slow
 async def test_a_search_is_noted_as_a_connection_and_reaches_its_port(api: Api, tmp_path: Path) -> None:
     settings = McpServerSettings(builtin=BuiltinServer.WEB_SEARCH, env={"SEARXNG_URL": "http://127.0.0.1:8888"})
     new_server = await add(api, "search", settings)
@@ -393,6 +399,7 @@ async def test_a_server_that_asks_for_secrets_gets_none(api: Api) -> None:
     assert (await call(api, "fake", "echo", text="still here")).text == "still here"
 
 
+@pytest.mark.slow
 async def test_names_and_schemas_that_are_none_harm_nobody(api: Api) -> None:
     await add(api, "odd", fake_server("odd"))
     tools = {tool.about.name: tool for tool in (await start(api, "odd")).tools}

@@ -78,6 +78,7 @@ async def visit(page: str) -> str:
         return await reply.text()
 
 
+@pytest.mark.slow
 async def test_a_person_signs_in_at_the_servers_page(api: Api, paths: Paths, begin: Begin) -> None:
     url = await begin()
     await add(api, "guarded", McpServerSettings(url=url))
@@ -111,6 +112,7 @@ async def what_is_kept_signs_in_again(api: Api, paths: Paths, url: str) -> None:
     assert json.loads(paths.mcp_sign_ins_file.read_bytes()) == {}
 
 
+@pytest.mark.slow
 async def test_tokens_that_ran_out_are_renewed(api: Api, paths: Paths, begin: Begin) -> None:
     await add(api, "guarded", McpServerSettings(url=await begin("expires")))
     await visit((await start(api, "guarded")).sign_in_url)
@@ -123,6 +125,7 @@ async def test_tokens_that_ran_out_are_renewed(api: Api, paths: Paths, begin: Be
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_who_refuses_is_not_signed_in(api: Api, begin: Begin) -> None:
     await add(api, "guarded", McpServerSettings(url=await begin("refuses")))
     page = await visit((await start(api, "guarded")).sign_in_url)
@@ -145,6 +148,7 @@ async def test_nobody_else_can_come_back_for_the_person(api: Api, begin: Begin) 
     await wait_for(lambda: api.call("GET", "/mcp/servers/guarded", McpServer), McpServerState.FAILED)
 
 
+@pytest.mark.slow
 async def test_who_waits_too_long_is_told(api: Api, begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "SIGN_IN_S", 0.2)
     await add(api, "guarded", McpServerSettings(url=await begin()))
@@ -153,6 +157,7 @@ async def test_who_waits_too_long_is_told(api: Api, begin: Begin, monkeypatch: p
     assert (await api.call("GET", "/mcp/servers/guarded", McpServer)).problem == "Nobody signed in to guarded."
 
 
+@pytest.mark.slow
 async def test_a_header_of_the_persons_own_is_used_instead(api: Api, begin: Begin) -> None:
     settings = McpServerSettings(url=await begin(), headers={"authorization": "Bearer wrong"})
     await add(api, "guarded", settings)

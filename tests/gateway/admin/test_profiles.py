@@ -184,6 +184,7 @@ def run(*arguments: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 def test_the_command_does_it_all(new_gateway: RealGateway) -> None:
     load(new_gateway, "quick")
     assert "quick" in run("save", "now")

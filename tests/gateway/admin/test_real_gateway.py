@@ -33,6 +33,7 @@ def read_for(client: GatewayClient, answer: Message, seconds: float) -> list[tup
     return seen_lengths
 
 
+@pytest.mark.slow
 async def test_a_killed_gateway_loses_at_most_the_last_second(tmp_path: Path, unused_port: int) -> None:
     with running(tmp_path, unused_port) as gateway:
         answer = ask(gateway.client, "slow").answer
@@ -51,6 +52,7 @@ async def test_a_killed_gateway_loses_at_most_the_last_second(tmp_path: Path, un
     assert len(kept_message.content) >= sure
 
 
+@pytest.mark.slow
 def test_logs_of_one_engine_of_all_and_of_none(tmp_path: Path, unused_port: int) -> None:
     with running(tmp_path, unused_port) as gateway:
         for model in ("quick", "slow"):

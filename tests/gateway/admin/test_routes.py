@@ -46,6 +46,7 @@ async def test_an_unknown_address_and_a_wrong_method_are_said_plainly(api: Api) 
     assert await api.refused("GET", "/chats//turns") == (404, "route_not_found")
 
 
+@pytest.mark.slow(cases=16)
 @pytest.mark.parametrize(
     ("method", "path", "body", "where"),
     [

@@ -47,7 +47,11 @@ FUZZED = [row for row in ENDPOINTS if row.path not in ("/shutdown", "/events", "
 """Without what ends the gateway, what never ends by itself, and what probes the computer each time."""
 
 
-@pytest.mark.parametrize("row", FUZZED, ids=lambda row: f"{row.method} {row.path}")
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, marks=pytest.mark.slow) if row.path in PLAN_ALL else row for row in FUZZED],
+    ids=lambda row: f"{row.method} {row.path}",
+)
 def test_nothing_made_from_the_document_breaks_a_route(real_gateway: RealGateway, row: AdminEndpoint) -> None:
     headers = {"Authorization": f"Bearer {real_gateway.port_file.token}"}
     cases = SCHEMA[PREFIX + row.path][row.method].as_strategy()

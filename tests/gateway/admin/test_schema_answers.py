@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
+
 from app.gateway.admin.routes import ENDPOINTS
 from app.hub.disk.duplicates import SMALLEST_BYTES
 from tests.fake_hub.faults import breaks_after
@@ -23,6 +25,7 @@ from tests.patience import PATIENCE_S, wait_until
 from tests.ports import free_port
 
 
+@pytest.mark.slow
 def test_every_route_answers_as_it_says(real_gateway: RealGateway, tmp_path: Path, fake_hub: FakeHub) -> None:
     call = CheckedCalls(real_gateway)
     for path in ("/status", "/machine", "/engines", "/choice", "/models", "/settings"):

@@ -68,6 +68,7 @@ def real(tmp_path: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch) -> I
         yield gateway
 
 
+@pytest.mark.slow
 def test_the_command_lists_previews_wires_and_undoes(
     real: RealGateway, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

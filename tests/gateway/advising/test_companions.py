@@ -53,6 +53,7 @@ async def sums_of(services: Services) -> tuple[Any, Any]:
     return estimate, next(plan for plan in plans if plan.engine == "llama.cpp").estimate
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("draft", ["mtp", "small"])
 async def test_a_draft_that_is_set_is_in_plan_estimate_and_load(gateway: Gateway, draft: str) -> None:
     services = gateway.services

@@ -30,6 +30,7 @@ def make_status(name: str) -> EngineStatus:
     return EngineStatus(model=name, engine="llama.cpp", state=EngineState.READY, loaded_at=1.0, slots=2, context=4096)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "compared"),
     [

@@ -88,6 +88,7 @@ async def race_often(
     return winners
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("upstream")
 @pytest.mark.parametrize("loudness", [0.3, 0.6, 0.95])
 @pytest.mark.parametrize(("ratio", "right"), [(0.8, NEW), (1.0, OLD), (1.25, OLD)])
@@ -104,11 +105,13 @@ async def test_a_race_beside_busy_loops_refuses_or_is_right_every_time(
         assert right in winners, "with rests between the loops it comes to a verdict"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("upstream")
 async def test_a_quiet_computer_always_comes_to_the_right_verdict(parts: Services, play_computer: PlayComputer) -> None:
     assert set(await race_often(parts, play_computer, ratio=0.8, loudness=0.0)) == {NEW}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("upstream")
 async def test_without_repeats_and_refusals_busy_loops_would_decide(
     parts: Services,

@@ -118,6 +118,7 @@ async def test_what_is_faster_is_put_together_used_and_can_be_undone(
     )
 
 
+@pytest.mark.slow
 async def test_nothing_changes_where_nothing_is_faster(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     visits = PlayedVisits(lambda own: 0.1 if own == ModelSettings() else 0.0995)
     play_visits(monkeypatch, visits)
@@ -128,6 +129,7 @@ async def test_nothing_changes_where_nothing_is_faster(parts: Services, monkeypa
     assert parts.tuning.settings_of("guide") == ModelSettings()
 
 
+@pytest.mark.slow
 async def test_what_is_faster_once_and_not_again_is_not_kept(parts: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     def token_pace(own: ModelSettings) -> float:
         return 0.05 if own.batch_tokens == 128 and visits.visits.count(own) <= 3 else 0.1
@@ -198,6 +200,7 @@ async def test_a_disturbed_search_changes_nothing(parts: Services, monkeypatch: 
     assert parts.tuning.settings_of("guide") == ModelSettings()
 
 
+@pytest.mark.slow
 async def test_a_disturbed_search_that_is_kept_shows_and_does_not_use(
     parts: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +214,7 @@ async def test_a_disturbed_search_that_is_kept_shows_and_does_not_use(
     assert parts.tuning.settings_of("guide") == ModelSettings()
 
 
+@pytest.mark.slow
 async def test_settings_with_which_the_engine_fails_are_out_of_it(
     parts: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +232,7 @@ async def test_settings_with_which_the_engine_fails_are_out_of_it(
     assert problems["flash attention off"] == "It does not start so."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("divergence", "kept"), [(0.001, "q4_0"), (0.5, None)])
 async def test_a_smaller_cache_is_kept_only_within_the_loss_that_is_allowed(
     parts: Services, monkeypatch: pytest.MonkeyPatch, divergence: float, kept: str | None
@@ -247,6 +252,7 @@ async def test_a_smaller_cache_is_kept_only_within_the_loss_that_is_allowed(
     assert not any("KV" in entry.name for entry in without.result.entries)
 
 
+@pytest.mark.slow
 async def test_a_cache_whose_loss_cannot_be_measured_is_left_out_and_the_rest_goes_on(
     parts: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:

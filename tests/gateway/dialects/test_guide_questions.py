@@ -59,6 +59,7 @@ async def post(gateway: Gateway, path: str, body: object) -> tuple[int, str]:
         return reply.status, await reply.text()
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.usefixtures("guide")
 @pytest.mark.parametrize("path", REQUESTS)
 async def test_a_plain_question_is_looked_up_in_every_dialect(gateway: Gateway, path: str) -> None:
@@ -70,6 +71,7 @@ async def test_a_plain_question_is_looked_up_in_every_dialect(gateway: Gateway, 
     assert gateway.upstream.bodies == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("guide")
 async def test_the_text_is_what_the_guide_answers_elsewhere(gateway: Gateway) -> None:
     headers = {"Authorization": f"Bearer {gateway.services.identity.token}"}
@@ -80,6 +82,7 @@ async def test_the_text_is_what_the_guide_answers_elsewhere(gateway: Gateway) ->
     assert json.loads(text)["choices"][0]["message"]["content"] == answer.markdown
 
 
+@pytest.mark.slow(cases=6)
 @pytest.mark.usefixtures("guide")
 @pytest.mark.parametrize(
     "more",

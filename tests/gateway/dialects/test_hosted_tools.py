@@ -162,6 +162,7 @@ async def test_a_call_that_nobody_allowed_waits_for_an_approval(gateway: Gateway
     assert (status, error["error"]["code"]) == (400, "invalid_tools")
 
 
+@pytest.mark.slow
 async def test_an_approval_comes_back_without_a_stored_response(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server())
     await allow(api, "echo")
@@ -198,6 +199,7 @@ async def test_an_approval_is_for_the_call_that_it_was_asked_for(gateway: Gatewa
     assert len(bodies(gateway)) == 1, "nothing was called, and the model was not asked"
 
 
+@pytest.mark.slow
 async def test_a_tool_described_otherwise_than_when_it_was_allowed_asks_again(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server("turncoat"))
     await allow(api, "echo")
@@ -250,6 +252,7 @@ async def test_an_item_that_is_none_is_refused_with_a_sentence(gateway: Gateway,
     assert "`input[0]` is not as expected" in error["error"]["message"]
 
 
+@pytest.mark.slow
 async def test_only_the_tools_that_both_let_are_offered(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server())
     await api.call("POST", "/mcp/servers/fake/start", Any)
@@ -267,6 +270,7 @@ async def test_only_the_tools_that_both_let_are_offered(gateway: Gateway, api: A
     assert [each["function"]["name"] for each in bodies(gateway)[1]["tools"]] == ["fake__echo"]
 
 
+@pytest.mark.slow
 async def test_the_tools_count_as_input(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server())
     gateway.upstream.play = count_letters
@@ -276,6 +280,7 @@ async def test_the_tools_count_as_input(gateway: Gateway, api: Api) -> None:
     assert count["input_tokens"] > without["input_tokens"]
 
 
+@pytest.mark.slow
 async def test_a_server_that_does_not_start_is_told_and_the_model_goes_on(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server("crash"))
     gateway.upstream.play = in_turns([says("Hello"), END])
@@ -286,6 +291,7 @@ async def test_a_server_that_does_not_start_is_told_and_the_model_goes_on(gatewa
     assert "response.mcp_list_tools.failed" in kinds_seen
 
 
+@pytest.mark.slow
 async def test_a_functions_call_ends_the_response_and_its_result_goes_on(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server())
     await allow(api, "echo")
@@ -300,6 +306,7 @@ async def test_a_functions_call_ends_the_response_and_its_result_goes_on(gateway
     assert {"A wall.", "noon"} <= {each for each in contents if each}
 
 
+@pytest.mark.slow
 async def test_a_call_that_is_required_is_required_once(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server())
     await allow(api, "echo")
@@ -309,6 +316,7 @@ async def test_a_call_that_is_required_is_required_once(gateway: Gateway, api: A
     assert [body.get("tool_choice", "auto") for body in bodies(gateway)] == ["required", "auto", "auto"]
 
 
+@pytest.mark.slow
 async def test_no_more_calls_are_made_than_the_request_allows(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server())
     await allow(api, "echo")
@@ -318,6 +326,7 @@ async def test_no_more_calls_are_made_than_the_request_allows(gateway: Gateway, 
     assert "tools" not in bodies(gateway)[1]
 
 
+@pytest.mark.slow
 async def test_a_model_that_never_stops_calling_is_stopped(
     gateway: Gateway, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,6 +340,7 @@ async def test_a_model_that_never_stops_calling_is_stopped(
     assert last["type"] == "response.failed"
 
 
+@pytest.mark.slow
 async def test_a_call_that_takes_too_long_is_a_failed_call(
     gateway: Gateway, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,6 +359,7 @@ async def test_a_call_that_takes_too_long_is_a_failed_call(
     assert '"response.completed"' in text
 
 
+@pytest.mark.slow
 async def test_a_client_that_leaves_calls_its_call_off(
     gateway: Gateway, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,6 +381,7 @@ async def test_a_client_that_leaves_calls_its_call_off(
     await until(lambda: sent_types[-1:] == [HostCancel])
 
 
+@pytest.mark.slow
 async def test_a_response_that_is_stopped_in_a_call_says_so(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server())
     await allow(api, "wait")
@@ -500,6 +512,7 @@ async def test_a_key_searches_only_its_own_stores(gateway: Gateway, store: str) 
         assert reply.status == 404
 
 
+@pytest.mark.slow
 async def test_openais_own_client_reads_all_of_it(gateway: Gateway, api: Api, store: str) -> None:
     await add(api, "fake", fake_server())
     await allow(api, "echo")

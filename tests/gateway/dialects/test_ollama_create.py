@@ -73,6 +73,7 @@ async def play_chat(request: web.Request) -> web.StreamResponse:
     return web.json_response({"choices": [{"message": {"role": "assistant", "content": "ok"}}]})
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("path", "more"),
     [

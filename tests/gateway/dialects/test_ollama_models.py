@@ -102,6 +102,7 @@ async def test_pulling_what_is_not_here_ends_in_an_error_line(gateway: Gateway) 
     assert (status, list(refusal)) == (400, ["error"])
 
 
+@pytest.mark.slow(cases=11)
 @pytest.mark.parametrize(
     ("method", "path", "document", "status", "sentence"),
     [

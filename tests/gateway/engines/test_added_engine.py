@@ -92,6 +92,7 @@ def test_plans_have_it_where_its_traits_put_it(gateway: RealGateway) -> None:
     assert "made-up" not in [plan.engine for plan in fleet]
 
 
+@pytest.mark.slow
 def test_it_can_be_estimated(gateway: RealGateway) -> None:
     description = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in NO_GPU.items()}
     estimate_request = EstimateRequest(model="Qwen3 8B", engine="made-up", machine=description)

@@ -28,6 +28,7 @@ async def test_a_version_is_installed_tested_and_used_from_the_next_load_on(stor
     assert status.version == "1.0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", BAD)
 async def test_a_bad_version_is_caught_by_its_test_and_the_one_before_answers_meanwhile(
     store: Store, version: str
@@ -43,6 +44,7 @@ async def test_a_bad_version_is_caught_by_its_test_and_the_one_before_answers_me
     assert version + "-cpu" not in await store.versions()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", LATER)
 async def test_a_version_that_fails_at_a_later_load_gives_way_within_the_same_request(store: Store, fault: str) -> None:
     await store.install("1.0")
@@ -67,6 +69,7 @@ async def test_a_version_that_ends_while_it_answers_gives_way_to_the_next_reques
     assert (await store.answer()).strip() == smoke_tests.EXPECTED
 
 
+@pytest.mark.slow
 async def test_the_only_version_is_marked_when_it_breaks_and_can_be_installed_again(store: Store) -> None:
     store.adapter.came_along = False
     await store.install("1.0")
@@ -85,6 +88,7 @@ async def test_the_only_version_is_marked_when_it_breaks_and_can_be_installed_ag
     await until(lambda: not store.services.catalogue.shelf.read_state("fake").bad)
 
 
+@pytest.mark.slow
 async def test_a_version_whose_files_are_gone_is_named_with_what_to_do(store: Store) -> None:
     store.adapter.came_along = False
     await store.install("1.0")
@@ -98,6 +102,7 @@ async def test_a_version_whose_files_are_gone_is_named_with_what_to_do(store: St
     assert f"{place.python} is gone" in (await store.versions())["1.0-cpu"].problem
 
 
+@pytest.mark.slow
 async def test_one_that_has_proved_itself_is_not_blamed_for_one_crash(store: Store) -> None:
     await store.install("1.0")
     for _ in range(PROVEN_LOADS):
@@ -121,6 +126,7 @@ async def refused(store: Store) -> str:
         return await reply.text()
 
 
+@pytest.mark.slow
 async def test_a_model_the_version_in_use_does_not_know_is_run_by_another_where_that_is_wanted(store: Store) -> None:
     await store.install("1.0")
     store.adapter.later = {"1.0": STRANGE}
@@ -137,6 +143,7 @@ async def test_a_model_the_version_in_use_does_not_know_is_run_by_another_where_
     assert not (await store.versions())["1.0-cpu"].problem, "it is not its fault"
 
 
+@pytest.mark.slow
 async def test_where_none_knows_it_the_first_is_used_again_and_nobody_tries_for_ever(store: Store) -> None:
     await store.install("1.0")
     store.adapter.later = {"1.0": STRANGE, BUNDLED_VERSION: STRANGE}
@@ -155,6 +162,7 @@ async def test_where_none_knows_it_the_first_is_used_again_and_nobody_tries_for_
     assert (await store.answer()).strip() == smoke_tests.EXPECTED
 
 
+@pytest.mark.slow
 async def test_switching_back_and_forth_and_removing(store: Store) -> None:
     await store.install("1.0")
     await store.answer()
@@ -171,6 +179,7 @@ async def test_switching_back_and_forth_and_removing(store: Store) -> None:
     assert (await store.call("POST", "/engines/fake/rollback", fails=True))["code"] == "no_previous"
 
 
+@pytest.mark.slow(cases=5)
 @pytest.mark.parametrize(
     ("path", "body", "code"),
     [
@@ -190,6 +199,7 @@ async def test_what_cannot_be_done_is_said(store: Store, path: str, body: dict[s
     assert (await store.call("POST", path, body, fails=True))["code"] == code
 
 
+@pytest.mark.slow
 async def test_the_same_version_is_not_installed_twice_and_one_job_runs_at_a_time(store: Store) -> None:
     await store.install("1.0")
     assert (await store.call("POST", "/engines/fake/install", {}, fails=True))["code"] == "engine_installed"
@@ -204,6 +214,7 @@ async def test_the_same_version_is_not_installed_twice_and_one_job_runs_at_a_tim
     assert store.current() == "1.0-cpu"
 
 
+@pytest.mark.slow
 async def test_an_update_is_shown_before_it_is_made_and_tried_with_pinned_models(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

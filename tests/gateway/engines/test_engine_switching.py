@@ -44,6 +44,7 @@ async def test_a_program_of_ones_own_is_used_once_it_has_passed(
     assert store.current() == "bundled"
 
 
+@pytest.mark.slow
 async def test_a_program_on_path_is_listed_and_used_by_its_name_once_it_has_passed(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +124,7 @@ async def test_an_engine_that_is_not_here_is_said_not_to_be_installed(store: Sto
         assert (refusal["code"], refusal["hint"]) == ("not_installed", "Install it.")
 
 
+@pytest.mark.slow
 async def test_what_a_failed_install_left_is_marked_and_a_version_that_failed_is_tested_before_it_is_used(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +151,7 @@ async def test_what_a_failed_install_left_is_marked_and_a_version_that_failed_is
     assert (await store.versions())["1.0-cpu"].problem == ""
 
 
+@pytest.mark.slow
 async def test_versions_are_named_by_their_numbers_too(store: Store) -> None:
     await store.install("1.0")
     store.services.catalogue.recipes["fake"] = store.recipe(BUNDLED_VERSION)
@@ -163,6 +166,7 @@ async def test_versions_are_named_by_their_numbers_too(store: Store) -> None:
     assert list(await store.versions()) == ["bundled"]
 
 
+@pytest.mark.slow
 async def test_an_update_that_is_here_already_is_tested_and_used(store: Store) -> None:
     await store.install("1.0")
     store.services.catalogue.recipes["fake"] = store.recipe("1.0")
@@ -174,6 +178,7 @@ async def test_an_update_that_is_here_already_is_tested_and_used(store: Store) -
     assert [proof.model for proof in update_job.proofs] == ["the Guide"]
 
 
+@pytest.mark.slow
 async def test_a_test_marks_a_version_that_broke(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     await store.install("1.0")
     monkeypatch.setitem(VERSIONS, "1.0", Behaviour(token="word", tokens=30))

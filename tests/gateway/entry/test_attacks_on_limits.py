@@ -47,6 +47,7 @@ def pack_bomb(encoding: str) -> bytes:
     return b"".join([*(packer.compress(b" " * MIB) for _ in range(64)), packer.flush()])
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat", "/v1/messages", "/api/v1/chat"])
 @pytest.mark.parametrize("encoding", PACKERS)
 async def test_a_compressed_bomb(gateway: Gateway, path: str, encoding: str) -> None:
@@ -147,6 +148,7 @@ def test_a_traceback_is_shown_as_it_is() -> None:
     assert text == "WARNING: It failed\nValueError: why"
 
 
+@pytest.mark.slow(cases=11)
 @pytest.mark.parametrize(
     ("path", "fields"),
     [

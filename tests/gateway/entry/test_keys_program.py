@@ -44,6 +44,7 @@ def test_unauthenticated_exposure_to_the_network_is_refused_at_the_start(tmp_pat
     assert "Traceback" not in process.stderr
 
 
+@pytest.mark.slow
 def test_a_damaged_file_of_keys_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "keys.json").write_text("{")
@@ -70,6 +71,7 @@ def keys_command() -> Command:
     return run
 
 
+@pytest.mark.slow
 def test_keys_are_made_listed_and_revoked_by_the_command_line(
     tmp_path: Path, home: Paths, unused_port: int, keys_command: Command
 ) -> None:
@@ -116,6 +118,7 @@ def stop(client: GatewayClient) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_the_first_key_can_be_made_although_the_settings_wait_for_one(
     home: Paths, unused_port: int, keys_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

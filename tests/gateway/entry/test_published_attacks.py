@@ -109,6 +109,7 @@ async def test_sql_in_the_authorization_header(gateway: Gateway, text: str) -> N
     assert [key.name for key in gateway.services.keys.list_keys()] == ["one"]
 
 
+@pytest.mark.slow
 async def test_a_key_that_may_only_ask_adds_no_command(gateway: Gateway) -> None:
     """CVE-2026-42271: a low key registered a server that is started by a command line. No route of ours takes one."""
     key = gateway.services.keys.make_key(NewKey(name="low", scopes=[Scope.INFERENCE])).key

@@ -85,6 +85,7 @@ async def test_a_coding_that_is_not_read_is_named(gateway: Gateway, path: str, e
     assert gateway.upstream.bodies == []
 
 
+@pytest.mark.slow(cases=13)
 @pytest.mark.parametrize("path", DIALECTS)
 @pytest.mark.parametrize(
     ("encoding", "body"),

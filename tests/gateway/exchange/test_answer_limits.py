@@ -70,6 +70,7 @@ async def vllm(near: Gateway, far: Far) -> Far:
     return far
 
 
+@pytest.mark.slow(cases=7)
 @pytest.mark.parametrize("most", LIMITS)
 @pytest.mark.parametrize(("path", "body_of"), WAYS)
 async def test_what_does_not_fit_is_cut_in_every_dialect(
@@ -113,6 +114,7 @@ async def test_where_little_is_left_the_client_is_told_so_that_it_compacts(
             assert (reply.status, len(vllm.posts)) == (400, 1), path
 
 
+@pytest.mark.slow
 async def test_the_real_clients_get_their_answers(near: Gateway, vllm: Far) -> None:
     messages: Any = ASKED
     async with openai.AsyncOpenAI(base_url=f"{near.url}/v1", api_key="x", max_retries=0) as client:

@@ -121,6 +121,7 @@ async def test_a_tgi_that_finds_a_prompt_too_long_is_understood_in_every_dialect
     assert len(far.posts) == 1
 
 
+@pytest.mark.slow(cases=7)
 @DIALECTS
 @pytest.mark.parametrize("wait", ["7", "Wed, 21 Oct 2026 07:28:00 GMT", None])
 async def test_an_endpoint_that_asks_for_patience_is_heard_in_every_dialect(

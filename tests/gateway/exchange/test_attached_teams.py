@@ -159,6 +159,7 @@ async def test_it_answers_under_its_own_name_in_every_dialect(team: Gateway, far
     assert {(route, body["model"]) for route, body in far.posts} == {("/v1/chat/completions", engine.id)}
 
 
+@pytest.mark.slow(cases=5)
 @EACH
 async def test_a_prompt_it_has_no_room_for_is_the_callers_to_mend(team: Gateway, far: Far, engine: Engine) -> None:
     async def refuse(_request: web.Request) -> web.StreamResponse:

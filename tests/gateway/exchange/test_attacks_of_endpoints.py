@@ -47,6 +47,7 @@ async def test_commands_in_an_endpoints_stream(
     assert "retry:" not in answer
 
 
+@pytest.mark.slow(cases=8)
 @TRANSLATED
 @pytest.mark.parametrize(
     "odd",
@@ -66,6 +67,7 @@ async def test_values_that_cannot_be(near: Gateway, far: Far, path: str, more: d
     assert "could not be understood" in answer
 
 
+@pytest.mark.slow(cases=2)
 @DIALECTS
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_line_without_end(near: Gateway, far: Far, path: str, more: dict[str, Any], *, stream: bool) -> None:

@@ -81,6 +81,7 @@ def test_there_are_cases_of_every_kind() -> None:
     assert kinds <= {case.kind for case in CALL_CASES}
 
 
+@pytest.mark.slow
 @dialects
 @pytest.mark.parametrize("is_raw", [True])
 async def test_the_text_of_a_model_becomes_the_right_calls(
@@ -97,6 +98,7 @@ async def test_the_text_of_a_model_becomes_the_right_calls(
         assert (calls, text.strip()) == (case.result, entry.text), (entry.family, entry.written)
 
 
+@pytest.mark.slow(cases=1)
 @dialects
 async def test_calls_that_an_engine_read_are_checked_and_put_right(gateway: Gateway, dialect: str) -> None:
     for case in CALL_CASES:

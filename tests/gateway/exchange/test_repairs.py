@@ -205,6 +205,7 @@ dialects = pytest.mark.parametrize("dialect", READERS)
 streams = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 
 
+@pytest.mark.slow(cases=1)
 @dialects
 @streams
 @pytest.mark.parametrize("words", [UNPARSED, OLD_WORDS])
@@ -226,6 +227,7 @@ async def test_a_stream_that_broke_off_unread_goes_on_after_what_was_said(gatewa
     assert (answer.text.strip(), answer.calls) == ("I look.", [PARIS])
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("dialect", ["openai", "anthropic"])
 async def test_without_tools_too_and_streams_from_the_second_on(gateway: Gateway, dialect: str) -> None:
     engine = Scripted(gateway, *([RuntimeError(UNPARSED)] for _ in range(3)), raw="It rains.")
@@ -243,6 +245,7 @@ async def test_a_failure_that_cannot_be_put_right_is_told(gateway: Gateway) -> N
     assert answer.status >= 500
 
 
+@pytest.mark.slow(cases=1)
 @dialects
 @streams
 async def test_a_call_that_its_tool_would_refuse_is_asked_for_again(
@@ -265,6 +268,7 @@ async def test_what_is_no_json_is_told_in_words(gateway: Gateway) -> None:
     assert "not valid JSON" in result["content"]
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("written", "made"),
     [
@@ -292,6 +296,7 @@ async def test_the_first_call_stays_where_the_second_request_is_refused(gateway:
     assert (await ask(gateway, "openai", stream=True)).calls == [("get_weather", {"days": 1})]
 
 
+@pytest.mark.slow(cases=1)
 @dialects
 @streams
 async def test_an_empty_answer_is_asked_for_again(gateway: Gateway, dialect: str, *, stream: bool) -> None:
@@ -306,6 +311,7 @@ async def test_two_empty_answers_are_an_error(gateway: Gateway) -> None:
     assert (await ask(gateway, "openai")).status == 502
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("end", ["length", "content_filter"])
 async def test_an_answer_that_its_limit_ended_is_left_alone(gateway: Gateway, end: str) -> None:
     engine = Scripted(gateway, [{"reasoning_content": "Hm"}, end])
@@ -313,6 +319,7 @@ async def test_an_answer_that_its_limit_ended_is_left_alone(gateway: Gateway, en
     assert len(engine.requests) == 1
 
 
+@pytest.mark.slow(cases=1)
 @streams
 async def test_a_call_within_reasoning_is_a_call(gateway: Gateway, *, stream: bool) -> None:
     thought = 'I call it.\n<tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>'
@@ -321,6 +328,7 @@ async def test_a_call_within_reasoning_is_a_call(gateway: Gateway, *, stream: bo
     assert len(engine.requests) == 1
 
 
+@pytest.mark.slow(cases=1)
 @streams
 async def test_a_call_that_the_engine_took_for_text_is_a_call(gateway: Gateway, *, stream: bool) -> None:
     Scripted(gateway, [{"content": "So:\n<tool_"}, {"content": WRITTEN.partition("<tool_")[2]}, "stop"])
@@ -339,6 +347,7 @@ def _more(arguments: str) -> dict[str, object]:
     return {"tool_calls": [{"index": 0, "function": {"arguments": arguments}}]}
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("dialect", ["openai", "ollama"])
 async def test_nothing_is_asked_twice_where_the_setting_is_off(gateway: Gateway, dialect: str) -> None:
     gateway.services.settings.change_values({"models.check_calls": False})

@@ -95,6 +95,7 @@ async def send_by(url: str, way: str, *sound: str | bytes) -> None:
         await cast("Send", getattr(clients, way))(*sound)
 
 
+@pytest.mark.slow(cases=1)
 @HEARING
 @pytest.mark.parametrize("kind", ["wav", "mp3"])
 async def test_a_sound_goes_to_an_endpoint_as_openais_part(near: Gateway, far: Far, way: str, kind: str) -> None:
@@ -104,6 +105,7 @@ async def test_a_sound_goes_to_an_endpoint_as_openais_part(near: Gateway, far: F
     assert content[1]["input_audio"] == {"format": kind, "data": base64.b64encode(BYTES[kind]).decode()}
 
 
+@pytest.mark.slow(cases=1)
 @HEARING
 async def test_a_model_that_cannot_hear_is_a_typed_error(gateway: Gateway, way: str) -> None:
     gateway.upstream.play = refuses_sound
@@ -114,6 +116,7 @@ async def test_a_model_that_cannot_hear_is_a_typed_error(gateway: Gateway, way: 
     assert "unsupported_content" in str(document).lower()
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("way", ["respond", "generate"])
 async def test_what_is_no_wav_or_mp3_is_refused_by_name(gateway: Gateway, way: str) -> None:
     for kind, content, words in (("ogg", OGG, "taken as wav or mp3"), ("wav", OGG, "no recording in WAV or MP3")):
@@ -122,6 +125,7 @@ async def test_what_is_no_wav_or_mp3_is_refused_by_name(gateway: Gateway, way: s
     assert gateway.upstream.bodies == []
 
 
+@pytest.mark.slow(cases=1)
 @DEAF
 async def test_dialects_without_sound_say_so(near: Gateway, far: Far, way: str) -> None:
     with pytest.raises(REFUSALS) as refusal:

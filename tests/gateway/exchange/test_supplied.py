@@ -286,6 +286,7 @@ async def test_an_engine_that_cannot_be_held_to_a_form_is_named(gateway: Gateway
     assert gateway.upstream.bodies == []
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
@@ -329,6 +330,7 @@ async def test_an_engine_without_ears_is_sent_no_sound(
     assert gateway.upstream.bodies == []
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("streams", [True, False])
 async def test_a_stop_sequence_ends_the_answer_and_the_engines_work(
     gateway: Gateway, oai: openai.AsyncOpenAI, *, streams: bool
@@ -351,6 +353,7 @@ async def test_anthropic_is_told_which_stop_sequence_it_was(gateway: Gateway, cl
     assert (reply.stop_reason, reply.stop_sequence) == ("stop_sequence", "STOP")
 
 
+@pytest.mark.slow
 async def test_several_answers_are_asked_for_one_after_another(gateway: Gateway, oai: openai.AsyncOpenAI) -> None:
     gateway.upstream.play = writes("one", "two", usage={"prompt_tokens": 4, "completion_tokens": 2})
     reply = await oai.chat.completions.create(model="guide", messages=HI, n=2, seed=5)
@@ -385,6 +388,7 @@ async def test_a_limit_is_said_and_a_call_it_cut_is_not_made(gateway: Gateway) -
     assert (choice["finish_reason"], choice["message"]) == ("length", {"role": "assistant", "content": ""})
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/api/chat"])
 async def test_an_engine_that_breaks_off_ends_in_an_error(gateway: Gateway, path: str) -> None:
     async def breaks(request: web.Request) -> web.StreamResponse:
@@ -403,6 +407,7 @@ async def test_an_engine_that_breaks_off_ends_in_an_error(gateway: Gateway, path
         assert reply.status == 502
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/api/v0/chat/completions"])
 async def test_a_client_that_waits_for_a_load_is_kept_and_told_how_it_ends(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str
@@ -449,6 +454,7 @@ async def test_a_tool_named_is_the_only_one_offered(gateway: Gateway) -> None:
 ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NOW]}}
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("engine", [Engine(*DESCRIPTOR.features), Engine()], ids=["native", "raw"])
 @pytest.mark.parametrize(
     ("choice", "offered"), [(ALLOWED, [NOW]), ({"type": "auto"}, [TOOL, NOW]), ({"type": "required"}, [TOOL, NOW])]
@@ -493,6 +499,7 @@ async def test_what_an_engine_does_not_read_is_read_only_of_models_that_think(
     assert seen(gateway)["guided_choice"] == ["a"]
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("streams", [True, False])
 async def test_lm_studio_has_its_stats_with_it(gateway: Gateway, *, streams: bool) -> None:
     gateway.upstream.play = writes("<think>Hm.</think>" + CALLS, usage={"prompt_tokens": 7, "completion_tokens": 9})

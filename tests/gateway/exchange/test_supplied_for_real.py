@@ -107,6 +107,7 @@ async def test_anthropic_is_answered_and_told_which_stop_sequence_it_was(
     assert (reply.stop_reason, reply.stop_sequence) == ("stop_sequence", text[20:24])
 
 
+@pytest.mark.slow
 async def test_a_stop_sequence_and_what_was_written_until_then(oai: openai.AsyncOpenAI) -> None:
     plain = await oai.chat.completions.create(model="guide", messages=HI, temperature=0, max_tokens=60)
     text = plain.choices[0].message.content or ""

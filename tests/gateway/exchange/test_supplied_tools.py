@@ -63,6 +63,7 @@ async def test_requests_without_tools_pass_and_nobody_reads_the_model(
         assert seen(gateway) == {"model": "guide", **body}
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("name", ["template", "tool_template"])
 async def test_tools_are_left_to_a_template_that_tells_of_them(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, name: str

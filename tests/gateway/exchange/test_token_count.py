@@ -38,6 +38,7 @@ async def test_what_no_engine_counts_is_estimated_and_marked(gateway: Gateway, p
     assert gateway.supervisor.load_requests == [], "nothing is loaded for it"
 
 
+@pytest.mark.slow(cases=1)
 @COUNTED
 @pytest.mark.parametrize("engine", [Engine(routes=(Route.CHAT, Route.TOKENIZE, Route.APPLY_TEMPLATE))])
 async def test_what_the_engine_counts_is_not_marked(gateway: Gateway, path: str, body: dict[str, Any]) -> None:
@@ -47,6 +48,7 @@ async def test_what_the_engine_counts_is_not_marked(gateway: Gateway, path: str,
         assert "x-roundhouse-estimated" not in reply.headers
 
 
+@pytest.mark.slow(cases=1)
 @COUNTED
 async def test_what_a_made_model_begins_with_is_estimated_too(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any]
@@ -61,6 +63,7 @@ async def test_what_a_made_model_begins_with_is_estimated_too(
         assert (reply.status, (await reply.json())["input_tokens"]) == (200, 17 + 2 * 14)
 
 
+@pytest.mark.slow(cases=1)
 @COUNTED
 async def test_a_model_that_does_not_write_is_not_estimated(gateway: Gateway, path: str, body: dict[str, Any]) -> None:
     async with gateway.http.post(gateway.url + path, json={"model": "org/embed:q8", **body}) as reply:

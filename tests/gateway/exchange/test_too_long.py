@@ -56,6 +56,7 @@ def message_of(answer: str) -> str:
     return str(error["message"] if isinstance(error, dict) else error)
 
 
+@pytest.mark.slow(cases=3)
 @EACH_ENGINE
 async def test_each_engines_refusal_is_told_in_the_words_of_each_dialect(
     near: Gateway, far: Far, wording: Wording
@@ -74,6 +75,7 @@ async def test_each_engines_refusal_is_told_in_the_words_of_each_dialect(
                 assert '"code":"context_length_exceeded"' in answer
 
 
+@pytest.mark.slow(cases=7)
 @EACH_WAY
 async def test_an_engine_that_says_it_in_its_stream_is_told_so_too(
     near: Gateway, far: Far, path: str, more: dict[str, Any]

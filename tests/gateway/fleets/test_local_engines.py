@@ -69,6 +69,7 @@ async def until_states(fleets: FleetKeeper, *states: ReplicaState) -> Fleet:
 READY, DRAINED, STOPPED, FAILED = ReplicaState.READY, ReplicaState.DRAINED, ReplicaState.STOPPED, ReplicaState.FAILED
 
 
+@pytest.mark.slow
 async def test_engines_are_started_drained_put_back_added_and_ended(fleets: FleetKeeper) -> None:
     await fleets.start_fleet(StartFleet(text=TWO))
     fleet = await until_states(fleets, READY, READY)
@@ -98,6 +99,7 @@ async def test_a_fleet_started_with_fewer_engines_keeps_those_that_run(fleets: F
     await until(has_one_engine)
 
 
+@pytest.mark.slow
 async def test_weights_are_changed_one_replica_after_the_other(fleets: FleetKeeper) -> None:
     await fleets.start_fleet(StartFleet(text=TWO))
     await until_states(fleets, READY, READY)

@@ -130,6 +130,7 @@ ABSENT: list[tuple[str, bool, str]] = [
 ]
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize(("typed", "is_frank", "sentence"), ABSENT)
 async def test_what_is_not_on_the_hub_is_named_in_every_dialect(
     gateway: Gateway, hub: FakeHub, typed: str, *, is_frank: bool, sentence: str
@@ -189,6 +190,7 @@ async def test_going_offline_sends_what_runs_back_into_the_queue(gateway: Gatewa
     assert (await over(gateway, download["id"]))["state"] == "done"
 
 
+@pytest.mark.slow
 async def test_a_download_is_paused_resumed_and_taken_off_the_list(
     gateway: Gateway, hub: FakeHub, paths: Paths
 ) -> None:
@@ -212,6 +214,7 @@ async def test_a_download_is_paused_resumed_and_taken_off_the_list(
     assert list(paths.hub_cache.glob("models--*/snapshots/*/*.gguf"))
 
 
+@pytest.mark.slow
 async def test_why_it_failed_is_kept_and_another_try_goes_on(gateway: Gateway, hub: FakeHub) -> None:
     hub.faults["Model-Q4_K_M.gguf"] = faults.status(403)
     _, download = await call_admin(gateway, "POST", "/downloads", {"model": f"{NAME}:Q4_K_M"})
@@ -231,6 +234,7 @@ FROM_XET: dict[str, tuple[dict[str, object], bool]] = {
 }
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(("settings", "is_from_there"), FROM_XET.values(), ids=FROM_XET)
 async def test_what_the_hub_keeps_in_xet_comes_from_there(
     gateway: Gateway,
@@ -248,6 +252,7 @@ async def test_what_the_hub_keeps_in_xet_comes_from_there(
     assert bool(hub.cas.asked_for("xorb")) is is_from_there
 
 
+@pytest.mark.slow
 async def test_that_xet_was_no_use_is_said_in_a_line(
     gateway: Gateway, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +275,7 @@ async def test_ollamas_clients_see_it_come(gateway: Gateway) -> None:
     assert last["digest"].startswith("sha256:")
 
 
+@pytest.mark.slow
 async def test_ollamas_clients_are_told_what_went_wrong(gateway: Gateway, hub: FakeHub) -> None:
     hub.faults["Model-Q8_0.gguf"] = faults.status(403)
     async with gateway.http.post(f"{gateway.url}/api/pull", json={"model": f"{NAME}:Q8_0"}) as reply:
@@ -390,6 +396,7 @@ def seeing(hub: FakeHub) -> FakeHub:
     return hub
 
 
+@pytest.mark.slow
 async def test_a_projector_comes_along_and_the_rest_is_offered(gateway: Gateway, seeing: FakeHub) -> None:
     _, download = await call_admin(gateway, "POST", "/downloads", {"model": SEEING})
     assert download["files"] == ["Seeing-Q4_K_M.gguf", "mmproj-Seeing-F16.gguf"]

@@ -60,6 +60,7 @@ def list_library(paths: Paths) -> list[ModelInfo]:
     return [model for model in library.list_models() if model.name != "guide"]
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("case", FOLDERS, ids=lambda case: case.format)
 async def test_a_model_comes_in_the_format_that_is_asked_for(
     gateway: Gateway, hub: FakeHub, paths: Paths, case: FormatCase
@@ -82,6 +83,7 @@ async def test_a_model_comes_in_the_format_that_is_asked_for(
     assert facts.parameters == pytest.approx(PARAMETERS, rel=0.02)
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("case", FOLDERS, ids=lambda case: case.format)
 async def test_what_is_offered_is_told_apart_and_counted(gateway: Gateway, case: FormatCase) -> None:
     status, listing = await call_admin(gateway, "GET", f"/hub/model?name={case.repository}")
@@ -94,6 +96,7 @@ async def test_what_is_offered_is_told_apart_and_counted(gateway: Gateway, case:
     assert variants[case.quantization]["memory_bytes"], "it can be planned before a byte of it is here"
 
 
+@pytest.mark.slow
 async def test_of_several_bit_rates_one_branch_comes_and_nothing_of_the_others(
     gateway: Gateway, hub: FakeHub, paths: Paths
 ) -> None:
@@ -112,6 +115,7 @@ async def test_of_several_bit_rates_one_branch_comes_and_nothing_of_the_others(
     )
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("name", "branch"),
     [
@@ -136,6 +140,7 @@ CONVERTED = [
 ]
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("case", CONVERTED, ids=lambda case: case.format)
 async def test_folders_that_were_converted_come_whole_and_are_recognised(
     gateway: Gateway, hub: FakeHub, paths: Paths, case: FormatCase
@@ -152,6 +157,7 @@ async def test_folders_that_were_converted_come_whole_and_are_recognised(
     assert (facts.format, facts.architecture) == (case.format, "qwen2")
 
 
+@pytest.mark.slow
 async def test_two_bit_rates_of_a_model_are_told_apart_by_name(gateway: Gateway, paths: Paths) -> None:
     for rate in ("3.0bpw", "4.0bpw", "6.0bpw"):
         await pull(gateway, model=f"turboderp/Qwen3-8B-exl3:{rate}")
@@ -170,6 +176,7 @@ async def test_a_bit_rate_is_chosen_where_none_is_named(gateway: Gateway, hub: F
     await call_admin(gateway, "DELETE", f"/downloads/{download['id']}")
 
 
+@pytest.mark.slow
 async def test_all_parts_of_a_file_come_with_its_projector_and_its_draft_on_request(
     gateway: Gateway, hub: FakeHub, paths: Paths
 ) -> None:

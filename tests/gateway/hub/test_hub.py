@@ -219,6 +219,7 @@ async def test_a_format_that_there_is_not_is_refused_with_those_there_are(gatewa
     await call_admin(gateway, "DELETE", f"/downloads/{download['id']}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", ["chat", "coding", "vision", "embedding", "rerank"])
 async def test_the_best_is_advised_without_a_network(gateway: Gateway, hub: FakeHub, use: str) -> None:
     await call_admin(gateway, "PATCH", "/settings", {"network.offline": True})
@@ -232,6 +233,7 @@ async def test_the_best_is_advised_without_a_network(gateway: Gateway, hub: Fake
     assert hub.requests == []
 
 
+@pytest.mark.slow
 async def test_all_of_the_catalogue_is_listed_without_a_network(gateway: Gateway, hub: FakeHub) -> None:
     await call_admin(gateway, "PATCH", "/settings", {"network.offline": True})
     _, best = await call_admin(gateway, "GET", "/hub/best?use=vision")
@@ -369,6 +371,7 @@ async def test_a_token_is_kept_and_used_and_never_told(
         keyring.set_keyring(before)
 
 
+@pytest.mark.slow
 async def test_a_plan_without_a_model_is_for_the_best_of_the_catalogue(gateway: Gateway) -> None:
     machine = {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 64, "gpus": ["RTX 3090"]}
     status, advice = await call_admin(gateway, "POST", "/plan", {"machine": machine})
@@ -392,6 +395,7 @@ async def test_a_plan_for_a_model_recommends_no_other(gateway: Gateway) -> None:
     assert "8B" in advice["model"]
 
 
+@pytest.mark.slow
 async def test_where_the_memory_s_speed_is_unknown_the_answer_asks_for_it(gateway: Gateway) -> None:
     graphics = {"name": "Intel Arc Graphics", "integrated": True}
     machine = {"os": "windows", "cpu": "Intel Core Ultra 7 155H", "ram_gb": 32, "gpus": [graphics]}

@@ -36,6 +36,7 @@ def picks_on(description: object) -> list[HubPick]:
     return pick_models(shipped_entries(), HubUse.CHAT, ground_of(description), 10)
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("machine", "expected"),
     [
@@ -57,6 +58,7 @@ def _writes(pick: HubPick) -> float:
     return pick.card.decode.tokens_per_second if pick.card.decode else 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", sample(list(MACHINES), 3))  # planning takes a second each
 def test_no_recommendation_is_too_slow_too_large_or_of_unknown_speed(machine: str) -> None:
     first, *others = picks(machine)
@@ -100,11 +102,13 @@ def test_what_lies_wholly_on_the_cards_comes_before_what_is_hardly_better_and_do
     assert "Qwen3.8 Flash Next 125B-A6B is ranked higher, but a part of it would lie in the system's" in best.reason
 
 
+@pytest.mark.slow
 def test_a_much_better_model_comes_first_though_its_experts_lie_in_system_memory() -> None:
     best = picks_on({"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 32, "gpus": ["RTX 4060"]})[0]
     assert (best.name, best.card.format) == ("Qwen3.6 35B-A3B", "gguf")
 
 
+@pytest.mark.slow
 def test_a_part_in_system_memory_is_no_fast_one_beside_a_model_that_drafts() -> None:
     card = {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 64, "gpus": ["RTX 3090"]}
     first, second = pick_models(shipped_entries(), HubUse.REASONING, ground_of(card), 10)[:2]
@@ -112,6 +116,7 @@ def test_a_part_in_system_memory_is_no_fast_one_beside_a_model_that_drafts() -> 
     assert second.name != "Qwen3 Next 80B-A3B Thinking", "50 GB of it would lie in system memory"
 
 
+@pytest.mark.slow
 def test_on_memory_that_a_graphics_chip_shares_no_form_is_taken_that_fills_it() -> None:
     best = picks_on({"os": "macos", "cpu": "Apple M4 Max", "ram_gb": 128})[0]
     assert (best.name, best.card.format) == ("Qwen3.8 Flash Next 125B-A6B", "gguf"), "MLX cannot map the table"
@@ -119,6 +124,7 @@ def test_on_memory_that_a_graphics_chip_shares_no_form_is_taken_that_fills_it() 
     assert best.card.memory_bytes < 0.72 * 128 * 2**30
 
 
+@pytest.mark.slow
 def test_a_sentence_says_why_not_the_next_better() -> None:
     reason = picks("MacBook Pro M4 Pro 48 GB")[0].reason
     assert "at about" in reason
@@ -126,6 +132,7 @@ def test_a_sentence_says_why_not_the_next_better() -> None:
     assert "more than there is" in reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("machine", "named"),
     [
@@ -146,6 +153,7 @@ def test_few_bits_and_a_full_memory_are_not_recommended(machine: dict[str, objec
         assert (pick.card.memory_bytes or 0) < 16 * 1024**3 - 5e9
 
 
+@pytest.mark.slow
 def test_without_a_known_speed_nothing_is_recommended_and_the_next_step_is_named() -> None:
     first = picks("Core Ultra laptop")[0]
     assert first.card.decode is None
@@ -153,11 +161,13 @@ def test_without_a_known_speed_nothing_is_recommended_and_the_next_step_is_named
     assert "calibrate" in first.reason
 
 
+@pytest.mark.slow
 def test_the_least_speed_of_the_settings_decides() -> None:
     patient, hurried_pick = picks("RTX 3090", least_speed=1)[0], picks("RTX 3090", least_speed=100)[0]
     assert patient.quality >= picks("RTX 3090")[0].quality > hurried_pick.quality
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("use", sample([use for use in HubUse if use is not HubUse.AUTOCOMPLETE], 3))
 def test_every_use_has_an_answer_where_there_is_memory(use: HubUse) -> None:
     first = picks("RTX 3090", use)[0]

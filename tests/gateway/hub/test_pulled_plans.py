@@ -55,6 +55,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
         yield served_hub
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("case", FOLDERS, ids=lambda case: case.format)
 async def test_a_downloaded_model_is_planned_in_the_format_it_has(
     gateway: Gateway, paths: Paths, case: FormatCase
@@ -76,6 +77,7 @@ async def test_a_downloaded_model_is_planned_in_the_format_it_has(
     assert case.format in {kind.value for kind in ADAPTERS[plan["engine"]].descriptor.formats}
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("case", FOLDERS, ids=lambda case: case.format)
 async def test_the_engine_gets_the_folder_that_was_downloaded(gateway: Gateway, paths: Paths, case: FormatCase) -> None:
     await pull(gateway, model=case.name, format=case.format)

@@ -164,6 +164,7 @@ async def test_starting_anew_throws_the_rest_away(quantize_service: Quantizer, m
     assert (await quantize_service.plan_run(ASK)).resumes, "planning throws nothing away"
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("fault", "code"), [("memory", "out_of_gpu_memory"), ("refuse", "unknown"), ("disk", "disk_full")]
 )

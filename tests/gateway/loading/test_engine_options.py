@@ -105,6 +105,7 @@ async def test_code_runs_only_once_it_is_allowed_and_no_longer_when_it_is_taken_
     assert not (await options_of(gateway, "coder")).trust_remote_code
 
 
+@pytest.mark.slow
 async def test_another_model_of_the_same_name_may_run_nothing(
     gateway: Gateway, admin: Admin, models: Path, tmp_path: Path
 ) -> None:
@@ -118,6 +119,7 @@ async def test_another_model_of_the_same_name_may_run_nothing(
     assert (choices.brings_code, choices.settings.allows_code) == (True, False)
 
 
+@pytest.mark.slow
 async def test_a_template_s_parser_is_taken_unless_another_is_named_or_none(gateway: Gateway, admin: Admin) -> None:
     assert (await admin.choices("coder")).tool_parser == "hermes"
     assert (await options_of(gateway, "coder")).tool_parser == "hermes"
@@ -131,6 +133,7 @@ async def test_a_template_s_parser_is_taken_unless_another_is_named_or_none(gate
     assert (await options_of(gateway, "plain")).tool_parser == "hermes", "the template that counts"
 
 
+@pytest.mark.slow
 async def test_calls_are_read_by_the_engine_only_with_a_parser(gateway: Gateway, admin: Admin) -> None:
     async def can(model: str) -> frozenset[Feature]:
         resolved_model = await resolve_model(gateway.services, model)
@@ -147,6 +150,7 @@ async def test_calls_are_read_by_the_engine_only_with_a_parser(gateway: Gateway,
     assert await can("plain") == {Feature.TOOLS, Feature.REASONING}
 
 
+@pytest.mark.slow
 async def test_further_arguments_are_told_the_engine_and_reset_clears_them(gateway: Gateway, admin: Admin) -> None:
     await admin.set("plain", extra_args=["--seed", "7"])
     assert (await options_of(gateway, "plain")).extra_args == ("--seed", "7")
@@ -154,6 +158,7 @@ async def test_further_arguments_are_told_the_engine_and_reset_clears_them(gatew
     assert (await options_of(gateway, "plain")).extra_args == ()
 
 
+@pytest.mark.slow
 async def test_more_requests_than_llama_cpp_takes_are_set_for_an_engine_that_serves(
     gateway: Gateway, admin: Admin
 ) -> None:
@@ -204,6 +209,7 @@ async def test_an_engine_without_a_place_for_experts_refuses_them(admin: Admin) 
     assert "does not keep experts aside" in await admin.refused("file", cpu_moe_layers=2)
 
 
+@pytest.mark.slow
 async def test_what_self_tuning_tries_is_what_the_engine_takes(gateway: Gateway) -> None:
     self_tuning, model = SelfTuning(gateway.services), await find_model(gateway.services, "file")
     request = StartTune(model="file", most_loss=0.01)
@@ -214,6 +220,7 @@ async def test_what_self_tuning_tries_is_what_the_engine_takes(gateway: Gateway)
     assert (scope.tries_kv, scope.kv_problem) == (True, "")
 
 
+@pytest.mark.slow(cases=7)
 @pytest.mark.parametrize(
     ("model", "settings", "sentence"),
     [

@@ -30,6 +30,7 @@ async def test_a_load_says_what_it_takes(gateway: Gateway) -> None:
     assert 0 < small.needs.buffers < small.needs.pools["system"] < large.needs.pools["system"]
 
 
+@pytest.mark.slow
 async def test_larger_pieces_of_prompts_take_more(gateway: Gateway) -> None:
     await gateway.services.machine.read()
     usual, large = [
@@ -55,6 +56,7 @@ async def test_an_engine_nobody_knows_takes_what_its_files_suggest(gateway: Gate
     assert await memory_fit.fit_load(gateway.services, nothing, is_fixed=True) is nothing, "unknown is not zero"
 
 
+@pytest.mark.slow
 async def test_what_pinned_models_hold_is_not_to_be_had(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     async def little(_model: str) -> dict[str, int]:
         return {"system": MARGIN + 60 * 2**20}

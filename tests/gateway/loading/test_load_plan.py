@@ -102,6 +102,7 @@ def cases_on(name: str) -> list[tuple[Made, Intent, Plan]]:
     ]
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize("name", MACHINES)
 def test_loading_a_plan_plans_the_same(name: str) -> None:
     machine = described(MACHINES[name])
@@ -141,6 +142,7 @@ def check_argv(plan: Plan, pick: PlanPick, machine: Machine, case: str) -> None:
         )
 
 
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("name", ["RTX 3060", "RTX 4090", "2 x RTX 3090", "RTX 4090 and 3060", "RX 7900 XTX"])
 def test_a_native_build_is_told_the_same_as_the_program(name: str) -> None:
     """llama-cpp-python, compiled where the C library is too old for the archives, served by our own worker."""
@@ -159,6 +161,7 @@ def test_a_native_build_is_told_the_same_as_the_program(name: str) -> None:
         assert tuple(config["split_ratio"]) == setting.split
 
 
+@pytest.mark.slow
 def test_hundreds_of_plans_are_compared() -> None:
     assert sum(len(cases_on(name)) for name in MACHINES) >= trials(150, deep=300)
 

@@ -34,6 +34,7 @@ async def lease_options_of(gateway: Gateway, path: str, body: dict[str, object])
     return gateway.supervisor.terms[-1]
 
 
+@pytest.mark.slow(cases=13)
 @pytest.mark.parametrize(("path", "body"), EVERYWHERE)
 @pytest.mark.parametrize(
     ("fields", "expected_options"),

@@ -28,6 +28,7 @@ def trials(tmp_path: Path) -> TemplateTrials:
     return TemplateTrials(tmp_path / "verdicts.json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("template", "cost"),
     [
@@ -67,6 +68,7 @@ def test_damaged_verdicts_are_made_anew(tmp_path: Path) -> None:
     assert TemplateTrials(tmp_path / "verdicts.json").try_templates([HUGE]).cost
 
 
+@pytest.mark.slow
 async def test_a_model_with_such_a_template_is_refused_before_an_engine_has_it(near: Gateway) -> None:
     folder = near.services.paths.models
     TinyLlama(values={"tokenizer.chat_template": DOUBLING}).write(folder / "doubling.gguf")
@@ -78,6 +80,7 @@ async def test_a_model_with_such_a_template_is_refused_before_an_engine_has_it(n
     assert (await load_request(near.services, "plain")).source.name == "plain"
 
 
+@pytest.mark.slow
 async def test_the_clients_template_is_refused_when_it_is_sent(gateway: Gateway) -> None:
     async def play(_request: web.Request) -> web.StreamResponse:
         raise AssertionError("it reached the engine")

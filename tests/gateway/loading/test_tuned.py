@@ -216,6 +216,7 @@ async def test_a_projector_beside_the_model_is_loaded_unless_somebody_minds(
     assert (await options_of(gateway)).projector is None
 
 
+@pytest.mark.slow(cases=5)
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
@@ -244,6 +245,7 @@ async def test_what_cannot_be_had_is_refused_before_it_is_kept(
     assert gateway.services.tuning.all_settings() == {}
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(("draft", "name"), [("off", ""), ("ngram", "ngram"), (None, "")])
 async def test_a_draft_of_its_own_is_what_every_place_says(
     gateway: Gateway, admin: Admin, draft: str | None, name: str
@@ -259,6 +261,7 @@ async def test_a_head_that_is_not_there_cannot_draft(admin: Admin) -> None:
     assert "has no head for multi-token prediction" in await admin.refused(draft="mtp")
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(("rate", "name"), [(11.5, "ngram"), (10.5, "")])
 async def test_a_trial_that_gained_a_tenth_is_used_until_the_file_is_another(
     gateway: Gateway, admin: Admin, models: Path, rate: float, name: str
@@ -342,6 +345,7 @@ async def test_names_for_a_model_and_a_load_that_is_outdated_are_told(gateway: G
 SEEING = [{"role": "user", "content": "what is it?", "images": ["iVBORw0KGgo="]}]
 
 
+@pytest.mark.slow
 async def test_images_go_to_a_model_with_a_projector_and_are_refused_without(
     gateway: Gateway, admin: Admin, models: Path
 ) -> None:

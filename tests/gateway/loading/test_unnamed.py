@@ -97,6 +97,7 @@ async def test_ollamas_show_tells_of_it(gateway: Gateway, unnamed: dict[str, Any
     assert (reply.status, body["model_info"]["general.basename"]) == (200, "Guide")
 
 
+@pytest.mark.slow(cases=13)
 @pytest.mark.parametrize("unnamed", [*UNNAMED, {"model": "auto"}], ids=["absent", "null", "empty", "auto"])
 @pytest.mark.parametrize(("path", "body"), VECTORS, ids=[path for path, _ in VECTORS])
 async def test_embeddings_are_made_by_a_model_that_makes_them(

@@ -116,6 +116,7 @@ async def test_after_the_first_word_nobody_else_is_asked(
     assert other.posts == []
 
 
+@pytest.mark.slow(cases=6)
 @DIALECTS
 @LOSSES
 async def test_where_all_are_lost_the_stream_says_so(
@@ -138,6 +139,7 @@ async def test_a_machine_that_was_named_is_the_only_one(
     assert other.posts == []
 
 
+@pytest.mark.slow(cases=7)
 @DIALECTS
 @LOSSES
 async def test_a_fleet_s_router_is_asked_once_more(

@@ -105,6 +105,7 @@ def test_its_requests_carry_its_name(friends: Pair) -> None:
     assert (latest.client, latest.peer, latest.path) == ("lap", Peer.NETWORK, "/v1/completions")
 
 
+@pytest.mark.slow
 def test_revoking_cuts_a_stream(friends: Pair) -> None:
     wait_until(lambda: "slow@desk" in list_names(friends.lap))
     body = {"model": "slow@desk", "messages": [{"role": "user", "content": "hello"}], "stream": True}

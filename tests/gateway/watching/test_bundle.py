@@ -125,6 +125,7 @@ async def test_no_secret_planted_anywhere_is_in_the_bundle(gateway: Gateway, pat
     assert "llama_model_load: done" in texts["logs/engine-guide.log"]
 
 
+@pytest.mark.slow
 async def test_the_bundle_says_what_is_in_it_and_helps(gateway: Gateway, paths: Paths) -> None:
     await plant_conversations(gateway)
     plant_logs(paths)
@@ -147,6 +148,7 @@ async def test_the_bundle_says_what_is_in_it_and_helps(gateway: Gateway, paths: 
     assert "roundhouse_requests_total" in texts["metrics.txt"]
 
 
+@pytest.mark.slow
 async def test_a_bundle_of_an_empty_installation_is_one_too(gateway: Gateway) -> None:
     bundle_info = await Api(gateway).call("GET", "/bundle", DiagnosticBundle)
     assert {file.name for file in bundle_info.files} == {name for name in NAMED if not name.startswith("logs/")}
@@ -196,6 +198,7 @@ def test_a_bundle_that_cannot_be_written_is_said(tmp_path: Path) -> None:
         save_bundle(BUNDLE, tmp_path / "none" / "b.zip")
 
 
+@pytest.mark.slow
 def test_the_command_line_writes_it_and_lists_what_is_in_it(
     tmp_path: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def test_a_known_secret_is_gone_wherever_it_stands(before: str, after: str) -> N
     assert TOKEN not in SCRUBBER.scrub_text(before + TOKEN + after)
 
 
+@pytest.mark.slow
 def test_long_lines_cost_little() -> None:
     """Patterns that try every way to match would take minutes: an engine may write a tensor into its log."""
     for piece in ("a.", "key", "1.", ":0", "\"'", "://", "@", "/a", "/"):

@@ -121,6 +121,7 @@ def test_a_passage_of_a_file_that_changed_or_went_is_shown_by_itself(screen: Cha
     assert panel.quiet.text().endswith("It is not there any more.")
 
 
+@pytest.mark.slow
 def test_numbers_that_cite_nothing_are_no_buttons(screen: ChatScreen, api: DemoApi) -> None:
     chat = make_documents_chat()
     answer = replace(chat.messages[-1], content="An index a[7], and [12].")

@@ -1,5 +1,6 @@
 """The list of chats beside the conversation: opened with keys, searched, renamed, deleted and brought back."""
 
+import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -58,6 +59,7 @@ def test_f2_renames_the_open_chat(qtbot: QtBot, chat_screen: ChatScreen, api: De
     assert chat_screen.model.conversation.id == "c1"
 
 
+@pytest.mark.slow
 def test_delete_in_the_list_can_be_undone(chat_screen: ChatScreen, api: DemoApi, shell: QuietShell) -> None:
     chat_screen.pane.list_view.setFocus()
     QTest.keyClick(chat_screen.pane.list_view, Qt.Key.Key_Delete)
@@ -82,6 +84,7 @@ def test_a_chat_is_opened_with_the_keys(screen: ChatScreen, api: DemoApi) -> Non
     assert screen.model.conversation.id == "c2"
 
 
+@pytest.mark.slow
 def test_undo_of_a_deletion_opens_the_chat_again(chat_screen: ChatScreen, api: DemoApi, shell: QuietShell) -> None:
     chat = chat_screen.model.conversation.id
     chat_screen.model.delete_chat(chat)
@@ -94,6 +97,7 @@ def test_undo_of_a_deletion_opens_the_chat_again(chat_screen: ChatScreen, api: D
     assert chat_screen.model.conversation.id == chat
 
 
+@pytest.mark.slow
 def test_a_chat_in_the_trash_is_not_opened(chat_screen: ChatScreen, api: DemoApi, shell: QuietShell) -> None:
     chat_screen.model.chat_list.show_shelf(ChatShelf.TRASH)
     api.flush()

@@ -102,6 +102,7 @@ def test_each_chosen_model_answers_in_a_column_and_one_is_kept(screen: ChatScree
     assert screen.model.model == first
 
 
+@pytest.mark.slow
 def test_a_single_model_compares_nothing(screen: ChatScreen, api: DemoApi) -> None:
     choose(screen, 0)
     ask(screen, api)
@@ -118,6 +119,7 @@ def test_a_model_that_is_gone_stops_the_others_and_gives_the_question_back(scree
     assert screen.model.conversation.comparing is None
 
 
+@pytest.mark.slow
 def test_versions_are_compared_too_and_left_again(screen: ChatScreen, api: DemoApi) -> None:
     view = screen.conversation_view
     entry = view.transcript.document.turns[3]
@@ -134,6 +136,7 @@ def test_versions_are_compared_too_and_left_again(screen: ChatScreen, api: DemoA
     assert screen.model.conversation.comparing is None
 
 
+@pytest.mark.slow
 def test_the_model_of_the_chat_is_the_first_to_be_compared(screen: ChatScreen, api: DemoApi) -> None:
     view = screen.conversation_view
     view.toggle_models()
@@ -145,6 +148,7 @@ def test_the_model_of_the_chat_is_the_first_to_be_compared(screen: ChatScreen, a
     assert len(api.bodies_of("POST", "/chats/c1/turns")) == 2
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("is_new", [True, False])
 def test_another_chat_compares_nothing(screen: ChatScreen, api: DemoApi, is_new: bool) -> None:  # noqa: FBT001 -- a case
     choose(screen, 0, 1)

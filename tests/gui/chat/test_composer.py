@@ -50,6 +50,7 @@ def test_the_field_is_low_again_after_a_long_paragraph_was_sent(qtbot: QtBot, sc
     qtbot.waitUntil(lambda: field.height() == low)
 
 
+@pytest.mark.slow
 def test_a_draft_that_is_put_back_has_its_height(qtbot: QtBot, screen: ChatScreen) -> None:
     field = screen.conversation_view.composer.field
     low = field.height()
@@ -57,6 +58,7 @@ def test_a_draft_that_is_put_back_has_its_height(qtbot: QtBot, screen: ChatScree
     qtbot.waitUntil(lambda: field.height() > 5 * low)
 
 
+@pytest.mark.slow
 def test_an_endless_word_costs_no_more_than_words(screen: ChatScreen) -> None:
     def seconds_for(text: str) -> float:
         start = process_time()
@@ -72,6 +74,7 @@ def test_an_endless_word_costs_no_more_than_words(screen: ChatScreen) -> None:
     assert seconds_for("a" * 100_000) < 4 * words, "by words it takes more than ten times as long"
 
 
+@pytest.mark.slow
 def test_lines_are_broken_between_words_again_afterwards(screen: ChatScreen) -> None:
     field = screen.conversation_view.composer.field
     usual = field.wordWrapMode()
@@ -92,6 +95,7 @@ def test_what_is_typed_counts_before_the_first_answer(screen: ChatScreen, shell:
     assert screen.header.meter.isHidden()
 
 
+@pytest.mark.slow
 def test_more_than_the_model_takes_is_said_while_typing(screen: ChatScreen, shell: Shell) -> None:
     screen.model.new_chat(data.READY.model)
     shell.event_received.emit(EngineChanged(status=data.READY))

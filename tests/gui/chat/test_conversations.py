@@ -55,6 +55,7 @@ def test_chats_stand_below_their_day(at: tuple[int, int, int, int, int], title: 
     assert [group.title for group in groups] == [title]
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/Los_Angeles", "Pacific/Apia"])
 def test_many_chats_stand_where_each_alone_would(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not hasattr(time, "tzset"):

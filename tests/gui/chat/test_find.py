@@ -96,6 +96,7 @@ def test_positions_count_as_qt_counts(chat_screen: ChatScreen, bar: FindBar, qtb
     assert text.encode("utf-16-le")[2 * after.start : 2 * after.end].decode("utf-16-le") == "boiler"
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("text", ["zebra", "b.iler", "[", "(", "\\"])
 def test_what_is_not_there_is_said(bar: FindBar, qtbot: QtBot, text: str) -> None:
     find(bar, qtbot, text)
@@ -105,6 +106,7 @@ def test_what_is_not_there_is_said(bar: FindBar, qtbot: QtBot, text: str) -> Non
     assert bar.count.text() == ""
 
 
+@pytest.mark.slow
 def test_a_common_letter_is_bounded(bar: FindBar, qtbot: QtBot) -> None:
     find(bar, qtbot, "n")
     assert 0 < len(bar._finder.matches) <= MOST_MATCHES + 1000
@@ -134,6 +136,7 @@ def test_a_hit_on_another_branch_shows_that_branch(chat_screen: ChatScreen, api:
     assert chat_screen.model.conversation.message_path()[-1].id == "other"
 
 
+@pytest.mark.slow
 def test_a_hit_that_is_not_in_the_text_shows_its_message(chat_screen: ChatScreen, qtbot: QtBot) -> None:
     chat_screen.model.chat_list.query = "words of a file"
     chat_screen.model.conversation.show_message("m33")
@@ -148,6 +151,7 @@ def test_without_a_chat_find_searches_all(screen: ChatScreen) -> None:
     assert screen.conversation_view.find_bar.isHidden()
 
 
+@pytest.mark.slow
 def test_another_chat_ends_finding(chat_screen: ChatScreen, bar: FindBar, qtbot: QtBot) -> None:
     find(bar, qtbot, "boiler")
     chat_screen.model.new_chat()

@@ -63,6 +63,7 @@ def test_a_folder_opens_and_closes_from_the_keyboard(folder_screen: ChatScreen, 
     assert ids(folder_screen)[:2] == ["f1", "f2"]
 
 
+@pytest.mark.slow
 def test_a_large_folder_shows_more_when_asked(folder_screen: ChatScreen, api: DemoApi) -> None:
     first = [replace(long_chat.make_summaries()[0], id=f"x{number}", folder="f1") for number in range(PAGE)]
     api.replies[f"GET /chats?limit={PAGE}&folder=f1"] = first
@@ -78,6 +79,7 @@ def test_a_large_folder_shows_more_when_asked(folder_screen: ChatScreen, api: De
     assert not any(isinstance(item, MoreRow) for item in view._rows.rows)
 
 
+@pytest.mark.slow
 def test_a_screen_reader_hears_what_a_folder_is(folder_screen: ChatScreen) -> None:
     rows = folder_screen.pane.list_view._rows
     index = rows.row_of("f1")
@@ -88,6 +90,7 @@ def test_a_screen_reader_hears_what_a_folder_is(folder_screen: ChatScreen) -> No
     assert description == "#boilers #1911"
 
 
+@pytest.mark.slow
 def test_a_new_chat_gets_what_its_folder_has_and_says_so(folder_screen: ChatScreen, api: DemoApi) -> None:
     view = folder_screen.pane.list_view
     view.folder_chat_requested.emit("f1")
@@ -111,6 +114,7 @@ def test_a_new_chat_gets_what_its_folder_has_and_says_so(folder_screen: ChatScre
     assert api.bodies_of("POST", f"/chats/{new_chat.id}/turns") == [turn]
 
 
+@pytest.mark.slow
 def test_a_new_chat_outside_lets_go_of_what_the_folder_gave(folder_screen: ChatScreen, api: DemoApi) -> None:
     folder_screen.model.new_chat(folder="f1")
     folder_screen.model.new_chat()
@@ -137,6 +141,7 @@ def test_a_chat_is_moved_by_menu_and_by_mouse_with_undo(folder_screen: ChatScree
     assert api.bodies_of("PATCH", "/chats/c3")[-1] == ChatPatch(folder="")
 
 
+@pytest.mark.slow
 def test_a_drop_beside_folders_takes_a_chat_out(folder_screen: ChatScreen, api: DemoApi) -> None:
     choose(folder_screen, "f1")
     press(folder_screen, api, Qt.Key.Key_Right)
@@ -149,6 +154,7 @@ def test_a_drop_beside_folders_takes_a_chat_out(folder_screen: ChatScreen, api: 
     assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(folder="")]
 
 
+@pytest.mark.slow
 def test_a_new_folder_is_named_in_its_row(folder_screen: ChatScreen, api: DemoApi) -> None:
     folder_screen._add_folder()
     api.flush()
@@ -158,6 +164,7 @@ def test_a_new_folder_is_named_in_its_row(folder_screen: ChatScreen, api: DemoAp
     assert view.state() is view.State.EditingState
 
 
+@pytest.mark.slow
 def test_the_card_changes_a_folder_as_soon_as_it_is_said(folder_screen: ChatScreen, api: DemoApi) -> None:
     folder_screen.conversation_view.show_folder("f1")
     panel = folder_screen.conversation_view.folder_panel
@@ -178,6 +185,7 @@ def question_of(screen: ChatScreen) -> QuestionDialog:
     return screen.window().findChildren(QuestionDialog)[-1]
 
 
+@pytest.mark.slow
 def test_a_folder_with_chats_is_deleted_only_with_an_answer(folder_screen: ChatScreen, api: DemoApi) -> None:
     choose(folder_screen, "f1")
     press(folder_screen, api, Qt.Key.Key_Delete)
@@ -192,11 +200,13 @@ def test_a_folder_with_chats_is_deleted_only_with_an_answer(folder_screen: ChatS
     question_of(folder_screen).hide()
 
 
+@pytest.mark.slow
 def test_an_empty_folder_goes_at_once(folder_screen: ChatScreen, api: DemoApi) -> None:
     folder_screen._ask_to_delete_folder("f2")
     assert [path for verb, path, _ in api.calls if verb == "DELETE"] == ["/chats/folders/f2"]
 
 
+@pytest.mark.slow
 def test_tags_are_typed_and_chosen(folder_screen: ChatScreen, api: DemoApi) -> None:
     api.replies["PATCH /chats/c3"] = long_chat.make_sample_chat()
     folder_screen.conversation_view.show_tags("c3")
@@ -210,6 +220,7 @@ def test_tags_are_typed_and_chosen(folder_screen: ChatScreen, api: DemoApi) -> N
     assert bodies == [ChatPatch(tags=["boilers", "1911", "work"]), ChatPatch(tags=["boilers", "new one"])]
 
 
+@pytest.mark.slow
 def test_the_list_shows_the_chats_of_one_tag_and_all_again(folder_screen: ChatScreen, api: DemoApi) -> None:
     api.replies[f"GET /chats?limit={PAGE}&query=&tag=work"] = [long_chat.make_summaries()[1]]
     command = next(command for command in folder_screen._list_commands() if command.title == "Show chats with #work")
@@ -221,6 +232,7 @@ def test_the_list_shows_the_chats_of_one_tag_and_all_again(folder_screen: ChatSc
     assert ids(folder_screen)[0] == "f1"
 
 
+@pytest.mark.slow
 def test_the_palette_moves_the_open_chat(folder_screen: ChatScreen, api: DemoApi) -> None:
     folder_screen.model.open_chat("c1")
     api.flush()
@@ -230,6 +242,7 @@ def test_the_palette_moves_the_open_chat(folder_screen: ChatScreen, api: DemoApi
     assert "New chat in Engine sheds" in titles
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_gone_elsewhere_is_gone_here(folder_screen: ChatScreen, api: DemoApi, shell: Shell) -> None:
     choose(folder_screen, "f1")
     press(folder_screen, api, Qt.Key.Key_Right)

@@ -74,6 +74,7 @@ def test_an_answer_says_which_model_wrote_it_and_how_fast(screen: ChatScreen) ->
     assert words.startswith("Qwen3 8B · 11 tok/s · 0.84 s to first token")
 
 
+@pytest.mark.slow
 def test_every_action_has_a_name(screen: ChatScreen) -> None:
     assert [spot.name for spot in spots(screen, 3).values()] == [
         "Regenerate answer",
@@ -122,6 +123,7 @@ def test_what_cannot_be_deleted_is_said(screen: ChatScreen, api: DemoApi, shell:
     assert shell.messages == ["That answer is still being written."]
 
 
+@pytest.mark.slow
 def test_an_edited_answer_is_kept_beside_the_models(screen: ChatScreen, api: DemoApi) -> None:
     act(screen, api, Verb.EDIT)
     composer = screen.conversation_view.composer
@@ -196,6 +198,7 @@ def test_what_was_cut(fields: dict[str, object], *, is_cut: bool) -> None:
     assert was_cut(long_chat.make_answer(1, "" if "reasoning" in fields else "Word", **fields)) is is_cut
 
 
+@pytest.mark.slow
 def test_what_was_left_out_is_marked(screen: ChatScreen, api: DemoApi) -> None:
     sample = long_chat.make_sample_chat()
     for summary, words in (("", "Left out of the last answer"), ("Rust.", "Summarised for the last answer")):
@@ -209,6 +212,7 @@ def test_what_was_left_out_is_marked(screen: ChatScreen, api: DemoApi) -> None:
         assert [words in foot for foot in feet] == [True, True, False, False]
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(("verb", "rule"), [(Verb.CUT_OLDEST, "cut"), (Verb.SUMMARISE, "summarise")])
 def test_a_full_context_offers_ways_on(screen: ChatScreen, api: DemoApi, verb: Verb, rule: str) -> None:
     sample = long_chat.make_sample_chat()
@@ -245,6 +249,7 @@ def test_a_question_without_an_answer_can_be_answered(screen: ChatScreen, api: D
     assert api.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent="q2", model="")]
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("verb", [Verb.DELETE, Verb.FORK, Verb.EDIT])
 def test_while_an_answer_is_written_there_is_only_copy(screen: ChatScreen, api: DemoApi, verb: Verb) -> None:
     screen.model.conversation.regenerate("a2")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
@@ -89,6 +90,7 @@ def drop(screen: ChatScreen, file: Path) -> None:
     screen.dropEvent(event)
 
 
+@pytest.mark.slow
 def test_a_dropped_model_is_offered_and_run(screen: ChatScreen, api: DemoApi, tmp_path: Path) -> None:
     api.replies["POST /models"] = data.MODELS[1]
     drop(screen, tmp_path / "notes.txt")
@@ -101,6 +103,7 @@ def test_a_dropped_model_is_offered_and_run(screen: ChatScreen, api: DemoApi, tm
     assert screen.model.conversation.model == data.MODELS[1].name
 
 
+@pytest.mark.slow
 def test_the_picker_begins_at_the_chosen_model(screen: ChatScreen) -> None:
     names = [info.name for info in screen.model.chat_models() if not info.problem]
     screen._choose_model(names[-1])
@@ -129,6 +132,7 @@ def test_until_the_models_are_read_their_place_is_held(qtbot: QtBot, theme: Them
     assert empty._title.isVisible()
 
 
+@pytest.mark.slow
 def test_a_search_does_not_change_who_answers(screen: ChatScreen, api: DemoApi) -> None:
     before = screen.model.model, screen.conversation_view.empty._title.text()
     api.replies["GET /chats"] = []
@@ -138,6 +142,7 @@ def test_a_search_does_not_change_who_answers(screen: ChatScreen, api: DemoApi) 
     assert (screen.model.model, screen.conversation_view.empty._title.text()) == before
 
 
+@pytest.mark.slow
 def test_the_empty_page_and_the_chip_name_the_same_model(screen: ChatScreen, api: DemoApi) -> None:
     other = replace(long_chat.make_summaries()[0], model="gpt-oss-20b-mxfp4")
     api.replies["GET /chats"] = [other]
@@ -147,6 +152,7 @@ def test_the_empty_page_and_the_chip_name_the_same_model(screen: ChatScreen, api
     assert screen.header.chip.accessibleName().startswith("Model: gpt-oss 20B")
 
 
+@pytest.mark.slow
 def test_where_an_attached_model_runs_is_said_before_anything_is_sent(screen: ChatScreen, api: DemoApi) -> None:
     api.replies["GET /models"] = [*data.MODELS, replace(data.FAR_MODEL, attached="http://ada:secret@box:8000/v1")]
     screen.model.library.read()
@@ -171,6 +177,7 @@ def test_add_a_model_shows_what_there_is_to_add(screen: ChatScreen, shell: Shell
     assert task.args == [Task.DISCOVER]
 
 
+@pytest.mark.slow
 def test_a_model_that_is_gone_offers_the_others_and_no_command(chat_screen: ChatScreen, api: DemoApi) -> None:
     api.replies["POST /chats/c1/turns"] = ErrorBody(
         code="model_not_found",

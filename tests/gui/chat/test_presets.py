@@ -53,6 +53,7 @@ def test_a_preset_is_taken_into_the_open_chat(screen: ChatScreen, api: DemoApi) 
     assert screen.conversation_view.presets.isHidden()
 
 
+@pytest.mark.slow
 def test_variables_are_asked_for_first(screen: ChatScreen, api: DemoApi) -> None:
     row_of(screen, TRIP).use.click()
     form = screen.conversation_view.presets._form
@@ -67,6 +68,7 @@ def test_variables_are_asked_for_first(screen: ChatScreen, api: DemoApi) -> None
     assert screen.model.conversation.sampling == TRIP.sampling
 
 
+@pytest.mark.slow
 def test_back_shows_the_library_again(screen: ChatScreen) -> None:
     panel = screen.conversation_view.presets
     panel.use_preset(TRIP)
@@ -75,6 +77,7 @@ def test_back_shows_the_library_again(screen: ChatScreen) -> None:
     assert panel._form.isHidden()
 
 
+@pytest.mark.slow
 def test_the_chat_is_saved_under_a_name_and_undo_removes_it(
     screen: ChatScreen, api: DemoApi, shell: QuietShell
 ) -> None:
@@ -101,6 +104,7 @@ def test_the_chat_is_saved_under_a_name_and_undo_removes_it(
     assert len(api.bodies_of("DELETE", "/presets/Strict%20reader")) == 1
 
 
+@pytest.mark.slow
 def test_saving_over_a_preset_can_be_undone(screen: ChatScreen, api: DemoApi, shell: QuietShell) -> None:
     screen.conversation_view.presets.save_requested.emit("strict EDITOR")
     api.flush()
@@ -112,6 +116,7 @@ def test_saving_over_a_preset_can_be_undone(screen: ChatScreen, api: DemoApi, sh
     assert api.bodies_of("POST", "/presets")[-1] == SavePreset(preset=EDITOR, replaces=True)
 
 
+@pytest.mark.slow
 def test_a_preset_is_removed_with_a_way_back(screen: ChatScreen, api: DemoApi, shell: QuietShell) -> None:
     row_of(screen, EDITOR).remove.click()
     api.flush()
@@ -127,6 +132,7 @@ def test_a_preset_is_removed_with_a_way_back(screen: ChatScreen, api: DemoApi, s
     assert api.bodies_of("POST", "/presets") == [SavePreset(preset=EDITOR, replaces=True)]
 
 
+@pytest.mark.slow
 def test_files_go_out_and_in(screen: ChatScreen, api: DemoApi, shell: QuietShell, tmp_path: Path) -> None:
     library, file = screen.model.presets, tmp_path / "presets.json"
     library.export_presets(file)
@@ -138,6 +144,7 @@ def test_files_go_out_and_in(screen: ChatScreen, api: DemoApi, shell: QuietShell
     assert "1 preset was added. 1 was here already." in shell.messages
 
 
+@pytest.mark.slow
 def test_a_preset_of_lm_studio_comes_in_and_says_what_does_not(
     screen: ChatScreen, api: DemoApi, shell: QuietShell
 ) -> None:
@@ -149,6 +156,7 @@ def test_a_preset_of_lm_studio_comes_in_and_says_what_does_not(
     assert "Not taken over: contextOverflowPolicy, llama.cpuThreads and llm.load.contextLength." in shell.messages[-1]
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -171,6 +179,7 @@ def test_a_file_that_is_none_is_told(
     assert "could not be saved" in shell.messages[-1]
 
 
+@pytest.mark.slow
 def test_the_palette_uses_presets(screen: ChatScreen, shell: QuietShell, api: DemoApi) -> None:
     titles = {command.title: command for command in shell.commands()}
     titles["Use the preset Strict editor"].run()

@@ -124,6 +124,7 @@ def test_the_row_reads_an_answer_and_stops_it(screen: ChatScreen, api: DemoApi, 
     assert spots(screen, 1)[Verb.READ_ALOUD].name == "Read aloud"
 
 
+@pytest.mark.slow
 def test_another_answer_takes_over_and_the_end_is_seen(screen: ChatScreen, api: DemoApi, voice: PlayedVoice) -> None:
     act(screen, api, Verb.READ_ALOUD, 1)
     act(screen, api, Verb.READ_ALOUD, 3)
@@ -132,6 +133,7 @@ def test_another_answer_takes_over_and_the_end_is_seen(screen: ChatScreen, api: 
     assert screen.model.reading.message == ""
 
 
+@pytest.mark.slow
 def test_keys_read_the_last_answer_and_a_change_of_chat_stops_it(screen: ChatScreen, voice: PlayedVoice) -> None:
     keys = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.ShiftModifier
     QTest.keyClick(screen, Qt.Key.Key_R, keys)
@@ -143,6 +145,7 @@ def test_keys_read_the_last_answer_and_a_change_of_chat_stops_it(screen: ChatScr
     assert (screen.model.reading.message, voice.stops) == ("", 2)
 
 
+@pytest.mark.slow
 def test_without_a_voice_it_says_what_to_install(
     screen: ChatScreen, api: DemoApi, voice: PlayedVoice, shell: QuietShell
 ) -> None:

@@ -107,6 +107,7 @@ def test_the_composer_grows_to_forty_per_cent_of_the_page(qtbot: QtBot, screen: 
     assert composer.height() <= screen.conversation_view.height() * 0.4 + 60
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("tool", ["_sampling_tool", "_system_tool"])
 def test_no_panel_outgrows_the_smallest_window_at_twice_the_size(
     chat_screen: ChatScreen, theme: Theme, tool: str
@@ -205,6 +206,7 @@ def test_a_larger_theme_reaches_everything(chat_screen: ChatScreen, theme: Theme
     assert chat_screen.conversation_view.composer.field.font().pixelSize() == 30
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("name", ["System prompt", "Sampling"])
 def test_escape_closes_what_is_open_above_the_composer(chat_screen: ChatScreen, name: str) -> None:
     tool = next(child for child in chat_screen.findChildren(IconButton) if child.accessibleName() == name)

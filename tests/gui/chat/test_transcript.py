@@ -133,6 +133,7 @@ def counted_lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return new_lines
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("source", [WORDS, "x = 1\n", "- item\n", "| a | b |\n", WORDS + "\n\n"])
 def test_a_frame_lays_out_as_little_at_the_end_as_at_the_beginning(
     area: Transcript, monkeypatch: pytest.MonkeyPatch, source: str

@@ -48,6 +48,7 @@ def test_before_a_word_is_typed_the_catalogue_is_shown_by_families(screen: Model
     assert ("GET", "/hub/catalogue?use=coding", None) in api.calls
 
 
+@pytest.mark.slow
 def test_the_first_card_is_the_recommendation_with_the_fast_model_below(screen: ModelsScreen, api: DemoApi) -> None:
     open_catalogue(screen, api)
     card = screen.discover._recommendation
@@ -66,6 +67,7 @@ def test_the_first_card_is_the_recommendation_with_the_fast_model_below(screen: 
     assert screen.discover._unknown.text() == unknown[0].reason
 
 
+@pytest.mark.slow
 def test_a_family_unfolds_and_folds_and_says_what_is_new_in_it(screen: ModelsScreen, api: DemoApi) -> None:
     family = open_catalogue(screen, api)["Gemma"]
     assert isinstance(family, FamilyView)
@@ -80,6 +82,7 @@ def test_a_family_unfolds_and_folds_and_says_what_is_new_in_it(screen: ModelsScr
     assert not family.list.isVisible()
 
 
+@pytest.mark.slow
 def test_a_family_that_unfolds_is_laid_out_before_it_is_drawn(screen: ModelsScreen, api: DemoApi) -> None:
     """Rows that came in one turn of the event loop were squeezed into seven pixels until further ones."""
     family = open_catalogue(screen, api)["Qwen3.6"]
@@ -94,6 +97,7 @@ def test_a_family_that_unfolds_is_laid_out_before_it_is_drawn(screen: ModelsScre
     assert family.list.height() >= sum(row.height() for row in rows)
 
 
+@pytest.mark.slow
 def test_a_row_says_what_it_is_for_how_it_runs_and_what_its_licence_allows(screen: ModelsScreen, api: DemoApi) -> None:
     views = open_catalogue(screen, api)
     assert {name: views[name].row.accessibleDescription() for name in ("Command", "GLM", "Spark-X")} == {
@@ -112,6 +116,7 @@ def test_a_row_says_what_it_is_for_how_it_runs_and_what_its_licence_allows(scree
     assert hub_search.quality_level(derived_pick, 464)[:2] == (0.5, "about 232")
 
 
+@pytest.mark.slow
 def test_more_families_come_on_request(screen: ModelsScreen, api: DemoApi) -> None:
     many = [msgspec.structs.replace(hub.PICKS[3], pull=f"m{at}", family=f"Family {at}") for at in range(40)]
     api.replies["GET /hub/catalogue"] = many
@@ -120,6 +125,7 @@ def test_more_families_come_on_request(screen: ModelsScreen, api: DemoApi) -> No
     assert len(screen.discover._families.rows) == hub_search.FAMILIES_AT_FIRST + hub_search.FAMILIES_MORE
 
 
+@pytest.mark.slow
 def test_a_model_is_downloaded_from_its_row_in_the_planned_format_or_another(
     screen: ModelsScreen, api: DemoApi, shell: QuietShell
 ) -> None:
@@ -168,6 +174,7 @@ def test_a_model_that_is_too_new_says_so_and_leads_to_the_engines(
     assert shell.pages == [PageId.ENGINES]
 
 
+@pytest.mark.slow
 def test_the_variants_of_a_row_are_shown_below_it(screen: ModelsScreen, api: DemoApi) -> None:
     row = open_catalogue(screen, api)["Muse"]
     assert isinstance(row, PickRow)
@@ -188,6 +195,7 @@ def test_words_are_found_in_the_catalogue_where_the_hub_cannot_be_reached(screen
     assert screen.hub_search.error == REFUSED
 
 
+@pytest.mark.slow
 def test_the_catalogue_is_refreshed_on_request_and_a_refusal_changes_nothing(
     screen: ModelsScreen, api: DemoApi, shell: QuietShell
 ) -> None:
@@ -207,6 +215,7 @@ def test_the_catalogue_is_refreshed_on_request_and_a_refusal_changes_nothing(
     assert screen.hub_search.error is None
 
 
+@pytest.mark.slow
 def test_what_was_seen_is_no_longer_new_once_somebody_turns_to_something_else(
     screen: ModelsScreen, api: DemoApi
 ) -> None:
@@ -235,6 +244,7 @@ def test_what_is_too_slow_to_talk_to_is_the_same_everywhere(rate: float, color: 
     )
 
 
+@pytest.mark.slow
 def test_add_a_model_begins_at_the_best_for_this_computer(screen: ModelsScreen, api: DemoApi) -> None:
     screen.show()
     screen._perform_task(Task.DISCOVER)

@@ -48,6 +48,7 @@ def test_filters_narrow_at_once_and_an_older_answer_does_not_come_through(screen
     assert [card.title for card in model.cards] == [card.title for card in hub.CARDS[1:3]]
 
 
+@pytest.mark.slow
 def test_more_is_put_below_and_nothing_twice(screen: ModelsScreen, api: DemoApi) -> None:
     assert len(search_hub(screen, api)) == len(hub.CARDS)
     api.replies["GET /hub/search"] = HubResults(cards=[hub.CARDS[0], hub.LONG_CARD], as_of=0.0)
@@ -58,6 +59,7 @@ def test_more_is_put_below_and_nothing_twice(screen: ModelsScreen, api: DemoApi)
     assert screen.hub_search.next == ""
 
 
+@pytest.mark.slow
 def test_what_was_found_keeps_its_place_while_looking_and_after_a_failure(screen: ModelsScreen, api: DemoApi) -> None:
     before = search_hub(screen, api)
     api.replies["GET /hub/search"] = REFUSED
@@ -70,6 +72,7 @@ def test_what_was_found_keeps_its_place_while_looking_and_after_a_failure(screen
     assert all(view.isVisible() for view in before)
 
 
+@pytest.mark.slow
 def test_how_old_an_answer_is_is_said(screen: ModelsScreen, api: DemoApi) -> None:
     api.replies["GET /hub/search"] = hub.OFFLINE_RESULTS
     search_hub(screen, api)
@@ -89,6 +92,7 @@ def test_a_card_says_at_a_glance_whether_it_fits_and_that_it_is_an_estimate() ->
     assert (hub_search.fit_sign(unknown), hub_search.card_figures(unknown)) == (("ink-3", "Unknown"), "")
 
 
+@pytest.mark.slow
 def test_a_sheet_shows_every_rung_and_marks_one(screen: ModelsScreen, api: DemoApi) -> None:
     rows = open_rows(screen, api)
     assert list(rows) == [variant.quantization for variant in hub.MODEL.variants]
@@ -101,6 +105,7 @@ def test_a_sheet_shows_every_rung_and_marks_one(screen: ModelsScreen, api: DemoA
     assert view.sheet.isHidden()
 
 
+@pytest.mark.slow
 def test_a_download_begins_from_a_rung_once(screen: ModelsScreen, api: DemoApi) -> None:
     row = open_rows(screen, api)["Q5_K_M"]
     row.button.click()
@@ -121,6 +126,7 @@ def test_a_download_begins_from_a_rung_once(screen: ModelsScreen, api: DemoApi) 
     assert row.button.text() == "Installed"
 
 
+@pytest.mark.slow
 def test_what_goes_with_a_model_comes_where_it_is_asked_for(screen: ModelsScreen, api: DemoApi) -> None:
     vision_variants = [
         msgspec.structs.replace(variant, projector="mmproj-f16.gguf", projector_bytes=1 << 30)
@@ -145,6 +151,7 @@ def test_with_a_file_alone_there_is_no_chat() -> None:
     assert downloads.buttons_of(alone) == ()
 
 
+@pytest.mark.slow
 def test_a_refusal_says_what_to_do_and_the_button_is_free_again(screen: ModelsScreen, api: DemoApi) -> None:
     api.replies["POST /downloads"] = REFUSED
     row = open_rows(screen, api)["Q5_K_M"]
@@ -154,6 +161,7 @@ def test_a_refusal_says_what_to_do_and_the_button_is_free_again(screen: ModelsSc
     assert row.button.text() == "Download"
 
 
+@pytest.mark.slow
 def test_what_to_accept_and_where_is_said(screen: ModelsScreen, api: DemoApi) -> None:
     api.replies["GET /hub/model"] = hub.GATED
     open_rows(screen, api)
@@ -162,6 +170,7 @@ def test_what_to_accept_and_where_is_said(screen: ModelsScreen, api: DemoApi) ->
     assert "https://huggingface.co/google/gemma-3-12b-it" in sheet._gate.text()
 
 
+@pytest.mark.slow
 def test_a_repository_that_cannot_be_read_says_so_in_its_place(screen: ModelsScreen, api: DemoApi) -> None:
     api.replies["GET /hub/model"] = REFUSED
     assert open_rows(screen, api) == {}
@@ -169,6 +178,7 @@ def test_a_repository_that_cannot_be_read_says_so_in_its_place(screen: ModelsScr
     assert screen.hub_search.sheet.error == REFUSED
 
 
+@pytest.mark.slow
 def test_another_repository_of_the_card_is_looked_at_in_its_place(screen: ModelsScreen, api: DemoApi) -> None:
     open_rows(screen, api)
     second = hub.CARDS[0].repositories[1].repository
@@ -196,6 +206,7 @@ def test_a_variant_is_asked_for_by_name(model: HubModel, variant: HubVariant, na
     assert hub_search.pull_name(model, variant) == name
 
 
+@pytest.mark.slow
 def test_everything_can_be_reached_with_the_keyboard(screen: ModelsScreen, api: DemoApi) -> None:
     rows = open_rows(screen, api)
     screen.discover.field.setFocus()
@@ -208,6 +219,7 @@ def test_everything_can_be_reached_with_the_keyboard(screen: ModelsScreen, api: 
     assert list_cards(screen)[-1].button in seen_widgets
 
 
+@pytest.mark.slow
 def test_a_choice_of_a_filter_shows_on_it_and_narrows(screen: ModelsScreen, api: DemoApi) -> None:
     screen.show_discover()
     discover = screen.discover

@@ -152,6 +152,7 @@ def test_literal_text_keeps_its_signs_and_its_code() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packet", [7, 100_000])
 def test_an_endless_paragraph_is_cut_and_nothing_is_lost(packet: int) -> None:
     text = "word after word, " * 6000

@@ -184,6 +184,7 @@ def test_what_cannot_be_drawn_is_shown_as_it_was_written(tex: str) -> None:
     assert all(span.style is TextStyle.CODE for span in rich.spans)
 
 
+@pytest.mark.slow
 def test_hostile_formulas_end_in_a_bounded_drawing_or_none() -> None:
     chance = random.Random(7)  # noqa: S311 -- the same signs each time
     signs = [sign for tex in CORPUS for sign in re.findall(r"\\[a-zA-Z]+|\\.|.", tex)]

@@ -48,6 +48,7 @@ def _advice(machine: Json, model: Made | None, intent: Intent) -> Advice:
     )
 
 
+@pytest.mark.slow(cases=10)
 @pytest.mark.parametrize("intent", [Intent.CHAT, Intent.AGENT, Intent.TEAM])
 @pytest.mark.parametrize("model", [None, EIGHT, SEVENTY, GIANT], ids=["none", "8B", "70B", "giant"])
 @pytest.mark.parametrize("machine", _MACHINES.values(), ids=_MACHINES)
@@ -59,6 +60,7 @@ def test_what_cannot_be_had_never_stands_before_what_can(machine: Json, model: M
     assert all(sentence.endswith(".") for plan in plans for sentence in plan.missing)
 
 
+@pytest.mark.slow(cases=66)
 @pytest.mark.parametrize("name", [name for name, row in MATRIX.items() if row.model is None])
 def test_every_machine_of_the_guide_is_given_something_that_can_be_had(name: str) -> None:
     assert MATRIX[name].advice().plans[0].obtainable

@@ -67,6 +67,7 @@ def answers() -> list[Answer]:
 ANSWERS = answers()
 
 
+@pytest.mark.slow(cases=26)
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer.machine}, {answer.use} {answer.model}".strip())
 def test_the_first_plan_is_an_expert_s(answer: Answer) -> None:
     advice = answer.advice()

@@ -29,6 +29,7 @@ from tests.expert_docs import (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", expert_machines(), ids=lambda machine: machine.title)
 def test_the_first_is_what_people_run_or_ranked_above(machine: ExpertMachine) -> None:
     first, *others = list_picks(machine.title)

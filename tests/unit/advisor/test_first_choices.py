@@ -127,6 +127,7 @@ FIRST = {
 }
 
 
+@pytest.mark.slow(cases=46)
 @pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize("wish", range(len(WISHES)), ids=["plain", "loras", "long", "users"])
 def test_who_is_first(name: str, wish: int) -> None:
@@ -140,6 +141,7 @@ def first(machine: Machine, work: Workload) -> str:
     return next(engine.traits.id for engine in rank_engines(ENGINES, machine, work) if not engine.refused)
 
 
+@pytest.mark.slow(cases=80)
 @pytest.mark.parametrize("intent", Intent)
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_engine_is_ranked_refused_or_beside_the_point_and_no_other_named(name: str, intent: Intent) -> None:

@@ -86,6 +86,7 @@ def test_components_are_what_llama_cpp_allocated(model: ModelShape) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.real_engine
 @pytest.mark.parametrize("model", sample(models(), 20), ids=lambda model: model.name)  # loads each four times
 def test_llama_cpp_allocates_what_was_written_down(model: ModelShape, tmp_path: Path) -> None:
@@ -93,6 +94,7 @@ def test_llama_cpp_allocates_what_was_written_down(model: ModelShape, tmp_path: 
     assert [summed_bytes(allocated_bytes) for allocated_bytes in loads] == allocations()[model.name][: len(SETTINGS)]
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.real_engine
 @pytest.mark.skipif("avx2" not in ISA, reason="the rule for x86 is what is judged here")
 @pytest.mark.parametrize("quantization", ["Q4_0", "Q4_1", "Q8_0", "IQ4_NL", "Q4_K_M", "Q6_K"])

@@ -436,6 +436,7 @@ def test_unknown_memory_promises_nothing() -> None:
         assert "fits" not in first.sentence
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("where", "model", "fields"),
     [
@@ -523,6 +524,7 @@ def trained(candidates: list[ModelFacts]) -> int:
     return min((facts.trained_context or memory.UNTRAINED_LIMIT for facts in candidates), default=10_000_000)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(fields=wishes())
 def test_what_holds_for_every_machine_and_wish(fields: Json) -> None:
@@ -544,6 +546,7 @@ def test_what_holds_for_every_machine_and_wish(fields: Json) -> None:
     assert msgspec.json.encode(advice) == msgspec.json.encode(build_advice(inputs))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(where=machines(), intent=st.sampled_from(Intent), model=st.sampled_from([EIGHT, SEVENTY, MIXTURE]))
 def test_fewer_than_four_bits_only_where_no_four_fit(where: Machine, intent: Intent, model: Made) -> None:

@@ -144,6 +144,7 @@ def test_the_guide_s_answer(name: str) -> None:
     assert set(row.warned) <= set(order)
 
 
+@pytest.mark.slow(cases=32)
 @pytest.mark.parametrize("name", MATRIX)
 def test_what_never_runs_is_refused_in_words(name: str) -> None:
     row = MATRIX[name]
@@ -154,6 +155,7 @@ def test_what_never_runs_is_refused_in_words(name: str) -> None:
         assert plan.reasons[0].text == plan.refused
 
 
+@pytest.mark.slow(cases=64)
 @pytest.mark.parametrize("name", [name for name, row in MATRIX.items() if not row.model])
 def test_the_choice_for_one_person_agrees_with_the_plans(name: str) -> None:
     machine = described(MATRIX[name].machine)
@@ -169,6 +171,7 @@ MULTI_RTX = [
 ]
 
 
+@pytest.mark.slow(cases=87)
 @pytest.mark.parametrize("intent", Intent)
 @pytest.mark.parametrize("machine", MULTI_RTX, ids=lambda machine: f"{machine['gpus'][0]['count']}x")
 def test_llama_cpp_is_never_first_on_several_rtx_cards(machine: Json, intent: Intent) -> None:

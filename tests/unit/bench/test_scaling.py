@@ -36,6 +36,7 @@ def test_every_table_is_that_of_the_script() -> None:
         assert "\n".join(TABLES[match["name"]]()) in match[0]
 
 
+@pytest.mark.slow
 def test_one_replica_does_the_same_under_every_router_and_many_do_not() -> None:
     assert simulate(10, Policy.CACHE_AWARE).hit > 1.5 * simulate(10, Policy.ROUND_ROBIN).hit
     assert people_served(3, Policy.CACHE_AWARE) > people_served(3, Policy.ROUND_ROBIN)

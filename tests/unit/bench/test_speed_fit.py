@@ -18,6 +18,7 @@ def test_what_is_shipped_is_what_the_training_rows_give(speed_fit: SpeedFit) -> 
         assert value_in_use(name) == pytest.approx(display_value(name, value), abs=exact), name
 
 
+@pytest.mark.slow
 def test_prefill_shares_are_what_the_training_rows_give() -> None:
     prefill = fit_prefill(fit_rows())
     assert prefill.early == pytest.approx(PREFILL_EARLY, rel=0.05)

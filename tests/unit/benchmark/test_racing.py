@@ -21,6 +21,7 @@ def entries_of(old: BenchmarkReceipt, new: BenchmarkReceipt) -> list[RaceEntry]:
     return [race_entry(receipt, old) for receipt in (old, new)]
 
 
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize("seed", range(20))
 def test_the_faster_engine_wins(seed: int) -> None:
     draw = random.Random(seed)  # noqa: S311 -- drawn to measure
@@ -29,6 +30,7 @@ def test_the_faster_engine_wins(seed: int) -> None:
     assert "OpenVINO is used from now on: its answers take at most" in describe_race(entries, OLD, NEW, NAMES)
 
 
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize("seed", range(20))
 def test_the_engine_of_before_stays_where_the_difference_is_noise(seed: int) -> None:
     draw = random.Random(seed)  # noqa: S311 -- as above

@@ -189,6 +189,7 @@ def mutate(value: object, kinds: list[object], at: list[int]) -> object:
     return value
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.glob("*.json")))
 def test_no_value_of_another_kind_breaks_a_reader(name: str, tmp_path: Path) -> None:
     value = json.loads((FIXTURES / name).read_text())
@@ -246,6 +247,7 @@ def test_what_one_side_says_in_a_row_is_one_message_also_where_it_branches() -> 
     assert contents[chat.head or ""] == "A\n\nC"
 
 
+@pytest.mark.slow
 def test_a_tree_of_ten_thousand_turns_is_built() -> None:
     nodes = [
         SourceMessage(id=str(n), parent=str(n - 1), role="assistant" if n % 2 else "user", content=f"{n}")

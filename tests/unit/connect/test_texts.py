@@ -88,6 +88,7 @@ def test_any_text_is_json_with_comments_or_is_refused(text: str) -> None:
         json_text.parse_text(text)
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(
     before=OBJECTS,
@@ -114,6 +115,7 @@ TOML_NAMES = st.text("abcdefgh_-", min_size=1, max_size=6)
 TOML_PATHS = st.lists(TOML_NAMES, min_size=1, max_size=2).map(tuple)
 
 
+@pytest.mark.slow
 @given(paths=st.lists(st.tuples(TOML_PATHS, WORDS), max_size=4), path=TOML_PATHS, value=WORDS)
 def test_toml_keeps_comments(paths: list[tuple[tuple[str, ...], str]], path: tuple[str, ...], value: str) -> None:
     text = "# head\n"
@@ -206,6 +208,7 @@ def test_an_alias_is_not_edited_through() -> None:
         edit_document(YAML, text, [DocumentChange(("b", "k"), 2)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["[" * 5000, "a: " + "[" * 3000])
 def test_depth_is_refused(text: str) -> None:
     for form in (JSON, YAML, TOML):

@@ -110,6 +110,7 @@ def test_wiring_keeps_every_line_and_undo_every_byte(name: str, home: Home, conn
     assert everything_below(home.folder) == before
 
 
+@pytest.mark.slow(cases=9)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_twice_changes_nothing_and_another_model_leaves_none_of_the_first(
     name: str, home: Home, connections: ToolConnections
@@ -127,6 +128,7 @@ def test_twice_changes_nothing_and_another_model_leaves_none_of_the_first(
     assert file.read_text() == EXAMPLES[name]
 
 
+@pytest.mark.slow(cases=14)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_tool_that_is_not_there_is_previewed_and_can_be_wired(
     name: str, home: Home, connections: ToolConnections
@@ -141,6 +143,7 @@ def test_a_tool_that_is_not_there_is_previewed_and_can_be_wired(
     assert everything_below(home.folder) == {}
 
 
+@pytest.mark.slow(cases=19)
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("ends", ["\r\n", "\n no new line"])
 def test_line_ends_are_kept(name: str, ends: str, home: Home, connections: ToolConnections) -> None:
@@ -181,6 +184,7 @@ def test_what_is_in_the_way_is_left_alone(home: Home, connections: ToolConnectio
         assert file.read_text() == text
 
 
+@pytest.mark.slow(cases=20)
 @pytest.mark.parametrize("tool", WITH_FILE, ids=lambda tool: tool.id)
 def test_undo_refuses_when_the_file_was_changed_since(tool: object, home: Home, connections: ToolConnections) -> None:
     name = getattr(tool, "id", "")
@@ -316,6 +320,7 @@ def test_zed_is_told_that_a_model_calls_tools_and_sees_no_pictures(home: Home, c
     assert [name for name, has in abilities.items() if has] == ["tools"]
 
 
+@pytest.mark.slow(cases=1)
 def test_tools_that_complete_code_are_told_the_model_for_it(home: Home, connections: ToolConnections) -> None:
     for name in ("continue", "zed", "vscode"):
         with_example(name, home)
@@ -460,6 +465,7 @@ def test_opencodes_file_with_comments_is_the_one_that_is_edited(home: Home, conn
     assert not with_comments.with_suffix(".json").exists()
 
 
+@pytest.mark.slow(cases=2)
 def test_what_is_written_says_what_each_tool_reads(home: Home, connections: ToolConnections) -> None:
     for name in EXAMPLES:
         connections.connect(name, WIRING)

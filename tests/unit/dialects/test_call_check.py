@@ -92,6 +92,7 @@ def test_a_hundred_faults_are_a_few_sentences() -> None:
     assert len(checked(json.dumps({"path": "a", **{f"x{at}": 1 for at in range(100)}}))[1]) == 5
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),

@@ -4,6 +4,7 @@ import json
 import random
 
 import msgspec
+import pytest
 
 from app.gateway.canonical.events import AnswerFinished, FinishReason, TextDelta, WholeAnswer, aggregate_events
 from app.gateway.canonical.families.answer import AnswerReader, ReadingOptions
@@ -50,6 +51,7 @@ def test_nearly_all_of_the_corpus_is_read_as_it_was_meant() -> None:
     assert len(entries) - len(wrong) >= _RIGHT * len(entries), f"{len(wrong)} of {len(entries)}\n{listing}"
 
 
+@pytest.mark.slow
 def test_it_is_read_the_same_in_pieces_of_any_size() -> None:
     for number, entry in enumerate(corpus_entries()):
         whole = read_pieces(entry, [entry.written])
@@ -67,6 +69,7 @@ def read_case(case: CallCase, entry: CorpusEntry) -> tuple[list[tuple[str, objec
     return [(call.name, json.loads(call.arguments)) for call in calls], answer.text.strip()
 
 
+@pytest.mark.slow
 def test_cases_are_read_as_they_are_meant_in_the_notation_of_every_family() -> None:
     wrong, count = list[str](), 0
     for case in CALL_CASES:

@@ -54,6 +54,7 @@ def test_what_a_family_writes_is_understood(output: Output) -> None:
     assert all(call.id for call in answer.calls)
 
 
+@pytest.mark.slow(cases=10)
 @written
 def test_it_is_the_same_in_pieces(output: Output) -> None:
     whole = answered(output, [output.written])
@@ -62,6 +63,7 @@ def test_it_is_the_same_in_pieces(output: Output) -> None:
         assert answered(output, [output.written[:at], output.written[at:]]) == whole, output.written[:at]
 
 
+@pytest.mark.slow(cases=6)
 @written
 def test_it_is_the_same_cut_at_every_byte_of_the_engines_stream(output: Output) -> None:
     whole = answered(output, [output.written])
@@ -73,6 +75,7 @@ def test_it_is_the_same_cut_at_every_byte_of_the_engines_stream(output: Output) 
         assert aggregate_events(all_events) == whole
 
 
+@pytest.mark.slow(cases=5)
 @written
 def test_it_is_the_same_however_it_is_cut(output: Output) -> None:
     whole = answered(output, [output.written])

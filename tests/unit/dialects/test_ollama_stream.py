@@ -229,6 +229,7 @@ def test_the_stream_read_back_is_the_whole_answer(events: list[Event], kind: str
     assert {k: v for k, v in lines[-1].items() if k not in parts} == {k: v for k, v in reply.items() if k not in parts}
 
 
+@pytest.mark.slow
 @given(events=sequences, cuts=st.lists(st.integers(0, 12), max_size=4))
 def test_it_does_not_matter_how_events_are_batched(events: list[Event], cuts: list[int]) -> None:
     together, apart = OllamaLineEncoder(form("chat"), ids()), OllamaLineEncoder(form("chat"), ids())

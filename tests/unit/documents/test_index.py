@@ -226,6 +226,7 @@ def test_words_of_a_question_are_asked_once_and_bounded() -> None:
     assert len(question_words(" ".join(f"w{number}" for number in range(900)))) == 48
 
 
+@pytest.mark.slow
 def test_a_killed_program_leaves_whole_files_and_vectors_that_are_theirs(tmp_path: Path) -> None:
     folder, rounds = tmp_path / "index", 12
     for number in range(rounds):

@@ -75,6 +75,7 @@ def test_pages_are_known_by_their_marks() -> None:
     assert chunks[-1].page == 2
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("piece", ["x", "x ", "x. ", "日", "# a\n", "\n", ". "])
 def test_twice_the_text_takes_about_twice_as_long(piece: str) -> None:
     def cost(length: int) -> float:

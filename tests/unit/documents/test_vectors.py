@@ -34,6 +34,7 @@ def test_the_nearest_are_those_that_exact_arithmetic_has(tmp_path: Path) -> None
     assert nearest[0] in exact[:3]
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("spread", [1e-4, 0.3, 1.0, 30.0])
 def test_near_and_far_ones_are_found_alike(tmp_path: Path, spread: float) -> None:
     """From vectors that are nearly the question, for distances of any size, to such that have nothing of it."""

@@ -143,6 +143,7 @@ def test_nothing_is_built_that_does_not_say_so(variant: EngineVariant, index: In
         built(msgspec.structs.replace(variant, builds=False), tmp_path / "one", locked(index, "1.0"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64" or not shutil.which("g++"), reason="there is no GCC that knows AMX")
 def test_what_amx_is_told_is_written_down_before_it_is_told() -> None:
     header = str(ENGINES / "llama_cpp" / "amx.h")

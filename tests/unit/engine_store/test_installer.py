@@ -204,6 +204,7 @@ async def test_the_latest_channel_locks_on_the_spot(
     assert (manifest.manifest.version, manifest.manifest.channel) == ("2.0", "latest")
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(("version", "code"), [("1.0", ""), ("3.0", "no_release"), ("1.0; import os", "no_release")])
 async def test_a_version_that_is_named_is_locked_or_was_never_published(
     installer: Installer, index: Index, tmp_path: Path, version: str, code: str

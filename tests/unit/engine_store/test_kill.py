@@ -98,6 +98,7 @@ async def survive(home: Path, times: int) -> set[str]:
     return seen_states
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows ends programs otherwise")
 async def test_killed_at_some_moments_the_store_is_consistent_and_the_old_version_works(home: Path) -> None:
     assert "install" in await survive(home, 6)

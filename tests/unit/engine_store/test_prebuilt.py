@@ -81,6 +81,7 @@ async def test_the_wheel_that_fits_takes_the_place_of_the_one_that_compiles(
     assert server.downloads == [f"v1.0/{NAME}"]
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("tag", ["v1.0", "v0.9"], ids=["for others", "no release"])
 async def test_where_none_fits_the_environment_stays_as_it_is(
     installer: Installer, shelf: VersionStore, server: ReleaseServer, recipe: InstallRecipe, tag: str

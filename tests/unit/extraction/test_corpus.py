@@ -13,6 +13,7 @@ from app.extraction.program import CPU_S
 from tests.file_corpus import WORDS, CorpusFile, read_corpus
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(sys.platform == "win32", reason="nothing forks there"),
     pytest.mark.timeout(600),  # a busy machine takes minutes for what takes a quiet one twenty seconds
 ]

@@ -82,6 +82,7 @@ def test_no_number_in_the_comments_of_ogg_is_believed(at: int) -> None:
     assert isinstance(extraction, Extraction) or extraction.code == "file_broken"
 
 
+@pytest.mark.slow
 def test_a_long_sound_is_cut() -> None:
     extraction = read("long.wav", wav_of(LONGEST_SOUND_S + 5.0, rate=8_000))
     assert extraction.is_cut

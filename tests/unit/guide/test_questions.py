@@ -98,6 +98,7 @@ def is_accepted(entry: GuideEntry | None, accept: list[str]) -> bool:
     return entry.id in accept or chapter in [name.rpartition("/")[2] for name in accept if name.endswith(".md")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*STRANGERS, *NEWCOMERS])
 def test_questions_of_strangers_are_understood_as_often_as_measured(name: str) -> None:
     questions = read_strangers(name)
@@ -120,6 +121,7 @@ def test_no_phrasing_is_a_question_of_the_sets() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tuning", "blind"])
 def test_questions_lead_where_they_should_and_the_others_are_declined(name: str) -> None:
     questions = read_set(name)

@@ -42,6 +42,7 @@ def test_blocks_reach_past_the_caches_and_not_far_into_free_memory(
     assert block_bytes(threads, cache, available) == block
 
 
+@pytest.mark.slow
 def test_this_machine_is_read_at_a_speed_that_can_be() -> None:
     assert best_read(2, 32 * MIB).threads == 2
     wait_until(lambda: judge_rate(best_read(2, 32 * MIB)).value)  # a busy computer may be slower than can be, once
@@ -65,6 +66,7 @@ async def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return await probe.read_machine(families=("base",))
 
 
+@pytest.mark.slow
 async def test_it_is_measured_in_a_child_and_remembered(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

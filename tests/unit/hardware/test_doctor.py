@@ -34,6 +34,7 @@ def reported(machine: Machine, raw: dict[str, object]) -> DoctorReport:
     return read_report(msgspec.json.encode(new_report))
 
 
+@pytest.mark.slow(cases=8)
 @pytest.mark.parametrize("fixture", sample(ALL, 40), ids=lambda fixture: fixture.name)
 def test_a_report_of_any_recorded_machine_comes_to_that_machine(fixture: MachineFixture) -> None:
     raw = fixture.evidence() | {"engines": dict(fixture.table("engines"))}
@@ -62,6 +63,7 @@ def test_a_report_of_every_format_is_kept() -> None:
     assert {read_report(path.read_bytes()).format for path in REPORTS} == set(range(1, doctor.FORMAT + 1))
 
 
+@pytest.mark.slow
 async def test_a_report_of_this_machine_comes_to_this_machine() -> None:
     report = await doctor.examine_and_report(application="1.0", devices=LISTS)
     assert replay_record(read_report(msgspec.json.encode(report)).raw) == report.machine
@@ -69,6 +71,7 @@ async def test_a_report_of_this_machine_comes_to_this_machine() -> None:
     assert report.machine.engine_devices[0].engine == "llama.cpp"
 
 
+@pytest.mark.slow
 async def test_a_report_of_this_machine_does_not_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
     release = platform.release()  # stands for a name: it is sure to be in the record
     monkeypatch.setattr(doctor, "names_here", lambda: PrivateNames(hosts=[release]))

@@ -46,6 +46,7 @@ def test_strange_reports_list_no_gpu(text: str) -> None:
     assert cards_of(text) == []
 
 
+@pytest.mark.slow
 @given(st.recursive(st.none() | st.text() | st.integers(), lambda inner: st.dictionaries(st.text(), inner)))
 def test_a_card_of_any_content_breaks_nothing(content: object) -> None:
     card = {**M4_PRO, "sppci_cores": content, "spdisplays_vram": content, "spdisplays_device-id": content}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,6 +44,7 @@ def test_files(files: dict[str, str]) -> None:
     assert msgspec.json.decode(msgspec.json.encode(machine), type=Machine) == machine
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_one_damaged_file_of_a_real_machine(data: st.DataObject) -> None:
@@ -76,6 +78,7 @@ VULKAN = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(WORDS, st.lists(NVML, max_size=4), st.lists(VULKAN, max_size=4))
 def test_answers_of_drivers(driver: str, nvidia: list[dict[str, Any]], vulkan: list[dict[str, Any]]) -> None:

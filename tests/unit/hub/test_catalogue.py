@@ -66,6 +66,7 @@ def test_two_hundred_names_are_known() -> None:
     assert len(FAMILIAR) >= 200
 
 
+@pytest.mark.slow(cases=203)
 @pytest.mark.parametrize("line", FAMILIAR)
 def test_a_familiar_name_means_its_model(line: str) -> None:
     typed_name, _, title = line.partition(" | ")

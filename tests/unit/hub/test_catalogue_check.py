@@ -105,6 +105,7 @@ def test_a_hub_that_does_not_answer_is_no_proof_that_something_is_gone() -> None
     assert all(difference.sentence.startswith("could not be checked") for difference in differences)
 
 
+@pytest.mark.slow
 def test_the_program_writes_a_report(hub: FakeHub, tmp_path: Path) -> None:
     report = tmp_path / "report.txt"
     environ = os.environ | {"HF_ENDPOINT": hub.url, "HF_TOKEN_PATH": str(tmp_path / "none")}

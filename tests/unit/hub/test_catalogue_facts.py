@@ -37,6 +37,7 @@ def test_all_that_state_enough_have_facts() -> None:
     assert all(catalogue_facts(entry, "Q4_K_M") for entry in OWN)
 
 
+@pytest.mark.slow(cases=56)
 @pytest.mark.parametrize("entry", OWN, ids=lambda entry: entry.title)
 def test_as_many_parameters_are_there_and_read_as_stated(entry: CatalogueEntry) -> None:
     facts = catalogue_facts(entry, "Q4_K_M")
@@ -58,6 +59,7 @@ def _elements_read(group: WeightGroup, facts: ModelFacts) -> float:
     return group.elements * layer.experts_used / layer.experts
 
 
+@pytest.mark.slow
 def test_four_bits_take_less_than_five_bits_a_weight() -> None:
     for entry in (entry for entry in OWN if entry.parameters > _LARGE):
         facts = catalogue_facts(entry, "Q4_K_M")

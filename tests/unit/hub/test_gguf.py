@@ -129,6 +129,7 @@ def test_texts_across_the_edge_of_the_window_are_stepped_over(tmp_path: Path, mo
     assert read(TINY, tmp_path).trained_context == 2048
 
 
+@pytest.mark.slow
 def test_a_file_of_many_gigabytes_costs_little_memory(tmp_path: Path) -> None:
     file = tmp_path / "huge.gguf"
     file.write_bytes(header_with(struct.pack("<IIQ", ARRAY, STRING, 1_000_000) + struct.pack("<Q", 3 * 2**30)))
@@ -248,6 +249,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("architecture", SHAPES)
 def test_headers_with_a_few_bytes_changed_are_read_or_refused(architecture: str, tmp_path: Path) -> None:
     """In depth 10,000 of all three shapes; none takes long, and together they take no memory that stays."""

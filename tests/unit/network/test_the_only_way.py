@@ -6,6 +6,8 @@ What is named beside `app/network` either calls only this computer or hands its 
 import ast
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 
 OPENERS = {
@@ -74,6 +76,7 @@ def openings(source: str) -> list[str]:
     return sorted(set(calls))
 
 
+@pytest.mark.slow
 def test_only_these_places_open_connections() -> None:
     wrong = {
         name: calls

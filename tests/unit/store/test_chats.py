@@ -227,6 +227,7 @@ def rows_of_a_long_chat(connection: sqlite3.Connection, chat: str) -> None:
             connection.execute(rows._ADD_MESSAGE, values)
 
 
+@pytest.mark.slow
 async def test_a_long_chat_can_be_purged(path: Path) -> None:
     store = await ChatStore.open(path)
     chat = (await store.create_chat(NewChat())).id

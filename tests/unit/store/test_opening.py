@@ -61,6 +61,7 @@ def begun_at(path: Path, version: int) -> None:
             )
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize("version", range(1, len(read_migrations())))
 async def test_every_older_format_arrives_at_the_present_one(path: Path, version: int) -> None:
     begun_at(path, version)

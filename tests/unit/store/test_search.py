@@ -93,6 +93,7 @@ async def test_pages_of_a_search_follow_each_other(store: ChatStore) -> None:
     assert [summary.id for summary in (*first, *second)] == made[::-1]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(query=st.text(max_size=60) | st.text(alphabet="\"*()^:-+~ANDORNEAT{}'\\%_\0 ", max_size=30))
 async def test_no_input_breaks_a_search(store: ChatStore, query: str) -> None:

@@ -31,6 +31,7 @@ async def chat(lease: Lease) -> EngineReply:
     return await endpoint.send_request("POST", "/v1/chat/completions", body=HI, timeout_s=20.0)
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     "death",
     [
@@ -62,6 +63,7 @@ async def test_a_lease_on_an_engine_that_dies_learns_why_and_the_engine_comes_ba
         assert await again.wait_for_verdict(timeout_s=0.0) is None
 
 
+@pytest.mark.slow
 async def test_the_adapter_is_told_whether_an_engine_that_ended_had_been_ready(
     supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +86,7 @@ async def test_the_adapter_is_told_whether_an_engine_that_ended_had_been_ready(
     assert [end.was_ready for end in exits] == [True]
 
 
+@pytest.mark.slow
 async def test_an_idle_engine_that_dies_stays_down_until_somebody_asks(
     supervisor: Supervisor, ask: Ask, recorder: Recorder
 ) -> None:
@@ -97,6 +100,7 @@ async def test_an_idle_engine_that_dies_stays_down_until_somebody_asks(
     assert recorder.states()[-3:] == [S.STARTING, S.LOADING, S.READY]
 
 
+@pytest.mark.slow
 async def test_a_crash_loop_is_given_up(
     supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +122,7 @@ async def lease_once(supervisor: Supervisor, ask: Ask) -> None:
         pass
 
 
+@pytest.mark.slow
 async def test_an_engine_that_crashes_once_while_loading_is_there_for_the_next_who_asks(
     supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, tmp_path: Path
 ) -> None:

@@ -135,6 +135,7 @@ async def test_an_engine_that_never_says_anything_is_given_up(
     assert (supervisor.list_statuses()[0].state, supervisor.list_statuses()[0].restarts) == (S.FAILED, 0)
 
 
+@pytest.mark.slow
 async def test_an_engine_that_works_in_silence_is_not_stalled(
     supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +145,7 @@ async def test_an_engine_that_works_in_silence_is_not_stalled(
     assert (await supervisor.ensure_ready(ask())).state is S.READY
 
 
+@pytest.mark.slow
 async def test_a_taken_port_is_tried_again_unseen(
     supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, recorder: Recorder, tmp_path: Path
 ) -> None:
@@ -155,6 +157,7 @@ async def test_a_taken_port_is_tried_again_unseen(
     assert len(set(ports)) == len(ports) == 2
 
 
+@pytest.mark.slow
 async def test_a_port_that_stays_taken_is_told(supervisor: Supervisor, ask: Ask, adapter: FakeAdapter) -> None:
     adapter.behaviours["m"] = Behaviour(says=("couldn't bind HTTP server socket",), exit_code=1)
     with pytest.raises(EngineFailed) as error:
@@ -163,6 +166,7 @@ async def test_a_port_that_stays_taken_is_told(supervisor: Supervisor, ask: Ask,
     await supervisor.unload_model("m")
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     "damage",
     [
@@ -195,6 +199,7 @@ async def test_what_would_only_happen_again_is_told_again_without_a_process(
         assert lease.status.state is S.READY
 
 
+@pytest.mark.slow
 async def test_an_explicit_load_tries_again(supervisor: Supervisor, ask: Ask, adapter: FakeAdapter) -> None:
     adapter.behaviours["m"] = Behaviour(says=("out of memory",), exit_code=1)
     with pytest.raises(EngineFailed):
@@ -203,6 +208,7 @@ async def test_an_explicit_load_tries_again(supervisor: Supervisor, ask: Ask, ad
     assert (await supervisor.ensure_ready(ask())).state is S.READY
 
 
+@pytest.mark.slow
 async def test_an_explicit_load_with_other_options_restarts_and_a_lease_does_not(
     supervisor: Supervisor, ask: Ask
 ) -> None:
@@ -242,6 +248,7 @@ async def test_a_disk_that_takes_nothing_is_said_and_not_called_our_mistake(
     assert (await supervisor.ensure_ready(ask())).state is S.READY
 
 
+@pytest.mark.slow
 async def test_an_adapter_that_breaks_does_not_break_the_supervisor(
     supervisor: Supervisor,
     ask: Ask,

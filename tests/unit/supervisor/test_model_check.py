@@ -288,6 +288,7 @@ def world(seed: int) -> World:
     return played_world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_ten_thousand_random_operations_break_no_law(seed: int) -> None:
     try:

@@ -116,6 +116,7 @@ def test_an_endpoint_elsewhere_goes_on() -> None:
     assert turned_away(driver.ask(elsewhere)) == []
 
 
+@pytest.mark.slow
 async def test_real_engines_go_and_come_back(
     supervisor: Supervisor, ask: Ask, recorder: Recorder, adapter: FakeAdapter
 ) -> None:
@@ -163,6 +164,7 @@ async def test_a_pause_amid_coming_back_forgets_nobody(
     assert sorted(supervisor.pausing.pause_state().comes_back) == ["a", "b"]
 
 
+@pytest.mark.slow
 async def test_one_that_cannot_come_back_keeps_nobody_from_it(
     supervisor: Supervisor, ask: Ask, recorder: Recorder, adapter: FakeAdapter
 ) -> None:

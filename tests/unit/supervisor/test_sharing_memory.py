@@ -77,6 +77,7 @@ async def test_models_share_memory_as_long_as_it_lasts(supervisor: Supervisor, n
     assert loaded(supervisor) == ["b", "c"], "the larger one had to go, the other did not"
 
 
+@pytest.mark.slow
 async def test_a_pinned_model_stays_and_the_other_is_refused(supervisor: Supervisor, need: Ask) -> None:
     supervisor.policy = SupervisorPolicy(models={"a": ModelPolicy(is_pinned=True)}, idle_s=0.01)
     await supervisor.ensure_ready(need("a"))
@@ -89,6 +90,7 @@ async def test_a_pinned_model_stays_and_the_other_is_refused(supervisor: Supervi
     assert loaded(supervisor) == ["c"]
 
 
+@pytest.mark.slow
 async def test_a_model_may_have_what_the_pinned_ones_leave(supervisor: Supervisor, need: Ask) -> None:
     supervisor.policy = SupervisorPolicy(models={"a": ModelPolicy(is_pinned=True)}, head_room=GB)
     await supervisor.ensure_ready(need("a"))
@@ -108,6 +110,7 @@ async def test_what_cannot_fit_is_refused_and_tried_again_when_asked_again(
     await supervisor.ensure_ready(need("monster"))
 
 
+@pytest.mark.slow
 async def test_memory_that_comes_back_late_is_waited_for(
     supervisor: Supervisor, need: Ask, memory: Memory, recorder: Recorder
 ) -> None:
@@ -126,6 +129,7 @@ async def test_memory_that_comes_back_late_is_waited_for(
     assert loaded(supervisor) == ["b", "c"]
 
 
+@pytest.mark.slow
 async def test_a_busy_model_is_waited_for(supervisor: Supervisor, need: Ask, recorder: Recorder) -> None:
     async with supervisor.lease(need("a")):
         waiter = asyncio.create_task(supervisor.ensure_ready(need("c")))
@@ -135,6 +139,7 @@ async def test_a_busy_model_is_waited_for(supervisor: Supervisor, need: Ask, rec
     assert loaded(supervisor) == ["c"]
 
 
+@pytest.mark.slow
 async def test_a_load_that_has_room_never_says_that_it_waits_for_some(
     supervisor: Supervisor, need: Ask, recorder: Recorder
 ) -> None:

@@ -26,6 +26,7 @@ async def test_the_idle_model_that_was_used_least_recently_makes_room(supervisor
     assert loaded(supervisor) == ["a", "c"]
 
 
+@pytest.mark.slow
 async def test_a_request_waits_while_every_model_is_busy(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
     supervisor.policy = SupervisorPolicy(max_loaded=1)
     async with supervisor.lease(ask("a")):
@@ -58,6 +59,7 @@ async def test_a_queued_load_that_nobody_waits_for_evicts_nobody(
     assert loaded(supervisor) == ["a"]
 
 
+@pytest.mark.slow
 async def test_a_model_in_constant_use_gives_way_in_the_end_and_loses_no_request(
     supervisor: Supervisor, ask: Ask, recorder: Recorder
 ) -> None:
@@ -78,6 +80,7 @@ async def hold_once(supervisor: Supervisor, ask: Ask, model: str) -> None:
         pass
 
 
+@pytest.mark.slow
 async def test_a_lowered_limit_takes_effect_at_once(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
     for model in ("a", "b"):
         await supervisor.ensure_ready(ask(model))
@@ -95,6 +98,7 @@ async def test_a_failed_model_takes_no_room(supervisor: Supervisor, ask: Ask) ->
     assert loaded(supervisor) == ["b"]
 
 
+@pytest.mark.slow
 async def test_sixteen_models_take_turns_in_two_places(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
     supervisor.policy = SupervisorPolicy(max_loaded=2)
     await asyncio.gather(*(hold_once(supervisor, ask, f"m{at}") for at in range(16)))

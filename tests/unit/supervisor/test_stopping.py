@@ -98,6 +98,7 @@ async def test_an_explicit_load_calls_the_unloading_off(supervisor: Supervisor, 
     assert (await unload_task).state is S.READY
 
 
+@pytest.mark.slow
 async def test_who_asks_while_it_stops_gets_the_next_one(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
     async with supervisor.lease(ask()) as lease:
         first = lease.status.pid

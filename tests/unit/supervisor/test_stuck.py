@@ -83,6 +83,7 @@ async def test_an_engine_that_would_have_to_generate_is_not_asked(
         assert await supervisor.is_answering(lease) is None
 
 
+@pytest.mark.slow
 async def test_a_stuck_engine_is_killed_and_the_next_serves_who_waits(
     supervisor: Supervisor,
     ask: Ask,
@@ -117,6 +118,7 @@ async def test_a_stuck_engine_is_killed_and_the_next_serves_who_waits(
     ]
 
 
+@pytest.mark.slow
 async def test_an_earlier_run_is_not_what_is_killed(
     supervisor: Supervisor, ask: Ask, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -162,6 +162,7 @@ async def test_expiring_what_never_ran_is_no_error(supervisor: Supervisor) -> No
     assert (await supervisor.expire_model("nothing")).state is S.STOPPED
 
 
+@pytest.mark.slow
 async def test_a_real_process_is_started_again_with_more_context(supervisor: Supervisor, ask: Ask) -> None:
     small = msgspec.structs.replace(ask(), options=LaunchOptions(context=1000))
     large = msgspec.structs.replace(small, options=LaunchOptions(context=2000))

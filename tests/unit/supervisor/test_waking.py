@@ -99,6 +99,7 @@ async def test_an_engine_that_says_it_is_well_and_computes_nothing_is_loaded_aga
     assert [notice.code for notice in sleeper.notices] == ["engine_reloaded"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="in a venv the process is a launcher there; its child serves")
 async def test_an_engine_that_is_stuck_is_found_before_anybody_asks(
     supervisor: Supervisor, ask: Ask, sleeper: Sleeper, monkeypatch: pytest.MonkeyPatch
@@ -112,6 +113,7 @@ async def test_an_engine_that_is_stuck_is_found_before_anybody_asks(
     assert (status.state, status.pid == before.pid) == (EngineState.READY, False)
 
 
+@pytest.mark.slow
 async def test_an_engine_that_died_meanwhile_comes_back(supervisor: Supervisor, ask: Ask, sleeper: Sleeper) -> None:
     before = await supervisor.ensure_ready(ask())
     psutil.Process(before.pid).kill()  # whoever hears of it first, the supervisor or the question
@@ -136,6 +138,7 @@ def lost_driver() -> EngineChanged:
     return EngineChanged(status=EngineStatus(model="x", engine="fake", state=EngineState.FAILED, failure=failure))
 
 
+@pytest.mark.slow
 async def test_one_lost_driver_has_the_others_asked_but_not_again_and_again(
     adapter: FakeAdapter, supervisor: Supervisor, ask: Ask, sleeper: Sleeper
 ) -> None:

@@ -86,6 +86,7 @@ def test_every_file_is_brought_and_huggingfaces_own_client_finds_it(arena: Make)
     )
 
 
+@pytest.mark.slow
 def test_what_huggingfaces_own_client_has_fetched_is_not_fetched_again(arena: Make) -> None:
     there = arena()
     hf_hub_download(NAME, FILE, cache_dir=there.cache.root, endpoint=there.hub.url)
@@ -119,6 +120,7 @@ def test_the_token_is_shown_to_the_hub_only(hub: FakeHub, arena: Make) -> None:
     assert set(hub.tokens_at_storage) == {None}
 
 
+@pytest.mark.slow
 def test_a_killed_download_goes_on_and_loses_a_chunk_per_stream_at_most(arena: Make) -> None:
     there = arena(48 << 20)
     job = job_for(there)
@@ -143,6 +145,7 @@ def test_a_killed_download_goes_on_and_loses_a_chunk_per_stream_at_most(arena: M
     assert refetched_bytes <= 0, "a map that was kept is never shorter the next time"
 
 
+@pytest.mark.slow
 def test_the_sent_bytes_of_killed_downloads_are_bounded(arena: Make) -> None:
     there = arena(0)
     content = content_of(6 * CHUNK_BYTES)

@@ -95,6 +95,7 @@ FATAL: dict[str, tuple[Fault, type[RoundhouseError], str]] = {
 }
 
 
+@pytest.mark.slow(cases=5)
 @pytest.mark.parametrize(("fault", "kind", "code"), FATAL.values(), ids=FATAL)
 def test_what_nothing_mends_is_said_and_leaves_no_file(
     arena: Make, fault: Fault, kind: type[RoundhouseError], code: str

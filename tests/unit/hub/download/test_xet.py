@@ -131,6 +131,7 @@ def calls_of(messages: list[DownloadMessage]) -> list[Connection]:
     return list(connections.values())
 
 
+@pytest.mark.slow
 def test_huggingfaces_own_client_reads_the_same_storage(arena: Make, tmp_path: Path) -> None:
     there = arena()
     fetch = "import sys, huggingface_hub; print(huggingface_hub.hf_hub_download(*sys.argv[1:3], endpoint=sys.argv[3]))"
@@ -152,6 +153,7 @@ MENDED: dict[str, tuple[str, Fault]] = {
 }
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize(("kind", "fault"), MENDED.values(), ids=MENDED)
 def test_what_another_try_mends_is_mended_within_xet(arena: Make, kind: str, fault: Fault) -> None:
     there = arena()
@@ -213,6 +215,7 @@ LEFT: dict[str, tuple[str, Fault]] = {
 }
 
 
+@pytest.mark.slow(cases=3)
 @pytest.mark.parametrize(("kind", "fault"), LEFT.values(), ids=LEFT)
 def test_what_xet_cannot_do_plain_http_does(arena: Make, kind: str, fault: Fault) -> None:
     there = arena()
@@ -300,6 +303,7 @@ def test_it_is_left_alone_where_it_should_be(arena: Make, more: dict[str, object
     assert not [request for request in there.hub.requests if request[0] == "HEAD"]
 
 
+@pytest.mark.slow
 def test_a_killed_download_from_xet_goes_on(arena: Make, large: bytes) -> None:
     there, over = arena(large), threading.Event()
     there.hub.cas.faults["xorb"] = after(len(large) // 2, faults.stalls(over))

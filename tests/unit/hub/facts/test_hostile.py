@@ -188,6 +188,7 @@ known_keys = st.sampled_from(sorted({*OTHER_KEYS.split(), *(name for names in FI
 likely = st.integers(0, 9) | st.lists(st.integers(0, 3), max_size=4) | st.lists(st.sampled_from(["mamba", "full"]))
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     model_type=st.sampled_from(["llama", "gemma4_text", "qwen3_5_text", "unheard-of", *ARCHITECTURES]),
@@ -207,6 +208,7 @@ def test_a_mutated_onnx_graph_is_read_or_refused(tmp_path: Path, at: int, replac
     assert outcome(folder) in {"read", *CODES}
 
 
+@pytest.mark.slow
 @QUICK
 @given(at=st.integers(0, 160_000), replacement=st.binary(min_size=1, max_size=40))
 def test_a_mutated_openvino_graph_is_read_or_refused(tmp_path: Path, at: int, replacement: bytes) -> None:
@@ -243,6 +245,7 @@ def test_a_gguf_header_of_many_tensors_costs_what_it_holds() -> None:
         read_header(Bytes(content + tensor * count, size=1 << 40))
 
 
+@pytest.mark.slow
 def test_gguf_lists_and_texts_are_kept_within_limits() -> None:
     long_list = Typed(ARRAY, list(range(4000)), INT32)
     values = {f"x.list{number}": long_list for number in range(300)} | {"general.architecture": "x"}

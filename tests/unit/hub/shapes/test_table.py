@@ -84,6 +84,7 @@ def test_there_are_many_models() -> None:
     assert len(list_shapes()) >= 200
 
 
+@pytest.mark.slow(cases=63)
 @pytest.mark.parametrize("shape", list_shapes(), ids=lambda shape: shape.name)
 def test_a_model_is_what_was_published(shape: ModelShape) -> None:
     parameter_count = sum(prod(outline.shape) for outline in shape.list_outlines())
@@ -92,6 +93,7 @@ def test_a_model_is_what_was_published(shape: ModelShape) -> None:
     assert find_shape(shape.name).name == shape.name  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantization", ["Q4_K_M", "Q2_K", "IQ3_XXS", "Q8_0", "F16", "MXFP4"])
 def test_every_row_of_every_tensor_fits_its_type(quantization: str) -> None:
     sizes = [tensor_bytes(tensor) for shape in list_shapes() for tensor in shape.build_tensors(quantization)]
