@@ -44,13 +44,13 @@ clients: .venv/ready .clients/ready .clients/agents/ready .clients/servers/ready
 	  tests/end_to_end/test_other_clients.py tests/end_to_end/test_agents.py \
 	  tests/end_to_end/test_hosted_agents.py tests/end_to_end/test_reference_servers.py
 
-check: .venv/ready  ## lint, format, types on every system, workflows, rules of imports, names and connections
+check: .venv/ready  ## lint, format, types on every system, workflows, rules of imports, names, sentences, connections
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check .
 	@printf '%s\n' linux darwin win32 | \
 	  xargs -P 3 -I SYSTEM $(RUN) mypy --platform SYSTEM --cache-dir .mypy_cache/SYSTEM
 	@$(RUN) check-jsonschema --quiet --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yml)
-	@$(RUN) pytest -q tests/unit/test_layout.py tests/unit/test_names.py tests/unit/network/test_the_only_way.py
+	@$(RUN) pytest -q tests/unit/test_layout.py tests/unit/test_names.py tests/unit/test_window_texts.py tests/unit/network/test_the_only_way.py
 
 fix: .venv/ready  ## put right what the linter and formatter can; write the docs' tables about engines and models and the window's sentences
 	@$(RUN) ruff check --fix .

@@ -34,7 +34,7 @@ switch ($Target) {
         $workflows = (Get-ChildItem .github\workflows\*.yml).FullName
         Invoke-Step (@("check-jsonschema", "--quiet", "--builtin-schema", "vendor.github-workflows") + $workflows)
         Invoke-Step @("pytest", "-q", "tests/unit/test_layout.py", "tests/unit/test_names.py",
-            "tests/unit/network/test_the_only_way.py")
+            "tests/unit/test_window_texts.py", "tests/unit/network/test_the_only_way.py")
     }
     "fix" {
         Invoke-Step @("ruff", "check", "--fix", ".")

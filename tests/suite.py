@@ -35,53 +35,55 @@ from pytest import ExitCode  # noqa: PT013 -- all that is used of it
 from tests.depth import IS_DEEP, QUICK, VARIABLE
 from tests.suite_report import QT_PLUGIN, STARTING_S, CurrentTest, ShareReport
 
-FILE_S = {"tests/contract": 1.0, "tests/end_to_end": 2.5, "tests/gateway": 1.4, "tests/gui": 1.0}
-"""About how long a file of a folder takes; of other folders `_OTHER_FILE_S`."""
+FILE_S = {"tests/contract": 0.7, "tests/end_to_end": 1.1, "tests/gateway": 1.1, "tests/gui": 1.1}
+"""About how long a file of a folder takes in `make test`; of other folders `_OTHER_FILE_S`."""
 LONG_FILES = {
-    "tests/contract/test_exllama.py": 8.0,
-    "tests/end_to_end/test_advisor.py": 9.0,
-    "tests/end_to_end/test_mcp_server.py": 10.0,
-    "tests/end_to_end/test_mcp_tools.py": 8.0,
-    "tests/end_to_end/test_mlx.py": 14.0,
-    "tests/end_to_end/test_our_workers.py": 27.0,
-    "tests/end_to_end/test_plan_as_loaded.py": 11.0,
-    "tests/gateway/admin/test_agents.py": 21.0,
-    "tests/gateway/admin/test_chat_tools.py": 10.0,
-    "tests/gateway/admin/test_chat_transfer.py": 7.0,
-    "tests/gateway/admin/test_drawn_pictures.py": 5.0,
-    "tests/gateway/admin/test_guide.py": 10.0,
-    "tests/gateway/admin/test_mcp.py": 11.0,
-    "tests/gateway/admin/test_mcp_sign_in.py": 8.0,
-    "tests/gateway/admin/test_schema.py": 21.0,
-    "tests/gateway/admin/test_schema_answers.py": 7.0,
-    "tests/gateway/benchmarking/test_disturbed_race.py": 10.0,
-    "tests/gateway/dialects/test_hosted_tools.py": 15.0,
-    "tests/gateway/dialects/test_scripted_clients.py": 8.0,
-    "tests/gateway/engines/test_engine_store.py": 20.0,
-    "tests/gateway/exchange/test_repairs.py": 9.0,
-    "tests/gateway/exchange/test_supplied.py": 10.0,
-    "tests/gateway/hub/test_hub.py": 9.0,
-    "tests/gateway/hub/test_model_picks.py": 16.0,
-    "tests/gateway/loading/test_template_trials.py": 9.0,
-    "tests/gateway/test_clocks.py": 15.0,
-    "tests/gateway/test_full_disk.py": 7.0,
-    "tests/gateway/test_program.py": 9.0,
-    "tests/gui/test_access.py": 16.0,
-    "tests/gui/test_machine.py": 12.0,
-    "tests/gui/test_shell.py": 16.0,
-    "tests/gui/test_stores.py": 11.0,
-    "tests/gui/test_tuning.py": 9.0,
-    "tests/gui/test_views.py": 10.0,
-    "tests/hostile/test_event_loop.py": 19.0,
-    "tests/hostile/test_patterns.py": 14.0,
-    "tests/unit/advisor/test_experts.py": 13.0,
-    "tests/unit/advisor/test_memory_oracle.py": 8.0,
-    "tests/unit/advisor/test_plans.py": 7.0,
+    "tests/contract/test_exllama.py": 6.0,
+    "tests/contract/test_exllama_options.py": 4.0,
+    "tests/end_to_end/test_attached.py": 5.0,
+    "tests/end_to_end/test_attachments.py": 12.0,
+    "tests/end_to_end/test_attacks.py": 10.0,
+    "tests/end_to_end/test_cli.py": 4.0,
+    "tests/end_to_end/test_ollama_client.py": 5.0,
+    "tests/end_to_end/test_other_engines.py": 13.0,
+    "tests/end_to_end/test_responses_client.py": 6.0,
+    "tests/end_to_end/test_update.py": 6.0,
+    "tests/end_to_end/test_warm_resume.py": 8.0,
+    "tests/end_to_end/test_window.py": 5.0,
+    "tests/gateway/across/test_tunnel.py": 5.0,
+    "tests/gateway/admin/test_agents.py": 6.0,
+    "tests/gateway/admin/test_chat_messages.py": 5.0,
+    "tests/gateway/admin/test_chat_tools.py": 18.0,
+    "tests/gateway/admin/test_chat_transfer.py": 9.0,
+    "tests/gateway/admin/test_collections.py": 5.0,
+    "tests/gateway/admin/test_mcp.py": 5.0,
+    "tests/gateway/admin/test_profiles.py": 9.0,
+    "tests/gateway/admin/test_routes.py": 11.0,
+    "tests/gateway/admin/test_schema.py": 16.0,
+    "tests/gateway/benchmarking/test_race.py": 10.0,
+    "tests/gateway/dialects/test_hosted_tools.py": 7.0,
+    "tests/gateway/dialects/test_scripted_clients.py": 12.0,
+    "tests/gateway/engines/test_added_engine.py": 5.0,
+    "tests/gateway/exchange/test_repairs.py": 5.0,
+    "tests/gateway/exchange/test_supplied.py": 9.0,
+    "tests/gateway/exchange/test_supplied_for_real.py": 6.0,
+    "tests/gateway/hub/test_downloads.py": 4.0,
+    "tests/gateway/hub/test_model_picks.py": 8.0,
+    "tests/gateway/machines/test_machine_rights.py": 5.0,
+    "tests/gateway/machines/test_paired_gateways.py": 8.0,
+    "tests/gui/chat/test_files.py": 7.0,
+    "tests/gui/chat/test_message_actions.py": 5.0,
+    "tests/gui/chat/test_screen.py": 8.0,
+    "tests/gui/test_access.py": 11.0,
+    "tests/gui/test_machine.py": 6.0,
+    "tests/gui/test_shell.py": 5.0,
+    "tests/gui/test_tuning.py": 4.0,
+    "tests/gui/test_views.py": 5.0,
     "tests/unit/connect/test_tools.py": 9.0,
-    "tests/unit/extraction/test_corpus.py": 25.0,
-    "tests/unit/guide/test_questions.py": 10.0,
-    "tests/unit/test_names.py": 7.0,
-    "tests/unit/test_suite.py": 7.0,
+    "tests/unit/hub/download/test_machine_files.py": 6.0,
+    "tests/unit/hub/download/test_xet.py": 5.0,
+    "tests/unit/supervisor/test_loading.py": 5.0,
+    "tests/unit/test_suite.py": 6.0,
 }
 """Files that take much longer than others of their folder: their processor time, or longer where they wait."""
 LARGE_FILES = ("tests/gateway/admin/test_guide.py", "tests/gateway/dialects/test_guide_questions.py")
@@ -113,10 +115,12 @@ _ENGINE_OPTIONS = ("-m", "engines", "--timeout", "1800")
 _ENGINE_MARK = b"mark.engines"
 MOST_SECOND_RUNS = 5
 """Where more tests fail than this, none runs a second time: that is no matter of the machine's speed or of order."""
-SHARE_S = 45.0
-"""About how long a share takes: long beside the 2 s a process takes to start and to collect, short beside the whole."""
+SHARE_S = 60.0
+"""About how long a share takes: long beside the 4 s a process takes to start and to collect, short beside the whole."""
+_SLOW_TIMES = 4
+"""So many times as long they take with the slow tests."""
 MOST_PROCESSES = 8
-_OTHER_FILE_S = 0.7
+_OTHER_FILE_S = 0.45
 _CLIENTS = re.compile(rb"^(?:from|import) (?:anthropic|google|ollama|openai)\b", re.MULTILINE)
 _HANG_S = 480.0
 """How long after a test's own limit, which pytest-timeout keeps where it can, a process counts as hanging."""
@@ -171,16 +175,11 @@ class ShareResult(msgspec.Struct, frozen=True):
 
 def main(argv: Sequence[str]) -> int:
     arguments, options = _parse(argv)
-    files = find_files(Path(), arguments.paths)
-    stages = (
-        make_engine_stages(files, arguments.processes)
-        if arguments.engines
-        else [Stage(make_shares(files), arguments.processes)]
-    )
+    stages = _make_stages(arguments)
     if not _has_character_table():
         subprocess.run([sys.executable, "-c", _DRAW_TEXT], check=True)
     options = [f"--randomly-seed={arguments.seed}", *(_ENGINE_OPTIONS if arguments.engines else ()), *options]
-    if not (arguments.engines or arguments.all or IS_DEEP) and arguments.paths == _EVERYWHERE:
+    if _is_quick(arguments):
         os.environ[VARIABLE] = QUICK  # of the processes that are started
     started = time.monotonic()
     results = []
@@ -200,6 +199,19 @@ def main(argv: Sequence[str]) -> int:
     _print(_counts(result.report for result in results) + (f", {len(unstable)} of them unstable" if unstable else ""))
     has_failed = any(result.has_failed for result in results) and not unstable
     return int(has_failed or not any(result.report.counts for result in results))
+
+
+def _make_stages(arguments: argparse.Namespace) -> list[Stage]:
+    files = find_files(Path(), arguments.paths)
+    if arguments.engines:
+        return make_engine_stages(files, arguments.processes)
+    share_s = SHARE_S if _is_quick(arguments) else SHARE_S / _SLOW_TIMES
+    return [Stage(make_shares(files, share_s), arguments.processes)]
+
+
+def _is_quick(arguments: argparse.Namespace) -> bool:
+    """Tell whether slow tests are left out."""
+    return not (arguments.engines or arguments.all or IS_DEEP) and arguments.paths == _EVERYWHERE
 
 
 def _has_character_table() -> bool:
@@ -265,7 +277,7 @@ def has_engine_tests(file: Path) -> bool:
     return _ENGINE_MARK in file.read_bytes()
 
 
-def make_shares(files: Iterable[str]) -> list[Share]:
+def make_shares(files: Iterable[str], share_s: float = SHARE_S) -> list[Share]:
     """Return the shares, the longest first. Files that need much the same modules are together.
 
     Those are the files of a folder, and first those of them that import clients' packages: 3 s and 120 MB.
@@ -274,7 +286,7 @@ def make_shares(files: Iterable[str]) -> list[Share]:
     large_files = [[file] for file in sorted_files if file in LARGE_FILES]
     others = [file for file in sorted_files if file not in LARGE_FILES]
     folders = (sorted(folder, key=_imports_no_clients) for _, folder in groupby(others, _folder_of))
-    shares = [share for group in (*folders, *large_files) for share in _split(group)]
+    shares = [share for group in (*folders, *large_files) for share in _split(group, share_s)]
     return sorted(shares, key=lambda share: -share.seconds)
 
 
@@ -288,10 +300,10 @@ def _imports_no_clients(file: str) -> bool:
     return not (path.exists() and _CLIENTS.search(path.read_bytes()))
 
 
-def _split(files: Sequence[str]) -> Iterator[Share]:
+def _split(files: Sequence[str], share_s: float) -> Iterator[Share]:
     """Cut a folder's files into shares of about one length; what is beside each other in the tree stays together."""
     total = _total(files)
-    count = max(1, round(total / SHARE_S))
+    count = max(1, round(total / share_s))
     places = accumulate(map(_seconds_of, files))
     numbered = [(min(count - 1, int(place * count / total)), file) for place, file in zip(places, files, strict=True)]
     for _, group in groupby(numbered, lambda pair: pair[0]):

@@ -1,5 +1,6 @@
 """A plug-in of pytest: a process of `tests.suite` says which test it is in, and at its end what became of all."""
 
+import gc
 import os
 import sys
 import time
@@ -74,6 +75,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def pytest_configure(config: pytest.Config) -> None:
     folder: Path | None = config.getoption("--share-report")
     if folder is not None:
+        gc.disable()  # until all are collected: that allocates much and frees little
         config.pluginmanager.register(ShareReporter(folder))
 
 

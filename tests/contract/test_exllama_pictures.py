@@ -74,6 +74,7 @@ def huge() -> str:
     return address(picture_file((pictures.MOST_PIXELS // 1000 + 1, 1000), 0, mode="1"))
 
 
+@pytest.mark.slow(cases=4)
 @pytest.mark.parametrize(
     ("addresses", "sentence"),
     [

@@ -58,6 +58,7 @@ def list_loads(client: GatewayClient, since: float) -> list[EstimateAccuracy]:
     return [load for load in loads if load.model == "guide" and load.at > since]
 
 
+@pytest.mark.slow
 def test_what_was_estimated_is_what_the_engine_takes(client: GatewayClient) -> None:
     options = LoadOptions(context=1024, slots=2, kv_type="q8_0")
     begun = time.time()

@@ -203,6 +203,7 @@ def test_what_cannot_be_attached_is_said(client: GatewayClient, far: GatewayClie
         client.post("/attached", AttachEndpoint(url=client.gateway.url), list[ModelInfo])
 
 
+@pytest.mark.slow
 def test_the_commands_do_it_without_the_key_on_the_line(
     roundhouse: Roundhouse, far: GatewayClient, key: str, client: GatewayClient
 ) -> None:

@@ -37,6 +37,7 @@ def test_the_command_line_sends_files_along(roundhouse: Roundhouse, client: Gate
     assert prompt_tokens(roundhouse, "--file", str(file)) > prompt_tokens(roundhouse) + 150
 
 
+@pytest.mark.slow
 def test_the_command_line_says_what_is_wrong_with_a_file(
     roundhouse: Roundhouse, client: GatewayClient, tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ def ask_about_sound(client: GatewayClient, frequency: float) -> Message:
     return answer(client, chat, NewTurn(content="What is it?", attachments=[attachment.id]))
 
 
+@pytest.mark.slow
 def test_a_model_that_hears_is_given_the_sound(client: GatewayClient, home: Paths) -> None:
     """As above: made-up weights, and noise that follows from the sound alone."""
     pytest.importorskip("miniaudio", reason="it has no wheel for this processor")
@@ -117,6 +119,7 @@ def test_a_model_that_hears_is_given_the_sound(client: GatewayClient, home: Path
     assert (low.timings.prompt_tokens or 0) >= (deaf.timings.prompt_tokens or 0) + LEAST_SOUND_TOKENS
 
 
+@pytest.mark.slow
 def test_a_model_that_hears_transcribes_for_openais_client(client: GatewayClient, home: Paths) -> None:
     """Made-up weights again: what is written is noise, in the form of a transcript."""
     folder = home.models / "hearing"

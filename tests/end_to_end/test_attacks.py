@@ -69,6 +69,7 @@ ZEROS: list[dict[str, Value]] = [
 ]
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("values", ZEROS, ids=[next(iter(values)) for values in ZEROS])
 def test_headers_that_count_nothing(client: GatewayClient, home: Paths, values: dict[str, Value]) -> None:
     """CVE-2025-0317 and CVE-2024-8063: Ollama divided by zero, in `create` and when it showed or loaded the model."""

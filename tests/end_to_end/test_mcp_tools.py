@@ -79,6 +79,7 @@ def test_a_model_calls_only_what_was_allowed(roundhouse: Roundhouse, home: Paths
     assert "Answered after" in allowed_run.stderr
 
 
+@pytest.mark.slow
 def test_a_chat_calls_tools_with_the_real_engine(roundhouse: Roundhouse, client: GatewayClient, home: Paths) -> None:
     ScriptedLlama(CALL).write(home.models / "caller.gguf")
     roundhouse("mcp", "add", "fake", "--", *SERVER)

@@ -105,6 +105,7 @@ def test_a_template_is_what_the_engine_reads(
     api.delete(name)
 
 
+@pytest.mark.slow
 def test_a_model_of_uploaded_weights(api: ollama.Client, tmp_path: Path) -> None:
     file = TinyLlama(name="Uploaded").write(tmp_path / "own.gguf")
     digest = api.create_blob(file)

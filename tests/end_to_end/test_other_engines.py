@@ -41,7 +41,11 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda case: case.engine)
+@pytest.fixture(
+    scope="module",
+    params=[CASES[0], *(pytest.param(case, marks=pytest.mark.slow) for case in CASES[1:])],
+    ids=lambda case: case.engine,
+)
 def case(request: pytest.FixtureRequest, roundhouse: Roundhouse, client: GatewayClient, home: Paths) -> Iterator[Case]:
     """An engine that was installed by the command a person would use, and a model in its form."""
     engine_case: Case = request.param

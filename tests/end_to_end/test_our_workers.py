@@ -33,6 +33,8 @@ from tests.end_to_end.worker import KEY, WITHIN_S, Engine, Worker
 from tests.engine_environments import installed
 from tests.patience import wait_until
 
+pytestmark = pytest.mark.slow
+
 GUIDE = RESOURCES / "guide"
 OPTIONS = LaunchOptions(context=512, slots=4)
 QUESTION = [{"role": "user", "content": "What is VRAM?"}]
@@ -68,8 +70,7 @@ KEEPS_ITS_CACHE = {"onnx_genai": "as the model was made for", MISTRAL: "in 16 bi
 @pytest.fixture(
     scope="module",
     params=[
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("openvino", "onnx_genai")),
-        MISTRAL,
+        *("openvino", "onnx_genai", MISTRAL),
         *([MISTRAL_GGUF] if IS_DEEP else []),  # the same library and server, with another file
         pytest.param(BINDING, marks=pytest.mark.engines),  # compiled
     ],

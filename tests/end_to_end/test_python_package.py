@@ -19,7 +19,7 @@ from tests.engine_environments import NO_NETWORK
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHERS = ("app", "engines")
-pytestmark = pytest.mark.own_gateway  # the package's
+pytestmark = [pytest.mark.slow, pytest.mark.own_gateway]  # the package's
 WITHIN_S = 110
 
 

@@ -79,6 +79,7 @@ CALLS_ECHO = ['<tool_call>\n{"name": "fake__echo", "arguments": {"text"', ': "he
 SEARCHES = ['<tool_call>\n{"name": "file_search", "arguments": {"queries": ', '["Which locomotive?"]}}\n</tool_call>']
 
 
+@pytest.mark.slow
 def test_a_tool_of_an_mcp_server_is_called_here(api: OpenAI, roundhouse: Roundhouse, home: Paths) -> None:
     ScriptedLlama(CALLS_ECHO).write(home.models / "echoes.gguf")
     roundhouse("mcp", "add", "fake", "--", sys.executable, fake.__file__)

@@ -51,6 +51,7 @@ def reload(gateway: GatewayClient) -> None:
     gateway.post("/load", LoadModel(model="told"), EngineStatus)
 
 
+@pytest.mark.slow
 def test_what_is_set_reaches_the_engine_with_the_next_load(
     gateway: GatewayClient, roundhouse: Roundhouse, models: Path
 ) -> None:

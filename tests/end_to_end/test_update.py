@@ -95,6 +95,7 @@ def copy(tmp_path: Path, publisher: Publisher) -> Iterator[Copy]:
     stop(own_copy.paths)
 
 
+@pytest.mark.slow
 def test_a_folder_is_updated_and_brought_back_while_its_service_runs(copy: Copy, publisher: Publisher) -> None:
     publisher.publish("0.2.0", {"roundhouse-0.2.0-linux-x86_64.tar.xz": archive("0.2.0", PROGRAM)})
     result = copy.run("update", "--check")

@@ -79,6 +79,7 @@ def test_a_prompt_survives_an_unload_and_a_restart(service: Paths) -> None:
     assert not list((service.state / "scratch").glob("*/large-states/*"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL, and no file system in memory")
 def test_what_a_killed_service_left_unsealed_is_removed(service: Paths) -> None:
     if sys.platform == "win32":  # for the type checker

@@ -65,7 +65,7 @@ def unnamed(window: QWidget) -> list[str]:
     return items
 
 
-@pytest.mark.slow(cases=8)
+@pytest.mark.slow(cases=5)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("page", PageId)
 def test_everything_that_can_be_operated_has_a_name(make_window: Make, api: DemoApi, page: PageId, state: str) -> None:
@@ -96,7 +96,7 @@ def reachable(window: QWidget) -> set[QWidget]:
     }
 
 
-@pytest.mark.slow(cases=3)
+@pytest.mark.slow(cases=2)
 @pytest.mark.parametrize("page", PageId)
 def test_tab_reaches_every_control_of_a_page(make_window: Make, api: DemoApi, page: PageId) -> None:
     window = make_window(page)
@@ -119,7 +119,7 @@ def test_tab_reaches_every_control_of_a_page(make_window: Make, api: DemoApi, pa
     assert grouped_buttons & reached_widgets
 
 
-@pytest.mark.slow(cases=2)
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     "page", [PageId.MODELS, PageId.SERVER, PageId.CONNECT, PageId.MACHINE, PageId.ENGINES, PageId.SETTINGS]
 )

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.slow  # `make check` runs them
+
 ROOT = Path(__file__).resolve().parents[2]
 CODE = ("app", "engines")
 
@@ -183,7 +185,6 @@ def test_workers_need_only_the_standard_library_and_their_engine() -> None:
     assert not wrong
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("package", "home"), ONLY_IN.items())
 def test_a_heavy_package_stays_at_home(package: str, home: str) -> None:
     wrong = [

@@ -11,6 +11,8 @@ import pytest
 from tests import name_figures
 from tests.name_figures import MANY_MODULES, NameFigures, class_modules, count_names, definitions, is_participle
 
+pytestmark = pytest.mark.slow  # `make check` runs them
+
 CEILINGS = {
     "functions_named_by_participle_alone": 3,  # handlers of the admin API, whose names are its operationIds
     "names_led_by_participle_percent": 1.05,
@@ -30,7 +32,6 @@ def figures() -> NameFigures:
     return count_names()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("figure", CEILINGS)
 def test_names_get_no_worse(figures: NameFigures, figure: str) -> None:
     ceiling, count = CEILINGS[figure], getattr(figures, figure)

@@ -53,7 +53,7 @@ def test_every_file_is_in_one_share() -> None:
 
 
 def test_a_folder_is_cut_into_shares_of_about_the_same_length() -> None:
-    shares = make_shares([f"tests/gateway/test_{number:03}.py" for number in range(60)])
+    shares = make_shares([f"tests/gateway/test_{number:03}.py" for number in range(200)])
     assert len(shares) > 1
     assert all(SHARE_S * 0.8 <= share.seconds <= SHARE_S * 1.2 for share in shares)
     assert [list(share.files) for share in shares] == [sorted(share.files) for share in shares]

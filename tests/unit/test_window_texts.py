@@ -10,6 +10,8 @@ from app.core.translation import LazyText, tr, tr_list, tr_plural, use_language
 from tests.demo.pseudo_language import PseudoLanguage, disguise
 from tests.window_texts import CATALOGUE, Source, catalogue, parameter_names, read_source, read_sources, stray_words
 
+pytestmark = pytest.mark.slow  # `make check` runs them
+
 
 @pytest.fixture
 def pseudo() -> Iterator[None]:
@@ -28,7 +30,6 @@ def sources() -> list[Source]:
     return read_sources()
 
 
-@pytest.mark.slow
 def test_no_words_of_the_window_are_astray(sources: list[Source]) -> None:
     assert not stray_words(sources), "wrap them in `tr`, `tr_plural` or `LazyText` (docs/internals/words.md)"
 

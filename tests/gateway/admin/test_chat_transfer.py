@@ -161,6 +161,7 @@ def without_folder(folder: Path) -> Iterator[None]:
         elsewhere.rename(folder)
 
 
+@pytest.mark.slow
 def test_folders_tags_pins_and_the_archive_go_along(pair: tuple[RealGateway, RealGateway], tmp_path: Path) -> None:
     source, target = pair
     rules = [upload(source, name, content).id for name, content in (("b.txt", b"No smoking."), ("a.txt", b"Quiet."))]
@@ -196,6 +197,7 @@ def test_folders_tags_pins_and_the_archive_go_along(pair: tuple[RealGateway, Rea
     assert "#Boilers #work" in inside.read_text()
 
 
+@pytest.mark.slow
 def test_an_export_says_what_is_not_in_it(pair: tuple[RealGateway, RealGateway], tmp_path: Path) -> None:
     source, target = pair
     rules, note = upload(source, "rules.txt", b"No smoking."), upload(source, "note.txt", b"23 m")

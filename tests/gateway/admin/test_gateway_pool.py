@@ -37,6 +37,7 @@ def switch_profile(client: GatewayClient) -> None:
     client.post("/profile/use", UseProfile(name="coding"), ProfilePlan)
 
 
+@pytest.mark.slow
 def test_what_a_test_changed_is_taken_back(real_gateways: GatewayPool[RealGateway]) -> None:
     with real_gateways.lend_gateway() as gateway:
         first = read_state(gateway)

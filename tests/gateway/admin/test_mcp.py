@@ -127,6 +127,7 @@ async def test_a_server_that_does_not_start_says_why(api: Api, monkeypatch: pyte
     assert all(server.problem for server in by_name.values() if server.state is McpServerState.FAILED)
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_removed_while_it_starts_is_ended(api: Api) -> None:
     await add(api, "fake", fake_server("mute"))
     start_task = asyncio.create_task(api.raw("POST", "/mcp/servers/fake/start"))

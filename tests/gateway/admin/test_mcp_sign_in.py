@@ -134,6 +134,7 @@ async def test_who_refuses_is_not_signed_in(api: Api, begin: Begin) -> None:
     assert "access_denied" in (await api.call("GET", "/mcp/servers/guarded", McpServer)).problem
 
 
+@pytest.mark.slow
 async def test_nobody_else_can_come_back_for_the_person(api: Api, begin: Begin) -> None:
     await add(api, "guarded", McpServerSettings(url=await begin()))
     page = URL((await start(api, "guarded")).sign_in_url, encoded=True)

@@ -68,6 +68,7 @@ def test_logs_of_one_engine_of_all_and_of_none(tmp_path: Path, unused_port: int)
             gateway.client.get("/logs?model=nosuch", list[LogLine])
 
 
+@pytest.mark.slow
 def test_a_load_that_names_no_options_takes_the_model_as_it_runs(lent_gateway: RealGateway) -> None:
     client = lent_gateway.client
     first = client.post("/load", LoadModel(model="quick", options=LoadOptions(context=64)), EngineStatus)

@@ -76,6 +76,7 @@ def test_lists_have_it(gateway: RealGateway) -> None:
     assert stock.versions[0].is_current
 
 
+@pytest.mark.slow
 def test_the_command_line_lists_it(gateway: RealGateway, added: Mapping[str, str]) -> None:
     code, text = output_of(added, gateway, "app.cli", "engines", "--json")
     assert code == 0
@@ -113,6 +114,7 @@ def test_a_model_loads_on_it_answers_and_its_metrics_are_told(gateway: RealGatew
     assert float(waiting_line.split()[-1]) == 7
 
 
+@pytest.mark.slow
 def test_the_tables_of_the_docs_would_have_it(gateway: RealGateway, added: Mapping[str, str]) -> None:
     code, stale = output_of(added, gateway, "tests.engine_docs")
     assert (code, {Path(page).name for page in stale.split()}) == (1, {"advisor.md", "engines.md", "options.md"})

@@ -120,6 +120,7 @@ async def test_a_stop_sequence_and_what_was_written_until_then(oai: openai.Async
     assert 0 < cut.usage.completion_tokens < plain.usage.completion_tokens
 
 
+@pytest.mark.slow
 async def test_several_answers(oai: openai.AsyncOpenAI) -> None:
     reply = await oai.chat.completions.create(model="guide", messages=HI, n=2, seed=1, max_tokens=20)
     assert [choice.index for choice in reply.choices] == [0, 1]

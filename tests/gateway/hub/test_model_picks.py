@@ -80,6 +80,7 @@ def test_no_recommendation_is_too_slow_too_large_or_of_unknown_speed(machine: st
         assert pick is others[0]
 
 
+@pytest.mark.slow
 def test_nothing_better_that_runs_well_is_passed_over() -> None:
     first, *others = picks("RTX 3090")
     assert first.card.decode is not None
@@ -94,6 +95,7 @@ def test_nothing_better_that_runs_well_is_passed_over() -> None:
             assert first.card.decode.tokens_per_second >= 1.5 * pick.card.decode.tokens_per_second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("card", ["RTX 5090", "RTX A6000"])
 def test_what_lies_wholly_on_the_cards_comes_before_what_is_hardly_better_and_does_not(card: str) -> None:
     machine = {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 128, "gpus": [card]}

@@ -24,6 +24,8 @@ from tests.gateway.machines.test_paired_gateways import Pair, list_machines, pai
 from tests.gguf_files import TinyLlama
 from tests.patience import PATIENCE_S, wait_until
 
+pytestmark = pytest.mark.slow
+
 NAME, FILE = "org/Model-GGUF", "Model-Q4_K_M.gguf"
 OTHER = "org/Large-GGUF"
 

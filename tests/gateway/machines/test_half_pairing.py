@@ -19,6 +19,8 @@ from tests.gateway.admin.real_gateway import RealGateway
 from tests.gateway.machines.test_paired_gateways import Pair, list_machines, pair, start
 from tests.patience import wait_until
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["pair"]
 _HEAD_BYTES, _APPLICATION_DATA = 5, 23
 

@@ -12,6 +12,8 @@ from app.core.models import LoadModel, LoadOptions
 from tests.gateway.admin.real_gateway import RealGateway
 from tests.gateway.machines.test_paired_gateways import Pair, list_machines, pair, pair_up, wait_until
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["pair"]
 
 

@@ -19,6 +19,8 @@ from tests.bench.speed_accuracy import (
 from tests.bench.speed_plot import plot_family, render_svg
 from tests.bench.speed_rows import SpeedRow, evaluation_rows, fit_rows
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def cases() -> tuple[SpeedCase, ...]:
@@ -63,7 +65,6 @@ def test_two_models_tell_the_speed_of_the_others() -> None:
     assert median(errors) < 0.02
 
 
-@pytest.mark.slow
 def test_the_plot_has_a_point_for_every_case(cases: tuple[SpeedCase, ...]) -> None:
     drawn_plot = ET.fromstring(render_svg(cases))  # noqa: S314 -- our own
     points = [mark for mark in drawn_plot.iter("{http://www.w3.org/2000/svg}circle") if mark.get("r") == "3"]

@@ -5,6 +5,8 @@ from app.advisor.speed.families import DEVICES, PREFILL, PREFILL_EARLY, SOFTWARE
 from tests.bench.fit_speed import EFFICIENCY, SpeedFit, display_value, fit_constants, fit_prefill, value_in_use
 from tests.bench.speed_rows import BOARD, MAIN, SPILL, all_rows, evaluation_rows, fit_rows
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def speed_fit() -> SpeedFit:
@@ -18,7 +20,6 @@ def test_what_is_shipped_is_what_the_training_rows_give(speed_fit: SpeedFit) -> 
         assert value_in_use(name) == pytest.approx(display_value(name, value), abs=exact), name
 
 
-@pytest.mark.slow
 def test_prefill_shares_are_what_the_training_rows_give() -> None:
     prefill = fit_prefill(fit_rows())
     assert prefill.early == pytest.approx(PREFILL_EARLY, rel=0.05)

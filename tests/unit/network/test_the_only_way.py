@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # `make check` runs them
+
 ROOT = Path(__file__).resolve().parents[3]
 
 OPENERS = {
@@ -76,7 +78,6 @@ def openings(source: str) -> list[str]:
     return sorted(set(calls))
 
 
-@pytest.mark.slow
 def test_only_these_places_open_connections() -> None:
     wrong = {
         name: calls
