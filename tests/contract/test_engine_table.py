@@ -114,7 +114,7 @@ def test_the_advisor_names_no_engine() -> None:
     assert not [path for path in (APP / "advisor").rglob("*.py") if NAMES.intersection(texts(path, ast.Module))]
 
 
-@pytest.mark.slow(cases=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["gateway", "supervisor", "hub", "engine_store", "cli", "gui"])
 def test_nothing_depends_on_which_engine_it_is(part: str) -> None:
     files = [path for path in (APP / part).rglob("*.py") if "demo" not in path.parts]

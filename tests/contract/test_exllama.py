@@ -263,6 +263,7 @@ def test_without_flash_attn_the_older_one_is_given_ours() -> None:
         wait_until(lambda: ContextSet(tokens=512, slots=2) in worker.events())
 
 
+@pytest.mark.slow
 def test_with_flash_attn_switched_off_the_older_one_answers_one_at_a_time() -> None:
     with closing(started(EXL2, extra_env={**path_with(ROOT, FAKES), "EXLLAMA_NO_FLASH_ATTN": "1"})) as worker:
         assert worker.is_ready(), worker.lines

@@ -159,6 +159,7 @@ def test_an_agent_has_a_key_of_its_own_where_keys_are_asked_for(
     expect_file(run)
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("agent", [agent for agent in AGENTS if agent.compaction], ids=lambda agent: agent.tool)
 def test_an_agent_sums_its_conversation_up_before_the_context_is_full_and_goes_on(
     agent: Agent, client: GatewayClient, tmp_path: Path, project: Path

@@ -103,6 +103,7 @@ def test_anthropics_client_is_too(client: GatewayClient, distant: str) -> None:
         assert reply.content[0].text
 
 
+@pytest.mark.slow
 def test_the_window_and_the_other_lists_show_it(client: GatewayClient, distant: str) -> None:
     assert distant in [model.name for model in client.get("/attached", list[ModelInfo])]
     cards = httpx.get(client.gateway.url + "/v1/models").json()["data"]

@@ -38,6 +38,7 @@ def send_request(
         connection.close()
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("name", EVIL_TEMPLATES)
 def test_template_injection(client: GatewayClient, home: Paths, tmp_path: Path, name: str) -> None:
     """CVE-2024-34359: a chat template came with the weights and was run as a program by llama-cpp-python."""

@@ -43,6 +43,7 @@ def test_run_answers_and_says_what_it_cost(roundhouse: Roundhouse) -> None:
     assert "to the first token" in result.stderr
 
 
+@pytest.mark.slow
 def test_run_reads_standard_input_and_prints_json(roundhouse: Roundhouse) -> None:
     result = roundhouse("run", "guide", "--json", "--temperature", "0", stdin="What is a KV cache?")
     answer = json.loads(result.stdout)["answer"]

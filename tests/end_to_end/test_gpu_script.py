@@ -80,6 +80,7 @@ def test_a_run_is_written_in_the_place_of_the_one_before(tmp_path: Path) -> None
     assert (text.startswith("before"), text.endswith("after\n"), "old" in text) == (True, True, False)
 
 
+@pytest.mark.slow
 def test_an_engine_is_started_by_its_plan_asked_and_timed() -> None:
     installation = ADAPTER.probe()
     assert isinstance(installation, EngineInstallation)

@@ -59,6 +59,7 @@ def test_anthropics_client_with_a_key_and_without(url: str, key: str) -> None:
         api.messages.create(model="guide", max_tokens=8, messages=[{"role": "user", "content": "Hello"}])
 
 
+@pytest.mark.slow
 def test_the_command_line_needs_no_key(url: str, roundhouse: Roundhouse) -> None:
     result = roundhouse("run", "guide", "--temperature", "0", "hello", "--max-tokens", "8")
     assert url

@@ -58,6 +58,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.name)
 def test_a_reference_server_is_used_in_a_chat(
     server: ReferenceServer, client: GatewayClient, home: Paths, folder: Path

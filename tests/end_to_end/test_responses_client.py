@@ -142,6 +142,7 @@ def test_an_empty_input_is_answered(api: OpenAI) -> None:
     assert api.responses.create(model="guide", input="", max_output_tokens=1).status in {"completed", "incomplete"}
 
 
+@pytest.mark.slow
 def test_reasoning_text_and_tool_calls_are_items_of_their_own(api: OpenAI) -> None:
     plain = api.responses.create(model="agent", input=QUESTION)
     assert [item.type for item in plain.output] == ["reasoning", "message"]

@@ -244,7 +244,7 @@ def test_what_could_not_be_deleted_stays_said_and_the_figures_are_read_anew(
     assert on_disk._trouble.isVisible()
 
 
-@pytest.mark.slow(cases=1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("files", "sentence"),
     [(0, "It was cancelled."), (1, "1 file of a removed model (1.0 GiB) was deleted permanently.")],
@@ -310,7 +310,7 @@ def test_a_folder_is_taken_out_and_undo_takes_it_in_again(
     assert api.bodies_of("PATCH", "/settings")[-1] == {"models.folders": before}
 
 
-@pytest.mark.slow(cases=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [3, 5])
 def test_a_folder_that_is_added_says_if_it_cannot_be_read(
     api: DemoApi, shell: QuietShell, screen: ModelsScreen, at: int

@@ -72,6 +72,7 @@ def test_pools_are_drawn_with_their_figures(screen: MachineScreen) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_another_machine_takes_the_place_of_the_first(screen: MachineScreen, api: DemoApi) -> None:
     api.replies["GET /machine"] = machines.WORKSTATION
     screen.model.probe_again()
@@ -79,6 +80,7 @@ def test_another_machine_takes_the_place_of_the_first(screen: MachineScreen, api
     assert list(screen.drawing.pools) == ["system", *machines.CARDS]
 
 
+@pytest.mark.slow
 def test_a_machine_that_cannot_be_read_is_said_in_place(screen: MachineScreen, api: DemoApi) -> None:
     api.replies["GET /machine"] = REFUSED
     screen.model.probe_again()
@@ -96,7 +98,7 @@ def test_looking_again_can_be_asked_from_elsewhere(screen: MachineScreen, api: D
     assert screen._again.isEnabled()
 
 
-@pytest.mark.slow(cases=1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "path"), [(Task.CALIBRATE, "/calibrate"), (Task.REPORT, "/doctor")], ids=["calibrate", "report"]
 )
@@ -229,7 +231,7 @@ def test_what_does_not_fit_is_said_pool_by_pool(screen: MachineScreen, api: Demo
     assert len(sums._bars) == 2
 
 
-@pytest.mark.slow(cases=1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operate", "wish"),
     [

@@ -96,6 +96,7 @@ def window_and_handler(make_window: Make) -> tuple[MainWindow, OpenHandler]:
     return window, OpenHandler(window, window.shell, window.stores.library)
 
 
+@pytest.mark.slow
 def test_a_file_is_listed_on_the_models_page(
     window_and_handler: tuple[MainWindow, OpenHandler], api: DemoApi, file: Path
 ) -> None:

@@ -144,6 +144,7 @@ def test_a_gateway_that_comes_back_is_asked_for_each_list_once(window: MainWindo
     assert set(counts.values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_page_that_is_shown_later_shows_what_is_known(
     make_window: Callable[[PageId], MainWindow], api: DemoApi
 ) -> None:

@@ -40,7 +40,7 @@ def show_page(page: PageId, folder: Path, qtbot: QtBot) -> MainWindow:
     return window
 
 
-@pytest.mark.slow(cases=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PageId)
 def test_every_button_is_translated(page: PageId, tmp_path: Path, qtbot: QtBot) -> None:
     window = show_page(page, tmp_path, qtbot)

@@ -77,6 +77,7 @@ def test_a_models_menu_leads_to_its_settings_and_back(screen: ModelsScreen, api:
     assert row._more.hasFocus()
 
 
+@pytest.mark.slow
 def test_what_was_measured_of_the_model_is_drawn(view: ModelSettingsView, api: DemoApi, shell: QuietShell) -> None:
     assert view.model.model is not None
     assert view.history.isVisibleTo(view)
@@ -106,6 +107,7 @@ def test_what_is_set_and_what_the_model_recommends_are_told_apart(view: ModelSet
     assert view.numbers["context"].field.text() == "16384"
 
 
+@pytest.mark.slow
 def test_a_number_counts_once_the_field_is_left(view: ModelSettingsView, api: DemoApi) -> None:
     field = view.numbers["context"].field
     field.setText("8192")
@@ -120,7 +122,7 @@ def test_a_number_counts_once_the_field_is_left(view: ModelSettingsView, api: De
     assert len(api.calls) == before, "nothing has changed"
 
 
-@pytest.mark.slow(cases=1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "text"), [("context", "12"), ("context", "many"), ("slots", "0"), ("top_p", "3")])
 def test_a_number_that_makes_no_sense_is_said_and_not_sent(
     view: ModelSettingsView, api: DemoApi, name: str, text: str

@@ -212,7 +212,7 @@ def settings_page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> Set
     return screen
 
 
-@pytest.mark.slow(cases=1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

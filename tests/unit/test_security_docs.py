@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
@@ -13,6 +15,7 @@ def functions(file: Path) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
+@pytest.mark.slow
 def test_each_attack_has_the_test_that_is_named() -> None:
     page = (ROOT / "docs" / "internals" / "attacks.md").read_text(encoding="utf-8")
     named = NAMED.findall(page)

@@ -145,6 +145,7 @@ async def test_an_agent_answers_thinks_and_plans(agents: AgentApi) -> None:
     assert await agents.api.refused("POST", f"/agents/sessions/{session.id}/cancel") == (409, "agent_idle")
 
 
+@pytest.mark.slow
 async def test_what_happens_is_told_as_it_happens_and_whole_to_who_comes_late(agents: AgentApi) -> None:
     session = await agents.start()
     texts: dict[int, str] = {}

@@ -75,6 +75,7 @@ def test_chats_of_every_program_go_from_one_service_to_another(
     assert all(message.status is MessageStatus.COMPLETE for chat in chats_of(second) for message in chat.messages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["md", "html", "pdf", "json"])
 def test_a_chat_is_written_in_every_format(kind: str, first: RealGateway, tmp_path: Path) -> None:
     ChatImporter(first.client).import_file(FIXTURES / "claude.json")

@@ -96,6 +96,7 @@ def test_no_value_of_a_setting_breaks_the_gateway(real_gateway: RealGateway, cha
     assert infos.keys() == {row.name for row in SETTINGS}
 
 
+@pytest.mark.slow
 def test_the_document_is_a_document(real_gateway: RealGateway) -> None:
     call = CheckedCalls(real_gateway)
     _, kind, data = call.exchange("GET", f"{PREFIX}/openapi.json", None)

@@ -110,6 +110,7 @@ async def test_a_tool_is_called_and_the_model_goes_on(gateway: Gateway, api: Api
     assert 'roundhouse_requests_total{route="responses",model="guide",outcome="ok"} 2' in lines
 
 
+@pytest.mark.slow
 async def test_the_events_have_the_dialects_names_and_order(gateway: Gateway, api: Api) -> None:
     await add(api, "fake", fake_server())
     await allow(api, "echo", "fail")

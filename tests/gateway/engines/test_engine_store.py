@@ -59,6 +59,7 @@ async def test_a_version_that_fails_at_a_later_load_gives_way_within_the_same_re
     assert (await store.versions())["1.0-cpu"].problem
 
 
+@pytest.mark.slow
 async def test_a_version_that_ends_while_it_answers_gives_way_to_the_next_request(store: Store) -> None:
     await store.install("1.0")
     store.adapter.later = {"1.0": Behaviour(dies_after=2, dies_by="abort", tokens_per_s=50.0)}

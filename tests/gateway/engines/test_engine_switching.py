@@ -21,6 +21,7 @@ from tests.gateway.engines.versions import BUNDLED_VERSION, VERSIONS, WELL, Stor
 from tests.patience import until
 
 
+@pytest.mark.slow
 async def test_a_program_of_ones_own_is_used_once_it_has_passed(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def test_another_version_of_the_texts_is_read_again(docs: Path, tmp_path: Path) 
     assert Manual(docs, tmp_path / "index").search("sleeps", count=3) == []
 
 
+@pytest.mark.slow
 def test_the_real_manual_answers_what_is_in_its_headings(tmp_path: Path) -> None:
     passage = Manual(DOCS, tmp_path / "index").find_answer("how does xet storage work with downloads")
     assert passage is not None

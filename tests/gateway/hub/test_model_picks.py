@@ -169,7 +169,7 @@ def test_the_least_speed_of_the_settings_decides() -> None:
     assert patient.quality >= picks("RTX 3090")[0].quality > hurried_pick.quality
 
 
-@pytest.mark.slow(cases=1)
+@pytest.mark.slow
 @pytest.mark.parametrize("use", sample([use for use in HubUse if use is not HubUse.AUTOCOMPLETE], 3))
 def test_every_use_has_an_answer_where_there_is_memory(use: HubUse) -> None:
     first = picks("RTX 3090", use)[0]

@@ -142,7 +142,7 @@ def check_argv(plan: Plan, pick: PlanPick, machine: Machine, case: str) -> None:
         )
 
 
-@pytest.mark.slow(cases=2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["RTX 3060", "RTX 4090", "2 x RTX 3090", "RTX 4090 and 3060", "RX 7900 XTX"])
 def test_a_native_build_is_told_the_same_as_the_program(name: str) -> None:
     """llama-cpp-python, compiled where the C library is too old for the archives, served by our own worker."""

@@ -41,6 +41,7 @@ def test_the_first_is_what_people_run_or_ranked_above(machine: ExpertMachine) ->
     assert pick_line(machine) in PAGE.read_text(encoding="utf-8"), "python -m tests.expert_docs --write"
 
 
+@pytest.mark.slow
 def test_published_speeds_are_met() -> None:
     rows = compare_speeds()
     assert len(rows) >= 70

@@ -45,6 +45,7 @@ def test_there_is_no_percentile_and_no_interval_of_nothing() -> None:
     assert describe_values([]).count == 0
 
 
+@pytest.mark.slow
 def test_an_interval_holds_the_true_median_nineteen_times_of_twenty() -> None:
     draw = random.Random(1)  # noqa: S311 -- drawn to measure
     trials = 200

@@ -123,6 +123,7 @@ def source_of(variant: EngineVariant) -> bytes:
     return (folder / f"{MODULE}-{VERSION}.tar.gz").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_build_is_told_its_settings_and_done_again_where_they_change(
     variant: EngineVariant, index: Index, tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ def gpu(identity: str, *, integrated: bool) -> Gpu:
     )
 
 
+@pytest.mark.slow
 async def test_this_machine_is_read_and_every_probe_reports() -> None:
     machine = await probe.read_machine()
     assert machine.cpu.logical_cores.value

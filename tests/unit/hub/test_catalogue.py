@@ -57,6 +57,7 @@ def test_figures_that_contradict_each_other_are_none() -> None:
         assert set(entry.ranks) <= {use.value for use in HubUse}
 
 
+@pytest.mark.slow
 def test_the_docs_list_what_the_file_lists() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert as_generated(page) == page, "`make fix` writes it anew"

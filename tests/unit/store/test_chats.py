@@ -198,6 +198,7 @@ async def test_a_summary_counts_messages_and_follows_activity(store: ChatStore, 
     assert (first.id, first.message_count, first.model) == (older, 2, "x")
 
 
+@pytest.mark.slow
 async def test_opening_a_chat_of_five_thousand_messages_is_quick(store: ChatStore, chat: str) -> None:
     """Quicker than 800 steps of a plain loop for each message: a tenth of a second on a fast processor."""
     await store._run_job(rows_of_a_long_chat, chat)

@@ -71,6 +71,7 @@ def test_what_was_loaded_meanwhile_or_is_of_unknown_size_does_not_come_back_by_i
         assert way.model_to_load({"system": 1000}, 0, now) is None
 
 
+@pytest.mark.slow
 async def test_a_real_engine_makes_way_and_comes_back(
     supervisor: Supervisor, ask: Ask, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -259,6 +259,7 @@ def after(begin: int, fault: Fault) -> Fault:
     return later
 
 
+@pytest.mark.slow
 def test_what_went_wrong_once_is_not_tried_for_every_file(arena: Make) -> None:
     there = arena()
     there.hub.repositories[NAME].branches["main"]["other.gguf"] = other = SMALL[::-1]
