@@ -120,7 +120,7 @@ SHARE_S = 60.0
 _SLOW_TIMES = 4
 """So many times as long they take with the slow tests."""
 MOST_PROCESSES = 8
-_OTHER_FILE_S = 0.45
+_OTHER_FILE_S = 0.6
 _CLIENTS = re.compile(rb"^(?:from|import) (?:anthropic|google|ollama|openai)\b", re.MULTILINE)
 _HANG_S = 480.0
 """How long after a test's own limit, which pytest-timeout keeps where it can, a process counts as hanging."""

@@ -112,7 +112,7 @@ async def test_health_is_not_believed_where_a_token_is_asked_for(
     with pytest.raises(EngineFailed) as error:
         await supervisor.ensure_ready(ask())
     assert error.value.code == FailureKind.TOO_SLOW
-    adapter.behaviours["m"] = Behaviour()
+    adapter.readiness, adapter.behaviours["m"] = completion_readiness(), Behaviour()
     assert (await supervisor.ensure_ready(ask())).state is S.READY
 
 

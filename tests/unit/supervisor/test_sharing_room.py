@@ -6,7 +6,9 @@ import pytest
 
 from app.core.engines import EngineState
 from app.core.errors import EngineFailed
+from app.supervisor import scheduling
 from app.supervisor.pool import Supervisor, SupervisorPolicy
+from tests.patience import PATIENCE_S
 from tests.unit.supervisor.conftest import Ask, Recorder
 
 S = EngineState
@@ -16,7 +18,10 @@ def loaded(supervisor: Supervisor) -> list[str]:
     return [status.model for status in supervisor.list_statuses() if status.state is S.READY]
 
 
-async def test_the_idle_model_that_was_used_least_recently_makes_room(supervisor: Supervisor, ask: Ask) -> None:
+async def test_the_idle_model_that_was_used_least_recently_makes_room(
+    supervisor: Supervisor, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduling, "_LEAST_LOAD_S", 2 * PATIENCE_S)  # both took as long to load, however busy it is
     supervisor.policy = SupervisorPolicy(max_loaded=2)
     for model in ("a", "b"):
         await supervisor.ensure_ready(ask(model))
