@@ -16,6 +16,8 @@ from engines.exllama.exl3 import ADAPTER as EXL3
 from engines.worker_adapter import WorkerAdapter
 from tests.contract.test_exllama import FAKES, FLASH_ATTN, HF, ROOT, changed, complete_text, path_with, started
 
+pytestmark = pytest.mark.slow
+
 CARDS = ("GPU-a", "GPU-b")
 BOTH = pytest.mark.parametrize("adapter", [EXL3, EXL2], ids=["exllamav3", "exllamav2"])
 
@@ -92,14 +94,12 @@ def test_words_of_the_text_draft(adapter: WorkerAdapter, tmp_path: Path) -> None
     assert facts["ngram"] in {True, 2}
 
 
-@pytest.mark.slow(cases=1)
 @BOTH
 def test_another_model_drafts(adapter: WorkerAdapter, tmp_path: Path) -> None:
     facts = load_kept(tmp_path, adapter, draft=Draft(kind="model", path=HF, tokens=3))
     assert facts["draft_tokens"] == 3
 
 
-@pytest.mark.slow
 @BOTH
 def test_an_answer_reaches_the_end_of_the_context_with_drafts_too(adapter: WorkerAdapter) -> None:
     with closing(started(adapter, draft=Draft(kind="ngram", tokens=5))) as worker:
@@ -120,13 +120,11 @@ def test_a_draft_of_another_vocabulary_is_refused() -> None:
         check_vocabularies(32_000, 5)
 
 
-@pytest.mark.slow(cases=1)
 @BOTH
 def test_adapters_are_applied(adapter: WorkerAdapter, tmp_path: Path, peft_adapter: Path) -> None:
     assert load_kept(tmp_path, adapter, lora=(peft_adapter,))["lora"] == "polite"
 
 
-@pytest.mark.slow(cases=1)
 @BOTH
 def test_a_folder_without_an_adapter_is_named(adapter: WorkerAdapter, tmp_path: Path) -> None:
     with closing(started(adapter, lora=(tmp_path,))) as worker:

@@ -20,7 +20,7 @@ from tests.gguf_files import TinyLlama, vocabulary
 from tests.patience import PATIENCE_S
 from tests.scripted_gguf import ScriptedLlama
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.slow, pytest.mark.real_engine]
 
 PREFIX, SUFFIX, MIDDLE = range(len(vocabulary()), len(vocabulary()) + 3)
 CODER = ScriptedLlama(

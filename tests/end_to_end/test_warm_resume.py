@@ -60,6 +60,7 @@ def ask_model(gateway: PortFile, text: str) -> RequestInfo:
     return request
 
 
+@pytest.mark.slow
 def test_a_prompt_survives_an_unload_and_a_restart(service: Paths) -> None:
     gateway = start_service(service)
     client = GatewayClient(gateway, timeout_s=60)

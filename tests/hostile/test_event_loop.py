@@ -161,6 +161,7 @@ def test_the_corpus_is_large() -> None:
     assert len({case.name for case in (*small_cases(), *header_cases())}) >= 300
 
 
+@pytest.mark.slow
 async def test_no_head_holds_the_loop(gateway: Gateway, routes: list[tuple[str, str]]) -> None:
     cases, step = header_cases(), 3 if IS_DEEP else 12  # what looks at a head is the same everywhere
     heads = (

@@ -61,6 +61,7 @@ def wait_for(gateway: RealGateway, *models: str) -> dict[str, EngineStatus]:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_only_what_differs_is_loaded_and_unloaded_and_undone(gateway: RealGateway) -> None:
     kept_load, _ = load(gateway, "quick"), load(gateway, "slow")
     save(gateway, "coding", ProfileModel(model="quick"), ProfileModel(model="heavy", is_pinned=True, context=256))
@@ -121,6 +122,7 @@ def test_no_answer_is_broken_off(gateway: RealGateway, names: tuple[str, ...]) -
     wait_for(gateway, "quick")
 
 
+@pytest.mark.slow
 def test_a_model_gets_its_context_after_the_answer_it_writes(gateway: RealGateway) -> None:
     gateway.client.patch("/settings", {"engine.drain_seconds": 1}, list[SettingInfo])
     save(gateway, "small", ProfileModel(model="slow", context=256), ProfileModel(model="quick"))

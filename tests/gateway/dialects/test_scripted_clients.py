@@ -21,6 +21,8 @@ from tests.gateway.scripted import ERROR, ODDS, TEXT, THOUGHT, Script
 from tests.patience import PATIENCE_S
 from tests.scripted_gguf import ScriptedLlama
 
+pytestmark = pytest.mark.slow
+
 ARGUMENTS = {"city": "Köln"}
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER: Any = {"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}

@@ -19,6 +19,8 @@ from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.models import LoadModel
 from tests.gateway.admin.real_gateway import RealGateway, running
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER, LINE = "made_up", '        "made-up": "engines.made_up.launch",\n'
 NO_GPU = {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 64}
@@ -76,7 +78,6 @@ def test_lists_have_it(gateway: RealGateway) -> None:
     assert stock.versions[0].is_current
 
 
-@pytest.mark.slow
 def test_the_command_line_lists_it(gateway: RealGateway, added: Mapping[str, str]) -> None:
     code, text = output_of(added, gateway, "app.cli", "engines", "--json")
     assert code == 0
@@ -93,7 +94,6 @@ def test_plans_have_it_where_its_traits_put_it(gateway: RealGateway) -> None:
     assert "made-up" not in [plan.engine for plan in fleet]
 
 
-@pytest.mark.slow
 def test_it_can_be_estimated(gateway: RealGateway) -> None:
     description = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in NO_GPU.items()}
     estimate_request = EstimateRequest(model="Qwen3 8B", engine="made-up", machine=description)
@@ -114,7 +114,6 @@ def test_a_model_loads_on_it_answers_and_its_metrics_are_told(gateway: RealGatew
     assert float(waiting_line.split()[-1]) == 7
 
 
-@pytest.mark.slow
 def test_the_tables_of_the_docs_would_have_it(gateway: RealGateway, added: Mapping[str, str]) -> None:
     code, stale = output_of(added, gateway, "tests.engine_docs")
     assert (code, {Path(page).name for page in stale.split()}) == (1, {"advisor.md", "engines.md", "options.md"})

@@ -18,6 +18,8 @@ from tests.gateway.admin.real_gateway import RealGateway
 from tests.gateway.machines.test_paired_gateways import Pair, list_machines, list_names, pair, pair_up, wait_until
 from tests.patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["pair"]
 BOUNDARY = "boundary"
 FILE = (
@@ -105,7 +107,6 @@ def test_its_requests_carry_its_name(friends: Pair) -> None:
     assert (latest.client, latest.peer, latest.path) == ("lap", Peer.NETWORK, "/v1/completions")
 
 
-@pytest.mark.slow
 def test_revoking_cuts_a_stream(friends: Pair) -> None:
     wait_until(lambda: "slow@desk" in list_names(friends.lap))
     body = {"model": "slow@desk", "messages": [{"role": "user", "content": "hello"}], "stream": True}

@@ -156,6 +156,7 @@ def test_line_ends_are_kept(name: str, ends: str, home: Home, connections: ToolC
     assert file.read_bytes().decode() == text
 
 
+@pytest.mark.slow(cases=60)
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("text", ["{", "[1, 2", "\x00", "a: [b", "= 3", "- - : :\n  x\n y: [", "7", '"text"'])
 def test_what_cannot_be_read_is_left_alone(name: str, text: str, home: Home, connections: ToolConnections) -> None:
