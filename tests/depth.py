@@ -19,7 +19,6 @@ _SHARE_OF_TRIALS = 3
 T = TypeVar("T")
 
 
-@pytest.hookimpl(tryfirst=True)  # before they are shuffled
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if IS_QUICK:
         chosen = set(_choose_quick(items))
@@ -37,7 +36,14 @@ def _choose_quick(items: Iterable[pytest.Item]) -> Iterable[pytest.Item]:
             slow_tests[item.nodeid.partition("[")[0]].append(item)
     for cases in slow_tests.values():
         count = max(mark.kwargs.get("cases", 0) for mark in cases[0].iter_markers("slow"))
-        yield from _spread(cases, count)
+        yield from _spread(sorted(cases, key=_case_place), count)
+
+
+def _case_place(item: pytest.Item) -> tuple[int, ...]:
+    """Return where a case stands among those of its test, which may have been shuffled already."""
+    return (
+        tuple(item.callspec.indices.values()) if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+    )
 
 
 def sample(values: Sequence[T], count: int) -> Sequence[T]:

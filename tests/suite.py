@@ -404,9 +404,9 @@ def _print_failures(results: Sequence[ShareResult]) -> None:
 
 
 def _print_costs(results: Sequence[ShareResult], most: int) -> None:
-    """List the files whose tests took most processor time, slow tests, and shares by the memory that they took."""
+    """List the files whose tests took most processor time, such tests, and shares by the memory that they took."""
     files = [cost for result in results for cost in result.report.file_costs.items()]
-    tests = [cost for result in results for cost in result.report.slow_tests.items()]
+    tests = [cost for result in results for cost in result.report.test_costs.items()]
     for costs in (files, tests):
         for name, seconds in sorted(costs, key=lambda cost: -cost[1])[:most]:
             _print(f"{seconds:6.1f} s  {name}")

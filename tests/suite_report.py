@@ -51,14 +51,14 @@ class ShareReport(msgspec.Struct, frozen=True):
     """How many tests ended how, the names of those that failed, and the most memory the process took.
 
     `file_costs` are the seconds of processor time that the tests of each file took, with those of programs they started
-    and waited for; `slow_tests` are those of single tests, where they are over `SLOW_S`.
+    and waited for; `test_costs` are those of single tests, where they are over `SLOW_S`.
     """
 
     counts: dict[str, int] = {}
     failures: list[str] = []
     peak_mb: int = 0
     file_costs: dict[str, float] = {}
-    slow_tests: dict[str, float] = {}
+    test_costs: dict[str, float] = {}
 
     @staticmethod
     def path_in(folder: Path) -> Path:
@@ -85,7 +85,7 @@ class ShareReporter:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file_costs: defaultdict[str, float] = defaultdict(float)
-        self._slow_tests: dict[str, float] = {}
+        self._test_costs: dict[str, float] = {}
         # Open throughout: a file of its own for each of 20,000 tests took a twentieth of their processor time.
         self._current = (folder / "current").open("wb", buffering=0)
         self._say_current("(collecting)", STARTING_S)
@@ -105,15 +105,15 @@ class ShareReporter:
         numbers |= {outcome: len(stats.get(outcome, [])) for outcome in ("skipped", "xfailed", "xpassed")}
         counts = {outcome: number for outcome, number in numbers.items() if number}
         costs = {file: round(seconds, 3) for file, seconds in self._file_costs.items()}
-        slow_tests = {name: round(seconds, 3) for name, seconds in self._slow_tests.items()}
-        report = ShareReport(counts, failures, _peak_mb(), costs, slow_tests)
+        test_costs = {name: round(seconds, 3) for name, seconds in self._test_costs.items()}
+        report = ShareReport(counts, failures, _peak_mb(), costs, test_costs)
         ShareReport.path_in(self._folder).write_bytes(msgspec.json.encode(report))
         self._say_current("(ending)", STARTING_S)
 
     def _note_cost(self, name: str, seconds: float) -> None:
         self._file_costs[name.partition("::")[0]] += seconds
         if seconds > SLOW_S:
-            self._slow_tests[name] = seconds
+            self._test_costs[name] = seconds
 
     def _say_current(self, name: str, limit_s: float) -> None:
         self._current.seek(0)

@@ -67,7 +67,6 @@ def test_a_suffix_has_the_middle_written(api: OpenAI) -> None:
     assert (cut.choices[0].text, cut.choices[0].finish_reason) == ("return ", "length")
 
 
-@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize("side", ["prompt", "suffix"])
 def test_all_around_the_middle_is_read_or_refused_with_its_count(api: OpenAI, side: str) -> None:
     long = {"prompt": "a", "suffix": "b", side: "x <fim_middle>" * 1500}

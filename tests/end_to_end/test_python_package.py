@@ -100,7 +100,6 @@ def environment(
     return environment
 
 
-@pytest.mark.slow
 def test_nothing_but_names_of_its_own_is_put_among_the_packages(environment: PythonEnvironment) -> None:
     assert environment.added == {"roundhouse_ai", f"roundhouse_ai-{__version__}.dist-info"}
 

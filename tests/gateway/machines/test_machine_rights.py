@@ -18,8 +18,6 @@ from tests.gateway.admin.real_gateway import RealGateway
 from tests.gateway.machines.test_paired_gateways import Pair, list_machines, list_names, pair, pair_up, wait_until
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.slow
-
 __all__ = ["pair"]
 BOUNDARY = "boundary"
 FILE = (

@@ -436,7 +436,6 @@ def test_unknown_memory_promises_nothing() -> None:
         assert "fits" not in first.sentence
 
 
-@pytest.mark.slow(cases=1)
 @pytest.mark.parametrize(
     ("where", "model", "fields"),
     [
