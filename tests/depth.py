@@ -41,9 +41,8 @@ def _choose_quick(items: Iterable[pytest.Item]) -> Iterable[pytest.Item]:
 
 def _case_place(item: pytest.Item) -> tuple[int, ...]:
     """Return where a case stands among those of its test, which may have been shuffled already."""
-    return (
-        tuple(item.callspec.indices.values()) if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
-    )
+    callspec = getattr(item, "callspec", None)
+    return () if callspec is None else tuple(callspec.indices.values())
 
 
 def sample(values: Sequence[T], count: int) -> Sequence[T]:
