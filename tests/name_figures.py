@@ -83,7 +83,8 @@ class Variable(msgspec.Struct, frozen=True, order=True):
     @property
     def is_participle_alone(self) -> bool:
         """Whether nothing but a participle names it, so that a reader has to look for what it is."""
-        return is_participle(self.name.strip("_"))
+        word = self.name.strip("_")
+        return "_" not in word and is_participle(word)
 
 
 class NameFigures(msgspec.Struct, frozen=True):

@@ -18,8 +18,8 @@ CEILINGS = {
     "names_led_by_participle_percent": 1.05,
     "functions_of_one_word_percent": 17,
     "class_names_in_three_modules": 0,
-    "variables_named_by_participle_alone": 1560,
-    "test_variables_named_by_participle_alone": 1060,
+    "variables_named_by_participle_alone": 870,
+    "test_variables_named_by_participle_alone": 880,
 }
 VARIABLE_FIGURES = ("variables_named_by_participle_alone", "test_variables_named_by_participle_alone")
 """Among them are fields of JSON and of settings files, whose names programs and people know."""
@@ -81,6 +81,7 @@ class Shelf:
 
     def take(self, asked, left, right):
         self._taken = [found for found in asked if found.kept]
+        self.is_closed = True
         try:
             is_done = self.kept
         except ValueError as failed:
